@@ -1,0 +1,88 @@
+"""Strategies: functions that score every set of a pool; higher is asked sooner.
+
+A strategy never picks, refits or changes anything. Keys are the paper's column heads; a user may
+pass any callable of the same shape instead. Picking is written once, in `best`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Protocol, runtime_checkable
+
+import numpy as np
+
+from sumwise.acquisition.committee import expected_model_change, query_by_committee
+from sumwise.acquisition.geometry import fewest_instances, input_variance, most_instances, random
+from sumwise.acquisition.information import (
+    aggregated_entropy,
+    aggregated_mutual_information,
+    entropy,
+    mutual_information,
+)
+from sumwise.design import Pool
+from sumwise.errors import NonFiniteScoreError, PoolExhaustedError, SettingError
+from sumwise.posterior import Posterior
+from sumwise.shapes import Bool, Float
+
+TIE = 1e-9  # scores this close, relative to the best, count as equal
+
+
+@runtime_checkable
+class Acquisition(Protocol):
+    """Pure: the same inputs and generator state give the same scores."""
+
+    def __call__(
+        self, pool: Pool, posterior: Posterior, rng: np.random.Generator, /
+    ) -> Float[np.ndarray, " A"]: ...
+
+
+ACQUISITIONS: Final[Mapping[str, Acquisition]] = {
+    "AggMI": aggregated_mutual_information,
+    "AggEnt": aggregated_entropy,
+    "MI": mutual_information,
+    "Ent": entropy,
+    "QBC": query_by_committee,
+    "EMCM": expected_model_change,
+    "Var": input_variance,
+    "MaxN": most_instances,
+    "MinN": fewest_instances,
+    "Rand": random,
+}
+
+
+def named(strategy: str | Acquisition) -> Acquisition:
+    """The strategy with this name; a user's own callable comes back as it is."""
+    if isinstance(strategy, str):
+        if strategy in ACQUISITIONS:
+            return ACQUISITIONS[strategy]
+        raise SettingError(
+            f"no strategy is called {strategy!r}; there are {', '.join(ACQUISITIONS)}"
+        )
+    if not callable(strategy):
+        raise SettingError(f"strategy is {strategy!r}; give a name or a function that scores sets")
+    return strategy
+
+
+def scores_of(
+    strategy: str | Acquisition, pool: Pool, posterior: Posterior, rng: np.random.Generator
+) -> Float[np.ndarray, " A"]:
+    """One number per set; a user's own strategy is checked for that."""
+    scores = np.asarray(named(strategy)(pool, posterior, rng), dtype=np.float64)
+    if scores.shape != (len(pool.sets),):
+        raise SettingError(
+            f"the strategy gave scores of shape {scores.shape} for {len(pool.sets)} sets"
+        )
+    return scores
+
+
+def best(scores: Float[np.ndarray, " A"], allowed: Bool[np.ndarray, " A"], ids: tuple) -> int:  # type: ignore[type-arg]
+    """Position of the best allowed set; of those that tie, the first."""
+    if not allowed.any():
+        raise PoolExhaustedError("every set is measured already; nothing is left to ask")
+    if not np.isfinite(scores[allowed]).all():
+        bad = int(np.flatnonzero(allowed & ~np.isfinite(scores))[0])
+        raise NonFiniteScoreError(
+            f"the strategy scored set {ids[bad]!r} with {scores[bad]}; a score must be a number"
+        )
+    top = scores[allowed].max()
+    return int(np.flatnonzero(allowed & (scores >= top - TIE * abs(top)))[0])

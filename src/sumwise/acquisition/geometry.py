@@ -1,0 +1,46 @@
+"""Strategies that look at the inputs or sizes of sets only, and the random one (paper §5.2)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sumwise.design import Pool
+from sumwise.posterior import Posterior
+from sumwise.shapes import Float
+
+
+def input_variance(
+    pool: Pool, posterior: Posterior, rng: np.random.Generator
+) -> Float[np.ndarray, " A"]:
+    """Variance of the input vectors of a set (Var).
+
+    The mean squared distance of the standardised inputs from their centre; 0 for one instance.
+    """
+    del posterior, rng
+    sets = pool.sets
+    z = (sets.x - pool.basis.shift) / pool.basis.scale
+    first, sizes = sets.starts[:-1], sets.sizes
+    centre = np.add.reduceat(z, first) / sizes[:, None]
+    z -= np.repeat(centre, sizes, axis=0)
+    return np.add.reduceat(np.einsum("nd,nd->n", z, z), first) / sizes
+
+
+def most_instances(
+    pool: Pool, posterior: Posterior, rng: np.random.Generator
+) -> Float[np.ndarray, " A"]:
+    """Number of instances (MaxN)."""
+    del posterior, rng
+    return pool.sets.sizes.astype(np.float64)
+
+
+def fewest_instances(
+    pool: Pool, posterior: Posterior, rng: np.random.Generator
+) -> Float[np.ndarray, " A"]:
+    """Minus the number of instances (MinN)."""
+    return -most_instances(pool, posterior, rng)
+
+
+def random(pool: Pool, posterior: Posterior, rng: np.random.Generator) -> Float[np.ndarray, " A"]:
+    """A uniform number (Rand)."""
+    del posterior
+    return rng.random(len(pool.sets))

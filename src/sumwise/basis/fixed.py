@@ -1,0 +1,107 @@
+"""Bases that are fixed once drawn: linear, polynomial, random Fourier features.
+
+    φ(x) = [ √(2/(K−1)) cos(c − B x / ℓ), 1 ],   b_kd ~ N(0, 1),  c_k ~ U(0, 2π)     Eq. 24
+
+With length-scale ℓ the first K−1 features approximate a Gaussian process with kernel
+exp(−‖x − x′‖² / 2ℓ²); the last one is a bias. Every basis here ends with that bias.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from sumwise.errors import SettingError
+from sumwise.shapes import Float
+
+MOST_MONOMIALS = 20_000  # beyond this a row of features is larger than any sensible input row
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """φ(x) = [x, 1]."""
+
+    def __call__(self, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N K"]:
+        return np.column_stack([x, np.ones(len(x))])
+
+
+@dataclass(frozen=True, slots=True)
+class Polynomial:
+    """All monomials of the inputs up to a total degree, the bias last."""
+
+    factors: tuple[tuple[int, ...], ...]  # columns multiplied in each monomial
+
+    @classmethod
+    def of(cls, degree: int, n_inputs: int) -> Self:
+        if not isinstance(degree, int) or isinstance(degree, bool) or degree < 0:
+            raise SettingError(f"degree is {degree!r}; give a whole number of at least 0")
+        count = math.comb(n_inputs + degree, degree)
+        if count > MOST_MONOMIALS:
+            raise SettingError(
+                f"degree {degree} with {n_inputs} inputs makes {count} monomials, more than "
+                f"{MOST_MONOMIALS}. Lower the degree, or use basis='fourier'."
+            )
+        orders = range(degree, -1, -1)
+        columns = range(n_inputs)
+        return cls(
+            tuple(
+                itertools.chain.from_iterable(
+                    itertools.combinations_with_replacement(columns, order) for order in orders
+                )
+            )
+        )
+
+    def __call__(self, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N K"]:
+        out = np.ones((len(x), len(self.factors)))
+        for k, columns in enumerate(self.factors):
+            for column in columns:
+                out[:, k] *= x[:, column]
+        return out
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RandomFourierFeatures:
+    """Eq. 24; what was drawn is kept, so calling it is deterministic."""
+
+    frequencies: Float[np.ndarray, "W D"]  # B / ℓ, with W = K − 1
+    phases: Float[np.ndarray, " W"]  # c
+
+    @classmethod
+    def draw(
+        cls, n_basis: int, n_inputs: int, lengthscale: float, rng: np.random.Generator
+    ) -> Self:
+        if isinstance(n_basis, bool) or not isinstance(n_basis, int | np.integer) or n_basis < 1:
+            raise SettingError(f"n_basis is {n_basis!r}; give a whole number of at least 1")
+        if not (isinstance(lengthscale, int | float | np.number) and 0 < lengthscale < math.inf):
+            raise SettingError(f"lengthscale is {lengthscale!r}; give a positive number")
+        waves = int(n_basis) - 1  # the last feature is the bias
+        frequencies = rng.standard_normal((waves, n_inputs)) / float(lengthscale)
+        return cls(frequencies, rng.uniform(0, 2 * np.pi, waves))
+
+    @property
+    def amplitude(self) -> float:
+        return math.sqrt(2 / max(len(self.phases), 1))
+
+    def __call__(self, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N K"]:
+        out = np.empty((len(x), len(self.phases) + 1))
+        waves = self.phases - x @ self.frequencies.T
+        np.multiply(np.cos(waves, out=waves), self.amplitude, out=out[:, :-1])
+        out[:, -1] = 1.0
+        return out
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scaled:
+    """A basis on standardised inputs: φ((x − shift) / scale)."""
+
+    basis: Callable[[Float[np.ndarray, "N D"]], Float[np.ndarray, "N K"]]
+    shift: Float[np.ndarray, " D"]
+    scale: Float[np.ndarray, " D"]
+
+    def __call__(self, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N K"]:
+        return self.basis((x - self.shift) / self.scale)

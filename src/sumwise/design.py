@@ -1,0 +1,150 @@
+"""From ragged sets to one row per set, in one streamed pass.
+
+    u_a = Σ_n θ_an φ(x_an)          s_a = ‖θ_a‖²
+
+A set enters everything that follows only through these two (and Σθ, which an offset of the
+outputs is multiplied by). Instances are visited in blocks, so memory beyond input and output
+does not grow with their number; a set may span several blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+import numpy as np
+
+from sumwise.basis import Basis, RandomFourierFeatures, Scaled
+from sumwise.errors import SettingError
+from sumwise.sets import Sets
+from sumwise.shapes import Float
+
+BLOCK_NUMBERS = 2**19  # features held at once: 4 MB, which stays in cache
+COMPILED_FROM = 2**25  # features; below this, loading numba costs more than it saves
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Design:
+    """What the model needs of each set."""
+
+    u: Float[np.ndarray, "A K"]
+    noise_scale: Float[np.ndarray, " A"]  # s_a
+    theta_sum: Float[np.ndarray, " A"]
+
+    def __len__(self) -> int:
+        return len(self.u)
+
+    def rows(self, index: object) -> Design:
+        """The design of some sets: any NumPy index."""
+        return Design(self.u[index], self.noise_scale[index], self.theta_sum[index])  # type: ignore[index]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pool:
+    """Sets that may be asked for, as a strategy sees them."""
+
+    sets: Sets
+    basis: Scaled
+    design: Design
+    signal: Float[np.ndarray, " A"] | None = None  # u_aᵀ S u_a where somebody kept it up to date
+
+
+def embed(sets: Sets, basis: Basis, *, compiled: bool | None = None) -> Design:
+    """u_a, s_a and Σθ of every set.
+
+    Args:
+        compiled: Use the numba kernel where it applies. By default when numba is installed and
+            there is enough to do; the numbers agree to rounding.
+    """
+    first = sets.starts[:-1]
+    if not len(sets):
+        n_basis = features(basis, np.zeros((1, sets.n_inputs))).shape[1]
+        return Design(np.empty((0, n_basis)), np.empty(0), np.empty(0))
+    if compiled is None:
+        compiled = _worth_compiling(sets, basis)
+    u = _embed_compiled(sets, basis) if compiled else _embed_blocks(sets, basis)
+    if not np.isfinite(u).all():
+        bad = int(np.flatnonzero(~np.isfinite(u).all(axis=1))[0])
+        raise SettingError(
+            f"the basis gives a feature that is not finite in set {sets.ids[bad]!r}. "
+            "Rescale the inputs (standardize=True does) or choose another basis."
+        )
+    return Design(u, np.add.reduceat(sets.theta**2, first), np.add.reduceat(sets.theta, first))
+
+
+def features(basis: Basis, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N K"]:
+    """φ of every row, checked: a user's basis may return anything."""
+    phi = np.asarray(basis(x))
+    if phi.ndim != 2 or len(phi) != len(x) or phi.shape[1] == 0 or phi.dtype.kind not in "biuf":
+        raise SettingError(
+            f"the basis gave {phi.dtype} of shape {phi.shape} for {len(x)} rows; it must give "
+            f"numbers of shape ({len(x)}, K)"
+        )
+    return phi.astype(np.float64, copy=False)
+
+
+def blocks(x: Float[np.ndarray, "N D"], basis: Basis) -> Iterator[tuple[int, int]]:
+    """Row ranges whose features fit the block size."""
+    n_basis = features(basis, x[:1]).shape[1]
+    step = max(1, BLOCK_NUMBERS // n_basis)
+    return ((i, min(i + step, len(x))) for i in range(0, len(x), step))
+
+
+def sum_by_set(sets: Sets, low: int, high: int, rows: Float[np.ndarray, "n ..."]) -> tuple[
+    slice, Float[np.ndarray, "a ..."]
+]:
+    """Sums over the sets that rows `low:high` belong to, and which sets those are."""
+    a = int(np.searchsorted(sets.starts, low, side="right")) - 1
+    b = int(np.searchsorted(sets.starts, high, side="left"))
+    return slice(a, b), np.add.reduceat(rows, np.maximum(sets.starts[a:b], low) - low)
+
+
+def _embed_blocks(sets: Sets, basis: Basis) -> Float[np.ndarray, "A K"]:
+    u: Float[np.ndarray, "A K"] | None = None
+    for low, high in blocks(sets.x, basis):
+        phi = features(basis, sets.x[low:high])
+        if u is None:
+            u = np.zeros((len(sets), phi.shape[1]))
+        where, sums = sum_by_set(sets, low, high, sets.theta[low:high, None] * phi)
+        u[where] += sums
+    assert u is not None  # a Sets with sets has rows
+    return u
+
+
+def _worth_compiling(sets: Sets, basis: Basis) -> bool:
+    return (
+        isinstance(basis, Scaled)
+        and isinstance(basis.basis, RandomFourierFeatures)
+        and len(sets.x) * len(basis.basis.phases) >= COMPILED_FROM
+        and find_spec("numba") is not None
+        and _largest_angle(sets, basis) < 1e6
+    )
+
+
+def _largest_angle(sets: Sets, basis: Scaled) -> float:
+    assert isinstance(basis.basis, RandomFourierFeatures)
+    low, high = sets.x.min(axis=0), sets.x.max(axis=0)
+    far = np.maximum(abs(low - basis.shift), abs(high - basis.shift)) / basis.scale
+    return float((abs(basis.basis.frequencies) @ far).max(initial=0.0)) + 2 * np.pi
+
+
+def _embed_compiled(sets: Sets, basis: Basis) -> Float[np.ndarray, "A K"]:
+    from sumwise.kernels import sum_waves
+
+    assert isinstance(basis, Scaled) and isinstance(basis.basis, RandomFourierFeatures)
+    fourier = basis.basis
+    u = np.empty((len(sets), len(fourier.phases) + 1))
+    frequencies = np.ascontiguousarray(fourier.frequencies.T)
+    sum_waves(
+        sets.x,
+        sets.theta,
+        sets.starts,
+        basis.shift,
+        basis.scale,
+        frequencies,
+        fourier.phases,
+        fourier.amplitude,
+        u,
+    )
+    return u

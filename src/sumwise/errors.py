@@ -1,0 +1,37 @@
+"""Everything a user can cause is a `SumwiseError`; anything else that escapes is our bug."""
+
+from __future__ import annotations
+
+
+class SumwiseError(Exception):
+    """Base of every refusal: the message says what is wrong, where, and what to do."""
+
+
+class InvalidSetError(SumwiseError, ValueError):
+    """The instances, weights or ids of a set cannot be used."""
+
+
+class UnknownSetError(SumwiseError, KeyError):
+    """No set has this id."""
+
+    __str__ = Exception.__str__  # KeyError would show the message in quotes
+
+
+class SettingError(SumwiseError, ValueError):
+    """An option has a value that makes no sense."""
+
+
+class LabelError(SumwiseError, ValueError):
+    """A measured total cannot be accepted."""
+
+
+class PoolExhaustedError(SumwiseError):
+    """Every set is measured already: nothing is left to ask."""
+
+
+class NonFiniteScoreError(SumwiseError, ArithmeticError):
+    """A strategy scored a set with NaN or infinity."""
+
+
+class MissingExtraError(SumwiseError, ImportError):
+    """An optional part is not installed; the message names the extra that brings it."""

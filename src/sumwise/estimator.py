@@ -1,0 +1,249 @@
+"""`AggregateRegressor`: the scikit-learn face of `model`.
+
+It follows scikit-learn's conventions without inheriting from its base class, because importing
+that costs more than a second of CPU and a question should not. scikit-learn is imported where it
+is really needed: `score`, estimator tags, and `NotFittedError`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Self
+
+import numpy as np
+
+from sumwise import model as core
+from sumwise.basis import Basis
+from sumwise.design import Design, embed, features
+from sumwise.errors import InvalidSetError, SettingError
+from sumwise.readers import input_matrix
+from sumwise.sets import Sets
+from sumwise.shapes import Float
+
+
+class AggregateRegressor:
+    """Learn individual outputs from weighted sums over sets of individuals.
+
+    Args:
+        basis: `"fourier"` (random Fourier features: an approximate Gaussian process), `"linear"`,
+            `"polynomial"`, or any function from an (N, D) array to an (N, K) array.
+        n_basis: K of the Fourier basis, bias included.
+        lengthscale: Of the Fourier basis, in standard deviations of the inputs.
+        degree: Of the polynomial basis.
+        hyperparameters: How λ (precision of the prior) and β (precision of an individual's noise)
+            are found: `"evidence"` maximises the evidence, `"adam"` is the paper's search, and two
+            numbers (λ, β) fix them, in the units of the outputs.
+        evidence_prior: Weigh `"evidence"` with a weak prior on log λ and log β, which keeps β from
+            running away while there are few labels.
+        standardize: Standardise inputs and outputs inside. Answers are in your units either way.
+        random_state: Seed of what the basis draws; None draws anew at each fit.
+
+    >>> import numpy as np, sumwise as sw
+    >>> rng = np.random.default_rng(0)
+    >>> x = [rng.normal(size=(n, 1)) for n in (3, 1, 4, 2, 5, 2)]
+    >>> sets = sw.Sets.from_arrays(x)
+    >>> model = sw.AggregateRegressor(basis="linear").fit(sets, [10 + 2 * len(b) for b in x])
+    >>> model.predict([[0.0], [1.0]]).shape
+    (2,)
+    """
+
+    def __init__(
+        self,
+        basis: str | Basis = "fourier",
+        *,
+        n_basis: int = 128,
+        lengthscale: float = 1.0,
+        degree: int = 2,
+        hyperparameters: str | tuple[float, float] = "evidence",
+        evidence_prior: bool = True,
+        standardize: bool = True,
+        random_state: int | None = 0,
+    ) -> None:
+        self.basis = basis
+        self.n_basis = n_basis
+        self.lengthscale = lengthscale
+        self.degree = degree
+        self.hyperparameters = hyperparameters
+        self.evidence_prior = evidence_prior
+        self.standardize = standardize
+        self.random_state = random_state
+
+    # --- learning -----------------------------------------------------------------------------
+
+    def fit(self, sets: Sets, y_bar: Any, *, pool: Sets | None = None) -> Self:
+        """Learn from one total per set; no sets gives the prior.
+
+        Args:
+            y_bar: Totals in your units, one per set, or a row of several outputs per set.
+            pool: Sets whose inputs set the standardisation, if not `sets` themselves: usually
+                everything you know of, measured or not.
+        """
+        for name, given in (("sets", sets), ("pool", pool)):
+            if not isinstance(given, Sets | None):
+                raise InvalidSetError(
+                    f"{name} is a {type(given).__name__}; make a Sets first, for example with "
+                    "Sets.from_frame(df, by=..., x=...)"
+                )
+        if pool is not None and pool.n_inputs != sets.n_inputs:
+            raise InvalidSetError(
+                f"the pool has {pool.n_inputs} inputs and the sets have {sets.n_inputs}"
+            )
+        config = self.config()
+        labels = core.check_labels(y_bar, sets.ids)
+        prepared = core.prepare(config, sets if pool is None else pool)
+        fitted = core.fit(config, prepared, embed(sets, prepared.basis), labels)
+        return self.adopt(fitted, sets, one_output=np.ndim(y_bar) < 2)
+
+    def adopt(self, fitted: core.Model, sets: Sets, *, one_output: bool = True) -> Self:
+        """Become the face of a model that was fitted elsewhere on sets like these."""
+        self.fitted_ = fitted
+        self.n_features_in_ = sets.n_inputs
+        self._one_output = one_output
+        if sets.input_names is not None:
+            self.feature_names_in_ = np.array(sets.input_names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        return self
+
+    def config(self) -> core.ModelConfig:
+        """The settings, checked."""
+        return core.ModelConfig(**self.get_params())
+
+    def fitted(self) -> core.Model:
+        """The fitted model as a value."""
+        if "fitted_" not in vars(self):
+            from sklearn.exceptions import NotFittedError
+
+            raise NotFittedError(
+                "this AggregateRegressor is not fitted yet; call fit(sets, y_bar) first "
+                "(with no sets it gives the prior)"
+            )
+        return self.fitted_
+
+    # --- predicting ---------------------------------------------------------------------------
+
+    def predict(
+        self,
+        X: Any,  # noqa: N803 - scikit-learn's name
+        return_std: bool = False,
+        return_cov: bool = False,
+        include_noise: bool = True,
+    ) -> Any:
+        """Outputs of individuals: their mean, and on request how sure that is.
+
+        Args:
+            X: (n, D) array, or a data frame with the columns the model was fitted on.
+            return_std: Also return the predictive standard deviation of each individual's y, its
+                own noise included; with `include_noise=False`, that of the noise-free output.
+            return_cov: Instead, also return the joint (n, n) covariance of these individuals.
+        """
+        if return_std and return_cov:
+            raise SettingError("ask for return_std or return_cov, not both")
+        fitted, x = self.fitted(), self._inputs(X)
+        mean, std = core.predict(fitted, x, include_noise=include_noise)
+        if return_cov:
+            cov = fitted.posterior.covariance_along(features(fitted.basis, x))
+            if include_noise:
+                cov[np.diag_indices_from(cov)] += 1 / fitted.posterior.noise_precision
+            scaled = cov[..., None] * fitted.posterior.output_scale**2
+            return self._outputs(mean), self._outputs(scaled)
+        return (self._outputs(mean), self._outputs(std)) if return_std else self._outputs(mean)
+
+    def predict_sets(
+        self, sets: Sets, return_std: bool = False, include_noise: bool = True
+    ) -> Any:
+        """Totals of sets: their mean, and on request their predictive standard deviation."""
+        design = self._embed(sets)
+        mean, std = core.predict_sets(self.fitted(), design, include_noise=include_noise)
+        return (self._outputs(mean), self._outputs(std)) if return_std else self._outputs(mean)
+
+    def sample_y(
+        self,
+        X: Any,  # noqa: N803
+        n_samples: int = 1,
+        random_state: int | None = 0,
+        include_noise: bool = True,
+    ) -> Float[np.ndarray, "..."]:
+        """Joint draws of individuals' outputs: (n, n_samples), or (n, M, n_samples)."""
+        fitted, x = self.fitted(), self._inputs(X)
+        rng = np.random.default_rng(random_state)
+        members = fitted.posterior.sample(n_samples, rng)  # L K M
+        latent = np.einsum("nk,lkm->nml", features(fitted.basis, x), members)
+        if include_noise:
+            noise = rng.standard_normal(latent.shape)
+            latent = latent + noise / np.sqrt(fitted.posterior.noise_precision)
+        scale = fitted.posterior.output_scale
+        drawn = fitted.offset[:, None] + scale[:, None] * latent
+        return drawn[:, 0] if self._one_output else drawn
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
+        """R² of the predictions of individuals."""
+        from sklearn.metrics import r2_score
+
+        return float(r2_score(y, self.predict(X), sample_weight=sample_weight))
+
+    @property
+    def log_evidence_(self) -> float:
+        """log p(totals | λ, β) (Eq. 22), of the totals in your units."""
+        return self.fitted().log_evidence
+
+    @property
+    def prior_precision_(self) -> Any:
+        """λ in your output units; an array if there are several outputs."""
+        return self._precision(self.fitted().posterior.hyper.prior_precision)
+
+    @property
+    def noise_precision_(self) -> Any:
+        """β in your output units: 1/√β is the standard deviation of an individual's noise."""
+        return self._precision(self.fitted().posterior.hyper.noise_precision)
+
+    # --- scikit-learn's conventions -----------------------------------------------------------
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The constructor's arguments."""
+        del deep  # there are no nested estimators
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(core.ModelConfig)}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change constructor arguments by name."""
+        known = self.get_params()
+        for name, value in params.items():
+            if name not in known:
+                raise SettingError(f"no setting is called {name!r}; there are {', '.join(known)}")
+            setattr(self, name, value)
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import RegressorTags, Tags, TargetTags
+
+        targets = TargetTags(required=True, multi_output=True)
+        return Tags(
+            estimator_type="regressor", target_tags=targets, regressor_tags=RegressorTags()
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "fitted_" in vars(self)
+
+    def __repr__(self) -> str:
+        defaults = {f.name: f.default for f in dataclasses.fields(core.ModelConfig)}
+        changed = (f"{k}={v!r}" for k, v in self.get_params().items() if v is not defaults[k] and v != defaults[k])
+        return f"AggregateRegressor({', '.join(changed)})"
+
+    # --- helpers ------------------------------------------------------------------------------
+
+    def _inputs(self, x: Any) -> Float[np.ndarray, "N D"]:
+        names = getattr(self, "feature_names_in_", None)
+        return input_matrix(x, names, self.n_features_in_)
+
+    def _embed(self, sets: Sets) -> Design:
+        fitted = self.fitted()
+        if not isinstance(sets, Sets) or sets.n_inputs != self.n_features_in_:
+            raise InvalidSetError(f"give Sets with {self.n_features_in_} inputs, like the model's")
+        return embed(sets, fitted.basis)
+
+    def _outputs(self, values: Float[np.ndarray, "... M"]) -> Float[np.ndarray, "..."]:
+        return values[..., 0] if self._one_output else values
+
+    def _precision(self, inside: float) -> Any:
+        values = inside / self.fitted().posterior.output_scale**2
+        return float(values[0]) if self._one_output else values

@@ -1,0 +1,214 @@
+"""Algorithm 1: ask for a set, be told its total, learn, repeat.
+
+`begin`, `ask` and `tell` are pure: they take a state and return a new one, or an answer.
+`ActiveLearner` holds the current state for a notebook or script.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from sumwise import model as core
+from sumwise.acquisition import Acquisition, best, named, scores_of
+from sumwise.design import Pool, embed
+from sumwise.errors import InvalidSetError, LabelError, SettingError
+from sumwise.estimator import AggregateRegressor
+from sumwise.posterior import Hyperparameters, Products
+from sumwise.sets import Sets
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A question: measure the total of this set."""
+
+    set_id: Hashable
+    score: float
+    expected: float  # what the model thinks the total is
+    std: float  # and how sure it is of that, noise included
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One line of the history."""
+
+    number: int  # 1 for the first answer
+    set_id: Hashable
+    y_bar: float
+    ask: Ask | None  # the question it answers; None if nobody asked
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Progress:
+    """Where Algorithm 1 stands: what is labelled (𝒟) and the model learned from it."""
+
+    config: core.ModelConfig
+    prepared: core.Prepared
+    pool: Pool
+    labels: Mapping[int, float]  # position in the pool -> ȳ, in order of arrival
+    products: Products
+    model: core.Model
+
+
+def begin(config: core.ModelConfig, sets: Sets) -> Progress:
+    """Lines 1–2: nothing is labelled; the model is its prior."""
+    prepared = core.prepare(config, sets)
+    pool = Pool(sets, prepared.basis, embed(sets, prepared.basis))
+    fitted = core.fit(config, prepared, pool.design.rows([]), np.empty((0, 1)))
+    return Progress(config, prepared, pool, {}, Products.of(pool.design), fitted)
+
+
+def ask(progress: Progress, strategy: str | Acquisition, rng: np.random.Generator) -> Ask:
+    """Line 4: the unlabelled set that the strategy scores highest."""
+    sets, fitted = progress.pool.sets, progress.model
+    allowed = np.ones(len(sets), dtype=bool)
+    allowed[list(progress.labels)] = False
+    pool = replace(progress.pool, signal=_signal(progress))
+    scores = scores_of(strategy, pool, fitted.posterior, rng)
+    chosen = best(scores, allowed, sets.ids)
+    design = pool.design.rows([chosen])
+    mean, std = core.predict_sets(fitted, design, include_noise=True)
+    size, left = int(sets.sizes[chosen]), int(allowed.sum())
+    why = _reason(strategy, float(scores[chosen]), size, left)
+    return Ask(sets.ids[chosen], float(scores[chosen]), float(mean[0, 0]), float(std[0, 0]), why)
+
+
+def tell(progress: Progress, index: int, y_bar: float) -> Progress:
+    """Lines 5–9: label a set, estimate λ and β anew, and the posterior."""
+    labels = {**progress.labels, index: y_bar}
+    totals = np.array(list(labels.values()))[:, None]
+    design = progress.pool.design.rows(list(labels))
+    start: Hyperparameters | None = progress.model.posterior.hyper
+    fitted = core.fit(progress.config, progress.prepared, design, totals, start)
+    products = progress.products.add(progress.pool.design, index)
+    return replace(progress, labels=labels, products=products, model=fitted)
+
+
+def check_label(y_bar: Any, set_id: Hashable) -> float:
+    """A finite number, or a refusal that names the set."""
+    if np.ndim(y_bar) != 0:
+        raise LabelError(f"total of set {set_id!r} has shape {np.shape(y_bar)}; give one number")
+    return float(core.check_labels([y_bar], [set_id])[0, 0])
+
+
+def _signal(progress: Progress) -> Any:
+    """Variances of the pool from kept products, while labels are fewer than features."""
+    fitted = progress.model
+    if len(progress.labels) >= progress.pool.design.u.shape[1]:
+        return None
+    return progress.products.signal(fitted.spectrum, fitted.posterior.hyper)
+
+
+REASONS: Mapping[str, Callable[[float], str]] = {
+    "AggMI": lambda score: f"its total is expected to teach {score:.3g} nats about the model",
+    "AggEnt": lambda score: f"its total is the least certain (entropy {score:.3g} nats)",
+    "MI": lambda score: f"its individuals would teach {score:.3g} nats one by one",
+    "Ent": lambda score: f"its individuals are the least certain (entropy {score:.3g} nats)",
+    "QBC": lambda score: f"drawn models disagree most about its total (variance {score:.3g})",
+    "EMCM": lambda score: f"its total would move the model most (by {score:.3g})",
+    "Var": lambda score: f"its inputs vary most (variance {score:.3g})",
+    "MaxN": lambda score: "it has the most individuals",
+    "MinN": lambda score: "it has the fewest individuals",
+    "Rand": lambda score: "it was drawn at random",
+}
+
+
+def _reason(strategy: str | Acquisition, score: float, size: int, left: int) -> str:
+    individuals = "1 individual" if size == 1 else f"{size} individuals"
+    known = REASONS.get(strategy) if isinstance(strategy, str) else None
+    reason = known(score) if known else f"it has the highest score ({score:.4g})"
+    return f"Of {left} unmeasured sets, this one of {individuals} comes first: {reason}."
+
+
+class ActiveLearner:
+    """Algorithm 1 in memory.
+
+    Args:
+        model: An `AggregateRegressor`, whose settings are used; it is not changed.
+        strategy: A name or a function; see `sumwise.score`.
+        seed: Of the strategy's draws, and of the basis if no model is given.
+        preset: `"paper"` takes the paper's model (128 Fourier features of length-scale 1, Adam)
+            and AggMI in one word.
+
+    The same seed and answers give the same questions.
+
+    >>> import numpy as np, sumwise as sw
+    >>> rng = np.random.default_rng(1)
+    >>> sets = sw.Sets.from_arrays([rng.normal(size=(n, 2)) for n in (2, 5, 1, 3)])
+    >>> learner = sw.ActiveLearner(sets, strategy="AggMI", seed=0)
+    >>> ask = learner.ask()
+    >>> ask.set_id
+    1
+    >>> learner.tell(ask.set_id, 12.5)
+    >>> learner.labels
+    {1: 12.5}
+    """
+
+    def __init__(
+        self,
+        sets: Sets,
+        model: AggregateRegressor | None = None,
+        strategy: str | Acquisition | None = None,
+        seed: int = 0,
+        preset: str | None = None,
+    ) -> None:
+        if not isinstance(sets, Sets):
+            raise InvalidSetError(
+                f"sets is a {type(sets).__name__}; make a Sets first, for example with "
+                "Sets.from_frame(df, by=..., x=...)"
+            )
+        if preset is not None:
+            if preset != "paper":
+                raise SettingError(f"no preset is called {preset!r}; there is 'paper'")
+            if model is not None or strategy is not None:
+                raise SettingError("a preset brings its own model and strategy; give one or the other")
+            model = AggregateRegressor(hyperparameters="adam", random_state=seed)
+        self._estimator = AggregateRegressor(random_state=seed) if model is None else model
+        self._strategy = "AggMI" if strategy is None else strategy
+        named(self._strategy)  # refuses an unknown name now, not at the first question
+        self._seed = seed
+        self._progress = begin(self._estimator.config(), sets)
+        self._history: tuple[Answer, ...] = ()
+        self._asked: Ask | None = None
+
+    def ask(self) -> Ask:
+        """The set to measure next; the same one until something is told."""
+        if self._asked is None:
+            rng = np.random.default_rng([self._seed, len(self._history)])
+            self._asked = ask(self._progress, self._strategy, rng)
+        return self._asked
+
+    def tell(self, set_id: Hashable, y_bar: float) -> None:
+        """The measured total of a set, asked for or not."""
+        index = self._progress.pool.sets.position(set_id)
+        value = check_label(y_bar, set_id)
+        if index in self._progress.labels:
+            raise LabelError(
+                f"set {set_id!r} is measured already ({self._progress.labels[index]:g}); "
+                "a learner keeps its answers. Start a new one to change them."
+            )
+        asked = self._asked if self._asked and self._asked.set_id == set_id else None
+        self._progress = tell(self._progress, index, value)
+        self._history += (Answer(len(self._history) + 1, set_id, value, asked),)
+        self._asked = None
+
+    @property
+    def model(self) -> AggregateRegressor:
+        """The model after all answers so far; before the first, the prior."""
+        face = AggregateRegressor(**self._estimator.get_params())
+        return face.adopt(self._progress.model, self._progress.pool.sets)
+
+    @property
+    def labels(self) -> Mapping[Hashable, float]:
+        """Measured totals by set id, in order of arrival."""
+        ids = self._progress.pool.sets.ids
+        return dict((ids[a], y_bar) for a, y_bar in self._progress.labels.items())
+
+    @property
+    def history(self) -> tuple[Answer, ...]:
+        """Every answer with its question, in order."""
+        return self._history

@@ -1,0 +1,234 @@
+"""A fitted model: basis, hyperparameters, posterior, and the way back to the user's units.
+
+Inputs are standardised with the mean and standard deviation of the instances of all sets.
+Outputs are centred and scaled from the totals alone: with y = offset + scale · f(x),
+
+    ȳ_a = offset Σθ_a + scale Σ_n θ_an f(x_an),
+
+so the offset is the least-squares slope of ȳ on Σθ with weights 1/s, and the scale the root mean
+square of what is left, per unit of √s. Inside, everything is in those units.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sumwise import evidence, posterior
+from sumwise.basis import Basis, Scaled, draw
+from sumwise.design import Design, blocks, features
+from sumwise.errors import LabelError, SettingError
+from sumwise.posterior import Hyperparameters, Posterior, Spectrum
+from sumwise.sets import Sets
+from sumwise.shapes import Float
+
+TYPICAL_NOISE_SHARE = 0.1  # of an individual's variance: where the weak prior on β is centred
+
+
+@dataclass(frozen=True, slots=True)
+class ModelConfig:
+    """Settings of a model; see `AggregateRegressor` for what they mean."""
+
+    basis: str | Basis = "fourier"
+    n_basis: int = 128
+    lengthscale: float = 1.0
+    degree: int = 2
+    hyperparameters: str | tuple[float, float] = "evidence"
+    evidence_prior: bool = True
+    standardize: bool = True
+    random_state: int | None = 0
+
+    def __post_init__(self) -> None:
+        chosen = self.hyperparameters
+        if isinstance(chosen, str):
+            if chosen not in ("evidence", "adam"):
+                raise SettingError(
+                    f"hyperparameters is {chosen!r}; give 'evidence', 'adam' or two numbers (λ, β)"
+                )
+            return
+        try:
+            prior_precision, noise_precision = (float(value) for value in chosen)
+        except (TypeError, ValueError):
+            raise SettingError(
+                f"hyperparameters is {chosen!r}; give 'evidence', 'adam' or two numbers (λ, β)"
+            ) from None
+        for name, value in (("λ", prior_precision), ("β", noise_precision)):
+            if not 0 < value < math.inf:
+                raise SettingError(f"{name} is {value}; precisions are positive and finite")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """What a model knows before any label: its basis on standardised inputs."""
+
+    basis: Scaled
+    power: float  # mean of ‖φ(x)‖² over instances
+    start: Hyperparameters  # where Adam begins
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Model:
+    """p(y | x, D) for any x, in the user's units."""
+
+    basis: Scaled
+    posterior: Posterior
+    offset: Float[np.ndarray, " M"]
+    spectrum: Spectrum
+    log_evidence: float
+
+
+def prepare(config: ModelConfig, sets: Sets) -> Prepared:
+    """Draw the basis and take the scaling of inputs from `sets`."""
+    rng = np.random.default_rng(config.random_state)
+    shift, scale = np.zeros(sets.n_inputs), np.ones(sets.n_inputs)
+    if config.standardize and len(sets):
+        shift, scale = _location_and_spread(sets.x)
+    drawn = draw(
+        config.basis,
+        sets.n_inputs,
+        n_basis=config.n_basis,
+        lengthscale=config.lengthscale,
+        degree=config.degree,
+        rng=rng,
+    )
+    basis = Scaled(drawn, shift, scale)
+    some = sets.x[:: max(1, len(sets.x) // 1024)] if len(sets) else np.zeros((1, sets.n_inputs))
+    power = float(np.mean(np.sum(features(basis, some) ** 2, axis=1)))
+    start = Hyperparameters(*np.exp(rng.standard_normal(2)).tolist())
+    return Prepared(basis, power if 0 < power < math.inf else 1.0, start)
+
+
+def fit(
+    config: ModelConfig,
+    prepared: Prepared,
+    design: Design,
+    y_bar: Float[np.ndarray, "t M"],
+    start: Hyperparameters | None = None,
+) -> Model:
+    """The model after one total per row of `design`.
+
+    Args:
+        start: Where Adam begins: the previous question's values, or the random start.
+    """
+    offset, scale = np.zeros(y_bar.shape[1]), np.ones(y_bar.shape[1])
+    if config.standardize:
+        offset = _offset(design, y_bar)
+        if isinstance(config.hyperparameters, str):  # given numbers are in the user's units
+            scale = _scale(design, y_bar, offset)
+    inside = (y_bar - design.theta_sum[:, None] * offset) / scale
+    spectrum = posterior.decompose(design, inside)
+    hyper = _hyperparameters(config, prepared, spectrum, start)
+    value = evidence.log_evidence(spectrum, hyper) - len(design) * float(np.log(scale).sum())
+    fitted = posterior.condition(spectrum, hyper, scale)
+    return Model(prepared.basis, fitted, offset, spectrum, value)
+
+
+def check_labels(y_bar: Any, ids: Sequence[Hashable]) -> Float[np.ndarray, "t M"]:
+    """Totals as a (t, M) array; anything but finite numbers is refused, naming the set."""
+    try:
+        values = np.asarray(y_bar, dtype=object if _holds_text(y_bar) else np.float64)
+        values = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise LabelError(f"totals must be numbers; got {y_bar!r:.80}") from None
+    if values.ndim not in (1, 2) or len(values) != len(ids):
+        raise LabelError(
+            f"totals have shape {values.shape}; give one for each of {len(ids)} sets, "
+            "or a row of several outputs for each"
+        )
+    matrix = values.reshape(len(ids), -1) if len(ids) else values.reshape(0, *values.shape[1:] or (1,))
+    for a, m in np.argwhere(~np.isfinite(matrix)).tolist():
+        raise LabelError(f"total of set {ids[a]!r} is {matrix[a, m]}; give a finite number")
+    return matrix
+
+
+def predict(
+    model: Model, x: Float[np.ndarray, "N D"], *, include_noise: bool
+) -> tuple[Float[np.ndarray, "N M"], Float[np.ndarray, "N M"]]:
+    """Mean and standard deviation of each individual's output (Eq. 23)."""
+    mean = np.empty((len(x), model.posterior.n_outputs))
+    variance = np.empty(len(x))
+    for low, high in blocks(x, model.basis) if len(x) else ():
+        phi = features(model.basis, x[low:high])
+        mean[low:high] = phi @ model.posterior.mean
+        variance[low:high] = model.posterior.variance_along(phi)
+    if include_noise:
+        variance += 1 / model.posterior.noise_precision
+    scale = model.posterior.output_scale
+    return model.offset + scale * mean, scale * np.sqrt(variance)[:, None]
+
+
+def predict_sets(
+    model: Model, design: Design, *, include_noise: bool
+) -> tuple[Float[np.ndarray, "A M"], Float[np.ndarray, "A M"]]:
+    """Mean and standard deviation of each set's total (Eq. 14)."""
+    variance = model.posterior.variance_along(design.u)
+    if include_noise:
+        variance = variance + design.noise_scale / model.posterior.noise_precision
+    scale = model.posterior.output_scale
+    mean = design.theta_sum[:, None] * model.offset + scale * (design.u @ model.posterior.mean)
+    return mean, scale * np.sqrt(variance)[:, None]
+
+
+# --- helpers ----------------------------------------------------------------------------------
+
+
+def _holds_text(values: Any) -> bool:
+    return np.asarray(values, dtype=object).dtype == object and any(
+        isinstance(value, str | bytes) for value in np.asarray(values, dtype=object).flat
+    )
+
+
+def _location_and_spread(
+    x: Float[np.ndarray, "N D"],
+) -> tuple[Float[np.ndarray, " D"], Float[np.ndarray, " D"]]:
+    """Mean and standard deviation of each column; a constant column gets 1."""
+    peak = np.maximum(abs(x).max(axis=0), np.finfo(float).tiny)
+    unit = x / peak  # so that huge and tiny inputs neither overflow nor vanish when squared
+    mean, spread = unit.mean(axis=0), unit.std(axis=0)
+    constant = spread <= 1e-14
+    return mean * peak, np.where(constant, 1.0, spread * peak)
+
+
+def _offset(design: Design, y_bar: Float[np.ndarray, "t M"]) -> Float[np.ndarray, " M"]:
+    pull = design.theta_sum / design.noise_scale
+    total = float(pull @ design.theta_sum)
+    return (pull @ y_bar) / total if total > 0 else np.zeros(y_bar.shape[1])
+
+
+def _scale(
+    design: Design, y_bar: Float[np.ndarray, "t M"], offset: Float[np.ndarray, " M"]
+) -> Float[np.ndarray, " M"]:
+    """Root mean square of what the offset leaves; of the offset itself if it leaves nothing."""
+    left = y_bar - design.theta_sum[:, None] * offset
+    freedom = max(1, len(design) - 1)
+    root = np.sqrt(np.sum(left**2 / design.noise_scale[:, None], axis=0) / freedom)
+    nothing = root <= 1e-12 * abs(offset)
+    fallback = np.where(offset != 0, abs(offset), 1.0)
+    return np.where(nothing, fallback, root)
+
+
+def _hyperparameters(
+    config: ModelConfig, prepared: Prepared, spectrum: Spectrum, start: Hyperparameters | None
+) -> Hyperparameters:
+    chosen = config.hyperparameters
+    if not isinstance(chosen, str):
+        return Hyperparameters(float(chosen[0]), float(chosen[1]))
+    if chosen == "adam":
+        return evidence.adam(spectrum, start or prepared.start)
+    return evidence.maximise(
+        spectrum, _weak_prior(prepared, spectrum), use_prior=config.evidence_prior
+    )
+
+
+def _weak_prior(prepared: Prepared, spectrum: Spectrum) -> evidence.WeakPrior:
+    """Centred where an individual's prior variance is that of the labels, a tenth of it noise."""
+    n_pairs = spectrum.n_labels * spectrum.n_outputs
+    power = float((spectrum.projected**2).sum()) + spectrum.residual_power
+    variance = power / n_pairs if n_pairs and power > 0 else 1.0
+    return evidence.WeakPrior(
+        math.log(prepared.power / variance), -math.log(TYPICAL_NOISE_SHARE * variance)
+    )

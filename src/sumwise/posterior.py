@@ -1,0 +1,182 @@
+"""Gaussian posterior over the coefficients w (paper §4.3).
+
+    S⁻¹ = λ I + β Σ_a u_a u_aᵀ / s_a                Eq. 12
+    m   = β S Σ_a ȳ_a u_a / s_a                     Eq. 11
+    ȳ_a | D ~ N(mᵀ u_a, s_a / β + u_aᵀ S u_a)       Eq. 14
+    y | x, D ~ N(mᵀ φ(x), 1/β + φ(x)ᵀ S φ(x))       Eq. 23
+
+Both follow from one thin singular value decomposition of the t×K matrix with rows u_a / √s_a,
+
+    [u_a / √s_a] = Q diag(√g) R,      S = Σ_i r_i r_iᵀ / (λ + β g_i) + (I − RᵀR) / λ,
+
+which is t×t work while there are fewer labels than features (the dual form) and K×K work
+afterwards (the primal form). Nothing squares the condition number, S is never formed, and other
+λ and β on the same labels cost O(t) more. Several outputs share S; each has its own mean.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sumwise.design import Design
+from sumwise.shapes import Float
+
+
+@dataclass(frozen=True, slots=True)
+class Hyperparameters:
+    """The two precisions: λ of the prior (Eq. 6) and β of the noise (Eq. 7)."""
+
+    prior_precision: float
+    noise_precision: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spectrum:
+    """The labelled sets, decomposed; all that λ and β still have to be combined with."""
+
+    left: Float[np.ndarray, "t r"]  # Q
+    values: Float[np.ndarray, " r"]  # g: squared singular values, r = min(t, K)
+    directions: Float[np.ndarray, "r K"]  # R, orthonormal rows
+    projected: Float[np.ndarray, "r M"]  # Qᵀ (ȳ / √s)
+    residual_power: float  # ‖ȳ/√s‖² outside the span of Q, over all outputs
+    log_noise_scale: float  # Σ_a log s_a
+
+    @property
+    def n_labels(self) -> int:
+        return len(self.left)
+
+    @property
+    def n_outputs(self) -> int:
+        return self.projected.shape[1]
+
+
+def decompose(design: Design, y_bar: Float[np.ndarray, "t M"]) -> Spectrum:
+    """The spectrum of the sets in `design`, labelled with `y_bar`; no sets is fine."""
+    root = np.sqrt(design.noise_scale)[:, None]
+    if len(design):
+        left, singular, directions = np.linalg.svd(design.u / root, full_matrices=False)
+    else:
+        n_basis = design.u.shape[1]
+        left, singular, directions = np.empty((0, 0)), np.empty(0), np.empty((0, n_basis))
+    target = y_bar / root
+    projected = left.T @ target
+    residual = target - left @ projected
+    return Spectrum(
+        left,
+        singular**2,
+        directions,
+        projected,
+        float(np.sum(residual**2)),
+        float(np.log(design.noise_scale).sum()),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Posterior:
+    """p(w | D) = N(m, S), Eq. 10, for outputs measured in units of `output_scale`."""
+
+    mean: Float[np.ndarray, "K M"]  # m, a column per output
+    values: Float[np.ndarray, " r"]  # g
+    directions: Float[np.ndarray, "r K"]  # R
+    hyper: Hyperparameters
+    output_scale: Float[np.ndarray, " M"]
+
+    @property
+    def n_outputs(self) -> int:
+        return self.mean.shape[1]
+
+    @property
+    def noise_precision(self) -> float:
+        return self.hyper.noise_precision
+
+    @property
+    def variances(self) -> Float[np.ndarray, " r"]:
+        """Of w along each direction: 1 / (λ + β g)."""
+        return 1 / (self.hyper.prior_precision + self.hyper.noise_precision * self.values)
+
+    def variance_along(self, u: Float[np.ndarray, "A K"]) -> Float[np.ndarray, " A"]:
+        """u_aᵀ S u_a for every row of `u`."""
+        squares = (u @ self.directions.T) ** 2
+        seen = squares @ self.variances
+        if len(self.directions) == u.shape[1]:
+            return seen
+        unseen = np.einsum("ak,ak->a", u, u) - squares.sum(axis=1)
+        return seen + np.maximum(unseen, 0.0) / self.hyper.prior_precision
+
+    def covariance_along(self, u: Float[np.ndarray, "A K"]) -> Float[np.ndarray, "A A"]:
+        """u_aᵀ S u_b for every pair of rows of `u`."""
+        half = self.root_times(u)
+        return half @ half.T
+
+    def root_times(self, u: Float[np.ndarray, "A K"]) -> Float[np.ndarray, "A K"]:
+        """Rows S^½ u_a, with the symmetric root of S."""
+        prior_root = self.hyper.prior_precision**-0.5
+        along = u @ self.directions.T
+        return prior_root * u + (along * (np.sqrt(self.variances) - prior_root)) @ self.directions
+
+    def sample(self, n_samples: int, rng: np.random.Generator) -> Float[np.ndarray, "L K M"]:
+        """Draws of w, a column per output."""
+        n_basis, n_outputs = self.mean.shape
+        noise = rng.standard_normal((n_samples * n_outputs, n_basis))
+        spread = self.root_times(noise).reshape(n_samples, n_outputs, n_basis)
+        return self.mean + spread.transpose(0, 2, 1)
+
+    def given(self, design: Design) -> Posterior:
+        """As if the sets of `design` were measured too: S knows them, m does not.
+
+        Variances do not depend on the values measured, so a question that is still open can be
+        conditioned on exactly.
+        """
+        known = np.sqrt(self.values)[:, None] * self.directions
+        new = design.u / np.sqrt(design.noise_scale)[:, None]
+        _, singular, directions = np.linalg.svd(np.vstack([known, new]), full_matrices=False)
+        return replace(self, values=singular**2, directions=directions)
+
+
+def condition(
+    spectrum: Spectrum, hyper: Hyperparameters, output_scale: Float[np.ndarray, " M"] | None = None
+) -> Posterior:
+    """The posterior after the labels of `spectrum`; without labels, the prior."""
+    beta = hyper.noise_precision
+    gain = beta * np.sqrt(spectrum.values) / (hyper.prior_precision + beta * spectrum.values)
+    mean = spectrum.directions.T @ (gain[:, None] * spectrum.projected)
+    scale = np.ones(spectrum.n_outputs) if output_scale is None else output_scale
+    return Posterior(mean, spectrum.values, spectrum.directions, hyper, scale)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Products:
+    """u_aᵀ u_b / √s_b for every set a of a pool and labelled set b: one new row per label.
+
+    With them the variances of the whole pool under new λ and β cost O(A t²), and a new label
+    O(A K), instead of O(A K t) from scratch.
+    """
+
+    square: Float[np.ndarray, " A"]  # ‖u_a‖²
+    rows: tuple[Float[np.ndarray, " A"], ...] = ()
+
+    @classmethod
+    def of(cls, design: Design) -> Products:
+        return cls(np.einsum("ak,ak->a", design.u, design.u))
+
+    def add(self, design: Design, index: int) -> Products:
+        """With set `index` of the pool labelled as well."""
+        new = design.u[index] / np.sqrt(design.noise_scale[index])
+        return Products(self.square, (*self.rows, design.u @ new))
+
+    def signal(self, spectrum: Spectrum, hyper: Hyperparameters) -> Float[np.ndarray, " A"]:
+        """u_aᵀ S u_a = (‖u_a‖² − Σ_i β (Qᵀ v_a)_i² / (λ + β g_i)) / λ for every set."""
+        lam, beta = hyper.prior_precision, hyper.noise_precision
+        gain = beta / (lam + beta * spectrum.values)
+        known = np.empty(len(self.square))
+        step = 2048  # a block of products and its rotation stay in cache
+        block = np.empty((len(self.rows), step))
+        for low in range(0, len(known), step):
+            width = min(step, len(known) - low)
+            for i, row in enumerate(self.rows):
+                block[i, :width] = row[low : low + width]
+            along = spectrum.left.T @ block[:, :width]
+            known[low : low + width] = gain @ np.square(along, out=along)
+        return np.maximum(self.square - known, 0.0) / lam

@@ -1,0 +1,128 @@
+"""Foreign tables to plain arrays: pandas, polars and Arrow through one door.
+
+Nothing here knows of `Sets`; it is the other way round, so that a set made from a frame and one
+made from arrays pass the same checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sumwise.errors import InvalidSetError
+from sumwise.shapes import Float, Int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupedRows:
+    """Rows of a table, brought together by group in order of first appearance."""
+
+    ids: tuple[Hashable, ...]
+    order: Int[np.ndarray, " N"]  # row of the table for each instance
+    starts: Int[np.ndarray, " A1"]
+
+
+def group_rows(keys: Sequence[Hashable]) -> GroupedRows:
+    """Bring equal keys together; neither rows nor groups need be sorted."""
+    index: dict[Hashable, int] = {}
+    codes = np.fromiter((index.setdefault(key, len(index)) for key in keys), int, len(keys))
+    order = np.argsort(codes, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=len(index)))])
+    return GroupedRows(tuple(index), order, starts)
+
+
+def as_frame(table: Any) -> Any:
+    """A narwhals frame over `table`, or None if it is no data frame."""
+    import narwhals as nw
+
+    frame = nw.from_native(table, pass_through=True)
+    if isinstance(frame, nw.LazyFrame):
+        return frame.collect()
+    return frame if isinstance(frame, nw.DataFrame) else None
+
+
+def require_columns(frame: Any, names: Sequence[str], role: str) -> None:
+    for name in names:
+        if name not in frame.columns:
+            known = ", ".join(map(repr, frame.columns[:20]))
+            raise InvalidSetError(
+                f"no column {name!r} (given as {role}); the table has {known}. "
+                "Check the spelling, or name another column."
+            )
+
+
+def group_keys(frame: Any, by: Sequence[str]) -> list[Hashable]:
+    """One id per row: the value of a single `by` column, or a tuple of several."""
+    require_columns(frame, by, "by")
+    columns = [frame.get_column(name).to_list() for name in by]
+    for name, values in zip(by, columns, strict=True):
+        for row, value in enumerate(values):
+            if value is None or value != value:  # NaN and NaT differ from themselves
+                raise InvalidSetError(
+                    f"row {row} has no value in group column {name!r}. "
+                    "Fill it in, or drop rows without a group."
+                )
+            if not isinstance(value, Hashable):
+                raise InvalidSetError(
+                    f"row {row} of group column {name!r} holds {value!r}, which cannot name a "
+                    "group. Use text, numbers or dates."
+                )
+    return columns[0] if len(by) == 1 else list(zip(*columns, strict=True))
+
+
+def numeric_columns(frame: Any, names: Sequence[str], role: str) -> Float[np.ndarray, "N D"]:
+    """The named columns as float64; a missing value becomes NaN, for the caller to refuse."""
+    import narwhals as nw
+
+    require_columns(frame, names, role)
+    out = np.empty((len(frame), len(names)))
+    for column, name in enumerate(names):
+        series = frame.get_column(name)
+        if not (series.dtype.is_numeric() or series.dtype == nw.Boolean):
+            raise InvalidSetError(
+                f"column {name!r} (given as {role}) holds {series.dtype}, not numbers. "
+                "Convert it, or encode categories as numeric columns."
+            )
+        out[:, column] = series.cast(nw.Float64).to_numpy()
+    return out
+
+
+def input_matrix(x: Any, names: Sequence[str] | None, n_inputs: int) -> Float[np.ndarray, "N D"]:
+    """Individuals to predict, as an array; of a frame, the columns the model was fitted on."""
+    frame = None if isinstance(x, np.ndarray) else as_frame(x)
+    if frame is not None and names is not None:
+        matrix = numeric_columns(frame, names, "input")
+    elif frame is not None:
+        matrix = numeric_columns(frame, frame.columns, "input")
+    else:
+        matrix = to_float(x, "X")
+    if matrix.ndim != 2 or matrix.shape[1] != n_inputs:
+        raise InvalidSetError(
+            f"X has shape {matrix.shape}; the model was fitted on {n_inputs} inputs, so give "
+            f"(n, {n_inputs})."
+        )
+    bad = np.argwhere(~np.isfinite(matrix))
+    if len(bad):
+        row, column = (int(i) for i in bad[0])
+        label = repr(names[column]) if names is not None else str(column)
+        raise InvalidSetError(
+            f"X has {matrix[row, column]} in row {row}, input {label}. Fill it in or drop the row."
+        )
+    return matrix
+
+
+def to_float(values: Any, what: str) -> Float[np.ndarray, "..."]:
+    """A float64 copy; what is not numeric is refused in words."""
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind not in "biuf":  # text like "3" must not slip through as a number
+            if array.dtype.kind != "O":
+                raise TypeError(f"its type is {array.dtype}")
+            if any(isinstance(value, str) for value in array.flat):
+                raise TypeError("it holds text")
+        return np.array(array, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidSetError(f"{what} is not an array of numbers: {error}.") from error

@@ -1,0 +1,87 @@
+"""Scores of sets under a fitted model, and joint batches."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import Protocol
+
+import numpy as np
+
+from sumwise.acquisition import Acquisition, best, scores_of
+from sumwise.design import Pool, embed
+from sumwise.errors import PoolExhaustedError, SettingError
+from sumwise.model import Model
+from sumwise.sets import Sets
+from sumwise.shapes import Float
+
+
+class Fitted(Protocol):
+    """Anything that holds a fitted model, such as an `AggregateRegressor`."""
+
+    def fitted(self) -> Model: ...
+
+
+def score(
+    sets: Sets, model: Fitted, strategy: str | Acquisition = "AggMI", *, seed: int = 0
+) -> Float[np.ndarray, " A"]:
+    """One number per set: higher is worth measuring sooner.
+
+    Args:
+        strategy: A name (AggMI, AggEnt, MI, Ent, QBC, EMCM, Var, MaxN, MinN, Rand) or a function
+            of (pool, posterior, rng).
+        seed: For the strategies that draw: QBC, EMCM and Rand.
+
+    >>> import sumwise as sw
+    >>> sets = sw.Sets.from_arrays([[[0.0]], [[3.0]], [[3.0], [3.1]]], ids=["a", "b", "c"])
+    >>> model = sw.AggregateRegressor(basis="linear", hyperparameters=(1.0, 1.0))
+    >>> sw.score(sets, model.fit(sets[["a"]], [1.0], pool=sets)).round(3)
+    array([0.331, 0.55 , 0.842])
+    """
+    fitted = model.fitted()
+    rng = np.random.default_rng(seed)
+    return scores_of(strategy, pool_of(sets, fitted), fitted.posterior, rng)
+
+
+def select(
+    sets: Sets,
+    model: Fitted,
+    strategy: str | Acquisition = "AggMI",
+    n: int = 1,
+    *,
+    pending: Iterable[Hashable] = (),
+    seed: int = 0,
+) -> list[Hashable]:
+    """Ids of `n` sets to measure together: a joint batch, never the n best one by one.
+
+    After each pick the model is conditioned on it as if it were measured, so a batch does not ask
+    the same thing twice.
+
+    Args:
+        pending: Ids in `sets` that are being measured: conditioned on, and not picked again.
+    """
+    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+        raise SettingError(f"n is {n!r}; give a whole number of at least 1")
+    fitted = model.fitted()
+    pool = pool_of(sets, fitted)
+    allowed = np.ones(len(sets), dtype=bool)
+    posterior = fitted.posterior
+    waiting = [sets.position(set_id) for set_id in pending]
+    if waiting:
+        allowed[waiting] = False
+        posterior = posterior.given(pool.design.rows(waiting))
+    if allowed.sum() < n:
+        raise PoolExhaustedError(
+            f"{n} sets were asked for and {allowed.sum()} of {len(sets)} are free; ask for fewer"
+        )
+    rngs = np.random.default_rng(seed).spawn(int(n))
+    picked: list[int] = []
+    for rng in rngs:
+        chosen = best(scores_of(strategy, pool, posterior, rng), allowed, sets.ids)
+        picked.append(chosen)
+        allowed[chosen] = False
+        posterior = posterior.given(pool.design.rows([chosen]))
+    return [sets.ids[a] for a in picked]
+
+
+def pool_of(sets: Sets, model: Model) -> Pool:
+    return Pool(sets, model.basis, embed(sets, model.basis))
