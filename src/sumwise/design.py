@@ -91,9 +91,9 @@ def blocks(x: Float[np.ndarray, "N D"], basis: Basis) -> Iterator[tuple[int, int
     return ((i, min(i + step, len(x))) for i in range(0, len(x), step))
 
 
-def sum_by_set(sets: Sets, low: int, high: int, rows: Float[np.ndarray, "n ..."]) -> tuple[
-    slice, Float[np.ndarray, "a ..."]
-]:
+def sum_by_set(
+    sets: Sets, low: int, high: int, rows: Float[np.ndarray, "n ..."]
+) -> tuple[slice, Float[np.ndarray, "a ..."]]:
     """Sums over the sets that rows `low:high` belong to, and which sets those are."""
     a = int(np.searchsorted(sets.starts, low, side="right")) - 1
     b = int(np.searchsorted(sets.starts, high, side="left"))

@@ -149,9 +149,7 @@ class AggregateRegressor:
             return self._outputs(mean), self._outputs(scaled)
         return (self._outputs(mean), self._outputs(std)) if return_std else self._outputs(mean)
 
-    def predict_sets(
-        self, sets: Sets, return_std: bool = False, include_noise: bool = True
-    ) -> Any:
+    def predict_sets(self, sets: Sets, return_std: bool = False, include_noise: bool = True) -> Any:
         """Totals of sets: their mean, and on request their predictive standard deviation."""
         design = self._embed(sets)
         mean, std = core.predict_sets(self.fitted(), design, include_noise=include_noise)
@@ -202,7 +200,9 @@ class AggregateRegressor:
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The constructor's arguments."""
         del deep  # there are no nested estimators
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(core.ModelConfig)}
+        return {
+            field.name: getattr(self, field.name) for field in dataclasses.fields(core.ModelConfig)
+        }
 
     def set_params(self, **params: Any) -> Self:
         """Change constructor arguments by name."""
@@ -217,16 +217,18 @@ class AggregateRegressor:
         from sklearn.utils import RegressorTags, Tags, TargetTags
 
         targets = TargetTags(required=True, multi_output=True)
-        return Tags(
-            estimator_type="regressor", target_tags=targets, regressor_tags=RegressorTags()
-        )
+        return Tags(estimator_type="regressor", target_tags=targets, regressor_tags=RegressorTags())
 
     def __sklearn_is_fitted__(self) -> bool:
         return "fitted_" in vars(self)
 
     def __repr__(self) -> str:
         defaults = {f.name: f.default for f in dataclasses.fields(core.ModelConfig)}
-        changed = (f"{k}={v!r}" for k, v in self.get_params().items() if v is not defaults[k] and v != defaults[k])
+        changed = (
+            f"{k}={v!r}"
+            for k, v in self.get_params().items()
+            if v is not defaults[k] and v != defaults[k]
+        )
         return f"AggregateRegressor({', '.join(changed)})"
 
     # --- helpers ------------------------------------------------------------------------------
@@ -245,5 +247,5 @@ class AggregateRegressor:
         return values[..., 0] if self._one_output else values
 
     def _precision(self, inside: float) -> Any:
-        values = inside / self.fitted().posterior.output_scale**2
+        values = inside / self.fitted().posterior.output_scale ** 2
         return float(values[0]) if self._one_output else values

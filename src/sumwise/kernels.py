@@ -35,7 +35,9 @@ def _cosine(v):  # type: ignore[no-untyped-def]
     h = (0.5 * v - q * _PI_HIGH) - q * _PI_LOW
     z = h * h
     tail = _S15 + z * (_S17 + z * (_S19 + z * _S21))
-    sine = h + h * z * (_S3 + z * (_S5 + z * (_S7 + z * (_S9 + z * (_S11 + z * (_S13 + z * tail))))))
+    sine = h + h * z * (
+        _S3 + z * (_S5 + z * (_S7 + z * (_S9 + z * (_S11 + z * (_S13 + z * tail)))))
+    )
     return 1.0 - 2.0 * sine * sine
 
 

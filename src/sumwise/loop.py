@@ -165,7 +165,9 @@ class ActiveLearner:
             if preset != "paper":
                 raise SettingError(f"no preset is called {preset!r}; there is 'paper'")
             if model is not None or strategy is not None:
-                raise SettingError("a preset brings its own model and strategy; give one or the other")
+                raise SettingError(
+                    "a preset brings its own model and strategy; give one or the other"
+                )
             model = AggregateRegressor(hyperparameters="adam", random_state=seed)
         self._estimator = AggregateRegressor(random_state=seed) if model is None else model
         self._strategy = "AggMI" if strategy is None else strategy

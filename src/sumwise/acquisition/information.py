@@ -68,16 +68,12 @@ def entropy(pool: Pool, posterior: Posterior, rng: np.random.Generator) -> Float
     return out
 
 
-def _information(
-    ratio: Float[np.ndarray, " n"], posterior: Posterior
-) -> Float[np.ndarray, " n"]:
+def _information(ratio: Float[np.ndarray, " n"], posterior: Posterior) -> Float[np.ndarray, " n"]:
     # as log1p it is never negative and survives sets that teach almost nothing
     return 0.5 * posterior.n_outputs * np.log1p(ratio)
 
 
-def _entropy(
-    variance: Float[np.ndarray, " n"], posterior: Posterior
-) -> Float[np.ndarray, " n"]:
+def _entropy(variance: Float[np.ndarray, " n"], posterior: Posterior) -> Float[np.ndarray, " n"]:
     each = 0.5 * posterior.n_outputs * (np.log(variance) + LOG_2_PI_E)
     return each + float(np.log(posterior.output_scale).sum())
 

@@ -1,0 +1,49 @@
+# `make help` lists the targets; every target sets up .venv when it is missing or out of date.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.PHONY: help setup demo test check lint fmt types cov bench clean
+.DEFAULT_GOAL := help
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+setup: $(STAMP) ## create .venv with sumwise and everything its tests need
+
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[fast,demo,dev]'
+	touch $@
+
+demo: $(STAMP) ## the main job on real data: which districts to measure, and what each school is
+	$(BIN)/sumwise demo
+
+test: $(STAMP) ## all tests
+	$(BIN)/python -m pytest -q -n 2
+
+check: $(STAMP) lint types cov ## what must hold before a merge: lint, types, import contract, coverage
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+fmt: $(STAMP) ## format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+cov: $(STAMP)
+	$(BIN)/python -m pytest -q -n 2 --cov --cov-report=term
+
+bench: $(STAMP) ## the benchmark table: ratios to named peers, answers checked first
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[fast,demo,dev,bench]'
+	$(BIN)/python -m benchmarks
+
+clean: ## remove .venv and caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
