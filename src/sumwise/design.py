@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from sumwise.shapes import Float
 
 BLOCK_NUMBERS = 2**19  # features held at once: 4 MB, which stays in cache
 COMPILED_FROM = 2**25  # features; below this, loading numba costs more than it saves
+LARGEST_ANGLE = 1e6  # of a cosine the kernel's range reduction is exact for
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,9 +37,9 @@ class Design:
     def __len__(self) -> int:
         return len(self.u)
 
-    def rows(self, index: object) -> Design:
+    def rows(self, index: Any) -> Design:
         """The design of some sets: any NumPy index."""
-        return Design(self.u[index], self.noise_scale[index], self.theta_sum[index])  # type: ignore[index]
+        return Design(self.u[index], self.noise_scale[index], self.theta_sum[index])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,7 +52,7 @@ class Pool:
     signal: Float[np.ndarray, " A"] | None = None  # u_aᵀ S u_a where somebody kept it up to date
 
 
-def embed(sets: Sets, basis: Basis, *, compiled: bool | None = None) -> Design:
+def embed(sets: Sets, basis: Scaled, *, compiled: bool | None = None) -> Design:
     """u_a, s_a and Σθ of every set.
 
     Args:
@@ -112,39 +114,34 @@ def _embed_blocks(sets: Sets, basis: Basis) -> Float[np.ndarray, "A K"]:
     return u
 
 
-def _worth_compiling(sets: Sets, basis: Basis) -> bool:
+def _fourier(basis: Scaled) -> RandomFourierFeatures | None:
+    """The Fourier features under the scaling: what the compiled kernel can do."""
+    return basis.basis if isinstance(basis.basis, RandomFourierFeatures) else None
+
+
+def _worth_compiling(sets: Sets, basis: Scaled) -> bool:
+    fourier = _fourier(basis)
     return (
-        isinstance(basis, Scaled)
-        and isinstance(basis.basis, RandomFourierFeatures)
-        and len(sets.x) * len(basis.basis.phases) >= COMPILED_FROM
+        fourier is not None
+        and len(sets.x) * len(fourier.phases) >= COMPILED_FROM
         and find_spec("numba") is not None
-        and _largest_angle(sets, basis) < 1e6
+        and _largest_angle(sets, basis, fourier) < LARGEST_ANGLE
     )
 
 
-def _largest_angle(sets: Sets, basis: Scaled) -> float:
-    assert isinstance(basis.basis, RandomFourierFeatures)
-    low, high = sets.x.min(axis=0), sets.x.max(axis=0)
-    far = np.maximum(abs(low - basis.shift), abs(high - basis.shift)) / basis.scale
-    return float((abs(basis.basis.frequencies) @ far).max(initial=0.0)) + 2 * np.pi
+def _largest_angle(sets: Sets, basis: Scaled, fourier: RandomFourierFeatures) -> float:
+    ends = np.array([sets.x.min(axis=0), sets.x.max(axis=0)])
+    far = abs((ends - basis.shift) / basis.scale).max(axis=0)
+    return float((abs(fourier.frequencies) @ far).max(initial=0.0)) + 2 * np.pi
 
 
-def _embed_compiled(sets: Sets, basis: Basis) -> Float[np.ndarray, "A K"]:
+def _embed_compiled(sets: Sets, basis: Scaled) -> Float[np.ndarray, "A K"]:
     from sumwise.kernels import sum_waves
 
-    assert isinstance(basis, Scaled) and isinstance(basis.basis, RandomFourierFeatures)
-    fourier = basis.basis
+    fourier = _fourier(basis)
+    if fourier is None:
+        raise SettingError("the compiled kernel embeds Fourier features only")
     u = np.empty((len(sets), len(fourier.phases) + 1))
-    frequencies = np.ascontiguousarray(fourier.frequencies.T)
-    sum_waves(
-        sets.x,
-        sets.theta,
-        sets.starts,
-        basis.shift,
-        basis.scale,
-        frequencies,
-        fourier.phases,
-        fourier.amplitude,
-        u,
-    )
+    waves = np.ascontiguousarray(fourier.frequencies.T), fourier.phases, fourier.amplitude
+    sum_waves(sets.x, sets.theta, sets.starts, basis.shift, basis.scale, *waves, u)
     return u

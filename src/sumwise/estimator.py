@@ -8,7 +8,7 @@ is really needed: `score`, estimator tags, and `NotFittedError`.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -70,7 +70,7 @@ class AggregateRegressor:
 
     # --- learning -----------------------------------------------------------------------------
 
-    def fit(self, sets: Sets, y_bar: Any, *, pool: Sets | None = None) -> Self:
+    def fit(self, sets: Sets, y_bar: Any, *, pool: Sets | None = None) -> AggregateRegressor:
         """Learn from one total per set; no sets gives the prior.
 
         Args:
@@ -94,7 +94,9 @@ class AggregateRegressor:
         fitted = core.fit(config, prepared, embed(sets, prepared.basis), labels)
         return self.adopt(fitted, sets, one_output=np.ndim(y_bar) < 2)
 
-    def adopt(self, fitted: core.Model, sets: Sets, *, one_output: bool = True) -> Self:
+    def adopt(
+        self, fitted: core.Model, sets: Sets, *, one_output: bool = True
+    ) -> AggregateRegressor:
         """Become the face of a model that was fitted elsewhere on sets like these."""
         self.fitted_ = fitted
         self.n_features_in_ = sets.n_inputs
@@ -124,7 +126,7 @@ class AggregateRegressor:
 
     def predict(
         self,
-        X: Any,  # noqa: N803 - scikit-learn's name
+        X: Any,
         return_std: bool = False,
         return_cov: bool = False,
         include_noise: bool = True,
@@ -157,7 +159,7 @@ class AggregateRegressor:
 
     def sample_y(
         self,
-        X: Any,  # noqa: N803
+        X: Any,
         n_samples: int = 1,
         random_state: int | None = 0,
         include_noise: bool = True,
@@ -174,7 +176,7 @@ class AggregateRegressor:
         drawn = fitted.offset[:, None] + scale[:, None] * latent
         return drawn[:, 0] if self._one_output else drawn
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R² of the predictions of individuals."""
         from sklearn.metrics import r2_score
 
@@ -204,7 +206,7 @@ class AggregateRegressor:
             field.name: getattr(self, field.name) for field in dataclasses.fields(core.ModelConfig)
         }
 
-    def set_params(self, **params: Any) -> Self:
+    def set_params(self, **params: Any) -> AggregateRegressor:
         """Change constructor arguments by name."""
         known = self.get_params()
         for name, value in params.items():

@@ -116,7 +116,7 @@ def maximise(spectrum: Spectrum, prior: WeakPrior, *, use_prior: bool = True) ->
 
     def objective(point: Float[np.ndarray, "2 ..."]) -> Float[np.ndarray, "..."]:
         away = point - centre.reshape(2, *[1] * (point.ndim - 1))
-        return _value(point, terms) - 0.5 * stiffness * (away**2).sum(axis=0)
+        return np.asarray(_value(point, terms) - 0.5 * stiffness * (away**2).sum(axis=0))
 
     offsets = np.arange(-12.0, 12.5, 2.0)
     grid = np.stack(np.meshgrid(centre[0] + offsets, centre[1] + offsets, indexing="ij"))
@@ -171,10 +171,11 @@ def adam(spectrum: Spectrum, start: Hyperparameters) -> Hyperparameters:
     log_prior, log_noise = math.log(start.prior_precision), math.log(start.noise_precision)
     if not spectrum.n_labels:
         return start
+    climb = adam_steps
     if find_spec("numba") is not None:
-        from sumwise.kernels import adam as climb
-    else:
-        climb = adam_steps
+        from sumwise import kernels
+
+        climb = kernels.adam
     log_prior, log_noise = climb(
         terms.values, terms.power, terms.count, log_prior, log_noise, ADAM_EPOCHS, ADAM_RATE
     )

@@ -19,17 +19,17 @@ from numba import njit
 # q = round(v / 2π) by adding 1.5 · 2⁵², which leaves no bits for a fraction
 _ROUND = 6755399441055744.0
 _INV_TWO_PI = 1.0 / (2.0 * math.pi)
-# π in two parts; the first ends in 20 zero bits, so q times it is exact for |q| < 2²⁰
+# π in two parts; the first ends in 20 zero bits, so q times it is exact for |q| < 2²⁰, which
+# `design.LARGEST_ANGLE` keeps well inside of
 _PI_HIGH = 3.14159265346825122833
 _PI_LOW = 1.21542010130123844986e-10
-LARGEST_ANGLE = 1e6  # well inside that range; larger angles take the NumPy path
 
 _S3, _S5, _S7, _S9, _S11, _S13, _S15, _S17, _S19, _S21 = (
     (-1.0) ** (n // 2) / math.factorial(n) for n in range(3, 22, 2)
 )
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"}, inline="always")  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True, fastmath={"contract"}, inline="always")
 def _cosine(v):  # type: ignore[no-untyped-def]
     q = (v * _INV_TWO_PI + _ROUND) - _ROUND
     h = (0.5 * v - q * _PI_HIGH) - q * _PI_LOW
@@ -41,7 +41,7 @@ def _cosine(v):  # type: ignore[no-untyped-def]
     return 1.0 - 2.0 * sine * sine
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True, fastmath={"contract"})
 def sum_waves(x, theta, starts, shift, scale, frequencies, phases, amplitude, out):  # type: ignore[no-untyped-def]
     """Write u_a into `out` (A, W + 1); `frequencies` is (D, W), so that W is contiguous."""
     waves, n_inputs = phases.shape[0], x.shape[1]
@@ -65,7 +65,7 @@ def sum_waves(x, theta, starts, shift, scale, frequencies, phases, amplitude, ou
         out[a, waves] = bias
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"})  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"})
 def adam(values, power, count, log_prior, log_noise, epochs, rate):  # type: ignore[no-untyped-def]
     """`epochs` Adam steps on (log λ, log β); see `evidence.adam` for the arguments."""
     m_prior = m_noise = v_prior = v_noise = 0.0

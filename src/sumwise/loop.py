@@ -90,9 +90,13 @@ def tell(progress: Progress, index: int, y_bar: float) -> Progress:
 
 def check_label(y_bar: Any, set_id: Hashable) -> float:
     """A finite number, or a refusal that names the set."""
-    if np.ndim(y_bar) != 0:
-        raise LabelError(f"total of set {set_id!r} has shape {np.shape(y_bar)}; give one number")
-    return float(core.check_labels([y_bar], [set_id])[0, 0])
+    try:
+        values = core.check_labels([y_bar], [set_id])
+    except LabelError:
+        values = np.empty((0, 0))
+    if values.shape != (1, 1) or np.ndim(y_bar):
+        raise LabelError(f"total of set {set_id!r} is {y_bar!r:.80}; give one finite number")
+    return float(values[0, 0])
 
 
 def _signal(progress: Progress) -> Any:

@@ -21,8 +21,9 @@ import numpy as np
 from sumwise import evidence, posterior
 from sumwise.basis import Basis, Scaled, draw
 from sumwise.design import Design, blocks, features
-from sumwise.errors import LabelError, SettingError
+from sumwise.errors import InvalidSetError, LabelError, SettingError
 from sumwise.posterior import Hyperparameters, Posterior, Spectrum
+from sumwise.readers import to_float
 from sumwise.sets import Sets
 from sumwise.shapes import Float
 
@@ -130,10 +131,9 @@ def fit(
 def check_labels(y_bar: Any, ids: Sequence[Hashable]) -> Float[np.ndarray, "t M"]:
     """Totals as a (t, M) array; anything but finite numbers is refused, naming the set."""
     try:
-        values = np.asarray(y_bar, dtype=object if _holds_text(y_bar) else np.float64)
-        values = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise LabelError(f"totals must be numbers; got {y_bar!r:.80}") from None
+        values = to_float(y_bar, "totals")
+    except InvalidSetError as error:
+        raise LabelError(str(error)) from None
     if values.ndim not in (1, 2) or len(values) != len(ids):
         raise LabelError(
             f"totals have shape {values.shape}; give one for each of {len(ids)} sets, "
@@ -176,12 +176,6 @@ def predict_sets(
 
 
 # --- helpers ----------------------------------------------------------------------------------
-
-
-def _holds_text(values: Any) -> bool:
-    return np.asarray(values, dtype=object).dtype == object and any(
-        isinstance(value, str | bytes) for value in np.asarray(values, dtype=object).flat
-    )
 
 
 def _location_and_spread(

@@ -125,4 +125,4 @@ def to_float(values: Any, what: str) -> Float[np.ndarray, "..."]:
                 raise TypeError("it holds text")
         return np.array(array, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InvalidSetError(f"{what} is not an array of numbers: {error}.") from error
+        raise InvalidSetError(f"{what} must be an array of numbers: {error}") from error

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from sumwise.acquisition import Acquisition, best, scores_of
 from sumwise.design import Pool, embed
-from sumwise.errors import PoolExhaustedError, SettingError
+from sumwise.errors import InvalidSetError, PoolExhaustedError, SettingError
 from sumwise.model import Model
 from sumwise.sets import Sets
 from sumwise.shapes import Float
 
 
+@runtime_checkable
 class Fitted(Protocol):
     """Anything that holds a fitted model, such as an `AggregateRegressor`."""
 
@@ -84,4 +85,9 @@ def select(
 
 
 def pool_of(sets: Sets, model: Model) -> Pool:
+    """`sets` as strategies see them under `model`."""
+    if sets.n_inputs != len(model.basis.shift):
+        raise InvalidSetError(
+            f"the sets have {sets.n_inputs} inputs; the model was fitted on {len(model.basis.shift)}"
+        )
     return Pool(sets, model.basis, embed(sets, model.basis))

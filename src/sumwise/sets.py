@@ -8,16 +8,24 @@ are finite, no set has θ_a = 0, and the arrays are read-only.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from sumwise import readers
+from sumwise.checks import (
+    flat_weights,
+    name_sets,
+    positions_of,
+    refuse_bad_numbers,
+    refuse_bad_shapes,
+    starts_of,
+    theta_of,
+)
 from sumwise.errors import InvalidSetError, SettingError, UnknownSetError
-from sumwise.shapes import Bool, Float, Int
+from sumwise.shapes import Float, Int
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -40,9 +48,9 @@ class Sets:
     _positions: dict[Hashable, int] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_positions", _positions_of(self.ids))
-        _refuse_bad_shapes(self)
-        _refuse_bad_numbers(self)
+        object.__setattr__(self, "_positions", positions_of(self.ids))
+        refuse_bad_shapes(self)
+        refuse_bad_numbers(self)
         for array in (self.x, self.theta, self.starts):
             array.setflags(write=False)
 
@@ -56,7 +64,7 @@ class Sets:
         by: str | Sequence[str],
         x: str | Sequence[str],
         weights: Any = "sum",
-    ) -> Self:
+    ) -> Sets:
         """Group the rows of a pandas, polars or Arrow table.
 
         Args:
@@ -95,7 +103,7 @@ class Sets:
                     f"weights have shape {weights.shape}; give one for each of {len(table)} rows"
                 )
             weights = weights[grouped.order]
-        theta = _theta(weights, grouped.starts)
+        theta = theta_of(weights, grouped.starts)
         return cls(grouped.ids, inputs[grouped.order], theta, grouped.starts, names)
 
     @classmethod
@@ -104,7 +112,7 @@ class Sets:
         arrays: Sequence[Any],
         weights: Any = None,
         ids: Sequence[Hashable] | None = None,
-    ) -> Self:
+    ) -> Sets:
         """One (n_a, D) array per set.
 
         Args:
@@ -112,7 +120,7 @@ class Sets:
             ids: Names of the sets; 0, 1, 2, … if left out.
         """
         blocks = [readers.to_float(block, f"array {a}") for a, block in enumerate(arrays)]
-        names = _ids(ids, len(blocks))
+        names = name_sets(ids, len(blocks))
         if not blocks:
             raise InvalidSetError("no sets were given; pass at least one array")
         width = blocks[0].shape[1] if blocks[0].ndim == 2 else "D"
@@ -122,10 +130,10 @@ class Sets:
                     f"set {set_id!r} has shape {block.shape}; expected (n >= 1, {width}), the "
                     "same width for all sets. Drop the set or fix its rows."
                 )
-        starts = _starts([len(block) for block in blocks])
+        starts = starts_of([len(block) for block in blocks])
         if weights is not None and not isinstance(weights, str):
-            weights = _flat_weights(weights, names, np.diff(starts))
-        return cls(names, np.concatenate(blocks), _theta(weights, starts), starts)
+            weights = flat_weights(weights, names, np.diff(starts))
+        return cls(names, np.concatenate(blocks), theta_of(weights, starts), starts)
 
     @classmethod
     def from_members(
@@ -134,7 +142,7 @@ class Sets:
         members: Sequence[Sequence[int]],
         weights: Any = None,
         ids: Sequence[Hashable] | None = None,
-    ) -> Self:
+    ) -> Sets:
         """Sets as lists of row numbers of one (N, D) array; a row may be in several sets.
 
         Where sets overlap, the noise of one individual is shared between measurements in truth;
@@ -142,7 +150,7 @@ class Sets:
         of itself there.
         """
         rows = readers.to_float(x, "x")
-        names = _ids(ids, len(members))
+        names = name_sets(ids, len(members))
         if rows.ndim != 2:
             raise InvalidSetError(f"x has shape {rows.shape}; expected (N, D)")
         if not len(members):
@@ -160,10 +168,10 @@ class Sets:
                     f"set {set_id!r} names row {out}; x has rows 0 to {len(rows) - 1}"
                 )
             picked.append(index)
-        starts = _starts([len(index) for index in picked])
+        starts = starts_of([len(index) for index in picked])
         if weights is not None and not isinstance(weights, str):
-            weights = _flat_weights(weights, names, np.diff(starts))
-        return cls(names, rows[np.concatenate(picked)], _theta(weights, starts), starts)
+            weights = flat_weights(weights, names, np.diff(starts))
+        return cls(names, rows[np.concatenate(picked)], theta_of(weights, starts), starts)
 
     @classmethod
     def from_integrals(
@@ -172,7 +180,7 @@ class Sets:
         weight: Callable[[Float[np.ndarray, "N D"]], Any] | None = None,
         bins: int | Sequence[int] = 16,
         ids: Sequence[Hashable] | None = None,
-    ) -> Self:
+    ) -> Sets:
         """ȳ_a = ∫ θ(x) y(x) dx over a box, by the midpoint rule (paper §4.1).
 
         Args:
@@ -190,7 +198,7 @@ class Sets:
         ends = readers.to_float(boxes, "boxes")
         if ends.ndim != 3 or ends.shape[2] != 2 or 0 in ends.shape:
             raise InvalidSetError(f"boxes have shape {ends.shape}; expected (A, D, 2)")
-        names, n_inputs = _ids(ids, len(ends)), ends.shape[1]
+        names, n_inputs = name_sets(ids, len(ends)), ends.shape[1]
         low, high = ends[..., 0], ends[..., 1]
         for a, d in np.argwhere(~(np.isfinite(ends).all(2) & (low < high))).tolist():
             raise InvalidSetError(
@@ -212,7 +220,7 @@ class Sets:
                     "it must give one number a point"
                 )
             theta = theta * values
-        return cls(names, points, theta, _starts([len(grid)] * len(ends)))
+        return cls(names, points, theta, starts_of([len(grid)] * len(ends)))
 
     # --- looking inside ---------------------------------------------------------------------
 
@@ -245,17 +253,17 @@ class Sets:
                 "(By position: sets[2:3] or sets.take([2]).)"
             ) from None
 
-    def take(self, positions: Any) -> Self:
+    def take(self, positions: Any) -> Sets:
         """The sets at these positions, in this order."""
         index = np.asarray(positions, dtype=int).reshape(-1)
         index = np.arange(len(self))[index]  # resolves negative positions, refuses others
         sizes = self.sizes[index]
-        starts = _starts(sizes)
+        starts = starts_of(sizes)
         rows = np.repeat(self.starts[index] - starts[:-1], sizes) + np.arange(starts[-1])
         chosen = tuple(self.ids[a] for a in index)
-        return type(self)(chosen, self.x[rows], self.theta[rows], starts, self.input_names)
+        return Sets(chosen, self.x[rows], self.theta[rows], starts, self.input_names)
 
-    def __getitem__(self, key: Any) -> Self:
+    def __getitem__(self, key: Any) -> Sets:
         """By id, list of ids, slice of positions, or mask with one entry a set."""
         if isinstance(key, slice):
             return self.take(np.arange(len(self))[key])
@@ -284,113 +292,3 @@ class Sets:
             f"Sets: {len(self)} set{plural} of {span} instances ({len(self.x)} in all), {inputs}; "
             f"id{plural} {shown}"
         )
-
-
-# --- checks ---------------------------------------------------------------------------------
-
-
-def _ids(ids: Sequence[Hashable] | None, n_sets: int) -> tuple[Hashable, ...]:
-    names = tuple(range(n_sets)) if ids is None else tuple(ids)
-    if len(names) != n_sets:
-        raise InvalidSetError(f"{len(names)} ids were given for {n_sets} sets")
-    return names
-
-
-def _positions_of(ids: tuple[Hashable, ...]) -> dict[Hashable, int]:
-    positions: dict[Hashable, int] = {}
-    for a, set_id in enumerate(ids):
-        try:
-            first = positions.setdefault(set_id, a)
-        except TypeError:
-            raise InvalidSetError(
-                f"id {set_id!r} cannot name a set; use text, numbers, dates or tuples of them"
-            ) from None
-        if first != a:
-            raise InvalidSetError(
-                f"id {set_id!r} names two sets (numbers {first} and {a}); ids must be unique"
-            )
-        if set_id != set_id:
-            raise InvalidSetError(f"id of set number {a} is NaN; give every set a name")
-    return positions
-
-
-def _starts(sizes: Sequence[int] | Int[np.ndarray, " A"]) -> Int[np.ndarray, " A1"]:
-    return np.fromiter(itertools.accumulate(sizes, initial=0), np.int64, len(sizes) + 1)
-
-
-def _theta(weights: Any, starts: Int[np.ndarray, " A1"]) -> Float[np.ndarray, " N"]:
-    sizes = np.diff(starts)
-    if weights is None or (isinstance(weights, str) and weights == "sum"):
-        return np.ones(starts[-1])
-    if isinstance(weights, str) and weights == "mean":
-        return np.repeat(1.0 / sizes, sizes)
-    if isinstance(weights, str):
-        raise SettingError(f"weights is {weights!r}; give 'sum', 'mean' or numbers")
-    return weights
-
-
-def _flat_weights(
-    weights: Any, ids: tuple[Hashable, ...], sizes: Int[np.ndarray, " A"]
-) -> Float[np.ndarray, " N"]:
-    per_set = [readers.to_float(w, f"weights of set number {a}") for a, w in enumerate(weights)]
-    if len(per_set) != len(ids):
-        raise InvalidSetError(f"weights were given for {len(per_set)} sets; there are {len(ids)}")
-    for set_id, theta, size in zip(ids, per_set, sizes, strict=True):
-        if theta.shape != (size,):
-            raise InvalidSetError(
-                f"weights of set {set_id!r} have shape {theta.shape}; it has {size} instances"
-            )
-    return np.concatenate(per_set)
-
-
-def _refuse_bad_shapes(sets: Sets) -> None:
-    n, starts = len(sets.x), sets.starts
-    if sets.x.ndim != 2 or sets.x.shape[1] == 0:
-        raise InvalidSetError(f"x has shape {sets.x.shape}; expected (N, D) with D >= 1")
-    if len(starts) != len(sets.ids) + 1 or starts[0] != 0 or starts[-1] != n:
-        raise InvalidSetError(
-            f"starts must have {len(sets.ids) + 1} entries running from 0 to {n}, one more than "
-            "there are ids"
-        )
-    if sets.theta.shape != (n,):
-        raise InvalidSetError(f"theta has shape {sets.theta.shape}; expected ({n},) like x")
-    if sets.input_names is not None and len(sets.input_names) != sets.n_inputs:
-        raise InvalidSetError(f"{len(sets.input_names)} input names for {sets.n_inputs} inputs")
-    empty = np.flatnonzero(np.diff(starts) < 1)
-    if len(empty):
-        raise InvalidSetError(f"set {sets.ids[empty[0]]!r} is empty; drop it or add its rows")
-
-
-def _refuse_bad_numbers(sets: Sets) -> None:
-    bad = _first(~np.isfinite(sets.x).all(axis=1))
-    if bad is not None:
-        column = int(np.flatnonzero(~np.isfinite(sets.x[bad]))[0])
-        label = repr(sets.input_names[column]) if sets.input_names else str(column)
-        raise InvalidSetError(
-            f"{_where(sets, bad)} has {sets.x[bad, column]} in input {label}. "
-            "Fill it in or drop the row."
-        )
-    bad = _first(~np.isfinite(sets.theta))
-    if bad is not None:
-        raise InvalidSetError(f"{_where(sets, bad)} has weight {sets.theta[bad]}; give a number")
-    if not len(sets.ids):
-        return
-    with np.errstate(over="ignore"):
-        noise_scale = np.add.reduceat(sets.theta**2, sets.starts[:-1])
-    bad = _first(~(np.isfinite(noise_scale) & (noise_scale > 0)))
-    if bad is not None:
-        theta = sets.theta[sets.starts[bad] : sets.starts[bad + 1]]
-        problem = "are all zero" if not theta.any() else f"have a squared sum of {noise_scale[bad]}"
-        raise InvalidSetError(
-            f"weights of set {sets.ids[bad]!r} {problem}: its total would say nothing that can "
-            "be computed with. Drop the set or rescale its weights."
-        )
-
-
-def _first(bad: Bool[np.ndarray, " n"]) -> int | None:
-    return int(np.argmax(bad)) if bad.any() else None
-
-
-def _where(sets: Sets, row: int) -> str:
-    a = int(np.searchsorted(sets.starts, row, side="right")) - 1
-    return f"row {row - sets.starts[a]} of set {sets.ids[a]!r}"

@@ -12,7 +12,6 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 
@@ -37,7 +36,7 @@ class Polynomial:
     factors: tuple[tuple[int, ...], ...]  # columns multiplied in each monomial
 
     @classmethod
-    def of(cls, degree: int, n_inputs: int) -> Self:
+    def of(cls, degree: int, n_inputs: int) -> Polynomial:
         if not isinstance(degree, int) or isinstance(degree, bool) or degree < 0:
             raise SettingError(f"degree is {degree!r}; give a whole number of at least 0")
         count = math.comb(n_inputs + degree, degree)
@@ -74,7 +73,7 @@ class RandomFourierFeatures:
     @classmethod
     def draw(
         cls, n_basis: int, n_inputs: int, lengthscale: float, rng: np.random.Generator
-    ) -> Self:
+    ) -> RandomFourierFeatures:
         if isinstance(n_basis, bool) or not isinstance(n_basis, int | np.integer) or n_basis < 1:
             raise SettingError(f"n_basis is {n_basis!r}; give a whole number of at least 1")
         if not (isinstance(lengthscale, int | float | np.number) and 0 < lengthscale < math.inf):

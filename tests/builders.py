@@ -1,0 +1,34 @@
+"""Plain numbers to objects, for tests."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import strategies as st
+
+from sumwise.basis import Linear, Scaled
+from sumwise.design import Pool, embed
+from sumwise.sets import Sets
+
+set_sizes = st.lists(st.integers(1, 6), min_size=2, max_size=9)
+precisions = st.floats(-3.0, 3.0).map(lambda exponent: float(np.exp(exponent)))
+seeds = st.integers(0, 2**32 - 1)
+
+
+def random_sets(sizes, rng, n_inputs=3, ids=None) -> Sets:
+    """θ is neither 1 nor always positive: either would hide bugs."""
+    blocks = [rng.normal(size=(n, n_inputs)) for n in sizes]
+    weights = [rng.uniform(0.3, 2.0, n) * rng.choice([-1.0, 1.0], n) for n in sizes]
+    return Sets.from_arrays(blocks, weights, ids)
+
+
+def unscaled(basis, n_inputs=3) -> Scaled:
+    return Scaled(basis, np.zeros(n_inputs), np.ones(n_inputs))
+
+
+def linear_pool(sets) -> Pool:
+    basis = unscaled(Linear(), sets.n_inputs)
+    return Pool(sets, basis, embed(sets, basis))
+
+
+def phi_of(pool) -> np.ndarray:
+    return np.column_stack([pool.sets.x, np.ones(len(pool.sets.x))])

@@ -1,0 +1,256 @@
+"""`ActiveLearner`, `score` and `select`."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import sumwise as sw
+from sumwise.acquisition import ACQUISITIONS, best
+from tests.builders import random_sets
+
+
+@pytest.fixture(scope="module")
+def problem():
+    rng = np.random.default_rng(0)
+    sets = random_sets(rng.integers(1, 9, 40).tolist(), rng, ids=[f"set {a}" for a in range(40)])
+    y = np.sin(2 * sets.x[:, 0]) + sets.x[:, 1] + 0.1 * rng.normal(size=len(sets.x))
+    y_bar = np.add.reduceat(sets.theta * y, sets.starts[:-1])
+    return sets, dict(zip(sets.ids, y_bar.tolist(), strict=True))
+
+
+def play(learner, answers, n):
+    for _ in range(n):
+        question = learner.ask()
+        learner.tell(question.set_id, answers[question.set_id])
+    return [answer.set_id for answer in learner.history]
+
+
+@pytest.mark.parametrize("strategy", ACQUISITIONS)
+def test_the_same_seed_and_answers_give_the_same_questions(problem, strategy):
+    sets, answers = problem
+    first, second = (sw.ActiveLearner(sets, strategy=strategy, seed=3) for _ in range(2))
+    asked = play(first, answers, 8)
+    assert asked == play(second, answers, 8)
+    assert len(set(asked)) == 8
+
+
+def test_another_seed_gives_other_random_questions(problem):
+    sets, answers = problem
+    runs = [play(sw.ActiveLearner(sets, strategy="Rand", seed=s), answers, 8) for s in (1, 2)]
+    assert runs[0] != runs[1]
+
+
+@pytest.mark.parametrize("hyperparameters", ["evidence", "adam", (1.0, 50.0)])
+def test_each_question_is_the_best_set_from_scratch(problem, hyperparameters):
+    """The learner keeps products up to date; a fresh model and `score` must agree with it."""
+    sets, answers = problem
+    model = sw.AggregateRegressor(n_basis=20, lengthscale=2.0, hyperparameters=hyperparameters)
+    learner = sw.ActiveLearner(sets, model=model)
+    for _ in range(25):  # beyond the number of features
+        current = learner.model
+        left = [i for i in sets.ids if i not in learner.labels]
+        scores = sw.score(sets[left], current)
+        question = learner.ask()
+        assert question.set_id == left[int(np.argmax(scores))]
+        assert_allclose(question.score, scores.max(), rtol=1e-8)
+        mean, std = current.predict_sets(sets[question.set_id], return_std=True)
+        assert_allclose([question.expected, question.std], [mean[0], std[0]], rtol=1e-12)
+        learner.tell(question.set_id, answers[question.set_id])
+
+
+def test_the_model_is_that_of_a_fit_to_the_labels(problem):
+    sets, answers = problem
+    learner = sw.ActiveLearner(sets, model=sw.AggregateRegressor(lengthscale=2.0))
+    asked = play(learner, answers, 6)
+    alone = sw.AggregateRegressor(lengthscale=2.0)
+    alone.fit(sets[asked], [answers[i] for i in asked], pool=sets)
+    assert_allclose(learner.model.predict(sets.x), alone.predict(sets.x), rtol=1e-9)
+    assert learner.labels == {i: answers[i] for i in asked}
+    assert list(learner.labels) == asked
+
+
+def test_adam_starts_where_the_previous_question_left_off(problem):
+    sets, answers = problem
+    learner = sw.ActiveLearner(sets, preset="paper", seed=4)
+    play(learner, answers, 1)
+    once = learner.model.fitted_.posterior.hyper
+    play(learner, answers, 1)
+    twice = learner.model.fitted_.posterior.hyper
+    step = abs(np.log(twice.noise_precision / once.noise_precision))
+    assert 0 < step <= 1.05  # a thousand steps of a thousandth
+
+
+def test_the_papers_preset_is_the_papers_model(problem):
+    sets, answers = problem
+    learner = sw.ActiveLearner(sets, preset="paper", seed=4)
+    model = sw.AggregateRegressor(n_basis=128, hyperparameters="adam", random_state=4)
+    by_hand = sw.ActiveLearner(sets, model=model, strategy="AggMI", seed=4)
+    assert play(learner, answers, 5) == play(by_hand, answers, 5)
+
+
+def test_questions_are_stable_and_say_why(problem):
+    sets, answers = problem
+    learner = sw.ActiveLearner(sets)
+    first = learner.ask()
+    assert learner.ask() is first
+    assert first.why == (
+        f"Of 40 unmeasured sets, this one of {sets[first.set_id].sizes[0]} individuals comes "
+        f"first: its total is expected to teach {first.score:.3g} nats about the model."
+    )
+    learner.tell(first.set_id, answers[first.set_id])
+    assert learner.history == (sw.Answer(1, first.set_id, answers[first.set_id], first),)
+
+
+@pytest.mark.parametrize("strategy", ACQUISITIONS)
+def test_every_strategy_gives_a_reason(problem, strategy):
+    why = sw.ActiveLearner(problem[0], strategy=strategy).ask().why
+    assert why.startswith("Of 40 unmeasured sets")
+    assert "highest score" not in why
+
+
+def test_a_set_nobody_asked_for_may_be_told(problem):
+    sets, answers = problem
+    learner = sw.ActiveLearner(sets)
+    question = learner.ask()
+    other = next(i for i in sets.ids if i != question.set_id)
+    learner.tell(other, answers[other])
+    assert learner.history[0].ask is None
+    assert learner.ask() is not question
+
+
+def test_bad_answers_are_refused_and_change_nothing(problem):
+    sets, answers = problem
+    learner = sw.ActiveLearner(sets)
+    question = learner.ask()
+    with pytest.raises(sw.UnknownSetError, match="no set has the id 'nowhere'"):
+        learner.tell("nowhere", 1.0)
+    for bad in (float("nan"), float("inf"), "12", None, [1.0], True + 1j):
+        with pytest.raises(sw.LabelError, match=question.set_id):
+            learner.tell(question.set_id, bad)
+    assert learner.labels == {}
+    assert learner.ask() is question
+    learner.tell(question.set_id, 2.0)
+    with pytest.raises(sw.LabelError, match=r"is measured already \(2\)"):
+        learner.tell(question.set_id, 2.0)
+    assert len(learner.history) == 1
+
+
+def test_an_exhausted_pool_says_so(problem):
+    sets, answers = problem
+    learner = sw.ActiveLearner(sets[:3])
+    play(learner, answers, 3)
+    with pytest.raises(sw.PoolExhaustedError, match="nothing is left to ask"):
+        learner.ask()
+
+
+def test_one_set_is_enough():
+    sets = sw.Sets.from_arrays([[[1.0, 2.0]]], ids=["only"])
+    learner = sw.ActiveLearner(sets)
+    learner.tell(learner.ask().set_id, 5.0)
+    assert_allclose(learner.model.predict([[1.0, 2.0]]), 5.0)
+
+
+def test_bad_settings_are_refused(problem):
+    sets, _ = problem
+    with pytest.raises(sw.SettingError, match="no strategy is called 'aggmi'; there are AggMI"):
+        sw.ActiveLearner(sets, strategy="aggmi")
+    with pytest.raises(sw.SettingError, match="strategy is 3"):
+        sw.ActiveLearner(sets, strategy=3)
+    with pytest.raises(sw.SettingError, match="no preset is called 'fast'"):
+        sw.ActiveLearner(sets, preset="fast")
+    with pytest.raises(sw.SettingError, match="brings its own model"):
+        sw.ActiveLearner(sets, preset="paper", strategy="Rand")
+    with pytest.raises(sw.InvalidSetError, match="sets is a list"):
+        sw.ActiveLearner([1, 2])
+
+
+def test_a_users_own_function_is_a_strategy(problem):
+    sets, _ = problem
+
+    def smallest_weight(pool, posterior, rng):
+        return -pool.design.noise_scale
+
+    learner = sw.ActiveLearner(sets, strategy=smallest_weight)
+    noise_scale = np.add.reduceat(sets.theta**2, sets.starts[:-1])
+    question = learner.ask()
+    assert question.set_id == sets.ids[int(np.argmin(noise_scale))]
+    assert "highest score" in question.why
+
+
+def test_a_strategy_that_returns_nonsense_is_refused(problem):
+    sets, _ = problem
+    with pytest.raises(sw.SettingError, match=r"scores of shape \(2,\) for 40 sets"):
+        sw.ActiveLearner(sets, strategy=lambda pool, posterior, rng: np.ones(2)).ask()
+    with pytest.raises(sw.NonFiniteScoreError, match="scored set 'set 0' with nan"):
+        sw.ActiveLearner(sets, strategy=lambda pool, posterior, rng: np.full(40, np.nan)).ask()
+
+
+def test_of_tied_sets_the_first_is_picked():
+    allowed = np.array([False, True, True, True])
+    assert best(np.array([9.0, 1.0, 2.0, 2.0]), allowed, tuple("abcd")) == 2
+    assert best(np.array([9.0, 1.0, 2.0, 2.0 + 1e-12]), allowed, tuple("abcd")) == 2
+    assert best(np.array([9.0, -1.0, -2.0, -1.0]), allowed, tuple("abcd")) == 1
+    twins = sw.Sets.from_arrays([[[1.0, 2.0], [0.5, 3.0]]] * 5, ids="abcde")
+    for strategy in ACQUISITIONS.keys() - {"Rand"}:
+        assert sw.ActiveLearner(twins, strategy=strategy).ask().set_id == "a"
+
+
+def fitted(problem, n=5):
+    sets, answers = problem
+    asked = list(sets.ids[:n])
+    model = sw.AggregateRegressor(hyperparameters=(1.0, 20.0), lengthscale=2.0)
+    return model.fit(sets[asked], [answers[i] for i in asked], pool=sets), sets[n:]
+
+
+def joint_information(model, sets, ids):
+    """½ log det(I + β Ũ S Ũᵀ) of a batch, from the joint covariance of its totals."""
+    posterior = model.fitted_.posterior
+    chosen = sets[list(ids)]
+    phi = model.fitted_.basis(chosen.x)
+    bounds = chosen.starts[:-1]
+    u = np.add.reduceat(chosen.theta[:, None] * phi, bounds)
+    u /= np.sqrt(np.add.reduceat(chosen.theta**2, bounds))[:, None]
+    signal = posterior.covariance_along(u)
+    return 0.5 * np.linalg.slogdet(np.eye(len(u)) + posterior.noise_precision * signal)[1]
+
+
+def test_a_batch_is_chosen_jointly_and_close_to_the_best_pair(problem):
+    model, rest = fitted(problem)
+    pair = sw.select(rest, model, "AggMI", n=2)
+    best_pair = max(joint_information(model, rest, p) for p in itertools.combinations(rest.ids, 2))
+    found = joint_information(model, rest, pair)
+    assert (1 - 1 / np.e) * best_pair <= found <= best_pair * (1 + 1e-12)
+    top = [rest.ids[a] for a in np.argsort(-sw.score(rest, model))[:2]]
+    assert found >= joint_information(model, rest, top) - 1e-12
+
+
+def test_a_batch_does_not_ask_the_same_thing_twice():
+    twins = sw.Sets.from_arrays([[[3.0, 0.0]], [[3.0, 0.0]], [[0.0, 1.0]]], ids=["a", "a'", "b"])
+    model = sw.AggregateRegressor("linear", hyperparameters=(1.0, 1000.0), standardize=False)
+    model.fit(twins[:0], [])
+    assert sw.select(twins, model, n=2) == ["a", "b"]
+    assert sw.select(twins, model, n=1, pending=["a'"]) == ["b"]
+
+
+def test_a_batch_of_one_is_the_highest_score(problem):
+    model, rest = fitted(problem)
+    for strategy in ("AggMI", "AggEnt", "MI", "Ent", "Var", "MaxN"):
+        scores = sw.score(rest, model, strategy)
+        assert sw.select(rest, model, strategy) == [rest.ids[int(np.argmax(scores))]]
+
+
+def test_bad_batches_are_refused(problem):
+    model, rest = fitted(problem)
+    for n in (0, -1, 1.5, True):
+        with pytest.raises(sw.SettingError, match="n is"):
+            sw.select(rest, model, n=n)
+    with pytest.raises(sw.PoolExhaustedError, match="36 sets were asked for and 35 of 35 are free"):
+        sw.select(rest, model, n=36)
+    with pytest.raises(sw.UnknownSetError):
+        sw.select(rest, model, pending=["nowhere"])
+    with pytest.raises(sw.InvalidSetError, match="the sets have 1 inputs"):
+        sw.score(sw.Sets.from_arrays([[[1.0]]]), model)
