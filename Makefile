@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help setup demo test check lint fmt types cov bench clean
+.PHONY: help setup demo test test-all mutants check lint fmt types cov bench clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -40,6 +40,12 @@ types: $(STAMP)
 
 cov: $(STAMP)
 	$(BIN)/python -m pytest -q -n 2 --cov --cov-report=term
+
+mutants: $(STAMP) ## break the code on purpose; every break must make a test fail (minutes)
+	$(BIN)/python -m tests.mutants
+
+test-all: $(STAMP) ## all tests, a thousand examples for each property (minutes)
+	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -q -n 2
 
 bench: $(STAMP) ## the benchmark table: ratios to named peers, answers checked first
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[fast,demo,dev,bench]'

@@ -86,8 +86,9 @@ def select(
 
 def pool_of(sets: Sets, model: Model) -> Pool:
     """`sets` as strategies see them under `model`."""
-    if sets.n_inputs != len(model.basis.shift):
+    n_inputs = len(model.basis.shift)
+    if sets.n_inputs != n_inputs:
         raise InvalidSetError(
-            f"the sets have {sets.n_inputs} inputs; the model was fitted on {len(model.basis.shift)}"
+            f"the sets have {sets.n_inputs} inputs; the model was fitted on {n_inputs}"
         )
     return Pool(sets, model.basis, embed(sets, model.basis))

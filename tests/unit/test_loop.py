@@ -123,7 +123,7 @@ def test_a_set_nobody_asked_for_may_be_told(problem):
 
 
 def test_bad_answers_are_refused_and_change_nothing(problem):
-    sets, answers = problem
+    sets, _ = problem
     learner = sw.ActiveLearner(sets)
     question = learner.ask()
     with pytest.raises(sw.UnknownSetError, match="no set has the id 'nowhere'"):

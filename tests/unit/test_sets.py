@@ -195,10 +195,6 @@ def test_bad_arrays_are_refused_naming_the_set(arrays, weights, ids, message):
         Sets.from_arrays(arrays, weights, ids)
 
 
-def with_column(frame_dict, **columns):
-    return pd.DataFrame({**frame_dict, **columns})
-
-
 @pytest.mark.parametrize(
     ("changes", "options", "message"),
     [
@@ -217,10 +213,9 @@ def with_column(frame_dict, **columns):
     ],
 )
 def test_bad_frames_are_refused_naming_row_and_column(changes, options, message):
+    frame = pd.DataFrame({**TABLE, **changes})
     with pytest.raises(InvalidSetError, match=message):
-        Sets.from_frame(
-            with_column(TABLE, **changes), **{"by": "district", "x": "lunch", **options}
-        )
+        Sets.from_frame(frame, **{"by": "district", "x": "lunch", **options})
 
 
 def test_more_bad_frames_are_refused():

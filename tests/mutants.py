@@ -1,0 +1,121 @@
+"""Break the code on purpose and see a test fail: `make mutants`.
+
+Each mutant is one edit of one line in a copy of the sources; the property tests must notice. A
+mutant that survives is a hole in the tests, and makes this exit with 1.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+TESTS = ["tests/properties", "tests/unit/test_basis.py", "tests/unit/test_loop.py"]
+TESTS += ["tests/unit/test_estimator.py"]
+
+# name, file, what is there, what to put instead
+MUTANTS = [
+    ("θ in place of θ²", "design.py", "reduceat(sets.theta**2", "reduceat(abs(sets.theta)"),
+    ("no θ in u", "design.py", "sets.theta[low:high, None] * phi", "1.0 * phi"),
+    ("missing 1/s in rows", "posterior.py", "svd(design.u / root,", "svd(design.u * 1.0,"),
+    ("missing 1/s in labels", "posterior.py", "target = y_bar / root", "target = y_bar * 1.0"),
+    (
+        "transposed basis",
+        "posterior.py",
+        "spectrum.directions.T @ (gain",
+        "spectrum.directions @ (gain",
+    ),
+    ("no unseen variance", "posterior.py", "np.maximum(unseen, 0.0) /", "0.0 * unseen /"),
+    ("missing s in AggMI", "acquisition/information.py", " / pool.design.noise_scale\n", "\n"),
+    (
+        "no noise in AggEnt",
+        "acquisition/information.py",
+        "_entropy(noise + signal",
+        "_entropy(0 * noise + signal",
+    ),
+    (
+        "sign of a gradient",
+        "evidence.py",
+        "0.5 * np.array([pull @ signal",
+        "0.5 * np.array([-pull @ signal",
+    ),
+    ("no noise in gradient", "evidence.py", "pull.sum() * inverse_noise]", "pull.sum()]"),
+    ("forgotten log s", "evidence.py", "outputs * spectrum.log_noise_scale)", "0.0)"),
+    ("forgotten zero eigenvalues", "evidence.py", "    if rest:", "    if False:"),
+    ("Adam downhill", "kernels.py", "slope_prior *= -0.5", "slope_prior *= 0.5"),
+    ("Adam without bias correction", "kernels.py", "rate / (1.0 - decay_m)", "rate"),
+    ("sine series cut short", "kernels.py", "_S13 + z * tail", "_S13"),
+    (
+        "scale forgotten in std",
+        "model.py",
+        "return model.offset + scale * mean, scale * np",
+        "return model.offset + scale * mean, np",
+    ),
+    (
+        "offset without Σθ",
+        "model.py",
+        "y_bar - design.theta_sum[:, None] * offset) /",
+        "y_bar - offset) /",
+    ),
+    ("tie to the last", "acquisition/__init__.py", "abs(top)))[0])", "abs(top)))[-1])"),
+    ("asks a labelled set", "loop.py", "allowed[list(progress.labels)] = False", "pass"),
+    (
+        "batch is top-k",
+        "selection.py",
+        "posterior = posterior.given(pool.design.rows([chosen]))",
+        "pass",
+    ),
+    ("cold start of Adam", "loop.py", "design, totals, start)", "design, totals, None)"),
+    (
+        "kept products stale",
+        "posterior.py",
+        "(*self.rows, design.u @ new)",
+        "(*self.rows, 0 * (design.u @ new))",
+    ),
+]
+
+
+def survives(file: str, old: str, new: str) -> bool:
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder)
+        for part in ("src", "tests", "pyproject.toml"):
+            source, ignored = ROOT / part, shutil.ignore_patterns("__pycache__")
+            if source.is_dir():
+                shutil.copytree(source, copy / part, ignore=ignored)
+            else:
+                shutil.copy(source, copy / part)
+        path = copy / "src" / "sumwise" / file
+        text = path.read_text()
+        if text.count(old) != 1:
+            sys.exit(f"{file} has {old!r} {text.count(old)} times; bring the mutant up to date")
+        path.write_text(text.replace(old, new))
+        run = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *TESTS],
+            cwd=copy,
+            env={**os.environ, "PYTHONPATH": str(copy / "src")},
+            capture_output=True,
+            check=False,
+        )
+        return run.returncode == 0
+
+
+def main() -> None:
+    if not survives("design.py", "def embed(", "def embed("):
+        sys.exit("the tests fail on the unbroken code; mend that first")
+    survivors = []
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        fates = threads.map(lambda mutant: survives(*mutant[1:]), MUTANTS)
+        for (name, *_), alive in zip(MUTANTS, fates, strict=True):
+            survivors += [name] * alive
+            print(f"{'SURVIVED' if alive else 'killed':9} {name}", flush=True)
+    print(f"{len(MUTANTS) - len(survivors)} of {len(MUTANTS)} mutants killed")
+    sys.exit(1 if survivors else 0)
+
+
+if __name__ == "__main__":
+    main()
