@@ -53,8 +53,8 @@ MUTANTS = [
     (
         "scale forgotten in std",
         "model.py",
-        "return model.offset + scale * mean, scale * np",
-        "return model.offset + scale * mean, np",
+        "return model.posterior.output_scale * np.sqrt",
+        "return np.sqrt",
     ),
     (
         "offset without Σθ",

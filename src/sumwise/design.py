@@ -88,6 +88,8 @@ def features(basis: Basis, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N 
 
 def blocks(x: Float[np.ndarray, "N D"], basis: Basis) -> Iterator[tuple[int, int]]:
     """Row ranges whose features fit the block size."""
+    if not len(x):
+        return iter(())
     n_basis = features(basis, x[:1]).shape[1]
     step = max(1, BLOCK_NUMBERS // n_basis)
     return ((i, min(i + step, len(x))) for i in range(0, len(x), step))

@@ -142,14 +142,16 @@ class AggregateRegressor:
         if return_std and return_cov:
             raise SettingError("ask for return_std or return_cov, not both")
         fitted, x = self.fitted(), self._inputs(X)
-        mean, std = core.predict(fitted, x, include_noise=include_noise)
+        mean = self._outputs(core.predict_mean(fitted, x))
+        if return_std:
+            std = core.predict_std(fitted, x, include_noise=include_noise)
+            return mean, self._outputs(std)
         if return_cov:
             cov = fitted.posterior.covariance_along(features(fitted.basis, x))
             if include_noise:
                 cov[np.diag_indices_from(cov)] += 1 / fitted.posterior.noise_precision
-            scaled = cov[..., None] * fitted.posterior.output_scale**2
-            return self._outputs(mean), self._outputs(scaled)
-        return (self._outputs(mean), self._outputs(std)) if return_std else self._outputs(mean)
+            return mean, self._outputs(cov[..., None] * fitted.posterior.output_scale**2)
+        return mean
 
     def predict_sets(self, sets: Sets, return_std: bool = False, include_noise: bool = True) -> Any:
         """Totals of sets: their mean, and on request their predictive standard deviation."""

@@ -147,20 +147,24 @@ def check_labels(y_bar: Any, ids: Sequence[Hashable]) -> Float[np.ndarray, "t M"
     return matrix
 
 
-def predict(
-    model: Model, x: Float[np.ndarray, "N D"], *, include_noise: bool
-) -> tuple[Float[np.ndarray, "N M"], Float[np.ndarray, "N M"]]:
-    """Mean and standard deviation of each individual's output (Eq. 23)."""
+def predict_mean(model: Model, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N M"]:
+    """Mean of each individual's output (Eq. 23)."""
     mean = np.empty((len(x), model.posterior.n_outputs))
+    for low, high in blocks(x, model.basis):
+        mean[low:high] = features(model.basis, x[low:high]) @ model.posterior.mean
+    return model.offset + model.posterior.output_scale * mean
+
+
+def predict_std(
+    model: Model, x: Float[np.ndarray, "N D"], *, include_noise: bool
+) -> Float[np.ndarray, "N M"]:
+    """Standard deviation of each individual's output (Eq. 23), its own noise included or not."""
     variance = np.empty(len(x))
-    for low, high in blocks(x, model.basis) if len(x) else ():
-        phi = features(model.basis, x[low:high])
-        mean[low:high] = phi @ model.posterior.mean
-        variance[low:high] = model.posterior.variance_along(phi)
+    for low, high in blocks(x, model.basis):
+        variance[low:high] = model.posterior.variance_along(features(model.basis, x[low:high]))
     if include_noise:
         variance += 1 / model.posterior.noise_precision
-    scale = model.posterior.output_scale
-    return model.offset + scale * mean, scale * np.sqrt(variance)[:, None]
+    return model.posterior.output_scale * np.sqrt(variance)[:, None]
 
 
 def predict_sets(

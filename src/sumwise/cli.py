@@ -1,0 +1,196 @@
+"""The command line: parse, call one function, print.
+
+Results go to stdout and talk to stderr; exit code 0 is done, 1 refused, 2 misused. `_Main` is the
+one place that turns our errors into messages.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+import rich_click as click
+from rich.columns import Columns
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from sumwise import __version__, plots
+from sumwise.errors import SumwiseError
+from sumwise.experiments import demo as experiment
+
+
+class _Main(click.RichGroup):
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except SumwiseError as error:
+            raise click.ClickException(str(error)) from error
+
+
+SETTINGS: Final = {
+    "help_option_names": ["-h", "--help"],
+    "rich_help_config": {"text_paragraph_linebreaks": "\n\n"},
+}
+
+
+@click.group(cls=_Main, context_settings=SETTINGS)
+@click.version_option(__version__, prog_name="sumwise")
+def main() -> None:
+    """Choose which totals to measure; learn every part.
+
+    Things come in groups, and only a group's total can be measured: the exam result of a district,
+    the power drawn behind a meter. sumwise says which group to measure next, and
+    predicts every member from the totals.
+
+    See it at work on 1,692 schools, in about ten seconds:
+
+    \b
+      sumwise demo
+      sumwise demo --questions 10 --seeds 3 --out charts
+    """
+
+
+@main.command()
+@click.option(
+    "--questions",
+    type=click.IntRange(min=1),
+    default=30,
+    show_default=True,
+    help="District totals to ask for.",
+)
+@click.option(
+    "--seeds",
+    type=click.IntRange(min=1),
+    default=8,
+    show_default=True,
+    help="Runs of each strategy; more runs, less luck.",
+)
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default="demo-output",
+    show_default=True,
+    help="Folder for the chart (PNG and HTML).",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def demo(questions: int, seeds: int, out: Path, as_json: bool) -> None:
+    """Learn Michigan's schools from totals of districts.
+
+    AggMI chooses the districts, and Random draws them beside it. Prints both errors, the
+    districts asked for, and who won; writes a chart.
+
+    \b
+      sumwise demo
+      sumwise demo --json | python -m json.tool
+    """
+    talk = Console(stderr=True, highlight=False)
+    plots.check_folder(out)  # before the work, not after it
+    schools = experiment.load()
+    experiment.check(schools, questions, seeds)
+    talk.print(_intro(schools, questions, seeds), end="\n\n")
+    with _progress(talk) as on_progress:
+        result = experiment.run(schools, questions, seeds, on_progress)
+    files = plots.save(experiment.chart(result), out / "learning-curves")
+    if as_json:
+        click.echo(json.dumps(_as_json(result, files)))
+    else:
+        _print_result(Console(highlight=False), result, files)
+
+
+# --- the demo's words -----------------------------------------------------------------------------
+
+
+def _intro(schools: experiment.Schools, questions: int, seeds: int) -> str:
+    return (
+        f"{len(schools.y):,} schools of Michigan, in {len(schools.sets)} districts: what share of "
+        "pupils passes the 4th-grade maths test in each? Suppose that only a district's total can "
+        f"be measured, at a price. sumwise chooses {questions} of them, one at a time (AggMI), and "
+        "predicts every school from those totals and three things known of each: pupils with free "
+        "or reduced lunch, enrolment, and spending per pupil. Beside it, the same model learns "
+        f"from districts drawn at random. Runs of each: {seeds}."
+    )
+
+
+@contextmanager
+def _progress(console: Console) -> Iterator[Callable[[int, int], None]]:
+    """A bar with the time remaining; without a terminal, one line when it is done."""
+    columns = (
+        TextColumn("asking"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(elapsed_when_finished=True),
+    )
+    with Progress(*columns, console=console) as progress:
+        task = progress.add_task("asking", total=None)  # known once it has begun
+        yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+def _print_result(console: Console, result: experiment.DemoResult, files: list[Path]) -> None:
+    seeds, questions = result.errors[experiment.CHOSEN].shape
+    console.print("\nError of a school's predicted share (RMSE, percentage points)")
+    console.print(_error_table(result, questions))
+    console.print(
+        f"For scale: guessing the state mean for every school is off by {result.guess_error:.1f}."
+        + (f" ± is one standard error over {seeds} seeds." if seeds > 1 else "")
+    )
+    console.print("\nDistricts that AggMI asked for, in order (codes of the state; first seed):")
+    console.print(Columns(_district_lines(result), padding=(0, 3), column_first=True, equal=True))
+    chosen, random = (result.schools_measured[name] for name in experiment.STRATEGIES)
+    console.print(
+        f"\nTo be fair: AggMI's districts hold {chosen:.0f} of the {result.n_schools:,} schools, "
+        f"Random's {random:.0f} (mean of seeds). The comparison counts questions; if your price "
+        "grows with the size of a set, weigh that in."
+    )
+    console.print(f"\n{experiment.verdict(result.errors).sentence}\n", style="bold")
+    for path in files:
+        console.print(f"Chart: {path}", markup=False, soft_wrap=True)
+    console.print(f"Asking and learning took {result.seconds:.1f} s.")
+
+
+def _error_table(result: experiment.DemoResult, questions: int) -> Table:
+    table = Table()
+    for name in ("after questions", "AggMI", "Random", "Random needs, for AggMI's error"):
+        table.add_column(name, justify="right")
+    for line in experiment.table(result.errors):
+        needs = f"more than {questions}" if line.random_needs is None else str(line.random_needs)
+        table.add_row(
+            str(line.question),
+            _with_error(line.chosen, line.chosen_error),
+            _with_error(line.random, line.random_error),
+            needs,
+        )
+    return table
+
+
+def _with_error(mean: float, error: float | None) -> str:
+    return f"{mean:.1f}" if error is None else f"{mean:.1f} ± {error:.1f}"
+
+
+def _district_lines(result: experiment.DemoResult) -> list[str]:
+    return [
+        f"{number:>3}. district {district.code} "
+        f"({district.n_schools} school{'' if district.n_schools == 1 else 's'})"
+        for number, district in enumerate(result.asked, start=1)
+    ]
+
+
+def _as_json(result: experiment.DemoResult, files: list[Path]) -> dict[str, Any]:
+    return {
+        "data": experiment.DATA,
+        "schools": result.n_schools,
+        "districts": result.n_districts,
+        "unit": "percentage points",
+        "table": [asdict(line) for line in experiment.table(result.errors)],
+        "guess_error": result.guess_error,
+        "asked": [asdict(district) for district in result.asked],
+        "schools_measured": dict(result.schools_measured),
+        "verdict": asdict(experiment.verdict(result.errors)),
+        "errors": {name: runs.tolist() for name, runs in result.errors.items()},
+        "files": [str(path) for path in files],
+        "seconds": result.seconds,
+    }

@@ -1,0 +1,1 @@
+"""Runs on real data that show, or check, what the library does."""

@@ -1,0 +1,259 @@
+"""Charts: compute rows, then draw.
+
+Numbers are worked out by pure functions that return plain lists of dicts, so that they can be
+tested and printed; a chart only draws them. One Altair chart serves notebook, page, PNG and SVG,
+and nothing is loaded from the network: the HTML file carries its own copy of Vega.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from sumwise.errors import SettingError
+from sumwise.shapes import Float
+
+# Okabe and Ito's colours, which stay apart for colour-blind readers, and dashes for print
+COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
+DASHES: Final = ((1, 0), (6, 3), (2, 2), (8, 2, 2, 2), (4, 4), (10, 3))
+GREY: Final = "#555555"
+WIDTH, HEIGHT = 600, 340
+# the page works offline, so its menu saves the picture and opens no website
+OFFLINE_ACTIONS: Final = {"export": True, "source": False, "compiled": False, "editor": False}
+MOST_POINTS = 60  # more would run into one another: then a point shows only under the pointer
+LABEL_GAP = 0.055  # least distance of two labels at the lines' ends, as a share of the height
+
+
+# --- rows ---------------------------------------------------------------------------------------
+
+
+def learning_curve_rows(errors: Mapping[str, Float[np.ndarray, "_ _"]]) -> list[dict[str, Any]]:
+    """Mean error after each question and its standard error, one row per strategy and question.
+
+    Args:
+        errors: For each strategy a run per row and a question per column; numbers of runs and
+            questions may differ. One run has no standard error: it is None, and the band is empty.
+    """
+    rows: list[dict[str, Any]] = []
+    for strategy, runs in errors.items():
+        n_runs = len(runs)
+        mean = runs.mean(axis=0)
+        spread = runs.std(axis=0, ddof=1) / math.sqrt(n_runs) if n_runs > 1 else np.zeros_like(mean)
+        for step, (centre, error) in enumerate(zip(mean.tolist(), spread.tolist(), strict=True)):
+            rows.append(
+                {
+                    "strategy": strategy,
+                    "question": step + 1,
+                    "mean": centre,
+                    "standard_error": error if n_runs > 1 else None,
+                    "low": centre - error,
+                    "high": centre + error,
+                    "runs": n_runs,
+                }
+            )
+    return rows
+
+
+def label_rows(
+    rows: Sequence[Mapping[str, Any]], reference: tuple[str, float] | None = None
+) -> list[dict[str, Any]]:
+    """How high to write each line's name: at its right end, pushed apart where ends come close."""
+    ends = {row["strategy"]: row["mean"] for row in rows}  # the last question wins
+    if reference is not None:
+        ends[reference[0]] = reference[1]
+    low, high = _span(rows, reference)
+    gap = LABEL_GAP * (high - low)
+    placed: list[dict[str, Any]] = []
+    for name, end in sorted(ends.items(), key=lambda item: item[1]):
+        place = end if not placed else max(end, placed[-1]["place"] + gap)
+        placed.append({"strategy": name, "end": end, "place": place})
+    return placed
+
+
+def _span(
+    rows: Sequence[Mapping[str, Any]], reference: tuple[str, float] | None
+) -> tuple[float, float]:
+    """Ends of the error axis: all bands and the reference, with a little air."""
+    marked = [] if reference is None else [reference[1]]
+    low = min([row["low"] for row in rows] + marked)
+    high = max([row["high"] for row in rows] + marked)
+    air = 0.05 * (high - low) or 0.05 * abs(high) or 1.0
+    return low - air, high + air
+
+
+# --- charts -------------------------------------------------------------------------------------
+
+
+def learning_curves(
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    title: str,
+    subtitle: Sequence[str],
+    x_title: str,
+    y_title: str,
+    reference: tuple[str, float] | None = None,
+) -> Any:
+    """Error per question with bands of one standard error: an Altair chart.
+
+    Args:
+        rows: From `learning_curve_rows`.
+        subtitle: Lines below the title.
+        reference: Name and error of something to judge the lines by, drawn across in grey.
+    """
+    import altair as alt
+
+    names = list(dict.fromkeys(row["strategy"] for row in rows))
+    colours = [COLOURS[i % len(COLOURS)] for i in range(len(names))]
+    dashes = [list(DASHES[i % len(DASHES)]) for i in range(len(names))]
+    labels = label_rows(rows, reference)
+    if reference is not None:
+        names, colours, dashes = [*names, reference[0]], [*colours, GREY], [*dashes, [1, 0]]
+    last = max(row["question"] for row in rows)
+    x = alt.X(
+        "question:Q",
+        title=x_title,
+        scale=alt.Scale(domain=[1, last] if last > 1 else [0, 2], nice=False, padding=8),
+        axis=alt.Axis(values=_ticks(last), format="d", grid=False, labelFlush=False),
+    )
+    # a line need not start at zero, and from zero these differences could not be seen
+    y = alt.Scale(domain=list(_span(rows, reference)), nice=False, zero=False)
+    colour = alt.Color("strategy:N", legend=None, scale=alt.Scale(domain=names, range=colours))
+    dash = alt.StrokeDash("strategy:N", legend=None, scale=alt.Scale(domain=names, range=dashes))
+    base = alt.Chart(alt.InlineData(values=list(rows), name="curves"))
+    hover = alt.selection_point(
+        name="hover", on="pointerover", nearest=True, fields=["question"], empty=False, clear=False
+    )
+    tooltip = [
+        alt.Tooltip("strategy:N", title="strategy"),
+        alt.Tooltip("question:Q", title="question"),
+        alt.Tooltip("mean:Q", title="mean error", format=".2f"),
+        alt.Tooltip("standard_error:Q", title="standard error", format=".2f"),
+        alt.Tooltip("runs:Q", title="runs"),
+    ]
+    band = base.mark_area(opacity=0.18).encode(
+        x, alt.Y("low:Q", title=y_title, scale=y), alt.Y2("high:Q"), colour
+    )
+    line = base.mark_line(strokeWidth=2.5).encode(x, alt.Y("mean:Q"), colour, dash)
+    point = (
+        base.mark_point(filled=True)
+        .encode(
+            x,
+            alt.Y("mean:Q"),
+            colour,
+            tooltip=tooltip,
+            size=alt.condition(hover, alt.value(90), alt.value(22)),
+            opacity=alt.condition(hover, alt.value(1), alt.value(1 if last <= MOST_POINTS else 0)),
+        )
+        .add_params(hover)
+    )
+    text = (
+        alt.Chart(alt.InlineData(values=labels, name="labels"))
+        .mark_text(align="left", baseline="middle", dx=8, fontSize=14, fontWeight="bold")
+        .encode(alt.Y("place:Q"), colour, x=alt.value(WIDTH), text="strategy:N")
+    )
+    layers = [band, line, point, text]
+    if reference is not None:
+        mark = [{"reference": reference[1]}]
+        rule = alt.Chart(alt.InlineData(values=mark, name="reference")).mark_rule(
+            color=GREY, strokeWidth=1.5, strokeDash=[2, 3]
+        )
+        layers.insert(0, rule.encode(alt.Y("reference:Q", scale=y)))
+    return (
+        alt.layer(*layers)
+        .properties(
+            width=WIDTH,
+            height=HEIGHT,
+            title=alt.TitleParams(title, subtitle=list(subtitle)),
+            description=title,
+            usermeta={"embedOptions": {"actions": OFFLINE_ACTIONS}},
+            padding={"left": 12, "right": 16, "top": 12, "bottom": 12},
+        )
+        .configure(font="sans-serif", background="white")
+        .configure_title(
+            anchor="start", fontSize=18, subtitleFontSize=13, subtitleColor=GREY, offset=14
+        )
+        .configure_axis(
+            labelFontSize=13, titleFontSize=14, titleFontWeight="normal", titlePadding=10
+        )
+        .configure_view(stroke=None)
+    )
+
+
+def _ticks(last: int) -> list[int]:
+    """1, and the round numbers up to the last question."""
+    step = next((s for s in (1, 2, 5, 10, 20, 50) if last / s <= 10), math.ceil(last / 10))
+    return [1, *range(step if step > 1 else 2, last + 1, step)]
+
+
+# --- files --------------------------------------------------------------------------------------
+
+
+def save(chart: Any, stem: str | Path, formats: Sequence[str] = (".png", ".html")) -> list[Path]:
+    """Write the chart to `stem` + each suffix (.png, .svg, .html), and say where."""
+    for suffix in formats:
+        if suffix not in FORMATS:
+            raise SettingError(f"no chart format is called {suffix!r}; give {', '.join(FORMATS)}")
+    folder = check_folder(Path(stem).parent)
+    spec = chart.to_dict()
+    drawn = {Path(f"{stem}{suffix}"): FORMATS[suffix](spec) for suffix in formats}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, content in drawn.items():
+            path.write_bytes(content)
+    except OSError as error:
+        raise SettingError(
+            f"the chart cannot be written to {folder} ({error.strerror}). "
+            "Choose another folder, or make room on the disk."
+        ) from error
+    return list(drawn)
+
+
+def check_folder(folder: str | Path) -> Path:
+    """Refuse early a folder that cannot be written to; nothing is created yet."""
+    place = Path(folder).absolute()
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    if not place.is_dir():
+        raise SettingError(f"{place} is a file, so nothing can be put in {folder}; name a folder")
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise SettingError(f"{place} may not be written to; choose another folder than {folder}")
+    return Path(folder)
+
+
+def _png(spec: dict[str, Any]) -> bytes:
+    import vl_convert
+
+    return bytes(vl_convert.vegalite_to_png(spec, scale=2))
+
+
+def _svg(spec: dict[str, Any]) -> bytes:
+    import vl_convert
+
+    return str(vl_convert.vegalite_to_svg(spec)).encode()
+
+
+def _html(spec: dict[str, Any]) -> bytes:
+    import vl_convert
+
+    # the converter would write text such as "</script>" as it is, so we put the chart in ourselves
+    blank = {"description": "blank"}
+    page = str(vl_convert.vegalite_to_html(blank, bundle=True))
+    before, _, after = page.rpartition(json.dumps(blank, separators=(",", ":")))
+    safe = json.dumps(spec).replace("<", "\\u003c")
+    title = html.escape(spec.get("description", "Chart"))
+    head = f'<title>{title}</title><meta name="viewport" content="width=device-width">'
+    return (before.replace("<title>Chart</title>", head, 1) + safe + after).encode()
+
+
+FORMATS: Final[Mapping[str, Callable[[dict[str, Any]], bytes]]] = {
+    ".png": _png,
+    ".svg": _svg,
+    ".html": _html,
+}
