@@ -33,5 +33,9 @@ class NonFiniteScoreError(SumwiseError, ArithmeticError):
     """A strategy scored a set with NaN or infinity."""
 
 
+class DataError(SumwiseError):
+    """A file or table is missing, damaged, or not what it should be."""
+
+
 class MissingExtraError(SumwiseError, ImportError):
     """An optional part is not installed; the message names the extra that brings it."""

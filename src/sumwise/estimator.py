@@ -16,6 +16,7 @@ from sumwise import model as core
 from sumwise.basis import Basis
 from sumwise.design import Design, embed, features
 from sumwise.errors import InvalidSetError, SettingError
+from sumwise.labels import check_labels
 from sumwise.readers import input_matrix
 from sumwise.sets import Sets
 from sumwise.shapes import Float
@@ -36,7 +37,7 @@ class AggregateRegressor:
         evidence_prior: Weigh `"evidence"` with a weak prior on log λ and log β, which keeps β from
             running away while there are few labels.
         standardize: Standardise inputs and outputs inside. Answers are in your units either way.
-        random_state: Seed of what the basis draws; None draws anew at each fit.
+        random_state: Seed of what the basis draws, a whole number; None draws anew at each fit.
 
     >>> import numpy as np, sumwise as sw
     >>> rng = np.random.default_rng(0)
@@ -74,7 +75,8 @@ class AggregateRegressor:
         """Learn from one total per set; no sets gives the prior.
 
         Args:
-            y_bar: Totals in your units, one per set, or a row of several outputs per set.
+            y_bar: Totals in your units, one per set in the order of `sets.ids`, or a row of several
+                outputs per set. A dict, and a pandas object indexed by the ids, is read by id.
             pool: Sets whose inputs set the standardisation, if not `sets` themselves: usually
                 everything you know of, measured or not.
         """
@@ -89,7 +91,7 @@ class AggregateRegressor:
                 f"the pool has {pool.n_inputs} inputs and the sets have {sets.n_inputs}"
             )
         config = self.config()
-        labels = core.check_labels(y_bar, sets.ids)
+        labels = check_labels(y_bar, sets.ids)
         prepared = core.prepare(config, sets if pool is None else pool)
         fitted = core.fit(config, prepared, embed(sets, prepared.basis), labels)
         return self.adopt(fitted, sets, one_output=np.ndim(y_bar) < 2)
@@ -238,6 +240,10 @@ class AggregateRegressor:
     # --- helpers ------------------------------------------------------------------------------
 
     def _inputs(self, x: Any) -> Float[np.ndarray, "N D"]:
+        if isinstance(x, Sets):
+            raise InvalidSetError(
+                "predict takes individuals: use predict(sets.x), or predict_sets(sets) for totals"
+            )
         names = getattr(self, "feature_names_in_", None)
         return input_matrix(x, names, self.n_features_in_)
 

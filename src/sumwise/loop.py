@@ -17,6 +17,7 @@ from sumwise.acquisition import Acquisition, best, named, scores_of
 from sumwise.design import Pool, embed
 from sumwise.errors import InvalidSetError, LabelError, SettingError
 from sumwise.estimator import AggregateRegressor
+from sumwise.labels import check_label
 from sumwise.posterior import Hyperparameters, Products
 from sumwise.sets import Sets
 
@@ -27,7 +28,7 @@ class Ask:
 
     set_id: Hashable
     score: float
-    expected: float  # what the model thinks the total is
+    expected: float  # what the model thinks will be measured; 0 before the first answer
     std: float  # and how sure it is of that, noise included
     why: str
 
@@ -74,6 +75,8 @@ def ask(progress: Progress, strategy: str | Acquisition, rng: np.random.Generato
     mean, std = core.predict_sets(fitted, design, include_noise=True)
     size, left = int(sets.sizes[chosen]), int(allowed.sum())
     why = _reason(strategy, float(scores[chosen]), size, left)
+    if not progress.labels:
+        why += " Nothing is measured yet, so what to expect is anybody's guess."
     return Ask(sets.ids[chosen], float(scores[chosen]), float(mean[0, 0]), float(std[0, 0]), why)
 
 
@@ -88,17 +91,6 @@ def tell(progress: Progress, index: int, y_bar: float) -> Progress:
     return replace(progress, labels=labels, products=products, model=fitted)
 
 
-def check_label(y_bar: Any, set_id: Hashable) -> float:
-    """A finite number, or a refusal that names the set."""
-    try:
-        values = core.check_labels([y_bar], [set_id])
-    except LabelError:
-        values = np.empty((0, 0))
-    if values.shape != (1, 1) or np.ndim(y_bar):
-        raise LabelError(f"total of set {set_id!r} is {y_bar!r:.80}; give one finite number")
-    return float(values[0, 0])
-
-
 def _signal(progress: Progress) -> Any:
     """Variances of the pool from kept products, while labels are fewer than features."""
     fitted = progress.model
@@ -108,7 +100,7 @@ def _signal(progress: Progress) -> Any:
 
 
 REASONS: Mapping[str, Callable[[float], str]] = {
-    "AggMI": lambda score: f"its total is expected to teach {score:.3g} nats about the model",
+    "AggMI": lambda score: f"measuring it is expected to teach {score:.3g} nats about the model",
     "AggEnt": lambda score: f"its total is the least certain (entropy {score:.3g} nats)",
     "MI": lambda score: f"its individuals would teach {score:.3g} nats one by one",
     "Ent": lambda score: f"its individuals are the least certain (entropy {score:.3g} nats)",
@@ -172,8 +164,15 @@ class ActiveLearner:
                 raise SettingError(
                     "a preset brings its own model and strategy; give one or the other"
                 )
-            model = AggregateRegressor(hyperparameters="adam", random_state=seed)
-        self._estimator = AggregateRegressor(random_state=seed) if model is None else model
+            core.check_seed(seed, "seed")
+            model = AggregateRegressor(hyperparameters="adam", random_state=int(seed))
+        core.check_seed(seed, "seed")
+        self._estimator = AggregateRegressor(random_state=int(seed)) if model is None else model
+        if not isinstance(self._estimator, AggregateRegressor):
+            raise SettingError(
+                f"model is {model!r}; give an AggregateRegressor, for example "
+                "AggregateRegressor('linear')"
+            )
         self._strategy = "AggMI" if strategy is None else strategy
         named(self._strategy)  # refuses an unknown name now, not at the first question
         self._seed = seed
@@ -201,6 +200,13 @@ class ActiveLearner:
         self._progress = tell(self._progress, index, value)
         self._history += (Answer(len(self._history) + 1, set_id, value, asked),)
         self._asked = None
+
+    def __repr__(self) -> str:
+        answered, total = len(self._history), len(self._progress.pool.sets)
+        return (
+            f"ActiveLearner: {answered} of {total} sets measured, strategy {self._strategy!r}, "
+            f"{self._estimator!r}"
+        )
 
     @property
     def model(self) -> AggregateRegressor:

@@ -7,12 +7,15 @@ Outputs are centred and scaled from the totals alone: with y = offset + scale ·
 
 so the offset is the least-squares slope of ȳ on Σθ with weights 1/s, and the scale the root mean
 square of what is left, per unit of √s. Inside, everything is in those units.
+
+Under `"adam"` there is no offset: as in the paper, the bias feature carries the level. Centred, a
+few labels look like noise alone and Adam drifts there (after 10 questions on Michigan's schools the
+error was 19.7, and 17.0 without an offset; mean of 6 seeds).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,9 +24,8 @@ import numpy as np
 from sumwise import evidence, posterior
 from sumwise.basis import Basis, Scaled, draw
 from sumwise.design import Design, blocks, features
-from sumwise.errors import InvalidSetError, LabelError, SettingError
+from sumwise.errors import SettingError
 from sumwise.posterior import Hyperparameters, Posterior, Spectrum
-from sumwise.readers import to_float
 from sumwise.sets import Sets
 from sumwise.shapes import Float
 
@@ -44,6 +46,7 @@ class ModelConfig:
     random_state: int | None = 0
 
     def __post_init__(self) -> None:
+        check_seed(self.random_state, "random_state", or_none=True)
         chosen = self.hyperparameters
         if isinstance(chosen, str):
             if chosen not in ("evidence", "adam"):
@@ -82,6 +85,14 @@ class Model:
     log_evidence: float
 
 
+def check_seed(seed: Any, name: str, *, or_none: bool = False) -> None:
+    """Seeds are whole numbers, so that a run can be repeated from what was written down."""
+    if or_none and seed is None:
+        return
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise SettingError(f"{name} is {seed!r}; give a whole number of at least 0")
+
+
 def prepare(config: ModelConfig, sets: Sets) -> Prepared:
     """Draw the basis and take the scaling of inputs from `sets`."""
     rng = np.random.default_rng(config.random_state)
@@ -116,35 +127,17 @@ def fit(
         start: Where Adam begins: the previous question's values, or the random start.
     """
     offset, scale = np.zeros(y_bar.shape[1]), np.ones(y_bar.shape[1])
-    if config.standardize:
+    if config.standardize and config.hyperparameters != "adam":
         offset = _offset(design, y_bar)
-        if isinstance(config.hyperparameters, str):  # given numbers are in the user's units
-            scale = _scale(design, y_bar, offset)
-    inside = (y_bar - design.theta_sum[:, None] * offset) / scale
+    inside = _centred(design, y_bar, offset)
+    if config.standardize and isinstance(config.hyperparameters, str):
+        scale = _scale(design, inside, offset)  # given numbers are in the user's units
+    inside = inside / scale
     spectrum = posterior.decompose(design, inside)
     hyper = _hyperparameters(config, prepared, spectrum, start)
     value = evidence.log_evidence(spectrum, hyper) - len(design) * float(np.log(scale).sum())
     fitted = posterior.condition(spectrum, hyper, scale)
     return Model(prepared.basis, fitted, offset, spectrum, value)
-
-
-def check_labels(y_bar: Any, ids: Sequence[Hashable]) -> Float[np.ndarray, "t M"]:
-    """Totals as a (t, M) array; anything but finite numbers is refused, naming the set."""
-    try:
-        values = to_float(y_bar, "totals")
-    except InvalidSetError as error:
-        raise LabelError(str(error)) from None
-    if values.ndim not in (1, 2) or len(values) != len(ids):
-        raise LabelError(
-            f"totals have shape {values.shape}; give one for each of {len(ids)} sets, "
-            "or a row of several outputs for each"
-        )
-    matrix = (
-        values.reshape(len(ids), -1) if len(ids) else values.reshape(0, *values.shape[1:] or (1,))
-    )
-    for a, m in np.argwhere(~np.isfinite(matrix)).tolist():
-        raise LabelError(f"total of set {ids[a]!r} is {matrix[a, m]}; give a finite number")
-    return matrix
 
 
 def predict_mean(model: Model, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N M"]:
@@ -199,16 +192,21 @@ def _offset(design: Design, y_bar: Float[np.ndarray, "t M"]) -> Float[np.ndarray
     return (pull @ y_bar) / total if total > 0 else np.zeros(y_bar.shape[1])
 
 
-def _scale(
+def _centred(
     design: Design, y_bar: Float[np.ndarray, "t M"], offset: Float[np.ndarray, " M"]
-) -> Float[np.ndarray, " M"]:
-    """Root mean square of what the offset leaves; of the offset itself if it leaves nothing."""
+) -> Float[np.ndarray, "t M"]:
+    """What the offset leaves of the totals; rounding is not taken for signal."""
     left = y_bar - design.theta_sum[:, None] * offset
+    return np.where(abs(left) <= 1e-14 * abs(y_bar), 0.0, left)
+
+
+def _scale(
+    design: Design, left: Float[np.ndarray, "t M"], offset: Float[np.ndarray, " M"]
+) -> Float[np.ndarray, " M"]:
+    """Root mean square of what the offset leaves; the offset itself if it leaves nothing."""
     freedom = max(1, len(design) - 1)
     root = np.sqrt(np.sum(left**2 / design.noise_scale[:, None], axis=0) / freedom)
-    nothing = root <= 1e-12 * abs(offset)
-    fallback = np.where(offset != 0, abs(offset), 1.0)
-    return np.where(nothing, fallback, root)
+    return np.where(root > 0, root, np.where(offset != 0, abs(offset), 1.0))
 
 
 def _hyperparameters(

@@ -50,7 +50,11 @@ def require_columns(frame: Any, names: Sequence[str], role: str) -> None:
             known = ", ".join(map(repr, frame.columns[:20]))
             raise InvalidSetError(
                 f"no column {name!r} (given as {role}); the table has {known}. "
-                "Check the spelling, or name another column."
+                + (
+                    "Give 'sum', 'mean' or a column."
+                    if role == "weights"
+                    else "Check the spelling."
+                )
             )
 
 
@@ -88,6 +92,16 @@ def numeric_columns(frame: Any, names: Sequence[str], role: str) -> Float[np.nda
             )
         out[:, column] = series.cast(nw.Float64).to_numpy()
     return out
+
+
+def matrix_and_names(
+    table: Any, what: str
+) -> tuple[Float[np.ndarray, "..."], tuple[str, ...] | None]:
+    """An array as it is; a data frame as its columns, with their names."""
+    frame = as_frame(table) if hasattr(table, "columns") else None
+    if frame is None:
+        return to_float(table, what), None
+    return numeric_columns(frame, frame.columns, what), tuple(map(str, frame.columns))
 
 
 def input_matrix(x: Any, names: Sequence[str] | None, n_inputs: int) -> Float[np.ndarray, "N D"]:

@@ -7,6 +7,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from sumwise import model as core
 from sumwise.acquisition import Acquisition, best, scores_of
 from sumwise.design import Pool, embed
 from sumwise.errors import InvalidSetError, PoolExhaustedError, SettingError
@@ -38,7 +39,8 @@ def score(
     >>> sw.score(sets, model.fit(sets[["a"]], [1.0], pool=sets)).round(3)
     array([0.294, 0.417, 0.654])
     """
-    fitted = model.fitted()
+    fitted = _fitted(model)
+    core.check_seed(seed, "seed")
     rng = np.random.default_rng(seed)
     return scores_of(strategy, pool_of(sets, fitted), fitted.posterior, rng)
 
@@ -55,14 +57,15 @@ def select(
     """Ids of `n` sets to measure together: a joint batch, never the n best one by one.
 
     After each pick the model is conditioned on it as if it were measured, so a batch does not ask
-    the same thing twice.
+    the same thing twice. Any of `sets` may be picked: leave out those that are measured already.
 
     Args:
         pending: Ids in `sets` that are being measured: conditioned on, and not picked again.
     """
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
         raise SettingError(f"n is {n!r}; give a whole number of at least 1")
-    fitted = model.fitted()
+    fitted = _fitted(model)
+    core.check_seed(seed, "seed")
     pool = pool_of(sets, fitted)
     allowed = np.ones(len(sets), dtype=bool)
     posterior = fitted.posterior
@@ -84,8 +87,19 @@ def select(
     return [sets.ids[a] for a in picked]
 
 
+def _fitted(model: Fitted) -> Model:
+    if not isinstance(model, Fitted):
+        raise SettingError(
+            f"model is a {type(model).__name__}; give a fitted AggregateRegressor (a learner's is "
+            "learner.model)"
+        )
+    return model.fitted()
+
+
 def pool_of(sets: Sets, model: Model) -> Pool:
     """`sets` as strategies see them under `model`."""
+    if not isinstance(sets, Sets):
+        raise InvalidSetError(f"sets is a {type(sets).__name__}; make a Sets first")
     n_inputs = len(model.basis.shift)
     if sets.n_inputs != n_inputs:
         raise InvalidSetError(

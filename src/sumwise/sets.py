@@ -119,10 +119,17 @@ class Sets:
             weights: None or `"sum"` (θ = 1), `"mean"` (θ = 1/n_a), or one array of θ per set.
             ids: Names of the sets; 0, 1, 2, … if left out.
         """
-        blocks = [readers.to_float(block, f"array {a}") for a, block in enumerate(arrays)]
+        read = [readers.matrix_and_names(block, f"array {a}") for a, block in enumerate(arrays)]
+        blocks = [block for block, _ in read]
         names = name_sets(ids, len(blocks))
         if not blocks:
             raise InvalidSetError("no sets were given; pass at least one array")
+        inputs = read[0][1]
+        for set_id, (_, columns) in zip(names, read, strict=True):
+            if columns != inputs:
+                raise InvalidSetError(
+                    f"set {set_id!r} has columns {columns}; the first set has {inputs}"
+                )
         width = blocks[0].shape[1] if blocks[0].ndim == 2 else "D"
         for set_id, block in zip(names, blocks, strict=True):
             if block.ndim != 2 or block.shape[0] == 0 or block.shape[1] != width:
@@ -133,13 +140,13 @@ class Sets:
         starts = starts_of([len(block) for block in blocks])
         if weights is not None and not isinstance(weights, str):
             weights = flat_weights(weights, names, np.diff(starts))
-        return cls(names, np.concatenate(blocks), theta_of(weights, starts), starts)
+        return cls(names, np.concatenate(blocks), theta_of(weights, starts), starts, inputs)
 
     @classmethod
     def from_members(
         cls,
         x: Any,
-        members: Sequence[Sequence[int]],
+        members: Sequence[Any],
         weights: Any = None,
         ids: Sequence[Hashable] | None = None,
     ) -> Sets:
@@ -149,7 +156,7 @@ class Sets:
         the model treats the noise of different sets as independent, so it is a little too sure
         of itself there.
         """
-        rows = readers.to_float(x, "x")
+        rows, inputs = readers.matrix_and_names(x, "x")
         names = name_sets(ids, len(members))
         if rows.ndim != 2:
             raise InvalidSetError(f"x has shape {rows.shape}; expected (N, D)")
@@ -160,7 +167,8 @@ class Sets:
             index = np.asarray(member)
             if index.ndim != 1 or index.size == 0 or index.dtype.kind not in "iu":
                 raise InvalidSetError(
-                    f"members of set {set_id!r} must be a list of at least one row number"
+                    f"members of set {set_id!r} are {member!r:.60}; give the numbers of its rows in "
+                    "x, at least one"
                 )
             if index.min() < 0 or index.max() >= len(rows):
                 out = index[(index < 0) | (index >= len(rows))][0]
@@ -171,7 +179,8 @@ class Sets:
         starts = starts_of([len(index) for index in picked])
         if weights is not None and not isinstance(weights, str):
             weights = flat_weights(weights, names, np.diff(starts))
-        return cls(names, rows[np.concatenate(picked)], theta_of(weights, starts), starts)
+        theta = theta_of(weights, starts)
+        return cls(names, rows[np.concatenate(picked)], theta, starts, inputs)
 
     @classmethod
     def from_integrals(

@@ -88,6 +88,9 @@ def test_changing_units_changes_nothing_but_units(problem, basis, hyperparameter
     sets, y_bar = sets[:25], y_bar[:25]
     plain = sw.AggregateRegressor(basis, hyperparameters=hyperparameters).fit(sets, y_bar)
     for x_scale, y_scale, shift in ((1e-6, 1e9, 7.0), (1e6, 1e-9, -3e-8)):
+        shift *= (
+            hyperparameters != "adam"
+        )  # there, as in the paper, the level is part of the signal
         moved = sw.Sets(sets.ids, sets.x * x_scale, sets.theta, sets.starts)
         y_moved = y_scale * y_bar + shift * np.add.reduceat(sets.theta, sets.starts[:-1])
         other = sw.AggregateRegressor(basis, hyperparameters=hyperparameters).fit(moved, y_moved)
@@ -280,6 +283,40 @@ def test_frames_are_read_by_column_name(problem):
     assert_allclose(plain.predict(frame[["a", "b"]].head()), expected)
 
 
+def test_totals_named_by_id_are_read_by_id():
+    sets = sw.Sets.from_arrays([[[1.0]], [[2.0]], [[5.0]]], ids=["b", "a", "c"])
+    plain = sw.AggregateRegressor("linear").fit(sets, [1.0, 2.0, 4.0]).predict([[3.0]])
+    series = pd.Series([2.0, 1.0, 4.0], index=["a", "b", "c"])
+    for named in (series, series.to_dict()):
+        assert_allclose(sw.AggregateRegressor("linear").fit(sets, named).predict([[3.0]]), plain)
+    two = sw.AggregateRegressor("linear").fit(sets, pd.DataFrame({"y": series, "z": 2 * series}))
+    assert_allclose(two.predict([[3.0]])[0, 0], plain[0], rtol=1e-2)
+    in_order = pd.Series([1.0, 2.0, 4.0])  # rows that nobody named are in order
+    assert_allclose(sw.AggregateRegressor("linear").fit(sets, in_order).predict([[3.0]]), plain)
+    for wrong in ({"a": 1.0, "b": 2.0}, series.rename({"c": "d"}), series.iloc[[0, 1, 1]]):
+        with pytest.raises(sw.LabelError, match="for 3 sets, and .* does not fit"):
+            sw.AggregateRegressor("linear").fit(sets, wrong)
+
+
+@pytest.mark.parametrize("total", [50.1, 12.3, 0.1, -7.7, 1e-7])
+def test_one_measured_mean_does_not_make_the_model_certain(total):
+    """The offset explains a single total up to rounding, which must not pass for its scale."""
+    sets = sw.Sets.from_arrays([[[0.0], [1.0], [2.0]], [[0.0], [1.0], [2.0], [3.0]]], "mean")
+    model = sw.AggregateRegressor().fit(sets[:1], [total], pool=sets)
+    mean, std = model.predict([[0.5]], return_std=True)
+    assert_allclose(mean, total)
+    assert std[0] > 0.1 * abs(total)
+    twice = sw.AggregateRegressor().fit(sets, [total, total])
+    assert twice.predict([[0.5]], return_std=True)[1][0] > 0.1 * abs(total)
+
+
+def test_predicting_sets_as_if_they_were_individuals_is_refused(problem):
+    sets, _, y_bar = problem
+    model = sw.AggregateRegressor("linear").fit(sets, y_bar)
+    with pytest.raises(sw.InvalidSetError, match=r"use predict\(sets.x\), or predict_sets"):
+        model.predict(sets)
+
+
 def test_it_follows_the_conventions_of_scikit_learn(problem):
     sets, y, y_bar = problem
     model = sw.AggregateRegressor("polynomial", degree=3)
@@ -326,6 +363,8 @@ def test_refitting_forgets_the_columns_of_the_last_fit(problem):
         ({"hyperparameters": (1.0, -2.0)}, "β is -2.0; precisions are positive"),
         ({"hyperparameters": (float("nan"), 1.0)}, "λ is nan"),
         ({"basis": "cubic"}, "no basis is called 'cubic'"),
+        ({"random_state": -1}, "random_state is -1; give a whole number"),
+        ({"random_state": "a"}, "random_state is 'a'"),
     ],
 )
 def test_bad_settings_are_refused_at_fit(problem, options, message):

@@ -99,7 +99,8 @@ def test_questions_are_stable_and_say_why(problem):
     assert learner.ask() is first
     assert first.why == (
         f"Of 40 unmeasured sets, this one of {sets[first.set_id].sizes[0]} individuals comes "
-        f"first: its total is expected to teach {first.score:.3g} nats about the model."
+        f"first: measuring it is expected to teach {first.score:.3g} nats about the model. "
+        "Nothing is measured yet, so what to expect is anybody's guess."
     )
     learner.tell(first.set_id, answers[first.set_id])
     assert learner.history == (sw.Answer(1, first.set_id, answers[first.set_id], first),)
@@ -166,6 +167,22 @@ def test_bad_settings_are_refused(problem):
         sw.ActiveLearner(sets, preset="paper", strategy="Rand")
     with pytest.raises(sw.InvalidSetError, match="sets is a list"):
         sw.ActiveLearner([1, 2])
+    with pytest.raises(sw.SettingError, match="model is 'linear'; give an AggregateRegressor"):
+        sw.ActiveLearner(sets, model="linear")
+    for seed in (None, -1, 1.5, "a"):
+        with pytest.raises(sw.SettingError, match="seed is .*; give a whole number"):
+            sw.ActiveLearner(sets, seed=seed)
+        with pytest.raises(sw.SettingError, match="seed is .*; give a whole number"):
+            sw.ActiveLearner(sets, seed=seed, preset="paper")
+
+
+def test_a_learner_says_where_it_stands(problem):
+    sets, answers = problem
+    learner = sw.ActiveLearner(sets, model=sw.AggregateRegressor(lengthscale=2.0))
+    play(learner, answers, 2)
+    assert repr(learner) == (
+        "ActiveLearner: 2 of 40 sets measured, strategy 'AggMI', AggregateRegressor(lengthscale=2.0)"
+    )
 
 
 def test_a_users_own_function_is_a_strategy(problem):
@@ -254,3 +271,9 @@ def test_bad_batches_are_refused(problem):
         sw.select(rest, model, pending=["nowhere"])
     with pytest.raises(sw.InvalidSetError, match="the sets have 1 inputs"):
         sw.score(sw.Sets.from_arrays([[[1.0]]]), model)
+    with pytest.raises(sw.SettingError, match="model is a ActiveLearner; .*learner.model"):
+        sw.select(rest, sw.ActiveLearner(rest))
+    with pytest.raises(sw.InvalidSetError, match="sets is a list"):
+        sw.score([1], model)
+    with pytest.raises(sw.SettingError, match="seed is None"):
+        sw.score(rest, model, seed=None)

@@ -105,6 +105,16 @@ def test_members_may_overlap():
     assert sets.ids == ("a", "b", "c")
 
 
+def test_column_names_of_frames_are_kept():
+    frame = pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": [4, 5, 6]})
+    assert Sets.from_members(frame, [[0, 2]]).input_names == ("a", "b")
+    sets = Sets.from_arrays([frame.head(1), frame.tail(2)])
+    assert sets.input_names == ("a", "b")
+    assert_array_equal(sets.x, frame.to_numpy())
+    with pytest.raises(InvalidSetError, match=r"set 1 has columns \('b', 'a'\); the first set"):
+        Sets.from_arrays([frame, frame[["b", "a"]]])
+
+
 def test_an_integral_is_a_fine_sum():
     """∫∫ (1 + x₀) · x₀² x₁ over [0, 1] × [1, 3], exactly 4 · (1/3 + 1/4)."""
     sets = Sets.from_integrals([[[0, 1], [1, 3]]], weight=lambda x: 1 + x[:, 0], bins=[400, 50])
@@ -237,8 +247,8 @@ def test_more_bad_frames_are_refused():
     [
         ([[0, 4]], "set 0 names row 4; x has rows 0 to 3"),
         ([[0], [-1]], "set 1 names row -1"),
-        ([[]], "members of set 0 must be a list"),
-        ([[0.5]], "members of set 0 must be a list"),
+        ([[]], "members of set 0 are"),
+        ([[0.5]], "members of set 0 are"),
         ([], "no sets were given"),
     ],
 )
