@@ -11,6 +11,7 @@ from __future__ import annotations
 from sumwise.acquisition import ACQUISITIONS, Acquisition
 from sumwise.basis import BASES, Basis
 from sumwise.errors import (
+    DataError,
     InvalidSetError,
     LabelError,
     MissingExtraError,
@@ -36,6 +37,7 @@ __all__ = [
     "Answer",
     "Ask",
     "Basis",
+    "DataError",
     "InvalidSetError",
     "LabelError",
     "MissingExtraError",

@@ -81,8 +81,8 @@ def main() -> None:
 def demo(questions: int, seeds: int, out: Path, as_json: bool) -> None:
     """Learn Michigan's schools from totals of districts.
 
-    AggMI chooses the districts, and Random draws them beside it. Prints both errors, the
-    districts asked for, and who won; writes a chart.
+    AggMI chooses the districts; beside it Random draws them, and a third run asks for the largest
+    first. Prints the errors, the districts asked for, and who won; writes a chart.
 
     \b
       sumwise demo
@@ -112,7 +112,7 @@ def _intro(schools: experiment.Schools, questions: int, seeds: int) -> str:
         f"be measured, at a price. sumwise chooses {questions} of them, one at a time (AggMI), and "
         "predicts every school from those totals and three things known of each: pupils with free "
         "or reduced lunch, enrolment, and spending per pupil. Beside it, the same model learns "
-        f"from districts drawn at random. Runs of each: {seeds}."
+        f"from districts drawn at random, and from the largest. Runs of each: {seeds}."
     )
 
 
@@ -140,11 +140,12 @@ def _print_result(console: Console, result: experiment.DemoResult, files: list[P
     )
     console.print("\nDistricts that AggMI asked for, in order (codes of the state; first seed):")
     console.print(Columns(_district_lines(result), padding=(0, 3), column_first=True, equal=True))
-    chosen, random = (result.schools_measured[name] for name in experiment.STRATEGIES)
+    chosen, random, largest = (result.schools_measured[name] for name in experiment.STRATEGIES)
     console.print(
         f"\nTo be fair: AggMI's districts hold {chosen:.0f} of the {result.n_schools:,} schools, "
-        f"Random's {random:.0f} (mean of seeds). The comparison counts questions; if your price "
-        "grows with the size of a set, weigh that in."
+        f"Random's {random:.0f} (mean of seeds), the largest {largest:.0f}. The comparison counts "
+        "questions; if your price grows with the size of a set, weigh that in. Seeds change the "
+        "model's random features, and what Random draws."
     )
     console.print(f"\n{experiment.verdict(result.errors).sentence}\n", style="bold")
     for path in files:
@@ -154,7 +155,7 @@ def _print_result(console: Console, result: experiment.DemoResult, files: list[P
 
 def _error_table(result: experiment.DemoResult, questions: int) -> Table:
     table = Table()
-    for name in ("after questions", "AggMI", "Random", "Random needs, for AggMI's error"):
+    for name in ("questions", "AggMI", "Random", "Random needs\nfor AggMI's", "Largest first"):
         table.add_column(name, justify="right")
     for line in experiment.table(result.errors):
         needs = f"more than {questions}" if line.random_needs is None else str(line.random_needs)
@@ -163,6 +164,7 @@ def _error_table(result: experiment.DemoResult, questions: int) -> Table:
             _with_error(line.chosen, line.chosen_error),
             _with_error(line.random, line.random_error),
             needs,
+            _with_error(line.largest, line.largest_error),
         )
     return table
 

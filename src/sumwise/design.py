@@ -21,7 +21,7 @@ from sumwise.errors import SettingError
 from sumwise.sets import Sets
 from sumwise.shapes import Float
 
-BLOCK_NUMBERS = 2**19  # features held at once: 4 MB, which stays in cache
+BLOCK_NUMBERS = 2**16  # features held at once: half a MB, which stays in a core's own cache
 COMPILED_FROM = 2**25  # features; below this, loading numba costs more than it saves
 LARGEST_ANGLE = 1e6  # of a cosine the kernel's range reduction is exact for
 
@@ -52,27 +52,46 @@ class Pool:
     signal: Float[np.ndarray, " A"] | None = None  # u_aᵀ S u_a where somebody kept it up to date
 
 
-def embed(sets: Sets, basis: Scaled, *, compiled: bool | None = None) -> Design:
+def embed(
+    sets: Sets, basis: Scaled, *, compiled: bool | None = None, numba_anyway: bool = False
+) -> Design:
     """u_a, s_a and Σθ of every set.
 
     Args:
         compiled: Use the numba kernel where it applies. By default when numba is installed and
             there is enough to do; the numbers agree to rounding.
+        numba_anyway: Loading numba costs nothing here, because what follows needs it too.
     """
-    first = sets.starts[:-1]
     if not len(sets):
         n_basis = features(basis, np.zeros((1, sets.n_inputs))).shape[1]
         return Design(np.empty((0, n_basis)), np.empty(0), np.empty(0))
     if compiled is None:
-        compiled = _worth_compiling(sets, basis)
+        compiled = _worth_compiling(sets, basis, numba_anyway)
     u = _embed_compiled(sets, basis) if compiled else _embed_blocks(sets, basis)
-    if not np.isfinite(u).all():
-        bad = int(np.flatnonzero(~np.isfinite(u).all(axis=1))[0])
-        raise SettingError(
-            f"the basis gives a feature that is not finite in set {sets.ids[bad]!r}. "
-            "Rescale the inputs (standardize=True does) or choose another basis."
-        )
-    return Design(u, np.add.reduceat(sets.theta**2, first), np.add.reduceat(sets.theta, first))
+    _refuse_infinite(u, sets)
+    return Design(u, *_weight_sums(sets))
+
+
+def _refuse_infinite(u: Float[np.ndarray, "A K"], sets: Sets) -> None:
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(u.sum()):  # a mask of `u` would be an eighth of it
+            return
+    for a, row in enumerate(u):
+        if not np.isfinite(row).all():
+            raise SettingError(
+                f"the basis gives a feature that is not finite in set {sets.ids[a]!r}. "
+                "Rescale the inputs (standardize=True does) or choose another basis."
+            )
+
+
+def _weight_sums(sets: Sets) -> tuple[Float[np.ndarray, " A"], Float[np.ndarray, " A"]]:
+    """s_a and Σθ."""
+    noise_scale = np.zeros(len(sets))
+    for low in range(0, len(sets.x), BLOCK_NUMBERS):
+        high = min(low + BLOCK_NUMBERS, len(sets.x))
+        where, sums = sum_by_set(sets, low, high, sets.theta[low:high] ** 2)
+        noise_scale[where] += sums
+    return noise_scale, np.add.reduceat(sets.theta, sets.starts[:-1])
 
 
 def features(basis: Basis, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N K"]:
@@ -121,11 +140,11 @@ def _fourier(basis: Scaled) -> RandomFourierFeatures | None:
     return basis.basis if isinstance(basis.basis, RandomFourierFeatures) else None
 
 
-def _worth_compiling(sets: Sets, basis: Scaled) -> bool:
+def _worth_compiling(sets: Sets, basis: Scaled, numba_anyway: bool = False) -> bool:
     fourier = _fourier(basis)
     return (
         fourier is not None
-        and len(sets.x) * len(fourier.phases) >= COMPILED_FROM
+        and (numba_anyway or len(sets.x) * len(fourier.phases) >= COMPILED_FROM)
         and find_spec("numba") is not None
         and _largest_angle(sets, basis, fourier) < LARGEST_ANGLE
     )

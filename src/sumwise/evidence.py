@@ -24,6 +24,9 @@ from sumwise.shapes import Float
 
 REACH = 25.0  # log λ and log β stay within this of the centre: a factor of 7e10 each way
 ADAM_EPOCHS, ADAM_RATE = 1000, 1e-3  # the paper's
+_OFFSETS = np.arange(-12.0, 12.5, 2.0)  # where `maximise` looks first, around the centre
+_GRID = np.stack(np.meshgrid(_OFFSETS, _OFFSETS, indexing="ij")).reshape(2, -1)
+_GRID_SQUARES = (_GRID**2).sum(axis=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,7 @@ def _terms(spectrum: Spectrum) -> _Terms:
 def log_evidence(spectrum: Spectrum, hyper: Hyperparameters) -> float:
     """log p(D | λ, β), Eq. 22, summed over outputs."""
     log_hyper = np.log([hyper.prior_precision, hyper.noise_precision])
-    return float(_value(log_hyper, _terms(spectrum)))
+    return _look(log_hyper, _terms(spectrum)).value
 
 
 def log_evidence_gradient(
@@ -71,35 +74,56 @@ def log_evidence_gradient(
 ) -> tuple[float, Float[np.ndarray, "2"]]:
     """Eq. 22 and its derivatives by log λ and log β."""
     log_hyper = np.log([hyper.prior_precision, hyper.noise_precision])
-    terms = _terms(spectrum)
-    gradient, _ = _derivatives(log_hyper, terms)
-    return float(_value(log_hyper, terms)), gradient
+    view = _look(log_hyper, _terms(spectrum))
+    return view.value, np.array(view.gradient)
 
 
 def _value(log_hyper: Float[np.ndarray, "2 ..."], terms: _Terms) -> Float[np.ndarray, "..."]:
-    """For one pair (log λ, log β), or for arrays of them."""
+    """For arrays of pairs (log λ, log β)."""
     inverse_prior, inverse_noise = np.exp(-log_hyper)
     c = inverse_prior[..., None] * terms.values + inverse_noise[..., None]
     return np.asarray(-0.5 * (np.log(c) @ terms.count + (1 / c) @ terms.power) + terms.constant)
 
 
-def _derivatives(
-    log_hyper: Float[np.ndarray, "2"], terms: _Terms
-) -> tuple[Float[np.ndarray, "2"], Float[np.ndarray, "2 2"]]:
-    inverse_prior, inverse_noise = np.exp(-log_hyper)
+@dataclass(frozen=True, slots=True, eq=False)
+class _View:
+    """The evidence at a point, prior included, in plain numbers: arrays of two cost far more."""
+
+    point: Float[np.ndarray, "2"]
+    value: float
+    gradient: tuple[float, float]
+    hessian: tuple[float, float, float]  # by λλ, λβ, ββ
+
+
+def _look(
+    point: Float[np.ndarray, "2"],
+    terms: _Terms,
+    centre: Float[np.ndarray, "2"] | None = None,
+    stiffness: float = 0.0,
+) -> _View:
+    inverse_prior, inverse_noise = np.exp(-point).tolist()
+    away_prior, away_noise = (0.0, 0.0) if centre is None else (point - centre).tolist()
     signal = inverse_prior * terms.values  # −∂c/∂log λ; −∂c/∂log β is inverse_noise
     c = signal + inverse_noise
-    pull = (terms.count - terms.power / c) / c  # −2 ∂log p/∂c
-    bend = (2 * terms.power / c - terms.count) / c**2  # its derivative by c
-    gradient = 0.5 * np.array([pull @ signal, pull.sum() * inverse_noise])
-    cross = -0.5 * inverse_noise * (bend @ signal)
-    hessian = np.array(
-        [
-            [-0.5 * (bend @ signal**2 + pull @ signal), cross],
-            [cross, -0.5 * (bend.sum() * inverse_noise + pull.sum()) * inverse_noise],
-        ]
+    share = terms.power / c
+    pull = (terms.count - share) / c  # −2 ∂log p/∂c
+    bend = (share + share - terms.count) / (c * c)  # its derivative by c
+    turn = bend * signal
+    value = -0.5 * float(np.log(c) @ terms.count + share.sum()) + terms.constant
+    pull_signal, pull_all = float(pull @ signal), float(pull.sum())
+    return _View(
+        point,
+        value - 0.5 * stiffness * (away_prior**2 + away_noise**2),
+        (
+            0.5 * pull_signal - stiffness * away_prior,
+            0.5 * pull_all * inverse_noise - stiffness * away_noise,
+        ),
+        (
+            -0.5 * (float(turn @ signal) + pull_signal) - stiffness,
+            -0.5 * inverse_noise * float(turn.sum()),
+            -0.5 * (float(bend.sum()) * inverse_noise + pull_all) * inverse_noise - stiffness,
+        ),
     )
-    return gradient, hessian
 
 
 def maximise(spectrum: Spectrum, prior: WeakPrior, *, use_prior: bool = True) -> Hyperparameters:
@@ -113,53 +137,59 @@ def maximise(spectrum: Spectrum, prior: WeakPrior, *, use_prior: bool = True) ->
         return Hyperparameters(*np.exp(centre).tolist())
     terms = _terms(spectrum)
     stiffness = prior.std**-2 if use_prior else 0.0
-
-    def objective(point: Float[np.ndarray, "2 ..."]) -> Float[np.ndarray, "..."]:
-        away = point - centre.reshape(2, *[1] * (point.ndim - 1))
-        return np.asarray(_value(point, terms) - 0.5 * stiffness * (away**2).sum(axis=0))
-
-    offsets = np.arange(-12.0, 12.5, 2.0)
-    grid = np.stack(np.meshgrid(centre[0] + offsets, centre[1] + offsets, indexing="ij"))
-    best = np.unravel_index(np.argmax(objective(grid)), grid.shape[1:])
-    point = grid[:, best[0], best[1]]
-    value = float(objective(point))
+    values = _value(centre[:, None] + _GRID, terms) - 0.5 * stiffness * _GRID_SQUARES
+    here = _look(centre + _GRID[:, int(np.argmax(values))], terms, centre, stiffness)
     low, high = centre - REACH, centre + REACH
     for _ in range(100):
-        gradient, hessian = _derivatives(point, terms)
-        gradient = gradient - stiffness * (point - centre)
-        hessian = hessian - stiffness * np.eye(2)
-        stuck = ((point <= low) & (gradient < 0)) | ((point >= high) & (gradient > 0))
-        gradient[stuck] = 0.0
-        if abs(gradient).max() < 1e-9 * spectrum.n_labels:
+        stuck = _stuck(here, low, high)
+        free = (abs(slope) for slope, held in zip(here.gradient, stuck, strict=True) if not held)
+        if max(free, default=0.0) < 1e-9 * spectrum.n_labels:
             break
-        step = _ascent_step(gradient, hessian, stuck)
+        step = _ascent_step(here, stuck)
         for _ in range(40):
-            trial = np.clip(point + step, low, high)
-            trial_value = float(objective(trial))
-            if trial_value >= value:
+            trial = np.minimum(np.maximum(here.point + step, low), high)
+            there = _look(trial, terms, centre, stiffness)
+            if there.value >= here.value:
                 break
             step *= 0.5
-        if trial_value <= value:  # rounding is all that is left to climb
+        if there.value <= here.value:  # rounding is all that is left to climb
             break
-        point, value = trial, trial_value
-    if not np.isfinite(value):
+        here = there
+    if not math.isfinite(here.value):
         raise SumwiseError(
-            f"the evidence is not finite at log λ = {point[0]:.3g}, log β = {point[1]:.3g}; "
-            "the measured totals are beyond what double precision can hold. Rescale them."
+            f"the evidence is not finite at log λ = {here.point[0]:.3g}, "
+            f"log β = {here.point[1]:.3g}; the measured totals are beyond what double precision "
+            "can hold. Rescale them."
         )
-    return Hyperparameters(*np.exp(point).tolist())
+    return Hyperparameters(*np.exp(here.point).tolist())
 
 
-def _ascent_step(
-    gradient: Float[np.ndarray, "2"], hessian: Float[np.ndarray, "2 2"], stuck: np.ndarray
-) -> Float[np.ndarray, "2"]:
+def _stuck(view: _View, low: Float[np.ndarray, "2"], high: Float[np.ndarray, "2"]) -> list[bool]:
+    """Coordinates at an end of their range that want to go further."""
+    return [
+        (at <= a and slope < 0) or (at >= b and slope > 0)
+        for at, slope, a, b in zip(
+            view.point.tolist(), view.gradient, low.tolist(), high.tolist(), strict=True
+        )
+    ]
+
+
+def _ascent_step(view: _View, stuck: list[bool]) -> Float[np.ndarray, "2"]:
     """Newton's step, turned uphill where the surface is not concave, at most 3 long."""
-    hessian = hessian.copy()
-    hessian[0, 1] = hessian[1, 0] = 0.0 if stuck.any() else hessian[0, 1]
-    curvature, axes = np.linalg.eigh(hessian)
-    bend = np.maximum(abs(curvature), 1e-6 * abs(curvature).max() + 1e-12)
-    step = axes @ ((axes.T @ gradient) / bend)
-    return step * min(1.0, 3.0 / max(float(np.linalg.norm(step)), 1e-300))
+    first, second = (0.0 if held else g for g, held in zip(view.gradient, stuck, strict=True))
+    a, b, d = view.hessian
+    if any(stuck):
+        b = 0.0
+    # eigenvalues of [[a, b], [b, d]] by a rotation that makes it diagonal
+    angle = 0.5 * math.atan2(2 * b, a - d)
+    cos, sin = math.cos(angle), math.sin(angle)
+    gap = math.hypot(a - d, 2 * b)
+    curvature = (0.5 * (a + d + gap), 0.5 * (a + d - gap))
+    floor = 1e-6 * max(map(abs, curvature)) + 1e-12
+    along = (cos * first + sin * second) / max(abs(curvature[0]), floor)
+    across = (cos * second - sin * first) / max(abs(curvature[1]), floor)
+    step = np.array([cos * along - sin * across, sin * along + cos * across])
+    return step * min(1.0, 3.0 / max(math.hypot(along, across), 1e-300))
 
 
 def adam(spectrum: Spectrum, start: Hyperparameters) -> Hyperparameters:
@@ -196,7 +226,7 @@ def adam_steps(
     point = np.array([log_prior, log_noise])
     first, second = np.zeros(2), np.zeros(2)
     for epoch in range(1, epochs + 1):
-        slope = -_derivatives(point, terms)[0]
+        slope = -np.array(_look(point, terms).gradient)
         first = 0.9 * first + 0.1 * slope
         second = 0.999 * second + 0.001 * slope**2
         step = rate / (1 - 0.9**epoch)

