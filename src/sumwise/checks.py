@@ -25,11 +25,22 @@ class SetsLike(Protocol):
     @property
     def starts(self) -> Int[np.ndarray, " A1"]: ...
     @property
-    def input_names(self) -> tuple[str, ...] | None: ...
+    def input_names(self) -> tuple[Hashable, ...] | None: ...
+
+
+def as_list(values: Any, what: str) -> list[Any]:
+    try:
+        return list(values)
+    except TypeError:
+        raise InvalidSetError(f"{what} is {values!r:.60}; give a list") from None
+
+
+def is_whole(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def name_sets(ids: Sequence[Hashable] | None, n_sets: int) -> tuple[Hashable, ...]:
-    names = tuple(range(n_sets)) if ids is None else tuple(ids)
+    names = tuple(range(n_sets)) if ids is None else tuple(as_list(ids, "ids"))
     if len(names) != n_sets:
         raise InvalidSetError(f"{len(names)} ids were given for {n_sets} sets")
     return names
@@ -48,8 +59,8 @@ def positions_of(ids: tuple[Hashable, ...]) -> dict[Hashable, int]:
             raise InvalidSetError(
                 f"id {set_id!r} names two sets (numbers {first} and {a}); ids must be unique"
             )
-        if set_id != set_id:
-            raise InvalidSetError(f"id of set number {a} is NaN; give every set a name")
+        if readers.is_missing(set_id):
+            raise InvalidSetError(f"id of set number {a} is {set_id!r}; give every set a name")
     return positions
 
 
@@ -71,7 +82,8 @@ def theta_of(weights: Any, starts: Int[np.ndarray, " A1"]) -> Float[np.ndarray, 
 def flat_weights(
     weights: Any, ids: tuple[Hashable, ...], sizes: Int[np.ndarray, " A"]
 ) -> Float[np.ndarray, " N"]:
-    per_set = [readers.to_float(w, f"weights of set number {a}") for a, w in enumerate(weights)]
+    given = as_list(weights, "weights")
+    per_set = [readers.to_float(w, f"weights of set number {a}") for a, w in enumerate(given)]
     if len(per_set) != len(ids):
         raise InvalidSetError(f"weights were given for {len(per_set)} sets; there are {len(ids)}")
     for set_id, theta, size in zip(ids, per_set, sizes, strict=True):

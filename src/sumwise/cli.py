@@ -6,7 +6,10 @@ one place that turns our errors into messages.
 
 from __future__ import annotations
 
+import errno
+import io
 import json
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -26,10 +29,17 @@ from sumwise.experiments import demo as experiment
 
 class _Main(click.RichGroup):
     def invoke(self, ctx: click.Context) -> Any:
+        for stream in (sys.stdout, sys.stderr):  # a plain terminal shows "?" and not a traceback
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="replace")
         try:
             return super().invoke(ctx)
         except SumwiseError as error:
             raise click.ClickException(str(error)) from error
+        except OSError as error:
+            if error.errno == errno.EPIPE:  # the reader has seen enough; click knows what to do
+                raise
+            raise click.ClickException(f"the result cannot be written: {error.strerror}") from error
 
 
 SETTINGS: Final = {

@@ -26,6 +26,12 @@ COMPILED_FROM = 2**25  # features; below this, loading numba costs more than it 
 LARGEST_ANGLE = 1e6  # of a cosine the kernel's range reduction is exact for
 
 
+def freeze(*arrays: np.ndarray) -> None:
+    """What strategies and users are handed is shared with the model: nobody may write to it."""
+    for array in arrays:
+        array.setflags(write=False)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Design:
     """What the model needs of each set."""
@@ -33,6 +39,9 @@ class Design:
     u: Float[np.ndarray, "A K"]
     noise_scale: Float[np.ndarray, " A"]  # s_a
     theta_sum: Float[np.ndarray, " A"]
+
+    def __post_init__(self) -> None:
+        freeze(self.u, self.noise_scale, self.theta_sum)
 
     def __len__(self) -> int:
         return len(self.u)
@@ -94,9 +103,24 @@ def _weight_sums(sets: Sets) -> tuple[Float[np.ndarray, " A"], Float[np.ndarray,
     return noise_scale, np.add.reduceat(sets.theta, sets.starts[:-1])
 
 
-def features(basis: Basis, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N K"]:
-    """φ of every row, checked: a user's basis may return anything."""
-    phi = np.asarray(basis(x))
+def features(
+    basis: Basis, x: Float[np.ndarray, "N D"], n_basis: int | None = None
+) -> Float[np.ndarray, "N K"]:
+    """φ of every row, checked: a user's basis may return anything.
+
+    Args:
+        n_basis: How many features there must be, where that is known.
+    """
+    try:
+        with np.errstate(all="ignore"):  # what overflows is refused by whoever sums it up
+            phi = np.asarray(basis(x))
+    except (TypeError, ValueError) as error:
+        raise SettingError(f"the basis fails on inputs of shape {x.shape}: {error}") from error
+    if n_basis is not None and phi.shape[1:] != (n_basis,):
+        raise SettingError(
+            f"the basis gave shape {phi.shape} for {len(x)} rows, and {n_basis} features before; "
+            "it must always give the same number"
+        )
     if phi.ndim != 2 or len(phi) != len(x) or phi.shape[1] == 0 or phi.dtype.kind not in "biuf":
         raise SettingError(
             f"the basis gave {phi.dtype} of shape {phi.shape} for {len(x)} rows; it must give "
@@ -126,11 +150,12 @@ def sum_by_set(
 def _embed_blocks(sets: Sets, basis: Basis) -> Float[np.ndarray, "A K"]:
     u: Float[np.ndarray, "A K"] | None = None
     for low, high in blocks(sets.x, basis):
-        phi = features(basis, sets.x[low:high])
+        phi = features(basis, sets.x[low:high], None if u is None else u.shape[1])
         if u is None:
             u = np.zeros((len(sets), phi.shape[1]))
-        where, sums = sum_by_set(sets, low, high, sets.theta[low:high, None] * phi)
-        u[where] += sums
+        with np.errstate(all="ignore"):
+            where, sums = sum_by_set(sets, low, high, sets.theta[low:high, None] * phi)
+            u[where] += sums
     assert u is not None  # a Sets with sets has rows
     return u
 

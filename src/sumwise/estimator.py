@@ -14,10 +14,10 @@ import numpy as np
 
 from sumwise import model as core
 from sumwise.basis import Basis
-from sumwise.design import Design, embed, features
+from sumwise.design import Design, embed
 from sumwise.errors import InvalidSetError, SettingError
 from sumwise.labels import check_labels
-from sumwise.readers import input_matrix
+from sumwise.readers import input_matrix, to_float
 from sumwise.sets import Sets
 from sumwise.shapes import Float
 
@@ -80,19 +80,21 @@ class AggregateRegressor:
             pool: Sets whose inputs set the standardisation, if not `sets` themselves: usually
                 everything you know of, measured or not.
         """
+        pool = sets if pool is None else pool
         for name, given in (("sets", sets), ("pool", pool)):
-            if not isinstance(given, Sets | None):
+            if not isinstance(given, Sets):
                 raise InvalidSetError(
                     f"{name} is a {type(given).__name__}; make a Sets first, for example with "
                     "Sets.from_frame(df, by=..., x=...)"
                 )
-        if pool is not None and pool.n_inputs != sets.n_inputs:
+        if (pool.n_inputs, pool.input_names) != (sets.n_inputs, sets.input_names):
             raise InvalidSetError(
-                f"the pool has {pool.n_inputs} inputs and the sets have {sets.n_inputs}"
+                f"the pool has {pool.n_inputs} inputs {pool.input_names or ''}, and the sets have "
+                f"{sets.n_inputs} {sets.input_names or ''}; they must be the same"
             )
         config = self.config()
         labels = check_labels(y_bar, sets.ids)
-        prepared = core.prepare(config, sets if pool is None else pool)
+        prepared = core.prepare(config, pool)
         fitted = core.fit(config, prepared, embed(sets, prepared.basis), labels)
         return self.adopt(fitted, sets, one_output=np.ndim(y_bar) < 2)
 
@@ -149,7 +151,7 @@ class AggregateRegressor:
             std = core.predict_std(fitted, x, include_noise=include_noise)
             return mean, self._outputs(std)
         if return_cov:
-            cov = fitted.posterior.covariance_along(features(fitted.basis, x))
+            cov = fitted.posterior.covariance_along(core.features_of(fitted, x))
             if include_noise:
                 cov[np.diag_indices_from(cov)] += 1 / fitted.posterior.noise_precision
             return mean, self._outputs(cov[..., None] * fitted.posterior.output_scale**2)
@@ -170,9 +172,16 @@ class AggregateRegressor:
     ) -> Float[np.ndarray, "..."]:
         """Joint draws of individuals' outputs: (n, n_samples), or (n, M, n_samples)."""
         fitted, x = self.fitted(), self._inputs(X)
+        core.check_seed(random_state, "random_state", or_none=True)
+        if (
+            isinstance(n_samples, bool)
+            or not isinstance(n_samples, int | np.integer)
+            or n_samples < 0
+        ):
+            raise SettingError(f"n_samples is {n_samples!r}; give a whole number of at least 0")
         rng = np.random.default_rng(random_state)
         members = fitted.posterior.sample(n_samples, rng)  # L K M
-        latent = np.einsum("nk,lkm->nml", features(fitted.basis, x), members)
+        latent = np.einsum("nk,lkm->nml", core.features_of(fitted, x), members)
         if include_noise:
             noise = rng.standard_normal(latent.shape)
             latent = latent + noise / np.sqrt(fitted.posterior.noise_precision)
@@ -184,7 +193,14 @@ class AggregateRegressor:
         """R² of the predictions of individuals."""
         from sklearn.metrics import r2_score
 
-        return float(r2_score(y, self.predict(X), sample_weight=sample_weight))
+        predicted = self.predict(X)
+        truth = to_float(y, "y")
+        if truth.shape != predicted.shape or not np.isfinite(truth).all():
+            raise InvalidSetError(
+                f"y has shape {truth.shape}; give a finite number for each prediction, shape "
+                f"{predicted.shape}"
+            )
+        return float(r2_score(truth, predicted, sample_weight=sample_weight))
 
     @property
     def log_evidence_(self) -> float:
@@ -229,12 +245,8 @@ class AggregateRegressor:
         return "fitted_" in vars(self)
 
     def __repr__(self) -> str:
-        defaults = {f.name: f.default for f in dataclasses.fields(core.ModelConfig)}
-        changed = (
-            f"{k}={v!r}"
-            for k, v in self.get_params().items()
-            if v is not defaults[k] and v != defaults[k]
-        )
+        defaults = {f.name: repr(f.default) for f in dataclasses.fields(core.ModelConfig)}
+        changed = (f"{k}={v!r}" for k, v in self.get_params().items() if repr(v) != defaults[k])
         return f"AggregateRegressor({', '.join(changed)})"
 
     # --- helpers ------------------------------------------------------------------------------
@@ -249,8 +261,9 @@ class AggregateRegressor:
 
     def _embed(self, sets: Sets) -> Design:
         fitted = self.fitted()
-        if not isinstance(sets, Sets) or sets.n_inputs != self.n_features_in_:
-            raise InvalidSetError(f"give Sets with {self.n_features_in_} inputs, like the model's")
+        if not isinstance(sets, Sets):
+            raise InvalidSetError(f"sets is a {type(sets).__name__}; make a Sets first")
+        core.check_inputs(fitted, sets)
         return embed(sets, fitted.basis)
 
     def _outputs(self, values: Float[np.ndarray, "... M"]) -> Float[np.ndarray, "..."]:

@@ -24,9 +24,7 @@ from sumwise.shapes import Float
 
 REACH = 25.0  # log λ and log β stay within this of the centre: a factor of 7e10 each way
 ADAM_EPOCHS, ADAM_RATE = 1000, 1e-3  # the paper's
-_OFFSETS = np.arange(-12.0, 12.5, 2.0)  # where `maximise` looks first, around the centre
-_GRID = np.stack(np.meshgrid(_OFFSETS, _OFFSETS, indexing="ij")).reshape(2, -1)
-_GRID_SQUARES = (_GRID**2).sum(axis=0)
+_RATIOS = np.arange(-2 * REACH, 2 * REACH + 0.25, 0.5)  # of log λ − log β, around the centre
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,17 +127,16 @@ def _look(
 def maximise(spectrum: Spectrum, prior: WeakPrior, *, use_prior: bool = True) -> Hyperparameters:
     """λ and β of the largest evidence, weighed with the weak prior unless told otherwise.
 
-    A coarse grid finds the right hill, Newton steps its top; the result depends on nothing but
-    the arguments. Without labels it is the centre of the prior.
+    A scan over the ratio λ/β finds the right hill, Newton's steps its top; the result depends on
+    nothing but the arguments. Without labels it is the centre of the prior.
     """
     centre = np.array([prior.log_prior_precision, prior.log_noise_precision])
     if not spectrum.n_labels:
         return Hyperparameters(*np.exp(centre).tolist())
     terms = _terms(spectrum)
     stiffness = prior.std**-2 if use_prior else 0.0
-    values = _value(centre[:, None] + _GRID, terms) - 0.5 * stiffness * _GRID_SQUARES
-    here = _look(centre + _GRID[:, int(np.argmax(values))], terms, centre, stiffness)
     low, high = centre - REACH, centre + REACH
+    here = _look(_scan(terms, centre, stiffness), terms, centre, stiffness)
     for _ in range(100):
         stuck = _stuck(here, low, high)
         free = (abs(slope) for slope, held in zip(here.gradient, stuck, strict=True) if not held)
@@ -162,6 +159,35 @@ def maximise(spectrum: Spectrum, prior: WeakPrior, *, use_prior: bool = True) ->
             "can hold. Rescale them."
         )
     return Hyperparameters(*np.exp(here.point).tolist())
+
+
+def _scan(
+    terms: _Terms, centre: Float[np.ndarray, "2"], stiffness: float
+) -> Float[np.ndarray, "2"]:
+    """The best point over a fine grid of ratios d = log λ − log β.
+
+    Along log β at a fixed ratio the objective is concave, N/2 log β − Q/2 β plus a parabola, with its
+    top between those of the two; from the higher one Newton's steps go down to it.
+    """
+    d = centre[0] - centre[1] + _RATIOS
+    k = np.exp(-d)[:, None] * terms.values + 1.0
+    n, q = float(terms.count.sum()), (1 / k) @ terms.power
+    with np.errstate(divide="ignore"):
+        of_labels = np.log(n) - np.log(q)
+    of_prior = 0.5 * (centre.sum() - d)
+    log_noise = np.minimum(np.maximum(of_labels, of_prior) if stiffness else of_labels, 700.0)
+    for _ in range(60 if stiffness else 0):
+        push = 0.5 * q * np.exp(log_noise)
+        slope = 0.5 * n - push - 2 * stiffness * (log_noise - of_prior)
+        step = slope / (push + 2 * stiffness)
+        log_noise += step
+        if abs(step).max() < 0.01:
+            break
+    point = np.stack([log_noise + d, log_noise])
+    point = np.clip(point, centre[:, None] - REACH, centre[:, None] + REACH)
+    away = point - centre[:, None]
+    values = _value(point, terms) - 0.5 * stiffness * (away**2).sum(axis=0)
+    return point[:, int(np.argmax(values))]
 
 
 def _stuck(view: _View, low: Float[np.ndarray, "2"], high: Float[np.ndarray, "2"]) -> list[bool]:

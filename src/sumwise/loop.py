@@ -95,7 +95,10 @@ def tell(progress: Progress, index: int, y_bar: float) -> Progress:
 def _signal(progress: Progress) -> Any:
     """Variances of the pool from kept products, while labels are fewer than features."""
     fitted = progress.model
-    if len(progress.labels) >= progress.pool.design.u.shape[1]:
+    design, hyper = progress.pool.design, fitted.posterior.hyper
+    if len(progress.labels) >= design.u.shape[1] or not progress.products.exact_under(
+        design, hyper
+    ):
         return None
     return progress.products.signal(fitted.spectrum, fitted.posterior.hyper)
 
@@ -131,7 +134,7 @@ class ActiveLearner:
         preset: `"paper"` takes the paper's model (128 Fourier features of length-scale 1, Adam)
             and AggMI in one word.
 
-    The same seed and answers give the same questions.
+    The same seed and answers give the same questions. A learner belongs to one thread.
 
     >>> import numpy as np, sumwise as sw
     >>> rng = np.random.default_rng(1)
@@ -168,12 +171,14 @@ class ActiveLearner:
             core.check_seed(seed, "seed")
             model = AggregateRegressor(hyperparameters="adam", random_state=int(seed))
         core.check_seed(seed, "seed")
-        self._estimator = AggregateRegressor(random_state=int(seed)) if model is None else model
-        if not isinstance(self._estimator, AggregateRegressor):
+        if model is None:
+            model = AggregateRegressor(random_state=int(seed))
+        elif not isinstance(model, AggregateRegressor):
             raise SettingError(
                 f"model is {model!r}; give an AggregateRegressor, for example "
                 "AggregateRegressor('linear')"
             )
+        self._estimator = AggregateRegressor(**model.get_params())  # the caller's stays theirs
         self._strategy = "AggMI" if strategy is None else strategy
         named(self._strategy)  # refuses an unknown name now, not at the first question
         self._seed = seed
@@ -197,9 +202,10 @@ class ActiveLearner:
                 f"set {set_id!r} is measured already ({self._progress.labels[index]:g}); "
                 "a learner keeps its answers. Start a new one to change them."
             )
-        asked = self._asked if self._asked and self._asked.set_id == set_id else None
+        own_id = self._progress.pool.sets.ids[index]  # 4.0 finds the set 4, and is not its name
+        asked = self._asked if self._asked and self._asked.set_id == own_id else None
         self._progress = tell(self._progress, index, value)
-        self._history += (Answer(len(self._history) + 1, set_id, value, asked),)
+        self._history += (Answer(len(self._history) + 1, own_id, value, asked),)
         self._asked = None
 
     def __repr__(self) -> str:

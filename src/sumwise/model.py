@@ -16,6 +16,7 @@ error was 19.7, and 17.0 without an offset; mean of 6 seeds).
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +25,7 @@ import numpy as np
 from sumwise import evidence, posterior
 from sumwise.basis import Basis, Scaled, draw
 from sumwise.design import Design, blocks, features
-from sumwise.errors import SettingError
+from sumwise.errors import InvalidSetError, LabelError, SettingError
 from sumwise.posterior import Hyperparameters, Posterior, Spectrum
 from sumwise.sets import Sets
 from sumwise.shapes import Float
@@ -54,15 +55,15 @@ class ModelConfig:
                     f"hyperparameters is {chosen!r}; give 'evidence', 'adam' or two numbers (λ, β)"
                 )
             return
-        try:
-            prior_precision, noise_precision = (float(value) for value in chosen)
-        except (TypeError, ValueError):
+        numbers = list(chosen) if isinstance(chosen, tuple | list | np.ndarray) else []
+        if len(numbers) != 2 or not all(isinstance(v, int | float | np.number) for v in numbers):
             raise SettingError(
                 f"hyperparameters is {chosen!r}; give 'evidence', 'adam' or two numbers (λ, β)"
-            ) from None
-        for name, value in (("λ", prior_precision), ("β", noise_precision)):
-            if not 0 < value < math.inf:
-                raise SettingError(f"{name} is {value}; precisions are positive and finite")
+            )
+        for name, value in zip("λβ", numbers, strict=True):
+            if not 1e-100 < value < 1e100:
+                raise SettingError(f"{name} is {value}; precisions are positive, 1e-100 to 1e100")
+        object.__setattr__(self, "hyperparameters", (float(numbers[0]), float(numbers[1])))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,6 +73,7 @@ class Prepared:
     basis: Scaled
     power: float  # mean of ‖φ(x)‖² over instances
     start: Hyperparameters  # where Adam begins
+    input_names: tuple[Hashable, ...] | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,6 +85,7 @@ class Model:
     offset: Float[np.ndarray, " M"]
     spectrum: Spectrum
     log_evidence: float
+    input_names: tuple[Hashable, ...] | None
 
 
 def check_seed(seed: Any, name: str, *, or_none: bool = False) -> None:
@@ -111,7 +114,7 @@ def prepare(config: ModelConfig, sets: Sets) -> Prepared:
     some = sets.x[:: max(1, len(sets.x) // 128)] if len(sets) else np.zeros((1, sets.n_inputs))
     power = float(np.mean(np.sum(features(basis, some) ** 2, axis=1)))
     start = Hyperparameters(*np.exp(rng.standard_normal(2)).tolist())
-    return Prepared(basis, power if 0 < power < math.inf else 1.0, start)
+    return Prepared(basis, power if 0 < power < math.inf else 1.0, start, sets.input_names)
 
 
 def fit(
@@ -129,23 +132,35 @@ def fit(
     offset, scale = np.zeros(y_bar.shape[1]), np.ones(y_bar.shape[1])
     if config.standardize and config.hyperparameters != "adam":
         offset = _offset(design, y_bar)
-    inside = _centred(design, y_bar, offset)
-    if config.standardize and isinstance(config.hyperparameters, str):
-        scale = _scale(design, inside, offset)  # given numbers are in the user's units
-    inside = inside / scale
-    spectrum = posterior.decompose(design, inside)
-    hyper = _hyperparameters(config, prepared, spectrum, start)
-    value = evidence.log_evidence(spectrum, hyper) - len(design) * float(np.log(scale).sum())
-    fitted = posterior.condition(spectrum, hyper, scale)
-    return Model(prepared.basis, fitted, offset, spectrum, value)
+    with np.errstate(all="ignore"):
+        inside = _centred(design, y_bar, offset)
+        if config.standardize and isinstance(config.hyperparameters, str):
+            scale = _scale(design, inside, offset)  # given numbers are in the user's units
+        inside = inside / scale
+    if not np.isfinite(inside).all():
+        inside = np.zeros_like(inside)  # the decomposition would not return; refused below
+        offset = np.full_like(offset, np.nan)
+    with np.errstate(all="ignore"):  # what overflows is refused below
+        spectrum = posterior.decompose(design, inside)
+        hyper = _hyperparameters(config, prepared, spectrum, start)
+        value = evidence.log_evidence(spectrum, hyper) - len(design) * float(np.log(scale).sum())
+        fitted = posterior.condition(spectrum, hyper, scale)
+    if not (np.isfinite(value) and np.isfinite(offset).all() and np.isfinite(fitted.mean).all()):
+        raise LabelError(
+            f"totals between {y_bar.min():.3g} and {y_bar.max():.3g} cannot be computed with: their "
+            "squares, or those of the weights, leave the range of double precision. Is one of "
+            "them mistyped? Otherwise rescale them."
+        )
+    return Model(prepared.basis, fitted, offset, spectrum, value, prepared.input_names)
 
 
 def predict_mean(model: Model, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N M"]:
     """Mean of each individual's output (Eq. 23)."""
     mean = np.empty((len(x), model.posterior.n_outputs))
     for low, high in blocks(x, model.basis):
-        mean[low:high] = features(model.basis, x[low:high]) @ model.posterior.mean
-    return model.offset + model.posterior.output_scale * mean
+        with np.errstate(all="ignore"):
+            mean[low:high] = features_of(model, x[low:high]) @ model.posterior.mean
+    return _finite_rows(model.offset + model.posterior.output_scale * mean)
 
 
 def predict_std(
@@ -154,10 +169,41 @@ def predict_std(
     """Standard deviation of each individual's output (Eq. 23), its own noise included or not."""
     variance = np.empty(len(x))
     for low, high in blocks(x, model.basis):
-        variance[low:high] = model.posterior.variance_along(features(model.basis, x[low:high]))
+        with np.errstate(all="ignore"):
+            phi = features_of(model, x[low:high])
+            variance[low:high] = model.posterior.variance_along(phi)
     if include_noise:
         variance += 1 / model.posterior.noise_precision
-    return model.posterior.output_scale * np.sqrt(variance)[:, None]
+    return _finite_rows(model.posterior.output_scale * np.sqrt(variance)[:, None])
+
+
+def features_of(model: Model, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N K"]:
+    """φ of every row, as many features as the model knows."""
+    return features(model.basis, x, len(model.posterior.mean))
+
+
+def _finite_rows(values: Float[np.ndarray, "N M"]) -> Float[np.ndarray, "N M"]:
+    if not np.isfinite(values).all():
+        row = int(np.argwhere(~np.isfinite(values))[0, 0])
+        raise InvalidSetError(
+            f"row {row} has no finite prediction: its inputs are too far from those the model was "
+            "fitted on, or the basis is not defined there. Leave it out, or choose another basis."
+        )
+    return values
+
+
+def check_inputs(model: Model, sets: Sets) -> None:
+    """Sets that a model is applied to have its inputs, by number and by name."""
+    n_inputs = len(model.basis.shift)
+    if sets.n_inputs != n_inputs:
+        raise InvalidSetError(
+            f"the sets have {sets.n_inputs} inputs; the model was fitted on {n_inputs}"
+        )
+    if None not in (sets.input_names, model.input_names) and sets.input_names != model.input_names:
+        raise InvalidSetError(
+            f"the sets have the inputs {sets.input_names}; the model was fitted on "
+            f"{model.input_names}, in that order"
+        )
 
 
 def predict_sets(
@@ -182,8 +228,9 @@ def _location_and_spread(
     peak = np.maximum(abs(x).max(axis=0), np.finfo(float).tiny)
     unit = x / peak  # so that huge and tiny inputs neither overflow nor vanish when squared
     mean, spread = unit.mean(axis=0), unit.std(axis=0)
-    constant = spread <= 1e-14
-    return mean * peak, np.where(constant, 1.0, spread * peak)
+    # a column that varies by rounding alone is divided by its size, which makes it vanish
+    scale = np.where(spread > 1e-14, spread * peak, peak)
+    return mean * peak, np.where(abs(x).max(axis=0) > 0, scale, 1.0)
 
 
 def _offset(design: Design, y_bar: Float[np.ndarray, "t M"]) -> Float[np.ndarray, " M"]:
@@ -205,7 +252,10 @@ def _scale(
 ) -> Float[np.ndarray, " M"]:
     """Root mean square of what the offset leaves; the offset itself if it leaves nothing."""
     freedom = max(1, len(design) - 1)
-    root = np.sqrt(np.sum(left**2 / design.noise_scale[:, None], axis=0) / freedom)
+    each = left / np.sqrt(design.noise_scale)[:, None]
+    peak = abs(each).max(axis=0, initial=0.0)
+    unit = each / np.where(peak > 0, peak, 1.0)  # whose squares neither overflow nor vanish
+    root = peak * np.sqrt(np.sum(unit**2, axis=0) / freedom)
     return np.where(root > 0, root, np.where(offset != 0, abs(offset), 1.0))
 
 
@@ -214,7 +264,7 @@ def _hyperparameters(
 ) -> Hyperparameters:
     chosen = config.hyperparameters
     if not isinstance(chosen, str):
-        return Hyperparameters(float(chosen[0]), float(chosen[1]))
+        return Hyperparameters(*chosen)
     if chosen == "adam":
         return evidence.adam(spectrum, start or prepared.start)
     return evidence.maximise(
@@ -226,7 +276,7 @@ def _weak_prior(prepared: Prepared, spectrum: Spectrum) -> evidence.WeakPrior:
     """Centred where an individual's prior variance is that of the labels, a tenth of it noise."""
     n_pairs = spectrum.n_labels * spectrum.n_outputs
     power = float((spectrum.projected**2).sum()) + spectrum.residual_power
-    variance = power / n_pairs if n_pairs and power > 0 else 1.0
+    variance = power / n_pairs if n_pairs and 0 < power < math.inf else 1.0
     return evidence.WeakPrior(
         math.log(prepared.power / variance), -math.log(TYPICAL_NOISE_SHARE * variance)
     )

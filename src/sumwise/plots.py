@@ -218,8 +218,11 @@ def save(chart: Any, stem: str | Path, formats: Sequence[str] = (".png", ".html"
 def check_folder(folder: str | Path) -> Path:
     """Refuse early a folder that cannot be written to; nothing is created yet."""
     place = Path(folder).absolute()
-    while not place.exists() and place != place.parent:
-        place = place.parent
+    try:
+        while not place.exists() and place != place.parent:
+            place = place.parent
+    except OSError as error:  # a name too long to be one
+        raise SettingError(f"{folder} cannot be a folder ({error.strerror})") from error
     if not place.is_dir():
         raise SettingError(f"{place} is a file, so nothing can be put in {folder}; name a folder")
     if not os.access(place, os.W_OK | os.X_OK):

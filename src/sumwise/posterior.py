@@ -20,8 +20,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sumwise.design import Design
+from sumwise.design import Design, freeze
 from sumwise.shapes import Float
+
+EPSILON = float(np.finfo(float).eps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,9 @@ class Spectrum:
     projected: Float[np.ndarray, "r M"]  # Qᵀ (ȳ / √s)
     residual_power: float  # ‖ȳ/√s‖² outside the span of Q, over all outputs
     log_noise_scale: float  # Σ_a log s_a
+
+    def __post_init__(self) -> None:
+        freeze(self.left, self.values, self.directions, self.projected)
 
     @property
     def n_labels(self) -> int:
@@ -83,6 +88,9 @@ class Posterior:
     hyper: Hyperparameters
     output_scale: Float[np.ndarray, " M"]
 
+    def __post_init__(self) -> None:
+        freeze(self.mean, self.values, self.directions, self.output_scale)
+
     @property
     def n_outputs(self) -> int:
         return self.mean.shape[1]
@@ -98,12 +106,10 @@ class Posterior:
 
     def variance_along(self, u: Float[np.ndarray, "A K"]) -> Float[np.ndarray, " A"]:
         """u_aᵀ S u_a for every row of `u`."""
-        squares = (u @ self.directions.T) ** 2
-        seen = squares @ self.variances
-        if len(self.directions) == u.shape[1]:
-            return seen
-        unseen = np.einsum("ak,ak->a", u, u) - squares.sum(axis=1)
-        return seen + np.maximum(unseen, 0.0) / self.hyper.prior_precision
+        along = u @ self.directions.T
+        rest = self._rest(u, along)
+        unseen = np.einsum("ak,ak->a", rest, rest) / self.hyper.prior_precision
+        return (along**2) @ self.variances + unseen
 
     def covariance_along(self, u: Float[np.ndarray, "A K"]) -> Float[np.ndarray, "A A"]:
         """u_aᵀ S u_b for every pair of rows of `u`."""
@@ -112,9 +118,17 @@ class Posterior:
 
     def root_times(self, u: Float[np.ndarray, "A K"]) -> Float[np.ndarray, "A K"]:
         """Rows S^½ u_a, with the symmetric root of S."""
-        prior_root = self.hyper.prior_precision**-0.5
         along = u @ self.directions.T
-        return prior_root * u + (along * (np.sqrt(self.variances) - prior_root)) @ self.directions
+        unseen = self._rest(u, along) / np.sqrt(self.hyper.prior_precision)
+        return (along * np.sqrt(self.variances)) @ self.directions + unseen
+
+    def _rest(
+        self, u: Float[np.ndarray, "A K"], along: Float[np.ndarray, "A r"]
+    ) -> Float[np.ndarray, "A K"]:
+        """The part of each row that no label has seen; ‖u‖² − ‖along‖² would cancel."""
+        if len(self.directions) == u.shape[1]:
+            return np.zeros_like(u)
+        return u - along @ self.directions
 
     def sample(self, n_samples: int, rng: np.random.Generator) -> Float[np.ndarray, "L K M"]:
         """Draws of w, a column per output."""
@@ -151,7 +165,8 @@ class Products:
     """u_aᵀ u_b / √s_b for every set a of a pool and labelled set b: one new row per label.
 
     With them the variances of the whole pool under new λ and β cost O(A t²), and a new label
-    O(A K), instead of O(A K t) from scratch.
+    O(A K), instead of O(A K t) from scratch. The price is a difference of squares, which
+    cancels where noise is very small: `exact_under` says when that may matter.
     """
 
     square: Float[np.ndarray, " A"]  # ‖u_a‖²
@@ -165,6 +180,11 @@ class Products:
         """With set `index` of the pool labelled as well."""
         new = design.u[index] / np.sqrt(design.noise_scale[index])
         return Products(self.square, (*self.rows, design.u @ new))
+
+    def exact_under(self, design: Design, hyper: Hyperparameters) -> bool:
+        """Whether β u_aᵀ S u_a / s_a comes out right to 1e-9, for all sets."""
+        ratio = hyper.noise_precision / hyper.prior_precision
+        return bool(EPSILON * ratio * (self.square / design.noise_scale).max(initial=0.0) < 1e-9)
 
     def signal(self, spectrum: Spectrum, hyper: Hyperparameters) -> Float[np.ndarray, " A"]:
         """u_aᵀ S u_a = (‖u_a‖² − Σ_i β (Qᵀ v_a)_i² / (λ + β g_i)) / λ for every set."""

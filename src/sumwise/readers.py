@@ -6,7 +6,7 @@ made from arrays pass the same checks.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,10 +38,28 @@ def as_frame(table: Any) -> Any:
     """A narwhals frame over `table`, or None if it is no data frame."""
     import narwhals as nw
 
-    frame = nw.from_native(table, pass_through=True)
+    try:
+        frame = nw.from_native(table, pass_through=True)
+    except nw.exceptions.DuplicateError as error:
+        raise InvalidSetError(f"column names must be unique: {error}") from None
     if isinstance(frame, nw.LazyFrame):
         return frame.collect()
     return frame if isinstance(frame, nw.DataFrame) else None
+
+
+def column_names(names: Any) -> tuple[Any, ...]:
+    """One name or several; a name is text, or whatever the table's columns are called."""
+    if names is None:
+        return ()
+    return tuple(names) if isinstance(names, Iterable) and not isinstance(names, str) else (names,)
+
+
+def is_missing(value: Any) -> bool:
+    """None, NaN, NaT and pandas' NA, each of which says so in its own way."""
+    try:
+        return value is None or bool(value != value)
+    except (TypeError, ValueError):
+        return True
 
 
 def require_columns(frame: Any, names: Sequence[str], role: str) -> None:
@@ -64,15 +82,15 @@ def group_keys(frame: Any, by: Sequence[str]) -> list[Hashable]:
     columns = [frame.get_column(name).to_list() for name in by]
     for name, values in zip(by, columns, strict=True):
         for row, value in enumerate(values):
-            if value is None or value != value:  # NaN and NaT differ from themselves
+            if not isinstance(value, Hashable):
+                raise InvalidSetError(
+                    f"row {row} of group column {name!r} holds {value!r:.60}, which cannot name a "
+                    "group. Use text, numbers or dates."
+                )
+            if is_missing(value):
                 raise InvalidSetError(
                     f"row {row} has no value in group column {name!r}. "
                     "Fill it in, or drop rows without a group."
-                )
-            if not isinstance(value, Hashable):
-                raise InvalidSetError(
-                    f"row {row} of group column {name!r} holds {value!r}, which cannot name a "
-                    "group. Use text, numbers or dates."
                 )
     return columns[0] if len(by) == 1 else list(zip(*columns, strict=True))
 
@@ -90,18 +108,21 @@ def numeric_columns(frame: Any, names: Sequence[str], role: str) -> Float[np.nda
                 f"column {name!r} (given as {role}) holds {series.dtype}, not numbers. "
                 "Convert it, or encode categories as numeric columns."
             )
-        out[:, column] = series.cast(nw.Float64).to_numpy()
+        try:
+            out[:, column] = series.cast(nw.Float64).to_numpy()
+        except ValueError:  # Arrow will not round a whole number beyond 2⁵³
+            out[:, column] = series.to_numpy().astype(np.float64)
     return out
 
 
 def matrix_and_names(
     table: Any, what: str
-) -> tuple[Float[np.ndarray, "..."], tuple[str, ...] | None]:
+) -> tuple[Float[np.ndarray, "..."], tuple[Hashable, ...] | None]:
     """An array as it is; a data frame as its columns, with their names."""
     frame = as_frame(table) if hasattr(table, "columns") else None
     if frame is None:
         return to_float(table, what), None
-    return numeric_columns(frame, frame.columns, what), tuple(map(str, frame.columns))
+    return numeric_columns(frame, frame.columns, what), tuple(frame.columns)
 
 
 def input_matrix(x: Any, names: Sequence[str] | None, n_inputs: int) -> Float[np.ndarray, "N D"]:
@@ -131,12 +152,14 @@ def input_matrix(x: Any, names: Sequence[str] | None, n_inputs: int) -> Float[np
 def to_float(values: Any, what: str) -> Float[np.ndarray, "..."]:
     """A float64 copy; what is not numeric is refused in words."""
     try:
+        if np.ma.is_masked(values):
+            raise TypeError("some of it is masked. Fill it in, or drop it")
         array = np.asarray(values)
         if array.dtype.kind not in "biuf":  # text like "3" must not slip through as a number
             if array.dtype.kind != "O":
                 raise TypeError(f"its type is {array.dtype}")
-            if any(isinstance(value, str) for value in array.flat):
+            if any(isinstance(value, str | bytes) for value in array.flat):
                 raise TypeError("it holds text")
         return np.array(array, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidSetError(f"{what} must be an array of numbers: {error}") from error

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from sumwise import model as core
-from sumwise.acquisition import Acquisition, best, scores_of
+from sumwise.acquisition import Acquisition, best, refuse_non_finite, scores_of
 from sumwise.design import Pool, embed
 from sumwise.errors import InvalidSetError, PoolExhaustedError, SettingError
 from sumwise.model import Model
@@ -42,7 +42,9 @@ def score(
     fitted = _fitted(model)
     core.check_seed(seed, "seed")
     rng = np.random.default_rng(seed)
-    return scores_of(strategy, pool_of(sets, fitted), fitted.posterior, rng)
+    scores = scores_of(strategy, pool_of(sets, fitted), fitted.posterior, rng)
+    refuse_non_finite(scores, np.ones(len(sets), dtype=bool), sets.ids)
+    return scores
 
 
 def select(
@@ -69,7 +71,7 @@ def select(
     pool = pool_of(sets, fitted)
     allowed = np.ones(len(sets), dtype=bool)
     posterior = fitted.posterior
-    waiting = [sets.position(set_id) for set_id in pending]
+    waiting = [sets.position(set_id) for set_id in pending or ()]
     if waiting:
         allowed[waiting] = False
         posterior = posterior.given(pool.design.rows(waiting))
@@ -100,9 +102,5 @@ def pool_of(sets: Sets, model: Model) -> Pool:
     """`sets` as strategies see them under `model`."""
     if not isinstance(sets, Sets):
         raise InvalidSetError(f"sets is a {type(sets).__name__}; make a Sets first")
-    n_inputs = len(model.basis.shift)
-    if sets.n_inputs != n_inputs:
-        raise InvalidSetError(
-            f"the sets have {sets.n_inputs} inputs; the model was fitted on {n_inputs}"
-        )
+    core.check_inputs(model, sets)
     return Pool(sets, model.basis, embed(sets, model.basis))

@@ -15,8 +15,11 @@ from typing import Any
 import numpy as np
 
 from sumwise import readers
+from sumwise.boxes import cells, check_boxes, weights_at
 from sumwise.checks import (
+    as_list,
     flat_weights,
+    is_whole,
     name_sets,
     positions_of,
     refuse_bad_numbers,
@@ -44,7 +47,7 @@ class Sets:
     x: Float[np.ndarray, "N D"]
     theta: Float[np.ndarray, " N"]
     starts: Int[np.ndarray, " A1"]
-    input_names: tuple[str, ...] | None = None
+    input_names: tuple[Hashable, ...] | None = None
     _positions: dict[Hashable, int] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -61,8 +64,8 @@ class Sets:
         cls,
         frame: Any,
         *,
-        by: str | Sequence[str],
-        x: str | Sequence[str],
+        by: Any,
+        x: Any,
         weights: Any = "sum",
     ) -> Sets:
         """Group the rows of a pandas, polars or Arrow table.
@@ -81,8 +84,7 @@ class Sets:
                 f"from_frame was given {type(frame).__name__}; pass a pandas, polars or Arrow "
                 "table, or use Sets.from_arrays."
             )
-        names = (x,) if isinstance(x, str) else tuple(x)
-        groups = (by,) if isinstance(by, str) else tuple(by)
+        names, groups = readers.column_names(x), readers.column_names(by)
         if not names or not groups:
             raise SettingError("name at least one input column (x) and one group column (by)")
         if len(table) == 0:
@@ -119,7 +121,8 @@ class Sets:
             weights: None or `"sum"` (θ = 1), `"mean"` (θ = 1/n_a), or one array of θ per set.
             ids: Names of the sets; 0, 1, 2, … if left out.
         """
-        read = [readers.matrix_and_names(block, f"array {a}") for a, block in enumerate(arrays)]
+        given = as_list(arrays, "arrays")
+        read = [readers.matrix_and_names(block, f"array {a}") for a, block in enumerate(given)]
         blocks = [block for block, _ in read]
         names = name_sets(ids, len(blocks))
         if not blocks:
@@ -157,18 +160,20 @@ class Sets:
         of itself there.
         """
         rows, inputs = readers.matrix_and_names(x, "x")
+        members = as_list(members, "members")
         names = name_sets(ids, len(members))
         if rows.ndim != 2:
             raise InvalidSetError(f"x has shape {rows.shape}; expected (N, D)")
-        if not len(members):
+        if not members:
             raise InvalidSetError("no sets were given; pass at least one list of rows")
         picked = []
         for set_id, member in zip(names, members, strict=True):
-            index = np.asarray(member)
+            index = np.asarray(as_list(member, f"members of set {set_id!r}"), dtype=object)
+            index = index.astype(int) if all(map(is_whole, index.flat)) else index
             if index.ndim != 1 or index.size == 0 or index.dtype.kind not in "iu":
                 raise InvalidSetError(
-                    f"members of set {set_id!r} are {member!r:.60}; give the numbers of its rows in "
-                    "x, at least one"
+                    f"members of set {set_id!r} are {member!r:.60}; give at least one, as numbers "
+                    "of rows in x"
                 )
             if index.min() < 0 or index.max() >= len(rows):
                 out = index[(index < 0) | (index >= len(rows))][0]
@@ -204,32 +209,15 @@ class Sets:
         >>> line.x.ravel(), line.theta
         (array([0.25, 0.75, 1.25, 1.75]), array([0.5, 0.5, 0.5, 0.5]))
         """
-        ends = readers.to_float(boxes, "boxes")
-        if ends.ndim != 3 or ends.shape[2] != 2 or 0 in ends.shape:
-            raise InvalidSetError(f"boxes have shape {ends.shape}; expected (A, D, 2)")
-        names, n_inputs = name_sets(ids, len(ends)), ends.shape[1]
-        low, high = ends[..., 0], ends[..., 1]
-        for a, d in np.argwhere(~(np.isfinite(ends).all(2) & (low < high))).tolist():
-            raise InvalidSetError(
-                f"box of set {names[a]!r} runs from {low[a, d]} to {high[a, d]} along input {d}; "
-                "the lower end must be below the upper, and both finite"
-            )
-        counts = np.broadcast_to(np.asarray(bins), n_inputs)
-        if counts.dtype.kind not in "iu" or (counts < 1).any():
-            raise SettingError(f"bins is {bins!r}; give whole numbers of at least 1")
-        middles = [(np.arange(count) + 0.5) / count for count in counts]
-        grid = np.stack(np.meshgrid(*middles, indexing="ij"), -1).reshape(-1, n_inputs)
-        points = (low[:, None] + (high - low)[:, None] * grid).reshape(-1, n_inputs)
-        theta = np.repeat(np.prod((high - low) / counts, axis=1), len(grid))
+        ends = check_boxes(boxes)
+        names = name_sets(ids, len(ends))
+        points, volume = cells(ends, bins, names)
+        n_cells = points.shape[1]
+        points = points.reshape(-1, ends.shape[1])
+        theta = np.repeat(volume, n_cells)
         if weight is not None:
-            values = readers.to_float(weight(points), "the value of the weight function")
-            if values.shape != theta.shape:
-                raise InvalidSetError(
-                    f"the weight function gave shape {values.shape} for {len(points)} points; "
-                    "it must give one number a point"
-                )
-            theta = theta * values
-        return cls(names, points, theta, starts_of([len(grid)] * len(ends)))
+            theta *= weights_at(points, weight)
+        return cls(names, points, theta, starts_of([n_cells] * len(ends)))
 
     # --- looking inside ---------------------------------------------------------------------
 
@@ -240,7 +228,7 @@ class Sets:
         return iter(self.ids)
 
     def __contains__(self, set_id: object) -> bool:
-        return set_id in self._positions
+        return isinstance(set_id, Hashable) and set_id in self._positions
 
     @property
     def sizes(self) -> Int[np.ndarray, " A"]:
@@ -264,8 +252,13 @@ class Sets:
 
     def take(self, positions: Any) -> Sets:
         """The sets at these positions, in this order."""
-        index = np.asarray(positions, dtype=int).reshape(-1)
-        index = np.arange(len(self))[index]  # resolves negative positions, refuses others
+        wanted = as_list(positions, "positions")
+        for position in wanted:
+            if not is_whole(position) or not -len(self) <= position < len(self):
+                raise UnknownSetError(
+                    f"there is no position {position!r}; {len(self)} sets have whole numbers from 0"
+                )
+        index = np.arange(len(self))[np.asarray(wanted, dtype=int)]
         sizes = self.sizes[index]
         starts = starts_of(sizes)
         rows = np.repeat(self.starts[index] - starts[:-1], sizes) + np.arange(starts[-1])
@@ -275,12 +268,15 @@ class Sets:
     def __getitem__(self, key: Any) -> Sets:
         """By id, list of ids, slice of positions, or mask with one entry a set."""
         if isinstance(key, slice):
-            return self.take(np.arange(len(self))[key])
-        if isinstance(key, Hashable) and not hasattr(key, "__array__"):
+            try:
+                return self.take(range(len(self))[key])
+            except (TypeError, ValueError) as error:
+                raise SettingError(f"{key} is no slice of positions: {error}") from None
+        if (isinstance(key, Hashable) and not hasattr(key, "__len__")) or isinstance(
+            key, str | tuple
+        ):
             return self.take([self.position(key)])
-        if isinstance(key, np.generic):
-            return self.take([self.position(key)])
-        values = list(key)
+        values = [key.item()] if isinstance(key, np.ndarray) and not key.ndim else list(key)
         if values and all(isinstance(value, bool | np.bool_) for value in values):
             if len(values) != len(self):
                 raise InvalidSetError(f"the mask has {len(values)} entries for {len(self)} sets")
@@ -296,7 +292,7 @@ class Sets:
         plural = "" if len(self) == 1 else "s"
         inputs = f"{self.n_inputs} input" + ("" if self.n_inputs == 1 else "s")
         if self.input_names:
-            inputs += f" ({', '.join(self.input_names[:6])}{', …' * (self.n_inputs > 6)})"
+            inputs += f" ({', '.join(map(str, self.input_names[:6]))}{', …' * (self.n_inputs > 6)})"
         return (
             f"Sets: {len(self)} set{plural} of {span} instances ({len(self.x)} in all), {inputs}; "
             f"id{plural} {shown}"

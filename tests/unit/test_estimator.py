@@ -294,7 +294,7 @@ def test_totals_named_by_id_are_read_by_id():
     in_order = pd.Series([1.0, 2.0, 4.0])  # rows that nobody named are in order
     assert_allclose(sw.AggregateRegressor("linear").fit(sets, in_order).predict([[3.0]]), plain)
     for wrong in ({"a": 1.0, "b": 2.0}, series.rename({"c": "d"}), series.iloc[[0, 1, 1]]):
-        with pytest.raises(sw.LabelError, match="for 3 sets, and .* does not fit"):
+        with pytest.raises(sw.LabelError, match=r"for 3 sets, and .* does not fit"):
             sw.AggregateRegressor("linear").fit(sets, wrong)
 
 
@@ -404,7 +404,9 @@ def test_bad_inputs_are_refused(problem):
         model.predict([["a", "b"]])
     with pytest.raises(sw.InvalidSetError, match="sets is a list; make a Sets first"):
         sw.AggregateRegressor().fit([[1.0]], [1.0])
-    with pytest.raises(sw.InvalidSetError, match="give Sets with 2 inputs"):
+    with pytest.raises(
+        sw.InvalidSetError, match="the sets have 1 inputs; the model was fitted on 2"
+    ):
         model.predict_sets(sw.Sets.from_arrays([[[1.0]]]))
     with pytest.raises(sw.InvalidSetError, match="the pool has 1 inputs"):
         model.fit(sets, y_bar, pool=sw.Sets.from_arrays([[[1.0]]]))

@@ -170,9 +170,9 @@ def test_bad_settings_are_refused(problem):
     with pytest.raises(sw.SettingError, match="model is 'linear'; give an AggregateRegressor"):
         sw.ActiveLearner(sets, model="linear")
     for seed in (None, -1, 1.5, "a"):
-        with pytest.raises(sw.SettingError, match="seed is .*; give a whole number"):
+        with pytest.raises(sw.SettingError, match=r"seed is .*; give a whole number"):
             sw.ActiveLearner(sets, seed=seed)
-        with pytest.raises(sw.SettingError, match="seed is .*; give a whole number"):
+        with pytest.raises(sw.SettingError, match=r"seed is .*; give a whole number"):
             sw.ActiveLearner(sets, seed=seed, preset="paper")
 
 
@@ -181,7 +181,8 @@ def test_a_learner_says_where_it_stands(problem):
     learner = sw.ActiveLearner(sets, model=sw.AggregateRegressor(lengthscale=2.0))
     play(learner, answers, 2)
     assert repr(learner) == (
-        "ActiveLearner: 2 of 40 sets measured, strategy 'AggMI', AggregateRegressor(lengthscale=2.0)"
+        "ActiveLearner: 2 of 40 sets measured, strategy 'AggMI', "
+        "AggregateRegressor(lengthscale=2.0)"
     )
 
 
@@ -271,7 +272,7 @@ def test_bad_batches_are_refused(problem):
         sw.select(rest, model, pending=["nowhere"])
     with pytest.raises(sw.InvalidSetError, match="the sets have 1 inputs"):
         sw.score(sw.Sets.from_arrays([[[1.0]]]), model)
-    with pytest.raises(sw.SettingError, match="model is a ActiveLearner; .*learner.model"):
+    with pytest.raises(sw.SettingError, match=r"model is a ActiveLearner; .*learner.model"):
         sw.select(rest, sw.ActiveLearner(rest))
     with pytest.raises(sw.InvalidSetError, match="sets is a list"):
         sw.score([1], model)

@@ -185,7 +185,7 @@ NAN, INF = float("nan"), float("inf")
         ([[[1.0]], [[2.0]]], None, "aa", r"id 'a' names two sets \(numbers 0 and 1\)"),
         ([[[1.0]], [[2.0]]], None, "abc", "3 ids were given for 2 sets"),
         ([[[1.0]]], None, [["a"]], r"id \['a'\] cannot name a set"),
-        ([[[1.0]]], None, [NAN], "id of set number 0 is NaN"),
+        ([[[1.0]]], None, [NAN], "id of set number 0 is nan"),
         ([[[1.0], [2.0]]], [[1.0, NAN]], "a", "row 1 of set 'a' has weight nan"),
         ([[[1.0], [2.0]]], [[0.0, 0.0]], "a", "weights of set 'a' are all zero"),
         ([[[1.0]]], [[1e-200]], "a", "weights of set 'a' have a squared sum of 0.0"),

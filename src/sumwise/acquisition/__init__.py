@@ -6,7 +6,7 @@ pass any callable of the same shape instead. Picking is written once, in `best`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Final, Protocol, runtime_checkable
 
 import numpy as np
@@ -20,8 +20,9 @@ from sumwise.acquisition.information import (
     mutual_information,
 )
 from sumwise.design import Pool
-from sumwise.errors import NonFiniteScoreError, PoolExhaustedError, SettingError
+from sumwise.errors import InvalidSetError, NonFiniteScoreError, PoolExhaustedError, SettingError
 from sumwise.posterior import Posterior
+from sumwise.readers import to_float
 from sumwise.shapes import Bool, Float
 
 TIE = 1e-9  # scores this close, relative to the best, count as equal
@@ -67,7 +68,12 @@ def scores_of(
     strategy: str | Acquisition, pool: Pool, posterior: Posterior, rng: np.random.Generator
 ) -> Float[np.ndarray, " A"]:
     """One number per set; a user's own strategy is checked for that."""
-    scores = np.asarray(named(strategy)(pool, posterior, rng), dtype=np.float64)
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):  # refused below, by name
+            returned = named(strategy)(pool, posterior, rng)
+        scores = to_float(returned, "what the strategy returned")
+    except InvalidSetError as error:
+        raise SettingError(str(error)) from None
     if scores.shape != (len(pool.sets),):
         raise SettingError(
             f"the strategy gave scores of shape {scores.shape} for {len(pool.sets)} sets"
@@ -75,14 +81,22 @@ def scores_of(
     return scores
 
 
-def best(scores: Float[np.ndarray, " A"], allowed: Bool[np.ndarray, " A"], ids: tuple) -> int:  # type: ignore[type-arg]
-    """Position of the best allowed set; of those that tie, the first."""
-    if not allowed.any():
-        raise PoolExhaustedError("every set is measured already; nothing is left to ask")
+def refuse_non_finite(
+    scores: Float[np.ndarray, " A"], allowed: Bool[np.ndarray, " A"], ids: tuple[Hashable, ...]
+) -> None:
     if not np.isfinite(scores[allowed]).all():
         bad = int(np.flatnonzero(allowed & ~np.isfinite(scores))[0])
         raise NonFiniteScoreError(
             f"the strategy scored set {ids[bad]!r} with {scores[bad]}; a score must be a number"
         )
+
+
+def best(
+    scores: Float[np.ndarray, " A"], allowed: Bool[np.ndarray, " A"], ids: tuple[Hashable, ...]
+) -> int:
+    """Position of the best allowed set; of those that tie, the first."""
+    if not allowed.any():
+        raise PoolExhaustedError("every set is measured already; nothing is left to ask")
+    refuse_non_finite(scores, allowed, ids)
     top = scores[allowed].max()
     return int(np.flatnonzero(allowed & (scores >= top - TIE * abs(top)))[0])

@@ -18,6 +18,7 @@ import numpy as np
 from sumwise.errors import SettingError
 from sumwise.shapes import Float
 
+MOST_WAVES = 1_000_000
 MOST_MONOMIALS = 20_000  # beyond this a row of features is larger than any sensible input row
 
 
@@ -37,8 +38,9 @@ class Polynomial:
 
     @classmethod
     def of(cls, degree: int, n_inputs: int) -> Polynomial:
-        if not isinstance(degree, int) or isinstance(degree, bool) or degree < 0:
+        if isinstance(degree, bool) or not isinstance(degree, int | np.integer) or degree < 0:
             raise SettingError(f"degree is {degree!r}; give a whole number of at least 0")
+        degree = int(degree)
         count = math.comb(n_inputs + degree, degree)
         if count > MOST_MONOMIALS:
             raise SettingError(
@@ -74,9 +76,12 @@ class RandomFourierFeatures:
     def draw(
         cls, n_basis: int, n_inputs: int, lengthscale: float, rng: np.random.Generator
     ) -> RandomFourierFeatures:
-        if isinstance(n_basis, bool) or not isinstance(n_basis, int | np.integer) or n_basis < 1:
+        if isinstance(n_basis, bool) or not isinstance(n_basis, int | np.integer):
             raise SettingError(f"n_basis is {n_basis!r}; give a whole number of at least 1")
-        if not (isinstance(lengthscale, int | float | np.number) and 0 < lengthscale < math.inf):
+        if not 1 <= n_basis <= MOST_WAVES:
+            raise SettingError(f"n_basis is {n_basis}; give 1 to {MOST_WAVES}")
+        real = isinstance(lengthscale, int | float | np.integer | np.floating)
+        if not real or not 1e-100 < lengthscale < 1e100:
             raise SettingError(f"lengthscale is {lengthscale!r}; give a positive number")
         waves = int(n_basis) - 1  # the last feature is the bias
         frequencies = rng.standard_normal((waves, n_inputs)) / float(lengthscale)

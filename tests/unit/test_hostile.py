@@ -1,0 +1,391 @@
+"""Input that tries to break it: refused in words, or answered right."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import mpmath
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from numpy.testing import assert_allclose
+
+import sumwise as sw
+from sumwise.basis import RandomFourierFeatures
+from sumwise.design import embed
+from sumwise.evidence import WeakPrior, log_evidence, maximise
+from sumwise.posterior import Hyperparameters, Products, condition, decompose
+from tests.builders import random_sets, unscaled
+
+R = sw.AggregateRegressor
+
+
+# --- exactness where noise is very small ------------------------------------------------------
+
+
+def exact_information(u, s, seen, lam, beta):
+    """AggMI of every set in 80 digits, from the joint covariance of the totals."""
+    mpmath.mp.dps = 80
+    rows = mpmath.matrix(u.tolist())
+    gram = rows * rows.T / mpmath.mpf(lam)
+    noise = [mpmath.mpf(v) / mpmath.mpf(beta) for v in s.tolist()]
+    inside = mpmath.matrix(len(seen))
+    for i, a in enumerate(seen):
+        for j, b in enumerate(seen):
+            inside[i, j] = gram[a, b] + (noise[a] if i == j else 0)
+    out = []
+    for a in range(len(u)):
+        cross = mpmath.matrix([gram[a, b] for b in seen])
+        explained = (cross.T * mpmath.lu_solve(inside, cross))[0]
+        out.append(float(mpmath.log1p((gram[a, a] - explained) / noise[a]) / 2))
+    return np.array(out)
+
+
+@pytest.mark.parametrize(
+    ("lam", "beta", "rtol"), [(1, 1e4, 1e-10), (1e-3, 1e5, 1e-9), (1e-6, 1e6, 1e-8)]
+)
+def test_information_is_exact_at_a_very_high_signal_to_noise_ratio(lam, beta, rtol):
+    rng = np.random.default_rng(1)
+    sets = random_sets([1, 2, 1, 3, 1, 1, 2, 1], rng, n_inputs=1)
+    basis = unscaled(RandomFourierFeatures.draw(24, 1, 1.0, rng), 1)
+    design, seen = embed(sets, basis), [0, 1, 2, 3, 4]
+    hyper = Hyperparameters(float(lam), float(beta))
+    posterior = condition(decompose(design.rows(seen), np.ones((5, 1))), hyper)
+    ratio = beta * posterior.variance_along(design.u) / design.noise_scale
+    expected = exact_information(design.u, design.noise_scale, seen, lam, beta)
+    assert_allclose(0.5 * np.log1p(ratio), expected, rtol=rtol)
+    root = posterior.root_times(design.u)
+    assert_allclose(beta * (root**2).sum(axis=1) / design.noise_scale, ratio, rtol=1e-6)
+
+
+def test_kept_products_step_back_where_they_would_cancel():
+    rng = np.random.default_rng(0)
+    sets = random_sets([2, 3, 1], rng)
+    design = embed(sets, unscaled(RandomFourierFeatures.draw(24, 3, 1.0, rng)))
+    products = Products.of(design)
+    assert products.exact_under(design, Hyperparameters(1.0, 100.0))
+    assert not products.exact_under(design, Hyperparameters(1e-6, 1e6))
+
+
+def test_the_learner_asks_what_score_says_however_small_the_noise():
+    rng = np.random.default_rng(3)
+    sets = sw.Sets.from_arrays([rng.normal(size=(1, 1)) for _ in range(20)])
+    model = R(hyperparameters=(1e-8, 1e8), lengthscale=2.0)
+    learner = sw.ActiveLearner(sets, model=model)
+    for _ in range(12):
+        left = [a for a in sets if a not in learner.labels]
+        scores = sw.score(sets[left], learner.model)
+        ask = learner.ask()
+        assert_allclose(ask.score, scores.max(), rtol=1e-6)
+        learner.tell(ask.set_id, float(np.sin(sets[ask.set_id].x).sum()))
+
+
+def test_standard_deviations_and_covariances_agree_however_small_the_noise():
+    rng = np.random.default_rng(1)
+    sets = sw.Sets.from_arrays([rng.normal(size=(1, 1)) for _ in range(20)])
+    model = R(hyperparameters=(1e-8, 1e8)).fit(sets, np.sin(sets.x[:, 0]))
+    grid = np.linspace(-1, 1, 7)[:, None]
+    std = model.predict(grid, return_std=True, include_noise=False)[1]
+    covariance = model.predict(grid, return_cov=True, include_noise=False)[1]
+    assert_allclose(std, np.sqrt(np.diag(covariance)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("seed", [175, *range(12)])
+def test_the_evidence_is_climbed_on_the_right_hill(seed):
+    rng = np.random.default_rng(seed)
+    blocks = [rng.normal(size=(int(n), 1)) for n in rng.integers(1, 6, 24)]
+    y = [float(np.sin(3 * b).sum() + 0.05 * np.sqrt(len(b)) * rng.normal()) for b in blocks]
+    sets = sw.Sets.from_arrays(blocks)
+    basis = unscaled(RandomFourierFeatures.draw(64, 1, 1.0, rng), 1)
+    spectrum = decompose(embed(sets, basis), np.array(y)[:, None])
+    for prior, use_prior in ((WeakPrior(0.7, 2.0), True), (WeakPrior(0.7, 2.0), False)):
+        found = maximise(spectrum, prior, use_prior=use_prior)
+        top = weighed(
+            spectrum, prior, use_prior, *np.log([found.prior_precision, found.noise_precision])
+        )
+        for a in np.arange(-20.0, 20.5, 1.0):
+            for b in np.arange(-20.0, 20.5, 1.0):
+                assert weighed(spectrum, prior, use_prior, a, b) <= top + 1e-9
+
+
+def weighed(spectrum, prior, use_prior, log_lam, log_beta):
+    away = (log_lam - prior.log_prior_precision) ** 2 + (log_beta - prior.log_noise_precision) ** 2
+    value = log_evidence(spectrum, Hyperparameters(float(np.exp(log_lam)), float(np.exp(log_beta))))
+    return value - use_prior * 0.5 * away / prior.std**2
+
+
+# --- numbers beyond the range of doubles ------------------------------------------------------
+
+SETS = sw.Sets.from_arrays([[[0.0, 1.0]], [[2.0, 3.0]], [[4.0, 7.0], [1.0, 1.0]]], ids="abc")
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e-12, 1e12, 1e150])
+def test_totals_of_any_scale_are_learned_from(scale):
+    plain = R().fit(SETS, [1.0, 2.0, -3.0])
+    scaled = R().fit(SETS, np.array([1.0, 2.0, -3.0]) * scale)
+    assert_allclose(scaled.predict(SETS.x), plain.predict(SETS.x) * scale, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("model", "y_bar"),
+    [
+        (R(), [1e300, 2e308 / 1.2, -1e308]),
+        (R(standardize=False), [1e170, 2e170, 3e170]),
+        (R(standardize=False, hyperparameters=(1.0, 1.0)), [1e200, 2e200, 3e200]),
+    ],
+)
+def test_totals_beyond_double_precision_are_refused(model, y_bar):
+    with pytest.raises(sw.SumwiseError, match="double precision|finite"):
+        model.fit(SETS, y_bar).predict(SETS.x, return_std=True)
+
+
+def test_one_mistyped_total_does_not_poison_the_learner():
+    learner = sw.ActiveLearner(SETS)
+    learner.tell("a", 1.0)
+    try:
+        learner.tell("b", 1e300)
+    except sw.LabelError:
+        learner.tell("b", 1.0)
+    assert np.isfinite(learner.ask().expected)
+
+
+def test_predictions_that_are_not_finite_are_refused_naming_the_row():
+    cubic = R("polynomial", degree=3).fit(SETS, [1.0, 2.0, 3.0])
+    with pytest.raises(sw.InvalidSetError, match="row 1 has no finite prediction"):
+        cubic.predict([[1.0, 1.0], [1e200, 1e200]])
+    root = R(lambda x: np.sqrt(x + 2.5), standardize=False).fit(SETS, [1.0, 2.0, 3.0])
+    with pytest.raises(sw.InvalidSetError, match="row 0 has no finite prediction"):
+        root.predict([[-100.0, -100.0]])
+    line = R("linear").fit(SETS, [1.0, 2.0, 3.0])
+    with pytest.raises(sw.SumwiseError, match="finite"):
+        line.predict([[1e200, 1e200]], return_std=True)
+    far = sw.Sets.from_arrays([[[1e160, 1.0]]])
+    with pytest.raises(sw.SumwiseError, match="finite|scored"):
+        sw.score(
+            far, R("linear", standardize=False, hyperparameters=(1e-90, 1e90)).fit(SETS, [1, 2, 3])
+        )
+
+
+def test_a_column_that_varies_by_rounding_alone_does_no_harm():
+    rng = np.random.default_rng(0)
+    blocks = [
+        np.column_stack([rng.normal(size=3), 1e20 * (1 + 2.3e-16 * rng.integers(0, 3, 3))])
+        for _ in range(20)
+    ]
+    sets = sw.Sets.from_arrays(blocks)
+    y_bar = [float(2 * b[:, 0].sum()) for b in blocks]
+    assert R("linear").fit(sets, y_bar).score(sets.x, 2 * sets.x[:, 0]) > 0.99
+
+
+# --- names and types ----------------------------------------------------------------------------
+
+
+def test_sets_with_other_columns_are_refused():
+    frame = pd.DataFrame({"g": [1, 2], "a": [0.0, 1.0], "b": [5.0, 3.0]})
+    one = sw.Sets.from_frame(frame, by="g", x=["a", "b"])
+    other = sw.Sets.from_frame(frame, by="g", x=["b", "a"])
+    model = R("linear").fit(one, [1.0, 2.0])
+    for call in (lambda: model.predict_sets(other), lambda: sw.score(other, model)):
+        with pytest.raises(sw.InvalidSetError, match=r"inputs \('b', 'a'\)"):
+            call()
+    with pytest.raises(sw.InvalidSetError, match="they must be the same"):
+        R().fit(one, [1.0, 2.0], pool=other)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pd.array([1, None, 2], dtype="Int64"),
+        pd.array(["a", None, "b"], dtype="string"),
+        pd.Series(["a", pd.NA, "b"], dtype=object),
+        pd.to_datetime(["2020-01-01", None, "2020-01-02"]),
+    ],
+)
+def test_missing_groups_are_refused_in_every_dialect(column):
+    frame = pd.DataFrame({"g": column, "x": [1.0, 2.0, 3.0]})
+    with pytest.raises(sw.InvalidSetError, match="row 1 has no value in group column 'g'"):
+        sw.Sets.from_frame(frame, by="g", x="x")
+    with pytest.raises(sw.InvalidSetError, match="give every set a name"):
+        sw.Sets.from_arrays([[[1.0]]], ids=[pd.NA])
+
+
+def test_odd_column_names_work_or_are_refused():
+    numbered = pd.DataFrame([[1, 2.0, 3.0], [2, 4.0, 5.0]])
+    sets = sw.Sets.from_frame(numbered, by=0, x=[1, 2])
+    assert "2 inputs (1, 2)" in repr(sets)
+    assert R("linear").fit(sets, [1.0, 2.0]).predict(numbered).shape == (2,)
+    twice = pd.DataFrame([[1, 2.0, 3.0]], columns=["g", "x", "x"])
+    with pytest.raises(sw.InvalidSetError, match="column names must be unique"):
+        sw.Sets.from_frame(twice, by="g", x="x")
+    with pytest.raises(sw.SettingError, match="at least one"):
+        sw.Sets.from_frame(numbered, by=None, x=[1])
+
+
+def test_whole_numbers_beyond_doubles_are_rounded():
+    big = 2**53 + 1
+    for make in (pa.table, pl.DataFrame, pd.DataFrame):
+        sets = sw.Sets.from_frame(make({"g": [1, 2], "x": [big, 5]}), by="g", x="x")
+        assert sets.x[0, 0] == float(big)
+
+
+def test_masked_and_huge_numbers_are_refused():
+    hidden = np.ma.array([1.0, 2.0, 3.0], mask=[0, 1, 0])
+    with pytest.raises(sw.LabelError, match="masked"):
+        R().fit(SETS, hidden)
+    with pytest.raises(sw.InvalidSetError, match="masked"):
+        sw.Sets.from_arrays([hidden[:, None]])
+    with pytest.raises(sw.LabelError, match="array of numbers"):
+        R().fit(SETS, [10**400, 1, 2])
+    with pytest.raises(sw.LabelError, match="give one finite number"):
+        sw.ActiveLearner(SETS).tell("a", 10**400)
+    with pytest.raises(sw.InvalidSetError, match="text"):
+        sw.Sets.from_arrays([np.array([[b"1"]], dtype=object)])
+
+
+@pytest.mark.parametrize(
+    ("hyperparameters", "message"),
+    [
+        ({1, 2}, "two numbers"),
+        ({1: 2, 3: 4}, "two numbers"),
+        (("1", "2"), "two numbers"),
+        ((1.0, 2.0, 3.0), "two numbers"),
+        ((1.0, 1e308), "β is 1e[+]308"),
+        ((1e-320, 1.0), "λ is"),
+    ],
+)
+def test_odd_hyperparameters_are_refused(hyperparameters, message):
+    with pytest.raises(sw.SettingError, match=message):
+        R(hyperparameters=hyperparameters).fit(SETS, [1, 2, 3])
+
+
+def test_hyperparameters_may_be_an_array():
+    model = R(hyperparameters=np.array([1.0, 2.0]))
+    assert "array([1., 2.])" in repr(model)
+    assert model.fit(SETS, [1, 2, 3]).noise_precision_ == 2.0
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: R().fit(None, []), "sets is a NoneType"),
+        (lambda: sw.score(SETS, None), "model is a NoneType"),
+        (lambda: sw.Sets.from_arrays(None), "arrays is None; give a list"),
+        (lambda: sw.Sets.from_arrays([[[1.0]]], ids=5), "ids is 5; give a list"),
+        (lambda: sw.Sets.from_arrays([[[1.0]]], weights=3), "weights is 3; give a list"),
+        (lambda: sw.Sets.from_members([[1.0]], None), "members is None"),
+        (lambda: sw.Sets.from_members([[1.0]], [[0, [1]]]), "members of set 0 are"),
+        (lambda: SETS.take([99]), "no position 99; 3 sets"),
+        (lambda: SETS.take([1.5]), "no position 1.5"),
+        (lambda: SETS.take([True, False]), "no position True"),
+        (lambda: SETS.take(None), "positions is None"),
+        (lambda: SETS["a":"c"], "is no slice of positions"),
+        (lambda: SETS[::0], "is no slice of positions"),
+        (lambda: sw.Sets.from_integrals([[[0, 1]] * 4], bins=1000), "give fewer bins"),
+        (lambda: sw.Sets.from_integrals([[[0, 1]]], bins=[1, 2]), "one for each of 1 inputs"),
+        (lambda: sw.Sets.from_integrals([[[0, 1]]], weight="sum"), "give a function"),
+        (lambda: sw.Sets.from_integrals([[[-1.7e308, 1.7e308]]]), "both finite"),
+        (lambda: R(n_basis=10**12).fit(SETS, [1, 2, 3]), "n_basis is 1000000000000"),
+        (lambda: R(lengthscale=10**400).fit(SETS, [1, 2, 3]), "lengthscale is"),
+        (lambda: R(lengthscale=1 + 0j).fit(SETS, [1, 2, 3]), "lengthscale is"),
+        (lambda: fitted().sample_y(SETS.x, n_samples=-1), "n_samples is -1"),
+        (lambda: fitted().sample_y(SETS.x, random_state=1.5), "random_state is 1.5"),
+        (lambda: fitted().score(SETS.x, [1.0]), r"y has shape \(1,\)"),
+        (lambda: fitted().score(SETS.x, [1.0, 2.0, 3.0, float("nan")]), "a finite number"),
+    ],
+)
+def test_wrong_arguments_are_refused_in_words(call, message):
+    with pytest.raises(sw.SumwiseError, match=message):
+        call()
+
+
+def fitted():
+    return R("linear").fit(SETS, [1.0, 2.0, 3.0])
+
+
+def test_membership_and_zero_dimensional_keys_do_not_raise():
+    assert [1] not in SETS
+    assert SETS[np.array("a")].ids == ("a",)
+    assert sw.select(SETS, fitted(), pending=None)
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        lambda pool, posterior, rng: ["1", "2", "3"],
+        lambda pool, posterior, rng: [1j, 2, 3],
+        lambda pool, posterior, rng: [[1], [2, 3]],
+        lambda pool, posterior, rng: 10**400,
+        lambda pool, posterior, rng: None,
+    ],
+)
+def test_a_strategy_must_return_numbers(strategy):
+    with pytest.raises(sw.SumwiseError):
+        sw.ActiveLearner(SETS, strategy=strategy).ask()
+
+
+def test_score_refuses_what_is_not_finite():
+    with pytest.raises(sw.NonFiniteScoreError, match="scored set 'b' with nan"):
+        sw.score(SETS, fitted(), lambda pool, posterior, rng: [1.0, float("nan"), 2.0])
+
+
+def test_a_basis_must_keep_its_shape():
+    calls = []
+
+    def growing(x):
+        calls.append(1)
+        return np.ones((len(x), len(calls)))
+
+    with pytest.raises(sw.SettingError, match="the basis gave"):
+        R(growing).fit(SETS, [1, 2, 3]).predict(SETS.x)
+    with pytest.raises(sw.SettingError, match="the basis fails"):
+        R(lambda x: [[1.0], [1.0, 2.0]] * len(x)).fit(SETS, [1, 2, 3])
+
+
+# --- whose memory is it ---------------------------------------------------------------------------
+
+
+def test_nobody_can_write_into_the_model():
+    def vandal(pool, posterior, rng):
+        pool.design.u[:] = 0
+        return pool.sets.sizes
+
+    with pytest.raises(ValueError, match="read-only"):
+        sw.ActiveLearner(SETS, strategy=vandal).ask()
+    learner = sw.ActiveLearner(SETS)
+    with pytest.raises(ValueError, match="read-only"):
+        learner.model.fitted_.posterior.mean[:] = 7
+
+
+def test_a_weight_function_cannot_move_the_points():
+    def mover(x):
+        x *= 100
+        return x[:, 0]
+
+    sets = sw.Sets.from_integrals([[[0.0, 1.0]]], weight=mover, bins=3)
+    assert_allclose(sets.x[:, 0], [1 / 6, 1 / 2, 5 / 6])
+
+
+def test_the_callers_estimator_stays_theirs():
+    model = R(lengthscale=2.0)
+    learner = sw.ActiveLearner(SETS, model=model)
+    model.set_params(lengthscale=9.0)
+    assert learner.model.lengthscale == 2.0
+    assert not hasattr(model, "fitted_")
+
+
+def test_history_holds_the_users_ids():
+    sets = sw.Sets.from_arrays([[[1.0]], [[2.0]]], ids=[3, 4])
+    learner = sw.ActiveLearner(sets)
+    learner.tell(np.int64(3), 1.0)
+    learner.tell(4.0, 2.0)
+    assert [type(answer.set_id) for answer in learner.history] == [int, int]
+
+
+def test_models_and_sets_survive_copying():
+    model = fitted()
+    for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert_allclose(twin.predict(SETS.x), model.predict(SETS.x))
+    assert pickle.loads(pickle.dumps(SETS)).ids == SETS.ids
