@@ -109,4 +109,4 @@ def _factor(u, scale, lam, beta):  # type: ignore[no-untyped-def]
 def _tensors(*arrays):  # type: ignore[no-untyped-def]
     import torch
 
-    return tuple(torch.as_tensor(array, dtype=torch.float64) for array in arrays)
+    return tuple(torch.tensor(array, dtype=torch.float64) for array in arrays)

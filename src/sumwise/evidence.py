@@ -166,8 +166,8 @@ def _scan(
 ) -> Float[np.ndarray, "2"]:
     """The best point over a fine grid of ratios d = log λ − log β.
 
-    Along log β at a fixed ratio the objective is concave, N/2 log β − Q/2 β plus a parabola, with its
-    top between those of the two; from the higher one Newton's steps go down to it.
+    Along log β at a fixed ratio the objective is concave, N/2 log β − Q/2 β plus a parabola, with
+    its top between those of the two; from the higher one Newton's steps go down to it.
     """
     d = centre[0] - centre[1] + _RATIOS
     k = np.exp(-d)[:, None] * terms.values + 1.0

@@ -147,7 +147,7 @@ def fit(
         fitted = posterior.condition(spectrum, hyper, scale)
     if not (np.isfinite(value) and np.isfinite(offset).all() and np.isfinite(fitted.mean).all()):
         raise LabelError(
-            f"totals between {y_bar.min():.3g} and {y_bar.max():.3g} cannot be computed with: their "
+            f"totals from {y_bar.min():.3g} to {y_bar.max():.3g} cannot be computed with: their "
             "squares, or those of the weights, leave the range of double precision. Is one of "
             "them mistyped? Otherwise rescale them."
         )

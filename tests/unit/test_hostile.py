@@ -138,7 +138,7 @@ def test_totals_of_any_scale_are_learned_from(scale):
     ],
 )
 def test_totals_beyond_double_precision_are_refused(model, y_bar):
-    with pytest.raises(sw.SumwiseError, match="double precision|finite"):
+    with pytest.raises(sw.SumwiseError, match=r"double precision|finite"):
         model.fit(SETS, y_bar).predict(SETS.x, return_std=True)
 
 
@@ -163,7 +163,7 @@ def test_predictions_that_are_not_finite_are_refused_naming_the_row():
     with pytest.raises(sw.SumwiseError, match="finite"):
         line.predict([[1e200, 1e200]], return_std=True)
     far = sw.Sets.from_arrays([[[1e160, 1.0]]])
-    with pytest.raises(sw.SumwiseError, match="finite|scored"):
+    with pytest.raises(sw.SumwiseError, match=r"finite|scored"):
         sw.score(
             far, R("linear", standardize=False, hyperparameters=(1e-90, 1e90)).fit(SETS, [1, 2, 3])
         )
@@ -386,6 +386,6 @@ def test_history_holds_the_users_ids():
 
 def test_models_and_sets_survive_copying():
     model = fitted()
-    for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+    for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):  # noqa: S301 - our own
         assert_allclose(twin.predict(SETS.x), model.predict(SETS.x))
-    assert pickle.loads(pickle.dumps(SETS)).ids == SETS.ids
+    assert pickle.loads(pickle.dumps(SETS)).ids == SETS.ids  # noqa: S301
