@@ -30,7 +30,12 @@ MUTANTS = [
         "spectrum.directions.T @ (gain",
         "spectrum.directions @ (gain",
     ),
-    ("no unseen variance", "posterior.py", "np.maximum(unseen, 0.0) /", "0.0 * unseen /"),
+    (
+        "no unseen variance",
+        "posterior.py",
+        "(along**2) @ self.variances + unseen",
+        "(along**2) @ self.variances",
+    ),
     ("missing s in AggMI", "acquisition/information.py", " / pool.design.noise_scale\n", "\n"),
     (
         "no noise in AggEnt",

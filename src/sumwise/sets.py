@@ -96,6 +96,7 @@ class Sets:
                 "Fill it in or drop the row."
             )
         grouped = readers.group_rows(readers.group_keys(table, groups))
+        weights = "sum" if weights is None else weights
         if isinstance(weights, str) and weights not in ("sum", "mean"):
             weights = readers.numeric_columns(table, (weights,), "weights")[:, 0]
         if not isinstance(weights, str):

@@ -11,6 +11,7 @@ import pytest
 
 from sumwise import plots
 from sumwise.errors import SettingError
+from sumwise.plots import curves
 
 ERRORS = {
     "AggMI": np.array([[5.0, 3.0], [7.0, 3.0], [6.0, 3.0]]),
@@ -76,7 +77,7 @@ def test_labels_of_lines_that_end_together_are_pushed_apart():
     labels = plots.label_rows(plots.learning_curve_rows(errors), ("guess", 3.0))
     places = [label["place"] for label in labels]
     assert len(labels) == 4
-    assert min(np.diff(places)) >= plots.LABEL_GAP * 6.0
+    assert min(np.diff(places)) >= curves.LABEL_GAP * 6.0
 
 
 # --- charts -------------------------------------------------------------------------------------
@@ -92,19 +93,19 @@ def test_the_chart_says_its_finding_and_its_units():
 
 
 def test_the_error_axis_covers_all_bands_and_the_reference():
-    low, high = plots._span(plots.learning_curve_rows(ERRORS), ("a guess", 50.0))
+    low, high = curves._span(plots.learning_curve_rows(ERRORS), ("a guess", 50.0))
     assert low < 3.0
     assert high > 50.0
 
 
 def test_a_flat_curve_still_has_an_axis():
-    low, high = plots._span(plots.learning_curve_rows({"a": np.zeros((1, 2))}), None)
+    low, high = curves._span(plots.learning_curve_rows({"a": np.zeros((1, 2))}), None)
     assert low < 0 < high
 
 
 @pytest.mark.parametrize("n_questions", [1, 2, 3, 30, 100, 461])
 def test_ticks_start_at_one_and_are_few(n_questions):
-    ticks = plots._ticks(n_questions)
+    ticks = curves._ticks(n_questions)
     assert ticks[0] == 1
     assert ticks == sorted(set(ticks))
     assert ticks[-1] <= n_questions
@@ -125,8 +126,8 @@ def test_the_png_is_a_picture_of_a_readable_size(tmp_path):
     content = path.read_bytes()
     assert content[:8] == b"\x89PNG\r\n\x1a\n"
     width, height = struct.unpack(">II", content[16:24])  # of the IHDR chunk
-    assert width >= 2 * plots.WIDTH  # drawn at twice the size
-    assert height >= 2 * plots.HEIGHT
+    assert width >= 2 * curves.WIDTH  # drawn at twice the size
+    assert height >= 2 * curves.HEIGHT
 
 
 def test_the_svg_holds_the_words_of_the_chart(tmp_path):
@@ -187,7 +188,7 @@ def test_a_folder_below_a_file_is_refused(tmp_path):
 
 def test_a_folder_that_may_not_be_written_to_is_refused(tmp_path, monkeypatch):
     # by pretence, because nothing is forbidden to root, whom tests in a container run as
-    monkeypatch.setattr("sumwise.plots.os.access", lambda path, mode: False)
+    monkeypatch.setattr("sumwise.plots.files.os.access", lambda path, mode: False)
     with pytest.raises(SettingError, match="may not be written to; choose another folder"):
         plots.check_folder(tmp_path / "charts")
 

@@ -1,71 +1,23 @@
-"""The command line: parse, call one function, print.
-
-Results go to stdout and talk to stderr; exit code 0 is done, 1 refused, 2 misused. `_Main` is the
-one place that turns our errors into messages.
-"""
+"""`sumwise demo`."""
 
 from __future__ import annotations
 
-import errno
-import io
 import json
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import rich_click as click
 from rich.columns import Columns
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from sumwise import __version__, plots
-from sumwise.errors import SumwiseError
+from sumwise import plots
+from sumwise.cli.common import SETTINGS, progress_bar
 from sumwise.experiments import demo as experiment
 
 
-class _Main(click.RichGroup):
-    def invoke(self, ctx: click.Context) -> Any:
-        for stream in (sys.stdout, sys.stderr):  # a plain terminal shows "?" and not a traceback
-            if isinstance(stream, io.TextIOWrapper):
-                stream.reconfigure(errors="replace")
-        try:
-            return super().invoke(ctx)
-        except SumwiseError as error:
-            raise click.ClickException(str(error)) from error
-        except OSError as error:
-            if error.errno == errno.EPIPE:  # the reader has seen enough; click knows what to do
-                raise
-            raise click.ClickException(f"the result cannot be written: {error.strerror}") from error
-
-
-SETTINGS: Final = {
-    "help_option_names": ["-h", "--help"],
-    "rich_help_config": {"text_paragraph_linebreaks": "\n\n"},
-}
-
-
-@click.group(cls=_Main, context_settings=SETTINGS)
-@click.version_option(__version__, prog_name="sumwise")
-def main() -> None:
-    """Choose which totals to measure; learn every part.
-
-    Things come in groups, and only a group's total can be measured: the exam result of a district,
-    the power drawn behind a meter. sumwise says which group to measure next, and
-    predicts every member from the totals.
-
-    See it at work on 1,692 schools, in about ten seconds:
-
-    \b
-      sumwise demo
-      sumwise demo --questions 10 --seeds 3 --out charts
-    """
-
-
-@main.command()
+@click.command(context_settings=SETTINGS)
 @click.option(
     "--questions",
     type=click.IntRange(min=1),
@@ -103,7 +55,7 @@ def demo(questions: int, seeds: int, out: Path, as_json: bool) -> None:
     schools = experiment.load()
     experiment.check(schools, questions, seeds)
     talk.print(_intro(schools, questions, seeds), end="\n\n")
-    with _progress(talk) as on_progress:
+    with progress_bar(talk, "asking") as on_progress:
         result = experiment.run(schools, questions, seeds, on_progress)
     files = plots.save(experiment.chart(result), out / "learning-curves")
     if as_json:
@@ -124,20 +76,6 @@ def _intro(schools: experiment.Schools, questions: int, seeds: int) -> str:
         "or reduced lunch, enrolment, and spending per pupil. Beside it, the same model learns "
         f"from districts drawn at random, and from the largest. Runs of each: {seeds}."
     )
-
-
-@contextmanager
-def _progress(console: Console) -> Iterator[Callable[[int, int], None]]:
-    """A bar with the time remaining; without a terminal, one line when it is done."""
-    columns = (
-        TextColumn("asking"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(elapsed_when_finished=True),
-    )
-    with Progress(*columns, console=console) as progress:
-        task = progress.add_task("asking", total=None)  # known once it has begun
-        yield lambda done, total: progress.update(task, completed=done, total=total)
 
 
 def _print_result(console: Console, result: experiment.DemoResult, files: list[Path]) -> None:

@@ -1,0 +1,194 @@
+"""The paper's 32 data sets: six from LIBSVM, 26 from one climate table (§5.1).
+
+A data set is individuals with known outputs, scaled to [-1, 1] by minimum and maximum over all of
+them, inputs and outputs alike, as LIBSVM's own `_scale` files are; a constant column becomes 0.
+Files are read from a folder (`libsvm/abalone`, …, `climate/na_3deg.csv`). Without a folder the
+LIBSVM files are fetched once from their public home into a cache.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from sumwise.errors import DataError
+from sumwise.shapes import Float, Int
+
+LIBSVM_HOME: Final = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/regression/"
+# name in the paper -> (file, rows, attributes)
+LIBSVM: Final[Mapping[str, tuple[str, int, int]]] = {
+    "Abalone": ("abalone", 4177, 8),
+    "Cadata": ("cadata", 20640, 8),
+    "Cpu": ("cpusmall", 8192, 12),
+    "Housing": ("housing", 506, 13),
+    "Mg": ("mg", 1385, 6),
+    "Space": ("space_ga", 3107, 6),
+}
+CLIMATE_FILE: Final = "climate/na_3deg.csv"
+PLACE: Final = ("lon", "lat", "elev")
+# in the order of the paper's table; the file writes _ for -
+CLIMATE: Final = (
+    "eFFP", "bFFP", "Tave-wt", "Tave-sm", "TD", "SHM", "RH", "PPT-wt", "PPT-sm", "PAS", "NFFD",
+    "MWMT", "MSP", "MCMT", "MAT", "MAP", "FFP", "Eref", "EXT", "EMT", "DD-18", "DD-0", "DD5",
+    "DD18", "CMD", "AHM",
+)  # fmt: skip
+NAMES: Final = (*LIBSVM, *CLIMATE)
+CLIMATE_HELP: Final = (
+    "a CSV with the columns lon, lat, elev, state and the 26 variables; docs/reproduction.md says "
+    "where to get one"
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dataset:
+    """Individuals with known outputs; `group` is given where sets are not drawn but found."""
+
+    name: str
+    x: Float[np.ndarray, "N D"]
+    y: Float[np.ndarray, " N"]
+    group: Int[np.ndarray, " N"] | None = None
+
+
+def load(name: str, folder: Path | None = None) -> Dataset:
+    """One of `NAMES`, from `folder` or, for LIBSVM files, from the cache."""
+    if name in LIBSVM:
+        file, rows, attributes = LIBSVM[name]
+        path = fetch(file, rows) if folder is None else _existing(folder / "libsvm" / file)
+        x, y = read_libsvm(path, attributes)
+        if len(y) != rows:
+            raise DataError(f"{path} has {len(y)} rows; {name} has {rows}. Get the file again.")
+        return Dataset(name, unit_range(x), unit_range(y))
+    if name in CLIMATE:
+        if folder is None:
+            raise DataError(
+                f"the climate data have no download; pass --data DIR with {CLIMATE_FILE}, "
+                + CLIMATE_HELP
+            )
+        return read_climate(_existing(folder / CLIMATE_FILE), name)
+    raise DataError(f"no data set is called {name!r}; there are {', '.join(NAMES)}")
+
+
+def unit_range(values: Float[np.ndarray, "N ..."]) -> Float[np.ndarray, "N ..."]:
+    """To [-1, 1] by minimum and maximum; what does not vary becomes 0."""
+    low, high = values.min(axis=0), values.max(axis=0)
+    width = np.where(high > low, high - low, 1.0)
+    return np.where(high > low, 2 * (values - low) / width - 1, 0.0)
+
+
+def read_libsvm(
+    path: Path, attributes: int
+) -> tuple[Float[np.ndarray, "N D"], Float[np.ndarray, " N"]]:
+    """Lines of `y 1:x₁ 2:x₂ …`; attributes that are left out are zero."""
+    x, y = [], []
+    with path.open(encoding="ascii", errors="replace") as lines:
+        for number, line in enumerate(lines, start=1):
+            parts = line.split()
+            if not parts:
+                continue
+            row = [0.0] * attributes
+            try:
+                y.append(float(parts[0]))
+                for part in parts[1:]:
+                    index, value = part.split(":")
+                    if not 1 <= int(index) <= attributes:
+                        raise ValueError(f"attribute {index} of {attributes}")
+                    row[int(index) - 1] = float(value)
+            except ValueError as error:
+                raise DataError(f"{path}, line {number}: not LIBSVM's format ({error})") from None
+            x.append(row)
+    if not y:
+        raise DataError(f"{path} has no rows")
+    return _finite(np.array(x), path), _finite(np.array(y), path)
+
+
+def read_climate(path: Path, target: str) -> Dataset:
+    """Locations in states: inputs are the place and the other 25 variables."""
+    with path.open(encoding="utf-8", newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    columns = [name.replace("-", "_") for name in CLIMATE]
+    for column in ("state", *PLACE, *columns):
+        if not rows or column not in rows[0]:
+            raise DataError(f"{path} has no column {column!r}; it must be {CLIMATE_HELP}")
+    wanted = target.replace("-", "_")
+    x = _numbers(rows, [*PLACE, *(c for c in columns if c != wanted)], path)
+    y = _numbers(rows, [wanted], path)[:, 0]
+    states = {state: i for i, state in enumerate(dict.fromkeys(row["state"] for row in rows))}
+    group = np.array([states[row["state"]] for row in rows])
+    return Dataset(target, unit_range(x), unit_range(y), group)
+
+
+def _numbers(
+    rows: Sequence[Mapping[str, str]], columns: Sequence[str], path: Path
+) -> Float[np.ndarray, "N D"]:
+    out = np.empty((len(rows), len(columns)))
+    for n, row in enumerate(rows):
+        for d, column in enumerate(columns):
+            try:
+                out[n, d] = float(row[column])
+            except (TypeError, ValueError):
+                raise DataError(
+                    f"{path}, line {n + 2}: {column} is {row[column]!r}, not a number"
+                ) from None
+    return _finite(out, path)
+
+
+def _finite(values: Float[np.ndarray, "N ..."], path: Path) -> Float[np.ndarray, "N ..."]:
+    if not np.isfinite(values).all():
+        row = int(np.argwhere(~np.isfinite(values))[0, 0])
+        raise DataError(f"{path}: row {row + 1} has a number that is not finite")
+    return values
+
+
+def _existing(path: Path) -> Path:
+    if not path.is_file():
+        raise DataError(
+            f"there is no file {path}. Check --data (or SUMWISE_DATA); without it the LIBSVM "
+            "files are downloaded."
+        )
+    return path
+
+
+# --- download -------------------------------------------------------------------------------------
+
+
+def cache_folder() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sumwise" / "libsvm"
+
+
+def fetch(
+    file: str,
+    rows: int,
+    opener: Callable[..., object] = urllib.request.urlopen,
+    home: str = LIBSVM_HOME,
+) -> Path:
+    """The file from its public home, once; size and rows are checked before it is kept."""
+    path = cache_folder() / file
+    if path.is_file():
+        return path
+    try:
+        with opener(home + file, timeout=30) as answer:  # type: ignore[attr-defined]
+            promised, body = answer.headers.get("Content-Length"), answer.read()
+    except (urllib.error.URLError, TimeoutError, OSError) as error:
+        raise DataError(
+            f"{home + file} cannot be reached ({error}). Without a network, put the files in "
+            "DIR/libsvm/ and pass --data DIR (or set SUMWISE_DATA)."
+        ) from error
+    found = sum(1 for line in body.splitlines() if line.strip())
+    if (promised is not None and int(promised) != len(body)) or found != rows:
+        raise DataError(
+            f"{home + file} came with {len(body)} bytes and {found} rows; expected "
+            f"{promised or 'any'} bytes and {rows} rows. Try again later."
+        )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".part")
+    partial.write_bytes(body)
+    partial.replace(path)
+    return path
