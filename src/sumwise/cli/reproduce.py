@@ -1,0 +1,142 @@
+"""`sumwise reproduce`: the paper's tables and figures."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import rich_click as click
+from rich.console import Console
+from rich.table import Table
+
+from sumwise import plots
+from sumwise.cli.common import SETTINGS, Main, progress_bar
+from sumwise.experiments import datasets, protocol, report, results, tables
+from sumwise.experiments import reproduce as experiment
+
+
+@click.group(cls=Main, context_settings=SETTINGS)
+def reproduce() -> None:
+    """Run the paper's experiments, and see our figures beside the published ones.
+
+    \b
+      sumwise reproduce rff --data DIR --splits 10
+    """
+
+
+@reproduce.command(context_settings=SETTINGS)
+@click.option(
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    envvar="SUMWISE_DATA",
+    help="Folder with libsvm/ and climate/; SUMWISE_DATA says the same. Without it the LIBSVM files "
+    "are downloaded.",
+)
+@click.option("--datasets", "names", help="Names with commas between; all 32 if left out.")
+@click.option("--methods", help="Names with commas between; all ten if left out.")
+@click.option("--splits", type=click.IntRange(1), default=protocol.SPLITS, show_default=True)
+@click.option("--queries", type=click.IntRange(1), default=protocol.QUERIES, show_default=True)
+@click.option(
+    "--jobs",
+    type=click.IntRange(1),
+    default=os.cpu_count() or 1,
+    show_default="all cores",
+    help="Runs at the same time; the figures do not depend on it.",
+)
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default="reproduction",
+    show_default=True,
+    help="Folder for the results; a second call goes on where the first stopped.",
+)
+@click.option(
+    "--published",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="CSV of the paper's figures (dataset, method, mse, bold). By default "
+    "published_mse_rff.csv in the data folder or in the folder `paper` beside it.",
+)
+@click.option("--figures/--no-figures", default=True, help="Also draw Figs. 3 and 4.")
+@click.option("--json", "as_json", is_flag=True, help="Print the table as JSON.")
+def rff(
+    data: Path | None,
+    names: str | None,
+    methods: str | None,
+    splits: int,
+    queries: int,
+    jobs: int,
+    out: Path,
+    published: Path | None,
+    figures: bool,
+    as_json: bool,
+) -> None:
+    """Random Fourier features: the paper's Table 3, Figs. 3 and 4, and Table 4.
+
+    Writes runs.csv (every query), table.csv, table.md, report.html and figures. Stop it with Ctrl-C
+    whenever you like: the same command goes on.
+
+    \b
+      sumwise reproduce rff --data DIR
+      sumwise reproduce rff --data DIR --datasets Abalone,MAT --methods AggMI,Rand --splits 5
+    """
+    talk = Console(stderr=True, highlight=False)
+    plan = experiment.Plan(
+        _listed(names, datasets.NAMES), _listed(methods, protocol.METHODS), splits, queries, data
+    )
+    plots.check_folder(out)
+    experiment.check(plan)
+    figures_of_the_paper = report.find_published(published, data)
+    kept = results.open_results(out, "rff", queries)
+    runs = len(plan.names) * len(plan.methods) * splits
+    talk.print(
+        f"{len(plan.names)} data sets, {len(plan.methods)} methods, {splits} splits: {runs:,} runs of "
+        f"{queries} queries, {jobs} at a time. Results go to {out}.",
+        soft_wrap=True,
+    )
+    try:
+        with progress_bar(talk, "running") as on_progress:
+            curves = experiment.run(plan, kept, jobs, on_progress)
+    except KeyboardInterrupt:
+        talk.print(f"\nStopped. Finished runs are in {kept.runs}; the same command goes on.")
+        raise click.exceptions.Exit(130) from None
+    with talk.status("writing tables and drawing"):
+        table, files = report.write(out, curves, figures_of_the_paper, plan, figures=figures)
+    if as_json:
+        click.echo(json.dumps([_as_dict(cell) for cell in table]))
+    else:
+        _print(Console(highlight=False), table, files)
+
+
+def _listed(text: str | None, everything: tuple[str, ...]) -> tuple[str, ...]:
+    if text is None:
+        return everything
+    return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+
+
+def _as_dict(cell: tables.Cell) -> dict[str, Any]:
+    return {
+        "dataset": cell.dataset,
+        "method": cell.method,
+        "mean": cell.mean,
+        "sem": cell.sem,
+        "best": cell.best,
+        "published": cell.published,
+    }
+
+
+def _print(console: Console, table: list[tables.Cell], files: list[Path]) -> None:
+    grid = tables.ours(table)
+    shown = Table(title="Mean squared error, averaged over queries (bold: not told from the best)")
+    for column in grid.columns:
+        shown.add_column(column, justify="right" if column else "left")
+    for r, row in enumerate(grid.rows):
+        shown.add_row(
+            *(f"[bold]{t}[/bold]" if (r, c) in grid.bold else t for c, t in enumerate(row))
+        )
+    console.print(shown)
+    for line in report.summary(table):
+        console.print(line)
+    for path in files:
+        console.print(str(path), markup=False, soft_wrap=True)
