@@ -11,6 +11,8 @@ import rich_click as click
 from sumwise import __version__
 from sumwise.cli.common import SETTINGS, Main
 from sumwise.cli.demo import demo
+from sumwise.cli.reproduce import reproduce
+from sumwise.cli.simulate import simulate
 
 __all__ = ["main"]
 
@@ -33,3 +35,5 @@ def main() -> None:
 
 
 main.add_command(demo)
+main.add_command(simulate)
+main.add_command(reproduce)

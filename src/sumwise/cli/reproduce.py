@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,8 @@ def reproduce() -> None:
     "--data",
     type=click.Path(file_okay=False, path_type=Path),
     envvar="SUMWISE_DATA",
-    help="Folder with libsvm/ and climate/; SUMWISE_DATA says the same. Without it the LIBSVM files "
-    "are downloaded.",
+    help="Folder with libsvm/ and climate/; SUMWISE_DATA says the same. Without it the LIBSVM "
+    "files are downloaded.",
 )
 @click.option("--datasets", "names", help="Names with commas between; all 32 if left out.")
 @click.option("--methods", help="Names with commas between; all ten if left out.")
@@ -91,8 +92,8 @@ def rff(
     kept = results.open_results(out, "rff", queries)
     runs = len(plan.names) * len(plan.methods) * splits
     talk.print(
-        f"{len(plan.names)} data sets, {len(plan.methods)} methods, {splits} splits: {runs:,} runs of "
-        f"{queries} queries, {jobs} at a time. Results go to {out}.",
+        f"{len(plan.names)} data sets, {len(plan.methods)} methods, {splits} splits: {runs:,} runs "
+        f"of {queries} queries, {jobs} at a time. Results go to {out}.",
         soft_wrap=True,
     )
     try:
@@ -100,7 +101,7 @@ def rff(
             curves = experiment.run(plan, kept, jobs, on_progress)
     except KeyboardInterrupt:
         talk.print(f"\nStopped. Finished runs are in {kept.runs}; the same command goes on.")
-        raise click.exceptions.Exit(130) from None
+        sys.exit(130)
     with talk.status("writing tables and drawing"):
         table, files = report.write(out, curves, figures_of_the_paper, plan, figures=figures)
     if as_json:
@@ -128,9 +129,10 @@ def _as_dict(cell: tables.Cell) -> dict[str, Any]:
 
 def _print(console: Console, table: list[tables.Cell], files: list[Path]) -> None:
     grid = tables.ours(table)
-    shown = Table(title="Mean squared error, averaged over queries (bold: not told from the best)")
+    console.print("\nMean squared error, averaged over queries (bold: not told from the best)")
+    shown = Table(box=None, padding=(0, 1, 0, 0), collapse_padding=True)  # fits 80 columns
     for column in grid.columns:
-        shown.add_column(column, justify="right" if column else "left")
+        shown.add_column(column, justify="right" if column else "left", no_wrap=True)
     for r, row in enumerate(grid.rows):
         shown.add_row(
             *(f"[bold]{t}[/bold]" if (r, c) in grid.bold else t for c, t in enumerate(row))
@@ -138,5 +140,7 @@ def _print(console: Console, table: list[tables.Cell], files: list[Path]) -> Non
     console.print(shown)
     for line in report.summary(table):
         console.print(line)
-    for path in files:
-        console.print(str(path), markup=False, soft_wrap=True)
+    report_page = files[-1]
+    console.print(
+        f"{report_page} ({len(files) - 1} more files beside it)", markup=False, soft_wrap=True
+    )

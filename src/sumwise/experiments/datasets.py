@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import csv
 import os
-import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -163,20 +162,15 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sumwise" / "libsvm"
 
 
-def fetch(
-    file: str,
-    rows: int,
-    opener: Callable[..., object] = urllib.request.urlopen,
-    home: str = LIBSVM_HOME,
-) -> Path:
+def fetch(file: str, rows: int, home: str = LIBSVM_HOME) -> Path:
     """The file from its public home, once; size and rows are checked before it is kept."""
     path = cache_folder() / file
     if path.is_file():
         return path
     try:
-        with opener(home + file, timeout=30) as answer:  # type: ignore[attr-defined]
+        with urllib.request.urlopen(home + file, timeout=30) as answer:
             promised, body = answer.headers.get("Content-Length"), answer.read()
-    except (urllib.error.URLError, TimeoutError, OSError) as error:
+    except OSError as error:  # URLError and timeouts are
         raise DataError(
             f"{home + file} cannot be reached ({error}). Without a network, put the files in "
             "DIR/libsvm/ and pass --data DIR (or set SUMWISE_DATA)."

@@ -68,7 +68,9 @@ def make_split(dataset: Dataset, number: int, largest_set: int = LARGEST_SET) ->
     else:
         groups = rng.permutation(dataset.group.max() + 1)
         n_train = round(TRAINING_SHARE * len(groups))
-        members = [np.flatnonzero(dataset.group == g) for g in groups[:n_train]]
+        rows = np.argsort(dataset.group, kind="stable")
+        bounds = np.searchsorted(dataset.group[rows], np.arange(len(groups) + 1))
+        members = [rows[bounds[g] : bounds[g + 1]] for g in groups[:n_train]]
         test = np.flatnonzero(np.isin(dataset.group, groups[n_train:]))
     y_bar = np.array([dataset.y[rows].sum() for rows in members])
     sets = Sets.from_members(dataset.x, members)

@@ -3,49 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import sumwise
-from sumwise.errors import DataError
 from sumwise.experiments import figures as drawing
 from sumwise.experiments import results, tables
 from sumwise.experiments.protocol import Curve
 from sumwise.experiments.reproduce import Plan, load
-from sumwise.plots.page import Section, Table, page
+from sumwise.plots.page import Section, Table, page, save_page
+from sumwise.shapes import Float
 
-Published = Mapping[tuple[str, str], tuple[float, bool]]
-
-SHOWN = ("Abalone", "Cadata", "Cpu", "Housing", "Mg", "Space", "eFFP", "bFFP", "Tave-wt")  # Fig. 3
+ERRORS, SECONDS = "published_mse_rff.csv", "published_seconds_abalone.csv"
 
 
-def find_published(given: Path | None, data: Path | None) -> Published:
+@dataclass(frozen=True, slots=True)
+class Paper:
+    """The published figures, as far as they are at hand."""
+
+    errors: Mapping[tuple[str, str], tuple[float, bool]]
+    seconds: Path | None
+
+
+def find_published(given: Path | None, data: Path | None) -> Paper:
     """The paper's figures: from the file named, else from the data folder or `paper` beside it."""
-    if given is not None:
-        return tables.read_published(given)
-    for folder in () if data is None else (data, data / ".." / "paper"):
-        path = folder / "published_mse_rff.csv"
-        if path.is_file():
-            return tables.read_published(path)
-    return {}
+    folders = [] if given is None else [given.parent]
+    folders += [] if data is None else [data, data / ".." / "paper"]
+    errors = [given] if given is not None else [folder / ERRORS for folder in folders]
+    seconds = [folder / SECONDS for folder in folders if (folder / SECONDS).is_file()]
+    for path in errors:
+        if path == given or path.is_file():
+            return Paper(tables.read_published(path), next(iter(seconds), None))
+    return Paper({}, next(iter(seconds), None))
 
 
 def write(
-    folder: Path, curves: Sequence[Curve], published: Published, plan: Plan, *, figures: bool
+    folder: Path, curves: Sequence[Curve], paper: Paper, plan: Plan, *, figures: bool
 ) -> tuple[list[tables.Cell], list[Path]]:
     """All files of a report; returns the table and where they are."""
     errors = results.by_dataset(curves)
-    table = tables.cells(errors, published)
+    table = tables.cells(errors, paper.errors)
     tables.write_csv(folder / "table.csv", table)
     (folder / "table.md").write_text(_markdown(table, plan), encoding="utf-8")
     files = [folder / "table.csv", folder / "table.md"]
-    charts: list[Any] = []
+    charts: dict[str, Any] = {}
     if figures:
-        charts, drawn = _figures(folder, errors, plan)
-        files += drawn
-    html = page("The paper's table, run again", _lead(plan), _sections(table, curves, charts))
-    (folder / "report.html").write_text(html, encoding="utf-8")
-    return table, [*files, folder / "report.html"]
+        abalone = load("Abalone", plan.data) if "Abalone" in plan.names else None
+        charts = drawing.charts(errors, abalone)
+        files += drawing.write_figures(folder, charts)
+    sections = _sections(table, curves, list(charts.values()), paper)
+    html = page("The paper's table, run again", _lead(plan), sections)
+    return table, [*files, save_page(html, folder / "report.html")]
 
 
 def summary(table: Sequence[tables.Cell]) -> list[str]:
@@ -91,7 +102,7 @@ _LOWER = "Bold: ours is lower by more than two of our standard errors."
 
 
 def _sections(
-    table: Sequence[tables.Cell], curves: Sequence[Curve], charts: Sequence[Any]
+    table: Sequence[tables.Cell], curves: Sequence[Curve], charts: Sequence[Any], paper: Paper
 ) -> list[Section]:
     sections = [
         Section("What came out", summary(table)),
@@ -102,16 +113,14 @@ def _sections(
             Section("Published", table=_table(tables.published(table))),
             Section("Ours less published", [_LOWER], table=_table(tables.differences(table))),
         ]
-    seconds = drawing.training_seconds(curves, None)
+    seconds: dict[str, list[Float[np.ndarray, " T"]]] = {
+        curve.method: [] for curve in curves if curve.dataset == "Abalone"
+    }
+    for curve in curves:
+        if curve.dataset == "Abalone":
+            seconds[curve.method].append(curve.seconds)
     if seconds:
-        rows = [(str(row["method"]), f"{row['seconds']:.3f}") for row in seconds]
-        sections.append(
-            Section(
-                "Training time on Abalone",
-                ["Seconds for all queries of a run, mean over splits, on the machine at hand."],
-                table=Table(("method", "seconds"), rows),
-            )
-        )
+        sections.append(_training_time({m: np.array(runs) for m, runs in seconds.items()}, paper))
     if charts:
         sections.append(Section("Figures", charts=charts))
     return sections
@@ -121,7 +130,17 @@ def _table(grid: tables.Grid) -> Table:
     return Table(grid.columns, grid.rows, bold=grid.bold)
 
 
-def _figures(
-    folder: Path, errors: Mapping[str, Mapping[str, Any]], plan: Plan
-) -> tuple[list[Any], list[Path]]:
-    raise DataError("drawing is not wired up")
+def _training_time(seconds: Mapping[str, Float[np.ndarray, "S T"]], paper: Paper) -> Section:
+    """Table 4, measured here."""
+    rows = drawing.training_seconds(seconds, paper.seconds)
+    text = [
+        (row["method"], f"{row['seconds']:.3f}", _number(row["published"], ",.0f")) for row in rows
+    ]
+    words = "Seconds for all queries of a run, mean over splits, on the machine at hand."
+    return Section(
+        "Training time on Abalone", [words], table=Table(("method", "ours", "published"), text)
+    )
+
+
+def _number(value: float | None, form: str) -> str:
+    return "" if value is None else format(value, form)

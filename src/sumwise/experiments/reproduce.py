@@ -72,6 +72,8 @@ def run(
     ]
     total = len(plan.names) * len(plan.methods) * plan.splits
     count = total - sum(len(job.methods) for job in todo)
+    if on_progress is not None:
+        on_progress(count, total)
     for curves in _in_parallel(todo, plan, jobs):
         results.append(kept, curves)
         count += len(curves)

@@ -2,21 +2,21 @@
 
 Ten lines are legible when two of them lead: AggMI and Rand are thick and drawn on top, the others
 thin, each with a colour and a dash of its own. Ten bars at one query would hide one another, so a
-method has its bar at every fifth query and neighbours take turns. Errors fall by a factor of ten
-and the worst methods begin far above the rest, so the error axis is logarithmic.
+method has its bar at every fifth query of thirty and neighbours take turns. Errors fall by a factor
+of ten and the worst methods begin far above the rest, so the error axis is logarithmic.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
-from sumwise.plots.curves import GREY, OFFLINE_ACTIONS, learning_curve_rows
+from sumwise.errors import SettingError
+from sumwise.plots.curves import COLOURS, DASHES, GREY, OFFLINE_ACTIONS, learning_curve_rows
 from sumwise.shapes import Float
-
-Curves = Mapping[str, Any]
 
 LEADING: Final = ("Rand", "AggMI")  # drawn last, so on top, in this order
 # colours of Okabe and Ito and of Tol, which stay apart for colour-blind readers
@@ -30,146 +30,217 @@ LOOKS: Final[Mapping[str, tuple[str, tuple[float, ...]]]] = {
     "Var": ("#882255", (1.5, 1.5)),
     "MaxN": ("#999933", (4, 2)),
     "MinN": ("#777777", (1.5, 1.5)),
-    "Rand": ("#D55E00", (7, 3)),
+    "Rand": ("#D55E00", (7, 2.5)),
 }
 COLUMNS: Final = 3
-PANEL_WIDTH: Final[Mapping[int, int]] = {1: 560, 2: 350, 3: 235}  # by columns of the grid
-PANEL_HEIGHT: Final = 170
-THICK, THIN, FADED = 2.6, 1.1, 0.07
-BARS: Final = 6  # for a method in a panel, about
-ROUND: Final = (1, 2, 5)  # an axis may be labelled at these times any power of ten
+# by columns of the grid: a panel's width and height, and how many names the legend has in a row
+LAYOUT: Final[Mapping[int, tuple[int, int, int]]] = {
+    1: (560, 320, 5),
+    2: (352, 240, 10),
+    3: (235, 175, 10),
+}
+THICK, THIN, FADED = 2.8, 1.4, 0.08
+BARS: Final = 6  # for each line, about
+AIR: Final = 0.04  # of the axis left free at either end
+LEAST_DECADES: Final = 0.1  # that an axis spans, however flat the lines
+# a long axis is labelled at these times powers of ten: the first choice that gives few enough
+ROUND: Final = ((1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,))
+LONG_DECADES: Final = 0.6
+MOST_TICKS: Final = 6
 
 
 # --- rows ---------------------------------------------------------------------------------------
 
 
-def grid_rows(curves: Mapping[str, Curves]) -> list[dict[str, Any]]:
-    """Mean error and standard error per data set, method and query, and where a bar is drawn."""
+def grid_rows(
+    curves: Mapping[str, Mapping[str, Float[np.ndarray, "_ _"]]],
+) -> list[dict[str, Any]]:
+    """Mean error and standard error per data set, method and query, and where a bar stands."""
     rows: list[dict[str, Any]] = []
     for dataset, errors in curves.items():
         turns = {method: turn for turn, method in enumerate(errors)}
-        last = max((runs.shape[1] for runs in errors.values()), default=0)
+        last = max(runs.shape[1] for runs in errors.values())
         every = max(1, last // BARS)
         for row in learning_curve_rows(errors):
-            turn = (row["question"] - 1 - turns[row["strategy"]]) % every
-            barred = turn == 0 and row["standard_error"] is not None
+            its_turn = (row["question"] - 1 - turns[row["strategy"]]) % every == 0
+            barred = its_turn and row["standard_error"] is not None
             rows.append({"dataset": dataset, **row, "bar": barred})
     return rows
 
 
-def round_numbers(low: float, high: float) -> list[float]:
-    """1, 2 and 5 times powers of ten from `low` to `high`; fewer if there are many."""
-    powers = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
-    for chosen in (ROUND, (1, 3), (1,)):
-        ticks = [float(f"{digit}e{power}") for power in powers for digit in chosen]
-        inside = [tick for tick in ticks if low <= tick <= high]
-        if len(inside) <= 5:
+def error_axis(rows: Sequence[Mapping[str, Any]]) -> tuple[float, float, list[float]]:
+    """Ends of a logarithmic axis round all lines and bars, and the round numbers to label."""
+    lowest = min(row["mean"] for row in rows)
+    shown = [row["low"] for row in rows if row["bar"]]
+    bottom = max(min([lowest, *shown]), lowest / 2)  # a bar may reach down to nothing
+    top = max(row["high"] if row["bar"] else row["mean"] for row in rows)
+    decades = math.log10(top / bottom)
+    slack = max(0.0, LEAST_DECADES - decades) / 2
+    air = AIR * max(decades, LEAST_DECADES)
+    low, high = bottom / 10 ** (slack + air), top * 10 ** (slack + 2 * air)
+    below = high / 10**air  # a label at the very top would push the panel's title up
+    return low, high, _round_numbers(low, below)
+
+
+def _round_numbers(low: float, high: float) -> list[float]:
+    """Two to six to label an axis with: in equal steps on a short one, by digits on a long one."""
+    powers = range(math.floor(math.log10(low)) - 2, math.ceil(math.log10(high)) + 1)
+    if math.log10(high / low) < LONG_DECADES:
+        steps = [float(f"{digit}e{power}") for power in powers for digit in (1, 2, 2.5, 5)]
+        step = next(step for step in steps if (high - low) / step < MOST_TICKS)
+        multiples = range(math.ceil(low / step), math.floor(high / step) + 1)
+        return [float(f"{multiple * step:.6g}") for multiple in multiples]
+    for digits in ROUND:
+        every = [float(f"{digit}e{power}") for power in powers for digit in digits]
+        ticks = [tick for tick in every if low <= tick <= high]
+        if len(ticks) <= MOST_TICKS:
             break
-    return inside
+    return ticks[:: math.ceil(len(ticks) / MOST_TICKS)]
 
 
 # --- chart --------------------------------------------------------------------------------------
 
 
 def curve_grid(
-    curves: Mapping[str, Curves],
+    curves: Mapping[str, Mapping[str, Float[np.ndarray, "_ _"]]],
     *,
     title: str = "Error of individual predictions after each query",
     subtitle: Sequence[str] | None = None,
 ) -> Any:
-    """A panel per data set, three in a row, with one legend: an Altair chart.
+    """A panel per data set, three in a row, under one legend: an Altair chart.
 
-    In the page a click on a name in the legend brings out its lines; shift adds another.
+    In the page a click on a name in the legend brings out its lines; shift-click adds another.
 
     Args:
-        curves: For each data set and method a split per row and a query per column.
+        curves: For each data set and method, a split per row and a query per column.
         subtitle: Lines below the title; by default how many splits were averaged.
     """
     import altair as alt
 
+    if not curves:
+        raise SettingError("there are no curves to draw; run at least one data set")
     rows = grid_rows(curves)
+    _refuse_what_has_no_logarithm(rows)
     methods = list(dict.fromkeys(row["strategy"] for row in rows))
-    looks = _looks(methods)
-    n_columns = min(COLUMNS, len(curves))
-    legend = alt.Legend(
-        title=None,
-        orient="top",
-        columns={1: 5, 2: 5, 3: 10}[n_columns],
-        symbolType="stroke",
-        symbolSize=500,
-        labelFontSize=12,
-        columnPadding=14,
-        rowPadding=4,
-    )
-
-    def by_method(channel: Any, values: list[Any]) -> Any:
-        scale = alt.Scale(domain=methods, range=values)
-        return channel("strategy:N", scale=scale, legend=legend)
-
-    colour = by_method(alt.Color, [looks[m][0] for m in methods])
-    dash = by_method(alt.StrokeDash, [list(looks[m][1]) for m in methods])
-    width = by_method(alt.StrokeWidth, [THICK if m in LEADING else THIN for m in methods])
+    width, height, names_in_row = LAYOUT[min(COLUMNS, len(curves))]
+    channels = _channels(methods, names_in_row)
     picked = alt.selection_point(name="method", fields=["strategy"], bind="legend")
-    visible = alt.when(picked).then(alt.value(1.0)).otherwise(alt.value(FADED))
+    channels["opacity"] = alt.when(picked).then(alt.value(1.0)).otherwise(alt.value(FADED))
     panels = []
     for place, dataset in enumerate(curves):
-        shown = [row for row in rows if row["dataset"] == dataset]
-        shown.sort(key=lambda row: LEADING.index(row["strategy"]) if row["strategy"] in LEADING else -1)
-        x = alt.X(
-            "question:Q",
-            title="queries" if place + COLUMNS >= len(curves) else None,
-            scale=alt.Scale(domain=[0.5, max(row["question"] for row in shown) + 0.5], nice=False),
-            axis=alt.Axis(format="d", tickMinStep=1, tickCount=6, grid=False),
+        panel = _panel(
+            [row for row in rows if row["dataset"] == dataset],
+            channels,
+            x_title="queries" if place + COLUMNS >= len(curves) else None,
+            y_title="mean squared error" if place % COLUMNS == 0 else None,
         )
-        scale, ticks = _error_axis(shown)
-        axis = alt.Axis(format="~g", gridOpacity=0.5, **({} if ticks is None else {"values": ticks}))
-        y_title = "mean squared error" if place % COLUMNS == 0 else None
-        y = alt.Y("mean:Q", title=y_title, scale=scale, axis=axis)
-        base = alt.Chart(alt.InlineData(values=shown, name=f"panel-{place}"))
-        bar = (
-            base.transform_filter("datum.bar")
-            .mark_rule(clip=True)
-            .encode(x, alt.Y("low:Q", scale=scale, title=y_title), alt.Y2("high:Q"), colour, opacity=visible)
-        )
-        line = base.mark_line().encode(x, y, colour, dash, width, opacity=visible)
-        layered = alt.layer(bar, line.add_params(picked))
-        panels.append(
-            layered.properties(
-                width=PANEL_WIDTH[n_columns],
-                height=PANEL_HEIGHT,
-                title=alt.TitleParams(dataset, fontSize=13, anchor="middle", offset=4),
-            )
-        )
+        panels.append(panel.properties(width=width, height=height, title=dataset))
+    panels[0] = panels[0].add_params(picked)  # one legend, one selection: it serves all panels
     lines = [_how_averaged(rows)] if subtitle is None else list(subtitle)
     return (
-        alt.concat(*panels, columns=COLUMNS, spacing={"row": 14, "column": 14})
+        alt.concat(*panels, columns=COLUMNS, spacing={"row": 16, "column": 12})
         .properties(
-            title=alt.TitleParams(title, subtitle=lines),
-            usermeta={"embedOptions": {"actions": OFFLINE_ACTIONS}},
+            title=alt.TitleParams(title, subtitle=lines, anchor="start", fontSize=18, offset=10),
             description=title,
+            usermeta={"embedOptions": {"actions": OFFLINE_ACTIONS}},
             padding=12,
         )
-    .configure(font="sans-serif", background="white")
-        .configure_title(anchor="start", fontSize=18, subtitleFontSize=13, subtitleColor=GREY)
-        .configure_axis(labelFontSize=11, titleFontSize=12, titleFontWeight="normal")
+        .configure(font="sans-serif", background="white")
+        .configure_title(fontSize=14, subtitleFontSize=13, subtitleColor=GREY, offset=4)
+        .configure_axis(labelFontSize=11.5, titleFontSize=12.5, titleFontWeight="normal")
         .configure_view(stroke=None)
     )
 
 
-def _looks(methods):
-    return {m: LOOKS[m] for m in methods}
+def _refuse_what_has_no_logarithm(rows: Sequence[Mapping[str, Any]]) -> None:
+    for row in rows:
+        if not 0 < row["mean"] < math.inf:
+            raise SettingError(
+                f"the error of {row['strategy']} on {row['dataset']} is {row['mean']} at query "
+                f"{row['question']}; only positive, finite errors can be drawn. Leave it out."
+            )
 
-def _error_axis(shown):
+
+def _channels(methods: Sequence[str], names_in_row: int) -> dict[str, Any]:
+    """Colour, dash and width of each method; on one scale each, so that one legend shows all."""
     import altair as alt
-    low = min(row["mean"] for row in shown)
-    lo = min(row["low"] for row in shown)
-    high = max(row["high"] for row in shown)
-    import os
-    if os.environ.get("LIN"):
-        return alt.Scale(zero=False, domain=[lo,high], nice=False), None
-    lo=max(lo, 0.5*low)
-    lo,high=lo/1.05, high*1.05
-    return alt.Scale(type="log", domain=[lo, high], nice=False), round_numbers(lo, high)
 
-def _how_averaged(rows):
-    return "x"
+    legend = alt.Legend(
+        title=None,
+        orient="top",
+        columns=names_in_row,
+        symbolType="stroke",
+        symbolSize=550,
+        labelFontSize=12.5,
+        columnPadding=12,
+    )
+    spare = zip(COLOURS, DASHES, strict=True)
+    looks = [LOOKS.get(m) or next(spare, (GREY, (1, 0))) for m in methods]
+
+    def channel(kind: Any, values: list[Any]) -> Any:
+        scale = alt.Scale(type="ordinal", domain=list(methods), range=values)
+        return kind("strategy:N", scale=scale, legend=legend)
+
+    return {
+        "color": channel(alt.Color, [colour for colour, _ in looks]),
+        "strokeDash": channel(alt.StrokeDash, [list(dash) for _, dash in looks]),
+        "strokeWidth": channel(alt.StrokeWidth, [THICK if m in LEADING else THIN for m in methods]),
+    }
+
+
+def _panel(
+    rows: list[dict[str, Any]],
+    channels: Mapping[str, Any],
+    *,
+    x_title: str | None,
+    y_title: str | None,
+) -> Any:
+    """Bars below, lines above them, the leading methods last."""
+    import altair as alt
+
+    low, high, ticks = error_axis(rows)
+    last = max(row["question"] for row in rows)
+    x = alt.X(
+        "question:Q",
+        title=x_title,
+        scale=alt.Scale(domain=[0.5, last + 0.5], nice=False),
+        axis=alt.Axis(format="d", tickMinStep=1, tickCount=6, grid=False),
+    )
+    scale = alt.Scale(type="log", domain=[low, high], nice=False)
+    axis = alt.Axis(values=ticks, format="~g", gridOpacity=0.6)
+    drawn = [row for row in rows if row["strategy"] not in LEADING]
+    drawn += [row for name in LEADING for row in rows if row["strategy"] == name]
+    base = alt.Chart(alt.InlineData(values=drawn, name=f"curves {rows[0]['dataset']}"))
+    name = alt.Tooltip("strategy:N", title="method")
+    numbers = [
+        alt.Tooltip("question:Q", title="query"),
+        alt.Tooltip("mean:Q", title="mean squared error", format=".4f"),
+        alt.Tooltip("standard_error:Q", title="standard error", format=".4f"),
+        alt.Tooltip("runs:Q", title="splits"),
+    ]
+    y = alt.Y("low:Q", title=y_title, scale=scale, axis=axis)
+    bar = (
+        base.transform_filter("datum.bar")
+        .mark_rule(clip=True)
+        .encode(
+            x,
+            y,
+            alt.Y2("high:Q"),
+            color=channels["color"],
+            opacity=channels["opacity"],
+            tooltip=[name, *numbers],
+        )
+    )
+    line = base.mark_line(strokeJoin="round").encode(
+        x, alt.Y("mean:Q", title=y_title, scale=scale, axis=axis), tooltip=[name], **channels
+    )
+    return alt.layer(bar, line)
+
+
+def _how_averaged(rows: Sequence[Mapping[str, Any]]) -> str:
+    """What a line and a bar are."""
+    runs = sorted({row["runs"] for row in rows})
+    if runs[-1] == 1:
+        return "One split; logarithmic scale."
+    splits = f"{runs[0]} to {runs[-1]}" if len(runs) > 1 else f"{runs[0]}"
+    return f"Mean of {splits} splits, bars ± 1 standard error; logarithmic scale."

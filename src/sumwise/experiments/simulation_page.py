@@ -1,0 +1,211 @@
+"""The report of a simulation: the verdict first, then what it rests on.
+
+It holds no date, time or path, so the same table and settings give the same page.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+import sumwise
+from sumwise import plots
+from sumwise.experiments.labelled import Labelled
+from sumwise.experiments.simulate import (
+    RANDOM,
+    Plan,
+    Simulation,
+    Standing,
+    savings,
+    standings,
+    training_groups,
+)
+from sumwise.experiments.verdict import Verdict, caveats, count, figures, span, verdict
+from sumwise.plots.comparison import SIDES, differences, highlighted_curves
+from sumwise.plots.page import Section, Table, page
+
+ASKS_FOR: Final[Mapping[str, str]] = {
+    "AggMI": "the total that should teach the model most",
+    "AggEnt": "the total that is least certain",
+    "MI": "the group whose individuals would teach most, one by one",
+    "Ent": "the group whose individuals are least certain",
+    "QBC": "the total that drawn models disagree about most",
+    "EMCM": "the total that would move the model most",
+    "Var": "the group whose inputs vary most",
+    "MaxN": "the largest group",
+    "MinN": "the smallest group",
+    "Rand": "any group, drawn at random",
+}
+NONE: Final = "–"
+
+
+def simulation_page(table: Labelled, plan: Plan, simulation: Simulation) -> str:
+    """One HTML page that needs no network."""
+    found, lines = verdict(simulation.errors), standings(simulation.errors)
+    sections = [
+        _curves(table, plan, simulation, found),
+        _against_random(table, lines, found),
+        _saved(simulation, found),
+        _all_strategies(simulation, lines),
+        Section("Before you rely on this", caveats(table, plan, simulation)),
+        _what_was_done(table, plan),
+        Section(
+            "What each strategy asks for",
+            table=Table(("", ""), [(m, ASKS_FOR[m]) for m in plan.methods]),
+        ),
+    ]
+    title = f"Simulation on {table.file}: {found.headline}"
+    return page(title, " ".join(found.sentences), sections)
+
+
+def needs(queries: int | None, asked: int) -> str:
+    return f"more than {asked}" if queries is None else str(queries)
+
+
+def _curves(table: Labelled, plan: Plan, simulation: Simulation, found: Verdict) -> Section:
+    lit = list(dict.fromkeys((found.subject, RANDOM, found.best)))
+    others = len(plan.methods) - len(lit)
+    scatter = (
+        f"mean of {plan.splits} splits, bands ± 1 standard error"
+        if plan.splits > 1
+        else "one split"
+    )
+    chart = highlighted_curves(
+        plots.learning_curve_rows(simulation.errors),
+        lit,
+        title=found.headline,
+        subtitle=[f"Error of an individual's prediction; {scatter}."],
+        x_title="groups measured",
+        y_title=f"error of {_short(table.y)} (RMSE)",
+        reference=("mean for all", float(simulation.guess.mean())),
+    )
+    words = (
+        f"How far off is a prediction of {_short(table.y)} for individuals in groups that were "
+        "held back, made from the totals measured so far? The error is the root mean square, in "
+        "the unit of the column; lower is better. “Mean for all” predicts the same for everyone: "
+        "the mean of the individuals in the groups to learn from."
+    )
+    if others:
+        words += " The others are in grey: point at a line for its name, or see the table below."
+    return Section("Error after each measurement", [words], [chart])
+
+
+def _against_random(table: Labelled, lines: Sequence[Standing], found: Verdict) -> Section:
+    rows: list[dict[str, Any]] = []
+    for line in lines:
+        if line.difference is not None:
+            gap = line.difference
+            rows.append(
+                {
+                    "strategy": line.method,
+                    "mean": gap.mean,
+                    "low": gap.low,
+                    "high": gap.high,
+                    "side": SIDES[1 + gap.sign],
+                }
+            )
+    chart = differences(
+        rows,
+        title="Average error, compared with Random split by split",
+        subtitle=["To the left of zero is better; bars are 95 % intervals."]
+        if rows[0]["low"] is not None
+        else ["To the left of zero is better; one split gives no intervals."],
+        x_title=f"difference to Random in the error of {_short(table.y)}",
+    )
+    words = (
+        "Within a split all strategies have the same groups and the same model to start from, so "
+        "what is compared is the difference within each split, averaged over all measurements."
+    )
+    if len(rows) > 1 and found.outcome != "unknown":
+        words += (
+            f" With {len(rows)} intervals at 95 %, one may miss zero by luck; the verdict allows "
+            "for that."
+        )
+    return Section("Compared with Random", [words], [chart])
+
+
+def _saved(simulation: Simulation, found: Verdict) -> Section:
+    errors = simulation.errors
+    asked, show = errors[RANDOM].shape[1], figures(errors)
+    method = found.focus
+    rows = [
+        (str(s.query), show(s.error), show(s.random_error), needs(s.random_needs, asked))
+        for s in savings(errors, method)
+    ]
+    columns = ("measurements", f"error of {method}", "error of Random", "Random needs for that")
+    caption = (
+        f"How many measurements does Random need for the error of {method}? From the mean curves; "
+        "Random is credited with the first time it gets there."
+    )
+    return Section("Measurements saved", table=Table(columns, rows, caption))
+
+
+def _all_strategies(simulation: Simulation, lines: Sequence[Standing]) -> Section:
+    errors = simulation.errors
+    asked, show = errors[RANDOM].shape[1], figures(errors)
+    rows = []
+    for line in lines:
+        gap = line.difference
+        spread = "" if line.standard_error is None else f" ± {show(line.standard_error)}"
+        rows.append(
+            (
+                line.method,
+                show(line.average) + spread,
+                show(line.last),
+                NONE if gap is None else show(gap.mean),
+                NONE if gap is None or gap.low is None else span(gap, show),
+                NONE if gap is None else needs(line.random_needs, asked),
+            )
+        )
+    last = min(range(len(lines)), key=lambda row: lines[row].last)
+    columns = (
+        "strategy", "average error", "after the last", "difference to Random",
+        "95 % interval", "Random needs",
+    )  # fmt: skip
+    caption = (
+        "Lowest average first; bold is the lowest of a column. ± is one standard error over "
+        "splits. “Random needs”: measurements until Random has the strategy's last error."
+    )
+    return Section(
+        "All strategies",
+        table=Table(columns, rows, caption, frozenset({(0, 0), (0, 1), (last, 2)})),
+    )
+
+
+def _what_was_done(table: Labelled, plan: Plan) -> Section:
+    learned = training_groups(table)
+    told = "sum" if plan.weights == "sum" else "mean"
+    rows = [
+        ("data", f"{table.file}: {len(table.data.y):,} individuals in {table.n_groups:,} groups"),
+        ("groups", f"by {', '.join(table.by)}"),
+        ("target", table.y),
+        ("inputs", ", ".join(table.x)),
+        ("left out, not numbers", ", ".join(table.left_out) or "none"),
+        (
+            "protocol",
+            f"{count(plan.splits, 'split')}; in each, {learned:,} groups to learn from, of which "
+            f"{plan.queries} are measured, and the individuals of {table.n_groups - learned:,} "
+            "other groups to be tested on",
+        ),
+        ("a measurement tells", f"the {told} of the target over a group, and nothing else"),
+        (
+            "model",
+            "the library's default: 128 random Fourier features, inputs and outputs standardised, "
+            "λ and β by maximum evidence after each measurement",
+        ),
+        ("seeds", "fixed by the number of the split and the name of the strategy"),
+        (
+            "versions",
+            f"sumwise {sumwise.__version__}, NumPy {np.__version__}, "
+            f"Python {platform.python_version()}",
+        ),
+    ]
+    return Section("What was done", table=Table(("", ""), rows))
+
+
+def _short(name: str) -> str:
+    """A column's name for an axis, where a long one would push the chart aside."""
+    return name if len(name) <= 40 else name[:39] + "…"

@@ -1,0 +1,139 @@
+"""Which individuals the chosen sets hold, on a map of all inputs (the paper's Fig. 4).
+
+One panel per query: the set just chosen, the sets chosen earlier, and the rest. The map is any
+picture of the inputs in two dimensions; its axes mean nothing, so they are left out, but both have
+the same scale, because distances do mean something.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from sumwise.errors import SettingError
+from sumwise.plots.curves import GREY, OFFLINE_ACTIONS
+from sumwise.shapes import Float, Int
+
+NEW, EARLIER, REST = "newly chosen set", "sets chosen earlier", "not measured"
+# drawn in this order, so that what is new lies on top: name -> (colour, shape, area)
+LOOKS: Final[Mapping[str, tuple[str, str, int]]] = {
+    REST: ("#ABABAB", "circle", 16),
+    EARLIER: ("#0072B2", "triangle-up", 80),
+    NEW: ("#D7191C", "circle", 75),
+}
+SIDE: Final = 262  # of a panel
+FADED: Final = 0.06
+
+
+# --- rows ---------------------------------------------------------------------------------------
+
+
+def embedding_rows(
+    points: Float[np.ndarray, "N 2"],
+    set_of: Int[np.ndarray, " N"],
+    chosen: Sequence[int],
+    queries: Sequence[int] = (2, 3, 4),
+) -> list[dict[str, Any]]:
+    """Every individual in every panel, with its place and what became of its set by then.
+
+    Args:
+        set_of: The set of each individual.
+        chosen: The sets in the order they were chosen.
+        queries: Which queries to show, from 1.
+    """
+    for query in queries:
+        if not 1 <= query <= len(chosen):
+            raise SettingError(
+                f"query {query} cannot be shown; {len(chosen)} were made, numbered from 1"
+            )
+    turns = {position: turn for turn, position in enumerate(chosen, start=1)}
+    rows: list[dict[str, Any]] = []
+    for query in queries:
+        panel = []
+        for (x, y), position in zip(points.round(3).tolist(), set_of.tolist(), strict=True):
+            turn = turns.get(position, query + 1)
+            state = NEW if turn == query else EARLIER if turn < query else REST
+            panel.append({"query": query, "x": x, "y": y, "set": position, "state": state})
+        rows += sorted(panel, key=lambda row: list(LOOKS).index(row["state"]))
+    return rows
+
+
+def ordinal(number: int) -> str:
+    """1st, 2nd, 3rd, 4th, … 11th, … 21st."""
+    teen = 10 <= number % 100 <= 20
+    return f"{number}{'th' if teen else {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th')}"
+
+
+# --- chart --------------------------------------------------------------------------------------
+
+
+def selection_panels(
+    rows: Sequence[Mapping[str, Any]], *, title: str, subtitle: Sequence[str] = ()
+) -> Any:
+    """The panels side by side under one legend: an Altair chart.
+
+    Args:
+        rows: From `embedding_rows`.
+    """
+    import altair as alt
+
+    legend = alt.Legend(
+        title=None, orient="top", symbolOpacity=1, labelFontSize=12.5, columnPadding=18
+    )
+
+    def channel(kind: Any, values: list[Any]) -> Any:
+        scale = alt.Scale(type="ordinal", domain=list(LOOKS)[::-1], range=values[::-1])
+        return kind("state:N", scale=scale, legend=legend)
+
+    picked = alt.selection_point(name="state", fields=["state"], bind="legend")
+    looks = list(LOOKS.values())
+    channels = {
+        "color": channel(alt.Color, [colour for colour, _, _ in looks]),
+        "shape": channel(alt.Shape, [shape for _, shape, _ in looks]),
+        "size": channel(alt.Size, [area for _, _, area in looks]),
+        "opacity": alt.when(picked).then(alt.value(1.0)).otherwise(alt.value(FADED)),
+    }
+    x_ends, y_ends = _square(rows)
+    x = alt.X("x:Q", axis=None, scale=alt.Scale(domain=x_ends, nice=False))
+    y = alt.Y("y:Q", axis=None, scale=alt.Scale(domain=y_ends, nice=False))
+    panels = []
+    for query in dict.fromkeys(row["query"] for row in rows):
+        shown = [row for row in rows if row["query"] == query]
+        n_new = sum(row["state"] == NEW for row in shown)
+        count = "1 individual" if n_new == 1 else f"{n_new} individuals"
+        panels.append(
+            alt.Chart(alt.InlineData(values=shown, name=f"query-{query}"))
+            .mark_point(filled=True, stroke="white", strokeWidth=0.5)
+            .encode(x, y, tooltip=[alt.Tooltip("state:N"), alt.Tooltip("set:Q")], **channels)
+            .properties(
+                width=SIDE,
+                height=SIDE,
+                title=alt.TitleParams(f"{ordinal(query)} query", subtitle=f"a set of {count}"),
+            )
+        )
+    panels[0] = panels[0].add_params(picked)  # one legend, one selection: it serves all panels
+    return (
+        alt.hconcat(*panels, spacing=14)
+        .properties(
+            title=alt.TitleParams(
+                title, subtitle=list(subtitle), anchor="start", fontSize=18, offset=10
+            ),
+            description=title,
+            usermeta={"embedOptions": {"actions": OFFLINE_ACTIONS}},
+            padding=12,
+        )
+        .configure(font="sans-serif", background="white")
+        .configure_title(fontSize=14, subtitleFontSize=13, subtitleColor=GREY, offset=6)
+        .configure_view(stroke="#DDDDDD")
+    )
+
+
+def _square(rows: Sequence[Mapping[str, Any]]) -> tuple[list[float], list[float]]:
+    """Ends of both axes, of one length, round all points with a little air."""
+    place = np.array([(row["x"], row["y"]) for row in rows])
+    low, high = place.min(axis=0), place.max(axis=0)
+    half = 0.53 * float((high - low).max()) or 1.0
+    centre = ((low + high) / 2).tolist()
+    return [centre[0] - half, centre[0] + half], [centre[1] - half, centre[1] + half]

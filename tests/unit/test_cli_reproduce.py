@@ -1,0 +1,147 @@
+"""`sumwise reproduce rff`, as a user runs it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from click.testing import CliRunner
+
+from sumwise.cli import main
+from tests.data import data_folder
+
+
+def rff(out, *options, data=None):
+    folder = data_folder() if data is None else data
+    arguments = ["reproduce", "rff", "--data", str(folder), "--out", str(out), "--jobs", "1"]
+    return CliRunner().invoke(main, [*arguments, *options])
+
+
+SMALL = ("--datasets", "Housing,MAT", "--methods", "AggMI,Rand", "--splits", "2", "--queries", "3")
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    out = tmp_path_factory.mktemp("small") / "out"
+    return rff(out, *SMALL, "--no-figures"), out
+
+
+def rows(path):
+    return list(csv.DictReader(path.read_text().splitlines()))
+
+
+def test_it_writes_runs_tables_and_a_report(small):
+    result, out = small
+    assert result.exit_code == 0, result.output
+    runs = rows(out / "runs.csv")
+    assert len(runs) == 2 * 2 * 2 * 3
+    assert list(runs[0]) == ["dataset", "method", "split", "query", "mse", "seconds"]
+    table = rows(out / "table.csv")
+    assert {(row["dataset"], row["method"]) for row in table} == {
+        (d, m) for d in ("Housing", "MAT") for m in ("AggMI", "Rand")
+    }
+    for row in table:
+        errors = [
+            float(run["mse"])
+            for run in runs
+            if (run["dataset"], run["method"]) == (row["dataset"], row["method"])
+        ]
+        assert float(row["mean"]) == pytest.approx(sum(errors) / len(errors), rel=1e-5)
+    text = (out / "table.md").read_text()
+    assert "| # best |" in text
+    html = (out / "report.html").read_text()
+    assert "Housing" in html
+    assert "Best, or not told from the best" in result.output
+
+
+def test_a_second_call_runs_nothing_twice_and_more_splits_go_on(small, tmp_path):
+    _, out = small
+    copy = tmp_path / "copy"
+    subprocess.run(["cp", "-r", str(out), str(copy)], check=True)
+    before = (copy / "runs.csv").read_text()
+    assert rff(copy, *SMALL, "--no-figures").exit_code == 0
+    assert (copy / "runs.csv").read_text() == before
+    assert rff(copy, *SMALL[:-4], "--splits", "3", "--queries", "3", "--no-figures").exit_code == 0
+    after = (copy / "runs.csv").read_text()
+    assert after.startswith(before)
+    assert len(after.splitlines()) == len(before.splitlines()) + 12
+
+
+def test_one_cell_alone_and_two_jobs_give_the_same_figures(small, tmp_path):
+    _, out = small
+    alone = ("--datasets", "MAT", "--methods", "Rand", "--splits", "2", "--queries", "3")
+    assert rff(tmp_path / "alone", *alone, "--no-figures").exit_code == 0
+    two = rff(tmp_path / "two", *SMALL, "--no-figures", "--jobs", "2")
+    assert two.exit_code == 0, two.output
+
+    def errors(folder):
+        found = rows(folder / "runs.csv")
+        return {(r["dataset"], r["method"], r["split"], r["query"]): r["mse"] for r in found}
+
+    assert errors(tmp_path / "two") == errors(out)
+    assert errors(tmp_path / "alone").items() <= errors(out).items()
+
+
+def test_json_is_the_table(tmp_path):
+    result = rff(tmp_path / "out", *SMALL, "--no-figures", "--json")
+    table = json.loads(result.stdout)
+    assert {cell["method"] for cell in table} == {"AggMI", "Rand"}
+
+
+def test_killed_in_the_middle_it_goes_on(tmp_path):
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "sumwise", "reproduce", "rff", "--data", str(data_folder())]
+    command += ["--out", str(out), "--datasets", "Mg", "--methods", "AggMI,Rand", "--splits", "40"]
+    command += ["--queries", "10", "--jobs", "1", "--no-figures"]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not (
+        (out / "runs.csv").exists() and len((out / "runs.csv").read_text().splitlines()) > 41
+    ):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    before = (out / "runs.csv").read_text().splitlines()
+    assert len(before) > 41
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)
+    assert done.returncode == 0, done.stderr
+    after = (out / "runs.csv").read_text().splitlines()
+    assert len(after) == 1 + 40 * 2 * 10
+    assert after[:41] == before[:41]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--datasets", "Abalonee"), "no data set is called 'Abalonee'"),
+        (("--methods", "AggMI,XYZ"), "no method is called 'XYZ'"),
+        (("--datasets", "Housing", "--queries", "400"), "400 queries were wanted; Housing has"),
+        (("--published", "absent.csv"), "no table of published figures"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_before_anything_is_written(tmp_path, options, message):
+    result = rff(tmp_path / "out", *options)
+    assert result.exit_code == 1
+    assert message in " ".join(result.output.replace("│", "").split())
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_missing_data_folder_is_said(tmp_path):
+    result = rff(tmp_path / "out", "--datasets", "Mg", data=tmp_path / "nowhere")
+    assert result.exit_code == 1
+    assert "there is no file" in " ".join(result.output.replace("│", "").split())
+
+
+def test_results_of_other_settings_are_left_alone(small, tmp_path):
+    _, out = small
+    before = (out / "runs.csv").read_text()
+    result = rff(out, *SMALL[:-2], "--queries", "5")
+    assert result.exit_code == 1
+    assert "are of queries 3, not 5" in " ".join(result.output.replace("│", "").split())
+    assert (out / "runs.csv").read_text() == before
