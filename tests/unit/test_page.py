@@ -58,9 +58,10 @@ def chart(title="a finding"):
 
 
 def curves():
-    return comparison.highlighted_curves(
+    return plots.learning_curves(
         plots.learning_curve_rows(ERRORS),
-        ["AggMI", "Rand"],
+        lit=["AggMI", "Rand"],
+        wide=True,
         title="a finding",
         subtitle=[],
         x_title="groups",
@@ -188,7 +189,7 @@ def test_a_page_that_cannot_be_written_is_reported_and_leaves_nothing(tmp_path):
 
 def test_strategies_that_are_lit_have_names_and_the_others_are_there_in_grey():
     named = {data["name"]: data["values"] for data in _inline(curves().to_dict())}
-    assert {row["strategy"] for row in named["lit"]} == {"AggMI", "Rand"}
+    assert {row["strategy"] for row in named["curves"]} == {"AggMI", "Rand"}
     assert {row["strategy"] for row in named["rest"]} == {"MaxN"}
     assert [row["strategy"] for row in named["labels"]] == ["AggMI", "Rand", "mean"]
 
@@ -196,7 +197,7 @@ def test_strategies_that_are_lit_have_names_and_the_others_are_there_in_grey():
 def test_curves_without_others_and_without_a_reference_can_be_drawn():
     rows = plots.learning_curve_rows({"AggMI": np.array([[4.0]]), "Rand": np.array([[5.0]])})
     words = {"title": "t", "subtitle": [], "x_title": "x", "y_title": "y"}
-    spec = comparison.highlighted_curves(rows, ["AggMI", "Rand"], **words).to_dict()
+    spec = plots.learning_curves(rows, lit=["AggMI", "Rand"], **words).to_dict()
     assert len(spec["layer"]) == 4
 
 

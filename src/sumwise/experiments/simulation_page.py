@@ -24,7 +24,7 @@ from sumwise.experiments.simulate import (
     training_groups,
 )
 from sumwise.experiments.verdict import Verdict, caveats, count, figures, span, verdict
-from sumwise.plots.comparison import SIDES, differences, highlighted_curves
+from sumwise.plots.comparison import SIDES, differences
 from sumwise.plots.page import Section, Table, page
 
 ASKS_FOR: Final[Mapping[str, str]] = {
@@ -73,9 +73,10 @@ def _curves(table: Labelled, plan: Plan, simulation: Simulation, found: Verdict)
         if plan.splits > 1
         else "one split"
     )
-    chart = highlighted_curves(
+    chart = plots.learning_curves(
         plots.learning_curve_rows(simulation.errors),
-        lit,
+        lit=lit,
+        wide=True,
         title=found.headline,
         subtitle=[f"Error of an individual's prediction; {scatter}."],
         x_title="groups measured",

@@ -14,6 +14,7 @@ from sumwise.shapes import Float
 COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 DASHES: Final = ((1, 0), (6, 3), (2, 2), (8, 2, 2, 2), (4, 4), (10, 3))
 GREY: Final = "#555555"
+PALE: Final = "#C3C9CF"
 WIDTH, HEIGHT = 600, 340
 # the page works offline, so its menu saves the picture and opens no website
 OFFLINE_ACTIONS: Final = {"export": True, "source": False, "compiled": False, "editor": False}
@@ -89,6 +90,8 @@ def learning_curves(
     x_title: str,
     y_title: str,
     reference: tuple[str, float] | None = None,
+    lit: Sequence[str] | None = None,
+    wide: bool = False,
 ) -> Any:
     """Error per question with bands of one standard error: an Altair chart.
 
@@ -96,13 +99,17 @@ def learning_curves(
         rows: From `learning_curve_rows`.
         subtitle: Lines below the title.
         reference: Name and error of something to judge the lines by, drawn across in grey.
+        lit: Strategies with colour, band and name, where there are too many for all to have them;
+            the others are thin and grey, and say who they are under the pointer.
+        wide: As wide as the page it stands in.
     """
     import altair as alt
 
-    names = list(dict.fromkeys(row["strategy"] for row in rows))
+    names = list(dict.fromkeys(row["strategy"] for row in rows)) if lit is None else list(lit)
+    front = [row for row in rows if row["strategy"] in names]
+    back = [row for row in rows if row["strategy"] not in names]
     colours = [COLOURS[i % len(COLOURS)] for i in range(len(names))]
     dashes = [list(DASHES[i % len(DASHES)]) for i in range(len(names))]
-    labels = label_rows(rows, reference)
     if reference is not None:
         names, colours, dashes = [*names, reference[0]], [*colours, GREY], [*dashes, [1, 0]]
     last = max(row["question"] for row in rows)
@@ -113,61 +120,67 @@ def learning_curves(
         axis=alt.Axis(values=_ticks(last), format="d", grid=False, labelFlush=False),
     )
     # a line need not start at zero, and from zero these differences could not be seen
-    y = alt.Scale(domain=list(_span(rows, reference)), nice=False, zero=False)
+    scale = alt.Scale(domain=list(_span(front, reference)), nice=False, zero=False)
+    y = alt.Y("mean:Q", title=y_title, scale=scale)
     colour = alt.Color("strategy:N", legend=None, scale=alt.Scale(domain=names, range=colours))
     dash = alt.StrokeDash("strategy:N", legend=None, scale=alt.Scale(domain=names, range=dashes))
-    base = alt.Chart(alt.InlineData(values=list(rows), name="curves"))
-    hover = alt.selection_point(
-        name="hover", on="pointerover", nearest=True, fields=["question"], empty=False, clear=False
-    )
     tooltip = [
         alt.Tooltip("strategy:N", title="strategy"),
         alt.Tooltip("question:Q", title="question"),
-        alt.Tooltip("mean:Q", title="mean error", format=".2f"),
-        alt.Tooltip("standard_error:Q", title="standard error", format=".2f"),
+        alt.Tooltip("mean:Q", title="mean error", format=",.4~g"),
+        alt.Tooltip("standard_error:Q", title="standard error", format=",.2~g"),
         alt.Tooltip("runs:Q", title="runs"),
     ]
-    band = base.mark_area(opacity=0.18).encode(
-        x, alt.Y("low:Q", title=y_title, scale=y), alt.Y2("high:Q"), colour
-    )
-    line = base.mark_line(strokeWidth=2.5).encode(x, alt.Y("mean:Q"), colour, dash)
-    point = (
-        base.mark_point(filled=True)
-        .encode(
-            x,
-            alt.Y("mean:Q"),
-            colour,
-            tooltip=tooltip,
-            size=alt.condition(hover, alt.value(90), alt.value(22)),
-            opacity=alt.condition(hover, alt.value(1), alt.value(1 if last <= MOST_POINTS else 0)),
-        )
-        .add_params(hover)
-    )
-    text = (
-        alt.Chart(alt.InlineData(values=labels, name="labels"))
+    shown = alt.Chart(alt.InlineData(values=front, name="curves"))
+    layers = [
+        shown.mark_area(opacity=0.18, clip=True).encode(
+            x, alt.Y("low:Q", title=y_title, scale=scale), alt.Y2("high:Q"), colour
+        ),
+        shown.mark_line(strokeWidth=2.5, clip=True).encode(x, y, colour, dash),
+        shown.mark_point(
+            filled=True, size=24, opacity=1 if last <= MOST_POINTS else 0, clip=True
+        ).encode(x, y, colour, tooltip=tooltip),
+        alt.Chart(alt.InlineData(values=label_rows(front, reference), name="labels"))
         .mark_text(align="left", baseline="middle", dx=8, fontSize=14, fontWeight="bold")
-        .encode(alt.Y("place:Q"), colour, x=alt.value(WIDTH), text="strategy:N")
-    )
-    layers = [band, line, point, text]
+        .encode(alt.Y("place:Q"), colour, x=alt.value("width"), text="strategy:N"),
+    ]
+    if back:
+        rest = alt.Chart(alt.InlineData(values=back, name="rest"))
+        line = rest.mark_line(color=PALE, strokeWidth=1.2, clip=True)
+        # unseen broad points are easier to meet with a pointer than a thin line
+        touch = rest.mark_point(filled=True, size=60, opacity=0, clip=True)
+        thin = [line.encode(x, y, detail="strategy:N"), touch.encode(x, y, tooltip=tooltip)]
+        layers = [*thin, *layers]
     if reference is not None:
-        mark = [{"reference": reference[1]}]
-        rule = alt.Chart(alt.InlineData(values=mark, name="reference")).mark_rule(
-            color=GREY, strokeWidth=1.5, strokeDash=[2, 3]
-        )
-        layers.insert(0, rule.encode(alt.Y("reference:Q", scale=y)))
+        rule = alt.Chart(alt.InlineData(values=[{"error": reference[1]}], name="reference"))
+        rule = rule.mark_rule(color=GREY, strokeWidth=1.5, strokeDash=[2, 3])
+        layers.insert(0, rule.encode(alt.Y("error:Q", scale=scale)))
+    return finish(alt.layer(*layers), title, subtitle, height=HEIGHT, wide=wide)
+
+
+def finish(chart: Any, title: str, subtitle: Sequence[str], *, height: int, wide: bool) -> Any:
+    """Title, size and fonts, the same for all single charts."""
+    import altair as alt
+
+    size = {"autosize": alt.AutoSizeParams(type="fit-x", contains="padding")} if wide else {}
     return (
-        alt.layer(*layers)
-        .properties(
-            width=WIDTH,
-            height=HEIGHT,
+        chart.properties(
+            width="container" if wide else WIDTH,
+            height=height,
             title=alt.TitleParams(title, subtitle=list(subtitle)),
             description=title,
             usermeta={"embedOptions": {"actions": OFFLINE_ACTIONS}},
             padding={"left": 12, "right": 16, "top": 12, "bottom": 12},
+            **size,
         )
         .configure(font="sans-serif", background="white")
         .configure_title(
-            anchor="start", fontSize=18, subtitleFontSize=13, subtitleColor=GREY, offset=14
+            anchor="start",
+            frame="group" if wide else "bounds",
+            fontSize=16 if wide else 18,
+            subtitleFontSize=13,
+            subtitleColor=GREY,
+            offset=14,
         )
         .configure_axis(
             labelFontSize=13, titleFontSize=14, titleFontWeight="normal", titlePadding=10
