@@ -13,7 +13,7 @@ from tests.tables import WOBBLE, made_up
 def test_a_clear_win_says_by_how_much_and_what_it_saves():
     found = verdict(made_up({"AggMI": -1.0, "MaxN": 0.5, "Rand": 0.0}))
     assert (found.outcome, found.best, found.best_is_clear) == ("wins", "AggMI", True)
-    assert found.headline == "AggMI wins"
+    assert found.headline == "AggMI beats Random"
     assert "the error of AggMI is 1.00 below Random's (95 % interval: " in found.sentences[0]
     assert "AggMI needs 4 of 6 measurements for the error that Random has after 6: 2 saved." in (
         found.sentences
@@ -83,7 +83,7 @@ def test_one_split_gives_no_verdict():
 
 def test_without_ours_the_best_is_judged_by_a_wider_interval():
     found = verdict(made_up({"MI": -1.0, "MaxN": -2.0, "Rand": 0.0}))
-    assert (found.subject, found.outcome, found.headline) == ("MaxN", "wins", "MaxN wins")
+    assert (found.subject, found.outcome, found.headline) == ("MaxN", "wins", "MaxN beats Random")
     assert "(95 % interval, widened for the best of 2: " in found.sentences[0]
 
 

@@ -14,8 +14,11 @@ from rich.table import Table
 
 from sumwise import plots
 from sumwise.cli.common import SETTINGS, Main, progress_bar
+from sumwise.errors import SettingError
 from sumwise.experiments import datasets, protocol, report, results, tables
 from sumwise.experiments import reproduce as experiment
+
+FEW_SPLITS = 10
 
 
 @click.group(cls=Main, context_settings=SETTINGS)
@@ -102,7 +105,14 @@ def rff(
     except KeyboardInterrupt:
         talk.print(f"\nStopped. Finished runs are in {kept.runs}; the same command goes on.")
         sys.exit(130)
-    with talk.status("writing tables and drawing"):
+    if not figures_of_the_paper.errors:
+        talk.print(
+            "The published figures are not at hand: pass --published CSV to have them beside ours."
+        )
+    if splits < FEW_SPLITS:
+        talk.print(f"With {splits} splits a t-test tells little apart; {FEW_SPLITS} are better.")
+    talk.print("Writing tables" + (" and drawing figures" if figures else "") + " …")
+    with talk.status("writing"):
         table, files = report.write(out, curves, figures_of_the_paper, plan, figures=figures)
     if as_json:
         click.echo(json.dumps([_as_dict(cell) for cell in table]))
@@ -113,7 +123,11 @@ def rff(
 def _listed(text: str | None, everything: tuple[str, ...]) -> tuple[str, ...]:
     if text is None:
         return everything
-    return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    proper = {name.lower(): name for name in everything}
+    given = [name.strip() for name in text.split(",") if name.strip()]
+    if not given:
+        raise SettingError(f"no name was given; there are {', '.join(everything)}")
+    return tuple(dict.fromkeys(proper.get(name.lower(), name) for name in given))
 
 
 def _as_dict(cell: tables.Cell) -> dict[str, Any]:

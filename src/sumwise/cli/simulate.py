@@ -168,7 +168,7 @@ def _table(plan: experiment.Plan, result: experiment.Simulation) -> Table:
     for name in ("strategy", "average error", "after the\nlast"):
         table.add_column(name, justify="left" if name == "strategy" else "right")
     table.add_column("difference to Random\n(95 % interval)", justify="right")
-    table.add_column("Random\nneeds", justify="right")
+    table.add_column("Random needs\nfor the last", justify="right")
     for line in experiment.standings(result.errors):
         gap, spread = line.difference, line.standard_error
         interval = "" if gap is None or gap.low is None else f" ({span(gap, show)})"

@@ -42,7 +42,7 @@ def check(plan: Plan) -> None:
         for name in given:
             if name not in known:
                 raise SettingError(f"no {what} is called {name!r}; there are {', '.join(known)}")
-    for name in plan.names:
+    for name in sorted(plan.names, key=lambda name: name in datasets.LIBSVM):  # downloads last
         dataset = load(name, plan.data)
         most = len(protocol.make_split(dataset, 0).sets)
         if plan.queries > most:

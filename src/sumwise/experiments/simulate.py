@@ -40,7 +40,7 @@ SPLITS: Final = 20
 WEIGHTS: Final = ("sum", "mean")
 CHECKPOINTS: Final = (5, 10, 20)
 LEVEL: Final = 0.05
-ROUNDING: Final = 1 + 1e-9  # the same groups in another order give the same error but for this
+ROUNDING: Final = 1 + 1e-6  # the same groups in another order give the same error but for this
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +92,13 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Saving:
-    """What Random pays for the error that a strategy has after some queries."""
+    """What Random pays for the error that a strategy has after some queries, and the reverse."""
 
     query: int
     error: float
     random_error: float
-    random_needs: int | None  # None: more than were asked
+    random_needs: int | None  # for `error`; None: more than were asked
+    needs: int | None  # of the strategy, for good, for `random_error`
 
 
 # --- running ------------------------------------------------------------------------------------
@@ -231,11 +232,17 @@ def difference(errors: Errors, one: str, other: str, comparisons: int = 1) -> Di
 
 
 def savings(errors: Errors, method: str) -> list[Saving]:
-    """After 5, 10, 20 queries and the last: how many would Random need for the same error?"""
+    """After 5, 10, 20 queries and the last: what each needs for the other's error."""
     curve, random = errors[method].mean(axis=0), errors[RANDOM].mean(axis=0)
     shown = sorted({query for query in CHECKPOINTS if query < len(curve)} | {len(curve)})
     return [
-        Saving(q, float(curve[q - 1]), float(random[q - 1]), reaches(random, float(curve[q - 1])))
+        Saving(
+            q,
+            float(curve[q - 1]),
+            float(random[q - 1]),
+            reaches(random, float(curve[q - 1])),
+            settles(curve, float(random[q - 1])),
+        )
         for q in shown
     ]
 

@@ -16,6 +16,7 @@ from sumwise import plots
 from sumwise.experiments.labelled import Labelled
 from sumwise.experiments.simulate import (
     RANDOM,
+    ROUNDING,
     Plan,
     Simulation,
     Standing,
@@ -133,13 +134,23 @@ def _saved(simulation: Simulation, found: Verdict) -> Section:
     asked, show = errors[RANDOM].shape[1], figures(errors)
     method = found.focus
     rows = [
-        (str(s.query), show(s.error), show(s.random_error), needs(s.random_needs, asked))
+        (
+            str(s.query),
+            show(s.error),
+            needs(s.random_needs, asked),
+            show(s.random_error),
+            needs(s.needs, asked),
+        )
         for s in savings(errors, method)
     ]
-    columns = ("measurements", f"error of {method}", "error of Random", "Random needs for that")
+    columns = (
+        "measurements", f"error of {method}", "Random needs for it", "error of Random",
+        f"{method} needs for it",
+    )  # fmt: skip
     caption = (
-        f"How many measurements does Random need for the error of {method}? From the mean curves; "
-        "Random is credited with the first time it gets there."
+        f"How many measurements does Random need for the error of {method}, and {method} for "
+        f"Random's? From the mean curves; Random is credited with the first time it gets there, "
+        f"{method} with the time from which it stays there."
     )
     return Section("Measurements saved", table=Table(columns, rows, caption))
 
@@ -161,7 +172,8 @@ def _all_strategies(simulation: Simulation, lines: Sequence[Standing]) -> Sectio
                 NONE if gap is None else needs(line.random_needs, asked),
             )
         )
-    last = min(range(len(lines)), key=lambda row: lines[row].last)
+    lowest = min(line.last for line in lines) * ROUNDING
+    last = {(row, 2) for row, line in enumerate(lines) if line.last <= lowest}
     columns = (
         "strategy", "average error", "after the last", "difference to Random",
         "95 % interval", "Random needs",
@@ -172,7 +184,7 @@ def _all_strategies(simulation: Simulation, lines: Sequence[Standing]) -> Sectio
     )
     return Section(
         "All strategies",
-        table=Table(columns, rows, caption, frozenset({(0, 0), (0, 1), (last, 2)})),
+        table=Table(columns, rows, caption, frozenset({(0, 0), (0, 1), *last})),
     )
 
 

@@ -62,6 +62,8 @@ def verdict(errors: Errors) -> Verdict:
     sentences = [_compared(errors, subject, gap, picked_from), *CLOSING[outcome]]
     if outcome == "wins":
         sentences.append(_saved(errors, subject))
+    if outcome == "wins" and best == subject and len(rivals) > 1:
+        sentences.append(_next_best(errors, subject, rivals[1]))
     if outcome != "unknown" and best == RANDOM:
         sentences.append("No strategy had a lower average error than Random.")
     elif outcome == "wins" and best != subject:
@@ -83,7 +85,7 @@ CLOSING: Final[Mapping[str, tuple[str, ...]]] = {
 def _headline(outcome: str, subject: str, best: str, clear: bool) -> str:
     instead = f"{best} wins; " if clear else ""
     if outcome == "wins" and best == subject:
-        return f"{subject} wins"
+        return f"{subject} beats Random"
     if outcome == "wins":
         return f"{subject} beats Random; the lowest error is that of {best}"
     if outcome == "loses":
@@ -125,6 +127,15 @@ def _saved(errors: Errors, method: str) -> str:
     return (
         f"{method} needs {needs} of {queries} measurements for the error that Random has after "
         f"{queries}: {queries - needs} saved."
+    )
+
+
+def _next_best(errors: Errors, subject: str, second: str) -> str:
+    gap = difference(errors, subject, second)
+    luck = "more than luck would give" if gap.sign < 0 else "no more than luck could give"
+    return (
+        f"The next lowest average is that of {second}, {figures(errors)(abs(gap.mean))} higher: "
+        f"{luck}."
     )
 
 
