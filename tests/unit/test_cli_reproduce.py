@@ -88,6 +88,17 @@ def test_one_cell_alone_and_two_jobs_give_the_same_figures(small, tmp_path):
     assert errors(tmp_path / "alone").items() <= errors(out).items()
 
 
+def test_a_narrower_call_keeps_the_whole_table_and_names_may_be_in_any_case(small, tmp_path):
+    _, out = small
+    copy = tmp_path / "copy"
+    subprocess.run(["cp", "-r", str(out), str(copy)], check=True)
+    narrow = ("--datasets", "mat", "--methods", "rand", "--splits", "1", "--queries", "3")
+    result = rff(copy, *narrow, "--no-figures")
+    assert result.exit_code == 0, result.output
+    assert len(rows(copy / "table.csv")) == 4
+    assert "a t-test tells little apart" in result.output
+
+
 def test_json_is_the_table(tmp_path):
     result = rff(tmp_path / "out", *SMALL, "--no-figures", "--json")
     table = json.loads(result.stdout)
@@ -122,6 +133,9 @@ def test_killed_in_the_middle_it_goes_on(tmp_path):
         (("--datasets", "Abalonee"), "no data set is called 'Abalonee'"),
         (("--methods", "AggMI,XYZ"), "no method is called 'XYZ'"),
         (("--datasets", "Housing", "--queries", "400"), "400 queries were wanted; Housing has"),
+        (("--datasets", "Housing", "--queries", "38"), "sets to ask for in one of its splits"),
+        (("--datasets", ""), "no name was given"),
+        (("--methods", " , "), "no name was given"),
         (("--published", "absent.csv"), "no table of published figures"),
     ],
 )

@@ -68,7 +68,7 @@ def test_a_damaged_libsvm_file_is_refused_naming_the_line(tmp_path, text, messag
 
 def climate_text(**changes):
     columns = ["state", *datasets.PLACE, *(n.replace("-", "_") for n in datasets.CLIMATE)]
-    rows = [["a" if r < 2 else "b", *(str(r * d + 1.0) for d in range(29))] for r in range(4)]
+    rows = [["abbc"[r], *(str(r * d + 1.0) for d in range(29))] for r in range(4)]
     table = [dict(zip(columns, row, strict=True)) for row in rows]
     table[2].update(changes)
     return "\n".join([",".join(columns), *(",".join(row.values()) for row in table)]) + "\n"
@@ -77,16 +77,45 @@ def climate_text(**changes):
 def test_a_climate_file_is_checked_column_by_column(tmp_path):
     path = tmp_path / "climate.csv"
     path.write_text(climate_text())
-    assert datasets.read_climate(path, "MAT").group.tolist() == [0, 0, 1, 1]
+    assert datasets.read_climate(path, "MAT").group.tolist() == [0, 1, 1, 2]
     path.write_text(climate_text(DD_0="cold"))
     with pytest.raises(DataError, match="line 4: DD_0 is 'cold', not a number"):
         datasets.read_climate(path, "MAT")
     path.write_text(climate_text().replace("Eref", "eref"))
     with pytest.raises(DataError, match="has no column 'Eref'"):
         datasets.read_climate(path, "MAT")
-    path.write_text("")
-    with pytest.raises(DataError, match="has no column 'state'"):
+    for text in ("", climate_text().splitlines()[0] + "\n"):
+        path.write_text(text)
+        with pytest.raises(DataError, match="has no rows"):
+            datasets.read_climate(path, "MAT")
+    path.write_bytes(climate_text().encode("utf-16"))
+    with pytest.raises(DataError, match="not text in UTF-8"):
         datasets.read_climate(path, "MAT")
+    path.write_text(climate_text(state=""))
+    with pytest.raises(DataError, match="line 4 has no state"):
+        datasets.read_climate(path, "MAT")
+    path.write_text(climate_text(state="a").replace("\nb,", "\na,"))
+    with pytest.raises(DataError, match="has 2 states; at least 3"):
+        datasets.read_climate(path, "MAT")
+
+
+def test_a_constant_target_is_refused(tmp_path):
+    (tmp_path / "libsvm").mkdir()
+    (tmp_path / "libsvm" / "mg").write_text("7 1:2\n" * 1385)
+    with pytest.raises(DataError, match="the target is 7 in all rows"):
+        datasets.load("Mg", tmp_path)
+
+
+def test_a_byte_order_mark_is_skipped(tmp_path):
+    (tmp_path / "file").write_bytes(b"\xef\xbb\xbf1 1:2\n")
+    assert datasets.read_libsvm(tmp_path / "file", 1)[1].tolist() == [1.0]
+
+
+def test_a_fingerprint_changes_with_any_number():
+    dataset = datasets.Dataset("Mg", np.ones((3, 2)), np.arange(3.0))
+    other = datasets.Dataset("Mg", np.ones((3, 2)), np.array([0.0, 1.0, 2.0 + 1e-15]))
+    assert datasets.fingerprint(dataset) != datasets.fingerprint(other)
+    assert datasets.fingerprint(dataset) == datasets.fingerprint(dataset)
 
 
 def test_missing_files_and_names_are_refused(tmp_path):

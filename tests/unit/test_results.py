@@ -14,7 +14,7 @@ from sumwise.experiments import results, tables
 from sumwise.experiments.protocol import Curve
 
 
-def curve(dataset="D", method="AggMI", split=0, values=(3.0, 2.0, 1.0)):
+def curve(dataset="Mg", method="AggMI", split=0, values=(3.0, 2.0, 1.0)):
     return Curve(dataset, method, split, np.array(values), np.full(len(values), 0.5))
 
 
@@ -27,9 +27,12 @@ def test_runs_come_back_as_they_were_to_the_last_bit(kept):
     values = np.random.default_rng(0).random(3) / 3
     results.append(kept, [curve(values=values), curve(split=1)])
     again = results.read(results.open_results(kept.folder, "rff", 3))
-    assert [(c.dataset, c.method, c.split) for c in again] == [("D", "AggMI", 0), ("D", "AggMI", 1)]
+    assert [(c.dataset, c.method, c.split) for c in again] == [
+        ("Mg", "AggMI", 0),
+        ("Mg", "AggMI", 1),
+    ]
     assert_array_equal(again[0].mse, values)
-    assert results.done(again) == {("D", "AggMI", 0), ("D", "AggMI", 1)}
+    assert results.done(again) == {("Mg", "AggMI", 0), ("Mg", "AggMI", 1)}
 
 
 @pytest.mark.parametrize("lost", [1, 4, 9, 20, 40])
@@ -48,7 +51,7 @@ def test_a_run_that_was_cut_off_is_dropped_and_the_others_stay(kept, lost):
 
 def test_a_damaged_line_is_named_and_nothing_is_changed(kept):
     results.append(kept, [curve(), curve(split=1)])
-    text = kept.runs.read_text().replace("D,AggMI,0,2,", "D,AggMI,zero,2,")
+    text = kept.runs.read_text().replace("Mg,AggMI,0,2,", "Mg,AggMI,zero,2,")
     kept.runs.write_text(text)
     with pytest.raises(DataError, match="line 3 is damaged"):
         results.open_results(kept.folder, "rff", 3)
@@ -56,35 +59,100 @@ def test_a_damaged_line_is_named_and_nothing_is_changed(kept):
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("text", "message"),
     [
-        ({"format": 99, "table": "rff", "queries": 3}, "is of format 99; this version writes"),
-        ({"format": 1, "table": "neural", "queries": 3}, "are of table 'neural', not 'rff'"),
-        ({"format": 1, "table": "rff", "queries": 30}, "are of queries 30, not 3"),
-        ([], "cannot be read"),
+        ('"Mg,AggMI,0,1,3.0,0.5', "line 5 is damaged"),  # a quote swallows nothing
+        ("Mg,AggMI,0,1,nan,0.5", "line 5 is damaged"),
+        ("Mg,AggMI,0,1,-5,0.5", "line 5 is damaged"),
+        ("Mg,Evil,0,1,0.1,0.5", "line 5 is damaged"),
+        ("Mg,AggMI", "line 5 is damaged"),
     ],
 )
-def test_results_of_another_version_or_setting_are_refused(kept, settings, message):
-    results.append(kept, [curve()])
-    before = kept.runs.read_text()
-    (kept.folder / "settings.json").write_text(json.dumps(settings))
+def test_lines_that_cannot_be_ours_are_named_and_nothing_is_lost(kept, text, message):
+    results.append(kept, [curve(), curve(split=1), curve(split=2)])
+    lines = kept.runs.read_text().splitlines(keepends=True)
+    damaged = "".join([*lines[:4], text + "\n", *lines[4:]])
+    kept.runs.write_text(damaged)
     with pytest.raises(DataError, match=message):
         results.open_results(kept.folder, "rff", 3)
+    assert kept.runs.read_text() == damaged
+
+
+def test_what_a_repair_drops_is_kept_in_a_copy(kept):
+    results.append(kept, [curve(), curve(split=1)])
+    text = kept.runs.read_text()
+    kept.runs.write_text(text[:-3])
+    results.open_results(kept.folder, "rff", 3)
+    assert kept.runs.with_suffix(".csv.bak").read_text() == text[:-3]
+
+
+def test_bytes_that_are_no_text_are_refused(kept):
+    kept.runs.write_bytes(b"\xff\xfe")
+    with pytest.raises(DataError, match="cannot be read"):
+        results.open_results(kept.folder, "rff", 3)
+
+
+def test_an_empty_file_left_by_a_crash_is_begun_anew(kept):
+    kept.runs.write_text("")
+    again = results.open_results(kept.folder, "rff", 3)
+    assert results.read(again) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"format": 99}, "are of format 99, not 1"),
+        ({"sumwise": "9.9"}, "are of sumwise '9.9', not"),
+        ({"table": "neural"}, "are of table 'neural', not 'rff'"),
+        ({"queries": 30}, "are of queries 30, not 3"),
+        ({"data": {"Mg": "other"}}, "are of another Mg: its data have changed"),
+        ({"data": []}, "cannot be read"),
+    ],
+)
+def test_results_of_another_version_setting_or_data_are_refused(kept, change, message):
+    results.append(kept, [curve()])
+    before = kept.runs.read_text()
+    settings = json.loads(kept.settings.read_text())
+    kept.settings.write_text(json.dumps({**settings, **change}))
+    with pytest.raises(DataError, match=message):
+        results.open_results(kept.folder, "rff", 3, {"Mg": "this"})
     assert kept.runs.read_text() == before
 
 
-def test_a_csv_of_somebody_else_is_refused(tmp_path):
-    (tmp_path / "runs.csv").write_text("a,b\n1,2\n")
+def test_fingerprints_of_more_data_sets_are_added(kept):
+    results.open_results(kept.folder, "rff", 3, {"Mg": "a"})
+    results.open_results(kept.folder, "rff", 3, {"Cpu": "b"})
+    assert json.loads(kept.settings.read_text())["data"] == {"Mg": "a", "Cpu": "b"}
+
+
+@pytest.mark.parametrize("name", results.OURS)
+def test_files_of_somebody_else_are_left_alone(tmp_path, name):
+    (tmp_path / name).write_text("precious")
     with pytest.raises(DataError, match=r"has no settings.json beside it"):
         results.open_results(tmp_path, "rff", 3)
-    (tmp_path / "settings.json").write_text('{"format": 1, "table": "rff", "queries": 3}')
+    assert (tmp_path / name).read_text() == "precious"
+
+
+def test_a_csv_that_is_not_ours_is_refused(kept):
+    kept.runs.write_text("a,b\n1,2\n")
     with pytest.raises(DataError, match="does not begin with dataset,method"):
-        results.open_results(tmp_path, "rff", 3)
+        results.open_results(kept.folder, "rff", 3)
+
+
+def test_a_second_writer_is_refused(tmp_path):
+    with (
+        results.only_writer(tmp_path / "out"),
+        pytest.raises(DataError, match="another process is writing"),
+        results.only_writer(tmp_path / "out"),
+    ):
+        pass
+    with results.only_writer(tmp_path / "out"):
+        pass
 
 
 def test_only_splits_that_all_methods_have_are_compared():
     runs = [curve(split=s) for s in range(3)] + [curve(method="Rand", split=s) for s in (1, 2)]
-    errors = results.by_dataset(runs)["D"]
+    errors = results.by_dataset(runs)["Mg"]
     assert errors["AggMI"].shape == errors["Rand"].shape == (2, 3)
 
 

@@ -28,7 +28,8 @@ class Main(click.RichGroup):
         except OSError as error:
             if error.errno == errno.EPIPE:  # the reader has seen enough; click knows what to do
                 raise
-            raise click.ClickException(f"the result cannot be written: {error.strerror}") from error
+            where = f"{error.filename}: " if error.filename else "the result cannot be written: "
+            raise click.ClickException(f"{where}{error.strerror}") from error
 
 
 SETTINGS: Final = {

@@ -91,33 +91,44 @@ def rff(
     )
     plots.check_folder(out)
     experiment.check(plan)
-    figures_of_the_paper = report.find_published(published, data)
-    kept = results.open_results(out, "rff", queries)
-    runs = len(plan.names) * len(plan.methods) * splits
-    talk.print(
-        f"{len(plan.names)} data sets, {len(plan.methods)} methods, {splits} splits: {runs:,} runs "
-        f"of {queries} queries, {jobs} at a time. Results go to {out}.",
-        soft_wrap=True,
-    )
-    try:
-        with progress_bar(talk, "running") as on_progress:
-            curves = experiment.run(plan, kept, jobs, on_progress)
-    except KeyboardInterrupt:
-        talk.print(f"\nStopped. Finished runs are in {kept.runs}; the same command goes on.")
-        sys.exit(130)
-    if not figures_of_the_paper.errors:
-        talk.print(
-            "The published figures are not at hand: pass --published CSV to have them beside ours."
-        )
-    if splits < FEW_SPLITS:
-        talk.print(f"With {splits} splits a t-test tells little apart; {FEW_SPLITS} are better.")
-    talk.print("Writing tables" + (" and drawing figures" if figures else "") + " …")
-    with talk.status("writing"):
-        table, files = report.write(out, curves, figures_of_the_paper, plan, figures=figures)
+    paper = report.find_published(published, data)
+    with results.only_writer(out):
+        kept = results.open_results(out, "rff", queries, experiment.fingerprints(plan))
+        curves = _run(talk, plan, kept, jobs)
+        for line in _caveats(plan, paper):
+            talk.print(line)
+        talk.print("Writing tables" + (" and drawing figures" if figures else "") + " …")
+        table, files = report.write(out, curves, paper, plan, figures=figures)
     if as_json:
         click.echo(json.dumps([_as_dict(cell) for cell in table]))
     else:
         _print(Console(highlight=False), table, files)
+
+
+def _run(
+    talk: Console, plan: experiment.Plan, kept: results.Results, jobs: int
+) -> list[protocol.Curve]:
+    runs = len(plan.names) * len(plan.methods) * plan.splits
+    talk.print(
+        f"{len(plan.names)} data sets, {len(plan.methods)} methods, {plan.splits} splits: {runs:,} "
+        f"runs of {plan.queries} queries, {jobs} at a time. Results go to {kept.folder}.",
+        soft_wrap=True,
+    )
+    try:
+        with progress_bar(talk, "running") as on_progress:
+            return experiment.run(plan, kept, jobs, on_progress)
+    except KeyboardInterrupt:
+        talk.print(f"\nStopped. Finished runs are in {kept.runs}; the same command goes on.")
+        sys.exit(130)
+
+
+def _caveats(plan: experiment.Plan, paper: report.Paper) -> list[str]:
+    lines = []
+    if not paper.errors:
+        lines.append("The published figures are not at hand; --published CSV brings them in.")
+    if plan.splits < FEW_SPLITS:
+        lines.append(f"With fewer than {FEW_SPLITS} splits a t-test tells little apart.")
+    return lines
 
 
 def _listed(text: str | None, everything: tuple[str, ...]) -> tuple[str, ...]:

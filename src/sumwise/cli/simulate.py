@@ -101,14 +101,14 @@ def simulate(
       sumwise simulate fields.parquet --by state --y yield --x rain --x soil
     """
     talk = Console(stderr=True, highlight=False, markup=False, emoji=False)
-    _refuse_to_overwrite(out, force)  # before the work, not after it
+    _refuse_to_overwrite(out, data, force)  # before the work, not after it
     table = read_labelled(data, by, y, x)
     plan = experiment.plan(table, methods or METHODS, splits, queries, weights)
     talk.print(_intro(table, plan), end="\n\n")
     with progress_bar(talk, "simulating") as on_progress:
         result = experiment.run(table, plan, jobs, on_progress)
     page = simulation_page(table, plan, result)
-    _refuse_to_overwrite(out, force)
+    _refuse_to_overwrite(out, data, force)
     save_page(page, out)
     if as_json:
         click.echo(json.dumps(_as_json(table, plan, result, out)))
@@ -117,8 +117,10 @@ def simulate(
         _print_result(console, table, plan, result, out)
 
 
-def _refuse_to_overwrite(out: Path, force: bool) -> None:
+def _refuse_to_overwrite(out: Path, data: Path, force: bool) -> None:
     plots.check_folder(out.parent)
+    if out.exists() and data.exists() and out.samefile(data):
+        raise SettingError(f"{out} is the data themselves; name another file with --out")
     if out.exists() and not force:
         raise SettingError(f"{out} exists; name another file with --out, or pass --force")
 

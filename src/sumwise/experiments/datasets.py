@@ -9,12 +9,15 @@ LIBSVM files are fetched once from their public home into a cache.
 from __future__ import annotations
 
 import csv
+import hashlib
 import os
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
-from typing import Final
+from typing import Final, TextIO
 
 import numpy as np
 
@@ -31,6 +34,7 @@ LIBSVM: Final[Mapping[str, tuple[str, int, int]]] = {
     "Mg": ("mg", 1385, 6),
     "Space": ("space_ga", 3107, 6),
 }
+FEWEST_GROUPS: Final = 3
 CLIMATE_FILE: Final = "climate/na_3deg.csv"
 PLACE: Final = ("lon", "lat", "elev")
 # in the order of the paper's table; the file writes _ for -
@@ -63,8 +67,10 @@ def load(name: str, folder: Path | None = None) -> Dataset:
         path = fetch(file, rows) if folder is None else _existing(folder / "libsvm" / file)
         x, y = read_libsvm(path, attributes)
         if len(y) != rows:
-            raise DataError(f"{path} has {len(y)} rows; {name} has {rows}. Get the file again.")
-        return Dataset(name, unit_range(x), unit_range(y))
+            raise DataError(
+                f"{path} has {len(y)} rows; {name} has {rows}. Delete it and get it again."
+            )
+        return Dataset(name, unit_range(x), _varying(y, path))
     if name in CLIMATE:
         if folder is None:
             raise DataError(
@@ -87,7 +93,7 @@ def read_libsvm(
 ) -> tuple[Float[np.ndarray, "N D"], Float[np.ndarray, " N"]]:
     """Lines of `y 1:x₁ 2:x₂ …`; attributes that are left out are zero."""
     x, y = [], []
-    with path.open(encoding="ascii", errors="replace") as lines:
+    with _open(path) as lines:
         for number, line in enumerate(lines, start=1):
             parts = line.split()
             if not parts:
@@ -110,18 +116,31 @@ def read_libsvm(
 
 def read_climate(path: Path, target: str) -> Dataset:
     """Locations in states: inputs are the place and the other 25 variables."""
-    with path.open(encoding="utf-8", newline="") as lines:
-        rows = list(csv.DictReader(lines))
+    try:
+        with _open(path) as lines:
+            rows = list(csv.DictReader(lines))
+    except csv.Error as error:
+        raise DataError(f"{path} is no CSV file ({error})") from None
+    if not rows:
+        raise DataError(f"{path} has no rows; it must be {CLIMATE_HELP}")
     columns = [name.replace("-", "_") for name in CLIMATE]
     for column in ("state", *PLACE, *columns):
-        if not rows or column not in rows[0]:
+        if column not in rows[0]:
             raise DataError(f"{path} has no column {column!r}; it must be {CLIMATE_HELP}")
     wanted = target.replace("-", "_")
     x = _numbers(rows, [*PLACE, *(c for c in columns if c != wanted)], path)
     y = _numbers(rows, [wanted], path)[:, 0]
+    for number, row in enumerate(rows, start=2):
+        if not row["state"]:
+            raise DataError(f"{path}, line {number} has no state")
     states = {state: i for i, state in enumerate(dict.fromkeys(row["state"] for row in rows))}
     group = np.array([states[row["state"]] for row in rows])
-    return Dataset(target, unit_range(x), unit_range(y), group)
+    if len(states) < FEWEST_GROUPS:
+        raise DataError(
+            f"{path} has {len(states)} states; at least {FEWEST_GROUPS} are needed, to learn from "
+            "some and be tested on others"
+        )
+    return Dataset(target, unit_range(x), _varying(y, path), group)
 
 
 def _numbers(
@@ -144,6 +163,31 @@ def _finite(values: Float[np.ndarray, "N ..."], path: Path) -> Float[np.ndarray,
         row = int(np.argwhere(~np.isfinite(values))[0, 0])
         raise DataError(f"{path}: row {row + 1} has a number that is not finite")
     return values
+
+
+def _varying(y: Float[np.ndarray, " N"], path: Path) -> Float[np.ndarray, " N"]:
+    if y.min() == y.max():
+        raise DataError(f"{path}: the target is {y[0]:g} in all rows; there is nothing to learn")
+    return unit_range(y)
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[TextIO]:
+    """Text, whatever goes wrong with it said in words; a byte-order mark is skipped."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            yield file
+    except UnicodeDecodeError:
+        raise DataError(f"{path} is not text in UTF-8; save it as such") from None
+    except OSError as error:
+        raise DataError(f"{path} cannot be read ({error.strerror})") from None
+
+
+def fingerprint(dataset: Dataset) -> str:
+    """Changes with any number of the data."""
+    digest = hashlib.sha256(dataset.x.tobytes() + dataset.y.tobytes())
+    digest.update(b"" if dataset.group is None else dataset.group.tobytes())
+    return digest.hexdigest()[:16]
 
 
 def _existing(path: Path) -> Path:
@@ -170,13 +214,14 @@ def fetch(file: str, rows: int, home: str = LIBSVM_HOME) -> Path:
     try:
         with urllib.request.urlopen(home + file, timeout=30) as answer:
             promised, body = answer.headers.get("Content-Length"), answer.read()
-    except OSError as error:  # URLError and timeouts are
+            promised = None if promised is None else int(promised)
+    except (OSError, HTTPException, ValueError) as error:  # URLError and timeouts are OSErrors
         raise DataError(
             f"{home + file} cannot be reached ({error}). Without a network, put the files in "
             "DIR/libsvm/ and pass --data DIR (or set SUMWISE_DATA)."
         ) from error
     found = sum(1 for line in body.splitlines() if line.strip())
-    if (promised is not None and int(promised) != len(body)) or found != rows:
+    if promised not in (None, len(body)) or found != rows:
         raise DataError(
             f"{home + file} came with {len(body)} bytes and {found} rows; expected "
             f"{promised or 'any'} bytes and {rows} rows. Try again later."

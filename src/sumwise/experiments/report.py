@@ -34,6 +34,8 @@ def find_published(given: Path | None, data: Path | None) -> Paper:
     folders += [] if data is None else [data, data / ".." / "paper"]
     errors = [given] if given is not None else [folder / ERRORS for folder in folders]
     seconds = [folder / SECONDS for folder in folders if (folder / SECONDS).is_file()]
+    for path in seconds:
+        drawing.read_seconds(path)  # a damaged file is refused now, not after the work
     for path in errors:
         if path == given or path.is_file():
             return Paper(tables.read_published(path), next(iter(seconds), None))
@@ -47,15 +49,15 @@ def write(
     errors = results.by_dataset(curves)
     table = tables.cells(errors, paper.errors)
     tables.write_csv(folder / "table.csv", table)
-    (folder / "table.md").write_text(_markdown(table, plan), encoding="utf-8")
+    (folder / "table.md").write_text(_markdown(table, curves), encoding="utf-8")
     files = [folder / "table.csv", folder / "table.md"]
     charts: dict[str, Any] = {}
     if figures:
-        abalone = load("Abalone", plan.data) if "Abalone" in plan.names else None
+        abalone = load("Abalone", plan.data) if "Abalone" in errors else None
         charts = drawing.charts(errors, abalone)
         files += drawing.write_figures(folder, charts)
     sections = _sections(table, curves, list(charts.values()), paper)
-    html = page("The paper's table, run again", _lead(plan), sections)
+    html = page("The paper's table, run again", _lead(curves), sections)
     return table, [*files, save_page(html, folder / "report.html")]
 
 
@@ -80,16 +82,19 @@ def summary(table: Sequence[tables.Cell]) -> list[str]:
     return lines
 
 
-def _lead(plan: Plan) -> str:
+def _lead(curves: Sequence[Curve]) -> str:
+    names, methods, splits = (
+        len({getattr(curve, part) for curve in curves}) for part in ("dataset", "method", "split")
+    )
     return (
-        f"{len(plan.names)} data sets, {len(plan.methods)} methods, {plan.splits} splits, "
-        f"{plan.queries} queries; sumwise {sumwise.__version__}. Mean squared error of individual "
-        "outputs scaled to [-1, 1], averaged over queries and splits."
+        f"Data sets: {names}. Methods: {methods}. Splits: {splits}. Queries: {len(curves[0].mse)}. "
+        f"sumwise {sumwise.__version__}. Mean squared error of individual outputs scaled to "
+        "[-1, 1], averaged over queries and splits."
     )
 
 
-def _markdown(table: Sequence[tables.Cell], plan: Plan) -> str:
-    parts = ["# The paper's table, run again", _lead(plan), *summary(table)]
+def _markdown(table: Sequence[tables.Cell], curves: Sequence[Curve]) -> str:
+    parts = ["# The paper's table, run again", _lead(curves), *summary(table)]
     parts += ["## Ours", _BOLD, tables.markdown(tables.ours(table))]
     if any(cell.published is not None for cell in table):
         parts += ["## Published", tables.markdown(tables.published(table))]

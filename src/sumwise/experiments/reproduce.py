@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from sumwise.errors import SettingError
+from sumwise.errors import SettingError, SumwiseError
 from sumwise.experiments import datasets, protocol, results
 from sumwise.experiments.protocol import Curve
 
@@ -45,9 +46,13 @@ def check(plan: Plan) -> None:
     for name in sorted(plan.names, key=lambda name: name in datasets.LIBSVM):  # downloads last
         dataset = load(name, plan.data)
         most = len(protocol.make_split(dataset, 0).sets)
+        if 2 * plan.queries > most:  # splits differ in their number of sets, but not by that much
+            splits = range(plan.splits)
+            most = min(len(protocol.make_split(dataset, number).sets) for number in splits)
         if plan.queries > most:
             raise SettingError(
-                f"{plan.queries} queries were wanted; {name} has about {most} sets to ask for"
+                f"{plan.queries} queries were wanted; {name} has {most} sets to ask for in one of "
+                "its splits"
             )
 
 
@@ -57,7 +62,7 @@ def run(
     jobs: int,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> list[Curve]:
-    """Run what is missing in `kept`, and return all that the plan asks for.
+    """Run what is missing in `kept`, and return all that is in it.
 
     The same figures come out whatever `jobs` is: each run is seeded by its names and keeps to one
     BLAS thread.
@@ -79,23 +84,36 @@ def run(
         count += len(curves)
         if on_progress is not None:
             on_progress(count, total)
-    curves_by_cell = {(c.dataset, c.method, c.split): c for c in results.read(kept)}
-    return [
-        curves_by_cell[name, method, number]
-        for name in plan.names
-        for method in plan.methods
-        for number in range(plan.splits)
-    ]
+    return in_order(results.read(kept))
+
+
+def in_order(curves: Sequence[Curve]) -> list[Curve]:
+    """As the paper's table has them, whatever order they were run in."""
+    return sorted(
+        curves,
+        key=lambda c: (datasets.NAMES.index(c.dataset), protocol.METHODS.index(c.method), c.split),
+    )
+
+
+def fingerprints(plan: Plan) -> dict[str, str]:
+    return {name: datasets.fingerprint(load(name, plan.data)) for name in plan.names}
 
 
 def _in_parallel(todo: Sequence[_Job], plan: Plan, jobs: int) -> Iterator[list[Curve]]:
     from joblib import Parallel, delayed
 
-    if jobs == 1:
+    jobs = min(jobs, len(todo))
+    if jobs <= 1:
         yield from (_run(job, plan) for job in todo)
         return
     workers: Any = Parallel(n_jobs=jobs, return_as="generator_unordered")
-    yield from workers(delayed(_run)(job, plan) for job in todo)
+    try:
+        yield from workers(delayed(_run)(job, plan) for job in todo)
+    except BrokenProcessPool as error:
+        raise SumwiseError(
+            "a worker process died, perhaps for lack of memory. Finished runs are kept; the same "
+            "command goes on, with fewer --jobs if need be."
+        ) from error
 
 
 def _run(job: _Job, plan: Plan) -> list[Curve]:

@@ -62,7 +62,7 @@ def not_worse(averages: Mapping[str, Float[np.ndarray, " S"]]) -> set[str]:
         if np.ptp(difference) <= 1e-12 * abs(difference).max():  # a test would divide by zero
             told_apart = bool(difference.any())
         else:
-            told_apart = float(ttest_rel(splits, averages[best]).pvalue) < LEVEL
+            told_apart = not float(ttest_rel(splits, averages[best]).pvalue) >= LEVEL
         if not told_apart:
             out.add(method)
     return out
@@ -71,7 +71,7 @@ def not_worse(averages: Mapping[str, Float[np.ndarray, " S"]]) -> set[str]:
 def read_published(path: Path) -> dict[tuple[str, str], tuple[float, bool]]:
     """The paper's figures: a CSV with dataset, method, mse and bold (1 or 0)."""
     try:
-        with path.open(encoding="utf-8", newline="") as file:
+        with path.open(encoding="utf-8-sig", newline="") as file:
             rows = list(csv.DictReader(file))
         return {
             (row["dataset"], row["method"]): (float(row["mse"]), row["bold"] == "1") for row in rows

@@ -61,7 +61,7 @@ def page(title: str, lead: str, sections: Sequence[Section]) -> str:
 
 def save_page(text: str, path: Path) -> Path:
     """Write the page whole or not at all."""
-    partial = path.with_name(path.name + ".part")
+    partial = path.with_name(f".{path.name}.{os.getpid()}.part")  # a name that nobody else has
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         partial.write_text(text, encoding="utf-8")
