@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import subprocess
 import sys
@@ -9,10 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import rich_click as click
 from click.testing import CliRunner
 
 import sumwise
 from sumwise.cli import main
+from sumwise.cli.common import Main
 from sumwise.experiments import demo
 
 CONSOLE_SCRIPT = Path(sys.executable).with_name("sumwise")
@@ -202,3 +205,34 @@ def test_a_missing_extra_is_named_and_refused(monkeypatch, tmp_path):
     message = one_line(result.stderr.replace("│", " "))
     assert "pip install 'sumwise[demo]'" in message
     assert "Traceback" not in result.stderr
+
+
+# --- when the system says no ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (
+            OSError(errno.ENOSPC, "No space left on device"),
+            "the result cannot be written: No space",
+        ),
+        (PermissionError(errno.EACCES, "Permission denied", "a.csv"), "a.csv: Permission denied"),
+    ],
+)
+def test_errors_of_the_system_are_said_in_words(error, message):
+    def fail():
+        raise error
+
+    group = Main("sumwise", commands={"fail": click.Command("fail", callback=fail)})
+    result = CliRunner().invoke(group, ["fail"])
+    assert result.exit_code == 1
+    assert message in " ".join(result.output.replace("│", " ").split())
+
+
+def test_a_reader_that_has_seen_enough_is_no_error_of_ours():
+    def fail():
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    group = Main("sumwise", commands={"fail": click.Command("fail", callback=fail)})
+    assert "cannot be written" not in CliRunner().invoke(group, ["fail"]).output

@@ -184,3 +184,12 @@ def test_a_place_below_a_file_is_refused_before_any_work(tmp_path):
     assert result.exit_code == 1
     assert "name a folder" in one_line(result.stderr)
     assert "12 groups" not in result.stderr
+
+
+def test_the_data_themselves_are_never_overwritten(tmp_path):
+    data = write_csv(tmp_path / "data.csv")
+    before = data.read_bytes()
+    result = run(data, "--by", "g", "--y", "y", *SHORT, "--out", data, "--force")
+    assert result.exit_code == 1
+    assert "is the data themselves" in one_line(result.stderr)
+    assert data.read_bytes() == before
