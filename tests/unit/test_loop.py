@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose
 
 import sumwise as sw
 from sumwise.acquisition import ACQUISITIONS, best
+from sumwise.evidence import adam
 from tests.builders import random_sets
 
 
@@ -79,8 +80,9 @@ def test_adam_starts_where_the_previous_question_left_off(problem):
     play(learner, answers, 1)
     once = learner.model.fitted_.posterior.hyper
     play(learner, answers, 1)
-    twice = learner.model.fitted_.posterior.hyper
-    step = abs(np.log(twice.noise_precision / once.noise_precision))
+    fitted = learner.model.fitted_
+    assert fitted.posterior.hyper == adam(fitted.spectrum, once)
+    step = abs(np.log(fitted.posterior.hyper.noise_precision / once.noise_precision))
     assert 0 < step <= 1.05  # a thousand steps of a thousandth
 
 
