@@ -105,26 +105,72 @@ def test_json_is_the_table(tmp_path):
     assert {cell["method"] for cell in table} == {"AggMI", "Rand"}
 
 
-def test_killed_in_the_middle_it_goes_on(tmp_path):
+@pytest.mark.parametrize(
+    ("sent", "code"), [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 130)]
+)
+def test_stopped_in_the_middle_it_goes_on(tmp_path, sent, code):
     out = tmp_path / "out"
     command = [sys.executable, "-m", "sumwise", "reproduce", "rff", "--data", str(data_folder())]
     command += ["--out", str(out), "--datasets", "Mg", "--methods", "AggMI,Rand", "--splits", "40"]
     command += ["--queries", "10", "--jobs", "1", "--no-figures"]
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and not (
         (out / "runs.csv").exists() and len((out / "runs.csv").read_text().splitlines()) > 41
     ):
         time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    process.send_signal(sent)
+    talk = process.communicate()[1].decode()
+    assert process.returncode == code
+    assert ("the same command goes on" in talk) == (sent == signal.SIGINT)
     before = (out / "runs.csv").read_text().splitlines()
-    assert len(before) > 41
+    assert 41 < len(before) < 1 + 40 * 2 * 10
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)
     assert done.returncode == 0, done.stderr
     after = (out / "runs.csv").read_text().splitlines()
     assert len(after) == 1 + 40 * 2 * 10
     assert after[:41] == before[:41]
+
+
+def test_with_figures_the_pictures_and_the_training_times_are_there(tmp_path):
+    out = tmp_path / "out"
+    options = ("--datasets", "Abalone,MAT", "--methods", "AggMI,Rand", "--splits", "2")
+    result = rff(out, *options, "--queries", "3")
+    assert result.exit_code == 0, result.output
+    for stem in ("error-per-query", "error-per-query-others", "chosen-sets"):
+        for suffix in (".png", ".svg", ".html"):
+            assert (out / f"{stem}{suffix}").stat().st_size > 1000
+    html = (out / "report.html").read_text()
+    assert "Training time on Abalone" in html
+    assert "averaged over all queries, is" in html  # the title of a chart
+
+
+def test_published_figures_stand_beside_ours(tmp_path):
+    published = tmp_path / "published_mse_rff.csv"
+    published.write_text("dataset,method,mse,bold\nHousing,AggMI,0.119,1\n")
+    (tmp_path / "published_seconds_abalone.csv").write_text("method,seconds\nAggMI,2599.8\n")
+    options = ("--datasets", "Housing", "--methods", "AggMI", "--splits", "1", "--queries", "2")
+    out = tmp_path / "out"
+    result = rff(out, *options, "--no-figures", "--published", str(published))
+    assert result.exit_code == 0, result.output
+    assert "## Ours less published" in (out / "table.md").read_text()
+    assert rows(out / "table.csv")[0]["published"] == "0.119"
+    (tmp_path / "published_seconds_abalone.csv").write_text("nonsense\n1\n")
+    result = rff(tmp_path / "other", *options, "--published", str(published))
+    assert result.exit_code == 1
+    assert not (tmp_path / "other").exists()
+
+
+def test_without_published_figures_it_says_so(tmp_path):
+    data = tmp_path / "data"
+    (data / "libsvm").mkdir(parents=True)
+    source = data_folder() / "libsvm" / "housing"
+    (data / "libsvm" / "housing").write_bytes(source.read_bytes())
+    options = ("--datasets", "Housing", "--methods", "Rand", "--splits", "1", "--queries", "2")
+    result = rff(tmp_path / "out", *options, "--no-figures", data=data)
+    assert result.exit_code == 0
+    assert "The published figures are not at hand" in result.output
+    assert "## Published" not in (tmp_path / "out" / "table.md").read_text()
 
 
 @pytest.mark.parametrize(
