@@ -132,26 +132,28 @@ def fit(
     offset, scale = np.zeros(y_bar.shape[1]), np.ones(y_bar.shape[1])
     if config.standardize and config.hyperparameters != "adam":
         offset = _offset(design, y_bar)
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):  # what overflows is refused by name
         inside = _centred(design, y_bar, offset)
         if config.standardize and isinstance(config.hyperparameters, str):
             scale = _scale(design, inside, offset)  # given numbers are in the user's units
         inside = inside / scale
-    if not np.isfinite(inside).all():
-        inside = np.zeros_like(inside)  # the decomposition would not return; refused below
-        offset = np.full_like(offset, np.nan)
-    with np.errstate(all="ignore"):  # what overflows is refused below
+        if not np.isfinite(inside).all():
+            raise _beyond_doubles(y_bar)
         spectrum = posterior.decompose(design, inside)
         hyper = _hyperparameters(config, prepared, spectrum, start)
         value = evidence.log_evidence(spectrum, hyper) - len(design) * float(np.log(scale).sum())
         fitted = posterior.condition(spectrum, hyper, scale)
-    if not (np.isfinite(value) and np.isfinite(offset).all() and np.isfinite(fitted.mean).all()):
-        raise LabelError(
-            f"totals from {y_bar.min():.3g} to {y_bar.max():.3g} cannot be computed with: their "
-            "squares, or those of the weights, leave the range of double precision. Is one of "
-            "them mistyped? Otherwise rescale them."
-        )
+    if not (np.isfinite(value) and np.isfinite(fitted.mean).all()):
+        raise _beyond_doubles(y_bar)
     return Model(prepared.basis, fitted, offset, spectrum, value, prepared.input_names)
+
+
+def _beyond_doubles(y_bar: Float[np.ndarray, "t M"]) -> LabelError:
+    return LabelError(
+        f"totals from {y_bar.min():.3g} to {y_bar.max():.3g} cannot be computed with: their "
+        "squares, or those of the weights, leave the range of double precision. Is one of "
+        "them mistyped? Otherwise rescale them."
+    )
 
 
 def predict_mean(model: Model, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N M"]:
