@@ -32,3 +32,15 @@ def linear_pool(sets) -> Pool:
 
 def phi_of(pool) -> np.ndarray:
     return np.column_stack([pool.sets.x, np.ones(len(pool.sets.x))])
+
+
+def totals(sets, y) -> np.ndarray:
+    return np.add.reduceat(sets.theta * y, sets.starts[:-1])
+
+
+def smooth_problem():
+    """Two hundred sets of a smooth function, in units far from 1: sets, outputs, totals."""
+    rng = np.random.default_rng(0)
+    sets = Sets.from_arrays([rng.normal(5, 3, size=(rng.integers(1, 9), 2)) for _ in range(200)])
+    y = 300 + 10 * np.sin(sets.x[:, 0] / 2) + 4 * sets.x[:, 1] + rng.normal(0, 0.5, len(sets.x))
+    return sets, y, totals(sets, y)

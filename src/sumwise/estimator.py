@@ -87,14 +87,10 @@ class AggregateRegressor:
                     f"{name} is a {type(given).__name__}; make a Sets first, for example with "
                     "Sets.from_frame(df, by=..., x=...)"
                 )
-        if (pool.n_inputs, pool.input_names) != (sets.n_inputs, sets.input_names):
-            raise InvalidSetError(
-                f"the pool has {pool.n_inputs} inputs {pool.input_names or ''}, and the sets have "
-                f"{sets.n_inputs} {sets.input_names or ''}; they must be the same"
-            )
         config = self.config()
         labels = check_labels(y_bar, sets.ids)
         prepared = core.prepare(config, pool)
+        core.check_inputs(prepared, sets)
         fitted = core.fit(config, prepared, embed(sets, prepared.basis), labels)
         return self.adopt(fitted, sets, one_output=np.ndim(y_bar) < 2)
 

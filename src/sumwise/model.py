@@ -194,17 +194,15 @@ def _finite_rows(values: Float[np.ndarray, "N M"]) -> Float[np.ndarray, "N M"]:
     return values
 
 
-def check_inputs(model: Model, sets: Sets) -> None:
-    """Sets that a model is applied to have its inputs, by number and by name."""
-    n_inputs = len(model.basis.shift)
+def check_inputs(known: Prepared | Model, sets: Sets) -> None:
+    """Sets have the inputs that the scaling was taken from, by number and, if named, by name."""
+    n_inputs = len(known.basis.shift)
     if sets.n_inputs != n_inputs:
+        raise InvalidSetError(f"the sets have {sets.n_inputs} inputs; the model knows {n_inputs}")
+    if None not in (sets.input_names, known.input_names) and sets.input_names != known.input_names:
         raise InvalidSetError(
-            f"the sets have {sets.n_inputs} inputs; the model was fitted on {n_inputs}"
-        )
-    if None not in (sets.input_names, model.input_names) and sets.input_names != model.input_names:
-        raise InvalidSetError(
-            f"the sets have the inputs {sets.input_names}; the model was fitted on "
-            f"{model.input_names}, in that order"
+            f"the sets have the inputs {sets.input_names}; the model knows {known.input_names}, in "
+            "that order"
         )
 
 

@@ -24,6 +24,7 @@ from sumwise.design import Design, freeze
 from sumwise.shapes import Float
 
 EPSILON = float(np.finfo(float).eps)
+BLOCK = 2048  # sets looked at together: what is worked out of them stays in cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +107,14 @@ class Posterior:
 
     def variance_along(self, u: Float[np.ndarray, "A K"]) -> Float[np.ndarray, " A"]:
         """u_aᵀ S u_a for every row of `u`."""
-        along = u @ self.directions.T
-        rest = self._rest(u, along)
-        unseen = np.einsum("ak,ak->a", rest, rest) / self.hyper.prior_precision
-        return (along**2) @ self.variances + unseen
+        out = np.empty(len(u))
+        for low in range(0, len(u), BLOCK):
+            rows = u[low : low + BLOCK]
+            along = rows @ self.directions.T
+            rest = self._rest(rows, along)
+            unseen = np.einsum("ak,ak->a", rest, rest) / self.hyper.prior_precision
+            out[low : low + BLOCK] = (along**2) @ self.variances + unseen
+        return out
 
     def covariance_along(self, u: Float[np.ndarray, "A K"]) -> Float[np.ndarray, "A A"]:
         """u_aᵀ S u_b for every pair of rows of `u`."""
@@ -191,10 +196,9 @@ class Products:
         lam, beta = hyper.prior_precision, hyper.noise_precision
         gain = beta / (lam + beta * spectrum.values)
         known = np.empty(len(self.square))
-        step = 2048  # a block of products and its rotation stay in cache
-        block = np.empty((len(self.rows), step))
-        for low in range(0, len(known), step):
-            width = min(step, len(known) - low)
+        block = np.empty((len(self.rows), BLOCK))
+        for low in range(0, len(known), BLOCK):
+            width = min(BLOCK, len(known) - low)
             for i, row in enumerate(self.rows):
                 block[i, :width] = row[low : low + width]
             along = spectrum.left.T @ block[:, :width]

@@ -11,20 +11,12 @@ from sklearn.linear_model import BayesianRidge
 
 import sumwise as sw
 from tests import oracles
-from tests.builders import linear_pool, random_sets
-
-
-def totals(sets, y):
-    return np.add.reduceat(sets.theta * y, sets.starts[:-1])
+from tests.builders import linear_pool, random_sets, smooth_problem, totals
 
 
 @pytest.fixture
 def problem():
-    """Two hundred sets of a smooth function, in units far from 1."""
-    rng = np.random.default_rng(0)
-    sets = sw.Sets.from_arrays([rng.normal(5, 3, size=(rng.integers(1, 9), 2)) for _ in range(200)])
-    y = 300 + 10 * np.sin(sets.x[:, 0] / 2) + 4 * sets.x[:, 1] + rng.normal(0, 0.5, len(sets.x))
-    return sets, y, totals(sets, y)
+    return smooth_problem()
 
 
 def test_it_learns_individuals_from_totals_alone(problem):

@@ -31,7 +31,7 @@ def test_sets_with_other_columns_are_refused():
     for call in (lambda: model.predict_sets(other), lambda: sw.score(other, model)):
         with pytest.raises(sw.InvalidSetError, match=r"inputs \('b', 'a'\)"):
             call()
-    with pytest.raises(sw.InvalidSetError, match="they must be the same"):
+    with pytest.raises(sw.InvalidSetError, match=r"the model knows \('b', 'a'\)"):
         R().fit(one, [1.0, 2.0], pool=other)
 
 

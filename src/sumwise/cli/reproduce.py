@@ -98,7 +98,7 @@ def rff(
         for line in _caveats(plan, paper):
             talk.print(line)
         talk.print("Writing tables" + (" and drawing figures" if figures else "") + " …")
-        table, files = report.write(out, curves, paper, plan, figures=figures)
+        table, files = report.write(out, curves, paper, data, figures=figures)
     if as_json:
         click.echo(json.dumps([_as_dict(cell) for cell in table]))
     else:

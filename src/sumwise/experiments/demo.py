@@ -29,9 +29,6 @@ INPUTS: Final = ("lunch", "enroll", "exppp")
 CHOSEN, LARGEST, RANDOM = "AggMI", "Largest first", "Random"
 STRATEGIES: Final[Mapping[str, str]] = {CHOSEN: "AggMI", RANDOM: "Rand", LARGEST: "MaxN"}
 CHECKPOINTS: Final = (5, 10, 20, 30, 50, 100, 200, 400)
-# Standard errors that a difference must exceed to be clear of chance: Student's t, two-sided 95 %,
-# for 2, 3, … seeds. More seeds than listed use the last, which is on the safe side.
-CLEAR: Final = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -251,7 +248,10 @@ def _gain(
 
 
 def _is_clear(gain: float, error: float | None, n_seeds: int) -> bool:
-    return error is not None and abs(gain) > CLEAR[min(n_seeds - 2, len(CLEAR) - 1)] * error
+    """Whether chance alone could hardly give it: Student's t, two-sided 95 %."""
+    from scipy.special import stdtrit
+
+    return error is not None and abs(gain) > float(stdtrit(n_seeds - 1, 0.975)) * error
 
 
 def _headline(

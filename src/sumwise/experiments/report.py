@@ -13,7 +13,7 @@ import sumwise
 from sumwise.experiments import figures as drawing
 from sumwise.experiments import results, tables
 from sumwise.experiments.protocol import Curve
-from sumwise.experiments.reproduce import Plan, load
+from sumwise.experiments.reproduce import load
 from sumwise.plots.page import Section, Table, page, save_page
 from sumwise.shapes import Float
 
@@ -43,7 +43,7 @@ def find_published(given: Path | None, data: Path | None) -> Paper:
 
 
 def write(
-    folder: Path, curves: Sequence[Curve], paper: Paper, plan: Plan, *, figures: bool
+    folder: Path, curves: Sequence[Curve], paper: Paper, data: Path | None, *, figures: bool
 ) -> tuple[list[tables.Cell], list[Path]]:
     """All files of a report; returns the table and where they are."""
     errors = results.by_dataset(curves)
@@ -53,7 +53,7 @@ def write(
     files = [folder / "table.csv", folder / "table.md"]
     charts: dict[str, Any] = {}
     if figures:
-        abalone = load("Abalone", plan.data) if "Abalone" in errors else None
+        abalone = load("Abalone", data) if "Abalone" in errors else None
         charts = drawing.charts(errors, abalone)
         files += drawing.write_figures(folder, charts)
     sections = _sections(table, curves, list(charts.values()), paper)
