@@ -100,6 +100,17 @@ def test_several_outputs_are_separate_fits_with_one_covariance(sizes, n_seen, la
         assert_allclose(together.variance_along(pool.design.u), alone.variance_along(pool.design.u))
 
 
+def test_variances_are_the_same_in_small_blocks(monkeypatch):
+    pool, seen, _, spectrum, posterior = learned([2, 3, 1, 4, 2, 1, 5, 3], 3, 0.7, 2.0, 5)
+    products = Products.of(pool.design)
+    for a in seen:
+        products = products.add(pool.design, int(a))
+    whole = posterior.variance_along(pool.design.u)
+    monkeypatch.setattr("sumwise.posterior.BLOCK", 3)
+    assert_allclose(posterior.variance_along(pool.design.u), whole, rtol=1e-12)
+    assert_allclose(products.signal(spectrum, posterior.hyper), whole, rtol=1e-9)
+
+
 def test_samples_have_the_posterior_mean_and_covariance():
     _, _, _, _, posterior = learned([3, 1, 4, 2], 3, 0.7, 2.0, 5)
     draws = posterior.sample(40_000, np.random.default_rng(0))[:, :, 0]
