@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from sumwise.acquisition import ACQUISITIONS, Acquisition
-from sumwise.basis import BASES, Basis
+from sumwise.basis import BASES, Basis, Neural
 from sumwise.errors import (
     DataError,
     InvalidSetError,
@@ -41,6 +41,7 @@ __all__ = [
     "InvalidSetError",
     "LabelError",
     "MissingExtraError",
+    "Neural",
     "NonFiniteScoreError",
     "PoolExhaustedError",
     "Sets",

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from sumwise import model as core
-from sumwise.basis import Basis
+from sumwise.basis import Basis, Neural
 from sumwise.design import Design, embed
 from sumwise.errors import InvalidSetError, SettingError
 from sumwise.labels import check_labels
@@ -50,7 +50,7 @@ class AggregateRegressor:
 
     def __init__(
         self,
-        basis: str | Basis = "fourier",
+        basis: str | Basis | Neural = "fourier",
         *,
         n_basis: int = 128,
         lengthscale: float = 1.0,
@@ -91,7 +91,7 @@ class AggregateRegressor:
         labels = check_labels(y_bar, sets.ids)
         prepared = core.prepare(config, pool)
         core.check_inputs(prepared, sets)
-        fitted = core.fit(config, prepared, embed(sets, prepared.basis), labels)
+        fitted = core.fit(config, prepared, sets, embed(sets, prepared.basis), labels)
         return self.adopt(fitted, sets, one_output=np.ndim(y_bar) < 2)
 
     def adopt(
@@ -201,7 +201,10 @@ class AggregateRegressor:
     @property
     def log_evidence_(self) -> float:
         """log p(totals | λ, β) (Eq. 22), of the totals in your units."""
-        return self.fitted().log_evidence
+        value = self.fitted().log_evidence
+        if value is None:
+            raise SettingError("a dropout network has no evidence in closed form")
+        return value
 
     @property
     def prior_precision_(self) -> Any:

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from sumwise import model as core
-from sumwise.acquisition import Acquisition, best, named, scores_of
+from sumwise.acquisition import BY_DROPOUT, Acquisition, best, named, scores_of
+from sumwise.basis import with_dropout
 from sumwise.design import Pool, embed
 from sumwise.errors import InvalidSetError, LabelError, SettingError
 from sumwise.estimator import AggregateRegressor
 from sumwise.labels import check_label
-from sumwise.posterior import Hyperparameters, Products
+from sumwise.posterior import Products
 from sumwise.sets import Sets
 
 
@@ -51,7 +52,7 @@ class Progress:
     prepared: core.Prepared
     pool: Pool
     labels: Mapping[int, float]  # position in the pool -> ȳ, in order of arrival
-    products: Products
+    products: Products | None  # None once the basis has learned: they are of the old one
     model: core.Model
 
 
@@ -60,7 +61,7 @@ def begin(config: core.ModelConfig, sets: Sets) -> Progress:
     prepared = core.prepare(config, sets)
     adam = config.hyperparameters == "adam"
     pool = Pool(sets, prepared.basis, embed(sets, prepared.basis, numba_anyway=adam))
-    fitted = core.fit(config, prepared, pool.design.rows([]), np.empty((0, 1)))
+    fitted = core.fit(config, prepared, sets[:0], pool.design.rows([]), np.empty((0, 1)))
     return Progress(config, prepared, pool, {}, Products.of(pool.design), fitted)
 
 
@@ -85,22 +86,24 @@ def tell(progress: Progress, index: int, y_bar: float) -> Progress:
     """Lines 5–9: label a set, estimate λ and β anew, and the posterior."""
     labels = {**progress.labels, index: y_bar}
     totals = np.array(list(labels.values()))[:, None]
-    design = progress.pool.design.rows(list(labels))
-    start: Hyperparameters | None = progress.model.posterior.hyper
-    fitted = core.fit(progress.config, progress.prepared, design, totals, start)
-    products = progress.products.add(progress.pool.design, index)
-    return replace(progress, labels=labels, products=products, model=fitted)
+    pool, at = progress.pool, list(labels)
+    labelled, design = pool.sets.take(at), pool.design.rows(at)
+    fitted = core.fit(progress.config, progress.prepared, labelled, design, totals, progress.model)
+    told = replace(progress, labels=labels, model=fitted)
+    if fitted.basis is not pool.basis:  # it has learned: every set looks different now
+        design = embed(pool.sets, fitted.basis)
+        return replace(told, pool=Pool(pool.sets, fitted.basis, design), products=None)
+    assert progress.products is not None  # only a basis that learns drops them
+    return replace(told, products=progress.products.add(pool.design, index))
 
 
 def _signal(progress: Progress) -> Any:
     """Variances of the pool from kept products, while labels are fewer than features."""
-    fitted = progress.model
+    fitted, products = progress.model, progress.products
     design, hyper = progress.pool.design, fitted.posterior.hyper
-    if len(progress.labels) >= design.u.shape[1] or not progress.products.exact_under(
-        design, hyper
-    ):
+    if products is None or fitted.spectrum is None or len(progress.labels) >= design.u.shape[1]:
         return None
-    return progress.products.signal(fitted.spectrum, fitted.posterior.hyper)
+    return products.signal(fitted.spectrum, hyper) if products.exact_under(design, hyper) else None
 
 
 REASONS: Mapping[str, Callable[[float], str]] = {
@@ -114,6 +117,8 @@ REASONS: Mapping[str, Callable[[float], str]] = {
     "MaxN": lambda score: "it has the most individuals",
     "MinN": lambda score: "it has the fewest individuals",
     "Rand": lambda score: "it was drawn at random",
+    "DAMI": lambda score: f"by dropout, measuring it is expected to teach {score:.3g} nats",
+    "DAEnt": lambda score: f"by dropout, its total is the least certain ({score:.3g} nats)",
 }
 
 
@@ -181,6 +186,9 @@ class ActiveLearner:
         self._estimator = AggregateRegressor(**model.get_params())  # the caller's stays theirs
         self._strategy = "AggMI" if strategy is None else strategy
         named(self._strategy)  # refuses an unknown name now, not at the first question
+        if isinstance(self._strategy, str) and self._strategy in BY_DROPOUT:
+            basis = with_dropout(self._estimator.basis, self._estimator.n_basis)
+            self._estimator.set_params(basis=basis)
         self._seed = seed
         self._progress = begin(self._estimator.config(), sets)
         self._history: tuple[Answer, ...] = ()

@@ -1,12 +1,7 @@
 """A fitted model: basis, hyperparameters, posterior, and the way back to the user's units.
 
-Inputs are standardised with the mean and standard deviation of the instances of all sets.
-Outputs are centred and scaled from the totals alone: with y = offset + scale · f(x),
-
-    ȳ_a = offset Σθ_a + scale Σ_n θ_an f(x_an),
-
-so the offset is the least-squares slope of ȳ on Σθ with weights 1/s, and the scale the root mean
-square of what is left, per unit of √s. Inside, everything is in those units.
+A basis is fixed once drawn, or it learns from the totals as well (`Trainable`): then fitting it
+comes first, and what follows is the same.
 
 Under `"adam"` there is no offset: as in the paper, the bias feature carries the level. Centred, a
 few labels look like noise alone and Adam drifts there (after 10 questions on Michigan's schools the
@@ -17,14 +12,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from sumwise import evidence, posterior
-from sumwise.basis import Basis, Scaled, draw
-from sumwise.design import Design, blocks, features
+from sumwise import evidence, posterior, scaling
+from sumwise.basis import Basis, Neural, Scaled, Trainable, draw
+from sumwise.design import Design, blocks, embed, features
 from sumwise.errors import InvalidSetError, LabelError, SettingError
 from sumwise.posterior import Hyperparameters, Posterior, Spectrum
 from sumwise.sets import Sets
@@ -37,7 +32,7 @@ TYPICAL_NOISE_SHARE = 0.1  # of an individual's variance: where the weak prior o
 class ModelConfig:
     """Settings of a model; see `AggregateRegressor` for what they mean."""
 
-    basis: str | Basis = "fourier"
+    basis: str | Basis | Neural = "fourier"
     n_basis: int = 128
     lengthscale: float = 1.0
     degree: int = 2
@@ -83,8 +78,8 @@ class Model:
     basis: Scaled
     posterior: Posterior
     offset: Float[np.ndarray, " M"]
-    spectrum: Spectrum
-    log_evidence: float
+    spectrum: Spectrum | None  # None for a dropout network, which has no evidence either
+    log_evidence: float | None
     input_names: tuple[Hashable, ...] | None
 
 
@@ -101,10 +96,10 @@ def prepare(config: ModelConfig, sets: Sets) -> Prepared:
     rng = np.random.default_rng(config.random_state)
     shift, scale = np.zeros(sets.n_inputs), np.ones(sets.n_inputs)
     if config.standardize and len(sets):
-        shift, scale = _location_and_spread(sets.x)
+        shift, scale = scaling.location_and_spread(sets.x)
     drawn = draw(
         config.basis,
-        sets.n_inputs,
+        sets,
         n_basis=config.n_basis,
         lengthscale=config.lengthscale,
         degree=config.degree,
@@ -120,32 +115,47 @@ def prepare(config: ModelConfig, sets: Sets) -> Prepared:
 def fit(
     config: ModelConfig,
     prepared: Prepared,
+    labelled: Sets,
     design: Design,
     y_bar: Float[np.ndarray, "t M"],
-    start: Hyperparameters | None = None,
+    start: Model | None = None,
 ) -> Model:
-    """The model after one total per row of `design`.
+    """The model after one total for each of the `labelled` sets.
 
     Args:
-        start: Where Adam begins: the previous question's values, or the random start.
+        design: Theirs under `prepared.basis`.
+        start: The model before the last label: where Adam begins. Without it, the random start.
     """
     offset, scale = np.zeros(y_bar.shape[1]), np.ones(y_bar.shape[1])
     if config.standardize and config.hyperparameters != "adam":
-        offset = _offset(design, y_bar)
+        offset = scaling.offset_of(design, y_bar)
     with np.errstate(all="ignore"):  # what overflows is refused by name
-        inside = _centred(design, y_bar, offset)
+        inside = scaling.centred(design, y_bar, offset)
         if config.standardize and isinstance(config.hyperparameters, str):
-            scale = _scale(design, inside, offset)  # given numbers are in the user's units
+            scale = scaling.scale_of(design, inside, offset)  # given numbers are in user's units
         inside = inside / scale
         if not np.isfinite(inside).all():
             raise _beyond_doubles(y_bar)
+        basis, hyper = prepared.basis, _before(config, prepared, start)
+        prior = _weak_prior(prepared, design, inside)
+        if isinstance(basis.basis, Trainable):
+            learned = (start or prepared).basis
+            basis, hyper = _train(config, learned, labelled, inside, hyper, prior)
+            if basis.basis.committee:
+                n_members = features(basis, np.zeros((1, labelled.n_inputs))).shape[1]
+                members = posterior.committee(n_members, hyper.noise_precision, scale)
+                return Model(basis, members, offset, None, None, prepared.input_names)
+            design = embed(labelled, basis)
         spectrum = posterior.decompose(design, inside)
-        hyper = _hyperparameters(config, prepared, spectrum, start)
+        if config.hyperparameters == "evidence":
+            hyper = evidence.maximise(spectrum, prior, use_prior=config.evidence_prior)
+        elif config.hyperparameters == "adam" and basis is prepared.basis:
+            hyper = evidence.adam(spectrum, hyper)
         value = evidence.log_evidence(spectrum, hyper) - len(design) * float(np.log(scale).sum())
         fitted = posterior.condition(spectrum, hyper, scale)
     if not (np.isfinite(value) and np.isfinite(fitted.mean).all()):
         raise _beyond_doubles(y_bar)
-    return Model(prepared.basis, fitted, offset, spectrum, value, prepared.input_names)
+    return Model(basis, fitted, offset, spectrum, value, prepared.input_names)
 
 
 def _beyond_doubles(y_bar: Float[np.ndarray, "t M"]) -> LabelError:
@@ -221,62 +231,52 @@ def predict_sets(
 # --- helpers ----------------------------------------------------------------------------------
 
 
-def _location_and_spread(
-    x: Float[np.ndarray, "N D"],
-) -> tuple[Float[np.ndarray, " D"], Float[np.ndarray, " D"]]:
-    """Mean and standard deviation of each column; a constant column gets 1."""
-    peak = np.maximum(abs(x).max(axis=0), np.finfo(float).tiny)
-    unit = x / peak  # so that huge and tiny inputs neither overflow nor vanish when squared
-    mean, spread = unit.mean(axis=0), unit.std(axis=0)
-    # a column that varies by rounding alone is divided by its size, which makes it vanish
-    scale = np.where(spread > 1e-14, spread * peak, peak)
-    return mean * peak, np.where(abs(x).max(axis=0) > 0, scale, 1.0)
-
-
-def _offset(design: Design, y_bar: Float[np.ndarray, "t M"]) -> Float[np.ndarray, " M"]:
-    pull = design.theta_sum / design.noise_scale
-    total = float(pull @ design.theta_sum)
-    return (pull @ y_bar) / total if total > 0 else np.zeros(y_bar.shape[1])
-
-
-def _centred(
-    design: Design, y_bar: Float[np.ndarray, "t M"], offset: Float[np.ndarray, " M"]
-) -> Float[np.ndarray, "t M"]:
-    """What the offset leaves of the totals; rounding is not taken for signal."""
-    left = y_bar - design.theta_sum[:, None] * offset
-    return np.where(abs(left) <= 1e-14 * abs(y_bar), 0.0, left)
-
-
-def _scale(
-    design: Design, left: Float[np.ndarray, "t M"], offset: Float[np.ndarray, " M"]
-) -> Float[np.ndarray, " M"]:
-    """Root mean square of what the offset leaves; the offset itself if it leaves nothing."""
-    freedom = max(1, len(design) - 1)
-    each = left / np.sqrt(design.noise_scale)[:, None]
-    peak = abs(each).max(axis=0, initial=0.0)
-    unit = each / np.where(peak > 0, peak, 1.0)  # whose squares neither overflow nor vanish
-    root = peak * np.sqrt(np.sum(unit**2, axis=0) / freedom)
-    return np.where(root > 0, root, np.where(offset != 0, abs(offset), 1.0))
-
-
-def _hyperparameters(
-    config: ModelConfig, prepared: Prepared, spectrum: Spectrum, start: Hyperparameters | None
-) -> Hyperparameters:
-    chosen = config.hyperparameters
-    if not isinstance(chosen, str):
-        return Hyperparameters(*chosen)
-    if chosen == "adam":
-        return evidence.adam(spectrum, start or prepared.start)
-    return evidence.maximise(
-        spectrum, _weak_prior(prepared, spectrum), use_prior=config.evidence_prior
+def _before(config: ModelConfig, prepared: Prepared, start: Model | None) -> Hyperparameters:
+    """λ and β that a search begins with."""
+    if not isinstance(config.hyperparameters, str):
+        return Hyperparameters(*config.hyperparameters)
+    if start is not None:
+        return start.posterior.hyper
+    if config.hyperparameters == "adam":
+        return prepared.start
+    centre = _weak_prior(prepared, None, np.empty((0, 1)))
+    return Hyperparameters(
+        math.exp(centre.log_prior_precision), math.exp(centre.log_noise_precision)
     )
 
 
-def _weak_prior(prepared: Prepared, spectrum: Spectrum) -> evidence.WeakPrior:
+def _train(
+    config: ModelConfig,
+    basis: Scaled,
+    labelled: Sets,
+    inside: Float[np.ndarray, "t M"],
+    hyper: Hyperparameters,
+    prior: evidence.WeakPrior,
+) -> tuple[Scaled, Hyperparameters]:
+    """The basis, and λ and β, that have learned from the labels."""
+    if not len(labelled):
+        return basis, hyper
+    pull = None
+    if config.hyperparameters == "evidence" and config.evidence_prior:
+        centre = np.array([prior.log_prior_precision, prior.log_noise_precision])
+        pull = (centre, prior.std**-2)
+    standard = replace(labelled, x=(labelled.x - basis.shift) / basis.scale)
+    trained, log_precisions = basis.basis.train(
+        standard,
+        inside,
+        np.log([hyper.prior_precision, hyper.noise_precision]),
+        pull=pull,
+        fixed=not isinstance(config.hyperparameters, str),
+    )
+    return replace(basis, basis=trained), Hyperparameters(*np.exp(log_precisions).tolist())
+
+
+def _weak_prior(
+    prepared: Prepared, design: Design | None, inside: Float[np.ndarray, "t M"]
+) -> evidence.WeakPrior:
     """Centred where an individual's prior variance is that of the labels, a tenth of it noise."""
-    n_pairs = spectrum.n_labels * spectrum.n_outputs
-    power = float((spectrum.projected**2).sum()) + spectrum.residual_power
-    variance = power / n_pairs if n_pairs and 0 < power < math.inf else 1.0
+    power = 0.0 if design is None else float((inside**2 / design.noise_scale[:, None]).sum())
+    variance = power / inside.size if inside.size and 0 < power < math.inf else 1.0
     return evidence.WeakPrior(
         math.log(prepared.power / variance), -math.log(TYPICAL_NOISE_SHARE * variance)
     )

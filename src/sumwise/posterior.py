@@ -84,7 +84,7 @@ class Posterior:
     """p(w | D) = N(m, S), Eq. 10, for outputs measured in units of `output_scale`."""
 
     mean: Float[np.ndarray, "K M"]  # m, a column per output
-    values: Float[np.ndarray, " r"]  # g
+    values: Float[np.ndarray, " r"]  # g; infinite along a direction that is known for certain
     directions: Float[np.ndarray, "r K"]  # R
     hyper: Hyperparameters
     output_scale: Float[np.ndarray, " M"]
@@ -148,10 +148,17 @@ class Posterior:
         Variances do not depend on the values measured, so a question that is still open can be
         conditioned on exactly.
         """
-        known = np.sqrt(self.values)[:, None] * self.directions
+        certain = np.isinf(self.values)
+        known = np.sqrt(self.values[~certain])[:, None] * self.directions[~certain]
         new = design.u / np.sqrt(design.noise_scale)[:, None]
+        sure = self.directions[certain]  # nothing is left to learn along these
+        new = new - (new @ sure.T) @ sure
         _, singular, directions = np.linalg.svd(np.vstack([known, new]), full_matrices=False)
-        return replace(self, values=singular**2, directions=directions)
+        return replace(
+            self,
+            values=np.concatenate([self.values[certain], singular**2]),
+            directions=np.vstack([sure, directions]),
+        )
 
 
 def condition(
@@ -163,6 +170,21 @@ def condition(
     mean = spectrum.directions.T @ (gain[:, None] * spectrum.projected)
     scale = np.ones(spectrum.n_outputs) if output_scale is None else output_scale
     return Posterior(mean, spectrum.values, spectrum.directions, hyper, scale)
+
+
+def committee(
+    n_members: int, noise_precision: float, output_scale: Float[np.ndarray, " M"]
+) -> Posterior:
+    """The coefficients of L equally likely models, one of which is right.
+
+    With the outputs of the models as features, w is one of the L unit vectors: its mean is 1/L
+    everywhere, and S = I/L − 11ᵀ/L², which knows for certain that the coefficients add up to 1.
+    So u_aᵀ S u_a is the variance of the models' totals.
+    """
+    ones = np.ones((1, n_members))
+    hyper = Hyperparameters(float(n_members), noise_precision)
+    known = np.array([np.inf]), ones / np.sqrt(n_members)
+    return Posterior(ones.T / n_members, *known, hyper, output_scale)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,6 +12,7 @@ from typing import Final, Protocol, runtime_checkable
 import numpy as np
 
 from sumwise.acquisition.committee import expected_model_change, query_by_committee
+from sumwise.acquisition.dropout import dropout_entropy, dropout_mutual_information
 from sumwise.acquisition.geometry import fewest_instances, input_variance, most_instances, random
 from sumwise.acquisition.information import (
     aggregated_entropy,
@@ -48,7 +49,10 @@ ACQUISITIONS: Final[Mapping[str, Acquisition]] = {
     "MaxN": most_instances,
     "MinN": fewest_instances,
     "Rand": random,
+    "DAMI": dropout_mutual_information,
+    "DAEnt": dropout_entropy,
 }
+BY_DROPOUT: Final = ("DAMI", "DAEnt")  # defined for dropout networks only
 
 
 def named(strategy: str | Acquisition) -> Acquisition:

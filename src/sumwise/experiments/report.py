@@ -12,34 +12,37 @@ import numpy as np
 import sumwise
 from sumwise.experiments import figures as drawing
 from sumwise.experiments import results, tables
-from sumwise.experiments.protocol import Curve
+from sumwise.experiments.protocol import RFF, Curve, Experiment
 from sumwise.experiments.reproduce import load
 from sumwise.plots.page import Section, Table, page, save_page
 from sumwise.shapes import Float
 
-ERRORS, SECONDS = "published_mse_rff.csv", "published_seconds_abalone.csv"
+SECONDS = "published_seconds_abalone.csv"
 
 
 @dataclass(frozen=True, slots=True)
 class Paper:
     """The published figures, as far as they are at hand."""
 
+    experiment: Experiment
     errors: Mapping[tuple[str, str], tuple[float, bool]]
     seconds: Path | None
 
 
-def find_published(given: Path | None, data: Path | None) -> Paper:
+def find_published(experiment: Experiment, given: Path | None, data: Path | None) -> Paper:
     """The paper's figures: from the file named, else from the data folder or `paper` beside it."""
     folders = [] if given is None else [given.parent]
     folders += [] if data is None else [data, data / ".." / "paper"]
-    errors = [given] if given is not None else [folder / ERRORS for folder in folders]
+    errors = [given] if given is not None else [folder / experiment.published for folder in folders]
     seconds = [folder / SECONDS for folder in folders if (folder / SECONDS).is_file()]
+    if experiment is not RFF:  # Table 4 is of that one
+        seconds = []
     for path in seconds:
         drawing.read_seconds(path)  # a damaged file is refused now, not after the work
     for path in errors:
         if path == given or path.is_file():
-            return Paper(tables.read_published(path), next(iter(seconds), None))
-    return Paper({}, next(iter(seconds), None))
+            return Paper(experiment, tables.read_published(path), next(iter(seconds), None))
+    return Paper(experiment, {}, next(iter(seconds), None))
 
 
 def write(
@@ -49,15 +52,16 @@ def write(
     errors = results.by_dataset(curves)
     table = tables.cells(errors, paper.errors)
     tables.write_csv(folder / "table.csv", table)
-    (folder / "table.md").write_text(_markdown(table, curves), encoding="utf-8")
+    (folder / "table.md").write_text(_markdown(table, curves, paper), encoding="utf-8")
     files = [folder / "table.csv", folder / "table.md"]
     charts: dict[str, Any] = {}
     if figures:
-        abalone = load("Abalone", data) if "Abalone" in errors else None
+        in_figure_4 = paper.experiment is RFF and "Abalone" in errors
+        abalone = load("Abalone", data) if in_figure_4 else None
         charts = drawing.charts(errors, abalone)
         files += drawing.write_figures(folder, charts)
     sections = _sections(table, curves, list(charts.values()), paper)
-    html = page("The paper's table, run again", _lead(curves), sections)
+    html = page(paper.experiment.title, _lead(curves), sections)
     return table, [*files, save_page(html, folder / "report.html")]
 
 
@@ -93,8 +97,8 @@ def _lead(curves: Sequence[Curve]) -> str:
     )
 
 
-def _markdown(table: Sequence[tables.Cell], curves: Sequence[Curve]) -> str:
-    parts = ["# The paper's table, run again", _lead(curves), *summary(table)]
+def _markdown(table: Sequence[tables.Cell], curves: Sequence[Curve], paper: Paper) -> str:
+    parts = [f"# {paper.experiment.title}", _lead(curves), *summary(table)]
     parts += ["## Ours", _BOLD, tables.markdown(tables.ours(table))]
     if any(cell.published is not None for cell in table):
         parts += ["## Published", tables.markdown(tables.published(table))]

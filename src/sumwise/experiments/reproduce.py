@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -9,15 +10,18 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from sumwise.basis import Neural
 from sumwise.errors import SettingError, SumwiseError
 from sumwise.experiments import datasets, protocol, results
-from sumwise.experiments.protocol import Curve
+from sumwise.experiments.protocol import NEURAL, Curve, Experiment
+from sumwise.progress import quiet
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What to run."""
 
+    experiment: Experiment
     names: tuple[str, ...]
     methods: tuple[str, ...]
     splits: int
@@ -36,9 +40,11 @@ class _Job:
 
 def check(plan: Plan) -> None:
     """Refuse names that do not exist and numbers that cannot be run, before any work."""
+    if plan.experiment.name == NEURAL.name:
+        Neural.require()
     for given, known, what in (
         (plan.names, datasets.NAMES, "data set"),
-        (plan.methods, protocol.METHODS, "method"),
+        (plan.methods, plan.experiment.methods, "method"),
     ):
         for name in given:
             if name not in known:
@@ -91,7 +97,7 @@ def in_order(curves: Sequence[Curve]) -> list[Curve]:
     """As the paper's table has them, whatever order they were run in."""
     return sorted(
         curves,
-        key=lambda c: (datasets.NAMES.index(c.dataset), protocol.METHODS.index(c.method), c.split),
+        key=lambda c: (datasets.NAMES.index(c.dataset), NEURAL.methods.index(c.method), c.split),
     )
 
 
@@ -119,9 +125,12 @@ def _in_parallel(todo: Sequence[_Job], plan: Plan, jobs: int) -> Iterator[list[C
 def _run(job: _Job, plan: Plan) -> list[Curve]:
     from threadpoolctl import threadpool_limits
 
-    with threadpool_limits(1):
+    if plan.experiment.name == NEURAL.name:
+        os.environ.setdefault("NPROC", "1")  # XLA's threads, counted when JAX is loaded
+        Neural.require()  # loads the linear algebra that the next line limits
+    with threadpool_limits(1), quiet():
         split = protocol.make_split(load(job.name, plan.data), job.number)
-        config = protocol.paper_model(job.name, job.number)
+        config = plan.experiment.model(job.name, job.number)
         return protocol.run_split(job.name, job.number, split, config, job.methods, plan.queries)
 
 

@@ -23,7 +23,7 @@ import numpy as np
 import sumwise
 from sumwise.errors import DataError
 from sumwise.experiments.datasets import NAMES
-from sumwise.experiments.protocol import METHODS, Curve
+from sumwise.experiments.protocol import NEURAL, Curve
 from sumwise.shapes import Float
 
 FORMAT: Final = 1
@@ -184,7 +184,7 @@ def read(results: Results) -> list[Curve]:
             dataset, method, split, query, mse, seconds = line.split(",")
             if not 0 <= float(mse) < math.inf:
                 raise ValueError("an error is a number of at least 0")
-            if dataset not in NAMES or method not in METHODS:
+            if dataset not in NAMES or method not in NEURAL.methods:  # all there are
                 raise ValueError("no such data set or method")
             at = found.setdefault((dataset, method, int(split)), {})
             at.setdefault(int(query), (float(mse), float(seconds)))

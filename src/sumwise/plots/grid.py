@@ -31,6 +31,8 @@ LOOKS: Final[Mapping[str, tuple[str, tuple[float, ...]]]] = {
     "MaxN": ("#999933", (4, 2)),
     "MinN": ("#777777", (1.5, 1.5)),
     "Rand": ("#D55E00", (7, 2.5)),
+    "DAMI": ("#44AA99", (6, 1.5, 1.5, 1.5)),
+    "DAEnt": ("#AA4499", (6, 1.5, 1.5, 1.5)),
 }
 COLUMNS: Final = 3
 # by columns of the grid: a panel's width and height, and how many names the legend has in a row
