@@ -8,7 +8,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 SUMWISE_DATA ?= $(abspath $(wildcard ../shared/data))
 export SUMWISE_DATA
 
-.PHONY: help setup demo test test-all mutants check lint fmt types cov bench repro repro-full clean
+.PHONY: help setup demo test test-all mutants check lint fmt types cov bench repro repro-neural repro-full clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -18,7 +18,7 @@ setup: $(STAMP) ## create .venv with sumwise and everything its tests need
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[fast,demo,dev]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[fast,neural,demo,dev]'
 	touch $@
 
 demo: $(STAMP) ## the main job on real data: which districts to measure, and what each school is
@@ -51,12 +51,16 @@ test-all: $(STAMP) ## all tests, a thousand examples for each property (minutes)
 	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -q -n 2
 
 bench: $(STAMP) ## the benchmark table: ratios to named peers, answers checked first
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[fast,demo,dev,bench]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[fast,neural,demo,dev,bench]'
 	$(BIN)/python -m benchmarks
 
 repro: $(STAMP) ## the paper's table, ten splits of the LIBSVM sets and five climate sets (minutes)
 	$(BIN)/sumwise reproduce rff --splits 10 --out reproduction/ten \
 		--datasets Abalone,Cadata,Cpu,Housing,Mg,Space,MAT,MAP,DD5,NFFD,RH
+
+repro-neural: $(STAMP) ## the paper's table with neural networks, ten splits of ten data sets (two hours)
+	$(BIN)/sumwise reproduce neural --splits 10 --out reproduction/neural \
+		--datasets Abalone,Cadata,Cpu,Housing,Mg,Space,MAT,MAP,DD5,NFFD
 
 repro-full: $(STAMP) ## the whole table: 32 data sets, ten methods, fifty splits
 	$(BIN)/sumwise reproduce rff --out reproduction/full

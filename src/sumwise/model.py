@@ -138,10 +138,11 @@ def fit(
             raise _beyond_doubles(y_bar)
         basis, hyper = prepared.basis, _before(config, prepared, start)
         prior = _weak_prior(prepared, design, inside)
-        if isinstance(basis.basis, Trainable):
-            learned = (start or prepared).basis
-            basis, hyper = _train(config, learned, labelled, inside, hyper, prior)
-            if basis.basis.committee:
+        learner = (start or prepared).basis.basis
+        if isinstance(learner, Trainable):
+            learned, hyper = _train(config, learner, basis, labelled, inside, hyper, prior)
+            basis = replace(basis, basis=learned)
+            if learned.committee:
                 n_members = features(basis, np.zeros((1, labelled.n_inputs))).shape[1]
                 members = posterior.committee(n_members, hyper.noise_precision, scale)
                 return Model(basis, members, offset, None, None, prepared.input_names)
@@ -149,7 +150,7 @@ def fit(
         spectrum = posterior.decompose(design, inside)
         if config.hyperparameters == "evidence":
             hyper = evidence.maximise(spectrum, prior, use_prior=config.evidence_prior)
-        elif config.hyperparameters == "adam" and basis is prepared.basis:
+        elif config.hyperparameters == "adam" and not isinstance(learner, Trainable):
             hyper = evidence.adam(spectrum, hyper)
         value = evidence.log_evidence(spectrum, hyper) - len(design) * float(np.log(scale).sum())
         fitted = posterior.condition(spectrum, hyper, scale)
@@ -247,28 +248,29 @@ def _before(config: ModelConfig, prepared: Prepared, start: Model | None) -> Hyp
 
 def _train(
     config: ModelConfig,
-    basis: Scaled,
+    learner: Trainable,
+    scaled: Scaled,
     labelled: Sets,
     inside: Float[np.ndarray, "t M"],
     hyper: Hyperparameters,
     prior: evidence.WeakPrior,
-) -> tuple[Scaled, Hyperparameters]:
+) -> tuple[Trainable, Hyperparameters]:
     """The basis, and λ and β, that have learned from the labels."""
     if not len(labelled):
-        return basis, hyper
+        return learner, hyper
     pull = None
     if config.hyperparameters == "evidence" and config.evidence_prior:
         centre = np.array([prior.log_prior_precision, prior.log_noise_precision])
         pull = (centre, prior.std**-2)
-    standard = replace(labelled, x=(labelled.x - basis.shift) / basis.scale)
-    trained, log_precisions = basis.basis.train(
+    standard = replace(labelled, x=(labelled.x - scaled.shift) / scaled.scale)
+    trained, log_precisions = learner.train(
         standard,
         inside,
         np.log([hyper.prior_precision, hyper.noise_precision]),
         pull=pull,
         fixed=not isinstance(config.hyperparameters, str),
     )
-    return replace(basis, basis=trained), Hyperparameters(*np.exp(log_precisions).tolist())
+    return trained, Hyperparameters(*np.exp(log_precisions).tolist())
 
 
 def _weak_prior(

@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import sumwise as sw
-from sumwise.acquisition import ACQUISITIONS, best
+from sumwise.acquisition import ACQUISITIONS, BY_DROPOUT, best
 from sumwise.evidence import adam
 from tests.builders import random_sets
 
@@ -23,6 +23,9 @@ def problem():
     return sets, dict(zip(sets.ids, y_bar.tolist(), strict=True))
 
 
+OF_ANY_BASIS = ACQUISITIONS.keys() - set(BY_DROPOUT)
+
+
 def play(learner, answers, n):
     for _ in range(n):
         question = learner.ask()
@@ -30,7 +33,7 @@ def play(learner, answers, n):
     return [answer.set_id for answer in learner.history]
 
 
-@pytest.mark.parametrize("strategy", ACQUISITIONS)
+@pytest.mark.parametrize("strategy", sorted(OF_ANY_BASIS))
 def test_the_same_seed_and_answers_give_the_same_questions(problem, strategy):
     sets, answers = problem
     first, second = (sw.ActiveLearner(sets, strategy=strategy, seed=3) for _ in range(2))
@@ -108,7 +111,7 @@ def test_questions_are_stable_and_say_why(problem):
     assert learner.history == (sw.Answer(1, first.set_id, answers[first.set_id], first),)
 
 
-@pytest.mark.parametrize("strategy", ACQUISITIONS)
+@pytest.mark.parametrize("strategy", sorted(OF_ANY_BASIS))
 def test_every_strategy_gives_a_reason(problem, strategy):
     why = sw.ActiveLearner(problem[0], strategy=strategy).ask().why
     assert why.startswith("Of 40 unmeasured sets")
@@ -215,7 +218,7 @@ def test_of_tied_sets_the_first_is_picked():
     assert best(np.array([9.0, 1.0, 2.0, 2.0 + 1e-12]), allowed, tuple("abcd")) == 2
     assert best(np.array([9.0, -1.0, -2.0, -1.0]), allowed, tuple("abcd")) == 1
     twins = sw.Sets.from_arrays([[[1.0, 2.0], [0.5, 3.0]]] * 5, ids="abcde")
-    for strategy in ACQUISITIONS.keys() - {"Rand"}:
+    for strategy in OF_ANY_BASIS - {"Rand"}:
         assert sw.ActiveLearner(twins, strategy=strategy).ask().set_id == "a"
 
 

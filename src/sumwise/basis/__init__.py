@@ -56,6 +56,10 @@ class Trainable(Basis, Protocol):
         fixed: bool,
     ) -> tuple[Trainable, Float[np.ndarray, "2"]]: ...
 
+    def state(self) -> bytes: ...
+
+    def restored(self, state: bytes) -> Trainable: ...
+
 
 # name -> (sets, n_basis, lengthscale, degree, rng) -> Basis
 BASES: Final[Mapping[str, Callable[[Sets, int, float, int, np.random.Generator], Basis]]] = {

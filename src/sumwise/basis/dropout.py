@@ -20,18 +20,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sumwise.basis.neural import (
-    Labelled,
-    Network,
-    Pull,
-    as_type,
-    climb,
-    flat,
-    on_rows,
-    sum_by_owner,
-)
+from sumwise.basis.network import Network, as_type, from_bytes, on_rows, to_bytes
+from sumwise.basis.neural import Pull
 from sumwise.basis.rooms import Room
 from sumwise.basis.settings import Neural
+from sumwise.basis.training import Labelled, climb, flat, sum_by_owner
 from sumwise.errors import SettingError
 from sumwise.sets import Sets
 from sumwise.shapes import Float
@@ -74,6 +67,13 @@ class DropoutNetwork:
         with jax.enable_x64(True):
             masks = tuple(jnp.asarray(mask, self.settings.dtype) for mask in self.masks)
         return on_rows(_outputs, (self.network, masks), x, self.settings.dtype)
+
+    def state(self) -> bytes:
+        """The weights, to be kept; what is left out follows from the seed."""
+        return to_bytes(self.network)
+
+    def restored(self, state: bytes) -> DropoutNetwork:
+        return replace(self, network=from_bytes(self.network, state))
 
     def train(
         self,

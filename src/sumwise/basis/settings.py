@@ -71,15 +71,16 @@ class Neural:
                 raise SettingError(f"{name} is {value!r}; give a whole number")
             if not least <= value <= most:
                 raise SettingError(f"{name} is {value}; give {least} to {most}")
-        for name, least, most in (("learning_rate", 0.0, 10.0), ("dropout", -1e-300, 0.95)):
+        for name in ("learning_rate", "dropout"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float | np.number):
                 raise SettingError(f"{name} is {value!r}; give a number")
-            if not least < value <= most:
-                raise SettingError(
-                    f"{name} is {value}; give a number {'above' if least == 0 else 'from'} 0 and "
-                    f"up to {most}"
-                )
+        if not 0 < self.learning_rate <= 10:
+            raise SettingError(
+                f"learning_rate is {self.learning_rate}; give a number above 0, up to 10"
+            )
+        if not 0 <= self.dropout <= 0.95:
+            raise SettingError(f"dropout is {self.dropout}; give a number from 0 to 0.95")
         for name, known in (("activation", ACTIVATIONS), ("dtype", ("float32", "float64"))):
             if getattr(self, name) not in known:
                 raise SettingError(f"{name} is {getattr(self, name)!r}; give {', '.join(known)}")

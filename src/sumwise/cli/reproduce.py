@@ -169,7 +169,10 @@ def _run(
         with progress_bar(talk, "running") as on_progress:
             return experiment.run(plan, kept, jobs, on_progress)
     except KeyboardInterrupt:
-        talk.print(f"\nStopped. Finished runs are in {kept.runs}; the same command goes on.")
+        talk.print(
+            f"\nStopped. Finished runs are in {kept.runs}; the same command goes on.",
+            soft_wrap=True,
+        )
         sys.exit(130)
 
 

@@ -1,0 +1,144 @@
+"""Networks as values: ours, a user's own, and how their weights are kept without pickle."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from sumwise.basis.rooms import step_up
+from sumwise.basis.settings import Neural
+from sumwise.errors import DataError, SettingError
+from sumwise.shapes import Float
+
+
+class Network(eqx.Module):
+    """Layers of weights with an activation between them; the last layer is linear."""
+
+    weights: tuple[jax.Array, ...]
+    biases: tuple[jax.Array, ...]
+    activation: str = eqx.field(static=True)
+
+    @classmethod
+    def draw(cls, settings: Neural, n_inputs: int, rng: np.random.Generator) -> Network:
+        """Uniform within ±1/√(units feeding in), drawn by NumPy: the same with any JAX."""
+        hidden = [settings.width] * (settings.depth - 1)
+        sizes = [n_inputs, *hidden, settings.n_basis]
+        weights, biases = [], []
+        for units_in, units_out in itertools.pairwise(sizes):
+            reach = 1 / math.sqrt(max(units_in, 1))
+            weights.append(jnp.asarray(rng.uniform(-reach, reach, (units_out, units_in))))
+            biases.append(jnp.asarray(rng.uniform(-reach, reach, units_out)))
+        return cls(tuple(weights), tuple(biases), settings.activation)
+
+    def hidden(self, row: jax.Array) -> jax.Array:
+        """What the last layer is given."""
+        for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
+            row = getattr(jax.nn, self.activation)(weight @ row + bias)
+        return row
+
+    def __call__(self, row: jax.Array) -> jax.Array:
+        return self.weights[-1] @ self.hidden(row) + self.biases[-1]
+
+
+class FunctionWithParameters(eqx.Module):
+    """A user's function of (parameters, row) as a module."""
+
+    parameters: Any
+    function: Callable[[Any, jax.Array], jax.Array] = eqx.field(static=True)
+
+    def __call__(self, row: jax.Array) -> jax.Array:
+        return self.function(self.parameters, row)
+
+
+# --- a user's own ---------------------------------------------------------------------------------
+
+
+def given(settings: Neural) -> Any:
+    """The user's own network as a module, if there is one."""
+    if settings.network is None:
+        return None
+    if settings.parameters is not None:
+        numbers = jax.tree.map(jnp.asarray, settings.parameters)
+        return FunctionWithParameters(numbers, settings.network)
+    if not isinstance(settings.network, eqx.Module):
+        raise SettingError(
+            "network is a function without parameters: there is nothing to train. Give "
+            "parameters=..., or pass the function itself as the basis."
+        )
+    return jax.tree.map(
+        lambda leaf: jnp.asarray(leaf) if _is_array(leaf) else leaf, settings.network
+    )
+
+
+def _is_array(leaf: Any) -> bool:
+    return isinstance(leaf, np.ndarray | jax.Array)
+
+
+def check(network: Any, n_inputs: int, dtype: str) -> None:
+    """A user's network gives one row of features for one row of inputs."""
+    try:
+        out = jax.eval_shape(network, jnp.zeros(n_inputs, dtype))
+    except Exception as error:
+        raise SettingError(
+            f"the network fails on a row of {n_inputs} inputs: {error}".splitlines()[0]
+        ) from error
+    shape, kind = getattr(out, "shape", None), getattr(out, "dtype", np.dtype(object)).kind
+    if shape is None or len(shape) != 1 or shape[0] < 1 or kind not in "f":
+        raise SettingError(
+            f"the network gives {out} for a row of {n_inputs} inputs; it must give a row of real "
+            "features, shape (K,)"
+        )
+
+
+# --- evaluating and keeping -----------------------------------------------------------------------
+
+
+def on_rows(
+    function: Callable[[Any, jax.Array], jax.Array],
+    network: Any,
+    x: Float[np.ndarray, "N D"],
+    dtype: str,
+) -> Float[np.ndarray, "N K"]:
+    """`function(network, rows)`, compiled for a few numbers of rows only."""
+    with jax.enable_x64(True):
+        rows = np.zeros((step_up(len(x), steps=1, least=64), x.shape[1]), dtype)
+        rows[: len(x)] = x
+        return np.asarray(function(network, jnp.asarray(rows)), dtype=np.float64)[: len(x)]
+
+
+def as_type(network: Any, dtype: str) -> Any:
+    """With all its real numbers in this precision."""
+    return jax.tree.map(
+        lambda leaf: jnp.asarray(leaf, dtype) if eqx.is_inexact_array(leaf) else leaf, network
+    )
+
+
+def to_bytes(network: Any) -> bytes:
+    """The weights as a NumPy archive, which holds numbers and nothing that could be run."""
+    file = io.BytesIO()
+    leaves = jax.tree.leaves(eqx.filter(network, eqx.is_inexact_array))
+    np.savez(file, *map(np.asarray, leaves))
+    return file.getvalue()
+
+
+def from_bytes(network: Any, kept: bytes) -> Any:
+    """`network` with the weights that `to_bytes` kept; it must be of the same shape."""
+    arrays, rest = eqx.partition(network, eqx.is_inexact_array)
+    leaves, tree = jax.tree.flatten(arrays)
+    try:
+        with np.load(io.BytesIO(kept), allow_pickle=False) as file:
+            found = [file[f"arr_{i}"] for i in range(len(file.files))]
+    except (ValueError, KeyError, OSError, EOFError) as error:
+        raise DataError(f"the weights of a network cannot be read ({error})") from error
+    if [(a.shape, a.dtype) for a in found] != [(a.shape, a.dtype) for a in leaves]:
+        raise DataError("the weights are of another network: their shapes or precision differ")
+    with jax.enable_x64(True):
+        return eqx.combine(jax.tree.unflatten(tree, map(jnp.asarray, found)), rest)
