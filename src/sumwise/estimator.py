@@ -27,8 +27,9 @@ class AggregateRegressor:
 
     Args:
         basis: `"fourier"` (random Fourier features: an approximate Gaussian process), `"linear"`,
-            `"polynomial"`, or any function from an (N, D) array to an (N, K) array.
-        n_basis: K of the Fourier basis, bias included.
+            `"polynomial"`, `"neural"` (a network that learns along; `Neural` has its options), an
+            Equinox module, or any function from an (N, D) array to an (N, K) array.
+        n_basis: K of the Fourier basis, bias included, and of `"neural"`.
         lengthscale: Of the Fourier basis, in standard deviations of the inputs.
         degree: Of the polynomial basis.
         hyperparameters: How λ (precision of the prior) and β (precision of an individual's noise)

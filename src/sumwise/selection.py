@@ -29,9 +29,9 @@ def score(
     """One number per set: higher is worth measuring sooner.
 
     Args:
-        strategy: A name (AggMI, AggEnt, MI, Ent, QBC, EMCM, Var, MaxN, MinN, Rand) or a function
-            of (pool, posterior, rng).
-        seed: For the strategies that draw: QBC, EMCM and Rand.
+        strategy: A name (AggMI, AggEnt, MI, Ent, QBC, EMCM, Var, MaxN, MinN, Rand, and for dropout
+            networks DAMI and DAEnt) or a function of (pool, posterior, rng).
+        seed: For the strategies that draw: QBC, EMCM, Rand, DAMI and DAEnt.
 
     >>> import sumwise as sw
     >>> sets = sw.Sets.from_arrays([[[0.0]], [[3.0]], [[3.0], [3.1]]], ids=["a", "b", "c"])
