@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from benchmarks import embedding, imports, loop, report, scoring
+from benchmarks import embedding, imports, loop, neural, report, scoring
 from benchmarks.timing import say
 
 SUBJECTS = {
     "loop": loop.run,
     "scoring": scoring.run,
     "embedding": embedding.run,
+    "neural": neural.run,
     "import": imports.run,
 }
 OUTPUT = Path("bench-output") / "results.json"

@@ -1,0 +1,1 @@
+"""What a study is kept as: numbers, text and open formats, in a database."""

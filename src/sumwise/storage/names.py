@@ -1,0 +1,67 @@
+"""Set ids and column names as JSON, and back to the very same values.
+
+Text, whole numbers, booleans and None are JSON already. What JSON would change is wrapped in an
+object of one key that says what it is: real numbers, dates and times, and tuples of any of these.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Hashable, Mapping
+from datetime import date, datetime
+from typing import Any, Final
+
+import numpy as np
+
+from sumwise.errors import DataError, InvalidSetError
+
+_READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "real": float.fromhex,
+    "time": datetime.fromisoformat,
+    "date": date.fromisoformat,
+    "numpy time": np.datetime64,
+    "tuple": lambda parts: tuple(_plain(part) for part in parts),
+}
+
+
+def to_json(name: Hashable) -> str:
+    """One line of text for an id; other values than the above are refused by name."""
+    return json.dumps(_wrapped(name), ensure_ascii=False, separators=(",", ":"))
+
+
+def from_json(text: str) -> Hashable:
+    try:
+        return _plain(json.loads(text))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise DataError(f"{text!r:.60} is no name that was kept here ({error})") from None
+
+
+def _wrapped(name: Any) -> Any:
+    if isinstance(name, np.datetime64):
+        return {"numpy time": str(name)}
+    if isinstance(name, np.generic):
+        name = name.item()
+    if name is None or isinstance(name, bool | int | str):
+        return str(name) if isinstance(name, str) else name
+    if isinstance(name, float) and math.isfinite(name):
+        return {"real": name.hex()}
+    if isinstance(name, datetime):
+        return {"time": name.isoformat()}
+    if isinstance(name, date):
+        return {"date": name.isoformat()}
+    if isinstance(name, tuple):
+        return {"tuple": [_wrapped(part) for part in name]}
+    raise InvalidSetError(
+        f"{name!r:.60} cannot be kept in a study; name sets and inputs with text, numbers, dates "
+        "or tuples of them"
+    )
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        ((kind, inside),) = value.items()
+        return _READERS[kind](inside)
+    if isinstance(value, list | float):
+        raise ValueError("a bare list or real number")
+    return value

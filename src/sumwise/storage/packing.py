@@ -1,0 +1,149 @@
+"""Sets, settings and drawn bases as bytes: Parquet, JSON and NumPy archives, and never pickle.
+
+Everything that was drawn at random is kept as numbers, so that a study asks the same questions
+after NumPy has changed its generators.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+from typing import Any
+
+import numpy as np
+
+from sumwise.basis import Linear, Neural, Polynomial, RandomFourierFeatures, Scaled, Trainable, draw
+from sumwise.design import freeze
+from sumwise.errors import DataError, SettingError
+from sumwise.model import ModelConfig, Prepared
+from sumwise.posterior import Hyperparameters
+from sumwise.sets import Sets
+from sumwise.storage.names import from_json, to_json
+
+# --- sets -----------------------------------------------------------------------------------------
+
+
+def pack_sets(sets: Sets) -> bytes:
+    """A Parquet table with a row per individual: set number, weight, and the inputs."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns = {
+        "set": np.repeat(np.arange(len(sets), dtype=np.int32), sets.sizes),
+        "theta": sets.theta,
+        **{f"x{d}": sets.x[:, d] for d in range(sets.n_inputs)},
+    }
+    kept = {"ids": [to_json(name) for name in sets.ids]}
+    if sets.input_names is not None:
+        kept["inputs"] = [to_json(name) for name in sets.input_names]
+    table = pa.table(columns).replace_schema_metadata({"sumwise": json.dumps(kept)})
+    file = io.BytesIO()
+    pq.write_table(table, file, compression="zstd", use_dictionary=["set"])
+    return file.getvalue()
+
+
+def unpack_sets(kept: bytes) -> Sets:
+    """The same sets, to the bit; anything else than `pack_sets` wrote is refused."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(pa.BufferReader(kept))
+        names = json.loads(table.schema.metadata[b"sumwise"])
+        owner, theta, *inputs = (column.to_numpy() for column in table.columns)
+        starts = np.searchsorted(owner, np.arange(len(names["ids"]) + 1))
+        x = np.empty((len(theta), len(inputs)))
+        for d, column in enumerate(inputs):
+            x[:, d] = column
+        ids = tuple(map(from_json, names["ids"]))
+        inputs_named = names.get("inputs")
+        named = None if inputs_named is None else tuple(map(from_json, inputs_named))
+        return Sets(ids, x, np.array(theta), starts, named)
+    except (pa.ArrowException, OSError, ValueError, TypeError, KeyError) as error:
+        raise DataError(f"the study's sets cannot be read ({error})") from error
+
+
+# --- settings -------------------------------------------------------------------------------------
+
+
+def pack_config(config: ModelConfig) -> str:
+    """The model's settings as JSON; what only exists in somebody's program is refused."""
+    settings = dataclasses.asdict(dataclasses.replace(config, basis=""))
+    settings["basis"] = _basis_settings(config.basis)
+    return json.dumps(settings)
+
+
+def _basis_settings(basis: Any) -> Any:
+    if isinstance(basis, Neural) and basis.network is None:
+        plain = {f.name: getattr(basis, f.name) for f in dataclasses.fields(basis)}
+        return {"neural": {name: value for name, value in plain.items() if value is not None}}
+    if isinstance(basis, str):
+        return basis
+    raise SettingError(
+        f"the basis {basis!r:.60} is code of yours, and a study is opened by people who do not "
+        "have it. Use a basis with a name, or Neural without a network of your own; ActiveLearner "
+        "takes any."
+    )
+
+
+def unpack_config(text: str) -> ModelConfig:
+    try:
+        settings = json.loads(text)
+        if isinstance(settings["basis"], dict):
+            settings["basis"] = Neural(**settings["basis"]["neural"])
+        if isinstance(settings["hyperparameters"], list):
+            settings["hyperparameters"] = tuple(settings["hyperparameters"])
+        return ModelConfig(**settings)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise DataError(f"the study's model settings cannot be read ({error})") from error
+
+
+# --- what was drawn -------------------------------------------------------------------------------
+
+
+def pack_prepared(prepared: Prepared) -> bytes:
+    """The basis as drawn, with the scaling of inputs and where Adam begins."""
+    basis = prepared.basis.basis
+    arrays = {
+        "shift": prepared.basis.shift,
+        "scale": prepared.basis.scale,
+        "numbers": np.array(
+            [prepared.power, prepared.start.prior_precision, prepared.start.noise_precision]
+        ),
+    }
+    if isinstance(basis, RandomFourierFeatures):
+        arrays |= {"frequencies": basis.frequencies, "phases": basis.phases}
+    elif isinstance(basis, Trainable):
+        arrays["state"] = np.frombuffer(basis.state(), dtype=np.uint8)
+    elif not isinstance(basis, Linear | Polynomial):
+        raise SettingError(f"the basis {basis!r:.60} cannot be kept in a study")
+    file = io.BytesIO()
+    np.savez(file, allow_pickle=False, **arrays)
+    return file.getvalue()
+
+
+def unpack_prepared(kept: bytes, config: ModelConfig, sets: Sets) -> Prepared:
+    """What `pack_prepared` kept of a model with these settings on these sets."""
+    try:
+        with np.load(io.BytesIO(kept), allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        power, *start = arrays["numbers"].tolist()
+        if "frequencies" in arrays:
+            freeze(arrays["frequencies"], arrays["phases"])
+            basis: Any = RandomFourierFeatures(arrays["frequencies"], arrays["phases"])
+        else:
+            basis = draw(
+                config.basis,
+                sets,
+                n_basis=config.n_basis,
+                lengthscale=config.lengthscale,
+                degree=config.degree,
+                rng=np.random.default_rng(config.random_state),
+            )
+        if isinstance(basis, Trainable):
+            basis = basis.restored(arrays["state"].tobytes())
+        scaled = Scaled(basis, arrays["shift"], arrays["scale"])
+        return Prepared(scaled, power, Hyperparameters(*start), sets.input_names)
+    except (ValueError, TypeError, KeyError, OSError, EOFError) as error:
+        raise DataError(f"the study's basis cannot be read ({error})") from error
