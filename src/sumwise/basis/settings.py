@@ -24,6 +24,9 @@ LARGEST: Final = 100_000  # of width, outputs and samples: beyond it, memory and
 class Neural:
     """A basis that is learned: φ is a neural network, trained with λ and β (Eq. 22, paper §5.4).
 
+    Its predictions can be better than those of fixed bases, but its intervals are far too narrow:
+    docs/neural.md has the figures.
+
     Args:
         width: Units of each hidden layer.
         depth: Layers of weights: with 4 there are three of hidden units, and the outputs.
