@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from sumwise import evidence, posterior, scaling
+from sumwise import evidence, known_noise, posterior, scaling
 from sumwise.basis import Basis, Neural, Scaled, Trainable, draw
 from sumwise.design import Design, blocks, embed, features
 from sumwise.errors import InvalidSetError, LabelError, SettingError
@@ -119,36 +119,55 @@ def fit(
     design: Design,
     y_bar: Float[np.ndarray, "t M"],
     start: Model | None = None,
+    *,
+    noise_std: Float[np.ndarray, " t"] | None = None,
+    learned: tuple[Scaled, Hyperparameters] | None = None,
 ) -> Model:
     """The model after one total for each of the `labelled` sets.
 
     Args:
         design: Theirs under `prepared.basis`.
         start: The model before the last label: where Adam begins. Without it, the random start.
+        noise_std: Known noise of each measurement, beside that of its individuals, in user's units.
+        learned: The basis, λ and β that were learned from these totals before, to be used again.
     """
     offset, scale = np.zeros(y_bar.shape[1]), np.ones(y_bar.shape[1])
-    if config.standardize and config.hyperparameters != "adam":
-        offset = scaling.offset_of(design, y_bar)
+    learner = (start or prepared).basis.basis
+    blur = _blur(learner, y_bar, noise_std)
     with np.errstate(all="ignore"):  # what overflows is refused by name
+        weighed = design
+        if blur is not None:
+            weighed = known_noise.weighing(design, y_bar, blur, config.hyperparameters)
+        if config.standardize and config.hyperparameters != "adam":
+            offset = scaling.offset_of(weighed, y_bar)
         inside = scaling.centred(design, y_bar, offset)
         if config.standardize and isinstance(config.hyperparameters, str):
-            scale = scaling.scale_of(design, inside, offset)  # given numbers are in user's units
+            scale = scaling.scale_of(weighed, inside, offset)  # given numbers are in user's units
         inside = inside / scale
         if not np.isfinite(inside).all():
             raise _beyond_doubles(y_bar)
         basis, hyper = prepared.basis, _before(config, prepared, start)
-        prior = _weak_prior(prepared, design, inside)
-        learner = (start or prepared).basis.basis
+        prior = _weak_prior(prepared, weighed, inside)
+        if learned is not None:
+            basis, hyper = learned
         if isinstance(learner, Trainable):
-            learned, hyper = _train(config, learner, basis, labelled, inside, hyper, prior)
-            basis = replace(basis, basis=learned)
-            if learned.committee:
+            if learned is None:
+                trained, hyper = _train(config, learner, basis, labelled, inside, hyper, prior)
+                basis = replace(basis, basis=trained)
+            if learner.committee:
                 n_members = features(basis, np.zeros((1, labelled.n_inputs))).shape[1]
                 members = posterior.committee(n_members, hyper.noise_precision, scale)
                 return Model(basis, members, offset, None, None, prepared.input_names)
             design = embed(labelled, basis)
+        if blur is not None:
+            if learned is None:
+                how = (config.hyperparameters, config.evidence_prior)
+                hyper = known_noise.search(design, inside, blur / scale, hyper, prior, *how)
+            design = known_noise.blurred(design, blur / scale, hyper.noise_precision)
         spectrum = posterior.decompose(design, inside)
-        if config.hyperparameters == "evidence":
+        if blur is not None or learned is not None:
+            pass  # λ and β are found
+        elif config.hyperparameters == "evidence":
             hyper = evidence.maximise(spectrum, prior, use_prior=config.evidence_prior)
         elif config.hyperparameters == "adam" and not isinstance(learner, Trainable):
             hyper = evidence.adam(spectrum, hyper)
@@ -246,6 +265,20 @@ def _before(config: ModelConfig, prepared: Prepared, start: Model | None) -> Hyp
     )
 
 
+def _blur(
+    learner: Basis, y_bar: Float[np.ndarray, "t M"], noise_std: Float[np.ndarray, " t"] | None
+) -> Float[np.ndarray, " t"] | None:
+    """Known noise, if there is any; refused where the maths has no place for it."""
+    if noise_std is None or not noise_std.any():
+        return None
+    if isinstance(learner, Trainable) or y_bar.shape[1] != 1:
+        raise SettingError(
+            "known measurement noise (noise_std) works with a fixed basis and one output; choose "
+            "'fourier', 'linear' or 'polynomial', or leave noise_std out"
+        )
+    return noise_std
+
+
 def _train(
     config: ModelConfig,
     learner: Trainable,
@@ -256,6 +289,11 @@ def _train(
     prior: evidence.WeakPrior,
 ) -> tuple[Trainable, Hyperparameters]:
     """The basis, and λ and β, that have learned from the labels."""
+    if learner.committee and inside.shape[1] != 1:
+        raise SettingError(
+            f"a dropout network has one output and was given {inside.shape[1]}; fit a model for "
+            "each, or use basis='neural' without dropout"
+        )
     if not len(labelled):
         return learner, hyper
     pull = None

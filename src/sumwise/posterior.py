@@ -152,8 +152,13 @@ class Posterior:
         known = np.sqrt(self.values[~certain])[:, None] * self.directions[~certain]
         new = design.u / np.sqrt(design.noise_scale)[:, None]
         sure = self.directions[certain]  # nothing is left to learn along these
-        new = new - (new @ sure.T) @ sure
-        _, singular, directions = np.linalg.svd(np.vstack([known, new]), full_matrices=False)
+        rows = np.vstack([known, new - (new @ sure.T) @ sure])
+        _, singular, directions = np.linalg.svd(rows, full_matrices=False)
+        if certain.any():  # what is left by rounding alone need not be at right angles to them
+            left = singular > 10 * EPSILON * len(self.mean) * np.linalg.norm(
+                np.vstack([known, new])
+            )
+            singular, directions = singular[left], directions[left]
         return replace(
             self,
             values=np.concatenate([self.values[certain], singular**2]),

@@ -25,7 +25,6 @@ from sumwise.basis.neural import Pull
 from sumwise.basis.rooms import Room
 from sumwise.basis.settings import Neural
 from sumwise.basis.training import Labelled, climb, flat, sum_by_owner
-from sumwise.errors import SettingError
 from sumwise.sets import Sets
 from sumwise.shapes import Float
 
@@ -85,11 +84,6 @@ class DropoutNetwork:
         fixed: bool,
     ) -> tuple[DropoutNetwork, Float[np.ndarray, "2"]]:
         """The network and log β after so many epochs; see `NeuralBasis.train`."""
-        if target.shape[1] != 1:
-            raise SettingError(
-                f"a dropout network has one output and was given {target.shape[1]}; fit a model "
-                "for each, or use basis='neural' without dropout"
-            )
         with jax.enable_x64(True):
             data = flat(sets, target, self.settings.dtype, self.room)
             start = (self.network, jnp.asarray(log_precisions[1]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 import math
 from collections.abc import Callable
@@ -13,10 +12,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from sumwise import archives
 from sumwise.basis.rooms import step_up
 from sumwise.basis.settings import Neural
 from sumwise.errors import DataError, SettingError
 from sumwise.shapes import Float
+
+FEWEST_ROWS = 512  # evaluated at once: a small number of its own would be compiled for
 
 
 class Network(eqx.Module):
@@ -109,7 +111,7 @@ def on_rows(
 ) -> Float[np.ndarray, "N K"]:
     """`function(network, rows)`, compiled for a few numbers of rows only."""
     with jax.enable_x64(True):
-        rows = np.zeros((step_up(len(x), steps=1, least=64), x.shape[1]), dtype)
+        rows = np.zeros((step_up(len(x), steps=1, least=FEWEST_ROWS), x.shape[1]), dtype)
         rows[: len(x)] = x
         return np.asarray(function(network, jnp.asarray(rows)), dtype=np.float64)[: len(x)]
 
@@ -122,22 +124,17 @@ def as_type(network: Any, dtype: str) -> Any:
 
 
 def to_bytes(network: Any) -> bytes:
-    """The weights as a NumPy archive, which holds numbers and nothing that could be run."""
-    file = io.BytesIO()
+    """The weights as an archive of arrays."""
     leaves = jax.tree.leaves(eqx.filter(network, eqx.is_inexact_array))
-    np.savez(file, *map(np.asarray, leaves))
-    return file.getvalue()
+    return archives.to_bytes({f"leaf{i}": leaf for i, leaf in enumerate(leaves)})
 
 
 def from_bytes(network: Any, kept: bytes) -> Any:
     """`network` with the weights that `to_bytes` kept; it must be of the same shape."""
     arrays, rest = eqx.partition(network, eqx.is_inexact_array)
     leaves, tree = jax.tree.flatten(arrays)
-    try:
-        with np.load(io.BytesIO(kept), allow_pickle=False) as file:
-            found = [file[f"arr_{i}"] for i in range(len(file.files))]
-    except (ValueError, KeyError, OSError, EOFError) as error:
-        raise DataError(f"the weights of a network cannot be read ({error})") from error
+    by_name = archives.from_bytes(kept, "the weights of a network")
+    found = [by_name.get(f"leaf{i}", np.empty(0)) for i in range(len(by_name))]
     if [(a.shape, a.dtype) for a in found] != [(a.shape, a.dtype) for a in leaves]:
         raise DataError("the weights are of another network: their shapes or precision differ")
     with jax.enable_x64(True):

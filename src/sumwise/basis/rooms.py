@@ -11,6 +11,7 @@ from sumwise.sets import Sets
 from sumwise.shapes import Float
 
 FIRST_SETS = 4  # labels that the first compilation is for; the second is for 32
+MANY_TIMES = 3  # the average of the pool, which the first few labels may well have
 MARGIN = 1.15  # instances expected beyond the average of the first labels
 
 
@@ -31,11 +32,14 @@ def room_for(sets: Sets, room: Room) -> tuple[int, int]:
     """Sets and instances to make room for, the labelled `sets` and some to come.
 
     Sets come in steps of 4, 32, 48, 64, 96 …; instances in as many as those sets are likely to
-    have, judged by the first labels, and at most what the largest sets of the pool have.
+    have, judged by the pool and then by the first labels, and at most what its largest sets have.
     """
-    n_sets = FIRST_SETS if len(sets) <= FIRST_SETS else max(32, step_up(len(sets), steps=2))
-    typical = max(room.mean, float(sets.sizes[:FIRST_SETS].mean()))
-    expected = MARGIN * n_sets * typical
+    if len(sets) <= FIRST_SETS:
+        n_sets, expected = FIRST_SETS, MANY_TIMES * FIRST_SETS * room.mean
+    else:
+        n_sets = max(32, step_up(len(sets), steps=2))
+        typical = max(room.mean, float(sets.sizes[:FIRST_SETS].mean()))
+        expected = MARGIN * n_sets * typical
     if len(room.largest):
         expected = min(expected, room.largest[min(n_sets, len(room.largest)) - 1])
     return n_sets, step_up(max(len(sets.x), math.ceil(expected)))

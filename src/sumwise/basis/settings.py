@@ -76,7 +76,9 @@ class Neural:
                 raise SettingError(f"{name} is {value}; give {least} to {most}")
         for name in ("learning_rate", "dropout"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+            if isinstance(value, bool) or not isinstance(
+                value, int | float | np.integer | np.floating
+            ):
                 raise SettingError(f"{name} is {value!r}; give a number")
         if not 0 < self.learning_rate <= 10:
             raise SettingError(

@@ -28,7 +28,7 @@ EPOCHS_AT_ONCE = 100  # then the loss is looked at, and somebody waiting is told
 class Labelled(NamedTuple):
     """The labelled sets in one flat array each, filled up."""
 
-    x: jax.Array  # instances, then rows of zero
+    x: jax.Array  # instances, then copies of the first
     theta: jax.Array  # their weights; 0 where filled up
     owner: jax.Array  # the set each belongs to
     theta_sum: jax.Array
@@ -41,7 +41,8 @@ def flat(sets: Sets, target: Float[np.ndarray, "t M"], dtype: str, room: Room) -
     """Labelled sets with standardised inputs, filled up to a size that is compiled once."""
     n_sets, n_rows = len(sets), len(sets.x)
     most_sets, most_rows = room_for(sets, room)
-    x = np.zeros((most_rows, sets.n_inputs), dtype)
+    # filled up with a row that exists: a user's network need not be defined elsewhere
+    x = np.repeat(sets.x[:1].astype(dtype), most_rows, axis=0)
     theta = np.zeros(most_rows, dtype)
     owner = np.full(most_rows, most_sets - 1, np.int32)
     x[:n_rows], theta[:n_rows] = sets.x, sets.theta

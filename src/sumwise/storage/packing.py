@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from sumwise import archives
 from sumwise.basis import Linear, Neural, Polynomial, RandomFourierFeatures, Scaled, Trainable, draw
 from sumwise.design import freeze
 from sumwise.errors import DataError, SettingError
@@ -118,16 +119,13 @@ def pack_prepared(prepared: Prepared) -> bytes:
         arrays["state"] = np.frombuffer(basis.state(), dtype=np.uint8)
     elif not isinstance(basis, Linear | Polynomial):
         raise SettingError(f"the basis {basis!r:.60} cannot be kept in a study")
-    file = io.BytesIO()
-    np.savez(file, allow_pickle=False, **arrays)
-    return file.getvalue()
+    return archives.to_bytes(arrays)
 
 
 def unpack_prepared(kept: bytes, config: ModelConfig, sets: Sets) -> Prepared:
     """What `pack_prepared` kept of a model with these settings on these sets."""
+    arrays = archives.from_bytes(kept, "the study's basis")
     try:
-        with np.load(io.BytesIO(kept), allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
         power, *start = arrays["numbers"].tolist()
         if "frequencies" in arrays:
             freeze(arrays["frequencies"], arrays["phases"])

@@ -1,0 +1,224 @@
+"""Known measurement noise: against the dense normal distribution, and in its limits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from numpy.testing import assert_allclose
+from scipy.stats import multivariate_normal
+
+import sumwise as sw
+from sumwise import evidence, known_noise
+from sumwise import model as core
+from sumwise.design import embed
+from sumwise.posterior import Hyperparameters, condition, decompose
+from tests.builders import linear_pool, phi_of, precisions, random_sets, seeds, set_sizes
+from tests.oracles import joint, total_covariance
+
+
+def problem(sizes, seed):
+    rng = np.random.default_rng(seed)
+    sets = random_sets(sizes, rng)
+    return sets, linear_pool(sets), rng.normal(size=len(sizes)), rng.uniform(0, 3, len(sizes))
+
+
+def dense(sets, pool, blur, lam, beta):
+    """Covariance of the measured totals, from that of all individuals."""
+    return total_covariance(joint(sets, phi_of(pool), lam, beta)) + np.diag(blur**2)
+
+
+@given(set_sizes, precisions, precisions, seeds)
+def test_the_evidence_is_the_density_of_a_dense_normal(sizes, lam, beta, seed):
+    sets, pool, y_bar, blur = problem(sizes, seed)
+    hyper = Hyperparameters(lam, beta)
+    value, _ = known_noise.log_evidence_gradient(pool.design, y_bar[:, None], blur, hyper)
+    expected = multivariate_normal(cov=dense(sets, pool, blur, lam, beta)).logpdf(y_bar)
+    assert_allclose(value, expected, rtol=1e-8, atol=1e-8)
+
+
+@given(set_sizes, precisions, precisions, seeds)
+def test_the_posterior_is_that_of_the_dense_normal(sizes, lam, beta, seed):
+    sets, pool, y_bar, blur = problem(sizes, seed)
+    design = known_noise.blurred(pool.design, blur, beta)
+    posterior = condition(decompose(design, y_bar[:, None]), Hyperparameters(lam, beta))
+    phi = phi_of(pool)
+    sums = joint(sets, phi, lam, beta).sums
+    cross = phi @ phi.T / lam @ sums.T
+    inverse = np.linalg.inv(dense(sets, pool, blur, lam, beta))
+    assert_allclose(phi @ posterior.mean[:, 0], cross @ inverse @ y_bar, rtol=1e-6, atol=1e-8)
+    expected = np.diag(phi @ phi.T / lam - cross @ inverse @ cross.T)
+    assert_allclose(posterior.variance_along(phi), expected, rtol=1e-6, atol=1e-8)
+
+
+@given(set_sizes, precisions, precisions, seeds)
+def test_the_gradient_is_that_of_the_value(sizes, lam, beta, seed):
+    _, pool, y_bar, blur = problem(sizes, seed)
+
+    def value(log_prior, log_noise):
+        hyper = Hyperparameters(float(np.exp(log_prior)), float(np.exp(log_noise)))
+        return known_noise.log_evidence_gradient(pool.design, y_bar[:, None], blur, hyper)
+
+    at, h = np.log([lam, beta]), 1e-5
+    slopes = [(value(*(at + step))[0] - value(*(at - step))[0]) / (2 * h) for step in h * np.eye(2)]
+    assert_allclose(value(*at)[1], slopes, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("use_prior", [True, False])
+@settings(max_examples=20)
+@given(seeds)
+def test_the_maximum_is_higher_than_everything_round_it(use_prior, seed):
+    _, pool, y_bar, blur = problem([3, 1, 4, 2, 5, 2, 3], seed)
+    prior = evidence.WeakPrior(0.3, 1.0)
+    args = pool.design, y_bar[:, None], blur
+
+    def objective(point):
+        hyper = Hyperparameters(*np.exp(point).tolist())
+        away = point - [0.3, 1.0]
+        pull = 0.5 / prior.std**2 * away @ away if use_prior else 0.0
+        return known_noise.log_evidence_gradient(*args, hyper)[0] - pull
+
+    found = known_noise.maximise(*args, prior, use_prior=use_prior)
+    top = np.log([found.prior_precision, found.noise_precision])
+    rng = np.random.default_rng(seed)
+    for width in (0.01, 1.0, 5.0):
+        for point in top + width * rng.normal(size=(20, 2)):
+            inside = np.clip(point, [0.3 - 25, 1 - 25], [0.3 + 25, 1 + 25])
+            assert objective(inside) <= objective(top) + 1e-7
+
+
+def test_without_noise_the_search_finds_what_the_ordinary_one_finds():
+    _, pool, y_bar, _ = problem([3, 1, 4, 2, 5, 2, 3], 5)
+    prior = evidence.WeakPrior(0.0, 1.0)
+    ordinary = evidence.maximise(decompose(pool.design, y_bar[:, None]), prior)
+    found = known_noise.maximise(pool.design, y_bar[:, None], np.zeros(7), prior)
+    assert_allclose(found.prior_precision, ordinary.prior_precision, rtol=1e-5)
+    assert_allclose(found.noise_precision, ordinary.noise_precision, rtol=1e-5)
+    start = Hyperparameters(1.0, 2.0)
+    climbed = known_noise.adam(pool.design, y_bar[:, None], np.zeros(7), start)
+    expected = evidence.adam(decompose(pool.design, y_bar[:, None]), start)
+    assert_allclose(climbed.noise_precision, expected.noise_precision, rtol=1e-9)
+
+
+# --- in the model -----------------------------------------------------------------------------
+
+
+def fitted(hyperparameters, sets, y_bar, noise_std=None, **settings):
+    config = core.ModelConfig(n_basis=24, hyperparameters=hyperparameters, **settings)
+    prepared = core.prepare(config, sets)
+    design = embed(sets, prepared.basis)
+    blur = None if noise_std is None else np.asarray(noise_std, dtype=float)
+    return core.fit(config, prepared, sets, design, y_bar[:, None], noise_std=blur)
+
+
+def smooth(n=25, seed=0):
+    rng = np.random.default_rng(seed)
+    sets = sw.Sets.from_arrays([rng.normal(size=(rng.integers(1, 6), 2)) for _ in range(n)])
+    y = 300 + 20 * np.sin(sets.x[:, 0]) + rng.normal(0, 1, len(sets.x))
+    return sets, np.add.reduceat(y, sets.starts[:-1])
+
+
+WAYS = ["evidence", "adam", (1e-3, 0.5)]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_no_noise_changes_nothing_and_very_little_changes_very_little(way):
+    sets, y_bar = smooth()
+    plain = core.predict_mean(fitted(way, sets, y_bar), sets.x)
+    zero = core.predict_mean(fitted(way, sets, y_bar, np.zeros(25)), sets.x)
+    assert (zero == plain).all()
+    little = core.predict_mean(fitted(way, sets, y_bar, np.full(25, 1e-6)), sets.x)
+    assert_allclose(little, plain, rtol=1e-5)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_answer_that_is_all_noise_teaches_nothing(way):
+    sets, y_bar = smooth()
+    wrong = y_bar + 1e6 * (np.arange(25) == 3)
+    blurred = fitted(way, sets, wrong, np.where(np.arange(25) == 3, 1e8, 0.0))
+    config = core.ModelConfig(n_basis=24, hyperparameters=way)
+    prepared = core.prepare(config, sets)
+    others = sets.take([a for a in range(25) if a != 3])
+    design = embed(others, prepared.basis)
+    without = core.fit(config, prepared, others, design, np.delete(y_bar, 3)[:, None])
+    means = [core.predict_mean(model, sets.x) for model in (blurred, without)]
+    assert_allclose(*means, rtol=0.02)
+    stds = [core.predict_std(model, sets.x, include_noise=False) for model in (blurred, without)]
+    assert_allclose(*stds, rtol=0.1)
+
+
+def test_blurred_answers_that_say_so_are_predicted_better():
+    better = 0
+    for seed in range(6):
+        sets, y_bar = smooth(40, seed)
+        rng = np.random.default_rng(seed)
+        blur = np.where(rng.random(40) < 0.5, 100.0, 0.0)
+        seen = y_bar + blur * rng.normal(size=40)
+        truth = 300 + 20 * np.sin(sets.x[:, 0])
+        error = [
+            np.sqrt(np.mean((core.predict_mean(model, sets.x)[:, 0] - truth) ** 2))
+            for model in (fitted("evidence", sets, seen, blur), fitted("evidence", sets, seen))
+        ]
+        better += error[0] < error[1]
+    assert better >= 5
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_units_do_not_matter(way):
+    sets, y_bar = smooth()
+    blur = np.linspace(0, 40, 25)
+    small = fitted(way, sets, y_bar, blur, standardize=True)
+    factor = 1000.0
+    other = way if isinstance(way, str) else (way[0] / factor**2, way[1] / factor**2)
+    large = fitted(other, sets, factor * y_bar, factor * blur, standardize=True)
+    means = [core.predict_mean(model, sets.x) for model in (large, small)]
+    assert_allclose(means[0], factor * means[1], rtol=1e-4)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_a_few_answers_of_pure_noise_give_a_finite_model(n):
+    sets, y_bar = smooth(n)
+    for blur in (np.full(n, 1e5), np.full(n, 1.0)):
+        model = fitted("evidence", sets, y_bar, blur)
+        assert np.isfinite(core.predict_std(model, sets.x, include_noise=True)).all()
+        same = fitted("evidence", sets, np.zeros(n), blur)
+        assert_allclose(core.predict_mean(same, sets.x), 0.0, atol=1e-9)
+
+
+def test_several_outputs_and_networks_are_refused_in_words():
+    sets, y_bar = smooth(5)
+    for config, totals in (
+        (core.ModelConfig(n_basis=8), np.stack([y_bar, y_bar], axis=1)),
+        (core.ModelConfig(sw.Neural(width=4, n_basis=4, epochs=1)), y_bar[:, None]),
+    ):
+        prepared = core.prepare(config, sets)
+        design = embed(sets, prepared.basis)
+        with pytest.raises(sw.SettingError, match="fixed basis and one output"):
+            core.fit(config, prepared, sets, design, totals, noise_std=np.ones(5))
+
+
+def test_what_was_learned_is_used_again():
+    sets, y_bar = smooth()
+    for way in ("evidence", "adam"):
+        config = core.ModelConfig(n_basis=24, hyperparameters=way)
+        prepared = core.prepare(config, sets)
+        design = embed(sets, prepared.basis)
+        for blur in (None, np.linspace(0, 9, 25)):
+            first = core.fit(config, prepared, sets, design, y_bar[:, None], noise_std=blur)
+            known = (first.basis, first.posterior.hyper)
+            again = core.fit(
+                config, prepared, sets, design, y_bar[:, None], noise_std=blur, learned=known
+            )
+            assert again.posterior.hyper == first.posterior.hyper
+            assert (again.posterior.mean == first.posterior.mean).all()
+            assert again.log_evidence == first.log_evidence
+
+
+def test_the_design_given_is_left_alone():
+    _, pool, y_bar, blur = problem([2, 3], 0)
+    before = replace(pool.design)
+    known_noise.blurred(pool.design, blur, 2.0)
+    known_noise.weighing(pool.design, y_bar[:, None], blur, "evidence")
+    assert (before.noise_scale == pool.design.noise_scale).all()
