@@ -102,7 +102,7 @@ def _training_rows(n_sets: int) -> list[Row]:
             peer,
             found.spent[peer],
             ratio,
-            at_least=12 if n_sets == 30 and peer == LITERAL else None,
+            at_least=12 if n_sets == 30 and peer == LITERAL and ours == OURS[0] else None,
             note=NOTES[ours] if peer == LITERAL else NOTES[peer],
         )
         for peer, ratios in found.ratios.items()
