@@ -296,7 +296,7 @@ def _train(
         )
     if not len(labelled):
         return learner, hyper
-    pull = None
+    fixed, pull = not isinstance(config.hyperparameters, str), None
     if config.hyperparameters == "evidence" and config.evidence_prior:
         centre = np.array([prior.log_prior_precision, prior.log_noise_precision])
         pull = (centre, prior.std**-2)
@@ -306,8 +306,10 @@ def _train(
         inside,
         np.log([hyper.prior_precision, hyper.noise_precision]),
         pull=pull,
-        fixed=not isinstance(config.hyperparameters, str),
+        fixed=fixed,
     )
+    if fixed:
+        return trained, hyper  # to the bit
     return trained, Hyperparameters(*np.exp(log_precisions).tolist())
 
 

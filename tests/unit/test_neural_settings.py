@@ -140,3 +140,14 @@ def test_without_jax_all_else_works_and_a_network_says_what_to_install(missing):
         ]
         * 4
     )
+
+
+def test_precisions_that_are_given_stay_as_they_are():
+    model = AggregateRegressor(TINY, hyperparameters=(0.3, 7.0)).fit(*problem())
+    assert (model.prior_precision_, model.noise_precision_) == (0.3, 7.0)
+
+
+def test_parameters_that_are_not_numbers_are_refused():
+    settings = Neural(network=lambda p, row: row, parameters={"weight": "heavy"})
+    with pytest.raises(SettingError, match="parameters of the network are not all numbers"):
+        AggregateRegressor(settings).fit(*problem())

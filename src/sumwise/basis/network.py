@@ -68,7 +68,12 @@ def given(settings: Neural) -> Any:
     if settings.network is None:
         return None
     if settings.parameters is not None:
-        numbers = jax.tree.map(jnp.asarray, settings.parameters)
+        try:
+            numbers = jax.tree.map(jnp.asarray, settings.parameters)
+        except (TypeError, ValueError) as error:
+            raise SettingError(
+                f"the parameters of the network are not all numbers ({error}); give arrays"
+            ) from error
         return FunctionWithParameters(numbers, settings.network)
     if not isinstance(settings.network, eqx.Module):
         raise SettingError(
