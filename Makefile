@@ -18,7 +18,7 @@ setup: $(STAMP) ## create .venv with sumwise and everything its tests need
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[fast,neural,demo,dev]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[fast,neural,postgres,demo,dev]'
 	touch $@
 
 demo: $(STAMP) ## the main job on real data: which districts to measure, and what each school is
@@ -51,7 +51,7 @@ test-all: $(STAMP) ## all tests, a thousand examples for each property (minutes)
 	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -q -n 2
 
 bench: $(STAMP) ## the benchmark table: ratios to named peers, answers checked first
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[fast,neural,demo,dev,bench]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[fast,neural,postgres,demo,dev,bench]'
 	$(BIN)/python -m benchmarks
 
 repro: $(STAMP) ## the paper's table, ten splits of the LIBSVM sets and five climate sets (minutes)

@@ -6,6 +6,10 @@ import os
 
 from hypothesis import settings
 
+from tests.postgres import place, postgres_server, postgres_url
+
+__all__ = ["place", "postgres_server", "postgres_url"]  # fixtures
+
 settings.register_profile("default", max_examples=60, derandomize=True, deadline=None)
 settings.register_profile("thorough", max_examples=1000, derandomize=False, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))

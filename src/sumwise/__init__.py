@@ -8,6 +8,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from sumwise.acquisition import ACQUISITIONS, Acquisition
 from sumwise.basis import BASES, Basis, Neural
 from sumwise.errors import (
@@ -18,6 +20,7 @@ from sumwise.errors import (
     NonFiniteScoreError,
     PoolExhaustedError,
     SettingError,
+    StorageError,
     SumwiseError,
     UnknownSetError,
 )
@@ -25,6 +28,9 @@ from sumwise.estimator import AggregateRegressor
 from sumwise.loop import ActiveLearner, Answer, Ask
 from sumwise.selection import score, select
 from sumwise.sets import Sets
+
+if TYPE_CHECKING:
+    from sumwise.study import Study, create_study, open_study
 
 __version__ = "0.1.0"
 
@@ -46,8 +52,21 @@ __all__ = [
     "PoolExhaustedError",
     "Sets",
     "SettingError",
+    "StorageError",
+    "Study",
     "SumwiseError",
     "UnknownSetError",
+    "create_study",
+    "open_study",
     "score",
     "select",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Studies need SQLAlchemy, which is loaded when the first one is made or opened."""
+    if name in ("Study", "create_study", "open_study"):
+        from sumwise import study
+
+        return getattr(study, name)
+    raise AttributeError(f"module 'sumwise' has no attribute {name!r}")

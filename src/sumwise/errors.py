@@ -37,5 +37,9 @@ class DataError(SumwiseError):
     """A file or table is missing, damaged, or not what it should be."""
 
 
+class StorageError(SumwiseError):
+    """A database cannot be reached, read or written; nothing of what was asked is half done."""
+
+
 class MissingExtraError(SumwiseError, ImportError):
     """An optional part is not installed; the message names the extra that brings it."""

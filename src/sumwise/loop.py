@@ -76,7 +76,7 @@ def ask(progress: Progress, strategy: str | Acquisition, rng: np.random.Generato
     design = pool.design.rows([chosen])
     mean, std = core.predict_sets(fitted, design, include_noise=True)
     size, left = int(sets.sizes[chosen]), int(allowed.sum())
-    why = _reason(strategy, float(scores[chosen]), size, left)
+    why = reason(strategy, float(scores[chosen]), size, left)
     if not progress.labels:
         why += " Nothing is measured yet, so what to expect is anybody's guess."
     return Ask(sets.ids[chosen], float(scores[chosen]), float(mean[0, 0]), float(std[0, 0]), why)
@@ -122,11 +122,50 @@ REASONS: Mapping[str, Callable[[float], str]] = {
 }
 
 
-def _reason(strategy: str | Acquisition, score: float, size: int, left: int) -> str:
+def reason(
+    strategy: str | Acquisition, score: float, size: int, left: int, kind: str = "unmeasured"
+) -> str:
+    """Why this set of so many individuals comes first of those that are left, in a sentence."""
     individuals = "1 individual" if size == 1 else f"{size} individuals"
     known = REASONS.get(strategy) if isinstance(strategy, str) else None
     reason = known(score) if known else f"it has the highest score ({score:.4g})"
-    return f"Of {left} unmeasured sets, this one of {individuals} comes first: {reason}."
+    return f"Of {left} {kind} sets, this one of {individuals} comes first: {reason}."
+
+
+def settle(
+    sets: Sets,
+    model: AggregateRegressor | None,
+    strategy: str | Acquisition | None,
+    seed: int,
+    preset: str | None,
+) -> tuple[AggregateRegressor, str | Acquisition]:
+    """The model and strategy that these arguments mean; what makes no sense is refused."""
+    if not isinstance(sets, Sets):
+        raise InvalidSetError(
+            f"sets is a {type(sets).__name__}; make a Sets first, for example with "
+            "Sets.from_frame(df, by=..., x=...)"
+        )
+    if preset is not None:
+        if preset != "paper":
+            raise SettingError(f"no preset is called {preset!r}; there is 'paper'")
+        if model is not None or strategy is not None:
+            raise SettingError("a preset brings its own model and strategy; give one or the other")
+        core.check_seed(seed, "seed")
+        model = AggregateRegressor(hyperparameters="adam", random_state=int(seed))
+    core.check_seed(seed, "seed")
+    if model is None:
+        model = AggregateRegressor(random_state=int(seed))
+    elif not isinstance(model, AggregateRegressor):
+        raise SettingError(
+            f"model is {model!r}; give an AggregateRegressor, for example "
+            "AggregateRegressor('linear')"
+        )
+    model = AggregateRegressor(**model.get_params())  # the caller's stays theirs
+    strategy = "AggMI" if strategy is None else strategy
+    named(strategy)  # refuses an unknown name now, not at the first question
+    if isinstance(strategy, str) and strategy in BY_DROPOUT:
+        model.set_params(basis=with_dropout(model.basis, model.n_basis))
+    return model, strategy
 
 
 class ActiveLearner:
@@ -161,34 +200,7 @@ class ActiveLearner:
         seed: int = 0,
         preset: str | None = None,
     ) -> None:
-        if not isinstance(sets, Sets):
-            raise InvalidSetError(
-                f"sets is a {type(sets).__name__}; make a Sets first, for example with "
-                "Sets.from_frame(df, by=..., x=...)"
-            )
-        if preset is not None:
-            if preset != "paper":
-                raise SettingError(f"no preset is called {preset!r}; there is 'paper'")
-            if model is not None or strategy is not None:
-                raise SettingError(
-                    "a preset brings its own model and strategy; give one or the other"
-                )
-            core.check_seed(seed, "seed")
-            model = AggregateRegressor(hyperparameters="adam", random_state=int(seed))
-        core.check_seed(seed, "seed")
-        if model is None:
-            model = AggregateRegressor(random_state=int(seed))
-        elif not isinstance(model, AggregateRegressor):
-            raise SettingError(
-                f"model is {model!r}; give an AggregateRegressor, for example "
-                "AggregateRegressor('linear')"
-            )
-        self._estimator = AggregateRegressor(**model.get_params())  # the caller's stays theirs
-        self._strategy = "AggMI" if strategy is None else strategy
-        named(self._strategy)  # refuses an unknown name now, not at the first question
-        if isinstance(self._strategy, str) and self._strategy in BY_DROPOUT:
-            basis = with_dropout(self._estimator.basis, self._estimator.n_basis)
-            self._estimator.set_params(basis=basis)
+        self._estimator, self._strategy = settle(sets, model, strategy, seed, preset)
         self._seed = seed
         self._progress = begin(self._estimator.config(), sets)
         self._history: tuple[Answer, ...] = ()

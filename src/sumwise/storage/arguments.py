@@ -1,0 +1,56 @@
+"""Arguments of a study, checked before anything is opened or changed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+
+from sumwise.errors import LabelError, SettingError
+from sumwise.labels import check_label
+
+LARGEST_TOTAL = 1e150  # its square is still a number
+LONGEST_TEXT = 10_000
+
+
+def total(y_bar: Any, set_id: Hashable) -> float:
+    """A measured total that can be computed with."""
+    value = check_label(y_bar, set_id) + 0.0  # -0.0 is 0.0
+    if abs(value) > LARGEST_TOTAL:
+        raise LabelError(f"total of set {set_id!r} is {value:g}; is it mistyped? Rescale it.")
+    return value
+
+
+def noise(noise_std: Any, set_id: Hashable) -> float:
+    try:
+        value = check_label(noise_std, set_id)
+    except LabelError:
+        value = -1.0
+    if not 0 <= value <= LARGEST_TOTAL:
+        raise LabelError(
+            f"noise_std of set {set_id!r} is {noise_std!r:.80}; give a standard deviation, a "
+            "finite number of at least 0"
+        )
+    return value
+
+
+def days(value: Any, name: str) -> float:
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not number or not math.isfinite(value) or not 0 < value <= 36_500:
+        raise SettingError(f"{name} is {value!r}; give a number of days above 0, up to 36500")
+    return float(value)
+
+
+def text(value: Any, name: str) -> str | None:
+    """Text that every database can keep."""
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise SettingError(f"{name} is {value!r:.60}; give text")
+    if len(value) > LONGEST_TEXT or "\0" in value or any("\ud800" <= c <= "\udfff" for c in value):
+        raise SettingError(
+            f"{name} is {value!r:.60}; give up to {LONGEST_TEXT} characters of valid Unicode"
+        )
+    return str(value)

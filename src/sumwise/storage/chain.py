@@ -1,0 +1,188 @@
+"""The model after some answers, and what was learned on the way there.
+
+A model is a fold: each answer is fitted from where the one before has left λ, β and the basis.
+That matters for `"adam"` and for bases that learn; then the state after each answer is kept under a
+hash of the answers so far, and only what is missing is fitted. `"evidence"` with a fixed basis
+depends on nothing but the answers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+from sumwise import model as core
+from sumwise.basis import Scaled, Trainable
+from sumwise.design import Pool, embed
+from sumwise.errors import StorageError
+from sumwise.model import Model
+from sumwise.posterior import Hyperparameters
+from sumwise.storage.database import Database
+from sumwise.storage.records import Kept, Told
+from sumwise.storage.schema import chain
+
+SPARSELY = 10  # of what a basis has learned, every tenth state is kept, and the newest two
+
+
+def keys(answers: Sequence[Told]) -> list[str]:
+    """A hash for no answers, for the first, the first two, and so on."""
+    digest = hashlib.sha256(b"sumwise chain 1").hexdigest()
+    out = [digest]
+    for answer in answers:
+        noise = "" if answer.noise_std is None else answer.noise_std.hex()
+        link = f"{digest} {answer.position} {answer.y_bar.hex()} {noise}"
+        digest = hashlib.sha256(link.encode()).hexdigest()
+        out.append(digest)
+    return out
+
+
+def learns(kept: Kept) -> bool:
+    """Whether the basis changes with the answers."""
+    return isinstance(kept.prepared.basis.basis, Trainable)
+
+
+class Models:
+    """Models of one study; the latest one is remembered."""
+
+    def __init__(self, database: Database, kept: Kept) -> None:
+        self._database = database
+        self._kept = kept
+        self._drawn: Pool | None = None
+        self._latest: tuple[str, Model, Pool] | None = None
+
+    def after(
+        self, answers: Sequence[Told], connection: sa.Connection | None = None
+    ) -> tuple[Model, Pool]:
+        """The model after these answers, and the sets as it sees them.
+
+        Args:
+            connection: A transaction that writes already, if there is one.
+        """
+        names, latest = keys(answers), self._latest
+        if latest is None or latest[0] != names[-1]:
+            fixed = not learns(self._kept)
+            if fixed and self._kept.config.hyperparameters != "adam":
+                model = self._fit(answers, None)
+            else:
+                model = self._fold(answers, names, connection)
+            pool = self.as_drawn() if fixed else self._under(model)
+            latest = self._latest = (names[-1], model, pool)
+        return latest[1], latest[2]
+
+    def as_drawn(self) -> Pool:
+        """The sets under the basis as it was drawn."""
+        if self._drawn is None:
+            sets, basis = self._kept.sets, self._kept.prepared.basis
+            adam = self._kept.config.hyperparameters == "adam"
+            self._drawn = Pool(sets, basis, embed(sets, basis, numba_anyway=adam))
+        return self._drawn
+
+    def _under(self, model: Model) -> Pool:
+        return Pool(self._kept.sets, model.basis, embed(self._kept.sets, model.basis))
+
+    def _fold(
+        self, answers: Sequence[Told], names: Sequence[str], connection: sa.Connection | None
+    ) -> Model:
+        done, model, latest = 0, None, self._latest
+        if latest is not None and latest[0] in names:
+            done, model = names.index(latest[0]), latest[1]
+        stored, learned = _longest(self._kept, names, done, self._database, connection)
+        if learned is not None:
+            done, model = stored, self._fit(answers[:stored], None, learned)
+        if model is None:
+            model = self._fit((), None)
+        fresh: list[tuple[int, str, Model]] = []
+        flushed = time.monotonic()
+        for length in range(done + 1, len(answers) + 1):
+            model = self._fit(answers[:length], model)
+            fresh.append((length, names[length], model))
+            if time.monotonic() - flushed > 1.0 or length == len(answers):
+                _save(self._kept, fresh, self._database, connection)
+                fresh, flushed = [], time.monotonic()
+        return model
+
+    def _fit(
+        self,
+        answers: Sequence[Told],
+        start: Model | None,
+        learned: tuple[Scaled, Hyperparameters] | None = None,
+    ) -> Model:
+        kept, at = self._kept, [answer.position for answer in answers]
+        labelled = kept.sets.take(at)
+        if learns(kept):
+            design = embed(labelled, kept.prepared.basis)
+        else:
+            design = self.as_drawn().design.rows(at)
+        totals = np.array([answer.y_bar for answer in answers]).reshape(len(at), 1)
+        noise = np.array([answer.noise_std or 0.0 for answer in answers])
+        return core.fit(
+            kept.config,
+            kept.prepared,
+            labelled,
+            design,
+            totals,
+            start,
+            noise_std=noise if noise.any() else None,
+            learned=learned,
+        )
+
+
+def _longest(
+    kept: Kept,
+    names: Sequence[str],
+    beyond: int,
+    database: Database,
+    connection: sa.Connection | None,
+) -> tuple[int, tuple[Scaled, Hyperparameters] | None]:
+    """What was kept of the longest part of these answers, if it is longer than `beyond`."""
+    if beyond == len(names) - 1:
+        return beyond, None
+    if connection is None:
+        with database.read() as connection:
+            return _longest(kept, names, beyond, database, connection)
+    mine = (chain.c.study_id == kept.id) & (chain.c.length > beyond)
+    known = sa.select(chain.c.key, chain.c.length).where(mine).order_by(chain.c.length.desc())
+    for key, length in connection.execute(known).all():
+        if length < len(names) and names[length] == key:
+            here = (chain.c.study_id == kept.id) & (chain.c.key == key)
+            row = connection.execute(sa.select(chain).where(here)).one()
+            scaled = kept.prepared.basis
+            if isinstance(scaled.basis, Trainable):
+                scaled = replace(scaled, basis=scaled.basis.restored(bytes(row.basis)))
+            return length, (scaled, Hyperparameters(row.prior_precision, row.noise_precision))
+    return beyond, None
+
+
+def _save(
+    kept: Kept,
+    fresh: Sequence[tuple[int, str, Model]],
+    database: Database,
+    connection: sa.Connection | None,
+) -> None:
+    if connection is None:
+        with suppress(StorageError), database.write() as connection:  # it can be worked out again
+            _save(kept, fresh, database, connection)
+        return
+    for length, key, model in fresh:
+        basis, hyper = model.basis.basis, model.posterior.hyper
+        row = {
+            "study_id": kept.id,
+            "key": key,
+            "length": length,
+            "prior_precision": hyper.prior_precision,
+            "noise_precision": hyper.noise_precision,
+            "basis": basis.state() if isinstance(basis, Trainable) else None,
+        }
+        insert = (postgresql if connection.dialect.name == "postgresql" else sqlite).insert
+        # somebody else may have been as quick; both are the same
+        connection.execute(insert(chain).values(row).on_conflict_do_nothing())
+    old = (chain.c.length < fresh[-1][0] - 1) & (chain.c.length % SPARSELY != 0)
+    learned = chain.c.basis.is_not(None)
+    connection.execute(chain.delete().where((chain.c.study_id == kept.id) & old & learned))

@@ -1,0 +1,292 @@
+"""A database to keep studies in: a path is an SQLite file, `postgresql://…` a server.
+
+SQLite runs in WAL mode with synchronous=FULL, so that a transaction that was committed survives
+`kill -9` and loss of power, and readers never wait. A write begins with BEGIN IMMEDIATE: it takes
+the one write lock before it has read anything, so it waits its turn instead of failing half-way.
+What a database says when it refuses is turned into a `StorageError` or `DataError` here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+import time
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy import exc
+
+from sumwise.errors import DataError, MissingExtraError, StorageError, SumwiseError
+from sumwise.storage.schema import VERSION, VERSION_TABLE, metadata, version
+
+PATIENCE: Final = 60.0  # seconds to wait for others who write
+_CREATING: Final = 0x73756D77697365  # "sumwise": an advisory lock, so that tables are made once
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+
+
+class Database:
+    """Connections to one database; safe to use from several threads, and after a fork."""
+
+    def __init__(self, url: Any, patience: float = PATIENCE) -> None:
+        self.path, self._url = _parse(url)
+        self.shown = repr(self.path) if self._url is None else _masked(self._url)
+        self._patience = patience
+        self._engine: sa.Engine | None = None
+        self._process = 0
+
+    def close(self) -> None:
+        if self._engine is not None and self._process == os.getpid():
+            self._engine.dispose()
+        self._engine = None
+
+    @property
+    def engine(self) -> sa.Engine:
+        if self._engine is None or self._process != os.getpid():  # a fork shares no connection
+            self._engine, self._process = self._connect(), os.getpid()
+            weakref.finalize(self, self._engine.dispose)
+        return self._engine
+
+    def _connect(self) -> sa.Engine:
+        if self._url is not None:
+            return _postgres(self._url, self._patience)
+        path, patience = self.path, self._patience
+
+        def connect() -> sqlite3.Connection:
+            return _sqlite(path, patience)
+
+        engine = sa.create_engine("sqlite://", creator=connect, poolclass=sa.QueuePool)
+        sa.event.listen(engine, "begin", _begin)
+        return engine
+
+    @contextmanager
+    def read(self) -> Iterator[sa.Connection]:
+        """A consistent view of the database."""
+        isolation: Any = {} if self._url is None else {"isolation_level": "REPEATABLE READ"}
+        with self._refusals(), self.engine.connect() as connection:
+            connection = connection.execution_options(**isolation)
+            with connection.begin():
+                yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[sa.Connection]:
+        """A transaction; durable once the block has ended, undone if it raises."""
+        with self._refusals(), self.engine.connect() as connection:
+            connection = connection.execution_options(sumwise_writes=True)
+            with connection.begin():
+                yield connection
+
+    @contextmanager
+    def _refusals(self) -> Iterator[None]:
+        try:
+            yield
+        except exc.DBAPIError as error:
+            raise self._in_words(error.orig) from None
+        except sqlite3.Error as error:
+            raise self._in_words(error) from None
+        except exc.TimeoutError:
+            raise self._busy() from None
+
+    def _busy(self) -> StorageError:
+        return StorageError(
+            f"the database {self.shown} was in use by others for {self._patience:.0f} seconds. "
+            "Nothing was changed; try again."
+        )
+
+    def _in_words(self, error: Any) -> SumwiseError:
+        text = " ".join(str(error).split())
+        for secret in _secrets(self._url):
+            text = text.replace(secret, "***")
+        low = text.lower()
+        if "locked" in low or "busy" in low or getattr(error, "sqlstate", None) == "55P03":
+            return self._busy()
+        if "not a database" in low or "malformed" in low or "file is encrypted" in low:
+            return DataError(
+                f"{self.shown} is no SQLite database, or a damaged one ({text}). Give the path of "
+                "a study, or restore it from a copy."
+            )
+        if "readonly" in low or "read-only" in low or "permission denied" in low:
+            return StorageError(
+                f"{self.shown} cannot be written ({text}). Nothing was changed; check the "
+                "permissions of the file and its folder."
+            )
+        if "disk is full" in low or "no space" in low or "disk i/o error" in low:
+            return StorageError(
+                f"{self.shown} could not be written ({text}). Nothing of this was stored, and "
+                "everything that was stored before is intact; make room and try again."
+            )
+        return StorageError(f"the database {self.shown} refused: {text}")
+
+    # --- versions -----------------------------------------------------------------------------
+
+    def require(self) -> None:
+        """Refuse a database that holds no studies, or in a schema that is not this one's."""
+        if self.path is not None and not os.path.exists(self.path):
+            raise DataError(
+                f"there is no file {self.shown}; make a study with create_study, or check the path"
+            )
+        with self.read() as connection:
+            try:
+                found = connection.execute(sa.select(version.c.version_num)).scalars().all()
+            except exc.DBAPIError as error:
+                if not _no_such_table(error.orig):
+                    raise
+                found = None
+        if found is None:
+            raise DataError(f"{self.shown} holds no studies; make one with create_study")
+        self._check(found)
+
+    def _check(self, found: Any) -> None:
+        made_by = found[0] if len(found) == 1 else "?"
+        if made_by == VERSION:
+            return
+        if made_by > VERSION:
+            raise DataError(
+                f"{self.shown} was made by a newer sumwise (schema {made_by}; this one knows up "
+                f"to {VERSION}). Update it: pip install --upgrade sumwise"
+            )
+        raise DataError(
+            f"{self.shown} was made by an older sumwise (schema {made_by}, now {VERSION}). "
+            "Make a copy, then run: sumwise storage upgrade"
+        )
+
+    def ensure(self) -> None:
+        """The tables, made if they are not there yet."""
+        if self.path is not None and not os.path.isdir(os.path.dirname(self.path)):
+            raise DataError(f"there is no folder {os.path.dirname(self.path)!r}; make it first")
+        with self.write() as connection:
+            if self._url is not None:
+                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_CREATING)))
+            tables = sa.inspect(connection).get_table_names()
+            if VERSION_TABLE in tables:
+                self._check(connection.execute(sa.select(version.c.version_num)).scalars().all())
+                return
+            if tables and self.path is not None:
+                raise DataError(
+                    f"{self.shown} is a database of something else (it has a table "
+                    f"{tables[0]!r}); give another path"
+                )
+            metadata.create_all(connection)
+            connection.execute(version.insert().values(version_num=VERSION))
+
+
+def upgrade(url: Any) -> None:
+    """Bring a database that an older sumwise made to the present schema."""
+    from sumwise.storage.migrations import migrate
+
+    database = Database(url)
+    try:
+        if database.path is not None and not os.path.exists(database.path):
+            database.require()
+        with database.write() as connection:
+            if not sa.inspect(connection).has_table(VERSION_TABLE):
+                raise DataError(f"{database.shown} holds no studies; there is nothing to upgrade")
+            found = connection.execute(sa.select(version.c.version_num)).scalars().all()
+            if found and found[0] > VERSION:
+                database._check(found)
+            migrate(connection)
+    finally:
+        database.close()
+
+
+# --- connecting -----------------------------------------------------------------------------------
+
+
+def _parse(url: Any) -> tuple[str | None, sa.URL | None]:
+    """The path of an SQLite file, or the URL of a server."""
+    if not isinstance(url, str | os.PathLike):
+        raise DataError(f"{type(url).__name__} is no place for a study; give a path or a URL")
+    text = os.fspath(url)
+    if isinstance(text, bytes):
+        text = os.fsdecode(text)
+    scheme = _SCHEME.match(text) if isinstance(url, str) else None
+    if scheme is None or scheme[1].lower() == "sqlite":
+        path = text if scheme is None else text[scheme.end() :].removeprefix("/")
+        if not path or path == ":memory:" or "\0" in path:
+            raise DataError(f"{path!r} is no place for a study that lasts; give a path")
+        return os.path.abspath(path), None
+    if scheme[1].lower() not in ("postgresql", "postgres", "postgresql+psycopg"):
+        raise DataError(
+            f"a study cannot be kept at {scheme[1]}://…; give the path of a file, or "
+            "postgresql://user@host/database"
+        )
+    try:
+        return None, sa.make_url("postgresql+psycopg" + text[scheme.end(1) :])
+    except (exc.ArgumentError, ValueError):
+        raise DataError(
+            "this postgresql:// URL cannot be read; write postgresql://user@host:port/database, "
+            "and %-escape special characters of the password"
+        ) from None
+
+
+def _secrets(url: sa.URL | None) -> list[str]:
+    if url is None:
+        return []
+    given = [value for name, value in url.query.items() if "password" in name.lower()]
+    return [text for text in (url.password, *given) if isinstance(text, str) and text]
+
+
+def _masked(url: sa.URL) -> str:
+    """The URL without what is secret."""
+    secret = {name: "***" for name in url.query if "password" in name.lower()}
+    shown = url.set(drivername="postgresql").update_query_dict(secret).render_as_string()
+    return shown.replace("%2A%2A%2A", "***")
+
+
+def _sqlite(path: str | None, patience: float) -> sqlite3.Connection:
+    assert path is not None
+    connection = sqlite3.connect(
+        path, timeout=patience, isolation_level=None, check_same_thread=False
+    )
+    try:
+        deadline = time.monotonic() + patience
+        while True:
+            try:  # the one statement that does not wait for others by itself
+                connection.execute("PRAGMA journal_mode = WAL")
+                break
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.02)
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = ON")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _no_such_table(error: Any) -> bool:
+    return getattr(error, "sqlstate", None) == "42P01" or "no such table" in str(error)
+
+
+def _begin(connection: sa.Connection) -> None:
+    writes = connection.get_execution_options().get("sumwise_writes", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _postgres(url: sa.URL, patience: float) -> sa.Engine:
+    try:
+        engine = sa.create_engine(
+            url,
+            pool_pre_ping=True,
+            hide_parameters=True,
+            connect_args={} if "connect_timeout" in url.query else {"connect_timeout": 10},
+        )
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(
+            f"a study on PostgreSQL needs {error.name}, which is not installed. "
+            "Run: pip install 'sumwise[postgres]'"
+        ) from None
+
+    def settle(connection: Any, record: Any) -> None:
+        del record
+        connection.autocommit = True
+        connection.execute(f"SET lock_timeout = {int(patience * 1000)}")
+        connection.autocommit = False
+
+    sa.event.listen(engine, "connect", settle)
+    return engine

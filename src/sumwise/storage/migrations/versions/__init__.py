@@ -1,0 +1,1 @@
+"""One file per version; each goes on from the one before."""

@@ -1,0 +1,106 @@
+"""The tables a study is kept in. A set is its position in the study's sets; times are UTC, as text.
+
+A change here is a new file in `migrations/versions` and a new `VERSION`; a test compares the two.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlalchemy import (
+    Column,
+    Float,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+)
+
+VERSION: Final = "0001"
+VERSION_TABLE: Final = "sumwise_version"
+
+metadata = MetaData()
+
+version = Table(VERSION_TABLE, metadata, Column("version_num", Text, primary_key=True))
+
+studies = Table(
+    "sumwise_studies",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("created", Text, nullable=False),
+    Column("config", Text, nullable=False),  # of the model, JSON
+    Column("strategy", Text, nullable=False),
+    Column("seed", Text, nullable=False),  # a whole number of any size
+    Column("claim_days", Float(53), nullable=False),
+    Column("changes", Integer, nullable=False),  # one more with every write
+    Column("questions", Integer, nullable=False),  # asked so far: the number of the next one
+    Column("arrivals", Integer, nullable=False),  # answers so far, those taken back included
+)
+
+# apart from the row above, which every write changes: a database would copy them each time
+files = Table(
+    "sumwise_files",
+    metadata,
+    Column("study_id", ForeignKey(studies.c.id), primary_key=True),
+    Column("name", Text, primary_key=True),  # "sets" (Parquet), "basis" (NumPy archive)
+    Column("content", LargeBinary, nullable=False),
+    Column("sha256", Text, nullable=False),
+)
+
+claims = Table(
+    "sumwise_claims",
+    metadata,
+    Column("study_id", ForeignKey(studies.c.id), primary_key=True),
+    Column("position", Integer, primary_key=True, autoincrement=False),
+    Column("number", Integer, nullable=False),  # of the question
+    Column("by", Text),
+    Column("asked", Text, nullable=False),
+    Column("expires", Text, nullable=False),
+)
+
+answers = Table(
+    "sumwise_answers",
+    metadata,
+    Column("study_id", ForeignKey(studies.c.id), primary_key=True),
+    Column("position", Integer, primary_key=True, autoincrement=False),
+    Column("arrival", Integer, nullable=False),
+    Column("y_bar", Float(53), nullable=False),
+    Column("noise_std", Float(53)),
+    Column("by", Text),
+    Column("at", Text, nullable=False),
+    Column("note", Text),
+)
+
+events = Table(
+    "sumwise_events",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("study_id", Integer, nullable=False),
+    Column("at", Text, nullable=False),
+    Column("what", Text, nullable=False),
+    Column("position", Integer),
+    Column("y_bar", Float(53)),
+    Column("noise_std", Float(53)),
+    Column("by", Text),
+    Column("note", Text),
+    Column("question", Text),  # as asked, JSON
+    ForeignKeyConstraint(["study_id"], [studies.c.id]),
+    Index("sumwise_events_of_study", "study_id", "id"),
+)
+
+# λ, β and what the basis has learned after each answer; can be worked out again, and takes long
+chain = Table(
+    "sumwise_chain",
+    metadata,
+    Column("study_id", ForeignKey(studies.c.id), primary_key=True),
+    Column("key", Text, primary_key=True),  # a hash of the answers so far, in order
+    Column("length", Integer, nullable=False),
+    Column("prior_precision", Float(53), nullable=False),
+    Column("noise_precision", Float(53), nullable=False),
+    Column("basis", LargeBinary),
+)
