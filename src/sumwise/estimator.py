@@ -183,7 +183,7 @@ class AggregateRegressor:
             noise = rng.standard_normal(latent.shape)
             latent = latent + noise / np.sqrt(fitted.posterior.noise_precision)
         scale = fitted.posterior.output_scale
-        drawn = fitted.offset[:, None] + scale[:, None] * latent
+        drawn = core.finite_rows(fitted.offset[:, None] + scale[:, None] * latent)
         return drawn[:, 0] if self._one_output else drawn
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:

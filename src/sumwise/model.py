@@ -192,7 +192,7 @@ def predict_mean(model: Model, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray,
     for low, high in blocks(x, model.basis):
         with np.errstate(all="ignore"):
             mean[low:high] = features_of(model, x[low:high]) @ model.posterior.mean
-    return _finite_rows(model.offset + model.posterior.output_scale * mean)
+    return finite_rows(model.offset + model.posterior.output_scale * mean)
 
 
 def predict_std(
@@ -206,7 +206,7 @@ def predict_std(
             variance[low:high] = model.posterior.variance_along(phi)
     if include_noise:
         variance += 1 / model.posterior.noise_precision
-    return _finite_rows(model.posterior.output_scale * np.sqrt(variance)[:, None])
+    return finite_rows(model.posterior.output_scale * np.sqrt(variance)[:, None])
 
 
 def features_of(model: Model, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N K"]:
@@ -214,7 +214,7 @@ def features_of(model: Model, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, 
     return features(model.basis, x, len(model.posterior.mean))
 
 
-def _finite_rows(values: Float[np.ndarray, "N M"]) -> Float[np.ndarray, "N M"]:
+def finite_rows(values: Float[np.ndarray, "N M"]) -> Float[np.ndarray, "N M"]:
     if not np.isfinite(values).all():
         row = int(np.argwhere(~np.isfinite(values))[0, 0])
         raise InvalidSetError(

@@ -116,7 +116,7 @@ def raises(parameters, row):
         (lambda p, row: None, "None.*it must give a row of real features"),
         (lambda p, row: p[:2] @ row, "the network fails on a row of 3 inputs"),
         (lambda row: row, "the network fails on a row of 3 inputs: .*positional argument"),
-        (raises, "the network fails on a row of 3 inputs: out of paint"),
+        (raises, "the network fails on a row of 3 inputs: RuntimeError: out of paint"),
     ],
 )
 def test_a_network_of_the_wrong_kind_is_refused_in_words(network, words):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from sumwise import AggregateRegressor, Neural, SettingError
+from sumwise import AggregateRegressor, Neural, SettingError, SumwiseError
 from tests.networks import TINY, problem
 
 
@@ -149,5 +149,64 @@ def test_precisions_that_are_given_stay_as_they_are():
 
 def test_parameters_that_are_not_numbers_are_refused():
     settings = Neural(network=lambda p, row: row, parameters={"weight": "heavy"})
-    with pytest.raises(SettingError, match="parameters of the network are not all numbers"):
+    with pytest.raises(SettingError, match="parameters of the network are not all real numbers"):
         AggregateRegressor(settings).fit(*problem())
+
+
+@pytest.mark.parametrize("leaf", [1j, np.ones(2) * 1j, "text", object(), np.array(["a"])])
+def test_parameters_that_are_not_real_are_refused(leaf):
+    settings = Neural(network=lambda p, row: row, parameters={"weight": leaf, "bias": 1.0})
+    with pytest.raises(SettingError, match="not all real numbers"):
+        AggregateRegressor(settings).fit(*problem())
+
+
+@pytest.mark.parametrize("nothing", [{}, {"a": None}, {"a": np.arange(3)}])
+def test_a_network_without_anything_to_train_is_refused(nothing):
+    settings = Neural(network=lambda p, row: row, parameters=nothing)
+    with pytest.raises(SettingError, match="no real numbers that could be trained"):
+        AggregateRegressor(settings).fit(*problem())
+
+
+def test_numbers_wider_than_jax_are_taken():
+    wide = Neural(
+        network=lambda p, row: row * p, parameters=np.longdouble(2), epochs=2, learning_rate=1
+    )
+    model = AggregateRegressor(replace(wide, learning_rate=np.longdouble(1))).fit(*problem())
+    assert np.isfinite(model.predict(problem()[0].x)).all()
+
+
+def test_weights_spoilt_by_the_last_step_are_noticed():
+    """The slope of √0 is infinite, and times 0 it is no number, while the loss was one."""
+    import jax.numpy as jnp
+
+    settings = Neural(
+        network=lambda p, row: row * (1 + jnp.sqrt(0.0 * p)), parameters=1.0, epochs=1
+    )
+    with pytest.raises(SumwiseError, match="epoch 1 of 1"):
+        AggregateRegressor(settings).fit(*problem())
+
+
+def test_draws_far_from_the_data_are_refused_like_predictions():
+    sets, y_bar = problem()
+    model = AggregateRegressor(TINY).fit(sets, y_bar)
+    with pytest.raises(SumwiseError, match="row 0 has no finite prediction"):
+        model.sample_y(np.full((1, sets.n_inputs), 1e39))
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [("jax_numpy_dtype_promotion", "strict"), ("jax_numpy_rank_promotion", "raise")],
+)
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+def test_strict_settings_of_the_users_own_do_not_matter(setting, value, dropout):
+    import jax
+
+    before = getattr(jax.config, setting)
+    jax.config.update(setting, value)
+    try:
+        sets, y_bar = problem()
+        model = AggregateRegressor(replace(TINY, dropout=dropout, width=3)).fit(sets, y_bar)
+        assert np.isfinite(model.predict(sets.x)).all()
+        assert getattr(jax.config, setting) == value
+    finally:
+        jax.config.update(setting, before)

@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sumwise.basis.network import Network, as_type, from_bytes, on_rows, to_bytes
+from sumwise.basis.network import Network, as_type, from_bytes, on_rows, own_settings, to_bytes
 from sumwise.basis.neural import Pull
 from sumwise.basis.rooms import Room
 from sumwise.basis.settings import Neural
@@ -50,7 +50,7 @@ class DropoutNetwork:
 
     @classmethod
     def draw(cls, settings: Neural, sets: Sets, rng: np.random.Generator) -> DropoutNetwork:
-        with jax.enable_x64(True):
+        with own_settings():
             network = Network.draw(settings, sets.n_inputs, rng)
             reach = settings.n_basis**-0.5
             readout = jnp.asarray(rng.uniform(-reach, reach, settings.n_basis))
@@ -63,7 +63,7 @@ class DropoutNetwork:
         return cls(settings, whole, masks, int(rng.integers(2**31)), Room.of(sets))
 
     def __call__(self, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N L"]:
-        with jax.enable_x64(True):
+        with own_settings():
             masks = tuple(jnp.asarray(mask, self.settings.dtype) for mask in self.masks)
         return on_rows(_outputs, (self.network, masks), x, self.settings.dtype)
 
@@ -84,7 +84,7 @@ class DropoutNetwork:
         fixed: bool,
     ) -> tuple[DropoutNetwork, Float[np.ndarray, "2"]]:
         """The network and log β after so many epochs; see `NeuralBasis.train`."""
-        with jax.enable_x64(True):
+        with own_settings():
             data = flat(sets, target, self.settings.dtype, self.room)
             start = (self.network, jnp.asarray(log_precisions[1]))
             centre, stiffness = pull or Pull(np.zeros(2), 0.0)

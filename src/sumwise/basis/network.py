@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import equinox as eqx
@@ -19,6 +20,17 @@ from sumwise.errors import DataError, SettingError
 from sumwise.shapes import Float
 
 FEWEST_ROWS = 512  # evaluated at once: a small number of its own would be compiled for
+
+
+@contextmanager
+def own_settings() -> Iterator[None]:
+    """Double precision and NumPy's promotions in here, whatever the user has set for JAX."""
+    with (
+        jax.enable_x64(True),
+        jax.numpy_dtype_promotion("standard"),
+        jax.numpy_rank_promotion("allow"),
+    ):
+        yield
 
 
 class Network(eqx.Module):
@@ -68,25 +80,38 @@ def given(settings: Neural) -> Any:
     if settings.network is None:
         return None
     if settings.parameters is not None:
-        try:
-            numbers = jax.tree.map(jnp.asarray, settings.parameters)
-        except (TypeError, ValueError) as error:
-            raise SettingError(
-                f"the parameters of the network are not all numbers ({error}); give arrays"
-            ) from error
-        return FunctionWithParameters(numbers, settings.network)
-    if not isinstance(settings.network, eqx.Module):
+        numbers = jax.tree.map(_number, settings.parameters)
+        network: Any = FunctionWithParameters(numbers, settings.network)
+    elif isinstance(settings.network, eqx.Module):
+        network = jax.tree.map(
+            lambda leaf: _number(leaf) if isinstance(leaf, np.ndarray | jax.Array) else leaf,
+            settings.network,
+        )
+    else:
         raise SettingError(
             "network is a function without parameters: there is nothing to train. Give "
             "parameters=..., or pass the function itself as the basis."
         )
-    return jax.tree.map(
-        lambda leaf: jnp.asarray(leaf) if _is_array(leaf) else leaf, settings.network
-    )
+    if not jax.tree.leaves(eqx.filter(network, eqx.is_inexact_array)):
+        raise SettingError(
+            "the network has no real numbers that could be trained; make its parameters arrays of "
+            "floats"
+        )
+    return network
 
 
-def _is_array(leaf: Any) -> bool:
-    return isinstance(leaf, np.ndarray | jax.Array)
+def _number(leaf: Any) -> Any:
+    """An array that JAX can hold; random keys and the like stay as they are."""
+    if isinstance(leaf, jax.Array) and not jnp.issubdtype(leaf.dtype, jnp.complexfloating):
+        return leaf
+    array = np.asarray(leaf)
+    if array.dtype.kind == "f":
+        array = array.astype(np.float64)  # JAX has nothing wider
+    if array.dtype.kind not in "biuf":
+        raise SettingError(
+            f"the parameters of the network are not all real numbers: {leaf!r:.60}; give arrays"
+        )
+    return jnp.asarray(array)
 
 
 def check(network: Any, n_inputs: int, dtype: str) -> None:
@@ -94,8 +119,9 @@ def check(network: Any, n_inputs: int, dtype: str) -> None:
     try:
         out = jax.eval_shape(network, jnp.zeros(n_inputs, dtype))
     except Exception as error:
+        first_line = f"{type(error).__name__}: {error}".splitlines()[0]
         raise SettingError(
-            f"the network fails on a row of {n_inputs} inputs: {error}".splitlines()[0]
+            f"the network fails on a row of {n_inputs} inputs: {first_line}"
         ) from error
     shape, kind = getattr(out, "shape", None), getattr(out, "dtype", np.dtype(object)).kind
     if shape is None or len(shape) != 1 or shape[0] < 1 or kind not in "f":
@@ -115,7 +141,7 @@ def on_rows(
     dtype: str,
 ) -> Float[np.ndarray, "N K"]:
     """`function(network, rows)`, compiled for a few numbers of rows only."""
-    with jax.enable_x64(True):
+    with own_settings():
         rows = np.zeros((step_up(len(x), steps=1, least=FEWEST_ROWS), x.shape[1]), dtype)
         rows[: len(x)] = x
         return np.asarray(function(network, jnp.asarray(rows)), dtype=np.float64)[: len(x)]
@@ -142,5 +168,5 @@ def from_bytes(network: Any, kept: bytes) -> Any:
     found = [by_name.get(f"leaf{i}", np.empty(0)) for i in range(len(by_name))]
     if [(a.shape, a.dtype) for a in found] != [(a.shape, a.dtype) for a in leaves]:
         raise DataError("the weights are of another network: their shapes or precision differ")
-    with jax.enable_x64(True):
+    with own_settings():
         return eqx.combine(jax.tree.unflatten(tree, map(jnp.asarray, found)), rest)

@@ -26,7 +26,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sumwise.basis.network import Network, as_type, check, from_bytes, given, on_rows, to_bytes
+from sumwise.basis.network import (
+    Network,
+    as_type,
+    check,
+    from_bytes,
+    given,
+    on_rows,
+    own_settings,
+    to_bytes,
+)
 from sumwise.basis.rooms import Room
 from sumwise.basis.settings import Neural
 from sumwise.basis.training import Labelled, climb, flat, sum_by_owner
@@ -54,7 +63,7 @@ class NeuralBasis:
 
     @classmethod
     def draw(cls, settings: Neural, sets: Sets, rng: np.random.Generator) -> NeuralBasis:
-        with jax.enable_x64(True):
+        with own_settings():
             network = given(settings)
             if network is None:
                 network = Network.draw(settings, sets.n_inputs, rng)
@@ -89,7 +98,7 @@ class NeuralBasis:
             pull: Weak prior on them, if any.
             fixed: Leave them as they are.
         """
-        with jax.enable_x64(True):
+        with own_settings():
             data = flat(sets, target, self.settings.dtype, self.room)
             start = (self.network, jnp.asarray(log_precisions))
             held = jnp.asarray(0.0 if fixed else 1.0)

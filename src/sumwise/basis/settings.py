@@ -87,8 +87,9 @@ class Neural:
         if not 0 <= self.dropout <= 0.95:
             raise SettingError(f"dropout is {self.dropout}; give a number from 0 to 0.95")
         for name, known in (("activation", ACTIVATIONS), ("dtype", ("float32", "float64"))):
-            if getattr(self, name) not in known:
-                raise SettingError(f"{name} is {getattr(self, name)!r}; give {', '.join(known)}")
+            value = getattr(self, name)
+            if not isinstance(value, str) or value not in known:
+                raise SettingError(f"{name} is {value!r}; give {', '.join(known)}")
         if self.network is not None and not callable(self.network):
             raise SettingError(
                 f"network is {self.network!r}; give an Equinox module, or a function of "

@@ -76,12 +76,14 @@ def climb(
     with Slow("training", settings.epochs) as progress:
         while epoch < settings.epochs:
             stop = min(epoch + EPOCHS_AT_ONCE, settings.epochs)
-            bounds = jnp.asarray([epoch, stop]), jnp.asarray(settings.learning_rate)
+            bounds = jnp.asarray([epoch, stop]), jnp.asarray(float(settings.learning_rate))
             arrays, moments, bad = _epochs(objective, arrays, rest, moments, data, extra, *bounds)
             if int(bad) >= 0:
                 raise SumwiseError(_not_finite(int(bad) + 1, settings))
             epoch = stop
             progress.at(epoch)
+    if not all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(arrays)):
+        raise SumwiseError(_not_finite(epoch, settings))  # by the last step of all
     return eqx.combine(arrays, rest)
 
 
@@ -117,5 +119,6 @@ def _not_finite(epoch: int, settings: Neural) -> str:
     return (
         f"training the network went wrong at epoch {epoch} of {settings.epochs}: the loss is not a "
         f"finite number. Try a smaller learning_rate (it is {settings.learning_rate:g}), "
-        "standardize=True, or dtype='float64'; look for an input or total far from the others."
+        "standardize=True, or dtype='float64'; look for an input, weight or total far from the "
+        "others."
     )
