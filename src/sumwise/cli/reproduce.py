@@ -106,7 +106,7 @@ def rff(**given: Any) -> None:
 def neural(**given: Any) -> None:
     """Neural networks: the paper's second table, with dropout among the competitors (§5.4).
 
-    Every question trains a network for 1000 epochs: on two cores, count three minutes for each
+    Every question trains a network for 1000 epochs: on two cores, count a minute or two for each
     split of a data set with all twelve methods. Writes the same files as `rff`, and goes on the
     same way after Ctrl-C. Needs JAX: pip install 'sumwise[neural]'.
 
