@@ -8,7 +8,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 SUMWISE_DATA ?= $(abspath $(wildcard ../shared/data))
 export SUMWISE_DATA
 
-.PHONY: help setup demo test test-all mutants check lint fmt types cov bench repro repro-neural repro-full clean
+.PHONY: help setup demo browser browser-here test test-all mutants check lint fmt types cov bench repro repro-neural repro-full clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -18,13 +18,21 @@ setup: $(STAMP) ## create .venv with sumwise and everything its tests need
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[fast,neural,postgres,demo,dev]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[fast,neural,postgres,web,demo,dev]'
 	touch $@
 
 demo: $(STAMP) ## the main job on real data: which districts to measure, and what each school is
 	$(BIN)/sumwise demo
 
-test: $(STAMP) ## all tests
+browser: ## Chromium and axe-core, for the tests of the labelling page
+	scripts/browser
+
+# in CI, or where it can be installed without asking, the tests get their browser by themselves;
+# elsewhere they are skipped and say how to get it
+browser-here:
+	@if [ "$(CI)" = true ] || [ "$$(id -u)" = 0 ]; then scripts/browser || [ "$(CI)" != true ]; fi
+
+test: $(STAMP) browser-here ## all tests
 	$(BIN)/python -m pytest -q -n 2
 
 check: $(STAMP) lint types cov ## what must hold before a merge: lint, types, import contract, coverage
@@ -41,13 +49,13 @@ fmt: $(STAMP) ## format the code
 types: $(STAMP)
 	$(BIN)/mypy
 
-cov: $(STAMP)
+cov: $(STAMP) browser-here
 	$(BIN)/python -m pytest -q -n 2 --cov --cov-report=term
 
 mutants: $(STAMP) ## break the code on purpose; every break must make a test fail (minutes)
 	$(BIN)/python -m tests.mutants
 
-test-all: $(STAMP) ## all tests, a thousand examples for each property (minutes)
+test-all: $(STAMP) browser-here ## all tests, a thousand examples for each property (minutes)
 	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -q -n 2
 
 bench: $(STAMP) ## the benchmark table: ratios to named peers, answers checked first
@@ -66,4 +74,4 @@ repro-full: $(STAMP) ## the whole table: 32 data sets, ten methods, fifty splits
 	$(BIN)/sumwise reproduce rff --out reproduction/full
 
 clean: ## remove .venv and caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .cache test-output .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

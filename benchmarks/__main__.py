@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from benchmarks import embedding, imports, loop, neural, report, scoring
+from benchmarks import embedding, imports, loop, neural, report, scoring, studies
 from benchmarks.timing import say
 
 SUBJECTS = {
@@ -14,6 +14,7 @@ SUBJECTS = {
     "embedding": embedding.run,
     "neural": neural.run,
     "import": imports.run,
+    "studies": studies.run,
 }
 OUTPUT = Path("bench-output") / "results.json"
 

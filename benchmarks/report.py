@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 HEAD = ("what", "size", "sumwise", "peer", "peer's", "ratio", "target", "met")
-PACKAGES = ("sumwise", "numpy", "scikit-learn", "numba", "torch")
+PACKAGES = ("sumwise", "numpy", "scikit-learn", "numba", "torch", "sqlalchemy", "optuna")
 
 
 @dataclass(frozen=True, slots=True)

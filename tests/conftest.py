@@ -7,8 +7,9 @@ import os
 from hypothesis import settings
 
 from tests.postgres import place, postgres_server, postgres_url
+from tests.studies import clock, problem, study
 
-__all__ = ["place", "postgres_server", "postgres_url"]  # fixtures
+__all__ = ["clock", "place", "postgres_server", "postgres_url", "problem", "study"]  # fixtures
 
 settings.register_profile("default", max_examples=60, derandomize=True, deadline=None)
 settings.register_profile("thorough", max_examples=1000, derandomize=False, deadline=None)

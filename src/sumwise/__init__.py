@@ -30,7 +30,8 @@ from sumwise.selection import score, select
 from sumwise.sets import Sets
 
 if TYPE_CHECKING:
-    from sumwise.study import Study, create_study, open_study
+    from sumwise.studies import create_study, import_study, open_study
+    from sumwise.study import Study
 
 __version__ = "0.1.0"
 
@@ -57,6 +58,7 @@ __all__ = [
     "SumwiseError",
     "UnknownSetError",
     "create_study",
+    "import_study",
     "open_study",
     "score",
     "select",
@@ -65,8 +67,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Studies need SQLAlchemy, which is loaded when the first one is made or opened."""
-    if name in ("Study", "create_study", "open_study"):
-        from sumwise import study
+    if name in ("Study", "create_study", "import_study", "open_study"):
+        from sumwise import studies
 
-        return getattr(study, name)
+        return getattr(studies, name)
     raise AttributeError(f"module 'sumwise' has no attribute {name!r}")

@@ -59,6 +59,7 @@ class Pool:
     basis: Scaled
     design: Design
     signal: Float[np.ndarray, " A"] | None = None  # u_aᵀ S u_a where somebody kept it up to date
+    moment: Float[np.ndarray, "K K"] | None = None  # mean of φ φᵀ over individuals, where kept
 
 
 def embed(

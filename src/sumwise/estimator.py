@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from sumwise import model as core
+from sumwise import outputs
 from sumwise.basis import Basis, Neural
 from sumwise.design import Design, embed
 from sumwise.errors import InvalidSetError, SettingError
@@ -91,7 +92,7 @@ class AggregateRegressor:
         config = self.config()
         labels = check_labels(y_bar, sets.ids)
         prepared = core.prepare(config, pool)
-        core.check_inputs(prepared, sets)
+        outputs.check_inputs(prepared, sets)
         fitted = core.fit(config, prepared, sets, embed(sets, prepared.basis), labels)
         return self.adopt(fitted, sets, one_output=np.ndim(y_bar) < 2)
 
@@ -143,12 +144,12 @@ class AggregateRegressor:
         if return_std and return_cov:
             raise SettingError("ask for return_std or return_cov, not both")
         fitted, x = self.fitted(), self._inputs(X)
-        mean = self._outputs(core.predict_mean(fitted, x))
+        mean = self._outputs(outputs.predict_mean(fitted, x))
         if return_std:
-            std = core.predict_std(fitted, x, include_noise=include_noise)
+            std = outputs.predict_std(fitted, x, include_noise=include_noise)
             return mean, self._outputs(std)
         if return_cov:
-            cov = fitted.posterior.covariance_along(core.features_of(fitted, x))
+            cov = fitted.posterior.covariance_along(outputs.features_of(fitted, x))
             if include_noise:
                 cov[np.diag_indices_from(cov)] += 1 / fitted.posterior.noise_precision
             return mean, self._outputs(cov[..., None] * fitted.posterior.output_scale**2)
@@ -157,7 +158,7 @@ class AggregateRegressor:
     def predict_sets(self, sets: Sets, return_std: bool = False, include_noise: bool = True) -> Any:
         """Totals of sets: their mean, and on request their predictive standard deviation."""
         design = self._embed(sets)
-        mean, std = core.predict_sets(self.fitted(), design, include_noise=include_noise)
+        mean, std = outputs.predict_sets(self.fitted(), design, include_noise=include_noise)
         return (self._outputs(mean), self._outputs(std)) if return_std else self._outputs(mean)
 
     def sample_y(
@@ -178,12 +179,12 @@ class AggregateRegressor:
             raise SettingError(f"n_samples is {n_samples!r}; give a whole number of at least 0")
         rng = np.random.default_rng(random_state)
         members = fitted.posterior.sample(n_samples, rng)  # L K M
-        latent = np.einsum("nk,lkm->nml", core.features_of(fitted, x), members)
+        latent = np.einsum("nk,lkm->nml", outputs.features_of(fitted, x), members)
         if include_noise:
             noise = rng.standard_normal(latent.shape)
             latent = latent + noise / np.sqrt(fitted.posterior.noise_precision)
         scale = fitted.posterior.output_scale
-        drawn = core.finite_rows(fitted.offset[:, None] + scale[:, None] * latent)
+        drawn = outputs.finite_rows(fitted.offset[:, None] + scale[:, None] * latent)
         return drawn[:, 0] if self._one_output else drawn
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -263,7 +264,7 @@ class AggregateRegressor:
         fitted = self.fitted()
         if not isinstance(sets, Sets):
             raise InvalidSetError(f"sets is a {type(sets).__name__}; make a Sets first")
-        core.check_inputs(fitted, sets)
+        outputs.check_inputs(fitted, sets)
         return embed(sets, fitted.basis)
 
     def _outputs(self, values: Float[np.ndarray, "... M"]) -> Float[np.ndarray, "..."]:

@@ -22,12 +22,14 @@ import numpy as np
 
 from sumwise import evidence, scaling
 from sumwise.design import Design
+from sumwise.errors import LabelError
 from sumwise.evidence import ADAM_EPOCHS, ADAM_RATE, REACH, WeakPrior
 from sumwise.posterior import Hyperparameters, decompose
 from sumwise.shapes import Float
 
 _NOISES = np.arange(-REACH + 1, REACH, 2.0)  # of log β around its centre, where a search begins
 _PRIORS = np.arange(-REACH, REACH + 0.5, 0.5)  # of log λ
+LEAST_LOG_VARIANCE = -690.0  # whose inverse is still a number
 
 
 def blurred(design: Design, noise_std: Float[np.ndarray, " t"], noise_precision: float) -> Design:
@@ -40,19 +42,21 @@ def weighing(
     y_bar: Float[np.ndarray, "t 1"],
     noise_std: Float[np.ndarray, " t"],
     hyperparameters: str | tuple[float, float],
-) -> Design:
-    """The design that offset and scale of the outputs are taken from, before β is known: answers
-    that are blurred count for less, as r_a² compares with the individuals' own variance v.
+) -> tuple[Design, float]:
+    """The design that offset and scale of the outputs are taken from, before β is known, and √v:
+    answers that are blurred count for less, as r_a² compares with the individuals' variance v.
 
     v is where the residuals are as large as they should be (Paule and Mandel),
     Σ_a left_a² / (v s_a + r_a²) = t − 1, and not below what the answers can resolve, the standard
-    error √(2 / Σ s²/r⁴) of v. Without blur it is the ordinary scale, squared.
+    error of v, unless that is more than their size. Without blur it is the ordinary scale, squared,
+    and so it is where answers tell nothing of it.
     """
     if not isinstance(hyperparameters, str):
-        return blurred(design, noise_std, hyperparameters[1])
+        return blurred(design, noise_std, hyperparameters[1]), hyperparameters[1] ** -0.5
+    centred = hyperparameters != "adam"
 
     def left_by(there: Design) -> tuple[Float[np.ndarray, "t 1"], Float[np.ndarray, "1"]]:
-        offset = np.zeros(1) if hyperparameters == "adam" else scaling.offset_of(there, y_bar)
+        offset = scaling.offset_of(there, y_bar) if centred else np.zeros(1)
         return scaling.centred(there, y_bar, offset), offset
 
     def too_small(log_variance: float) -> bool:
@@ -61,16 +65,60 @@ def weighing(
         spread = float(scaling.scale_of(there, left, np.zeros(1))[0]) if left.any() else 0.0
         return spread > 0 and 2 * math.log(spread) > log_variance
 
-    with np.errstate(divide="ignore"):
-        precision = design.noise_scale / noise_std**2  # s / r²; infinite where there is no blur
     high = 2 * math.log(float(scaling.scale_of(design, *left_by(design))[0]))
-    low = high - 2 * REACH
-    if np.isfinite(precision).all():
-        low = max(low, 0.5 * math.log(2) - math.log(float(np.linalg.norm(precision))))
+    low = _least_log_variance(design, y_bar, noise_std, high, centred)
     for _ in range(60 if low < high and too_small(low) else 0):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if too_small(middle) else (low, middle)
-    return blurred(design, noise_std, math.exp(-low))
+    return blurred(design, noise_std, math.exp(-low)), math.exp(0.5 * low)
+
+
+def _least_log_variance(
+    design: Design,
+    y_bar: Float[np.ndarray, "t 1"],
+    noise_std: Float[np.ndarray, " t"],
+    ordinary: float,
+    centred: bool,
+) -> float:
+    """Log of the smallest v to be believed: its standard error where v is next to nothing, or the
+    mean square of an individual if that is less; the ordinary one where answers tell nothing."""
+    with np.errstate(divide="ignore"):
+        blur = float((2 * np.log(noise_std) - np.log(design.noise_scale)).min())  # log r² / s
+    nothing = max(ordinary - 2 * REACH, blur - 2 * REACH, LEAST_LOG_VARIANCE)
+    there = blurred(design, noise_std, math.exp(-nothing))
+    share = design.noise_scale / there.noise_scale
+    error = nothing + _relative_error(share, there, centred)
+    if not math.isfinite(error):
+        error = ordinary
+    elif y_bar.any():
+        root = float(scaling.scale_of(there, y_bar, np.zeros(1))[0])
+        freedom = max(1, len(design) - 1)
+        error = min(error, 2 * math.log(root) + math.log(freedom / float(share.sum())))
+    return max(nothing, error)
+
+
+def _relative_error(share: Float[np.ndarray, " t"], there: Design, centred: bool) -> float:
+    """Log of the standard error of v over v, √(2 / tr P²) with P = √share (I − q qᵀ) √share: an
+    answer tells of v by its share of individual noise, less what went into the offset along q.
+
+    Sums over all others than one are taken without it: 1 − q² would be rounding where one answer
+    is far less blurred than the rest, which sets the offset and then tells nothing of v.
+    """
+    parts, lever = share, there.theta_sum**2 / there.noise_scale
+    if centred and lever.any():
+        lever = lever / lever.sum()
+        both = share * lever
+        parts = np.concatenate([share * _others(lever), np.sqrt(both * _others(both))])
+    top = float(parts.max(initial=0.0))
+    if not top:
+        return math.inf
+    return 0.5 * math.log(2) - math.log(top) - math.log(float(np.linalg.norm(parts / top)))
+
+
+def _others(values: Float[np.ndarray, " t"]) -> Float[np.ndarray, " t"]:
+    """For each entry the sum of all others."""
+    before, after = np.cumsum(values), np.cumsum(values[::-1])[::-1]
+    return np.append(0.0, before[:-1]) + np.append(after[1:], 0.0)
 
 
 def search(
@@ -123,6 +171,11 @@ def maximise(
 
     centre = np.array([prior.log_prior_precision, prior.log_noise_precision])
     stiffness = prior.std**-2 if use_prior else 0.0
+    if abs(centre).max() + REACH > 700:
+        raise LabelError(
+            "the measured totals are beyond what double precision can hold, squared; rescale them, "
+            "or use standardize=True"
+        )
 
     def downhill(point: Float[np.ndarray, "2"]) -> tuple[float, Float[np.ndarray, "2"]]:
         hyper = Hyperparameters(*np.exp(point).tolist())

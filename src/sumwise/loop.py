@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from sumwise import model as core
+from sumwise import outputs
 from sumwise.acquisition import BY_DROPOUT, Acquisition, best, named, scores_of
 from sumwise.basis import with_dropout
 from sumwise.design import Pool, embed
@@ -74,7 +75,7 @@ def ask(progress: Progress, strategy: str | Acquisition, rng: np.random.Generato
     scores = scores_of(strategy, pool, fitted.posterior, rng)
     chosen = best(scores, allowed, sets.ids)
     design = pool.design.rows([chosen])
-    mean, std = core.predict_sets(fitted, design, include_noise=True)
+    mean, std = outputs.predict_sets(fitted, design, include_noise=True)
     size, left = int(sets.sizes[chosen]), int(allowed.sum())
     why = reason(strategy, float(scores[chosen]), size, left)
     if not progress.labels:

@@ -19,8 +19,8 @@ import numpy as np
 
 from sumwise import evidence, known_noise, posterior, scaling
 from sumwise.basis import Basis, Neural, Scaled, Trainable, draw
-from sumwise.design import Design, blocks, embed, features
-from sumwise.errors import InvalidSetError, LabelError, SettingError
+from sumwise.design import Design, embed, features
+from sumwise.errors import LabelError, SettingError
 from sumwise.posterior import Hyperparameters, Posterior, Spectrum
 from sumwise.sets import Sets
 from sumwise.shapes import Float
@@ -115,7 +115,7 @@ def prepare(config: ModelConfig, sets: Sets) -> Prepared:
 def fit(
     config: ModelConfig,
     prepared: Prepared,
-    labelled: Sets,
+    labelled: Sets | None,
     design: Design,
     y_bar: Float[np.ndarray, "t M"],
     start: Model | None = None,
@@ -123,132 +123,110 @@ def fit(
     noise_std: Float[np.ndarray, " t"] | None = None,
     learned: tuple[Scaled, Hyperparameters] | None = None,
 ) -> Model:
-    """The model after one total for each of the `labelled` sets.
+    """The model after one total for each of some sets.
 
     Args:
+        labelled: The sets themselves; a fixed basis needs no more than their design.
         design: Theirs under `prepared.basis`.
         start: The model before the last label: where Adam begins. Without it, the random start.
         noise_std: Known noise of each measurement, beside that of its individuals, in user's units.
         learned: The basis, λ and β that were learned from these totals before, to be used again.
     """
-    offset, scale = np.zeros(y_bar.shape[1]), np.ones(y_bar.shape[1])
     learner = (start or prepared).basis.basis
-    blur = _blur(learner, y_bar, noise_std)
     with np.errstate(all="ignore"):  # what overflows is refused by name
-        weighed = design
-        if blur is not None:
-            weighed = known_noise.weighing(design, y_bar, blur, config.hyperparameters)
-        if config.standardize and config.hyperparameters != "adam":
-            offset = scaling.offset_of(weighed, y_bar)
-        inside = scaling.centred(design, y_bar, offset)
-        if config.standardize and isinstance(config.hyperparameters, str):
-            scale = scaling.scale_of(weighed, inside, offset)  # given numbers are in user's units
-        inside = inside / scale
-        if not np.isfinite(inside).all():
-            raise _beyond_doubles(y_bar)
-        basis, hyper = prepared.basis, _before(config, prepared, start)
-        prior = _weak_prior(prepared, weighed, inside)
-        if learned is not None:
-            basis, hyper = learned
+        seen = _seen(config, prepared, design, y_bar, noise_std)
+        basis, hyper = learned or (prepared.basis, _before(config, prepared, start))
+        found = learned is not None
         if isinstance(learner, Trainable):
+            assert labelled is not None  # it learns from individuals
             if learned is None:
-                trained, hyper = _train(config, learner, basis, labelled, inside, hyper, prior)
+                trained, hyper = _train(config, learner, basis, labelled, seen, hyper)
                 basis = replace(basis, basis=trained)
             if learner.committee:
                 n_members = features(basis, np.zeros((1, labelled.n_inputs))).shape[1]
-                members = posterior.committee(n_members, hyper.noise_precision, scale)
-                return Model(basis, members, offset, None, None, prepared.input_names)
+                members = posterior.committee(n_members, hyper.noise_precision, seen.scale)
+                return Model(basis, members, seen.offset, None, None, prepared.input_names)
             design = embed(labelled, basis)
-        if blur is not None:
-            if learned is None:
-                how = (config.hyperparameters, config.evidence_prior)
-                hyper = known_noise.search(design, inside, blur / scale, hyper, prior, *how)
-            design = known_noise.blurred(design, blur / scale, hyper.noise_precision)
-        spectrum = posterior.decompose(design, inside)
-        if blur is not None or learned is not None:
-            pass  # λ and β are found
-        elif config.hyperparameters == "evidence":
-            hyper = evidence.maximise(spectrum, prior, use_prior=config.evidence_prior)
-        elif config.hyperparameters == "adam" and not isinstance(learner, Trainable):
-            hyper = evidence.adam(spectrum, hyper)
-        value = evidence.log_evidence(spectrum, hyper) - len(design) * float(np.log(scale).sum())
-        fitted = posterior.condition(spectrum, hyper, scale)
+            found = found or config.hyperparameters == "adam"  # along with the network
+        spectrum, hyper = _decompose(config, design, seen, hyper, found=found)
+        value = evidence.log_evidence(spectrum, hyper)
+        value -= len(design) * float(np.log(seen.scale).sum())
+        fitted = posterior.condition(spectrum, hyper, seen.scale)
     if not (np.isfinite(value) and np.isfinite(fitted.mean).all()):
         raise _beyond_doubles(y_bar)
-    return Model(basis, fitted, offset, spectrum, value, prepared.input_names)
+    return Model(basis, fitted, seen.offset, spectrum, value, prepared.input_names)
 
 
 def _beyond_doubles(y_bar: Float[np.ndarray, "t M"]) -> LabelError:
     return LabelError(
         f"totals from {y_bar.min():.3g} to {y_bar.max():.3g} cannot be computed with: their "
-        "squares, or those of the weights, leave the range of double precision. Is one of "
-        "them mistyped? Otherwise rescale them."
+        "squares, or those of the weights or of noise_std, leave the range of double precision. "
+        "Is one of them mistyped? Otherwise rescale them."
     )
 
 
-def predict_mean(model: Model, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N M"]:
-    """Mean of each individual's output (Eq. 23)."""
-    mean = np.empty((len(x), model.posterior.n_outputs))
-    for low, high in blocks(x, model.basis):
-        with np.errstate(all="ignore"):
-            mean[low:high] = features_of(model, x[low:high]) @ model.posterior.mean
-    return finite_rows(model.offset + model.posterior.output_scale * mean)
-
-
-def predict_std(
-    model: Model, x: Float[np.ndarray, "N D"], *, include_noise: bool
-) -> Float[np.ndarray, "N M"]:
-    """Standard deviation of each individual's output (Eq. 23), its own noise included or not."""
-    variance = np.empty(len(x))
-    for low, high in blocks(x, model.basis):
-        with np.errstate(all="ignore"):
-            phi = features_of(model, x[low:high])
-            variance[low:high] = model.posterior.variance_along(phi)
-    if include_noise:
-        variance += 1 / model.posterior.noise_precision
-    return finite_rows(model.posterior.output_scale * np.sqrt(variance)[:, None])
-
-
-def features_of(model: Model, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N K"]:
-    """φ of every row, as many features as the model knows."""
-    return features(model.basis, x, len(model.posterior.mean))
-
-
-def finite_rows(values: Float[np.ndarray, "N M"]) -> Float[np.ndarray, "N M"]:
-    if not np.isfinite(values).all():
-        row = int(np.argwhere(~np.isfinite(values))[0, 0])
-        raise InvalidSetError(
-            f"row {row} has no finite prediction: its inputs are too far from those the model was "
-            "fitted on, or the basis is not defined there. Leave it out, or choose another basis."
-        )
-    return values
-
-
-def check_inputs(known: Prepared | Model, sets: Sets) -> None:
-    """Sets have the inputs that the scaling was taken from, by number and, if named, by name."""
-    n_inputs = len(known.basis.shift)
-    if sets.n_inputs != n_inputs:
-        raise InvalidSetError(f"the sets have {sets.n_inputs} inputs; the model knows {n_inputs}")
-    if None not in (sets.input_names, known.input_names) and sets.input_names != known.input_names:
-        raise InvalidSetError(
-            f"the sets have the inputs {sets.input_names}; the model knows {known.input_names}, in "
-            "that order"
-        )
-
-
-def predict_sets(
-    model: Model, design: Design, *, include_noise: bool
-) -> tuple[Float[np.ndarray, "A M"], Float[np.ndarray, "A M"]]:
-    """Mean and standard deviation of each set's total (Eq. 14)."""
-    variance = model.posterior.variance_along(design.u)
-    if include_noise:
-        variance = variance + design.noise_scale / model.posterior.noise_precision
-    scale = model.posterior.output_scale
-    mean = design.theta_sum[:, None] * model.offset + scale * (design.u @ model.posterior.mean)
-    return mean, scale * np.sqrt(variance)[:, None]
-
-
 # --- helpers ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Seen:
+    """The labels in the model's units, and how to get there."""
+
+    totals: Float[np.ndarray, "t M"]
+    noise_std: Float[np.ndarray, " t"] | None  # known noise, if there is any
+    offset: Float[np.ndarray, " M"]
+    scale: Float[np.ndarray, " M"]
+    prior: evidence.WeakPrior  # centred on their size
+
+
+def _seen(
+    config: ModelConfig,
+    prepared: Prepared,
+    design: Design,
+    y_bar: Float[np.ndarray, "t M"],
+    noise_std: Float[np.ndarray, " t"] | None,
+) -> _Seen:
+    offset, scale = np.zeros(y_bar.shape[1]), np.ones(y_bar.shape[1])
+    known = noise_std if noise_std is not None and noise_std.any() else None
+    weighed, spread, least = design, 0.0, 0.0
+    if known is not None:
+        if y_bar.shape[1] != 1:
+            raise SettingError(
+                "known measurement noise (noise_std) works with one output, and there are "
+                f"{y_bar.shape[1]}; fit a model for each, or leave noise_std out"
+            )
+        weighed, spread = known_noise.weighing(design, y_bar, known, config.hyperparameters)
+    if config.standardize and config.hyperparameters != "adam":
+        offset = scaling.offset_of(weighed, y_bar)
+    inside = scaling.centred(design, y_bar, offset)
+    if config.standardize and isinstance(config.hyperparameters, str):
+        scale = scaling.scale_of(weighed, inside, offset)  # given numbers are in user's units
+        scale = np.maximum(scale, spread)
+    inside = inside / scale
+    if known is not None:
+        known = known / scale
+        least = float((spread / scale[0]) ** 2) * max(1, len(design) - 1) / len(design)
+    if not np.isfinite(inside).all() or (known is not None and not np.isfinite(known**2).all()):
+        raise _beyond_doubles(y_bar)
+    return _Seen(inside, known, offset, scale, _weak_prior(prepared, weighed, inside, least))
+
+
+def _decompose(
+    config: ModelConfig, design: Design, seen: _Seen, hyper: Hyperparameters, *, found: bool
+) -> tuple[Spectrum, Hyperparameters]:
+    """The labelled sets decomposed, and λ and β: `hyper` if they are found already or given."""
+    if seen.noise_std is not None:
+        if not found:
+            args = (design, seen.totals, seen.noise_std, hyper, seen.prior)
+            hyper = known_noise.search(*args, config.hyperparameters, config.evidence_prior)
+        design = known_noise.blurred(design, seen.noise_std, hyper.noise_precision)
+        return posterior.decompose(design, seen.totals), hyper
+    spectrum = posterior.decompose(design, seen.totals)
+    if not found and config.hyperparameters == "evidence":
+        hyper = evidence.maximise(spectrum, seen.prior, use_prior=config.evidence_prior)
+    if not found and config.hyperparameters == "adam":
+        hyper = evidence.adam(spectrum, hyper)
+    return spectrum, hyper
 
 
 def _before(config: ModelConfig, prepared: Prepared, start: Model | None) -> Hyperparameters:
@@ -265,33 +243,19 @@ def _before(config: ModelConfig, prepared: Prepared, start: Model | None) -> Hyp
     )
 
 
-def _blur(
-    learner: Basis, y_bar: Float[np.ndarray, "t M"], noise_std: Float[np.ndarray, " t"] | None
-) -> Float[np.ndarray, " t"] | None:
-    """Known noise, if there is any; refused where the maths has no place for it."""
-    if noise_std is None or not noise_std.any():
-        return None
-    if isinstance(learner, Trainable) or y_bar.shape[1] != 1:
-        raise SettingError(
-            "known measurement noise (noise_std) works with a fixed basis and one output; choose "
-            "'fourier', 'linear' or 'polynomial', or leave noise_std out"
-        )
-    return noise_std
-
-
 def _train(
     config: ModelConfig,
     learner: Trainable,
     scaled: Scaled,
     labelled: Sets,
-    inside: Float[np.ndarray, "t M"],
+    seen: _Seen,
     hyper: Hyperparameters,
-    prior: evidence.WeakPrior,
 ) -> tuple[Trainable, Hyperparameters]:
     """The basis, and λ and β, that have learned from the labels."""
-    if learner.committee and inside.shape[1] != 1:
+    n_outputs, prior = seen.totals.shape[1], seen.prior
+    if learner.committee and n_outputs != 1:
         raise SettingError(
-            f"a dropout network has one output and was given {inside.shape[1]}; fit a model for "
+            f"a dropout network has one output and was given {n_outputs}; fit a model for "
             "each, or use basis='neural' without dropout"
         )
     if not len(labelled):
@@ -303,10 +267,11 @@ def _train(
     standard = replace(labelled, x=(labelled.x - scaled.shift) / scaled.scale)
     trained, log_precisions = learner.train(
         standard,
-        inside,
+        seen.totals,
         np.log([hyper.prior_precision, hyper.noise_precision]),
         pull=pull,
         fixed=fixed,
+        noise_std=seen.noise_std,
     )
     if fixed:
         return trained, hyper  # to the bit
@@ -314,11 +279,19 @@ def _train(
 
 
 def _weak_prior(
-    prepared: Prepared, design: Design | None, inside: Float[np.ndarray, "t M"]
+    prepared: Prepared,
+    design: Design | None,
+    inside: Float[np.ndarray, "t M"],
+    least: float = 0.0,
 ) -> evidence.WeakPrior:
-    """Centred where an individual's prior variance is that of the labels, a tenth of it noise."""
+    """Centred where an individual's prior variance is that of the labels, a tenth of it noise.
+
+    Args:
+        least: What is taken for that variance if the labels, being blurred, show less by chance.
+    """
     power = 0.0 if design is None else float((inside**2 / design.noise_scale[:, None]).sum())
     variance = power / inside.size if inside.size and 0 < power < math.inf else 1.0
+    variance = max(variance, least if math.isfinite(least) else 0.0)
     return evidence.WeakPrior(
         math.log(prepared.power / variance), -math.log(TYPICAL_NOISE_SHARE * variance)
     )

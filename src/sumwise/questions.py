@@ -7,14 +7,16 @@ asking three times for one.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from sumwise import model as core
+from sumwise import outputs
 from sumwise.acquisition import Acquisition, best, scores_of
+from sumwise.basis import Basis
 from sumwise.design import Pool, blocks, features
 from sumwise.errors import PoolExhaustedError
 from sumwise.loop import reason
@@ -49,12 +51,64 @@ class Status:
     sets: int
     answers: int
     open_claims: int
+    skipped: int  # set aside by somebody
     questions: int  # asked so far
     information_left: float  # that measuring every set that is left would teach
     mean_variance: float  # of an individual's noise-free output, over all individuals
     mean_variance_after: float  # expected once open claims and the next questions are answered
     next_questions: int  # how many: 5, or as many as are free
     noise_variance: float  # of an individual's own noise, which no question takes away
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The same in sentences."""
+        free = self.sets - self.answers - self.open_claims - self.skipped
+        said = [
+            f"{self.answers} of {count(self.sets, 'set')} measured, {self.open_claims} being "
+            f"measured, {free} free" + (f", {self.skipped} skipped." if self.skipped else ".")
+        ]
+        if not free and not self.open_claims:
+            said.append("Nothing is left to ask.")
+        else:
+            left = figure(self.information_left)
+            said.append(f"Measuring all that are left would teach {left} nats about the model.")
+        before, after = self.mean_variance, self.mean_variance_after
+        coming, share = self._coming(), 100 * (1 - after / before) if before > 0 else 0
+        if not self.answers:
+            less = f"; answers to {coming} should leave {share:.0f} % less variance"
+            unit = "Nothing is measured yet, so uncertainty has no unit"
+            said.append(f"{unit}{less if coming else ''}.")
+            return tuple(said)
+        unsure = f"Predictions of individuals are uncertain by ± {figure(before**0.5)} (standard "
+        unsure += "deviation) because of what the model does not know"
+        if coming:
+            unsure += f"; answers to {coming} should bring that to ± {figure(after**0.5)}, "
+            unsure += f"{share:.0f} % less variance"
+        noise = f"An individual's own noise, ± {figure(self.noise_variance**0.5)}, comes on top; "
+        return (*said, f"{unsure}.", f"{noise}no answer takes it away.")
+
+    def _coming(self) -> str:
+        """The questions behind `mean_variance_after`."""
+        n, waiting = self.next_questions, count(self.open_claims, "open question")
+        if not self.open_claims:
+            return "" if not n else "the next question" if n == 1 else f"the next {n} questions"
+        return waiting if not n else f"{waiting} and the next" + (f" {n}" if n > 1 else "")
+
+
+def figure(value: float) -> str:
+    """Three digits, or as many as a whole number has, for people.
+
+    >>> figure(1199.54), figure(9.4243), figure(0.01234), figure(-3.2e12)
+    ('1200', '9.42', '0.0123', '-3.2e+12')
+    """
+    if not 1e-4 <= abs(value) < 1e9:
+        return f"{value:.3g}"
+    return f"{value:.{max(0, 2 - math.floor(math.log10(abs(value))))}f}"
+
+
+def count(number: int, thing: str) -> str:
+    """So many of a thing, in the singular or plural."""
+    return f"{number} {thing}" + ("" if number == 1 else "s")
 
 
 def propose(
@@ -67,18 +121,24 @@ def propose(
     n: int,
     answered: Sequence[int],
     claimed: Sequence[int],
+    skipped: Sequence[int] = (),
+    wanted: int | None = None,
 ) -> list[Question]:
     """The next `n` questions, the first of them with number `first`; nobody has claimed them yet.
 
     Args:
         answered: Positions of sets that are measured.
         claimed: Positions of sets that somebody is measuring.
+        skipped: Positions of sets that nobody is to be asked for.
+        wanted: Position of a set that somebody has chosen, as the first question.
     """
     sets = pool.sets
     allowed = np.ones(len(sets), dtype=bool)
-    allowed[[*answered, *claimed]] = False
+    allowed[[*answered, *claimed, *skipped]] = False
+    if wanted is not None:
+        allowed[wanted] = True
     if allowed.sum() < n:
-        raise _exhausted(n, int(allowed.sum()), len(claimed))
+        raise _exhausted(n, int(allowed.sum()), len(claimed), len(skipped))
     posterior = model.posterior
     asked: list[Question] = []
     if claimed:
@@ -86,13 +146,17 @@ def propose(
     for number in range(first, first + n):
         scores = scores_of(strategy, pool, posterior, np.random.default_rng([seed, number]))
         chosen, left = best(scores, allowed, sets.ids), int(allowed.sum())
+        by_hand = wanted is not None and number == first and chosen != wanted
+        chosen = wanted if by_hand and wanted is not None else chosen
         allowed[chosen] = False
         second = best(scores, allowed, sets.ids) if left > 1 else None
         design = pool.design.rows([chosen])
-        mean, std = core.predict_sets(model, design, include_noise=True)
+        mean, std = outputs.predict_sets(model, design, include_noise=True)
         waiting = len(claimed) + len(asked)
         kind = "free" if waiting else "unmeasured"
         why = reason(strategy, float(scores[chosen]), int(sets.sizes[chosen]), left, kind)
+        if by_hand:
+            why = f"This set was chosen by hand; {strategy} would have asked for another first."
         if waiting:
             others = "a question that is" if waiting == 1 else f"{waiting} questions that are"
             why += f" It adds to {others} not answered yet."
@@ -119,7 +183,7 @@ def propose(
     return asked
 
 
-def _exhausted(n: int, free: int, claimed: int) -> PoolExhaustedError:
+def _exhausted(n: int, free: int, claimed: int, skipped: int) -> PoolExhaustedError:
     if free:
         return PoolExhaustedError(f"{n} sets were asked for and {free} are free; ask for fewer")
     if claimed:
@@ -127,6 +191,8 @@ def _exhausted(n: int, free: int, claimed: int) -> PoolExhaustedError:
             f"every set is measured or being measured ({claimed} open questions); answer one, or "
             "release it"
         )
+    if skipped:
+        return PoolExhaustedError(f"every set is measured or skipped ({skipped}); unskip some")
     return PoolExhaustedError("every set is measured already; nothing is left to ask")
 
 
@@ -139,20 +205,30 @@ def outlook(
     first: int,
     answered: Sequence[int],
     claimed: Sequence[int],
+    skipped: Sequence[int] = (),
     ahead: int = 5,
 ) -> dict[str, Any]:
     """What `Status` says is left to learn, and what the next questions should do about it."""
     left = np.ones(len(pool.sets), dtype=bool)
-    left[list(answered)] = False
+    left[[*answered, *skipped]] = False
     ahead = min(ahead, int(left.sum()) - len(claimed))
     coming = list(claimed)
     if ahead:
-        taken = {"answered": answered, "claimed": claimed}
-        asked = propose(pool, model, strategy, seed=seed, first=first, n=ahead, **taken)
+        asked = propose(
+            pool,
+            model,
+            strategy,
+            seed=seed,
+            first=first,
+            n=ahead,
+            answered=answered,
+            claimed=claimed,
+            skipped=skipped,
+        )
         coming += [pool.sets.position(question.set_id) for question in asked]
     posterior = model.posterior
     after = posterior.given(pool.design.rows(coming)) if coming else posterior
-    powers, axes = _second_moment(pool)
+    powers, axes = second_moment(pool)
     unit = float((posterior.output_scale**2).mean())
     return {
         "information_left": joint_information(pool, posterior, np.flatnonzero(left)),
@@ -175,12 +251,21 @@ def joint_information(pool: Pool, posterior: Posterior, which: np.ndarray) -> fl
     return float(0.5 * posterior.n_outputs * np.log1p(gains).sum())
 
 
-def _second_moment(pool: Pool) -> tuple[Float[np.ndarray, " K"], Float[np.ndarray, "K K"]]:
+def second_moment(pool: Pool) -> tuple[Float[np.ndarray, " K"], Float[np.ndarray, "K K"]]:
     """Mean of φ φᵀ over all individuals, as powers and the axes (rows) they lie along."""
-    x, n_basis = pool.sets.x, pool.design.u.shape[1]
-    moment = np.zeros((n_basis, n_basis))
-    for low, high in blocks(x, pool.basis):
-        phi = features(pool.basis, x[low:high], n_basis)
-        moment += phi.T @ phi
-    powers, axes = np.linalg.eigh(moment / len(x))
+    moment = pool.moment
+    if moment is None:
+        moment = mean_product(pool.sets.x, pool.basis, pool.design.u.shape[1])
+    powers, axes = np.linalg.eigh(moment)
     return np.maximum(powers, 0.0), axes.T
+
+
+def mean_product(
+    x: Float[np.ndarray, "N D"], basis: Basis, n_basis: int
+) -> Float[np.ndarray, "K K"]:
+    """Mean of φ φᵀ over these individuals."""
+    total = np.zeros((n_basis, n_basis))
+    for low, high in blocks(x, basis):
+        phi = features(basis, x[low:high], n_basis)
+        total += phi.T @ phi
+    return total / len(x)

@@ -8,6 +8,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from sumwise import model as core
+from sumwise import outputs
 from sumwise.acquisition import Acquisition, best, refuse_non_finite, scores_of
 from sumwise.design import Pool, embed
 from sumwise.errors import InvalidSetError, PoolExhaustedError, SettingError
@@ -102,5 +103,5 @@ def pool_of(sets: Sets, model: Model) -> Pool:
     """`sets` as strategies see them under `model`."""
     if not isinstance(sets, Sets):
         raise InvalidSetError(f"sets is a {type(sets).__name__}; make a Sets first")
-    core.check_inputs(model, sets)
+    outputs.check_inputs(model, sets)
     return Pool(sets, model.basis, embed(sets, model.basis))

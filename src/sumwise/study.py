@@ -2,99 +2,33 @@
 
 What changes over time lives in the database alone: a `Study` object can be thrown away at any
 moment, and any number of them may work on the same study. Questions are worked out without a lock
-and claimed in a short transaction, if nothing has changed meanwhile; whoever is overtaken twice
-works them out while holding the lock.
+and claimed in a short transaction, if nobody else has been asked meanwhile; whoever is overtaken
+twice works them out while holding the lock.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
 
-from sumwise import model as core
+from sumwise import outputs
 from sumwise.errors import SettingError
 from sumwise.estimator import AggregateRegressor
-from sumwise.loop import settle
+from sumwise.insight import Answers, Insight, review, trace
 from sumwise.predictions import Predictions, check_level
 from sumwise.questions import Question, Status, outlook, propose
 from sumwise.sets import Sets
-from sumwise.storage import arguments, chain, packing, records, rules
+from sumwise.storage import arguments, bulk, chain, keeping, records, rules
 from sumwise.storage.database import Database
-from sumwise.storage.records import Claim, Event, Kept, Snapshot, Told
+from sumwise.storage.values import Claim, Event, Kept, Skip, Snapshot, Told
 
 OVERTAKEN = 2  # how often before the lock is held while thinking
-
-
-def create_study(
-    url: Any,
-    sets: Sets,
-    *,
-    name: str | None = None,
-    model: AggregateRegressor | None = None,
-    strategy: str = "AggMI",
-    seed: int = 0,
-    preset: str | None = None,
-    claim_days: float = 7.0,
-) -> Study:
-    """Begin a study and keep it: the sets, the settings, and what the basis has drawn.
-
-    Args:
-        url: The path of an SQLite file, which is made if it is not there, or
-            `postgresql://user@host/database`. A database may hold several studies.
-        name: Of the study; "study" if left out.
-        model: An `AggregateRegressor`, whose settings are used.
-        strategy: A name; see `sumwise.score`.
-        seed: Of the strategy's draws, and of the basis if no model is given.
-        preset: `"paper"` takes the paper's model and AggMI in one word.
-        claim_days: How long a set stays with whoever asked for it.
-    """
-    named = "study" if name is None else arguments.text(name, "name")
-    if not named or not named.strip():
-        raise SettingError(f"name is {name!r}; give a study a name that can be seen")
-    wanted = None if preset is not None and strategy == "AggMI" else strategy
-    estimator, chosen = settle(sets, model, wanted, seed, preset)
-    if not isinstance(chosen, str):
-        raise SettingError(
-            f"the strategy {chosen!r:.60} is code of yours, and a study is opened by people who do "
-            "not have it. Use a strategy with a name; ActiveLearner takes any."
-        )
-    if not len(sets):
-        raise SettingError("there are no sets; a study needs some to choose from")
-    days = arguments.days(claim_days, "claim_days")
-    config = estimator.config()
-    settings = packing.pack_config(config)
-    prepared = core.prepare(config, sets)
-    packed = {"sets": packing.pack_sets(sets), "basis": packing.pack_prepared(prepared)}
-    database = Database(url)
-    try:
-        database.ensure()
-        with database.write() as connection:
-            records.create(connection, named, packed, settings, chosen, seed, days)
-        return _opened(database, named)
-    except BaseException:
-        database.close()
-        raise
-
-
-def open_study(url: Any, name: str | None = None) -> Study:
-    """A study that was made before; the name may be left out if there is only one."""
-    named = arguments.text(name, "name")
-    database = Database(url)
-    try:
-        database.require()
-        return _opened(database, named)
-    except BaseException:
-        database.close()
-        raise
-
-
-def _opened(database: Database, name: str | None) -> Study:
-    with database.read() as connection:
-        return Study(database, records.load(connection, name, database.shown))
 
 
 class Study:
@@ -130,22 +64,20 @@ class Study:
         """
         if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
             raise SettingError(f"n is {n!r}; give a whole number of at least 1")
-        owner = arguments.text(by, "by")
-        claimed = None
-        for _ in range(OVERTAKEN):
-            seen = self._snapshot()
-            questions = self._propose(seen, int(n))
-            with self._database.write() as connection:
-                claimed = rules.ask(connection, self._kept, seen, questions, owner)
-            if claimed is not None:
-                break
-        else:
-            with self._database.write() as connection:
-                seen = records.snapshot(connection, self._kept, lock=True)
-                questions = self._propose(seen, int(n), connection)
-                claimed = rules.ask(connection, self._kept, seen, questions, owner)
-        assert claimed is not None  # nobody can change what is locked
+        claimed = self._claimed(int(n), arguments.text(by, "by"))
         return claimed[0] if n == 1 else claimed
+
+    def claim(self, set_id: Hashable, by: str | None = None) -> Question:
+        """Hold a set of one's own choice, as if it had been asked for."""
+        own, who = self._own(set_id), arguments.text(by, "by")
+        return self._claimed(1, who, self._kept.sets.position(own))[0]
+
+    def propose(self, n: int = 5) -> list[Question]:
+        """What would be asked next, without claiming anything; fewer if not so many are free."""
+        seen = self._snapshot()
+        taken = len(seen.answers) + len(seen.claims) + len(seen.skips)
+        free = min(n, len(self._kept.sets) - taken)
+        return self._propose(seen, free) if free > 0 else []
 
     def tell(
         self,
@@ -165,6 +97,26 @@ class Study:
         who, why = arguments.text(by, "by"), arguments.text(note, "note")
         with self._database.write() as connection:
             rules.tell(connection, self._kept, own, value, noise, who, why)
+
+    def tell_many(
+        self,
+        set_ids: Any,
+        y_bar: Any,
+        by: Any = None,
+        note: Any = None,
+        noise_std: Any = None,
+        where: Callable[[int], str] = "row {}".format,
+    ) -> int:
+        """Totals of many sets, all or none of them kept; gives how many were new.
+
+        Args:
+            set_ids: Ids of the sets, and `y_bar` their totals in the same order.
+            by: Of all answers, or one for each; `note` and `noise_std` likewise.
+            where: Names an answer, by its number from 0, where it is refused.
+        """
+        rows = bulk.rows_of(self._checked, set_ids, y_bar, by, note, noise_std, where)
+        with self._database.write() as connection:
+            return bulk.tell(connection, self._kept, rows, where)
 
     def amend(
         self,
@@ -192,6 +144,18 @@ class Study:
         with self._database.write() as connection:
             rules.release(connection, self._kept, own, who)
 
+    def skip(self, set_id: Hashable, by: str | None = None, note: str | None = None) -> None:
+        """Set a set aside that cannot be measured, with a reason: nobody is asked for it."""
+        own, who, why = self._own(set_id), arguments.text(by, "by"), arguments.text(note, "note")
+        with self._database.write() as connection:
+            rules.skip(connection, self._kept, own, who, why)
+
+    def unskip(self, set_id: Hashable, by: str | None = None) -> None:
+        """A set that was skipped may be asked for again."""
+        own, who = self._own(set_id), arguments.text(by, "by")
+        with self._database.write() as connection:
+            rules.unskip(connection, self._kept, own, who)
+
     def renew(self, set_id: Hashable, days: float | None = None, by: str | None = None) -> str:
         """Hold a claimed set for some more days from now; gives the new time it expires."""
         own, who = self._own(set_id), arguments.text(by, "by")
@@ -206,8 +170,18 @@ class Study:
         return self._kept.name
 
     @property
+    def seed(self) -> int:
+        """Of the strategy's draws."""
+        return self._kept.seed
+
+    @property
     def sets(self) -> Sets:
-        return self._kept.sets
+        return keeping.whole(self._kept.sets)
+
+    @property
+    def ids(self) -> tuple[Hashable, ...]:
+        """Ids of the sets; of a large study, without reading their individuals."""
+        return self._kept.sets.ids
 
     @property
     def answers(self) -> tuple[Told, ...]:
@@ -218,6 +192,11 @@ class Study:
     def claims(self) -> tuple[Claim, ...]:
         """Open questions, in order of asking."""
         return self._snapshot().claims
+
+    @property
+    def skips(self) -> tuple[Skip, ...]:
+        """Sets that nobody is asked for."""
+        return self._snapshot().skips
 
     def history(self) -> tuple[Event, ...]:
         """Everything that ever happened, in order."""
@@ -230,7 +209,7 @@ class Study:
         fitted, _ = self._models.after(self._snapshot().answers)
         names = [field.name for field in dataclasses.fields(self._kept.config)]
         settings = {name: getattr(self._kept.config, name) for name in names}
-        return AggregateRegressor(**settings).adopt(fitted, self.sets)
+        return AggregateRegressor(**settings).adopt(fitted, self._kept.sets)
 
     def predict(self, frame: Any = None, level: float = 0.9) -> Predictions:
         """Outputs of individuals: of all in the study, set by set, or of the rows of a table.
@@ -240,12 +219,12 @@ class Study:
             level: Of the interval from `lower` to `upper`.
         """
         share, model = check_level(level), self.model
-        owners = np.repeat(np.arange(len(self.sets)), self.sets.sizes)
-        ids = None if frame is not None else tuple(self.sets.ids[a] for a in owners)
+        owners = np.repeat(np.arange(len(self._kept.sets)), self._kept.sets.sizes)
+        ids = None if frame is not None else tuple(self._kept.sets.ids[a] for a in owners)
         if frame is None:
-            fitted, x = model.fitted(), self.sets.x
-            mean = core.predict_mean(fitted, x)[:, 0]
-            std = core.predict_std(fitted, x, include_noise=True)[:, 0]
+            fitted, x = model.fitted(), self._kept.sets.x
+            mean = outputs.predict_mean(fitted, x)[:, 0]
+            std = outputs.predict_std(fitted, x, include_noise=True)[:, 0]
         else:
             mean, std = model.predict(frame, return_std=True)
         return Predictions.of(ids, mean, std, share)
@@ -254,16 +233,49 @@ class Study:
         """What measuring each set is expected to give, sets that are measured included."""
         share = check_level(level)
         fitted, pool = self._models.after(self._snapshot().answers)
-        mean, std = core.predict_sets(fitted, pool.design, include_noise=True)
-        return Predictions.of(self.sets.ids, mean[:, 0], std[:, 0], share)
+        mean, std = outputs.predict_sets(fitted, pool.design, include_noise=True)
+        return Predictions.of(self._kept.sets.ids, mean[:, 0], std[:, 0], share)
 
     def status(self) -> Status:
         """Where the study stands, and how much there is still to learn."""
-        seen, kept = self._snapshot(), self._kept
+        return self._status(self._snapshot())
+
+    def insight(self, level: float = 0.9) -> Insight:
+        """What each answer was expected to be and what it taught, whether intervals are right, and
+        what to ask next; nothing is claimed.
+
+        Args:
+            level: Of the intervals that answers are compared with.
+        """
+        share, seen = check_level(level), self._snapshot()
+        told = Answers(
+            [answer.position for answer in seen.answers],
+            np.array([answer.y_bar for answer in seen.answers]),
+            np.array([answer.noise_std or 0.0 for answer in seen.answers]),
+        )
+        fitted, pool = self._models.after(seen.answers)
+        steps = trace(pool, partial(self._models.along, seen.answers), told)
+        parts = (pool, fitted, steps, told, self._status(seen))
+        return review(*parts, level=share, asking=self._asking(seen))
+
+    def _status(self, seen: Snapshot) -> Status:
+        kept = self._kept
         fitted, pool = self._models.after(seen.answers)
         left = outlook(pool, fitted, kept.strategy, **self._asking(seen))
-        counts = (len(self.sets), len(seen.answers), len(seen.claims), seen.questions)
-        return Status(kept.name, kept.strategy, *counts, **left)
+        counts = (len(kept.sets), len(seen.answers), len(seen.claims), len(seen.skips))
+        return Status(kept.name, kept.strategy, *counts, seen.questions, **left)
+
+    def export(self, folder: Any) -> Path:
+        """Write everything to a new folder of CSV, Parquet and JSON, for `import_study` or others.
+
+        Args:
+            folder: Must not be there yet, or be empty.
+        """
+        from sumwise.storage import folder as exported
+
+        with self._database.read() as connection:
+            counters, rows = exported.rows_of(connection, self._kept)
+        return exported.write(folder, self._kept, self.sets, counters, rows)
 
     def close(self) -> None:
         """Let go of the database; the study stays as it is."""
@@ -278,7 +290,7 @@ class Study:
     def __repr__(self) -> str:
         seen = self._snapshot()
         return (
-            f"Study {self.name!r}: {len(seen.answers)} of {len(self.sets)} sets measured, "
+            f"Study {self.name!r}: {len(seen.answers)} of {len(self._kept.sets)} sets measured, "
             f"{len(seen.claims)} open questions, strategy {self._kept.strategy!r}"
         )
 
@@ -294,16 +306,41 @@ class Study:
             "first": seen.questions,
             "answered": [answer.position for answer in seen.answers],
             "claimed": [claim.position for claim in seen.claims],
+            "skipped": [skip.position for skip in seen.skips],
         }
 
+    def _claimed(self, n: int, owner: str | None, wanted: int | None = None) -> list[Question]:
+        """Questions that are claimed; worked out without a lock as long as nobody is quicker."""
+        for _ in range(OVERTAKEN):
+            seen = self._snapshot()
+            questions = self._propose(seen, n, wanted=wanted)
+            with self._database.write() as connection:
+                claimed = rules.ask(connection, self._kept, seen, questions, owner)
+            if claimed is not None:
+                return claimed
+        with self._database.write() as connection:
+            seen = records.snapshot(connection, self._kept, lock=True)
+            questions = self._propose(seen, n, connection, wanted=wanted)
+            claimed = rules.ask(connection, self._kept, seen, questions, owner)
+        assert claimed is not None  # nobody can change what is locked
+        return claimed
+
     def _propose(
-        self, seen: Snapshot, n: int, connection: sa.Connection | None = None
+        self,
+        seen: Snapshot,
+        n: int,
+        connection: sa.Connection | None = None,
+        *,
+        wanted: int | None = None,
     ) -> list[Question]:
+        if wanted is not None:
+            rules.refuse_taken(seen, wanted)
         fitted, pool = self._models.after(seen.answers, connection)
-        return propose(pool, fitted, self._kept.strategy, n=n, **self._asking(seen))
+        asking = self._asking(seen)
+        return propose(pool, fitted, self._kept.strategy, n=n, wanted=wanted, **asking)
 
     def _own(self, set_id: Hashable) -> Hashable:
-        return self.sets.ids[self.sets.position(set_id)]  # 4.0 finds the set 4
+        return self._kept.sets.ids[self._kept.sets.position(set_id)]  # 4.0 finds the set 4
 
     def _checked(
         self, set_id: Hashable, y_bar: Any, noise_std: Any
@@ -311,9 +348,4 @@ class Study:
         own = self._own(set_id)
         value = arguments.total(y_bar, own)
         noise = None if noise_std is None else arguments.noise(noise_std, own)
-        if noise and chain.learns(self._kept):
-            raise SettingError(
-                "known measurement noise (noise_std) works with a fixed basis, and this study has "
-                "a neural one; leave it out"
-            )
         return own, value, noise or None

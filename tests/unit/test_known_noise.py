@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 
 import sumwise as sw
-from sumwise import evidence, known_noise
+from sumwise import evidence, known_noise, outputs
 from sumwise import model as core
 from sumwise.design import embed
 from sumwise.posterior import Hyperparameters, condition, decompose
@@ -126,10 +126,10 @@ WAYS = ["evidence", "adam", (1e-3, 0.5)]
 @pytest.mark.parametrize("way", WAYS)
 def test_no_noise_changes_nothing_and_very_little_changes_very_little(way):
     sets, y_bar = smooth()
-    plain = core.predict_mean(fitted(way, sets, y_bar), sets.x)
-    zero = core.predict_mean(fitted(way, sets, y_bar, np.zeros(25)), sets.x)
+    plain = outputs.predict_mean(fitted(way, sets, y_bar), sets.x)
+    zero = outputs.predict_mean(fitted(way, sets, y_bar, np.zeros(25)), sets.x)
     assert (zero == plain).all()
-    little = core.predict_mean(fitted(way, sets, y_bar, np.full(25, 1e-6)), sets.x)
+    little = outputs.predict_mean(fitted(way, sets, y_bar, np.full(25, 1e-6)), sets.x)
     assert_allclose(little, plain, rtol=1e-5)
 
 
@@ -143,9 +143,9 @@ def test_an_answer_that_is_all_noise_teaches_nothing(way):
     others = sets.take([a for a in range(25) if a != 3])
     design = embed(others, prepared.basis)
     without = core.fit(config, prepared, others, design, np.delete(y_bar, 3)[:, None])
-    means = [core.predict_mean(model, sets.x) for model in (blurred, without)]
+    means = [outputs.predict_mean(model, sets.x) for model in (blurred, without)]
     assert_allclose(*means, rtol=0.02)
-    stds = [core.predict_std(model, sets.x, include_noise=False) for model in (blurred, without)]
+    stds = [outputs.predict_std(model, sets.x, include_noise=False) for model in (blurred, without)]
     assert_allclose(*stds, rtol=0.1)
 
 
@@ -158,7 +158,7 @@ def test_blurred_answers_that_say_so_are_predicted_better():
         seen = y_bar + blur * rng.normal(size=40)
         truth = 300 + 20 * np.sin(sets.x[:, 0])
         error = [
-            np.sqrt(np.mean((core.predict_mean(model, sets.x)[:, 0] - truth) ** 2))
+            np.sqrt(np.mean((outputs.predict_mean(model, sets.x)[:, 0] - truth) ** 2))
             for model in (fitted("evidence", sets, seen, blur), fitted("evidence", sets, seen))
         ]
         better += error[0] < error[1]
@@ -173,7 +173,7 @@ def test_units_do_not_matter(way):
     factor = 1000.0
     other = way if isinstance(way, str) else (way[0] / factor**2, way[1] / factor**2)
     large = fitted(other, sets, factor * y_bar, factor * blur, standardize=True)
-    means = [core.predict_mean(model, sets.x) for model in (large, small)]
+    means = [outputs.predict_mean(model, sets.x) for model in (large, small)]
     assert_allclose(means[0], factor * means[1], rtol=1e-4)
 
 
@@ -182,21 +182,74 @@ def test_a_few_answers_of_pure_noise_give_a_finite_model(n):
     sets, y_bar = smooth(n)
     for blur in (np.full(n, 1e5), np.full(n, 1.0)):
         model = fitted("evidence", sets, y_bar, blur)
-        assert np.isfinite(core.predict_std(model, sets.x, include_noise=True)).all()
+        assert np.isfinite(outputs.predict_std(model, sets.x, include_noise=True)).all()
         same = fitted("evidence", sets, np.zeros(n), blur)
-        assert_allclose(core.predict_mean(same, sets.x), 0.0, atol=1e-9)
+        assert_allclose(outputs.predict_mean(same, sets.x), 0.0, atol=1e-9)
 
 
-def test_several_outputs_and_networks_are_refused_in_words():
+def test_several_outputs_are_refused_in_words():
     sets, y_bar = smooth(5)
-    for config, totals in (
-        (core.ModelConfig(n_basis=8), np.stack([y_bar, y_bar], axis=1)),
-        (core.ModelConfig(sw.Neural(width=4, n_basis=4, epochs=1)), y_bar[:, None]),
-    ):
-        prepared = core.prepare(config, sets)
-        design = embed(sets, prepared.basis)
-        with pytest.raises(sw.SettingError, match="fixed basis and one output"):
-            core.fit(config, prepared, sets, design, totals, noise_std=np.ones(5))
+    config, totals = core.ModelConfig(n_basis=8), np.stack([y_bar, y_bar], axis=1)
+    prepared = core.prepare(config, sets)
+    design = embed(sets, prepared.basis)
+    with pytest.raises(sw.SettingError, match="works with one output, and there are 2; fit a"):
+        core.fit(config, prepared, sets, design, totals, noise_std=np.ones(5))
+    plain = core.fit(config, prepared, sets, design, totals, noise_std=np.zeros(5))
+    assert plain.posterior.n_outputs == 2
+
+
+@pytest.mark.parametrize("blur", [10.0, 100.0, 1e4, 1e8, 1e100, 1e150])
+@pytest.mark.parametrize("luck", [1.0, 1e-6])
+@pytest.mark.parametrize("n_blurred", [1, 3])
+def test_one_exact_answer_beside_blurred_ones_does_not_make_sure(blur, luck, n_blurred):
+    """It is what the offset is taken from, and tells nothing of how individuals vary: sure of
+    that, a model would give them all the same output to a dozen digits. Nor do blurred answers
+    that happen to agree with it far better than they should."""
+    n = 1 + n_blurred
+    sets, y_bar = smooth(n)
+    noise_std = np.r_[0.0, np.full(n_blurred, blur)]
+    seen = y_bar + luck * noise_std * np.array([0.0, 0.5, -1.2, 0.8])[:n]
+    model = fitted("evidence", sets, seen, noise_std)
+    assert outputs.predict_std(model, sets.x, include_noise=True).min() > 0.3
+    if blur == 1e8:
+        alone = fitted("evidence", sets[:1], y_bar[:1])
+        found, expected = (
+            outputs.predict_std(m, sets[:1].x, include_noise=True) for m in (model, alone)
+        )
+        assert (abs(np.log(found / expected)) < 1).all()  # as if they had not been asked
+        found, expected = (outputs.predict_mean(m, sets[:1].x) for m in (model, alone))
+        assert_allclose(found, expected, rtol=0.05)
+
+
+@pytest.mark.parametrize("centred", [True, False])
+@given(set_sizes, seeds)
+def test_what_answers_tell_of_the_variance_is_the_information_in_a_dense_normal(
+    centred, sizes, seed
+):
+    """½ tr (P ∂C/∂v)² of Fisher's information, P the inverse of C less the offset's part."""
+    _, pool, _, blur = problem(sizes, seed)
+    there = known_noise.blurred(pool.design, blur, 1 / 0.7)
+    scale, slope = np.diag(pool.design.noise_scale), pool.design.theta_sum[:, None]
+    inverse = np.linalg.inv(0.7 * scale + np.diag(blur**2))
+    if centred:
+        inverse -= inverse @ slope @ np.linalg.inv(slope.T @ inverse @ slope) @ slope.T @ inverse
+    information = 0.5 * np.trace(inverse @ scale @ inverse @ scale)
+    share = pool.design.noise_scale / there.noise_scale
+    found = 0.7 * np.exp(known_noise._relative_error(share, there, centred))
+    assert_allclose(found, information**-0.5, rtol=1e-6)
+
+
+def test_information_is_exact_where_one_answer_sets_the_offset():
+    _, pool, _, _ = problem([2, 3], 0)
+    blur = np.array([1e-12, 1.0])
+    there = known_noise.blurred(pool.design, blur, 1e30)
+    share = pool.design.noise_scale / there.noise_scale
+    noise, slope = 1e-30 * pool.design.noise_scale + blur**2, pool.design.theta_sum
+    # only the difference of the two that no offset changes tells of v
+    s = pool.design.noise_scale @ (1 / slope) ** 2
+    expected = np.sqrt(2) * (noise @ (1 / slope) ** 2) / s / 1e-30
+    found = np.exp(known_noise._relative_error(share, there, True))
+    assert_allclose(found, expected, rtol=1e-10)
 
 
 def test_what_was_learned_is_used_again():

@@ -54,6 +54,7 @@ class Trainable(Basis, Protocol):
         *,
         pull: tuple[Float[np.ndarray, "2"], float] | None,
         fixed: bool,
+        noise_std: Float[np.ndarray, " t"] | None = None,
     ) -> tuple[Trainable, Float[np.ndarray, "2"]]: ...
 
     def state(self) -> bytes: ...

@@ -8,6 +8,7 @@ while units are left out at random: anew for every set at every epoch, the same 
 instances of a set, so that a set's total is that of one function. β is learned along; λ has no
 meaning here. Afterwards L such draws of left-out units, made once, are L models: the basis maps
 x to their outputs [ŷ(x; w_1) … ŷ(x; w_L)]. Units are left out of the hidden layers and of φ.
+Where an answer has a known noise r_a of its own, its noise variance s_a/β becomes s_a/β + r_a².
 """
 
 from __future__ import annotations
@@ -82,10 +83,11 @@ class DropoutNetwork:
         *,
         pull: Pull | None,
         fixed: bool,
+        noise_std: Float[np.ndarray, " t"] | None = None,
     ) -> tuple[DropoutNetwork, Float[np.ndarray, "2"]]:
         """The network and log β after so many epochs; see `NeuralBasis.train`."""
         with own_settings():
-            data = flat(sets, target, self.settings.dtype, self.room)
+            data = flat(sets, target, self.settings.dtype, self.room, noise_std)
             start = (self.network, jnp.asarray(log_precisions[1]))
             centre, stiffness = pull or Pull(np.zeros(2), 0.0)
             key = jax.random.fold_in(jax.random.key(self.seed), len(sets))
@@ -129,7 +131,11 @@ def _objective(
     )
     free = log_noise * held + jax.lax.stop_gradient(log_noise) * (1 - held)
     misfit = (data.target[:, 0] - totals(network, data, masks) / data.root_scale) ** 2
-    each = 0.5 * (jnp.exp(free) * misfit - free)
+    if data.blur is None:
+        each = 0.5 * (jnp.exp(free) * misfit - free)
+    else:
+        variance = jnp.exp(-free) + data.blur
+        each = 0.5 * (misfit / variance + jnp.log(variance))
     return jnp.where(data.real, each, 0.0).sum() + 0.5 * stiffness * (free - centre) ** 2
 
 

@@ -6,7 +6,8 @@ Given the network, a set is u_a = Σ_n θ_an φ(x_an), and with its t labelled s
 
 which is t×t work (the dual form; with more labels than features the K×K form is used). Adam climbs
 it along the network's weights, log λ and log β together. What comes after, the posterior and every
-prediction and score, is the core's own: here is only the training.
+prediction and score, is the core's own: here is only the training. Where an answer has a known
+noise r_a of its own, 1/β in its row of C becomes 1/β + r_a²/s_a.
 
 Three things make it quick. Hidden activations are summed over a set before the last layer, which
 is linear: u_a = W Σθh + b Σθ. All epochs are one compiled loop. And instances of all sets lie in
@@ -89,6 +90,7 @@ class NeuralBasis:
         *,
         pull: Pull | None,
         fixed: bool,
+        noise_std: Float[np.ndarray, " t"] | None = None,
     ) -> tuple[NeuralBasis, Float[np.ndarray, "2"]]:
         """The network, log λ and log β after so many epochs on these totals.
 
@@ -97,9 +99,10 @@ class NeuralBasis:
             log_precisions: log λ and log β to begin with.
             pull: Weak prior on them, if any.
             fixed: Leave them as they are.
+            noise_std: Known noise of each answer, in the model's units too.
         """
         with own_settings():
-            data = flat(sets, target, self.settings.dtype, self.room)
+            data = flat(sets, target, self.settings.dtype, self.room, noise_std)
             start = (self.network, jnp.asarray(log_precisions))
             held = jnp.asarray(0.0 if fixed else 1.0)
             centre, stiffness = pull or Pull(np.zeros(2), 0.0)
@@ -155,20 +158,33 @@ def log_evidence(network: Any, log_precisions: jax.Array, data: Labelled) -> jax
 
 def _dual(u: jax.Array, data: Labelled, prior: jax.Array, noise: jax.Array) -> jax.Array:
     gram = prior * (u @ u.T)
-    noise = jnp.maximum(noise, LEAST_NOISE * jax.lax.stop_gradient(jnp.diag(gram).max()))
+    if data.blur is not None:
+        noise = noise + data.blur
+    noise = _at_least(noise, jnp.diag(gram))
     return log_density(gram + jnp.diag(jnp.where(data.real, noise, 1.0)), data.target)
 
 
 def _primal(u: jax.Array, data: Labelled, prior: jax.Array, noise: jax.Array) -> jax.Array:
     """The same by K×K work: |C| and C⁻¹ through I + (prior/noise) UᵀU."""
     n_outputs = data.target.shape[1]
+    if data.blur is not None:  # in units of its own noise, every answer has noise 1
+        noise = _at_least(noise + data.blur, prior * (u**2).sum(axis=0))
+        root = jnp.where(data.real, jnp.sqrt(noise), 1.0)
+        alike = data._replace(target=data.target / root[:, None], blur=None)
+        value = _primal(u / root[:, None], alike, prior, jnp.ones(()))
+        return value - n_outputs * jnp.log(root).sum()
     gram = prior * (u.T @ u)
-    noise = jnp.maximum(noise, LEAST_NOISE * jax.lax.stop_gradient(jnp.diag(gram).max()))
+    noise = _at_least(noise, jnp.diag(gram))
     lower = jnp.linalg.cholesky(gram / noise + jnp.eye(u.shape[1]))
     along = jax.scipy.linalg.solve_triangular(lower, u.T @ data.target, lower=True)
     log_det = 2 * jnp.log(jnp.diag(lower)).sum() + data.real.sum() * jnp.log(noise)
     power = ((data.target**2).sum() - prior / noise * (along**2).sum()) / noise
     return -0.5 * (n_outputs * log_det + power)
+
+
+def _at_least(noise: jax.Array, diagonal: jax.Array) -> jax.Array:
+    """The noise, or what a factorisation needs beside signals of this size."""
+    return jnp.maximum(noise, LEAST_NOISE * jax.lax.stop_gradient(diagonal.max()))
 
 
 def embeddings(network: Any, data: Labelled) -> jax.Array:

@@ -35,9 +35,16 @@ class Labelled(NamedTuple):
     root_scale: jax.Array  # √s_a; 1 where filled up
     target: jax.Array  # ȳ/√s; 0 where filled up
     real: jax.Array  # whether there is such a set
+    blur: jax.Array | None = None  # r²/s of known noise, 0 where filled up; None compiles without
 
 
-def flat(sets: Sets, target: Float[np.ndarray, "t M"], dtype: str, room: Room) -> Labelled:
+def flat(
+    sets: Sets,
+    target: Float[np.ndarray, "t M"],
+    dtype: str,
+    room: Room,
+    noise_std: Float[np.ndarray, " t"] | None = None,
+) -> Labelled:
     """Labelled sets with standardised inputs, filled up to a size that is compiled once."""
     n_sets, n_rows = len(sets), len(sets.x)
     most_sets, most_rows = room_for(sets, room)
@@ -53,7 +60,11 @@ def flat(sets: Sets, target: Float[np.ndarray, "t M"], dtype: str, room: Room) -
     z = np.zeros((most_sets, target.shape[1]))
     z[:n_sets] = target / root_scale[:n_sets, None]
     arrays = (x, theta, owner, theta_sum, root_scale, z, np.arange(most_sets) < n_sets)
-    return Labelled(*map(jnp.asarray, arrays))
+    if noise_std is None:
+        return Labelled(*map(jnp.asarray, arrays))
+    blur = np.zeros(most_sets)
+    blur[:n_sets] = (noise_std / root_scale[:n_sets]) ** 2
+    return Labelled(*map(jnp.asarray, (*arrays, blur)))
 
 
 def sum_by_owner(rows: jax.Array, data: Labelled) -> jax.Array:

@@ -1,7 +1,8 @@
 """The command line: parse, call one function, print.
 
 Results go to stdout and talk to stderr; exit code 0 is done, 1 refused, 2 misused. `common.Main` is
-the one place that turns our errors into messages.
+the one place that turns our errors into messages. Commands are imported when they are called: the
+help of the group needs no more than their first lines, which stand here.
 """
 
 from __future__ import annotations
@@ -9,10 +10,7 @@ from __future__ import annotations
 import rich_click as click
 
 from sumwise import __version__
-from sumwise.cli.common import SETTINGS, Main
-from sumwise.cli.demo import demo
-from sumwise.cli.reproduce import reproduce
-from sumwise.cli.simulate import simulate
+from sumwise.cli.common import SETTINGS, Lazy, Main
 
 __all__ = ["main"]
 
@@ -26,14 +24,50 @@ def main() -> None:
     the power drawn behind a meter. sumwise says which group to measure next, and
     predicts every member from the totals.
 
-    See it at work on 1,692 schools, in about ten seconds:
-
     \b
-      sumwise demo
+      sumwise init schools.db schools.csv --by district --x lunch --x enroll
+      sumwise ask schools.db
+      sumwise tell schools.db "Ann Arbor" 843
+      sumwise predict schools.db -o predictions.csv
+    \b
+      sumwise demo                    # at work on 1,692 schools, in seconds
       sumwise demo --questions 10 --seeds 3 --out charts
     """
 
 
-main.add_command(demo)
-main.add_command(simulate)
-main.add_command(reproduce)
+_COMMANDS = {
+    "A study": {
+        "init:init": "Begin a study from a table of individuals.",
+        "asking:ask": "Which set to measure next, and why.",
+        "telling:tell": "The measured total of a set, or of many from a file.",
+        "telling:amend": "Correct a total that was told.",
+        "telling:retract": "Take a total back that was told.",
+        "asking:claim": "Hold a set of your own choice, as if it had been asked for.",
+        "asking:renew": "Keep a set for longer that was asked for.",
+        "asking:release": "Give a set back that was asked for.",
+        "asking:skip": "Set a set aside that cannot be measured.",
+        "asking:unskip": "Let a set that was skipped be asked for again.",
+    },
+    "Looking": {
+        "looking:status": "Where the study stands, and how much there is still to learn.",
+        "predict:predict": "Every individual's output, with its uncertainty.",
+        "moving:report": "The study as a page that opens in any browser, offline.",
+        "looking:history": "Who asked, told, corrected and took back what, and when.",
+    },
+    "Moving": {
+        "moving:export": "Write the whole study to a folder of open formats.",
+        "moving:import_": "Make a study of a folder that was exported.",
+        "moving:storage": "Databases: which studies are there, and newer schemas.",
+    },
+    "Trying it out": {
+        "demo:demo": "Learn Michigan's schools from totals of districts.",
+        "simulate:simulate": "Which strategy wins on data like mine?",
+        "reproduce:reproduce": "Run the paper's experiments, beside the published figures.",
+        "completion:completion": "A script with which a shell completes what you type.",
+    },
+}
+
+for _panel, _lines in _COMMANDS.items():
+    for _where, _help in _lines.items():
+        _name = _where.partition(":")[2].removesuffix("_")
+        main.add_command(Lazy(_name, f"sumwise.cli.{_where}", _help, _panel))

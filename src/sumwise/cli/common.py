@@ -1,36 +1,27 @@
-"""What all commands share: errors as messages, and a progress bar."""
+"""What all commands share: a group that loads them when they are called, errors as messages, bars.
+
+Nothing heavy is imported here: `sumwise ask` should cost what the question costs.
+"""
 
 from __future__ import annotations
 
 import errno
+import importlib
 import io
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import rich_click as click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from sumwise.cli.words import message
 from sumwise.errors import SumwiseError
+from sumwise.progress import PATIENCE, quiet
 
-
-class Main(click.RichGroup):
-    def invoke(self, ctx: click.Context) -> Any:
-        for stream in (sys.stdout, sys.stderr):  # a plain terminal shows "?" and not a traceback
-            if isinstance(stream, io.TextIOWrapper):
-                stream.reconfigure(errors="replace")
-        try:
-            return super().invoke(ctx)
-        except SumwiseError as error:
-            raise click.ClickException(str(error)) from error
-        except OSError as error:
-            if error.errno == errno.EPIPE:  # the reader has seen enough; click knows what to do
-                raise
-            where = f"{error.filename}: " if error.filename else "the result cannot be written: "
-            raise click.ClickException(f"{where}{error.strerror}") from error
-
+if TYPE_CHECKING:
+    from rich.console import Console
 
 SETTINGS: Final = {
     "help_option_names": ["-h", "--help"],
@@ -38,9 +29,92 @@ SETTINGS: Final = {
 }
 
 
+class Lazy(click.RichCommand):
+    """A command by name and one line of help; `load` imports the rest of it."""
+
+    def __init__(self, name: str, where: str, help: str, panel: str) -> None:
+        super().__init__(name=name, short_help=help, panel=panel)
+        self._where = where
+
+    def load(self) -> click.Command:
+        module, _, attribute = self._where.partition(":")
+        return getattr(importlib.import_module(module), attribute)
+
+
+class Main(click.RichGroup):
+    """A group of commands; the one place where errors become messages."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        del ctx
+        return list(self.commands)  # in the order in which they are used, not by letter
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command.load() if isinstance(command, Lazy) else command, rest
+
+    def make_context(self, *args: Any, **options: Any) -> click.Context:
+        with _harmless():
+            return super().make_context(*args, **options)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        for stream in (sys.stdout, sys.stderr):  # a plain terminal shows "?" and not a traceback
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="replace")
+        try:
+            with _harmless():
+                return super().invoke(ctx)
+        except SumwiseError as error:
+            raise click.ClickException(message(_typed(str(error)))) from error
+        except OSError as error:
+            if error.errno == errno.EPIPE:  # the reader has seen enough; click knows what to do
+                raise
+            where = f"{error.filename}: " if error.filename else "the result cannot be written: "
+            raise click.ClickException(message(f"{where}{error.strerror}")) from error
+
+
+def _typed(text: str) -> str:
+    """What to do, in words of the command line instead of Python's."""
+    for said, here in _PHRASES.items():
+        text = text.replace(said, here)
+    return text
+
+
+_PHRASES: Final = {
+    "open it with open_study, or give another name": "give another name with --name",
+    "create_study": "sumwise init",
+    "Say which, by name.": "Say which with --study NAME.",
+    "sets_file='sets.parquet'": "--sets-file sets.parquet",
+}
+
+
+@contextmanager
+def _harmless() -> Iterator[None]:
+    """Click's own complaints quote what was typed, which may be a password or worse."""
+    try:
+        yield
+    except click.UsageError as error:
+        if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):
+            raise  # its message is the help
+        lines = error.format_message().expandtabs(2).split("\n")
+        raise click.UsageError("\n".join(map(message, lines)), error.ctx) from error
+
+
+# --- progress -------------------------------------------------------------------------------------
+
+
 @contextmanager
 def progress_bar(console: Console, what: str) -> Iterator[Callable[[int, int], None]]:
     """A bar with the time remaining; without a terminal, one line when it is done."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
     columns = (
         TextColumn(what),
         BarColumn(),
@@ -50,3 +124,31 @@ def progress_bar(console: Console, what: str) -> Iterator[Callable[[int, int], N
     with Progress(*columns, console=console) as progress:
         task = progress.add_task(what, total=None)  # known once it has begun
         yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+@contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """A sign of life for work without steps to count, after two seconds, on a terminal only."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    spinner: list[Any] = []
+
+    def begin() -> None:
+        from rich.console import Console
+        from rich.text import Text
+
+        spinner.append(Console(stderr=True).status(Text(f"{what} …")))
+        spinner[0].start()
+
+    timer = threading.Timer(PATIENCE, begin)
+    timer.daemon = True
+    timer.start()
+    try:
+        with quiet():
+            yield
+    finally:
+        timer.cancel()
+        timer.join()
+        if spinner:
+            spinner[0].stop()

@@ -25,7 +25,7 @@ Command = Callable[..., Any]
 
 @click.group(cls=Main, context_settings=SETTINGS)
 def reproduce() -> None:
-    """Run the paper's experiments, and see our figures beside the published ones.
+    """Run the paper's experiments, beside the published figures.
 
     \b
       sumwise reproduce rff --data DIR --splits 10

@@ -20,7 +20,8 @@ from sumwise.acquisition import ACQUISITIONS, BY_DROPOUT
 from sumwise.basis import with_dropout
 from sumwise.design import features
 from sumwise.experiments.datasets import Dataset
-from sumwise.model import ModelConfig, predict_mean
+from sumwise.model import ModelConfig
+from sumwise.outputs import predict_mean
 from sumwise.sets import Sets
 from sumwise.shapes import Float
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from importlib import import_module
+from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
 from sumwise import model as core
 from sumwise.basis import Scaled, Trainable
@@ -24,9 +25,11 @@ from sumwise.design import Pool, embed
 from sumwise.errors import StorageError
 from sumwise.model import Model
 from sumwise.posterior import Hyperparameters
+from sumwise.sets import Sets
+from sumwise.storage import keeping, records
 from sumwise.storage.database import Database
-from sumwise.storage.records import Kept, Told
 from sumwise.storage.schema import chain
+from sumwise.storage.values import Kept, Told
 
 SPARSELY = 10  # of what a basis has learned, every tenth state is kept, and the newest two
 
@@ -67,32 +70,55 @@ class Models:
         """
         names, latest = keys(answers), self._latest
         if latest is None or latest[0] != names[-1]:
-            fixed = not learns(self._kept)
-            if fixed and self._kept.config.hyperparameters != "adam":
-                model = self._fit(answers, None)
-            else:
-                model = self._fold(answers, names, connection)
-            pool = self.as_drawn() if fixed else self._under(model)
+            begun = None
+            if latest is not None and latest[0] in names:
+                begun = names.index(latest[0]), latest[1]
+            model = self._model(answers, names, begun, connection)
+            pool = self._under(model) if learns(self._kept) else self.as_drawn()
             latest = self._latest = (names[-1], model, pool)
         return latest[1], latest[2]
+
+    def along(self, answers: Sequence[Told], lengths: Sequence[int]) -> Iterator[Model]:
+        """The model after the first so many of these answers, for each of rising `lengths`.
+
+        What a basis has learned is kept of every tenth answer only; it is learned again in between
+        and not kept, so looking back changes nothing.
+        """
+        names, begun = keys(answers), None
+        for length in lengths:
+            seen = answers[:length], names[: length + 1]
+            model = self._model(*seen, begun, None, keep=False)
+            begun = length, model
+            yield model
 
     def as_drawn(self) -> Pool:
         """The sets under the basis as it was drawn."""
         if self._drawn is None:
-            sets, basis = self._kept.sets, self._kept.prepared.basis
-            adam = self._kept.config.hyperparameters == "adam"
-            self._drawn = Pool(sets, basis, embed(sets, basis, numba_anyway=adam))
+            kept = self._kept
+            if kept.has_design:
+                with self._database.read() as connection:
+                    self._drawn = records.pool_of(connection, kept)
+            else:
+                design = keeping.embed_drawn(kept.sets, kept.config, kept.prepared)
+                self._drawn = Pool(kept.sets, kept.prepared.basis, design)
         return self._drawn
 
     def _under(self, model: Model) -> Pool:
         return Pool(self._kept.sets, model.basis, embed(self._kept.sets, model.basis))
 
-    def _fold(
-        self, answers: Sequence[Told], names: Sequence[str], connection: sa.Connection | None
+    def _model(
+        self,
+        answers: Sequence[Told],
+        names: Sequence[str],
+        begun: tuple[int, Model] | None,
+        connection: sa.Connection | None,
+        *,
+        keep: bool = True,
     ) -> Model:
-        done, model, latest = 0, None, self._latest
-        if latest is not None and latest[0] in names:
-            done, model = names.index(latest[0]), latest[1]
+        """The model after these answers, folded on from one after so many of them if need be."""
+        if not learns(self._kept) and self._kept.config.hyperparameters != "adam":
+            return self._fit(answers, None)
+        done, model = (0, None) if begun is None else begun
         stored, learned = _longest(self._kept, names, done, self._database, connection)
         if learned is not None:
             done, model = stored, self._fit(answers[:stored], None, learned)
@@ -103,7 +129,7 @@ class Models:
         for length in range(done + 1, len(answers) + 1):
             model = self._fit(answers[:length], model)
             fresh.append((length, names[length], model))
-            if time.monotonic() - flushed > 1.0 or length == len(answers):
+            if keep and (time.monotonic() - flushed > 1.0 or length == len(answers)):
                 _save(self._kept, fresh, self._database, connection)
                 fresh, flushed = [], time.monotonic()
         return model
@@ -115,8 +141,9 @@ class Models:
         learned: tuple[Scaled, Hyperparameters] | None = None,
     ) -> Model:
         kept, at = self._kept, [answer.position for answer in answers]
-        labelled = kept.sets.take(at)
+        labelled: Sets | None = None
         if learns(kept):
+            labelled = kept.sets.take(at)
             design = embed(labelled, kept.prepared.basis)
         else:
             design = self.as_drawn().design.rows(at)
@@ -168,6 +195,7 @@ def _save(
 ) -> None:
     if connection is None:
         with suppress(StorageError), database.write() as connection:  # it can be worked out again
+            records.state(connection, kept, lock=True)  # before rows that the lock's holder wants
             _save(kept, fresh, database, connection)
         return
     for length, key, model in fresh:
@@ -180,9 +208,13 @@ def _save(
             "noise_precision": hyper.noise_precision,
             "basis": basis.state() if isinstance(basis, Trainable) else None,
         }
-        insert = (postgresql if connection.dialect.name == "postgresql" else sqlite).insert
         # somebody else may have been as quick; both are the same
-        connection.execute(insert(chain).values(row).on_conflict_do_nothing())
+        connection.execute(_insert(connection)(chain).values(row).on_conflict_do_nothing())
     old = (chain.c.length < fresh[-1][0] - 1) & (chain.c.length % SPARSELY != 0)
     learned = chain.c.basis.is_not(None)
     connection.execute(chain.delete().where((chain.c.study_id == kept.id) & old & learned))
+
+
+def _insert(connection: sa.Connection) -> Any:
+    """The dialect's own insert; only the one that is in use is imported."""
+    return import_module(f"sqlalchemy.dialects.{connection.dialect.name}").insert

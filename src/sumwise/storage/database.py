@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
-import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from sumwise.errors import DataError, MissingExtraError, StorageError, SumwiseError
+from sumwise.storage import sqlite
 from sumwise.storage.schema import VERSION, VERSION_TABLE, metadata, version
 
 PATIENCE: Final = 60.0  # seconds to wait for others who write
@@ -38,6 +38,11 @@ class Database:
         self._engine: sa.Engine | None = None
         self._process = 0
 
+    @property
+    def folder(self) -> str | None:
+        """Where the file is, if it is one."""
+        return None if self.path is None else os.path.dirname(self.path)
+
     def close(self) -> None:
         if self._engine is not None and self._process == os.getpid():
             self._engine.dispose()
@@ -54,11 +59,13 @@ class Database:
         if self._url is not None:
             return _postgres(self._url, self._patience)
         path, patience = self.path, self._patience
+        assert path is not None
 
         def connect() -> sqlite3.Connection:
-            return _sqlite(path, patience)
+            return sqlite.connect(path, patience)
 
-        engine = sa.create_engine("sqlite://", creator=connect, poolclass=sa.QueuePool)
+        pool = sa.NullPool if sqlite.only_readable(path) else sa.QueuePool
+        engine = sa.create_engine("sqlite://", creator=connect, poolclass=pool)
         sa.event.listen(engine, "begin", _begin)
         return engine
 
@@ -66,10 +73,13 @@ class Database:
     def read(self) -> Iterator[sa.Connection]:
         """A consistent view of the database."""
         isolation: Any = {} if self._url is None else {"isolation_level": "REPEATABLE READ"}
+        before = None if self.path is None else sqlite.at_rest(self.path)
         with self._refusals(), self.engine.connect() as connection:
             connection = connection.execution_options(**isolation)
             with connection.begin():
                 yield connection
+        if self.path is not None and before is not None and before != sqlite.stamp(self.path):
+            raise StorageError(f"{self.shown} was changed while it was being read; try again")
 
     @contextmanager
     def write(self) -> Iterator[sa.Connection]:
@@ -84,7 +94,7 @@ class Database:
         try:
             yield
         except exc.DBAPIError as error:
-            raise self._in_words(error.orig) from None
+            raise self._in_words(error.orig, lost=error.connection_invalidated) from None
         except sqlite3.Error as error:
             raise self._in_words(error) from None
         except exc.TimeoutError:
@@ -96,12 +106,14 @@ class Database:
             "Nothing was changed; try again."
         )
 
-    def _in_words(self, error: Any) -> SumwiseError:
+    def _in_words(self, error: Any, lost: bool = False) -> SumwiseError:
         text = " ".join(str(error).split())
         for secret in _secrets(self._url):
             text = text.replace(secret, "***")
         low = text.lower()
-        if "locked" in low or "busy" in low or getattr(error, "sqlstate", None) == "55P03":
+        waited = self._url is None and ("locked" in low or "busy" in low)
+        code = getattr(error, "sqlstate", None)  # of PostgreSQL
+        if waited or code == "55P03":
             return self._busy()
         if "not a database" in low or "malformed" in low or "file is encrypted" in low:
             return DataError(
@@ -113,10 +125,26 @@ class Database:
                 f"{self.shown} cannot be written ({text}). Nothing was changed; check the "
                 "permissions of the file and its folder."
             )
-        if "disk is full" in low or "no space" in low or "disk i/o error" in low:
+        full = "disk is full" in low or "no space" in low or "disk i/o error" in low
+        if full or code == "53100":
             return StorageError(
                 f"{self.shown} could not be written ({text}). Nothing of this was stored, and "
                 "everything that was stored before is intact; make room and try again."
+            )
+        if "unable to open" in low:
+            return StorageError(
+                f"{self.shown} cannot be opened ({text}); check that it is a file, and the "
+                "permissions of it and its folder"
+            )
+        if lost:
+            return StorageError(
+                f"the connection to {self.shown} was lost ({text}). What was being written is "
+                "stored whole or not at all: look at the study before you try again."
+            )
+        if "connection failed" in low:
+            return StorageError(
+                f"{self.shown} cannot be reached ({text}). Nothing was changed; check the URL, and "
+                "whether the server is running."
             )
         return StorageError(f"the database {self.shown} refused: {text}")
 
@@ -158,19 +186,23 @@ class Database:
         if self.path is not None and not os.path.isdir(os.path.dirname(self.path)):
             raise DataError(f"there is no folder {os.path.dirname(self.path)!r}; make it first")
         with self.write() as connection:
-            if self._url is not None:
-                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_CREATING)))
-            tables = sa.inspect(connection).get_table_names()
-            if VERSION_TABLE in tables:
-                self._check(connection.execute(sa.select(version.c.version_num)).scalars().all())
-                return
-            if tables and self.path is not None:
-                raise DataError(
-                    f"{self.shown} is a database of something else (it has a table "
-                    f"{tables[0]!r}); give another path"
-                )
-            metadata.create_all(connection)
-            connection.execute(version.insert().values(version_num=VERSION))
+            self._make_tables(connection)
+        self.close()  # the next connection finds the tables, and takes to WAL mode
+
+    def _make_tables(self, connection: sa.Connection) -> None:
+        if self._url is not None:
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_CREATING)))
+        tables = sa.inspect(connection).get_table_names()
+        if VERSION_TABLE in tables:
+            self._check(connection.execute(sa.select(version.c.version_num)).scalars().all())
+            return
+        if tables and self.path is not None:
+            raise DataError(
+                f"{self.shown} is a database of something else (it has a table {tables[0]!r}); "
+                "give another path"
+            )
+        metadata.create_all(connection)
+        connection.execute(version.insert().values(version_num=VERSION))
 
 
 def upgrade(url: Any) -> None:
@@ -207,6 +239,8 @@ def _parse(url: Any) -> tuple[str | None, sa.URL | None]:
         path = text if scheme is None else text[scheme.end() :].removeprefix("/")
         if not path or path == ":memory:" or "\0" in path:
             raise DataError(f"{path!r} is no place for a study that lasts; give a path")
+        if os.path.isdir(path):
+            raise DataError(f"{path!r} is a folder; give the path of a file in it")
         return os.path.abspath(path), None
     if scheme[1].lower() not in ("postgresql", "postgres", "postgresql+psycopg"):
         raise DataError(
@@ -234,29 +268,6 @@ def _masked(url: sa.URL) -> str:
     secret = {name: "***" for name in url.query if "password" in name.lower()}
     shown = url.set(drivername="postgresql").update_query_dict(secret).render_as_string()
     return shown.replace("%2A%2A%2A", "***")
-
-
-def _sqlite(path: str | None, patience: float) -> sqlite3.Connection:
-    assert path is not None
-    connection = sqlite3.connect(
-        path, timeout=patience, isolation_level=None, check_same_thread=False
-    )
-    try:
-        deadline = time.monotonic() + patience
-        while True:
-            try:  # the one statement that does not wait for others by itself
-                connection.execute("PRAGMA journal_mode = WAL")
-                break
-            except sqlite3.OperationalError as error:
-                if "locked" not in str(error) or time.monotonic() > deadline:
-                    raise
-                time.sleep(0.02)
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA foreign_keys = ON")
-    except BaseException:
-        connection.close()
-        raise
-    return connection
 
 
 def _no_such_table(error: Any) -> bool:

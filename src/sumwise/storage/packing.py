@@ -50,9 +50,9 @@ def unpack_sets(kept: bytes) -> Sets:
     import pyarrow.parquet as pq
 
     try:
-        table = pq.read_table(pa.BufferReader(kept))
+        table = pq.ParquetFile(pa.BufferReader(kept)).read()
         names = json.loads(table.schema.metadata[b"sumwise"])
-        owner, theta, *inputs = (column.to_numpy() for column in table.columns)
+        owner, theta, *inputs = map(_array, table.columns)
         starts = np.searchsorted(owner, np.arange(len(names["ids"]) + 1))
         x = np.empty((len(theta), len(inputs)))
         for d, column in enumerate(inputs):
@@ -63,6 +63,11 @@ def unpack_sets(kept: bytes) -> Sets:
         return Sets(ids, x, np.array(theta), starts, named)
     except (pa.ArrowException, OSError, ValueError, TypeError, KeyError) as error:
         raise DataError(f"the study's sets cannot be read ({error})") from error
+
+
+def _array(column: Any) -> np.ndarray:
+    """A column of numbers; Arrow's own `to_numpy` would import pandas where it is installed."""
+    return np.concatenate([np.from_dlpack(chunk) for chunk in column.chunks])
 
 
 # --- settings -------------------------------------------------------------------------------------

@@ -5,87 +5,48 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Hashable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
 
 from sumwise.acquisition import ACQUISITIONS
+from sumwise.design import Pool
 from sumwise.errors import DataError, SettingError
-from sumwise.model import ModelConfig, Prepared
 from sumwise.questions import Question
 from sumwise.sets import Sets
-from sumwise.storage import packing
+from sumwise.storage import keeping, packing
+from sumwise.storage.database import Database
 from sumwise.storage.names import from_json, to_json
-from sumwise.storage.schema import answers, claims, events, files, studies
+from sumwise.storage.schema import answers, claims, events, files, skips, studies
+from sumwise.storage.values import Claim, Event, Kept, Skip, Snapshot, Told
+
+# written once: putting a statement together takes longer than running it
+_STATE: Final = sa.select(studies.c.changes, studies.c.questions, studies.c.arrivals).where(
+    studies.c.id == sa.bindparam("study")
+)
+_LOCK: Final = _STATE.with_for_update()
+_ADVANCE: Final = (
+    studies.update()
+    .where(studies.c.id == sa.bindparam("study"))
+    .values(
+        changes=studies.c.changes + 1,
+        questions=studies.c.questions + sa.bindparam("asked"),
+        arrivals=studies.c.arrivals + sa.bindparam("arrived"),
+    )
+)
+_DROP: Final = claims.delete().where(
+    claims.c.study_id == sa.bindparam("study"), claims.c.position == sa.bindparam("at")
+)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Kept:
-    """What a study is from its first day on."""
-
-    id: int
-    name: str
-    created: str
-    sets: Sets
-    config: ModelConfig
-    prepared: Prepared
-    strategy: str
-    seed: int
-    claim_days: float
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """An answer as it stands."""
-
-    set_id: Hashable
-    y_bar: float
-    noise_std: float | None  # known noise of the measurement
-    by: str | None
-    at: str  # UTC
-    note: str | None
-    position: int  # of the set
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """An open question: somebody is measuring this set."""
-
-    set_id: Hashable
-    by: str | None
-    number: int  # of the question
-    asked: str  # UTC, as is
-    expires: str
-    position: int
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """A line of a study's history."""
-
-    number: int  # 1 for the first
-    at: str  # UTC
-    what: str  # created, asked, told, amended, retracted, released, renewed or expired
-    set_id: Hashable
-    y_bar: float | None
-    noise_std: float | None
-    by: str | None
-    note: str | None
-    question: Mapping[str, Any] | None  # what was known when it was asked
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """A study at one moment."""
-
-    changes: int
-    questions: int
-    arrivals: int
-    answers: tuple[Told, ...]  # in order of arrival
-    claims: tuple[Claim, ...]  # open ones, in order of asking
-    expired: tuple[Claim, ...]
+_SKIPS: Final = (
+    sa.select(skips).where(skips.c.study_id == sa.bindparam("study")).order_by(skips.c.position)
+)
+_UNSKIP: Final = skips.delete().where(
+    skips.c.study_id == sa.bindparam("study"), skips.c.position == sa.bindparam("at")
+)
 
 
 def now() -> str:
@@ -135,8 +96,9 @@ def create(
     connection.execute(events.insert().values(study_id=study[0], at=moment, what="created"))
 
 
-def load(connection: sa.Connection, name: str | None, shown: str) -> Kept:
+def load(connection: sa.Connection, name: str | None, database: Database) -> Kept:
     """The study with this name, or the only one there is."""
+    shown = database.shown
     names = list(connection.execute(sa.select(studies.c.name).order_by(studies.c.id)).scalars())
     listed = ", ".join(map(repr, names[:20])) + (", …" if len(names) > 20 else "")
     if not names:
@@ -147,24 +109,51 @@ def load(connection: sa.Connection, name: str | None, shown: str) -> Kept:
         raise DataError(f"{shown} holds no study called {name!r}; there is {listed}")
     name = names[0] if name is None else name
     row = connection.execute(sa.select(studies).where(studies.c.name == name)).one()
-    content = {}
-    raw = sa.select(
-        files.c.name, sa.type_coerce(files.c.content, sa.types.NullType()), files.c.sha256
-    )
-    for kind, kept, digest in connection.execute(raw.where(files.c.study_id == row.id)):
-        if not isinstance(kept, bytes) or hashlib.sha256(kept).hexdigest() != digest:
-            raise DataError(
-                f"the {kind} of study {name!r} in {shown} are not what they were when it was "
-                "made: their checksum differs. Restore the database from a copy."
-            )
-        content[kind] = kept
-    if content.keys() != {"sets", "basis"} or row.strategy not in ACQUISITIONS:
-        raise DataError(f"study {name!r} in {shown} is incomplete; restore it from a copy")
-    sets = packing.unpack_sets(content["sets"])
+    what = f"study {name!r} in {database.shown}"
+    there = keeping.pieces(connection, row.id)
+    if "basis" not in there or not there.keys() & {"sets", "sets_file"}:
+        raise DataError(f"{what} is incomplete; restore it from a copy")
+    if row.strategy not in ACQUISITIONS:
+        raise DataError(f"{what} has a strategy {row.strategy!r}, which this sumwise does not know")
+
+    def piece(kind: str) -> bytes:
+        return keeping.read(connection, row.id, kind, what)
+
+    folder = database.folder
+    if "index" in there:
+        if "sets_file" in there:
+            keeping.check_file(piece("sets_file"), folder, what)
+        sets: Sets = keeping.StoredSets(
+            piece("index"), lambda: _reopened(database, row.id, there, what)
+        )
+    else:
+        sets = _sets(connection, row.id, there, folder, what)
     config = packing.unpack_config(row.config)
-    prepared = packing.unpack_prepared(content["basis"], config, sets)
+    prepared = packing.unpack_prepared(piece("basis"), config, sets)
     shape = (sets, config, prepared, row.strategy, int(row.seed), row.claim_days)
-    return Kept(row.id, name, row.created, *shape)
+    return Kept(row.id, name, row.created, *shape, "design" in there)
+
+
+def _sets(
+    connection: sa.Connection, study_id: int, there: Mapping[str, str], folder: Any, what: str
+) -> Sets:
+    """All the individuals."""
+    if "sets_file" in there:
+        reference = keeping.read(connection, study_id, "sets_file", what)
+        return keeping.read_file(reference, folder, what)
+    return packing.unpack_sets(keeping.read(connection, study_id, "sets", what))
+
+
+def _reopened(database: Database, study_id: int, there: Mapping[str, str], what: str) -> Sets:
+    with database.read() as connection:
+        return _sets(connection, study_id, there, database.folder, what)
+
+
+def pool_of(connection: sa.Connection, kept: Kept) -> Pool:
+    """The sets as a strategy sees them, as they were kept when the study was made."""
+    what = f"study {kept.name!r}"
+    design, moment = (keeping.read(connection, kept.id, p, what) for p in ("design", "moment"))
+    return keeping.unpack_pool(kept.sets, kept.prepared.basis, design, moment)
 
 
 def snapshot(connection: sa.Connection, kept: Kept, *, lock: bool = False) -> Snapshot:
@@ -180,6 +169,10 @@ def snapshot(connection: sa.Connection, kept: Kept, *, lock: bool = False) -> Sn
             for a in told
         )
         claimed = [_claim(c, ids) for c in connection.execute(open_)]
+        aside = tuple(
+            Skip(ids[s.position], s.by, s.at, s.note, s.position)
+            for s in connection.execute(_SKIPS, {"study": kept.id})
+        )
     except IndexError:
         raise DataError(
             f"study {kept.name!r} has an answer for a set that it does not have; restore the "
@@ -192,39 +185,24 @@ def snapshot(connection: sa.Connection, kept: Kept, *, lock: bool = False) -> Sn
         given,
         tuple(claim for claim in claimed if claim.expires > moment),
         tuple(claim for claim in claimed if claim.expires <= moment),
+        aside,
     )
 
 
 def state(connection: sa.Connection, kept: Kept, *, lock: bool) -> Any:
     """The study's counters. SQLite has the lock already, from the beginning of the transaction."""
-    counters = sa.select(studies.c.changes, studies.c.questions, studies.c.arrivals)
-    query = counters.where(studies.c.id == kept.id)
-    row = connection.execute(query.with_for_update() if lock else query).first()
+    row = connection.execute(_LOCK if lock else _STATE, {"study": kept.id}).first()
     if row is None:
         raise DataError(f"study {kept.name!r} is no longer there")
     return row
 
 
 def advance(
-    connection: sa.Connection,
-    kept: Kept,
-    *,
-    seen: int | None = None,
-    questions: int = 0,
-    arrivals: int = 0,
-) -> bool:
-    """Count a change; with `seen`, only if nobody has changed anything since."""
-    change = studies.update().where(studies.c.id == kept.id)
-    if seen is not None:
-        change = change.where(studies.c.changes == seen)
-    done = connection.execute(
-        change.values(
-            changes=studies.c.changes + 1,
-            questions=studies.c.questions + questions,
-            arrivals=studies.c.arrivals + arrivals,
-        )
-    )
-    return done.rowcount == 1
+    connection: sa.Connection, kept: Kept, *, questions: int = 0, arrivals: int = 0
+) -> None:
+    """Count a change."""
+    more = {"study": kept.id, "asked": questions, "arrived": arrivals}
+    connection.execute(_ADVANCE, more)
 
 
 # --- claims and events ----------------------------------------------------------------------------
@@ -241,9 +219,14 @@ def claim_of(connection: sa.Connection, kept: Kept, position: int) -> Claim | No
     return None if row is None else _claim(row, kept.sets.ids)
 
 
-def drop_claim(connection: sa.Connection, kept: Kept, position: int) -> None:
-    here = (claims.c.study_id == kept.id) & (claims.c.position == position)
-    connection.execute(claims.delete().where(here))
+def drop_claim(connection: sa.Connection, kept: Kept, position: int) -> bool:
+    """Whether there was one."""
+    return connection.execute(_DROP, {"study": kept.id, "at": position}).rowcount == 1
+
+
+def drop_skip(connection: sa.Connection, kept: Kept, position: int) -> bool:
+    """Whether there was one."""
+    return connection.execute(_UNSKIP, {"study": kept.id, "at": position}).rowcount == 1
 
 
 def add_claim(connection: sa.Connection, kept: Kept, question: Question, asked: str) -> None:
@@ -256,7 +239,7 @@ def add_claim(connection: sa.Connection, kept: Kept, question: Question, asked: 
         "asked": asked,
         "expires": question.expires,
     }
-    connection.execute(claims.insert().values(row))
+    connection.execute(claims.insert(), row)
     known = asdict(question)
     known["set_id"], known["runner_up"] = to_json(question.set_id), to_json(question.runner_up)
     log(connection, kept, "asked", position, at=asked, by=question.by, question=json.dumps(known))
@@ -267,7 +250,7 @@ def log(
 ) -> None:
     """A line of history."""
     row = {"study_id": kept.id, "at": at, "what": what, "position": position, **rest}
-    connection.execute(events.insert().values(row))
+    connection.execute(events.insert(), row)
 
 
 def history(connection: sa.Connection, kept: Kept) -> tuple[Event, ...]:

@@ -20,7 +20,7 @@ from sqlalchemy import (
     Text,
 )
 
-VERSION: Final = "0001"
+VERSION: Final = "0002"
 VERSION_TABLE: Final = "sumwise_version"
 
 metadata = MetaData()
@@ -61,6 +61,17 @@ claims = Table(
     Column("by", Text),
     Column("asked", Text, nullable=False),
     Column("expires", Text, nullable=False),
+)
+
+# sets that nobody is to be asked for
+skips = Table(
+    "sumwise_skips",
+    metadata,
+    Column("study_id", ForeignKey(studies.c.id), primary_key=True),
+    Column("position", Integer, primary_key=True, autoincrement=False),
+    Column("by", Text),
+    Column("at", Text, nullable=False),
+    Column("note", Text),
 )
 
 answers = Table(

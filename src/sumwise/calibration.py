@@ -1,0 +1,93 @@
+"""Whether intervals hold what they promise: counted, with what chance allows, and in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Final
+
+import numpy as np
+
+LEVELS: Final = (0.5, 0.8, 0.9, 0.95)  # of the intervals that are checked
+FEW: Final = 10  # values below which nothing is said
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How many values lie in intervals that should hold a share `level` of them."""
+
+    level: float
+    inside: int
+    answers: int
+    low: float  # ends of the 95 % interval of the share
+    high: float
+
+    @property
+    def share(self) -> float:
+        return self.inside / self.answers
+
+
+def coverage(z: Sequence[float], level: float) -> tuple[Coverage, ...]:
+    """Counts at the usual levels and at `level`.
+
+    Args:
+        z: Of each value, how many predicted standard deviations it is off.
+    """
+    rows = []
+    for nominal in sorted({*LEVELS, level}) if z else ():
+        reach = NormalDist().inv_cdf(0.5 + 0.5 * nominal)
+        inside = sum(abs(off) <= reach for off in z)
+        rows.append(Coverage(nominal, inside, len(z), *binomial_interval(inside, len(z))))
+    return tuple(rows)
+
+
+def verdict(rows: Sequence[Coverage], level: float) -> str:
+    """Whether the intervals are right: judged at `level`, others mentioned where they differ."""
+    here = next((row for row in rows if row.level == level), None)
+    if here is None:
+        return "Too few answers to say whether the intervals are right."
+    seen = f"{here.inside} of {here.answers} answers lie in intervals made for {percent(level)}"
+    if here.answers < FEW:
+        return f"Too few answers to say whether the intervals are right: {seen}."
+    if here.high < level:
+        return f"The intervals are too narrow: only {seen}, fewer than chance explains."
+    if here.low > level:
+        return f"The intervals are too wide: {seen}, more than chance explains."
+    others = [row for row in rows if not row.low <= row.level <= row.high]
+    if not others:
+        return f"The intervals are about right: {seen}."
+    listed = ", ".join(f"{row.inside} in those for {percent(row.level)}" for row in others)
+    return f"The intervals are about right at {percent(level)}: {seen}; but {listed}."
+
+
+def binomial_interval(inside: int, n: int, level: float = 0.95) -> tuple[float, float]:
+    """Clopper and Pearson's interval of a share, of which `inside` of `n` were seen.
+
+    >>> [round(end, 3) for end in binomial_interval(9, 10)]
+    [0.555, 0.997]
+    """
+    logs = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, n + 1)))])
+    k = np.arange(n + 1)
+    choices = logs[n] - logs[k] - logs[n - k]
+
+    def solve(terms: slice, rising: bool) -> float:
+        low, high = 0.0, 1.0
+        for _ in range(60):
+            p = 0.5 * (low + high)
+            log_mass = choices + k * math.log(p) + (n - k) * math.log1p(-p)
+            small = float(np.exp(log_mass[terms]).sum()) < 0.5 * (1 - level)
+            low, high = (p, high) if small == rising else (low, p)
+        return low
+
+    lower = solve(slice(inside, None), rising=True) if inside else 0.0
+    return lower, solve(slice(None, inside + 1), rising=False) if inside < n else 1.0
+
+
+def percent(share: float) -> str:
+    """
+    >>> percent(0.9), percent(0.995)
+    ('90 %', '99.5 %')
+    """
+    return f"{100 * share:.3g} %"

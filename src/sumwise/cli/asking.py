@@ -1,0 +1,241 @@
+"""`sumwise ask` and its kin: which set to measure, who is measuring it, and which to leave out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import rich_click as click
+
+from sumwise.cli.common import SETTINGS
+from sumwise.cli.studies import (
+    Signed,
+    by_option,
+    find_set,
+    note_option,
+    opened,
+    repeated,
+    set_argument,
+    study_options,
+    url_argument,
+)
+from sumwise.cli.words import (
+    moment,
+    named,
+    show,
+    show_json,
+    suggest,
+    typed,
+    visible,
+    with_error,
+)
+from sumwise.errors import SettingError, SumwiseError
+from sumwise.naming import shown
+from sumwise.questions import Question, figure
+from sumwise.tables import number
+
+
+@click.command(context_settings=SETTINGS)
+@url_argument
+@click.option(
+    "-n",
+    "n",
+    type=click.IntRange(min=1),
+    metavar="NUMBER",
+    default=1,
+    show_default=True,
+    help="How many sets, chosen to be good together.",
+)
+@by_option("Who will measure.")
+@study_options
+def ask(url: str, name: str | None, n: int, by: str | None, as_json: bool) -> None:
+    """Which set to measure next, and why.
+
+    The set is yours until you tell its total, release it, or the time is up: nobody else is asked
+    for it meanwhile, and their questions are chosen as if yours were answered.
+
+    \b
+      sumwise ask schools.db
+      sumwise ask schools.db -n 3 --by ann
+      sumwise ask schools.db --json | python -m json.tool
+    """
+    with opened(url, name) as study:
+        asked = study.ask(n, by=by)
+        known = bool(study.answers)
+    _show_questions([asked] if n == 1 else asked, known, repeated(url, name), by, as_json)
+
+
+@click.command(cls=Signed, context_settings=SETTINGS)
+@url_argument
+@set_argument()
+@by_option("Who will measure.")
+@study_options
+def claim(url: str, name: str | None, set_text: str, by: str | None, as_json: bool) -> None:
+    """Hold a set of your own choice, as if it had been asked for.
+
+    What is expected of it is said as for any question, and nobody else is asked for it.
+
+    \b
+      sumwise claim schools.db "Ann Arbor" --by ann
+      sumwise claim schools.db 82010 --json
+    """
+    with opened(url, name) as study:
+        asked = study.claim(find_set(study, set_text), by=by)
+        known = bool(study.answers)
+    _show_questions([asked], known, repeated(url, name), by, as_json)
+
+
+def _show_questions(
+    questions: Sequence[Question],
+    known: bool,
+    again: Sequence[str],
+    by: str | None,
+    as_json: bool,
+) -> None:
+    """Questions and how to answer; `known` says whether anything can be expected yet."""
+    if as_json:
+        show_json({"questions": [_as_json(question) for question in questions]})
+        return
+    several = len(questions) > 1
+    for place, question in enumerate(questions, start=1):
+        if place > 1:
+            click.echo()
+        _show_question(question, f"{place}. " if several else "", known)
+    who = () if by is None else ("--by", by)
+    suggest(
+        "When one is measured, for example:" if several else "When it is measured:",
+        typed("tell", *again, shown(questions[0].set_id), "TOTAL", *who),
+    )
+
+
+def _show_question(question: Question, numbered: str, known: bool) -> None:
+    indent = " " * len(numbered)
+    expected = f"   expected total {with_error(question.expected, question.std)}" if known else ""
+    click.echo(f"{numbered}{named(question.set_id)}{expected}")
+    if f"{question.score:.3g}" != f"{question.information:.3g}":  # the sentence has another score
+        show(f"Its total would teach {figure(question.information)} nats.", indent)
+    show(question.why, indent)
+    if question.runner_up is not None and question.runner_up_score is not None:
+        show(f"Next best: {named(question.runner_up)} ({question.runner_up_score:.3g}).", indent)
+    holder = "Held" if question.by is None else f"Held by {visible(question.by, 40)}"
+    show(f"{holder} until {moment(question.expires)}.", indent)
+
+
+def _as_json(question: Question) -> dict[str, Any]:
+    second = question.runner_up
+    return {
+        "set": shown(question.set_id),
+        "expected": question.expected,
+        "std": question.std,
+        "information": question.information,
+        "score": question.score,
+        "why": question.why,
+        "runner_up": None if second is None else shown(second),
+        "runner_up_score": question.runner_up_score,
+        "number": question.number,
+        "by": question.by,
+        "expires": question.expires,
+    }
+
+
+@click.command(cls=Signed, context_settings=SETTINGS)
+@url_argument
+@set_argument()
+@by_option("Who gives it back.")
+@study_options
+def release(url: str, name: str | None, set_text: str, by: str | None, as_json: bool) -> None:
+    """Give a set back that was asked for.
+
+    Others may be asked for it then.
+
+    \b
+      sumwise release schools.db "Ann Arbor"
+      sumwise release schools.db 82010 --by ann
+    """
+    with opened(url, name) as study:
+        own = find_set(study, set_text)
+        study.release(own, by=by)
+    if as_json:
+        show_json({"released": shown(own)})
+    else:
+        show(f"{named(own)} is free again.")
+
+
+@click.command(cls=Signed, context_settings=SETTINGS)
+@url_argument
+@set_argument()
+@by_option("Who sets it aside.")
+@note_option
+@study_options
+def skip(
+    url: str, name: str | None, set_text: str, by: str | None, note: str | None, as_json: bool
+) -> None:
+    """Set a set aside that cannot be measured.
+
+    Nobody is asked for it any more, until it is told, claimed or unskipped.
+
+    \b
+      sumwise skip schools.db "Ann Arbor" --note "they do not answer"
+      sumwise skip schools.db 82010 --by ann
+    """
+    with opened(url, name) as study:
+        own = find_set(study, set_text)
+        study.skip(own, by=by, note=note)
+    if as_json:
+        show_json({"skipped": shown(own)})
+    else:
+        show(f"{named(own)} is set aside.")
+
+
+@click.command(cls=Signed, context_settings=SETTINGS)
+@url_argument
+@set_argument()
+@by_option("Who brings it back.")
+@study_options
+def unskip(url: str, name: str | None, set_text: str, by: str | None, as_json: bool) -> None:
+    """Let a set that was skipped be asked for again.
+
+    It comes when it is worth a question, which need not be at once.
+
+    \b
+      sumwise unskip schools.db "Ann Arbor"
+      sumwise unskip schools.db 82010 --by ann
+    """
+    with opened(url, name) as study:
+        own = find_set(study, set_text)
+        study.unskip(own, by=by)
+    if as_json:
+        show_json({"unskipped": shown(own)})
+    else:
+        show(f"{named(own)} may be asked for again.")
+
+
+@click.command(cls=Signed, context_settings=SETTINGS)
+@url_argument
+@set_argument()
+@click.option("--days", metavar="NUMBER", help="From now on; the study's own time if left out.")
+@by_option("Who needs more time.")
+@study_options
+def renew(
+    url: str, name: str | None, set_text: str, days: str | None, by: str | None, as_json: bool
+) -> None:
+    """Keep a set for longer that was asked for.
+
+    \b
+      sumwise renew schools.db "Ann Arbor"
+      sumwise renew schools.db 82010 --days 30
+    """
+    with opened(url, name) as study:
+        own = find_set(study, set_text)
+        expires = study.renew(own, days=None if days is None else _days(days), by=by)
+    if as_json:
+        show_json({"set": shown(own), "expires": expires})
+    else:
+        show(f"{named(own)} is held until {moment(expires)}.")
+
+
+def _days(text: str) -> float:
+    try:
+        return number(text)
+    except SumwiseError as error:
+        raise SettingError(f"--days: {error}") from None

@@ -1,0 +1,181 @@
+"""`sumwise init`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import rich_click as click
+
+from sumwise import ACQUISITIONS, BASES, AggregateRegressor
+from sumwise.cli.common import SETTINGS, waiting
+from sumwise.cli.data import Individuals, read_individuals
+from sumwise.cli.studies import json_option, repeated, url_argument
+from sumwise.cli.words import message, show, show_json, suggest, talk, typed, visible
+from sumwise.questions import count
+
+MOST_NAMED: Final = 20  # columns in a sentence
+
+
+@click.command(context_settings=SETTINGS)
+@url_argument
+@click.argument("data", type=click.Path(path_type=Path))
+@click.option(
+    "--by",
+    metavar="COLUMN",
+    multiple=True,
+    required=True,
+    help="Column that names the set; may be repeated.",
+)
+@click.option(
+    "--x",
+    metavar="COLUMN",
+    multiple=True,
+    help="Input column; may be repeated. All other columns that hold numbers if left out.",
+)
+@click.option(
+    "--weights",
+    metavar="sum|mean|COLUMN",
+    default="sum",
+    show_default=True,
+    help="What a measurement gives: a set's sum, its mean, or a sum weighted by a column.",
+)
+@click.option(
+    "--strategy",
+    type=click.Choice(list(ACQUISITIONS), case_sensitive=False),
+    metavar="NAME",
+    default="AggMI",
+    show_default=True,
+    help=f"Which set is asked for next: {', '.join(ACQUISITIONS)}.",
+)
+@click.option(
+    "--basis",
+    type=click.Choice(list(BASES)),
+    metavar="NAME",
+    help=f"Of the model: {', '.join(BASES)}; fourier if left out.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Of everything drawn.")
+@click.option(
+    "--preset", type=click.Choice(["paper"]), help="The paper's model and AggMI in one word."
+)
+@click.option(
+    "--claim-days",
+    type=float,
+    metavar="NUMBER",
+    default=7.0,
+    show_default=True,
+    help="How long a set stays with whoever asked for it.",
+)
+@click.option(
+    "--name", metavar="NAME", help="Of the study, for databases with several; study if left out."
+)
+@click.option(
+    "--sets-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Keep the individuals in this Parquet file instead of inside the database.",
+)
+@json_option
+def init(
+    url: str,
+    data: Path,
+    by: tuple[str, ...],
+    x: tuple[str, ...],
+    weights: str,
+    strategy: str,
+    basis: str | None,
+    seed: int,
+    preset: str | None,
+    claim_days: float,
+    name: str | None,
+    sets_file: Path | None,
+    as_json: bool,
+) -> None:
+    """Begin a study from a table of individuals.
+
+    DATA is a CSV file (UTF-8, commas, a heading) or a Parquet file with a row for each individual.
+    URL is where the study is kept: the path of an SQLite file, which is made, or a PostgreSQL
+    database, as postgresql://user@host/database. Nothing that is there is overwritten.
+
+    \b
+      sumwise init schools.db schools.csv --by district --x lunch --x enroll
+      sumwise init meters.db devices.parquet --by meter --weights mean
+      sumwise init postgresql://ann@host/lab plots.csv --by state --by year
+    """
+    from sumwise.studies import create_study
+
+    with waiting(f"reading {visible(data.name)}"):
+        made = read_individuals(data, by, x, weights)
+    for sentence in _columns(made):
+        talk(sentence)
+    model = None if basis is None else AggregateRegressor(basis, random_state=seed)
+    with (
+        waiting("making the study"),
+        create_study(
+            url,
+            made.sets,
+            name=name,
+            model=model,
+            strategy=strategy,
+            seed=seed,
+            preset=preset,
+            claim_days=claim_days,
+            sets_file=sets_file,
+        ) as study,
+    ):
+        made_as = study.name
+    if as_json:
+        show_json(_as_json(made, made_as, weights, strategy, basis, seed, preset, claim_days))
+        return
+    show(_made(made, made_as, url, weights, strategy))
+    suggest("Next, ask which set to measure:", typed("ask", *repeated(url, name)))
+
+
+def _columns(made: Individuals) -> list[str]:
+    """What was taken from the table, so that a wrong column is noticed now."""
+    said = [f"Sets by {_named(made.by)}; inputs {_named(made.x)}."]
+    if made.left_out:
+        said.append(f"Left out, because they hold no numbers: {_named(made.left_out)}.")
+    return said
+
+
+def _named(columns: tuple[str, ...]) -> str:
+    more = f" and {len(columns) - MOST_NAMED} more" if len(columns) > MOST_NAMED else ""
+    return ", ".join(visible(name, 40) for name in columns[:MOST_NAMED]) + more
+
+
+def _made(made: Individuals, name: str, url: str, weights: str, strategy: str) -> str:
+    sizes = made.sets.sizes
+    measured = {"sum": "its sum", "mean": "its mean"}.get(
+        weights, f"its sum weighted by {visible(weights, 40)}"
+    )
+    return (
+        f"Study '{visible(name)}' in {message(url)}: {count(len(made.sets), 'set')} of "
+        f"{sizes.min()} to {sizes.max()} individuals ({sizes.sum()} in all), "
+        f"{count(len(made.x), 'input')}, strategy {strategy}. Measuring a set gives {measured}."
+    )
+
+
+def _as_json(
+    made: Individuals,
+    name: str,
+    weights: str,
+    strategy: str,
+    basis: str | None,
+    seed: int,
+    preset: str | None,
+    claim_days: float,
+) -> dict[str, Any]:
+    return {
+        "study": name,
+        "sets": len(made.sets),
+        "individuals": int(made.sets.sizes.sum()),
+        "by": made.by,
+        "inputs": made.x,
+        "left_out": made.left_out,
+        "weights": weights,
+        "strategy": strategy,
+        "basis": basis or "fourier",
+        "seed": seed,
+        "preset": preset,
+        "claim_days": claim_days,
+    }

@@ -1,0 +1,241 @@
+"""`sumwise predict`: outputs of individuals and totals of sets, with their uncertainty."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import rich_click as click
+
+from sumwise.cli.common import SETTINGS
+from sumwise.cli.studies import force_option, opened, repeated, study_options, url_argument
+from sumwise.cli.words import (
+    new_table,
+    show,
+    show_json,
+    show_table,
+    suggest,
+    talk,
+    typed,
+    visible,
+    width,
+)
+from sumwise.errors import DataError
+from sumwise.naming import shown
+from sumwise.predictions import Predictions, check_level
+from sumwise.progress import Slow
+from sumwise.questions import count, figure
+from sumwise.shapes import Float
+from sumwise.tables import check_output, column_names, numbers, place, read_table, require
+from sumwise.tables import write_table as write
+
+if TYPE_CHECKING:
+    from sumwise.study import Study
+
+FEW: Final = 10  # rows on the screen
+BLOCK: Final = 100_000  # individuals between two looks at the clock
+OURS: Final = ("set", "row", "size", "measured", "mean", "std", "lower", "upper")
+PREFIX: Final = "sumwise_"
+
+
+@click.command(context_settings=SETTINGS)
+@url_argument
+@click.argument("data", required=False, type=click.Path(path_type=Path))
+@click.option("--sets", "of_sets", is_flag=True, help="Totals of sets instead of individuals.")
+@click.option(
+    "--level",
+    type=float,
+    metavar="SHARE",
+    default=0.9,
+    show_default=True,
+    help="Share of values that should lie between lower and upper.",
+)
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Write all rows to a file that ends in .csv or .parquet.",
+)
+@force_option
+@study_options
+def predict(
+    url: str,
+    name: str | None,
+    data: Path | None,
+    of_sets: bool,
+    level: float,
+    out: Path | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Every individual's output, with its uncertainty.
+
+    Without DATA, the individuals of the study: set, row (its number within the set, in the order
+    of the table), inputs, mean, standard deviation and interval. With DATA, a CSV or Parquet file
+    that has the study's input columns, its rows with these four columns added.
+
+    \b
+      sumwise predict schools.db
+      sumwise predict schools.db -o predictions.parquet
+      sumwise predict schools.db newcomers.csv --level 0.5 -o predicted.csv
+      sumwise predict schools.db --sets -o totals.csv
+    """
+    if of_sets and data is not None:
+        raise click.UsageError("--sets are those of the study; leave DATA out")
+    check_level(level)
+    if out is not None:
+        check_output(out, force)
+    few = None if out is not None or as_json else FEW
+    with opened(url, name) as study:
+        if of_sets:
+            table, rows = _of_sets(study, level)
+        elif data is not None:
+            table, rows = _of_file(study, data, level, few)
+        else:
+            table, rows = _of_pool(study, level, few)
+        measured = len(study.answers)
+    if not measured:
+        talk("Nothing is measured yet, so these are the guesses of a model that knows nothing.")
+    if out is not None:
+        write(table, out, force)
+        if as_json:
+            show_json({"file": str(out), "rows": rows, "level": level})
+        else:
+            show(f"{count(rows, 'row')} written to {visible(str(out), 500)}.")
+    elif as_json:
+        show_json({"level": level, "rows": table.to_pylist()})
+    else:
+        _show(table, rows, measured, level)
+        given = () if data is None else (str(data),)
+        kind = ("--sets",) if of_sets else ()
+        again = typed("predict", *repeated(url, name), *given, *kind, "-o", "predictions.csv")
+        suggest(f"All {rows} rows, in full:", again)
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+
+def _of_pool(study: Study, level: float, few: int | None) -> tuple[Any, int]:
+    """Individuals of the study; the first few, or all."""
+    import pyarrow as pa
+
+    sets = study.sets
+    rows = len(sets.x) if few is None else min(few, len(sets.x))
+    owners = np.repeat(np.arange(len(sets)), sets.sizes)[:rows]
+    names = sets.input_names or tuple(f"x{d}" for d in range(sets.n_inputs))
+    ours = {
+        "set": _id_column(sets.ids).take(pa.array(owners)),
+        "row": np.arange(rows) - sets.starts[owners] + 1,
+    }
+    inputs = {str(name): sets.x[:rows, d] for d, name in enumerate(names)}
+    found = _predictions(study, sets.x[:rows], level)
+    return pa.table(_joined(ours, inputs, found)), len(sets.x)
+
+
+def _of_file(study: Study, data: Path, level: float, few: int | None) -> tuple[Any, int]:
+    """The rows of a file as they are, with predictions; what is no input stays text."""
+    import pyarrow as pa
+
+    names = study.sets.input_names
+    if names is None:
+        raise DataError("the inputs of this study have no names; predict from Python, with arrays")
+    wanted = tuple(map(str, names))
+    table = read_table(data, text=lambda name: name not in wanted)
+    require(column_names(table, data), wanted, "an input of the study", data)
+    if not table.num_rows:
+        raise DataError(f"{data} has a heading and no rows; there is nothing to predict")
+    where = place(data)
+    x = np.column_stack([numbers(table, name, where) for name in wanted])
+    rows = len(x) if few is None else min(few, len(x))
+    own = {name: table.column(name).slice(0, rows) for name in table.column_names}
+    return pa.table(_joined({}, own, _predictions(study, x[:rows], level))), len(x)
+
+
+def _of_sets(study: Study, level: float) -> tuple[Any, int]:
+    """Totals of sets, beside those that were measured."""
+    import pyarrow as pa
+
+    found = study.predict_sets(level)
+    told = {answer.set_id: answer.y_bar for answer in study.answers}
+    ours = {
+        "set": _id_column(study.ids),
+        "measured": pa.array([told.get(name) for name in study.ids], pa.float64()),
+    }
+    return pa.table(_joined(ours, {}, found)), len(found)
+
+
+def _predictions(study: Study, x: Float[np.ndarray, "n D"], level: float) -> Predictions:
+    """Of many individuals, block by block, all by the same model."""
+    model = study.model
+    mean, std = np.empty(len(x)), np.empty(len(x))
+    with Slow("predicting", len(x)) as progress:
+        for low in range(0, len(x), BLOCK):
+            block = slice(low, low + BLOCK)
+            mean[block], std[block] = model.predict(x[block], return_std=True)
+            progress.at(min(low + BLOCK, len(x)))
+    return Predictions.of(None, mean, std, level)
+
+
+def _joined(
+    ours: Mapping[str, Any], theirs: Mapping[str, Any], found: Predictions
+) -> dict[str, Any]:
+    """All columns; ours step back where a column of the user has the same name."""
+    last = {name: getattr(found, name) for name in ("mean", "std", "lower", "upper")}
+    names = [*ours, *last]
+    prefix = PREFIX if set(names) & set(theirs) else ""
+    for name in names:
+        if f"{prefix}{name}" in theirs:
+            raise DataError(f"there is a column {prefix + name!r} already; give it another name")
+    return {
+        **{f"{prefix}{name}": column for name, column in ours.items()},
+        **theirs,
+        **{f"{prefix}{name}": column for name, column in last.items()},
+    }
+
+
+def _id_column(ids: Sequence[Any]) -> Any:
+    """Whole numbers and text as they are, everything else as it is shown."""
+    import pyarrow as pa
+
+    for kind in (str, int):
+        if all(type(name) is kind for name in ids):
+            try:
+                return pa.array(ids)
+            except (pa.ArrowInvalid, OverflowError):  # a whole number of any size
+                break
+    return pa.array([shown(name) for name in ids])
+
+
+# --- the screen -----------------------------------------------------------------------------------
+
+
+def _show(table: Any, rows: int, measured: int, level: float) -> None:
+    """The first rows; columns in the middle give way where the terminal is narrow."""
+    lines = table.slice(0, FEW).to_pylist()
+    names = table.column_names
+    cells = {name: [_cell(line[name]) for line in lines] for name in names}
+    needed = {name: max(map(len, (visible(name, 16), *cells[name]))) + 3 for name in names}
+    kept, room = list(names), width()
+    for name in reversed(names[1:-4]):
+        if sum(needed[n] for n in kept) - 3 > room:
+            kept.remove(name)
+    heads = {name: visible(name, 16) for name in kept}
+    right = {heads[n] for n in kept if not isinstance(lines[0][n], str)}
+    shown_table = new_table(list(heads.values()), right=right)
+    for number in range(len(lines)):
+        shown_table.add_row(*(cells[name][number] for name in kept))
+    show_table(shown_table)
+    hidden = [visible(name, 40) for name in names if name not in kept]
+    some = f" Not shown: {', '.join(hidden)}." if hidden else ""
+    show(
+        f"The first {len(lines)} of {rows}; lower to upper should hold {100 * level:g} % of values."
+        f" {count(measured, 'set')} measured.{some}"
+    )
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return figure(value) if isinstance(value, float) else visible(str(value), 30)

@@ -1,0 +1,106 @@
+"""What the model would say of each answer, had it not been told, in closed form.
+
+With the rows v_a = u_a/√s_a of V = Q diag(√g) R and z_a = (ȳ_a − offset Σθ_a) / (scale √s_a)
+
+    z ~ N(0, C),    C = V Vᵀ/λ + I/β
+
+at given λ and β, so by the inverse of a partitioned matrix
+
+    z_a | all others ~ N(z_a − [C⁻¹z]_a / [C⁻¹]_aa,  1 / [C⁻¹]_aa)
+    C⁻¹ / β = I − Q diag(βg / (λ + βg)) Qᵀ
+
+which the decomposition gives for all answers at once. Where an answer is nearly all that is known
+of its total, [C⁻¹]_aa / β is a difference that cancels; there are at most K such answers, and each
+is left out by a fit of its own. Known noise r_a enters as s_a + β r_a² (`known_noise`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from sumwise import known_noise, scaling
+from sumwise.design import Design
+from sumwise.errors import SettingError
+from sumwise.model import Model
+from sumwise.posterior import EPSILON, Hyperparameters, Spectrum, condition, decompose
+from sumwise.shapes import Float
+
+ALONE: Final = 1e-6  # share of an answer that is its own noise; below, rounding begins to show
+NO_CLOSED_FORM: Final = (
+    "A dropout network is a committee of models without a posterior over coefficients, so there is "
+    "no closed form for what it would predict without one of its answers."
+)
+
+
+def leave_one_out(
+    model: Model,
+    design: Design,
+    y_bar: Float[np.ndarray, "t M"],
+    noise_std: Float[np.ndarray, " t"] | None = None,
+) -> tuple[Float[np.ndarray, "t M"], Float[np.ndarray, "t M"]]:
+    """Mean and standard deviation of each total, noise included, given all the others.
+
+    λ, β, the basis, and the offset and scale of the outputs stay what they are; a basis that has
+    learned from the answers remembers the one that is left out.
+
+    Args:
+        design: Of the answered sets, under the model's basis.
+        noise_std: Known noise of the answers, in the user's units.
+    """
+    if model.spectrum is None:
+        raise SettingError(NO_CLOSED_FORM)
+    hyper, scale = model.posterior.hyper, model.posterior.output_scale
+    target = scaling.centred(design, y_bar, model.offset) / scale
+    if noise_std is not None:
+        design = known_noise.blurred(design, noise_std / float(scale[0]), hyper.noise_precision)
+    root = np.sqrt(design.noise_scale)[:, None]
+    spectrum, z = _decomposed(design, target), target / root
+    with np.errstate(divide="ignore"):
+        shrink = 1 / (1 + hyper.prior_precision / hyper.noise_precision / spectrum.values)
+    own = 1 - spectrum.left**2 @ shrink  # [C⁻¹]_aa / β
+    off = z - spectrum.left @ (shrink[:, None] * spectrum.projected)  # [C⁻¹z]_a / β
+    alone = np.flatnonzero(own <= ALONE)
+    own[alone] = 1.0  # replaced below
+    mean, variance = z - off / own[:, None], 1 / (hyper.noise_precision * own)
+    rows = spectrum.left * np.sqrt(spectrum.values)  # v_a, in coordinates along R
+    mean[alone], variance[alone] = _refitted(rows, z, alone, hyper)
+    return (
+        design.theta_sum[:, None] * model.offset + scale * root * mean,
+        scale * root * np.sqrt(variance)[:, None],
+    )
+
+
+def _refitted(
+    rows: Float[np.ndarray, "t r"],
+    z: Float[np.ndarray, "t M"],
+    which: np.ndarray,
+    hyper: Hyperparameters,
+) -> tuple[Float[np.ndarray, "a M"], Float[np.ndarray, " a"]]:
+    """Mean and variance of some z given all others, by a posterior for each."""
+    mean, variance = np.empty((len(which), z.shape[1])), np.empty(len(which))
+    if not len(which):
+        return mean, variance
+    kept = np.delete(np.arange(len(rows)), which)  # in every fit, so they are summed up once
+    q, summed = np.linalg.qr(rows[kept])
+    u, target = np.vstack([summed, rows[which]]), np.vstack([q.T @ z[kept], z[which]])
+    for i, a in enumerate(which):
+        others = np.delete(np.arange(len(u)), len(summed) + i)
+        ones = np.ones(len(others))
+        posterior = condition(_decomposed(Design(u[others], ones, ones), target[others]), hyper)
+        mean[i] = rows[a] @ posterior.mean
+        variance[i] = posterior.variance_along(rows[[a]])[0] + 1 / hyper.noise_precision
+    return mean, variance
+
+
+def _decomposed(design: Design, y_bar: Float[np.ndarray, "t M"]) -> Spectrum:
+    """`decompose`, with directions that are there by rounding alone taken for none.
+
+    Sets that say the same leave singular values of the size of rounding; times a very large β they
+    would look like knowledge.
+    """
+    spectrum = decompose(design, y_bar)
+    rounding = (EPSILON * max(design.u.shape)) ** 2 * spectrum.values.max(initial=0.0)
+    return replace(spectrum, values=np.where(spectrum.values > rounding, spectrum.values, 0.0))

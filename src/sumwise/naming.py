@@ -1,0 +1,52 @@
+"""Ids of sets as people type and read them: on a command line, in a CSV file, on a page.
+
+An id may be text, a number, a date or a tuple of such; what people see of it is text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Final
+
+from sumwise.errors import UnknownSetError
+
+BETWEEN: Final = " / "  # the parts of an id of several columns
+MOST_COMPARED: Final = 20_000  # ids that a mistyped one is compared with
+
+
+def shown(set_id: Hashable) -> str:
+    """An id as text.
+
+    >>> shown("Ann Arbor"), shown(7), shown(("MI", 81010))
+    ('Ann Arbor', '7', 'MI / 81010')
+    """
+    return BETWEEN.join(map(shown, set_id)) if isinstance(set_id, tuple) else str(set_id)
+
+
+def by_text(ids: Sequence[Hashable]) -> Mapping[str, Hashable | None]:
+    """Ids by what is shown of them; None where several look the same, unless one is that text."""
+    found: dict[str, Hashable | None] = {}
+    for set_id in ids:
+        text = shown(set_id)
+        if isinstance(set_id, str) or text not in found:
+            found[text] = set_id
+        elif not isinstance(found[text], str):
+            found[text] = None
+    return found
+
+
+def find(known: Mapping[str, Hashable | None], text: str) -> Hashable:
+    """The id that is shown as `text`, of those in `by_text(ids)`."""
+    found = known.get(text)
+    if found is not None:
+        return found
+    if text in known:
+        raise UnknownSetError(
+            f"several sets are shown as {text!r}; name it in Python, where 7 and 7.5 differ from "
+            "text"
+        )
+    compared = list(known)[:MOST_COMPARED]
+    near = get_close_matches(text, compared, n=3) or compared[:3]
+    listed = ", ".join(f"{name!r:.80}" for name in near)
+    raise UnknownSetError(f"no set is called {text!r:.80}; there is {listed}. Check the spelling.")

@@ -1,0 +1,287 @@
+"""What a study has learned: five panels, each rows, words and a chart that draws the rows.
+
+The report and the labelling page show the same panels. A panel that has too little to show has no
+chart and says in words what is missing. Ids come from users: they are shortened, and never a
+field name or part of an expression.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sumwise.calibration import FEW, percent
+from sumwise.insight import FEWEST, WINDOW, Compared, Insight
+from sumwise.plots import study_charts as draw
+from sumwise.plots.page import Table
+from sumwise.plots.study_charts import ERROR, EVERYONE, INSIDE, OUTSIDE, SPREAD
+from sumwise.plots.text import NONE, figure, label
+
+Row = dict[str, Any]
+
+MOST: Final = 1000  # answers drawn one by one
+FEW_ROWS: Final = 10  # of a table beside a chart
+LONG: Final = 40  # characters of an id in a table
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Panel:
+    """A heading, what the chart shows or why there is none, its numbers, the chart and a table."""
+
+    title: str
+    words: Sequence[str]
+    rows: Sequence[Row]
+    chart: Any = None  # Altair; None where there is nothing to draw
+    table: Table | None = None
+
+
+# --- rows -----------------------------------------------------------------------------------------
+
+
+def progress_rows(insight: Insight) -> list[Row]:
+    """After each answer but the first: uncertainty of individuals, typical errors of forecasts."""
+    return [
+        {
+            "answer": step.number,
+            "set": label(step.set_id),
+            SPREAD: step.individual_std,
+            ERROR: step.typical_error,
+            EVERYONE: step.typical_naive_error,
+        }
+        for step in insight.steps[1:]  # one answer alone does not tell how outputs spread
+    ]
+
+
+def information_rows(insight: Insight) -> list[Row]:
+    """What each answer taught, in nats."""
+    return [
+        {"answer": step.number, "set": label(step.set_id), "information": step.information}
+        for step in insight.steps
+    ]
+
+
+def predicted_rows(insight: Insight, *, by_weight: bool) -> list[Row]:
+    """Each answer and what is predicted without knowing it, per unit of weight if asked for.
+
+    Of very many answers those that lie far from their prediction are there, and some others.
+    """
+    return [
+        {
+            "set": label(row.set_id),
+            "answer": row.answer / (row.weight if by_weight else 1),
+            "predicted": row.predicted / (row.weight if by_weight else 1),
+            "lower": row.lower / (row.weight if by_weight else 1),
+            "upper": row.upper / (row.weight if by_weight else 1),
+            "total": row.answer,
+            "z": row.z,
+            "interval": OUTSIDE if row.outside else INSIDE,
+        }
+        for row in _thinned(insight.compared)
+    ]
+
+
+def _thinned(rows: Sequence[Compared]) -> Sequence[Compared]:
+    if len(rows) <= MOST:
+        return rows
+    half = MOST // 2
+    far = set(sorted(range(len(rows)), key=lambda at: -abs(rows[at].z))[:half])
+    rest = [at for at in range(len(rows)) if at not in far]
+    some = rest[:: -(-len(rest) // half)]
+    return [rows[at] for at in sorted([*far, *some])]
+
+
+def calibration_rows(insight: Insight) -> list[Row]:
+    """Shares of answers in intervals that were made for a share."""
+    return [
+        {
+            "level": row.level,
+            "share": row.share,
+            "low": row.low,
+            "high": row.high,
+            "inside": row.inside,
+            "answers": row.answers,
+        }
+        for row in insight.calibration
+    ]
+
+
+def question_rows(insight: Insight) -> list[Row]:
+    """What to ask next; `second` is the runner-up's information where scores are information."""
+    by_information = insight.status.strategy == "AggMI"
+    return [
+        {
+            "question": f"{rank}. {label(question.set_id)}",
+            "information": question.information,
+            "expected": question.expected,
+            "std": question.std,
+            "runner-up": NONE if question.runner_up is None else label(question.runner_up),
+            "second": question.runner_up_score if by_information else None,
+        }
+        for rank, question in enumerate(insight.next_questions, start=1)
+    ]
+
+
+# --- panels ---------------------------------------------------------------------------------------
+
+
+def panels(insight: Insight, *, by_weight: str | None = None) -> list[Panel]:
+    """All five, in the order in which a reader wants them.
+
+    Args:
+        by_weight: What a unit of weight is called, to show totals per unit; None shows totals.
+    """
+    return [
+        progress(insight),
+        information(insight),
+        predicted(insight, by_weight=by_weight),
+        calibration(insight),
+        questions(insight),
+    ]
+
+
+def progress(insight: Insight) -> Panel:
+    rows, title = progress_rows(insight), "Progress"
+    if len(insight.steps) < FEWEST:
+        return Panel(title, [_needs("How the error falls shows", insight)], rows)
+    last = insight.steps[-1]
+    words = (
+        f"Before each answer the model says what it expects. “{ERROR.capitalize()}” is how far off "
+        f"that was, typically, over the last {WINDOW} answers; “{EVERYONE}”, how far off it "
+        "would be to give everybody the mean so far. An error of a total is divided by the root "
+        "of its size, which makes it that of one individual if individuals err independently. "
+        f"“{SPREAD.capitalize()}” is how unsure the model is of an individual, on average; the "
+        f"individuals' own noise, {figure(last.noise_std)} by the latest estimate, comes on top "
+        "and no question takes it away."
+    )
+    falls = f"Forecasts are off by {figure(last.typical_error or 0.0)} per individual"
+    against = f"The same for everyone would be off by {figure(last.typical_naive_error or 0.0)}."
+    chart = draw.progress_chart(rows, falls, [against])
+    return Panel(title, [words], rows, chart, _progress_table(rows))
+
+
+def information(insight: Insight) -> Panel:
+    rows, title = information_rows(insight), "Information per answer"
+    status = insight.status
+    left = status.sets - status.answers - status.skipped
+    still = (
+        f"Measuring all {left:,} sets that are left would teach about "
+        f"{figure(status.information_left)} nats more."
+        if left
+        else "Nothing is left to measure."
+    )
+    if len(rows) < FEWEST:
+        return Panel(title, [_needs("What answers teach shows", insight), still], rows)
+    words = (
+        "How much an answer narrows down what the individuals may be, in nats: at 0.7 nats it "
+        "halves what was possible. It is judged by the model before the answer, so it does not "
+        "depend on the value told."
+    )
+    chart = draw.information_chart(rows, "What each answer taught", [still])
+    return Panel(title, [words], rows, chart)
+
+
+def predicted(insight: Insight, *, by_weight: str | None = None) -> Panel:
+    rows, title = predicted_rows(insight, by_weight=by_weight is not None), "Predicted and answered"
+    if insight.status.answers < FEWEST:
+        return Panel(title, [_needs("How answers compare with predictions shows", insight)], rows)
+    words = (
+        f"{insight.by_forecast} Each answer is compared with the forecast made before it."
+        if insight.by_forecast
+        else "Each answer against what the model would predict for it had it not been told, all "
+        "others and the model's settings as they are now."
+    )
+    words += (
+        " On the line they agree. An answer far outside may be mistyped, or its set unlike the "
+        "others."
+    )
+    if len(rows) < len(insight.compared):
+        words += f" Of {len(insight.compared):,} answers {len(rows):,} are drawn, all far ones too."
+    n, outside = len(insight.compared), sum(row.outside for row in insight.compared)
+    level = percent(insight.level)
+    chart = draw.predicted_chart(
+        rows,
+        f"{n - outside} of {n} answers lie in their {level} interval",
+        [f"About {insight.level * n:.0f} should."],
+        level=level,
+        per="" if by_weight is None else f" per {by_weight}",
+    )
+    return Panel(title, [words], rows, chart)
+
+
+def calibration(insight: Insight) -> Panel:
+    rows, title = calibration_rows(insight), "Are the intervals right?"
+    if len(insight.compared) < FEW:
+        return Panel(title, [insight.trust, f"It shows from {FEW} answers on."], rows)
+    words = (
+        "How many answers lie in the interval that the model gives for them without knowing them. "
+        "On the line intervals hold what they promise, below it they are too narrow. Bars are what "
+        "chance allows for so few answers (95 %)."
+    )
+    chart = draw.calibration_chart(rows, _headline(insight.trust), [])
+    cells = [
+        (
+            percent(row.level),
+            f"{row.inside} of {row.answers}",
+            f"{100 * row.share:.0f} %",
+            f"{100 * row.low:.0f} to {100 * row.high:.0f} %",
+        )
+        for row in insight.calibration
+    ]
+    table = Table(("made for", "answers inside", "share", "chance allows"), cells)
+    return Panel(title, [insight.trust, words], rows, chart, table)
+
+
+def questions(insight: Insight) -> Panel:
+    rows, title = question_rows(insight), "What to ask next"
+    status = insight.status
+    if not rows:
+        why = "Every set is measured, being measured or skipped; nothing is free to ask."
+        return Panel(title, [why], rows)
+    words = "The next questions, each as if those above it and all open ones were answered."
+    if not status.answers:
+        words += " Nothing is measured yet, so what to expect is anybody's guess."
+    marks = ["Marks: the runner-up of each."] if rows[0]["second"] is not None else []
+    chart = draw.question_chart(rows, "What the next answers are expected to teach", marks)
+    return Panel(title, [words], rows, chart, _question_table(insight))
+
+
+def _progress_table(rows: Sequence[Row]) -> Table:
+    """The first, the last, and some in between."""
+    step = (len(rows) - 1) / (FEW_ROWS - 1)
+    some = sorted({round(i * step) for i in range(FEW_ROWS)})
+    lines = (ERROR, EVERYONE, SPREAD)
+    cells = [
+        (
+            f"{rows[at]['answer']:,}",
+            *(NONE if rows[at][name] is None else figure(rows[at][name]) for name in lines),
+        )
+        for at in some
+    ]
+    return Table(("after answer", *lines), cells)
+
+
+def _question_table(insight: Insight) -> Table:
+    known = insight.status.answers > 0
+    cells = [
+        (
+            str(rank),
+            label(asked.set_id, LONG),
+            f"{figure(asked.expected, 4)} ± {figure(asked.std)}" if known else NONE,
+            figure(asked.information),
+            NONE if asked.runner_up is None else label(asked.runner_up, LONG),
+            asked.why,
+        )
+        for rank, asked in enumerate(insight.next_questions, start=1)
+    ]
+    return Table(("", "set", "expected answer", "teaches (nats)", "runner-up", "why"), cells)
+
+
+def _headline(sentence: str) -> str:
+    return sentence.partition(":")[0]
+
+
+def _needs(what: str, insight: Insight) -> str:
+    answers = insight.status.answers
+    have = {0: "there are none yet", 1: "there is 1"}.get(answers, f"there are {answers}")
+    return f"{what} from {FEWEST} answers on; {have}."

@@ -1,0 +1,328 @@
+"""A study as one page: what has been learned, how far to trust it, what to ask next.
+
+It holds no path, address or time of writing, so the same study gives the same page.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+import sumwise
+from sumwise.calibration import percent
+from sumwise.insight import FEWEST, WINDOW, Insight
+from sumwise.plots.files import check_folder
+from sumwise.plots.page import Section, Table, page, save_page
+from sumwise.plots.study import LONG, panels
+from sumwise.plots.text import NONE, as_given, figure, label
+from sumwise.predictions import Predictions
+from sumwise.questions import count
+from sumwise.sets import Sets
+from sumwise.storage.values import Claim, Event, Skip, Told
+from sumwise.study import Study
+
+MOST: Final = 1000  # rows of a table
+MOST_INPUTS: Final = 6  # columns of individuals' inputs
+NOBODY: Final = "not said"
+ATTEMPTS: Final = 3  # to read a study while somebody keeps telling
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Seen:
+    """A study at one moment."""
+
+    study: Study
+    sets: Sets
+    answers: tuple[Told, ...]
+    claims: tuple[Claim, ...]
+    skips: tuple[Skip, ...]
+    history: tuple[Event, ...]
+    insight: Insight
+    predictions: Predictions | None  # None before the first answer, when they have no unit
+
+
+def write(study: Study, path: str | Path) -> Path:
+    """Write the page of a study, whole or not at all."""
+    place = Path(path)
+    check_folder(place.parent)
+    return save_page(page_of(study), place)
+
+
+def page_of(study: Study) -> str:
+    """One HTML page that needs no network."""
+    seen = _look(study)
+    named, status = label(study.name, LONG), seen.insight.status
+    sections = [Section("Where the study stands", status.words)]
+    for panel in panels(seen.insight, by_weight=_unit(seen.sets)):
+        charts = () if panel.chart is None else (panel.chart,)
+        sections.append(Section(panel.title, panel.words, charts, panel.table))
+    sections += _open(seen)
+    sections += [_answers(seen), _people(seen), _settings(seen), _individuals(seen)]
+    title = f"{named}: {status.answers:,} of {count_of(status.sets, 'set')} measured"
+    return page(title, _lead(seen), sections)
+
+
+def _look(study: Study) -> _Seen:
+    """Everything there is to know, read again if somebody told something meanwhile."""
+    for _ in range(ATTEMPTS):
+        answers = study.answers
+        insight, history = study.insight(), study.history()
+        predictions = study.predict(level=insight.level) if answers else None
+        seen = _Seen(
+            study, study.sets, answers, study.claims, study.skips, history, insight, predictions
+        )
+        if study.answers == answers:
+            break
+    return seen
+
+
+def count_of(number: int, thing: str) -> str:
+    return count(number, thing).replace(str(number), f"{number:,}", 1)
+
+
+# --- the finding ----------------------------------------------------------------------------------
+
+
+def _lead(seen: _Seen) -> str:
+    insight, individuals = seen.insight, count_of(len(seen.sets.x), "individual")
+    status = insight.status
+    if not seen.answers:
+        return (
+            f"Nothing is measured yet: {count_of(status.sets, 'set')} hold {individuals}. What to "
+            "ask first is below."
+        )
+    totals = "one total" if status.answers == 1 else f"{status.answers:,} totals"
+    said = f"From {totals} the outputs of {individuals} are predicted."
+    if status.answers < FEWEST:
+        return f"{said} How well shows from {FEWEST} answers on."
+    return f"{said} {_errors(insight)} {insight.trust}"
+
+
+def _errors(insight: Insight) -> str:
+    """How far off forecasts are and were, and whether that is better than no model."""
+    made = [step for step in insight.steps if step.typical_error is not None]
+    last, n = made[-1], min(len(made), WINDOW)
+    now, naive = last.typical_error or 0.0, last.typical_naive_error or 0.0
+    said = (
+        f"Over the last {n} answers, forecasts made beforehand were off by {figure(now)} per "
+        f"individual, and giving everybody the mean so far by {figure(naive)}"
+    )
+    if now >= naive:
+        said += ": the model is no better than that yet"
+    if len(made) >= 2 * WINDOW:
+        said += f"; over the first {WINDOW}, by {figure(made[WINDOW - 1].typical_error or 0.0)}"
+    return said + "."
+
+
+# --- sections -------------------------------------------------------------------------------------
+
+
+def _unit(sets: Sets) -> str | None:
+    """What a total may be divided by, so that sets of different sizes can be compared."""
+    weights = np.add.reduceat(sets.theta, sets.starts[:-1])
+    if (weights <= 0).any() or weights.max() < 1.5 * weights.min():
+        return None
+    return "individual" if (sets.theta == 1).all() else "unit of weight"
+
+
+def _open(seen: _Seen) -> list[Section]:
+    """Questions that somebody is answering, and sets that nobody is asked for."""
+    sections = []
+    if seen.claims:
+        rows = [
+            (label(c.set_id, LONG), _person(c.by), _when(c.asked), _when(c.expires))
+            for c in seen.claims[:MOST]
+        ]
+        table = Table(("set", "with", "asked", "free again"), rows, _cut(len(seen.claims), "first"))
+        sections.append(Section("Open questions", table=table))
+    if seen.skips:
+        rows = [
+            (label(s.set_id, LONG), _person(s.by), _when(s.at), label(s.note or NONE, 200))
+            for s in seen.skips[:MOST]
+        ]
+        table = Table(("set", "by", "when", "why"), rows, _cut(len(seen.skips), "first"))
+        sections.append(Section("Skipped sets", table=table))
+    return sections
+
+
+def _answers(seen: _Seen) -> Section:
+    title = "Every answer"
+    if not seen.answers:
+        return Section(title, ["There are none yet."])
+    insight = seen.insight
+    steps = {step.number: step for step in insight.steps}
+    compared = {row.number: row for row in insight.compared}
+    rows: list[tuple[str, ...]] = []
+    outside: set[tuple[int, int]] = set()
+    for number, told in list(enumerate(seen.answers, start=1))[-MOST:]:
+        step, row = steps.get(number), compared.get(number)
+        noise = "" if told.noise_std is None else f" (± {figure(told.noise_std)})"
+        if row is not None and row.outside:
+            outside.add((len(rows), 5))
+        rows.append(
+            (
+                f"{number:,}",
+                label(told.set_id, LONG),
+                as_given(told.y_bar) + noise,
+                _about(step.forecast, step.forecast_std) if step else NONE,
+                _about(row.predicted, row.std) if row and not insight.by_forecast else NONE,
+                f"{row.z:.1f}".replace("-", "−") if row else NONE,
+                figure(step.information) if step else NONE,
+                _person(told.by),
+                _when(told.at),
+            )
+        )
+    columns = (
+        "", "set", "answer", "expected before it", "predicted without it", "off by (std)",
+        "taught (nats)", "by", "when (UTC)",
+    )  # fmt: skip
+    caption = (
+        f"± is one standard deviation, noise included. Bold: outside the "
+        f"{percent(insight.level)} interval. {_cut(len(seen.answers), 'last')}"
+    )
+    return Section(title, table=Table(columns, rows, caption.strip(), frozenset(outside)))
+
+
+def _individuals(seen: _Seen) -> Section:
+    title, sets, found = "Individuals", seen.sets, seen.predictions
+    if found is None:
+        return Section(title, ["Predictions have no unit before the first answer."])
+    owners = np.repeat(np.arange(len(sets)), sets.sizes)
+    within = np.arange(len(owners)) - sets.starts[owners] + 1
+    words, chosen = _which(found)
+    names = sets.input_names or [f"input {i + 1}" for i in range(sets.n_inputs)]
+    inputs = range(min(sets.n_inputs, MOST_INPUTS))
+    rows = [
+        (
+            label(sets.ids[owners[i]], LONG),
+            f"{within[i]:,}",
+            *(as_given(float(sets.x[i, d])) for d in inputs),
+            figure(float(found.mean[i]), 4),
+            f"{figure(float(found.lower[i]), 4)} to {figure(float(found.upper[i]), 4)}",
+        )
+        for i in chosen.tolist()
+    ]
+    heads = (label(names[d]) for d in inputs)
+    columns = ("set", "no.", *heads, "predicted", f"{percent(found.level)} interval")
+    return Section(title, [words], table=Table(columns, rows))
+
+
+def _which(found: Predictions) -> tuple[str, np.ndarray]:
+    """The individuals to show: all, or those that stand out."""
+    n = len(found)
+    reach = f"Of all outputs, {percent(found.level)} should lie in their interval."
+    if n <= MOST:
+        return f"Numbered within their set, in the order of the table given. {reach}", np.arange(n)
+    order = np.argsort(-found.mean, kind="stable")
+    chosen = np.concatenate([order[: MOST // 2], order[-(MOST // 2) :]])
+    words = (
+        f"Of {n:,} individuals, the {MOST // 2} with the highest and the {MOST // 2} with the "
+        "lowest predictions, highest first; numbered within their set, in the order of the table "
+        f"given. For all of them: sumwise predict … -o predictions.csv. {reach}"
+    )
+    return words, chosen
+
+
+def _people(seen: _Seen) -> Section:
+    """Who did what, from the history; those who answered most come first."""
+    done: dict[str | None, Counter[str]] = {}
+    for event in seen.history:
+        if event.what != "created":
+            done.setdefault(event.by, Counter())[event.what] += 1
+    standing = Counter(told.by for told in seen.answers)
+    if not done:
+        return Section("History", [f"Begun {_when(seen.history[0].at)} UTC; nothing else yet."])
+    columns = ("asked", "told", "amended", "retracted", "skipped", "released")
+    people = sorted(done, key=lambda by: (-done[by]["told"], by is None, by or ""))
+    rows = [
+        (
+            _person(by),
+            f"{standing[by]:,}",
+            *(f"{done[by][what]:,}" if done[by][what] else NONE for what in columns),
+        )
+        for by in people[:MOST]
+    ]
+    words = (
+        f"Begun {_when(seen.history[0].at)} UTC; the latest of "
+        f"{count_of(len(seen.history), 'event')} was {_when(seen.history[-1].at)} UTC."
+    )
+    heads = ("who", "answers that stand", *columns)
+    return Section("History", [words], table=Table(heads, rows, _cut(len(people), "first")))
+
+
+def _settings(seen: _Seen) -> Section:
+    settings, sets = seen.study.model.get_params(), seen.sets
+    names = ", ".join(label(name) for name in (sets.input_names or ())[:20])
+    inputs = count_of(sets.n_inputs, "input") + (f": {names}" if names else "")
+    inputs += ", …" if len(sets.input_names or ()) > 20 else ""
+    rows = [
+        ("sets", f"{len(sets):,}, of {sets.sizes.min():,} to {_individuals_in(sets)}"),
+        ("individuals", f"{len(sets.x):,}, each with {inputs}"),
+        ("a measurement tells", _told(sets)),
+        ("model", _model(settings)),
+        ("strategy", f"{seen.insight.status.strategy}, seed {seen.study.seed}"),
+        (
+            "versions",
+            f"sumwise {sumwise.__version__}, NumPy {np.__version__}, "
+            f"Python {platform.python_version()}",
+        ),
+    ]
+    return Section("What was done", table=Table(("", ""), rows))
+
+
+def _individuals_in(sets: Sets) -> str:
+    """The size of the largest set, in words."""
+    return count_of(int(sets.sizes.max()), "individual")
+
+
+def _told(sets: Sets) -> str:
+    if (sets.theta == 1).all():
+        return "the sum over a set"
+    sizes = np.repeat(sets.sizes, sets.sizes)
+    if np.allclose(sets.theta * sizes, 1, rtol=1e-9):
+        return "the mean over a set"
+    return "a weighted sum over a set"
+
+
+def _model(settings: dict[str, Any]) -> str:
+    basis, chosen = settings["basis"], settings["hyperparameters"]
+    named = basis if isinstance(basis, str) else repr(basis)
+    detail = {
+        "fourier": f"{settings['n_basis']} random Fourier features, length-scale "
+        f"{settings['lengthscale']:g}",
+        "polynomial": f"polynomial features of degree {settings['degree']}",
+        "linear": "linear in the inputs",
+    }.get(named, label(named, 200))
+    by = {"evidence": "λ and β by maximum evidence", "adam": "λ and β by the paper's Adam"}
+    how = by[chosen] if isinstance(chosen, str) else f"λ = {chosen[0]:g}, β = {chosen[1]:g}"
+    scaled = "standardised" if settings["standardize"] else "as they are"
+    seed = settings["random_state"]
+    drawn = "" if seed is None else f", basis drawn with seed {seed}"
+    return f"{detail}; inputs and outputs {scaled}; {how}{drawn}"
+
+
+# --- cells ----------------------------------------------------------------------------------------
+
+
+def _about(mean: float | None, std: float | None) -> str:
+    if mean is None or std is None:
+        return NONE
+    return f"{figure(mean, 4)} ± {figure(std)}"
+
+
+def _person(by: str | None) -> str:
+    return NOBODY if by is None else label(by)
+
+
+def _when(stamp: str) -> str:
+    """A stored UTC time to the minute."""
+    return stamp[:16].replace("T", " ")
+
+
+def _cut(n: int, which: str) -> str:
+    return f"The {which} {MOST:,} of {n:,}." if n > MOST else ""

@@ -1,0 +1,115 @@
+"""study.json of an exported study: settings, counters, and checksums of what must not change."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from sumwise.acquisition import ACQUISITIONS
+from sumwise.errors import DataError, SettingError, SumwiseError
+from sumwise.model import ModelConfig, check_seed
+from sumwise.sets import Sets
+from sumwise.storage import arguments, packing, records
+from sumwise.storage.folder_csv import LARGEST_WHOLE
+from sumwise.storage.folder_tables import BASIS, SETS
+from sumwise.storage.names import many_from_json, many_to_json
+from sumwise.storage.values import Kept
+
+FORMAT: Final = 1
+STUDY: Final = "study.json"
+COUNTERS: Final = ("questions", "arrivals", "changes")
+NEVER_EDITED: Final = (SETS, BASIS)  # answers mean nothing once these are others
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What study.json says."""
+
+    name: str
+    created: str
+    config: ModelConfig
+    strategy: str
+    seed: int
+    claim_days: float
+    counters: Mapping[str, int]
+    inputs: tuple[Hashable, ...] | None
+    sha256: Mapping[str, str]  # of the files that must not change
+
+
+def described(
+    kept: Kept, sets: Sets, counters: Mapping[str, int], sha256: Mapping[str, str]
+) -> bytes:
+    """What the file says of a study."""
+    names = sets.input_names
+    known = {
+        "format": FORMAT,
+        "name": kept.name,
+        "created": kept.created,
+        "strategy": kept.strategy,
+        "seed": kept.seed,
+        "claim_days": kept.claim_days,
+        **counters,
+        "inputs": None if names is None else json.loads(many_to_json(names)),
+        "model": json.loads(packing.pack_config(kept.config)),
+        "sha256": dict(sha256),
+    }
+    try:
+        return json.dumps(known, indent=2, ensure_ascii=False).encode()
+    except UnicodeEncodeError:  # half a surrogate pair, in the name of an input
+        return json.dumps(known, indent=2).encode()
+
+
+def understood(content: bytes) -> Head:
+    """What `described` wrote, everything in it checked."""
+    try:
+        known = json.loads(content.decode("utf-8-sig"))
+        version = known["format"]
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise DataError(f"{STUDY} is no description of a study ({error!r:.80}).") from None
+    if version != FORMAT or isinstance(version, bool | float):
+        if isinstance(version, int) and version > FORMAT:
+            raise DataError(
+                f"{STUDY} was written by a newer sumwise (format {version}; this one knows "
+                f"{FORMAT}). Update it: pip install --upgrade sumwise"
+            )
+        raise DataError(f"{STUDY} has format {version!r:.20}; this sumwise knows {FORMAT}.")
+    try:
+        return _checked(known)
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError, SumwiseError) as error:
+        what = f"{error.args[0]!r} is missing" if type(error) is KeyError else str(error)
+        raise DataError(f"{STUDY} cannot be used: {what:.300}") from None
+
+
+def _checked(known: Mapping[str, Any]) -> Head:
+    if known["strategy"] not in ACQUISITIONS:
+        raise DataError(f"no strategy is called {known['strategy']!r:.60}")
+    check_seed(known["seed"], "seed")
+    for name in COUNTERS:
+        if type(known[name]) is not int or not 0 <= known[name] <= LARGEST_WHOLE:
+            raise DataError(f"{name} is {known[name]!r:.60}; it must be a whole number from 0 on")
+    created = datetime.fromisoformat(known["created"])
+    if created.tzinfo is None:
+        raise DataError(f"created is {known['created']!r:.60}; a time needs its zone, as +00:00")
+    names, sha256 = known["inputs"], known["sha256"]
+    return Head(
+        visible(known["name"]),
+        records.stamp(created),
+        packing.unpack_config(json.dumps(known["model"])),
+        known["strategy"],
+        known["seed"],
+        arguments.days(known["claim_days"], "claim_days"),
+        {name: known[name] for name in COUNTERS},
+        None if names is None else many_from_json(json.dumps(names)),
+        {name: str(sha256[name]) for name in NEVER_EDITED},
+    )
+
+
+def visible(name: Any) -> str:
+    """The name of a study."""
+    text = arguments.text(name, "name")
+    if not text or not text.strip():
+        raise SettingError(f"name is {name!r}; give a study a name that can be seen")
+    return text

@@ -1,0 +1,261 @@
+"""What a study keeps of its sets, where, and how much of it is read when.
+
+    sets         every individual, as Parquet; or `sets_file`, where that file is and its checksum
+    basis        what was drawn
+    index        ids and sizes of the sets      } of large studies only, so that asking
+    design       u_a, s_a and Σθ of every set   } need not read the individuals and embed them,
+    moment       mean of φ φᵀ over individuals  } nor saying how much there is to learn
+
+A small study is read and checked whole when it is opened; of a large one, `index` at once and the
+rest when somebody needs it. Each piece has a checksum that is compared when it is read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+import numpy as np
+import sqlalchemy as sa
+
+from sumwise.basis import Scaled, Trainable
+from sumwise.checks import positions_of, starts_of
+from sumwise.design import Design, Pool, embed
+from sumwise.errors import DataError, SettingError, StorageError
+from sumwise.model import ModelConfig, Prepared
+from sumwise.questions import mean_product
+from sumwise.sets import Sets
+from sumwise.shapes import Float
+from sumwise.storage import packing
+from sumwise.storage.names import many_from_json, many_to_json
+from sumwise.storage.schema import files
+
+LARGE: Final = 2**22  # features of individuals: from here on embedding them takes a while
+LARGEST_DESIGN: Final = 2**29  # bytes; beyond, it is worked out anew by whoever asks
+LARGEST_PIECE: Final = 10**9  # bytes that SQLite and PostgreSQL keep in one value
+
+
+class StoredSets(Sets):
+    """The sets of a large study: ids and sizes now, individuals when somebody looks at them."""
+
+    __slots__ = ("_load", "_n_inputs", "_whole")
+    _load: Callable[[], Sets]
+    _n_inputs: int
+    _whole: Sets | None
+
+    def __init__(self, index: bytes, load: Callable[[], Sets]) -> None:
+        try:
+            known = json.loads(index)
+            ids, names = many_from_json(known["ids"]), known["inputs"]
+            parts = {
+                "ids": ids,
+                "starts": starts_of(known["sizes"]),
+                "input_names": None if names is None else many_from_json(names),
+                "_positions": positions_of(ids),
+                "_n_inputs": int(known["n_inputs"]),
+                "_load": load,
+                "_whole": None,
+            }
+        except (ValueError, TypeError, KeyError) as error:
+            raise DataError(f"the study's index of sets cannot be read ({error})") from error
+        for name, value in parts.items():
+            object.__setattr__(self, name, value)
+
+    def whole(self) -> Sets:
+        whole = self._whole or self._load()
+        object.__setattr__(self, "_whole", whole)
+        return whole
+
+    @property
+    def x(self) -> Float[np.ndarray, "N D"]:
+        return self.whole().x
+
+    @property
+    def theta(self) -> Float[np.ndarray, " N"]:
+        return self.whole().theta
+
+    @property
+    def n_inputs(self) -> int:
+        return self._n_inputs
+
+
+def whole(sets: Sets) -> Sets:
+    """The sets with their individuals."""
+    return sets.whole() if isinstance(sets, StoredSets) else sets
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+def pack(
+    sets: Sets, config: ModelConfig, prepared: Prepared, sets_file: str | None, folder: str | None
+) -> dict[str, bytes]:
+    """The pieces of a study on these sets.
+
+    Args:
+        sets_file: Where the sets will be written (`write_file`) instead of being kept here.
+        folder: Of the database, if that is a file: a `sets_file` inside it may move along with it.
+    """
+    parquet = packing.pack_sets(sets)
+    kept = {"basis": packing.pack_prepared(prepared)}
+    if sets_file is not None:
+        kept["sets_file"] = _reference(parquet, sets_file, folder)
+    elif len(parquet) < LARGEST_PIECE:
+        kept["sets"] = parquet
+    else:
+        raise SettingError(
+            f"the sets take {len(parquet) / 1e9:.1f} GB, and a database keeps up to 1 GB in one "
+            "piece. Keep them in a file beside it: sets_file='sets.parquet'"
+        )
+    if isinstance(prepared.basis.basis, Trainable):
+        return kept
+    n_basis = prepared.basis(sets.x[:1]).shape[1]
+    if len(sets.x) * n_basis >= LARGE:
+        names = sets.input_names
+        index = {
+            "ids": many_to_json(sets.ids),
+            "sizes": sets.sizes.tolist(),
+            "inputs": None if names is None else many_to_json(names),
+            "n_inputs": sets.n_inputs,
+        }
+        kept["index"] = json.dumps(index).encode()
+        if 8 * len(sets) * (n_basis + 2) <= LARGEST_DESIGN:
+            design = embed_drawn(sets, config, prepared)
+            flat = [design.noise_scale, design.theta_sum, design.u.ravel()]
+            kept["design"] = _pack_numbers(np.concatenate(flat))
+            moment = mean_product(sets.x, prepared.basis, n_basis)
+            kept["moment"] = _pack_numbers(moment.ravel())
+    return kept
+
+
+def embed_drawn(sets: Sets, config: ModelConfig, prepared: Prepared) -> Design:
+    """The design under the basis as it was drawn."""
+    return embed(sets, prepared.basis, numba_anyway=config.hyperparameters == "adam")
+
+
+def _pack_numbers(flat: Float[np.ndarray, " n"]) -> bytes:
+    file = io.BytesIO()
+    np.save(file, flat, allow_pickle=False)
+    return file.getvalue()
+
+
+def _reference(parquet: bytes, sets_file: str, folder: str | None) -> bytes:
+    path = os.path.abspath(sets_file)
+    inside = folder is not None and os.path.commonpath([folder, path]) == folder
+    known = {
+        "path": os.path.relpath(path, folder) if inside else path,
+        "bytes": len(parquet),
+        "sha256": hashlib.sha256(parquet).hexdigest(),
+    }
+    return json.dumps(known).encode()
+
+
+def write_file(sets: Sets, sets_file: str) -> None:
+    """The file that `pack` has referred to."""
+    partial = f"{sets_file}.{os.getpid()}.part"
+    try:
+        with open(partial, "xb") as file:
+            file.write(packing.pack_sets(sets))
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(partial, sets_file)  # refuses what is there already, unlike a rename
+    except FileExistsError:
+        raise SettingError(f"{sets_file} exists; name another file for the sets") from None
+    except OSError as error:
+        raise StorageError(
+            f"the sets cannot be written to {sets_file} ({error.strerror}); choose another place"
+        ) from error
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(partial)
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def pieces(connection: sa.Connection, study_id: int) -> Mapping[str, str]:
+    """The checksum of each piece that there is."""
+    known = sa.select(files.c.name, files.c.sha256).where(files.c.study_id == study_id)
+    return {name: digest for name, digest in connection.execute(known)}
+
+
+def read(connection: sa.Connection, study_id: int, piece: str, what: str) -> bytes:
+    """A piece as it was written; one that was changed is refused."""
+    here = (files.c.study_id == study_id) & (files.c.name == piece)
+    raw = sa.type_coerce(files.c.content, sa.types.NullType())
+    content, digest = connection.execute(sa.select(raw, files.c.sha256).where(here)).one()
+    if not isinstance(content, bytes) or hashlib.sha256(content).hexdigest() != digest:
+        raise DataError(
+            f"the {piece} of {what} are not what they were when it was made: their checksum "
+            "differs. Restore the database from a copy."
+        )
+    return content
+
+
+def read_file(reference: bytes, folder: str | None, what: str) -> Sets:
+    """The sets from the file beside the database."""
+    path, known = _referred(reference, folder, what)
+    try:
+        with open(path, "rb") as file:
+            content = file.read()
+    except OSError as error:
+        raise DataError(
+            f"the sets of {what} are in {path}, which cannot be read ({error.strerror})"
+        ) from error
+    if hashlib.sha256(content).hexdigest() != known["sha256"]:
+        raise _changed(path, what)
+    return packing.unpack_sets(content)
+
+
+def check_file(reference: bytes, folder: str | None, what: str) -> None:
+    """Refuse a file that is gone or has another length, without reading it."""
+    path, known = _referred(reference, folder, what)
+    if not os.path.isfile(path):
+        raise DataError(
+            f"the sets of {what} are in {path}, and there is no such file; put it back there"
+        )
+    if os.path.getsize(path) != known["bytes"]:
+        raise _changed(path, what)
+
+
+def _referred(reference: bytes, folder: str | None, what: str) -> tuple[str, Mapping[str, Any]]:
+    try:
+        known = json.loads(reference)
+        return os.path.join(folder or "", known["path"]), known
+    except (ValueError, TypeError, KeyError) as error:
+        raise DataError(f"where the sets of {what} are cannot be read ({error})") from error
+
+
+def _changed(path: str, what: str) -> DataError:
+    return DataError(
+        f"{path} holds the sets of {what}, and is not what it was when the study was made: its "
+        "checksum differs. Restore it from a copy."
+    )
+
+
+def unpack_pool(sets: Sets, basis: Scaled, design: bytes, moment: bytes) -> Pool:
+    n_sets = len(sets)
+    try:
+        flat = _view(design)
+        u = flat[2 * n_sets :].reshape(n_sets, -1)
+        kept = Design(u, flat[:n_sets], flat[n_sets : 2 * n_sets])
+        square = _view(moment).reshape(u.shape[1], u.shape[1])
+        return Pool(sets, basis, kept, moment=square)
+    except ValueError as error:
+        raise DataError(f"the study's design cannot be read ({error})") from error
+
+
+def _view(content: bytes) -> np.ndarray:
+    """The array that `np.save` wrote, without a copy of it."""
+    head = io.BytesIO(content[:1024])
+    if np.lib.format.read_magic(head) != (1, 0):
+        raise ValueError("another version of NumPy's format")
+    shape, _, dtype = np.lib.format.read_array_header_1_0(head)
+    if dtype != np.float64 or len(shape) != 1:
+        raise ValueError(f"{dtype} of shape {shape}")
+    return np.frombuffer(content, dtype, shape[0], head.tell())

@@ -1,0 +1,83 @@
+"""Connections to an SQLite file, and what to do where a file may only be read.
+
+A study's file is in WAL mode, which SQLite reads with two more files beside it. Whoever may not
+write would leave these behind, and the owner could not write to them: a reader would lock out the
+owner. So a file at rest that may only be read is read as it is (`immutable`), without any lock,
+and afterwards it is made sure that nobody has changed it meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from pathlib import Path
+
+from sumwise.errors import StorageError
+from sumwise.storage.schema import VERSION_TABLE
+
+
+def connect(path: str, patience: float) -> sqlite3.Connection:
+    """A connection that waits `patience` seconds for others who write."""
+    frozen = at_rest(path) is not None
+    if not frozen and only_readable(path):
+        _check_recoverable(path)
+    connection = sqlite3.connect(
+        f"{Path(path).as_uri()}?mode=ro&immutable=1" if frozen else path,
+        uri=frozen,
+        timeout=patience,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    try:
+        if not only_readable(path):
+            _settle(connection, patience)
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = ON")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _settle(connection: sqlite3.Connection, patience: float) -> None:
+    """WAL mode, if there are studies in it; a file of something else is left as it is."""
+    deadline = time.monotonic() + patience
+    ours = "SELECT 1 FROM sqlite_master WHERE name = ?"
+    while True:
+        try:  # changing the mode is the one statement that does not wait for others by itself
+            (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
+            if mode != "wal" and connection.execute(ours, (VERSION_TABLE,)).fetchone():
+                connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+
+
+def only_readable(path: str) -> bool:
+    """Whether this process may not write to the file, or not make files beside it."""
+    folder = os.path.dirname(path)
+    return os.path.exists(path) and not (os.access(path, os.W_OK) and os.access(folder, os.W_OK))
+
+
+def at_rest(path: str) -> tuple[int, ...] | None:
+    """What changes when the file does, if it may only be read and nobody is writing to it."""
+    busy = any(os.path.exists(path + end) for end in ("-wal", "-journal"))
+    return None if busy or not only_readable(path) else stamp(path)
+
+
+def stamp(path: str) -> tuple[int, ...]:
+    about = os.stat(path)
+    return about.st_mtime_ns, about.st_size, about.st_ino
+
+
+def _check_recoverable(path: str) -> None:
+    left = os.path.exists(path + "-wal") and not os.path.exists(path + "-shm")
+    if left and not os.access(os.path.dirname(path), os.W_OK):
+        raise StorageError(
+            f"{path!r} was not closed: there is a file {os.path.basename(path) + '-wal'!r} beside "
+            "it, and SQLite cannot read the two where it may not write. Copy both to a folder of "
+            "yours and open the copy."
+        )

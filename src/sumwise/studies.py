@@ -1,0 +1,112 @@
+"""Studies begun, opened, and brought in from elsewhere."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from sumwise import model as core
+from sumwise.errors import SettingError
+from sumwise.estimator import AggregateRegressor
+from sumwise.loop import settle
+from sumwise.sets import Sets
+from sumwise.storage import arguments, keeping, packing, records
+from sumwise.storage.database import Database
+from sumwise.study import Study
+
+
+def create_study(
+    url: Any,
+    sets: Sets,
+    *,
+    name: str | None = None,
+    model: AggregateRegressor | None = None,
+    strategy: str = "AggMI",
+    seed: int = 0,
+    preset: str | None = None,
+    claim_days: float = 7.0,
+    sets_file: str | os.PathLike[str] | None = None,
+) -> Study:
+    """Begin a study and keep it: the sets, the settings, and what the basis has drawn.
+
+    Args:
+        url: The path of an SQLite file, which is made if it is not there, or
+            `postgresql://user@host/database`. A database may hold several studies.
+        name: Of the study; "study" if left out.
+        model: An `AggregateRegressor`, whose settings are used.
+        strategy: A name; see `sumwise.score`.
+        seed: Of the strategy's draws, and of the basis if no model is given.
+        preset: `"paper"` takes the paper's model and AggMI in one word.
+        claim_days: How long a set stays with whoever asked for it.
+        sets_file: Keep the sets in this Parquet file instead of inside the database, which refers
+            to it with a checksum; for sets that take gigabytes.
+    """
+    named = "study" if name is None else arguments.text(name, "name")
+    if not named or not named.strip():
+        raise SettingError(f"name is {name!r}; give a study a name that can be seen")
+    wanted = None if preset is not None and strategy == "AggMI" else strategy
+    estimator, chosen = settle(sets, model, wanted, seed, preset)
+    if not isinstance(chosen, str):
+        raise SettingError(
+            f"the strategy {chosen!r:.60} is code of yours, and a study is opened by people who do "
+            "not have it. Use a strategy with a name; ActiveLearner takes any."
+        )
+    if not len(sets):
+        raise SettingError("there are no sets; a study needs some to choose from")
+    days = arguments.days(claim_days, "claim_days")
+    beside = None if sets_file is None else os.fspath(sets_file)
+    config = estimator.config()
+    settings = packing.pack_config(config)
+    prepared = core.prepare(config, sets)
+    database = Database(url)
+    try:
+        packed = keeping.pack(sets, config, prepared, beside, database.folder)
+        database.ensure()
+        with database.write() as connection:
+            records.create(connection, named, packed, settings, chosen, seed, days)
+            if beside is not None:
+                keeping.write_file(sets, beside)
+        return _opened(database, named)
+    except BaseException:
+        database.close()
+        raise
+
+
+def open_study(url: Any, name: str | None = None) -> Study:
+    """A study that was made before; the name may be left out if there is only one."""
+    named = arguments.text(name, "name")
+    database = Database(url)
+    try:
+        database.require()
+        return _opened(database, named)
+    except BaseException:
+        database.close()
+        raise
+
+
+def import_study(folder: Any, url: Any, name: str | None = None) -> Study:
+    """The study that `Study.export` wrote to a folder, in a database: as it was, or not at all.
+
+    Args:
+        folder: Read and checked before anything is changed.
+        url: As in `create_study`.
+        name: Of the study there; if left out, the name it had.
+    """
+    from sumwise.storage import folder as exported
+
+    found = exported.read(folder, name)
+    packed = keeping.pack(found.sets, found.head.config, found.prepared, None, None)
+    database = Database(url)
+    try:
+        database.ensure()
+        with database.write() as connection:
+            exported.insert(connection, found, packed)
+        return _opened(database, found.head.name)
+    except BaseException:
+        database.close()
+        raise
+
+
+def _opened(database: Database, name: str | None) -> Study:
+    with database.read() as connection:
+        return Study(database, records.load(connection, name, database))

@@ -1,0 +1,272 @@
+"""Checks that need a process of their own: another user, a small disk, a limit on files.
+
+`python -m tests.reliability.children NAME ARGUMENT…` runs one of them; it fails by an exception.
+Root may write to everything, so whoever is root becomes nobody first, after all that will be needed
+is imported: nobody may not look into the folder where Python is.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+import sumwise as sw
+from tests import postgres
+from tests.reliability import invariants
+from tests.studies import SETS, small_study
+from tests.workers import processes
+
+NOBODY = 65534
+NO_ROOM = r"could not be written .*everything that was stored before is intact; make room"
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run(check: Callable[..., None], *arguments: object, within: tuple[str, ...] = ()) -> None:
+    """Run a check of this module in a new process, started by the command `within` if given."""
+    if within:
+        program = [*within, sys.executable, "-m", "tests.reliability.children", check.__name__]
+        done = subprocess.run(
+            [*program, *map(str, arguments)], cwd=ROOT, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr[-4000:]
+        return
+    ours, theirs = processes.Pipe(duplex=False)
+    child = processes.Process(target=_guarded, args=(check.__name__, arguments, theirs))
+    child.start()
+    theirs.close()
+    said = ours.recv()
+    child.join()
+    assert said == "fine", said
+
+
+def _guarded(name: str, arguments: tuple, pipe) -> None:
+    try:
+        globals()[name](*map(str, arguments))
+        pipe.send("fine")
+    except BaseException:
+        pipe.send(traceback.format_exc())
+
+
+def may_mount() -> bool:
+    """Whether a file system may be mounted, in a namespace of its own that ends with the child."""
+    try:
+        done = subprocess.run([*MOUNTING, "true"], capture_output=True, check=False)
+    except OSError:
+        return False
+    return done.returncode == 0
+
+
+MOUNTING = ("unshare", "--mount") if os.geteuid() == 0 else ("unshare", "--mount", "-r")
+
+
+# --- nobody, who may not write --------------------------------------------------------------------
+
+
+def become_nobody(hyperparameters: str = "evidence") -> None:
+    warm_up(hyperparameters)
+    if os.geteuid() == 0:
+        os.setgroups([])
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+
+
+def warm_up(hyperparameters: str) -> None:
+    """Import all that such a study imports when it is used."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = small_study(Path(folder) / "a.db", hyperparameters)
+        with sw.open_study(path) as study:
+            study.tell_many([study.ask().set_id], [1.0])
+            look(study)
+            with pytest.raises(sw.LabelError):
+                study.tell(1, 6.0)
+        invariants.check(path)
+
+
+def look(study: sw.Study) -> tuple:
+    """Everything that reading gives."""
+    predicted = study.predict(), study.predict_sets()
+    numbers = [part.mean.tolist() + part.std.tolist() for part in predicted]
+    shown = study.status(), study.propose(2), repr(study)
+    return study.answers, study.claims, study.history(), numbers, shown, study.model.predict(SETS.x)
+
+
+def refuses_to_write(path: str) -> None:
+    """Every way of writing is refused in words, and nothing comes of it."""
+    with sw.open_study(path) as study:
+        before = study.history()
+        for act in (
+            lambda: study.tell(2, 1.0),
+            lambda: study.tell_many([2], [1.0]),
+            lambda: study.amend(1, 6.0),
+            lambda: study.retract(1),
+            lambda: study.ask(by="nobody"),
+            lambda: sw.create_study(path, SETS, name="another"),
+        ):
+            with pytest.raises(sw.StorageError, match=r"cannot be written .*Nothing was changed"):
+                act()
+        assert study.history() == before
+
+
+def reads_and_is_refused(path: str, hyperparameters: str = "evidence") -> None:
+    """As nobody: reading works and leaves no trace, writing is refused."""
+    become_nobody(hyperparameters)
+    reads_where_nobody_writes(path)
+
+
+def reads_where_nobody_writes(path: str) -> None:
+    folder = Path(path).parent
+    before = Path(path).read_bytes(), sorted(folder.iterdir())
+    for _ in range(2):
+        with sw.open_study(path) as study:
+            assert study.answers[0].y_bar == 5.0
+            look(study)
+    refuses_to_write(path)
+    assert (Path(path).read_bytes(), sorted(folder.iterdir())) == before
+
+
+def reads_what_others_write(path: str, told: str) -> None:
+    """As nobody, while the owner has the study open."""
+    become_nobody()
+    with sw.open_study(path) as study:
+        assert [answer.set_id for answer in study.answers] == [int(a) for a in told.split(",")]
+        look(study)
+    refuses_to_write(path)
+
+
+def is_refused_where_nothing_may_be_read(path: str) -> None:
+    become_nobody()
+    with pytest.raises(sw.StorageError, match=r"cannot be opened .*permissions"):
+        sw.open_study(path)
+
+
+def is_refused_a_new_file(path: str) -> None:
+    become_nobody()
+    with pytest.raises(sw.StorageError, match=r"cannot be opened .*permissions"):
+        sw.create_study(path, SETS)
+
+
+def is_told_to_copy(path: str) -> None:
+    """As nobody: a study that was not closed needs a file that cannot be made here."""
+    become_nobody()
+    with pytest.raises(sw.StorageError, match=r"Copy both to a folder of yours"):
+        sw.open_study(path)
+
+
+def reads_on_a_read_only_disk(path: str) -> None:
+    """Even root may not write there."""
+    folder = str(Path(path).parent)
+    subprocess.run(["mount", "--bind", folder, folder], check=True)
+    subprocess.run(["mount", "-o", "remount,ro,bind", folder], check=True)
+    reads_where_nobody_writes(path)
+
+
+# --- no room --------------------------------------------------------------------------------------
+
+
+def fill(study: sw.Study) -> int:
+    """Write until there is no room; how many went well."""
+    for written in range(10_000):
+        try:
+            study.amend(0, float(written), note=secrets.token_hex(4500))
+        except sw.StorageError as error:
+            return written if re.search(NO_ROOM, str(error)) else -1
+    return -2
+
+
+def survives_a_full_disk(path: str, make_room: Callable[[], None]) -> None:
+    """Earlier answers are there while there is no room, and it goes on once there is some."""
+    with sw.open_study(path) as study:
+        study.tell(0, -1.0)
+        written = fill(study)
+        assert written > 10
+        assert {told.set_id: told.y_bar for told in study.answers} == {1: 5.0, 0: written - 1.0}
+        with pytest.raises(sw.StorageError, match=NO_ROOM):
+            study.tell_many([2, 3], [1, 2], note=secrets.token_hex(4500))
+        seen = look(study)
+        assert len(study.answers) == 2
+        invariants.check(path)
+    with suppress(sw.StorageError), sw.open_study(path) as study:  # SQLite may want a little room
+        assert study.history() == seen[2]
+    make_room()
+    with sw.open_study(path) as study:
+        assert study.history() == seen[2]
+        study.tell_many([2, 3], [1, 2], note=secrets.token_hex(4500))
+        assert len(study.answers) == 4
+    invariants.check(path)
+
+
+def survives_a_small_disk(folder: str) -> None:
+    """A file system of its own, mounted here, with room for less than a megabyte."""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1000k", "tmpfs", folder], check=True)
+    ballast = Path(folder) / "ballast"
+    ballast.write_bytes(bytes(400_000))
+    path = small_study(Path(folder) / "a.db")
+    survives_a_full_disk(str(path), ballast.unlink)
+
+
+def survives_a_limit_on_files(folder: str) -> None:
+    """The system refuses to let any file grow: the same, without a disk of one's own."""
+    path = small_study(Path(folder) / "a.db")
+    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, most))
+    survives_a_full_disk(str(path), lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most)))
+
+
+def survives_a_full_server(folder: str) -> None:
+    """A PostgreSQL of its own, whose studies are on a small disk."""
+    import psycopg
+
+    small = Path(folder) / "small"
+    small.mkdir()
+    options = "size=11m,mode=700,uid=postgres,gid=postgres"
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", small], check=True)
+    (small / "tables").mkdir(mode=0o700)
+    shutil.chown(small / "tables", "postgres", "postgres")
+    Path(folder).chmod(0o755)
+    ballast = small / "ballast"
+    ballast.write_bytes(bytes(1_000_000))
+    server = postgres.start()
+    try:
+        with psycopg.connect(server["url"], autocommit=True) as connection:
+            connection.execute(f"CREATE TABLESPACE small LOCATION '{small}/tables'")
+            connection.execute("CREATE DATABASE small TABLESPACE small")
+        url = server["url"].rpartition("/")[0] + "/small"
+        small_study(url)
+        survives_a_full_disk(url, ballast.unlink)
+    finally:
+        subprocess.run([postgres.SCRIPT, "stop", server["folder"]], check=True)
+
+
+def makes_a_study_whole_or_not_at_all(folder: str) -> None:
+    """With less and less room; and what was left behind is in nobody's way."""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1000k", "tmpfs", folder], check=True)
+    path, ballast = Path(folder) / "a.db", Path(folder) / "ballast"
+    refused = 0
+    for room in range(0, 200_000, 12_288):
+        ballast.write_bytes(bytes(1_000_000 - room))
+        try:
+            sw.create_study(path, SETS).close()
+        except sw.StorageError as error:
+            refused += bool(re.search(NO_ROOM, str(error)))
+            ballast.unlink()
+            sw.create_study(path, SETS).close()  # under the same name: it is not there
+        invariants.check(path)
+        for file in Path(folder).iterdir():
+            file.unlink()
+    assert 5 < refused < 16
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](*sys.argv[2:])

@@ -1,0 +1,77 @@
+"""Studies to try things on, and a clock that can be set: fixtures that `conftest.py` hands out."""
+
+from __future__ import annotations
+
+import sqlite3
+from datetime import datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sumwise as sw
+from sumwise.storage import records
+from tests.builders import random_sets
+
+NETWORK = sw.Neural(width=4, depth=2, n_basis=6, epochs=20)
+SETS = random_sets([1, 2, 3, 2], np.random.default_rng(0))
+LINEAR = sw.AggregateRegressor("linear")
+
+
+def small_study(place: Any, hyperparameters: str = "evidence") -> Any:
+    """A study of four sets with one answer, closed."""
+    model = sw.AggregateRegressor("linear", hyperparameters=hyperparameters)
+    with sw.create_study(place, SETS, model=model) as study:
+        study.tell(1, 5.0)
+    return place
+
+
+def change(path, statement, *values) -> None:
+    """What somebody else does to the file of a study."""
+    connection = sqlite3.connect(path)
+    with connection:
+        connection.execute(statement, values)
+    connection.close()
+
+
+@pytest.fixture(scope="module")
+def problem():
+    rng = np.random.default_rng(0)
+    sets = random_sets(rng.integers(1, 9, 40).tolist(), rng, ids=[f"set {a}" for a in range(40)])
+    y = np.sin(2 * sets.x[:, 0]) + sets.x[:, 1] + 0.1 * rng.normal(size=len(sets.x))
+    y_bar = np.add.reduceat(sets.theta * y, sets.starts[:-1])
+    return sets, dict(zip(sets.ids, y_bar.tolist(), strict=True))
+
+
+@pytest.fixture
+def study(problem, tmp_path):
+    model = sw.AggregateRegressor(n_basis=24)
+    with sw.create_study(tmp_path / "a.db", problem[0], model=model, seed=3) as study:
+        yield study
+
+
+class Clock(datetime):
+    """A clock that a test can put forward."""
+
+    ahead = timedelta(0)
+
+    @classmethod
+    def now(cls, tz=None):
+        return datetime.now(tz) + cls.ahead
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    monkeypatch.setattr(records, "datetime", Clock)
+    monkeypatch.setattr("sumwise.storage.rules.datetime", Clock)
+    monkeypatch.setattr(Clock, "ahead", timedelta(0))
+    return Clock
+
+
+def play(study, answers, n):
+    asked = []
+    for _ in range(n):
+        question = study.ask()
+        study.tell(question.set_id, answers[question.set_id])
+        asked.append(question)
+    return asked

@@ -1,0 +1,439 @@
+"""A study to a folder of open formats and back: the same to the bit, whole or not there."""
+
+from __future__ import annotations
+
+import datetime
+import io
+import json
+import os
+import sqlite3
+import threading
+import time
+from contextlib import closing
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import sqlalchemy as sa
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+import sumwise as sw
+from sumwise.storage import folder_csv, folder_tables, keeping
+from sumwise.storage.database import Database
+from sumwise.storage.schema import studies
+from tests.builders import random_sets
+from tests.folders import (
+    MODELS,
+    asked_next,
+    contents,
+    edit,
+    export_until_killed,
+    export_without_room,
+    import_until_killed,
+    lived,
+    many_sets,
+    tables_of,
+)
+from tests.workers import processes
+
+# --- the same to the bit --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_from_sqlite_to_postgresql_and_back_is_the_same_to_the_bit(kind, tmp_path, postgres_url):
+    first = lived(tmp_path / "a.db", kind, n=5)
+    name = first.name
+    assert first.export(tmp_path / "one") == tmp_path / "one"
+    second = sw.import_study(tmp_path / "one", postgres_url)
+    second.export(tmp_path / "two")
+    third = sw.import_study(str(tmp_path / "two"), tmp_path / "b.db")
+    third.export(tmp_path / "three")
+    assert contents(tmp_path / "one") == contents(tmp_path / "two") == contents(tmp_path / "three")
+    kept = [
+        tables_of(place, name) for place in (tmp_path / "a.db", postgres_url, tmp_path / "b.db")
+    ]
+    assert kept[0] == kept[1] == kept[2]
+    assert (len(first.answers), len(first.claims), first.status().questions) == (4, 3, 9)
+    for other in (second, third):
+        assert other.answers == first.answers
+        assert other.claims == first.claims
+        assert other.history() == first.history()
+        assert other.status() == first.status()
+        assert other.sets.ids == first.sets.ids
+        for part in ("x", "theta", "starts"):
+            assert_array_equal(getattr(other.sets, part), getattr(first.sets, part))
+        for one, another in (
+            (first.predict(), other.predict()),
+            (first.predict_sets(), other.predict_sets()),
+        ):
+            assert_array_equal(another.mean, one.mean)
+            assert_array_equal(another.std, one.std)
+    expected = asked_next(first)
+    assert asked_next(second) == expected
+    assert asked_next(third) == expected
+    for study in (first, second, third):
+        study.close()
+
+
+def test_a_study_under_another_name_and_beside_others(place, tmp_path):
+    with lived(place) as first:
+        out = first.export(tmp_path / "out")
+        with sw.import_study(out, place, name="copy") as copy:
+            assert copy.name == "copy"
+            assert copy.answers == first.answers
+            copy.tell("set 20", 1.0)
+        assert first.history() == sw.open_study(place, first.name).history()
+        with pytest.raises(sw.SettingError, match=r"there is a study called 'copy' already; open"):
+            sw.import_study(out, place, name="copy")
+        with pytest.raises(sw.SettingError, match="a study called \"Müll, 'x'\" already"):
+            sw.import_study(out, place)
+    with sw.open_study(place, "copy") as copy:
+        assert copy.answers[-1].y_bar == 1.0
+
+
+def test_a_study_that_has_just_begun(place, tmp_path):
+    with sw.create_study(place, many_sets()) as study:
+        out = study.export(tmp_path / "out")
+        with sw.import_study(out, tmp_path / "b.db") as copy:
+            assert copy.history() == study.history()
+            assert asked_next(copy) == asked_next(study)
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_large_studies_and_sets_beside_the_database(tmp_path, monkeypatch, beside):
+    monkeypatch.setattr(keeping, "LARGE", 1)
+    options = {"sets_file": tmp_path / "sets.parquet"} if beside else {}
+    lived(tmp_path / "a.db", **options).close()
+    with sw.open_study(tmp_path / "a.db") as study:
+        study.export(tmp_path / "out")
+        with sw.import_study(tmp_path / "out", tmp_path / "b.db") as copy:
+            assert asked_next(copy) == asked_next(study)
+            assert_array_equal(copy.sets.x, study.sets.x)
+        there = {row["name"] for row in tables_of(tmp_path / "b.db", study.name)["sumwise_files"]}
+    assert there == {"sets", "basis", "index", "design"}
+
+
+def test_expired_claims_expire_after_an_import(place, tmp_path, clock):
+    with lived(place) as study:
+        clock.ahead = datetime.timedelta(days=3)
+        out = study.export(tmp_path / "out")
+        with sw.import_study(out, tmp_path / "b.db") as copy:
+            assert len(copy.claims) == 1  # it was renewed
+            assert asked_next(copy) == asked_next(study)
+            assert [e.what for e in copy.history()] == [e.what for e in study.history()]
+            assert [e.what for e in copy.history()].count("expired") == 2
+
+
+# --- files that others can read -------------------------------------------------------------------
+
+
+def test_sets_are_a_plain_table_with_the_users_own_names(tmp_path):
+    frame = pd.DataFrame({"town": ["b", "b", "a"], "age": [1.5, -0.0, 3.0], "größe": [1, 2, 3]})
+    frame["w"] = [0.5, 2.0, -1.0]
+    sets = sw.Sets.from_frame(frame, by="town", x=["age", "größe"], weights="w")
+    with sw.create_study(tmp_path / "a.db", sets) as study:
+        out = study.export(tmp_path / "out")
+    table = pd.read_parquet(out / "sets.parquet")
+    assert list(table) == ["set", "id", "id_json", "theta", "age", "größe"]
+    assert table["id"].tolist() == ["b", "b", "a"]
+    assert table["set"].tolist() == [0, 0, 1]
+    assert table["theta"].tolist() == [0.5, 2.0, -1.0]
+    assert np.signbit(table["age"]).tolist() == [False, True, False]
+    with sw.import_study(out, tmp_path / "b.db") as copy:
+        assert copy.sets.input_names == ("age", "größe")
+        assert np.signbit(copy.sets.x[1, 0])
+        copy.predict(frame[["age", "größe"]])
+
+
+@pytest.mark.parametrize(
+    ("names", "columns"),
+    [
+        (None, ["x0", "x1"]),
+        (("b", "a"), ["b", "a"]),
+        (("a.b", "x0"), ["a.b", "x0"]),
+        (("age", 5), ["x0", "x1"]),
+        (("id", "age"), ["x0", "x1"]),
+        (("theta", "set"), ["x0", "x1"]),
+        (("", "a"), ["x0", "x1"]),
+        (("\ud800", "a\nb"), ["x0", "x1"]),
+        ((("up", 1.5), "a"), ["x0", "x1"]),
+    ],
+)
+def test_columns_of_inputs(names, columns, tmp_path):
+    plain = many_sets()
+    sets = sw.Sets(plain.ids, plain.x.copy(), plain.theta.copy(), plain.starts.copy(), names)
+    with sw.create_study(tmp_path / "a.db", sets) as study:
+        out = study.export(tmp_path / "out")
+    assert pq.read_schema(out / "sets.parquet").names[4:] == columns
+    with sw.import_study(out, tmp_path / "b.db") as copy:
+        assert copy.sets.input_names == names
+        assert_array_equal(copy.sets.x, sets.x)
+
+
+def test_a_basis_is_a_plain_table_of_numbers(tmp_path):
+    with lived(tmp_path / "a.db", "dropout") as study:
+        out = study.export(tmp_path / "out")
+    table = pq.read_table(out / "basis.parquet")
+    assert table.column_names == ["name", "dtype", "shape", "values"]
+    names = table["name"].to_pylist()
+    assert names == ["shift", "scale", "numbers", *(f"state/leaf{i}" for i in range(6))]
+    assert set(table["dtype"].to_pylist()[3:]) == {"float32"}
+    assert table["shape"].to_pylist()[-1] == []  # a number alone
+    assert table["values"].type == pa.list_(pa.float64())
+
+
+def test_settings_are_plain_json(tmp_path):
+    with lived(tmp_path / "a.db") as study:
+        head = json.loads((study.export(tmp_path / "out") / "study.json").read_text("utf-8"))
+        created = study.history()[0].at
+    assert (head["format"], head["name"], head["created"]) == (1, "Müll, 'x'", created)
+    assert (head["seed"], head["claim_days"], head["strategy"]) == (2**70 + 1, 2.5, "EMCM")
+    assert (head["questions"], head["arrivals"], head["inputs"]) == (12, 9, None)
+    assert head["model"]["n_basis"] == 16
+    assert b"M\xc3\xbcll" in (tmp_path / "out" / "study.json").read_bytes()
+
+
+def test_answers_are_plain_csv(tmp_path):
+    with lived(tmp_path / "a.db") as study:
+        out = study.export(tmp_path / "out")
+        told = study.answers
+    table = pd.read_csv(out / "answers.csv", keep_default_na=False)
+    assert table["total"].tolist() == [answer.y_bar for answer in told]
+    assert table["position"].tolist() == [answer.position for answer in told]
+    assert table["number"].tolist() == [0, 2, 3, 4, 5, 6, 8]
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
+reals = st.floats(-1e150, 1e150).map(lambda value: value + 0.0)
+
+
+@given(st.lists(st.tuples(texts | st.none(), texts, reals), max_size=6))
+def test_any_text_and_number_comes_back_from_a_csv_file(rows):
+    file, columns = io.BytesIO(), ("by", "note", "total")
+    folder_csv.write(file, columns, [dict(zip(columns, row, strict=True)) for row in rows])
+    lines = folder_csv.read(file.getvalue(), "a.csv", columns)
+    back = [(line.text("by"), line.text("note"), line.real("total")) for line in lines]
+    assert back == rows
+    assert list(map(repr, back)) == list(map(repr, rows))
+
+
+@given(st.integers(1, 9), st.sampled_from(["float32", "float64"]), st.integers(0, 2**32))
+def test_any_numbers_come_back_from_a_parquet_file(n, dtype, seed):
+    rng = np.random.default_rng(seed)
+    bits = rng.integers(0, 256, 8 * n, dtype=np.uint8).view(dtype)
+    numbers = np.where(np.isfinite(bits), bits, np.array(-0.0, dtype))
+    table = pa.table(
+        {
+            "name": ["a"],
+            "dtype": [dtype],
+            "shape": [[len(numbers), 1]],
+            "values": pa.array([numbers.astype(float)], pa.list_(pa.float64())),
+        }
+    )
+    file = io.BytesIO()
+    pq.write_table(table, file)
+    (back,) = folder_tables._read_arrays(file).values()
+    assert back.shape == (len(numbers), 1)
+    assert back.tobytes() == numbers.tobytes()
+
+
+# --- what people may change -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def exported(tmp_path):
+    with lived(tmp_path / "a.db") as study:
+        return study.export(tmp_path / "out")
+
+
+def test_changes_to_answers_are_taken_over_and_told_by_history(exported, tmp_path):
+    def change(rows):
+        rows[2][3], rows[2][4], rows[2][7] = "12.5", "0", "corrected"
+        del rows[3]
+        rows.append(["20", "set 20", "20", "-3", "0.5", "eve", "2025-01-01T12:00:00+02:00", ""])
+
+    before = sw.open_study(tmp_path / "a.db")
+    edit(exported, "answers.csv", change)
+    with sw.import_study(exported, tmp_path / "b.db") as study:
+        old, told = before.answers, study.answers
+        left = [answer.position for answer in old if answer is not old[2]]
+        assert [answer.position for answer in told] == [*left, 20]
+        assert (told[1].y_bar, told[1].noise_std, told[1].note) == (12.5, None, "corrected")
+        new = (told[-1].y_bar, told[-1].noise_std, told[-1].by, told[-1].at, told[-1].note)
+        assert new == (-3.0, 0.5, "eve", "2025-01-01T10:00:00.000000+00:00", None)
+        history, events = before.history(), study.history()
+        assert events[: len(history)] == history
+        said = [(e.what, e.set_id, e.y_bar, e.by, e.note) for e in events[len(history) :]]
+        assert said == [
+            ("retracted", old[2].set_id, old[2].y_bar, None, "not in answers.csv any more"),
+            ("amended", old[1].set_id, 12.5, old[1].by, "corrected"),
+            ("told", "set 20", -3.0, "eve", None),
+        ]
+        study.tell("set 21", 1.0)
+        assert [t.set_id for t in study.answers[-2:]] == ["set 20", "set 21"]
+        study.export(tmp_path / "again")
+        with sw.import_study(tmp_path / "again", tmp_path / "c.db") as again:
+            assert again.history() == study.history()  # what was taken over once is settled
+    before.close()
+
+
+def test_a_spreadsheets_byte_order_mark_and_empty_lines_do_no_harm(exported, tmp_path):
+    for name in ("answers.csv", "claims.csv", "history.csv", "study.json"):
+        content = (exported / name).read_bytes()
+        (exported / name).write_bytes(b"\xef\xbb\xbf" + content + b"\n\n")
+    with sw.import_study(exported, tmp_path / "b.db") as study:
+        assert study.history() == sw.open_study(tmp_path / "a.db").history()
+
+
+# --- folders --------------------------------------------------------------------------------------
+
+
+def test_an_export_never_touches_what_is_there(study, tmp_path):
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine").touch()
+    (tmp_path / "file").touch()
+    for place, words in (
+        (tmp_path / "full", "is not empty; name a folder that is not there yet"),
+        (tmp_path / "file", "is not a folder; name one that is not there yet"),
+        (tmp_path / "no" / "such", "there is no folder .*no; make it first"),
+        ("", "is no folder; give a path"),
+        (7, "is no folder; give a path"),
+        ("a\0", "is no folder; a path has no character 0"),
+    ):
+        with pytest.raises(sw.SettingError, match=words):
+            study.export(place)
+    with pytest.raises(sw.StorageError, match=r"cannot be exported to .* name too long"):
+        study.export(tmp_path / ("x" * 300))
+    assert sorted(os.listdir(tmp_path)) == ["a.db", "a.db-shm", "a.db-wal", "file", "full"]
+    assert os.listdir(tmp_path / "full") == ["mine"]
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "empty")
+    study.export(tmp_path / "link")
+    contents(tmp_path / "empty")
+
+
+def test_a_folder_is_as_readable_as_others(study, tmp_path):
+    (tmp_path / "other").mkdir()
+    out = study.export(tmp_path / "out")
+    assert out.stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
+# --- whole or not there ---------------------------------------------------------------------------
+
+
+def test_a_full_disk_leaves_nothing_behind(tmp_path):
+    lived(tmp_path / "a.db").close()
+    (tmp_path / "there").mkdir()
+    said = processes.Queue()
+    args = (str(tmp_path / "a.db"), str(tmp_path / "there" / "out"), said)
+    worker = processes.Process(target=export_without_room, args=args)
+    worker.start()
+    assert "cannot be exported to" in said.get(timeout=120)
+    worker.join()
+    assert os.listdir(tmp_path / "there") == []
+
+
+def killed_often(target, args, progress, times=10):
+    """Start it, let it do some of its work, and kill it at any moment of what follows."""
+    rng = np.random.default_rng(3)
+    for _ in range(times):
+        worker = processes.Process(target=target, args=args)
+        before, deadline = progress(), time.monotonic() + 120
+        worker.start()
+        while progress() == before and time.monotonic() < deadline:
+            time.sleep(0.002)
+        time.sleep(rng.uniform(0.0, 0.15))
+        worker.kill()
+        worker.join()
+        assert worker.exitcode == -9
+
+
+def test_ten_kills_leave_no_folder_that_is_not_whole(tmp_path):
+    with lived(tmp_path / "a.db") as study:
+        expected = contents(study.export(tmp_path / "expected"))
+    place = tmp_path / "there"
+    place.mkdir()
+
+    def seen():
+        return [name for name in os.listdir(place) if not name.startswith(".sumwise-")]
+
+    killed_often(export_until_killed, (str(tmp_path / "a.db"), str(place)), lambda: len(seen()))
+    assert len(seen()) >= 10
+    assert len(os.listdir(place)) > len(seen())  # some were killed half-way
+    for name in seen():
+        assert contents(place / name) == expected
+
+
+def test_ten_kills_leave_no_study_that_is_not_whole(place, tmp_path):
+    with lived(tmp_path / "a.db") as study:
+        out = study.export(tmp_path / "out")
+        name = study.name
+    sw.import_study(out, place).close()
+    expected = tables_of(place, name)
+    expected["study"].pop("name")
+
+    def names():
+        database = Database(place)
+        with database.read() as connection:
+            found = connection.execute(sa.select(studies.c.name)).scalars().all()
+        database.close()
+        return found
+
+    killed_often(import_until_killed, (str(out), place), lambda: len(names()))
+    assert len(names()) >= 10
+    for found in names():
+        kept = tables_of(place, found)
+        assert kept["study"].pop("name") == found
+        assert kept == expected
+
+
+def test_an_import_that_fails_half_way_leaves_nothing(exported, tmp_path):
+    path = tmp_path / "b.db"
+    with sw.import_study(exported, path, name="first") as study:
+        before = study.history()
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(
+            "CREATE TRIGGER stop BEFORE INSERT ON sumwise_events WHEN NEW.what = 'retracted' "
+            "BEGIN SELECT RAISE(ABORT, 'no more'); END"
+        )
+    with pytest.raises(sw.StorageError, match="no more"):
+        sw.import_study(exported, path, name="second")
+    with sw.open_study(path) as study:  # there is one only
+        assert study.history() == before
+    with closing(sqlite3.connect(path)) as connection:
+        for table in ("files", "answers", "claims", "events"):
+            query = f"SELECT count(DISTINCT study_id) FROM sumwise_{table}"
+            assert connection.execute(query).fetchone() == (1,)
+
+
+def test_an_export_is_one_moment_of_a_study_that_goes_on(place, tmp_path):
+    sets = random_sets([1] * 400, np.random.default_rng(0))
+    sw.create_study(place, sets, model=sw.AggregateRegressor("linear")).close()
+    done = threading.Event()
+
+    def tell():
+        with sw.open_study(place) as study:
+            for a in range(400):
+                study.tell(a, float(a))
+                if a % 3 == 0:
+                    study.retract(a)
+        done.set()
+
+    thread = threading.Thread(target=tell)
+    thread.start()
+    counts = []
+    with sw.open_study(place) as study:
+        while not done.is_set() and len(counts) < 12:
+            out = study.export(tmp_path / f"{len(counts)}")
+            with sw.import_study(out, tmp_path / f"{len(counts)}.db") as copy:
+                happened = [event.what for event in copy.history()]
+                lines = (out / "history.csv").read_text().count("\n")
+                assert len(happened) == lines - 1  # answers were as history said
+                assert len(copy.answers) == happened.count("told") - happened.count("retracted")
+                counts.append(len(copy.answers))
+    thread.join()
+    assert len(set(counts)) > 2

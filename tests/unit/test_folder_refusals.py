@@ -1,0 +1,400 @@
+"""What is in a folder and does not make a study is refused, by file and line."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import os
+import shutil
+import time
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sumwise as sw
+from sumwise.storage import folder_csv
+from tests.builders import random_sets
+from tests.folders import FILES, edit, lived
+
+# --- what is refused ------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def plain_export(tmp_path_factory):
+    place = tmp_path_factory.mktemp("plain")
+    sets = random_sets([2] * 12, np.random.default_rng(0), ids=[f"s{a}" for a in range(12)])
+    with sw.create_study(place / "a.db", sets, model=sw.AggregateRegressor(n_basis=8)) as study:
+        for a in (3, 1, 4, 2):
+            study.tell(f"s{a}", a / 10, by="ann", noise_std=a / 100)
+        study.retract("s1")
+        study.ask(2)
+        return study.export(place / "out")
+
+
+@pytest.fixture
+def plain(plain_export, tmp_path):
+    """Answers for s3, s4 and s2, numbers 0, 2 and 3; claims 0 and 1; eight lines of history."""
+    return shutil.copytree(plain_export, tmp_path / "plain")
+
+
+def refused(folder, tmp_path, words):
+    """Importing is refused in these words, and nothing is made."""
+    place = tmp_path / "none.db"
+    with pytest.raises(sw.DataError, match=words) as refusal:
+        sw.import_study(folder, place)
+    assert str(folder) in str(refusal.value)
+    assert not place.exists()
+
+
+def cell(row, column, value):
+    def change(rows):
+        rows[row][rows[0].index(column)] = value
+
+    return change
+
+
+def swap(rows):
+    rows[1], rows[2] = [rows[1][0], *rows[2][1:]], [rows[2][0], *rows[1][1:]]
+
+
+def question(**changes):
+    def change(rows):
+        known = json.loads(rows[7][-1])
+        rows[7][-1] = json.dumps({k: v for k, v in {**known, **changes}.items() if v != "gone"})
+
+    return change
+
+
+def again(row, number):
+    return lambda rows: rows.append([number, *rows[row][1:]])
+
+
+NO_QUESTION = "which is none that was asked for this set"
+BAD_ROWS = [
+    ("answers.csv", cell(2, "position", "12"), 3, "position is 12, and sets have 0 to 11"),
+    ("answers.csv", cell(2, "position", "-1"), 3, "position is '-1'; give a whole number"),
+    ("answers.csv", cell(2, "position", "٣"), 3, "position is '٣'; give a whole number"),
+    ("answers.csv", cell(2, "position", ""), 3, "position is ''; give a whole number"),
+    ("answers.csv", cell(2, "set", "Bath"), 3, "the set is 'Bath', and position 4 is that of 's4'"),
+    ("answers.csv", cell(2, "total", "many"), 3, "total is 'many'; give a finite number"),
+    ("answers.csv", cell(2, "total", "nan"), 3, "total is 'nan'; give a finite number"),
+    ("answers.csv", cell(2, "total", "-inf"), 3, "total is '-inf'; give a finite number"),
+    ("answers.csv", cell(2, "total", "1e999"), 3, "total is '1e999'; give a finite number"),
+    ("answers.csv", cell(2, "total", "1e151"), 3, "total is '1e151'; give a finite number"),
+    ("answers.csv", cell(2, "total", "1_000"), 3, "total is '1_000'; give a finite number"),
+    ("answers.csv", cell(2, "total", "12,5"), 3, "total is '12,5'; give a finite number"),
+    ("answers.csv", cell(2, "total", ""), 3, "there is no total"),
+    ("answers.csv", cell(2, "noise_std", "-1"), 3, "noise_std is -1.0; give a standard deviation"),
+    ("answers.csv", cell(2, "noise_std", "?"), 3, "noise_std is '\\?'; give a finite number"),
+    ("answers.csv", cell(2, "at", "yesterday"), 3, "at is 'yesterday'; give a time with its zone"),
+    ("answers.csv", cell(2, "at", "2025-01-01T12:00"), 3, "give a time with its zone"),
+    ("answers.csv", cell(2, "at", "0001-01-01T00:00+23:00"), 3, "give a time with its zone"),
+    ("answers.csv", cell(2, "note", "a\0b"), 3, r"note is 'a\\x00b'; give up to 10000 characters"),
+    ("answers.csv", cell(2, "by", "b" * 10_001), 3, "by is 'bbb.*give up to 10000 characters"),
+    ("answers.csv", cell(2, "number", "0"), 3, "number is 0, after 0; numbers must rise"),
+    ("answers.csv", cell(2, "number", "2147483648"), 3, "number is '2147483648'; give a whole"),
+    ("answers.csv", again(2, "99"), 5, "set 's4' is answered in line 3 already; keep one"),
+    ("answers.csv", swap, 2, "in the order in which history.csv has them told, .* 's4' is out of"),
+    ("answers.csv", lambda rows: rows[2].pop(), 3, "7 fields instead of 8"),
+    ("answers.csv", lambda rows: rows[0].pop(), 1, "the columns must be number,set,position,total"),
+    ("answers.csv", list.clear, 1, "the columns must be number,set,position,total"),
+    ("claims.csv", cell(2, "number", "2"), 3, "number is 2; 2 questions were asked, numbered from"),
+    ("claims.csv", cell(2, "number", "0"), 3, "number is 0; .* each number is there once"),
+    ("claims.csv", cell(1, "expires", "soon"), 2, "expires is 'soon'; give a time"),
+    ("claims.csv", cell(1, "asked", ""), 2, "asked is ''; give a time"),
+    ("claims.csv", cell(2, "by", "\0"), 3, "by is .*; give up to 10000 characters"),
+    ("history.csv", cell(5, "number", "6"), 6, "number is 6, where 5 belongs"),
+    ("history.csv", lambda rows: rows.pop(4), 5, "number is 5, where 4 belongs"),
+    ("history.csv", cell(2, "what", "tell"), 3, "what is 'tell'; it must be one of created, asked"),
+    ("history.csv", cell(1, "set", "x"), 2, "set must be empty where what is 'created'"),
+    ("history.csv", cell(1, "position", "0"), 2, "position must be empty where what is 'created'"),
+    ("history.csv", cell(7, "total", "1.0"), 8, "total must be empty where what is 'asked'"),
+    ("history.csv", cell(7, "noise_std", "1"), 8, "noise_std must be empty where what is 'asked'"),
+    ("history.csv", cell(2, "question", "{}"), 3, "question must be empty where what is 'told'"),
+    ("history.csv", cell(3, "set", "s2"), 4, "the set is 's2', and position 1 is that of 's1'"),
+    ("history.csv", cell(2, "total", ""), 3, "there is no total"),
+    ("history.csv", cell(2, "at", "noon"), 3, "at is 'noon'; give a time"),
+    ("history.csv", cell(2, "note", "n" * 10_001), 3, "note is 'nnn.*give up to 10000 characters"),
+    ("history.csv", cell(7, "question", "{}"), 8, f"question is '{{}}', {NO_QUESTION}"),
+    ("history.csv", cell(7, "question", ""), 8, NO_QUESTION),
+    ("history.csv", cell(7, "question", "[" * 200_000), 8, NO_QUESTION),
+    ("history.csv", question(set_id='"s3"'), 8, NO_QUESTION),
+    ("history.csv", question(set_id=4), 8, NO_QUESTION),
+    ("history.csv", question(runner_up='"Bath"'), 8, NO_QUESTION),
+    ("history.csv", question(score="high"), 8, NO_QUESTION),
+    ("history.csv", question(why="gone"), 8, NO_QUESTION),
+]
+
+
+@pytest.mark.parametrize(("name", "change", "line", "words"), BAD_ROWS)
+def test_a_line_that_does_not_fit_is_named(plain, tmp_path, name, change, line, words):
+    edit(plain, name, change)
+    refused(plain, tmp_path, rf"{name}, line {line}: .*{words}")
+
+
+def test_a_set_is_answered_or_claimed_once(plain, tmp_path):
+    taken = ["s3", "3"]
+    edit(plain, "claims.csv", lambda rows: rows[2].__setitem__(slice(1, 3), taken))
+    refused(plain, tmp_path, "claims.csv, line 3: set 's3' is answered in answers.csv already; del")
+    edit(plain, "claims.csv", lambda rows: rows[2].__setitem__(slice(1, 3), rows[1][1:3]))
+    refused(plain, tmp_path, "claims.csv, line 3: set 's.*' is claimed already; delete this line")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b'number,set\r\n1,"open', "line 2: this is no CSV"),
+        (b'number,set\r\n1,"a"b\r\n', "line 2: this is no CSV"),
+        (b"number,set\r\n1,a\r\n2,\xff\r\n", "line 3: this is not UTF-8; save it as CSV UTF-8"),
+        (b"", "line 1: the columns must be number,set"),
+        (b"\r\nnumber,set\r\n", "line 1: the columns must be number,set"),
+        (b"number;set\r\n", "line 1: the columns must be number,set"),
+    ],
+)
+def test_text_that_is_no_csv_is_refused(content, words):
+    with pytest.raises(sw.DataError, match=f"a.csv, {words}"):
+        list(folder_csv.read(content, "a.csv", ("number", "set")))
+
+
+def test_a_line_is_that_where_its_row_begins():
+    content = b'number,set\r\n1,"a\nb"\r\n2,"c\nd\ne"\r\n3,f\r\n'
+    lines = list(folder_csv.read(content, "a.csv", ("number", "set")))
+    assert [line.number for line in lines] == [2, 4, 7]
+
+
+def test_fields_may_be_as_long_as_ids_may_be(tmp_path):
+    sets = random_sets([1, 2], np.random.default_rng(0), ids=["x" * 200_000, "y"])
+    usual = csv.field_size_limit()
+    with sw.create_study(tmp_path / "a.db", sets) as study:
+        study.ask(2)
+        out = study.export(tmp_path / "out")
+        with sw.import_study(out, tmp_path / "b.db") as copy:
+            assert copy.history() == study.history()
+    assert csv.field_size_limit() == usual
+
+
+def test_one_bad_row_in_ten_thousand_is_named_and_all_are_read_quickly(tmp_path):
+    sets = random_sets([1] * 10_000, np.random.default_rng(0))
+    with sw.create_study(tmp_path / "a.db", sets, model=sw.AggregateRegressor("linear")) as study:
+        study.tell_many(range(10_000), np.random.default_rng(1).normal(size=10_000))
+        out = study.export(tmp_path / "out")
+        begun = time.process_time()
+        with sw.import_study(out, tmp_path / "b.db") as copy:
+            assert time.process_time() - begun < 4.0  # 0.8 on a quiet machine
+            assert copy.answers == study.answers
+    edit(out, "answers.csv", cell(7653, "total", "O.5"))
+    refused(out, tmp_path, "answers.csv, line 7654: total is 'O.5'; give a finite number")
+
+
+# --- study.json -----------------------------------------------------------------------------------
+
+
+def change_head(folder, **changes):
+    known = json.loads((folder / "study.json").read_text())
+    known = {key: value for key, value in {**known, **changes}.items() if value != "gone"}
+    (folder / "study.json").write_text(json.dumps(known))
+
+
+BAD_HEADS = [
+    ({"format": 2}, r"newer sumwise \(format 2; this one knows 1\). Update it: pip install --upg"),
+    ({"format": 0}, "has format 0; this sumwise knows 1"),
+    ({"format": "1"}, "has format '1'; this sumwise knows 1"),
+    ({"format": True}, "has format True; this sumwise knows 1"),
+    ({"format": "gone"}, "is no description of a study"),
+    ({"name": ""}, "name is ''; give a study a name that can be seen"),
+    ({"name": 5}, "name is 5; give text"),
+    ({"name": "gone"}, "'name' is missing"),
+    ({"created": "today"}, "today"),
+    ({"created": "2025-01-01T10:00:00"}, "a time needs its zone"),
+    ({"created": 5}, "study.json cannot be used"),
+    ({"created": "0001-01-01T00:00:00+23:00"}, "study.json cannot be used"),
+    ({"strategy": "Guess"}, "no strategy is called 'Guess'"),
+    ({"strategy": ["Rand"]}, "study.json cannot be used"),
+    ({"seed": -1}, "seed is -1; give a whole number"),
+    ({"seed": 1.5}, "seed is 1.5; give a whole number"),
+    ({"claim_days": 0}, "claim_days is 0; give a number of days"),
+    ({"claim_days": 10**400}, "study.json cannot be used"),
+    ({"questions": -1}, "questions is -1; it must be a whole number"),
+    ({"arrivals": 2**31}, "arrivals is 2147483648; it must be a whole number"),
+    ({"changes": True}, "changes is True; it must be a whole number"),
+    ({"inputs": ["a"]}, "sets.parquet cannot be read: 1 input names for 3 inputs"),
+    ({"inputs": ["a", "b", "c"]}, r"has columns .*'x0', 'x1', 'x2'\], where .*'a', 'b', 'c'\]"),
+    ({"inputs": 5}, "no names that were kept here"),
+    ({"inputs": [["a"], "b", "c"]}, "no names that were kept here"),
+    ({"model": {}}, "model settings cannot be read"),
+    ({"model": None}, "model settings cannot be read"),
+    ({"sha256": {}}, "'sets.parquet' is missing"),
+    ({"sha256": None}, "study.json cannot be used"),
+    ({"sha256": {"sets.parquet": "", "basis.parquet": ""}}, "sets.parquet is not what was expor"),
+]
+
+
+@pytest.mark.parametrize(("changes", "words"), BAD_HEADS)
+def test_a_description_that_makes_no_sense_is_refused(plain, tmp_path, changes, words):
+    change_head(plain, **changes)
+    refused(plain, tmp_path, words)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "words"),
+    [
+        ("basis", "splines", "no basis is called 'splines'"),
+        ("basis", "linear", "basis.parquet cannot be read: it has arrays .* has shift, scale, num"),
+        ("basis", {"neural": {"network": "os.system"}}, "network"),
+        ("basis", {"pickle": "x"}, "model settings cannot be read"),
+        ("n_basis", 9, r"'frequencies' has shape \(7, 3\) .* study.json \(8, 3\)"),
+        ("n_basis", "many", "n_basis is 'many'; give a whole number"),
+        ("hyperparameters", "guess", "hyperparameters is 'guess'"),
+        ("colour", "red", "model settings cannot be read"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(plain, tmp_path, setting, value, words):
+    model = json.loads((plain / "study.json").read_text())["model"]
+    change_head(plain, model={**model, setting: value})
+    refused(plain, tmp_path, words)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "5", "[" * 200_000, "\xff"])
+def test_a_description_that_is_no_json_is_refused(plain, tmp_path, text):
+    (plain / "study.json").write_bytes(text.encode("latin-1"))
+    refused(plain, tmp_path, "study.json is no description of a study")
+
+
+def test_a_name_that_cannot_be_seen_is_refused(plain, tmp_path):
+    for name in (" ", 5, "a\0"):
+        with pytest.raises(sw.SettingError, match="name is"):
+            sw.import_study(plain, tmp_path / "b.db", name=name)
+    assert not (tmp_path / "b.db").exists()
+
+
+# --- Parquet files --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["sets.parquet", "basis.parquet"])
+def test_files_whose_checksum_differs_are_refused(plain, tmp_path, name):
+    content = bytearray((plain / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (plain / name).write_bytes(content)
+    refused(plain, tmp_path, f"{name} is not what was exported: its checksum differs")
+
+
+def forge(folder, name, change):
+    """Another table in place of one, with the checksum put right."""
+    pq.write_table(change(pq.read_table(folder / name)), folder / name)
+    rehash(folder, name)
+
+
+def rehash(folder, name):
+    known = json.loads((folder / "study.json").read_text())
+    known["sha256"][name] = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+    (folder / "study.json").write_text(json.dumps(known))
+
+
+def column(index, values):
+    return lambda table: table.set_column(index, table.column_names[index], pa.array(values))
+
+
+FORGED = [
+    ("sets.parquet", lambda t: t.select([0, 1, 2, 3]), "cannot be read"),
+    ("sets.parquet", lambda t: t.select([1, 0, *range(2, 7)]), "it has columns"),
+    ("sets.parquet", lambda t: t.slice(0, 0), "rows are not set by set"),
+    ("sets.parquet", lambda t: t.slice(3), "rows are not set by set"),
+    ("sets.parquet", lambda t: pa.concat_tables([t, t]), "rows are not set by set"),
+    ("sets.parquet", lambda t: t.slice(0, 20), "history.csv, line 9: "),
+    ("sets.parquet", column(0, [0] * 23 + [None]), "column 'set' does not have a number"),
+    ("sets.parquet", column(3, [1.0] * 23 + [None]), "column 'theta' does not have a number"),
+    ("sets.parquet", column(3, [0.0] * 24), "weights of set 's0' are all zero"),
+    ("sets.parquet", column(4, ["1.0"] * 24), "column 'x0' does not have a number"),
+    ("sets.parquet", column(4, [float("nan")] * 24), "row 0 of set 's0' has nan in input 0"),
+    ("sets.parquet", column(2, ["1"] * 24), "id 1 names two sets"),
+    ("sets.parquet", column(2, ["[1]"] * 24), "no names that were kept here"),
+    ("sets.parquet", column(2, ["1,2"] * 24), "names two sets|one more than there are ids"),
+    ("sets.parquet", column(2, [None] * 24), "sets.parquet cannot be read"),
+    ("basis.parquet", lambda t: t.slice(1), "it has arrays scale, .* has shift, scale, numbers"),
+    ("basis.parquet", lambda t: pa.concat_tables([t, t]), "'shift' is there twice"),
+    ("basis.parquet", lambda t: t.select([0, 1, 3]), "it does not have the columns name, dtype"),
+    ("basis.parquet", column(1, ["float32"] * 5), "is there twice, or not of type float32"),
+    ("basis.parquet", column(1, ["object"] * 5), r"'shift' is not \[3\] numbers of type 'object'"),
+    ("basis.parquet", column(2, [[5]] * 5), r"'shift' is not \[5\] numbers"),
+    ("basis.parquet", column(2, [[-1, -3]] * 5), r"'shift' is not \[-1, -3\] numbers"),
+    ("basis.parquet", column(2, [[3, 1], [3], [3], [7, 3], [7]]), r"'shift' has shape \(3, 1\)"),
+    ("basis.parquet", column(3, [None] * 5), "shape, values, all of them filled"),
+    ("basis.parquet", column(3, [[None]] * 5), "basis.parquet cannot be read"),
+    ("basis.parquet", column(3, [1.0] * 5), "basis.parquet cannot be read"),
+    ("basis.parquet", column(3, ["ab"] * 5), "basis.parquet cannot be read"),
+    ("basis.parquet", column(2, [3] * 5), "basis.parquet cannot be read"),
+    ("basis.parquet", column(0, [["shift"]] * 5), "basis.parquet cannot be read"),
+]
+
+
+@pytest.mark.parametrize(("name", "change", "words"), FORGED)
+def test_tables_that_were_forged_are_refused(plain, tmp_path, name, change, words):
+    forge(plain, name, change)
+    refused(plain, tmp_path, words)
+
+
+@pytest.mark.parametrize(
+    ("row", "value"), [(0, np.inf), (1, 0.0), (1, -1.0), (2, 0.0), (3, np.nan)]
+)
+def test_a_basis_with_impossible_numbers_is_refused(plain, tmp_path, row, value):
+    def change(table):
+        values = table["values"].to_pylist()
+        values[row][0] = value
+        return table.set_column(3, "values", pa.array(values))
+
+    forge(plain, "basis.parquet", change)
+    refused(plain, tmp_path, "basis.parquet cannot be read: array '")
+
+
+@pytest.mark.parametrize("name", ["sets.parquet", "basis.parquet"])
+@pytest.mark.parametrize("content", [b"", b"PAR1" + bytes(100) + b"PAR1", b"number,set\n"])
+def test_files_that_are_no_parquet_are_refused(plain, tmp_path, name, content):
+    (plain / name).write_bytes(content)
+    rehash(plain, name)
+    refused(plain, tmp_path, f"{name} cannot be read")
+
+
+def test_weights_of_another_network_are_refused(tmp_path):
+    with lived(tmp_path / "a.db", "neural", n=3) as study:
+        out = study.export(tmp_path / "out")
+    model = json.loads((out / "study.json").read_text())["model"]
+    model["basis"]["neural"]["width"] = 5
+    change_head(out, model=model)
+    refused(out, tmp_path, r"array 'state/leaf0' has shape \(3, 2\) .* \(5, 2\)")
+
+
+# --- folders --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_that_is_missing_or_no_file_is_refused(plain, tmp_path, name):
+    moved = tmp_path / "elsewhere"
+    os.rename(plain / name, moved)
+    refused(plain, tmp_path, f"There is no file {name} in it; export the study again")
+    (plain / name).symlink_to(moved)
+    refused(plain, tmp_path, f"{name} is not a plain file")
+    (plain / name).unlink()
+    os.mkfifo(plain / name)
+    refused(plain, tmp_path, f"{name} is not a plain file")
+    (plain / name).unlink()
+    (plain / name).mkdir()
+    refused(plain, tmp_path, f"{name} is not a plain file")
+
+
+def test_other_files_in_the_folder_are_left_alone(plain, tmp_path):
+    (plain / "../plain/basis.npz").write_bytes(b"x")
+    (plain / "\u202e.py").write_text("raise SystemExit")
+    (plain / "sets.parquet.lnk").symlink_to("/dev/zero")
+    sw.import_study(plain, tmp_path / "b.db").close()
+
+
+def test_a_place_that_is_no_folder_is_refused(plain, tmp_path):
+    for place in (tmp_path / "nowhere", plain / "study.json"):
+        with pytest.raises(sw.DataError, match="there is no folder"):
+            sw.import_study(place, tmp_path / "b.db")
+    for place in (5, None, "", "a\0b"):
+        with pytest.raises(sw.SettingError, match="is no folder"):
+            sw.import_study(place, tmp_path / "b.db")

@@ -1,0 +1,188 @@
+"""Tables in files: what is read, what is refused with its place, and files written whole."""
+
+from __future__ import annotations
+
+import os
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from sumwise.errors import DataError, LabelError, SettingError
+from sumwise.tables import (
+    check_output,
+    column_names,
+    number,
+    numbers,
+    place,
+    read_table,
+    require,
+    write_table,
+)
+
+TABLE = pa.table({"name": ["a", 'b "and", c', "d\ne"], "value": [1.5, -2.0, 1 / 3]})
+
+
+def text(*names):
+    return set(names).__contains__
+
+
+# --- numbers --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [("843", 843), (" -12.5\n", -12.5), ("+.5", 0.5), ("5.", 5), ("1e-3", 0.001), ("-0", 0)],
+)
+def test_a_number_is_read_as_it_is_written(written, value):
+    assert number(written) == value
+
+
+@pytest.mark.parametrize(
+    ("written", "hint"),
+    [
+        ("1,234.5", "write 1234.5$"),
+        ("-1,234,567.", "write -1234567.$"),
+        ("1,234", "with a point for decimals"),
+        ("1234,5", "with a point for decimals"),
+        ("nan", "give a finite number"),
+        ("-Infinity", "give a finite number"),
+        ("1e999", "too large"),
+        ("12 kg", "no unit"),
+        ("1_000", "digits alone"),
+        ("\u0661\u0662", "digits alone"),
+        ("\u22125", "digits alone"),
+        ("0x10", "digits alone"),
+        ("", "give a number"),
+        (" \t", "give a number"),
+        ("1e", "digits alone"),
+        (".", "digits alone"),
+    ],
+)
+def test_what_is_no_number_is_refused_with_what_to_write(written, hint):
+    with pytest.raises(LabelError, match=hint):
+        number(written)
+
+
+def test_a_long_text_is_not_repeated_in_full():
+    with pytest.raises(LabelError) as refusal:
+        number("x" * 10_000)
+    assert len(str(refusal.value)) < 300
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def test_columns_that_are_text_keep_their_zeros_and_the_rest_is_recognised(tmp_path):
+    path = tmp_path / "d.csv"
+    path.write_text("\ufeffcode,value,name\n007,1.5,NA\n7,2,\n", encoding="utf-8")
+    table = read_table(path, text("code", "name"))
+    assert table.to_pydict() == {"code": ["007", "7"], "value": [1.5, 2.0], "name": ["NA", ""]}
+    assert read_table(path, text())["code"].to_pylist() == [7, 7]
+
+
+def test_parquet_is_known_by_its_suffix_and_brings_no_columns_from_its_folder(tmp_path):
+    path = tmp_path / "year=2026" / "d.PARQUET"
+    path.parent.mkdir()
+    parquet.write_table(TABLE, path)
+    assert read_table(path, text()).column_names == ["name", "value"]
+    assert place(path)(2) == f"{path}, row 3"
+
+
+def test_a_row_is_placed_as_an_editor_counts_lines(tmp_path):
+    path = tmp_path / "d.csv"
+    path.write_text('a,b\n1,"two\nlines"\n\n2,x\n')
+    assert place(path)(0) == f"{path}, line 3"  # where the row ends
+    assert place(path)(1) == f"{path}, line 5"
+
+
+def test_a_row_is_placed_even_beside_a_cell_that_is_longer_than_a_book(tmp_path):
+    path = tmp_path / "d.csv"
+    path.write_text("a,b\n" + "x" * 200_000 + ",1\n2,oops\n")
+    table = read_table(path, text("a"))
+    with pytest.raises(DataError, match=r"row 2: 'b' is 'oops', not a number"):
+        numbers(table, "b", place(path))
+
+
+def test_a_missing_column_is_named_with_what_it_was_wanted_for(tmp_path):
+    path = tmp_path / "d.csv"
+    with pytest.raises(DataError, match=r"no column 'z' \(the total\); it has 'a', 'b'"):
+        require(["a", "b"], ["z"], "the total", path)
+
+
+def test_a_table_of_many_columns_is_not_listed_in_full(tmp_path):
+    with pytest.raises(DataError, match=r"'c19', …\. Check") as refusal:
+        require([f"c{d}" for d in range(500)], ["z"], "x", tmp_path)
+    assert "c20" not in str(refusal.value)
+
+
+def test_columns_of_one_name_are_refused(tmp_path):
+    path = tmp_path / "d.csv"
+    path.write_text("a,a\n1,2\n")
+    with pytest.raises(DataError, match="two columns called 'a'"):
+        column_names(read_table(path, text()), path)
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".CSV"])
+def test_what_is_written_can_be_read_back(tmp_path, suffix):
+    path = tmp_path / "new" / f"out{suffix}"
+    assert write_table(TABLE, path) == path
+    assert read_table(path, text("name")).to_pydict() == TABLE.to_pydict()
+    assert os.listdir(path.parent) == [path.name]  # nothing is left beside it
+
+
+def test_a_csv_file_is_open_to_whoever_may_read_the_folder(tmp_path):
+    path = write_table(TABLE, tmp_path / "out.csv")
+    (tmp_path / "plain").write_text("")
+    assert path.stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_nothing_is_overwritten_unless_that_is_said(tmp_path):
+    path = tmp_path / "out.csv"
+    path.write_text("mine")
+    with pytest.raises(SettingError, match=r"out\.csv exists; name another file, or pass --force"):
+        write_table(TABLE, path)
+    assert path.read_text() == "mine"
+    write_table(TABLE, path, force=True)
+    assert path.read_text().startswith('"name","value"')
+
+
+@pytest.mark.parametrize("name", ["out", "out.txt", "out.csv.gz", ".csv"])
+def test_other_formats_are_refused_before_anything_is_written(tmp_path, name):
+    with pytest.raises(SettingError, match=r"ends in neither \.csv nor \.parquet"):
+        write_table(TABLE, tmp_path / name)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_folder_in_place_of_the_file_is_refused(tmp_path):
+    (tmp_path / "out.csv").mkdir()
+    with pytest.raises(SettingError, match="is a folder"):
+        check_output(tmp_path / "out.csv", force=True)
+
+
+def test_a_table_that_a_format_cannot_hold_leaves_the_old_file_as_it_was(tmp_path):
+    path = tmp_path / "out.csv"
+    path.write_text("mine")
+    with pytest.raises(DataError, match=r"cannot hold this table .* \.parquet holds more"):
+        write_table(pa.table({"a": [[1], [2]]}), path, force=True)
+    assert path.read_text() == "mine"
+    assert os.listdir(tmp_path) == ["out.csv"]
+
+
+def test_a_place_that_cannot_be_written_is_refused_in_words(tmp_path):
+    (tmp_path / "note").write_text("")
+    with pytest.raises(SettingError, match=r"cannot be written \((Not a directory|File exists)\)"):
+        write_table(TABLE, tmp_path / "note" / "out.csv")
+
+
+def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch):
+    def full(number):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(SettingError, match=r"cannot be written \(No space left"):
+        write_table(TABLE, tmp_path / "out.parquet")
+    assert os.listdir(tmp_path) == []
