@@ -8,7 +8,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 SUMWISE_DATA ?= $(abspath $(wildcard ../shared/data))
 export SUMWISE_DATA
 
-.PHONY: help setup demo browser browser-here test test-all mutants check lint fmt types cov bench repro repro-neural repro-full clean
+.PHONY: help setup demo browser browser-here test test-all soak mutants check lint fmt types cov bench repro repro-neural repro-full clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -57,6 +57,9 @@ mutants: $(STAMP) ## break the code on purpose; every break must make a test fai
 
 test-all: $(STAMP) browser-here ## all tests, a thousand examples for each property (minutes)
 	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -q -n 2
+
+soak: $(STAMP) ## crashes, crowds, full disks and bad files, eight times as much as in the tests (an hour)
+	SUMWISE_SOAK=8 $(BIN)/python -m pytest -q -rP tests/reliability
 
 bench: $(STAMP) ## the benchmark table: ratios to named peers, answers checked first
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[fast,neural,postgres,demo,dev,bench]'

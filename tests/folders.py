@@ -14,19 +14,24 @@ import sqlalchemy as sa
 
 import sumwise as sw
 from sumwise.storage.database import Database
-from sumwise.storage.schema import answers, claims, events, files, studies
+from sumwise.storage.schema import answers, claims, events, files, skips, studies
 from tests.builders import random_sets
 
-FILES = ("study.json", "sets.parquet", "basis.parquet", "answers.csv", "claims.csv", "history.csv")
+FILES = ("study.json", "sets.parquet", "basis.parquet", "answers.csv", "claims.csv")
+FILES += ("skips.csv", "history.csv")
 NOTES = ["", None, "\\", "=1+1", 'say "so", twice', "a\nb\r\nc\rd", "😀 \u202eabc\u202c ü", "  "]
 IDS = ["=1+1", 'a,"b"', "two\nlines", "", "\\", "\ud800", "nul\0", 7, 2.5, True, ("MI", 81010)]
 IDS += [datetime.date(2025, 1, 2), datetime.datetime(2025, 1, 2, 3, 4), np.datetime64("2025-03")]
-MODELS = {
+MODELS = {  # what random_state=None has drawn can only be kept, and never be drawn again
     "evidence": (sw.AggregateRegressor(n_basis=16), "EMCM"),
+    "anew": (sw.AggregateRegressor(n_basis=16, random_state=None), "AggEnt"),
     "adam": (sw.AggregateRegressor(n_basis=16, hyperparameters="adam"), "AggMI"),
     "linear": (sw.AggregateRegressor("linear", hyperparameters=(0.1, 3.0)), "QBC"),
     "polynomial": (sw.AggregateRegressor("polynomial", standardize=False), "Rand"),
-    "neural": (sw.AggregateRegressor(sw.Neural(width=3, depth=2, n_basis=4, epochs=5)), "AggMI"),
+    "neural": (
+        sw.AggregateRegressor(sw.Neural(width=3, depth=2, n_basis=4, epochs=5), random_state=None),
+        "AggMI",
+    ),
     "dropout": (
         sw.AggregateRegressor(sw.Neural(width=3, depth=2, dropout=0.2, epochs=5, samples=8)),
         "DAMI",
@@ -58,7 +63,15 @@ def lived(place, kind="evidence", n=8, **options):
     claimed = study.ask(4, by="ann")
     study.release(claimed[1].set_id, by="bob")
     study.renew(claimed[2].set_id, days=30)
+    aside = [set_id for set_id in study.ids if set_id not in told_or_claimed(study)]
+    for set_id, note in zip(aside, NOTES, strict=False):
+        study.skip(set_id, by=note, note=note)
+    study.unskip(aside[0], by="ann")
     return study
+
+
+def told_or_claimed(study):
+    return {known.set_id for known in (*study.answers, *study.claims)}
 
 
 def tables_of(place, name):
@@ -72,6 +85,7 @@ def tables_of(place, name):
             (files, files.c.name),
             (answers, answers.c.arrival),
             (claims, claims.c.number),
+            (skips, skips.c.position),
             (events, events.c.id),
         ):
             query = sa.select(table).where(table.c.study_id == mine).order_by(order)

@@ -53,35 +53,33 @@ def tell_until_killed(place: str, acknowledged: str) -> None:
             os.write(log, f"told {question.set_id}\n".encode())
 
 
-def renew_at_the_last_moment(place: str, seconds: float, out) -> None:
-    """Hold the one set there is, and renew it just before it expires, or just too late."""
-    ends, rng = time.monotonic() + seconds, np.random.default_rng(4)
-    renewed, late = 0, 0
+def renew_at_the_last_moment(place: str, n: int, over, out) -> None:
+    """Hold the one set there is, and renew it n times just before it expires, or just too late."""
+    renewed, late, rng = 0, 0, np.random.default_rng(4)
     try:
         with sw.open_study(place) as study:
-            while time.monotonic() < ends:
+            while renewed < n:
                 with suppress(sw.PoolExhaustedError):
                     expires = datetime.fromisoformat(study.ask(by="holder").expires)
-                    while True:
-                        left = (expires - datetime.now(UTC)).total_seconds()
-                        time.sleep(max(0.0, left - rng.uniform(0.0, 0.04)))
-                        try:
+                    with suppress(sw.SettingError):  # too late
+                        while renewed < n:
+                            left = (expires - datetime.now(UTC)).total_seconds()
+                            time.sleep(max(0.0, left - rng.uniform(0.0, 0.04)))
                             expires = datetime.fromisoformat(study.renew(0, by="holder"))
                             renewed += 1
-                        except sw.SettingError:
-                            late += 1
-                            break
+                    late += 1
         out.put(("holder", (renewed, late)))
     except Exception as error:
         out.put(("holder", repr(error)))
+    over.set()
 
 
-def ask_all_the_time(place: str, seconds: float, out) -> None:
+def ask_all_the_time(place: str, over, out) -> None:
     """Want the one set there is, and let it expire."""
-    ends, got = time.monotonic() + seconds, 0
+    got = 0
     try:
         with sw.open_study(place) as study:
-            while time.monotonic() < ends:
+            while not over.is_set():
                 with suppress(sw.PoolExhaustedError):
                     study.ask(by="asker")
                     got += 1

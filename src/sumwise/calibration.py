@@ -58,8 +58,12 @@ def verdict(rows: Sequence[Coverage], level: float) -> str:
     others = [row for row in rows if not row.low <= row.level <= row.high]
     if not others:
         return f"The intervals are about right: {seen}."
-    listed = ", ".join(f"{row.inside} in those for {percent(row.level)}" for row in others)
-    return f"The intervals are about right at {percent(level)}: {seen}; but {listed}."
+    but = ", ".join(
+        f"{row.inside} in those for {percent(row.level)}, "
+        f"{'more' if row.low > row.level else 'fewer'} than chance explains"
+        for row in others
+    )
+    return f"The intervals are about right at {percent(level)}: {seen}; but {but}."
 
 
 def binomial_interval(inside: int, n: int, level: float = 0.95) -> tuple[float, float]:

@@ -27,6 +27,7 @@ from sumwise.model import Model
 from sumwise.progress import Slow, quiet
 from sumwise.questions import Question, Status, propose, second_moment
 from sumwise.shapes import Float
+from sumwise.threads import one_thread
 
 WINDOW: Final = 10  # forecasts that the typical error is taken over
 FEWEST: Final = 3  # answers from which leaving one out says anything: the level is taken from all
@@ -90,6 +91,7 @@ class Insight:
     level: float  # of the intervals in `compared`
     steps: tuple[Step, ...]
     compared: tuple[Compared, ...]  # with the model of now less the answer, or with forecasts
+    unit: str | None  # of weight, by which totals may be divided to compare sets of many sizes
     by_forecast: str  # why with forecasts, in words; empty where answers could be left out
     calibration: tuple[Coverage, ...]
     trust: str  # whether the intervals are right, in words
@@ -122,7 +124,7 @@ def trace(
     lengths = sorted({length for number in numbers for length in (number - 1, number)})
     spread, steps = _spread_under(pool), list[Step]()
     before: Model | None = None
-    with Slow("looking back", len(lengths)) as slow, quiet():
+    with one_thread(), Slow("looking back", len(lengths)) as slow, quiet():
         for done, (length, model) in enumerate(zip(lengths, models(lengths), strict=True)):
             if length in numbers:
                 assert before is not None  # every number comes after the one before it
@@ -248,11 +250,21 @@ def review(
         level=level,
         steps=steps,
         compared=compared,
+        unit=_unit(pool),
         by_forecast=(NO_CLOSED_FORM if model.spectrum is None else HAS_LEARNED) if learns else "",
         calibration=calibration,
         trust=verdict(calibration, level),
         next_questions=tuple(proposed),
     )
+
+
+def _unit(pool: Pool) -> str | None:
+    """What a unit of weight is; None where totals are comparable as they are, or never."""
+    weights, sizes = pool.design.theta_sum, pool.sets.sizes
+    if (weights <= 0).any() or weights.max() < 1.5 * weights.min():
+        return None
+    plain = (weights == sizes).all() and (pool.design.noise_scale == sizes).all()  # Σ(θ − 1)² = 0
+    return "individual" if plain else "unit of weight"
 
 
 def _left_out(pool: Pool, model: Model, answers: Answers) -> list[tuple[int, float, float]]:

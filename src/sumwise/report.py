@@ -58,7 +58,7 @@ def page_of(study: Study) -> str:
     seen = _look(study)
     named, status = label(study.name, LONG), seen.insight.status
     sections = [Section("Where the study stands", status.words)]
-    for panel in panels(seen.insight, by_weight=_unit(seen.sets)):
+    for panel in panels(seen.insight):
         charts = () if panel.chart is None else (panel.chart,)
         sections.append(Section(panel.title, panel.words, charts, panel.table))
     sections += _open(seen)
@@ -120,14 +120,6 @@ def _errors(insight: Insight) -> str:
 
 
 # --- sections -------------------------------------------------------------------------------------
-
-
-def _unit(sets: Sets) -> str | None:
-    """What a total may be divided by, so that sets of different sizes can be compared."""
-    weights = np.add.reduceat(sets.theta, sets.starts[:-1])
-    if (weights <= 0).any() or weights.max() < 1.5 * weights.min():
-        return None
-    return "individual" if (sets.theta == 1).all() else "unit of weight"
 
 
 def _open(seen: _Seen) -> list[Section]:
@@ -260,8 +252,9 @@ def _settings(seen: _Seen) -> Section:
     names = ", ".join(label(name) for name in (sets.input_names or ())[:20])
     inputs = count_of(sets.n_inputs, "input") + (f": {names}" if names else "")
     inputs += ", …" if len(sets.input_names or ()) > 20 else ""
+    largest = count_of(int(sets.sizes.max()), "individual")
     rows = [
-        ("sets", f"{len(sets):,}, of {sets.sizes.min():,} to {_individuals_in(sets)}"),
+        ("sets", f"{len(sets):,}, of {sets.sizes.min():,} to {largest}"),
         ("individuals", f"{len(sets.x):,}, each with {inputs}"),
         ("a measurement tells", _told(sets)),
         ("model", _model(settings)),
@@ -273,11 +266,6 @@ def _settings(seen: _Seen) -> Section:
         ),
     ]
     return Section("What was done", table=Table(("", ""), rows))
-
-
-def _individuals_in(sets: Sets) -> str:
-    """The size of the largest set, in words."""
-    return count_of(int(sets.sizes.max()), "individual")
 
 
 def _told(sets: Sets) -> str:

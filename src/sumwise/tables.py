@@ -20,7 +20,7 @@ import numpy as np
 from sumwise.errors import DataError, LabelError, SettingError
 from sumwise.shapes import Float
 
-_NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _THOUSANDS: Final = re.compile(r"[+-]?[0-9]{1,3}(,[0-9]{3})+\.[0-9]*")
 
 

@@ -60,7 +60,7 @@ def test_sixteen_processes_ask_and_tell_a_thousand_times(place):
 
 def test_a_crowd_with_a_model_that_is_kept_step_by_step(place):
     """With "adam" every question also writes what was learned: more to get in each other's way."""
-    n_workers, each = 8, sized(10)
+    n_workers, each = 5, sized(10)
     total = n_workers * each
     sets = random_sets([1, 2] * total, np.random.default_rng(0), n_inputs=2)
     model = sw.AggregateRegressor("linear", hyperparameters="adam")

@@ -71,7 +71,8 @@ def test_what_was_acknowledged_survives_and_nothing_is_half_stored(place):
 
 
 def facts(study):
-    return study.answers, study.claims, study.history(), study.predict_sets().mean.tolist()
+    predicted = study.predict_sets().mean.tolist()
+    return study.answers, study.claims, study.skips, study.history(), predicted
 
 
 def whole(place, kind, name, folders):
@@ -90,6 +91,7 @@ def test_an_import_is_there_whole_or_not_at_all(place, tmp_path):
     with sw.create_study(place, SETS[:300], name="origin", model=LINEAR) as study:
         study.tell_many(range(200), np.arange(200.0), by="ann", note="ü")
         study.ask(5, by="bob")
+        study.skip(study.propose(1)[0].set_id, by="eve", note="burnt down")
         origin = facts(study)
     stages, fates = Counter(), Counter()
     for number in range(kills):

@@ -8,6 +8,8 @@ import re
 import subprocess
 import sys
 import time
+from datetime import date
+from math import inf, nan
 from pathlib import Path
 
 import numpy as np
@@ -152,7 +154,8 @@ def test_codes_of_groups_stay_text_even_where_they_are_inputs(tmp_path):
 
 
 def test_several_columns_name_a_set_that_can_be_told(tmp_path):
-    rows = {"s": ["MI", "MI", "OH"], "year": [1, 2, 1], "a": [1.0, 2.0, 3.0], "w": [2, 1, 0.5]}
+    rows = {"s": ["MI", "OH", "MI", "MI"], "year": [1, 1, 2, 1]}  # rows of a set lie apart
+    rows |= {"a": [1.0, 2.0, 3.0, 4.0], "w": [2, 0.5, 1, 4]}
     parquet.write_table(pa.table(rows), tmp_path / "d.parquet")
     url = tmp_path / "s.db"
     words = ("--by", "s", "--by", "year", "--weights", "w", "--basis", "linear")
@@ -162,7 +165,8 @@ def test_several_columns_name_a_set_that_can_be_told(tmp_path):
     done("tell", url, "MI / 2", 5)
     with sw.open_study(url) as study:
         assert study.answers[0].set_id == ("MI", 2)
-        assert study.sets.theta.tolist() == [2, 1, 0.5]
+        assert study.sets.theta.tolist() == [2, 4, 0.5, 1]
+        assert study.sets.x[:, 0].tolist() == [1, 4, 2, 3]
 
 
 def test_settings_reach_the_study(data, tmp_path):
@@ -360,6 +364,15 @@ def test_predictions_as_json_are_all_rows(url):
     assert [row["lower"] for row in found["rows"]] == pytest.approx(expected.lower.tolist())
 
 
+def test_many_individuals_are_predicted_block_by_block(url, monkeypatch):
+    done("tell", url, "003", 40)
+    whole = data_of("predict", url)["rows"]
+    monkeypatch.setattr("sumwise.cli.predict.BLOCK", 8)
+    for row, again in zip(whole, data_of("predict", url)["rows"], strict=True):
+        assert again["mean"] == pytest.approx(row["mean"], rel=1e-12)
+        assert again["std"] == pytest.approx(row["std"], rel=1e-12)
+
+
 def test_rows_are_counted_within_their_set(url):
     found = data_of("predict", url)["rows"]
     with sw.open_study(url) as study:
@@ -396,6 +409,28 @@ def test_our_columns_step_back_where_a_name_is_taken(url, tmp_path):
     refused = run("predict", url, tmp_path / "new.csv")
     assert refused.exit_code == 1
     assert "there is a column 'sumwise_std' already" in one_line(refused.stderr)
+
+
+def test_dates_and_gaps_of_a_table_are_no_trouble_to_json(url, tmp_path):
+    rows = {"a": [1.0, 2.0], "b": [3, 4], "day": [date(2026, 1, 2), None], "z": [nan, inf]}
+    parquet.write_table(pa.table(rows), tmp_path / "new.parquet")
+    first, second = data_of("predict", url, tmp_path / "new.parquet")["rows"]
+    assert (first["day"], first["z"], first["b"]) == ("2026-01-02", None, 3)
+    assert (second["day"], second["z"]) == (None, None)
+
+
+def test_a_study_whose_inputs_have_no_names_is_predicted_without_a_table(tmp_path):
+    sets = sw.Sets.from_arrays([[[0.0, 1.0]], [[2.0, 3.0], [4.0, 5.0]]], ids=[(1, "a"), (2, "b")])
+    url = tmp_path / "s.db"
+    with sw.create_study(url, sets, model=sw.AggregateRegressor("linear")):
+        pass
+    rows = data_of("predict", url)["rows"]
+    assert list(rows[2])[:4] == ["set", "row", "x0", "x1"]
+    assert (rows[2]["set"], rows[2]["row"]) == ("2 / b", 2)
+    (tmp_path / "new.csv").write_text("x0,x1\n1,2\n")
+    refused = run("predict", url, tmp_path / "new.csv")
+    assert refused.exit_code == 1
+    assert "the inputs of this study have no names" in one_line(refused.stderr)
 
 
 def test_totals_of_sets_stand_beside_those_measured(url, tmp_path):

@@ -107,7 +107,12 @@ def test_text_of_users_cannot_act_on_the_terminal(hostile, words):
 
 
 def test_text_of_users_is_shown_for_what_it_is(hostile):
-    assert r"[red]x[/red]\x1b[31m\x07\r\n\u202e\u2028yy" in run("status", hostile).stdout
+    shown = r"[red]x[/red]\x1b[31m\x07\r\n\u202e\u2028yy"
+    assert shown in run("status", hostile).stdout
+    assert shown in run("history", hostile, COLUMNS="250").stdout  # a table
+    assert ":smile:" in run("tell", hostile, "$(touch pwned)", "5", "--note", ":smile:").stdout + (
+        run("history", hostile).stdout
+    )
 
 
 def test_names_of_columns_and_files_cannot_act_on_the_terminal(tmp_path):
@@ -274,9 +279,9 @@ def test_every_command_of_a_study_prints_json_and_takes_a_name():
         parts = list(getattr(command, "commands", {}).values()) or [command]
         for part in parts:
             options = {option for param in part.params for option in param.opts}
-            if name not in ("completion", "demo", "simulate", "reproduce"):
+            if name not in ("completion", "demo", "serve", "simulate", "reproduce"):
                 assert "--json" in options, part.name
-            if name not in ("completion", "demo", "simulate", "reproduce", "init", "import"):
+            if name not in ("completion", "demo", "serve", "simulate", "reproduce", "init", "import"):
                 assert ("--study" in options) == (name != "storage"), part.name
 
 
@@ -364,7 +369,8 @@ def test_sets_are_completed_those_being_measured_first(url, completed):
 
 def test_a_shell_is_never_given_text_that_it_would_run(hostile, completed):
     assert completed("tell", "--study", "x", hostile, "", shell_name="bash") == []  # no such study
-    sets = sw.Sets.from_arrays([[[0.0]], [[1.0]], [[2.0]]], ids=["$(touch x)", "a b", "*"])
+    ids = ["$(touch x)", "a b", "*", "a\nplain,b", "a\x1b[31m", "a" * 5_000]
+    sets = sw.Sets.from_arrays([[[float(a)]] for a in range(len(ids))], ids=ids)
     with sw.create_study(hostile, sets, name="two", model=sw.AggregateRegressor("linear")):
         pass
     offered = completed("tell", "--study", "two", hostile, "", shell_name="bash")

@@ -16,7 +16,7 @@ from tests.tables import write_csv
 
 
 def run(*arguments):
-    runner = CliRunner(env={"COLUMNS": "80", "SUMWISE_USER": None})
+    runner = CliRunner(env={"COLUMNS": "400", "SUMWISE_USER": None})
     return runner.invoke(main, [str(a) for a in arguments])
 
 
@@ -345,6 +345,8 @@ def test_settings_that_make_no_sense_are_refused_and_no_study_made(tmp_path, wor
 def test_predictions_and_history_are_written_to_csv_or_parquet_only(url, tmp_path, name):
     for command in ("predict", "history"):
         assert "neither .csv nor .parquet" in refusal(command, url, "-o", tmp_path / name)
+        early = refusal(command, "nowhere.db", "-o", tmp_path / name)
+        assert "neither .csv nor .parquet" in early  # before anything is opened or worked out
 
 
 @pytest.mark.parametrize("level", ["0", "1", "-1", "nan", "90"])

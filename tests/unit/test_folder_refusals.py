@@ -31,12 +31,14 @@ def plain_export(tmp_path_factory):
             study.tell(f"s{a}", a / 10, by="ann", noise_std=a / 100)
         study.retract("s1")
         study.ask(2)
+        study.skip("s10")
+        study.skip("s11")
         return study.export(place / "out")
 
 
 @pytest.fixture
 def plain(plain_export, tmp_path):
-    """Answers for s3, s4 and s2, numbers 0, 2 and 3; claims 0 and 1; eight lines of history."""
+    """Answers for s3, s4 and s2, numbers 0, 2 and 3; claims 0 and 1; s10 and s11 are skipped."""
     return shutil.copytree(plain_export, tmp_path / "plain")
 
 
@@ -106,6 +108,12 @@ BAD_ROWS = [
     ("claims.csv", cell(1, "expires", "soon"), 2, "expires is 'soon'; give a time"),
     ("claims.csv", cell(1, "asked", ""), 2, "asked is ''; give a time"),
     ("claims.csv", cell(2, "by", "\0"), 3, "by is .*; give up to 10000 characters"),
+    ("skips.csv", cell(2, "position", "12"), 3, "position is 12, and sets have 0 to 11"),
+    ("skips.csv", cell(2, "set", "Bath"), 3, "the set is 'Bath', and position 11 is that of 's11'"),
+    ("skips.csv", cell(1, "at", "now"), 2, "at is 'now'; give a time"),
+    ("skips.csv", cell(1, "by", "\0"), 2, "by is .*; give up to 10000 characters"),
+    ("skips.csv", cell(1, "note", "n" * 10_001), 2, "note is .*; give up to 10000 characters"),
+    ("skips.csv", lambda rows: rows.append(rows[1]), 4, "set 's10' is in line 2 of skips.csv alr"),
     ("history.csv", cell(5, "number", "6"), 6, "number is 6, where 5 belongs"),
     ("history.csv", lambda rows: rows.pop(4), 5, "number is 5, where 4 belongs"),
     ("history.csv", cell(2, "what", "tell"), 3, "what is 'tell'; it must be one of created, asked"),
@@ -135,12 +143,17 @@ def test_a_line_that_does_not_fit_is_named(plain, tmp_path, name, change, line, 
     refused(plain, tmp_path, rf"{name}, line {line}: .*{words}")
 
 
-def test_a_set_is_answered_or_claimed_once(plain, tmp_path):
+def test_a_set_is_answered_or_claimed_or_skipped_once(plain, tmp_path):
     taken = ["s3", "3"]
+    edit(plain, "skips.csv", lambda rows: rows[1].__setitem__(slice(2), taken))
+    refused(plain, tmp_path, "skips.csv, line 2: set 's3' is answered in answers.csv already; del")
+    claimed = (plain / "claims.csv").read_text().splitlines()[1].split(",")[1:3]
+    edit(plain, "skips.csv", lambda rows: rows[1].__setitem__(slice(2), claimed))
+    refused(plain, tmp_path, "skips.csv, line 2: set 's.*' is in line 2 of claims.csv already; del")
     edit(plain, "claims.csv", lambda rows: rows[2].__setitem__(slice(1, 3), taken))
     refused(plain, tmp_path, "claims.csv, line 3: set 's3' is answered in answers.csv already; del")
     edit(plain, "claims.csv", lambda rows: rows[2].__setitem__(slice(1, 3), rows[1][1:3]))
-    refused(plain, tmp_path, "claims.csv, line 3: set 's.*' is claimed already; delete this line")
+    refused(plain, tmp_path, "claims.csv, line 3: set 's.*' is in line 2 of claims.csv already; d")
 
 
 @pytest.mark.parametrize(

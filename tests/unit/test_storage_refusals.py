@@ -118,7 +118,7 @@ def test_a_long_wait_ends_in_words(path, monkeypatch):
 
 
 def test_a_file_that_changes_while_it_is_read_without_a_lock_is_read_again(path, monkeypatch):
-    """Nobody may write here in our eyes, and somebody does; tests/reliability has the real thing."""
+    """In our eyes nobody may write here, and somebody does."""
     monkeypatch.setattr(sqlite, "only_readable", lambda path: True)
     database = Database(path)
     with database.read():

@@ -36,13 +36,15 @@ def test_known_noise_is_that_of_the_model(problem, study):
     assert study.ask().information > 0
 
 
-def test_known_noise_is_refused_for_networks(problem, tmp_path):
+def test_networks_take_known_noise_and_none_is_none(problem, tmp_path):
     model = sw.AggregateRegressor(NETWORK)
     with sw.create_study(tmp_path / "a.db", problem[0], model=model) as study:
-        with pytest.raises(sw.SettingError, match="has a neural one"):
-            study.tell("set 1", 1.0, noise_std=0.5)
-        study.tell("set 1", 1.0, noise_std=0)
-        assert study.answers[0].noise_std is None
+        study.tell("set 1", 1.0, noise_std=0.5)
+        study.tell("set 2", 1.0, noise_std=0)
+        assert [answer.noise_std for answer in study.answers] == [0.5, None]
+        noisy = study.predict().mean
+        study.amend("set 1", 1.0, noise_std=0)
+        assert abs(study.predict().mean - noisy).max() > 1e-6
 
 
 def test_every_individual_of_the_pool_is_predicted(problem, study):

@@ -178,6 +178,23 @@ def test_a_place_that_cannot_be_written_is_refused_in_words(tmp_path):
         write_table(TABLE, tmp_path / "note" / "out.csv")
 
 
+def test_a_reader_never_sees_half_a_file(tmp_path):
+    path = tmp_path / "out.csv"
+    path.write_text("mine")
+    with path.open() as reader:
+        write_table(TABLE, path, force=True)
+        assert reader.read() == "mine"  # the file that was opened, which has lost its name
+
+
+def test_a_file_that_appears_meanwhile_is_not_overwritten(tmp_path, monkeypatch):
+    path = tmp_path / "out.csv"
+    monkeypatch.setattr(os, "fsync", lambda number: path.write_text("theirs"))
+    with pytest.raises(SettingError, match="exists"):
+        write_table(TABLE, path)
+    assert path.read_text() == "theirs"
+    assert os.listdir(tmp_path) == ["out.csv"]
+
+
 def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch):
     def full(number):
         raise OSError(28, "No space left on device")

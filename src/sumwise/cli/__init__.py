@@ -47,6 +47,7 @@ _COMMANDS = {
         "asking:release": "Give a set back that was asked for.",
         "asking:skip": "Set a set aside that cannot be measured.",
         "asking:unskip": "Let a set that was skipped be asked for again.",
+        "serve:serve": "A page for the people who measure, in the browser.",
     },
     "Looking": {
         "looking:status": "Where the study stands, and how much there is still to learn.",

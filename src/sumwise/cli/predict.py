@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
 FEW: Final = 10  # rows on the screen
 BLOCK: Final = 100_000  # individuals between two looks at the clock
-OURS: Final = ("set", "row", "size", "measured", "mean", "std", "lower", "upper")
 PREFIX: Final = "sumwise_"
 
 
@@ -105,7 +105,7 @@ def predict(
         else:
             show(f"{count(rows, 'row')} written to {visible(str(out), 500)}.")
     elif as_json:
-        show_json({"level": level, "rows": table.to_pylist()})
+        show_json({"level": level, "rows": list(map(_plain, table.to_pylist()))})
     else:
         _show(table, rows, measured, level)
         given = () if data is None else (str(data),)
@@ -138,7 +138,7 @@ def _of_file(study: Study, data: Path, level: float, few: int | None) -> tuple[A
     """The rows of a file as they are, with predictions; what is no input stays text."""
     import pyarrow as pa
 
-    names = study.sets.input_names
+    names = getattr(study.model, "feature_names_in_", None)  # study.sets would read individuals
     if names is None:
         raise DataError("the inputs of this study have no names; predict from Python, with arrays")
     wanted = tuple(map(str, names))
@@ -206,6 +206,18 @@ def _id_column(ids: Sequence[Any]) -> Any:
             except (pa.ArrowInvalid, OverflowError):  # a whole number of any size
                 break
     return pa.array([shown(name) for name in ids])
+
+
+def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row for JSON, which knows no NaN; dates and the like become text."""
+    gone = {name for name, value in row.items() if isinstance(value, float) and not isfinite(value)}
+    return {
+        name: None if name in gone else value if isinstance(value, _OF_JSON) else str(value)
+        for name, value in row.items()
+    }
+
+
+_OF_JSON: Final = (str, int, float, bool, type(None))
 
 
 # --- the screen -----------------------------------------------------------------------------------

@@ -9,5 +9,14 @@ from __future__ import annotations
 
 from sumwise.plots.curves import label_rows, learning_curve_rows, learning_curves
 from sumwise.plots.files import check_folder, save
+from sumwise.plots.study import Panel, panels
 
-__all__ = ["check_folder", "label_rows", "learning_curve_rows", "learning_curves", "save"]
+__all__ = [
+    "Panel",
+    "check_folder",
+    "label_rows",
+    "learning_curve_rows",
+    "learning_curves",
+    "panels",
+    "save",
+]

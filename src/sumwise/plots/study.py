@@ -61,18 +61,19 @@ def information_rows(insight: Insight) -> list[Row]:
     ]
 
 
-def predicted_rows(insight: Insight, *, by_weight: bool) -> list[Row]:
-    """Each answer and what is predicted without knowing it, per unit of weight if asked for.
+def predicted_rows(insight: Insight) -> list[Row]:
+    """Each answer and what is predicted without knowing it, per unit of weight if there is one.
 
     Of very many answers those that lie far from their prediction are there, and some others.
     """
+    divided = insight.unit is not None
     return [
         {
             "set": label(row.set_id),
-            "answer": row.answer / (row.weight if by_weight else 1),
-            "predicted": row.predicted / (row.weight if by_weight else 1),
-            "lower": row.lower / (row.weight if by_weight else 1),
-            "upper": row.upper / (row.weight if by_weight else 1),
+            "answer": row.answer / (row.weight if divided else 1),
+            "predicted": row.predicted / (row.weight if divided else 1),
+            "lower": row.lower / (row.weight if divided else 1),
+            "upper": row.upper / (row.weight if divided else 1),
             "total": row.answer,
             "z": row.z,
             "interval": OUTSIDE if row.outside else INSIDE,
@@ -125,16 +126,12 @@ def question_rows(insight: Insight) -> list[Row]:
 # --- panels ---------------------------------------------------------------------------------------
 
 
-def panels(insight: Insight, *, by_weight: str | None = None) -> list[Panel]:
-    """All five, in the order in which a reader wants them.
-
-    Args:
-        by_weight: What a unit of weight is called, to show totals per unit; None shows totals.
-    """
+def panels(insight: Insight) -> list[Panel]:
+    """All five, in the order in which a reader wants them."""
     return [
         progress(insight),
         information(insight),
-        predicted(insight, by_weight=by_weight),
+        predicted(insight),
         calibration(insight),
         questions(insight),
     ]
@@ -181,8 +178,8 @@ def information(insight: Insight) -> Panel:
     return Panel(title, [words], rows, chart)
 
 
-def predicted(insight: Insight, *, by_weight: str | None = None) -> Panel:
-    rows, title = predicted_rows(insight, by_weight=by_weight is not None), "Predicted and answered"
+def predicted(insight: Insight) -> Panel:
+    rows, title = predicted_rows(insight), "Predicted and answered"
     if insight.status.answers < FEWEST:
         return Panel(title, [_needs("How answers compare with predictions shows", insight)], rows)
     words = (
@@ -204,7 +201,7 @@ def predicted(insight: Insight, *, by_weight: str | None = None) -> Panel:
         f"{n - outside} of {n} answers lie in their {level} interval",
         [f"About {insight.level * n:.0f} should."],
         level=level,
-        per="" if by_weight is None else f" per {by_weight}",
+        per="" if insight.unit is None else f" per {insight.unit}",
     )
     return Panel(title, [words], rows, chart)
 

@@ -27,7 +27,8 @@ def label(name: Hashable, longest: int = LONGEST) -> str:
     """
     text = " ".join(shown(name).split())
     # what is unseen may turn the text after it round, or break a file
-    text = "".join(c for c in text if c in JOINERS or not unicodedata.category(c).startswith("C"))
+    seen = (c for c in text if c in JOINERS or not unicodedata.category(c).startswith("C"))
+    text = " ".join("".join(seen).split())
     if len(text) > longest:
         tail = longest // 3
         head = text[: longest - 1 - tail].rstrip(" " + JOINERS)

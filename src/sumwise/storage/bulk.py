@@ -55,7 +55,8 @@ def rows_of(
 
 
 def _column(values: Any, name: str, length: int, *, alone: bool = True) -> Sequence[Any]:
-    if alone and (values is None or isinstance(values, str) or not np.ndim(values)):
+    single = values is None or np.isscalar(values) or getattr(values, "ndim", 1) == 0
+    if alone and single:
         return [values] * length
     listed = as_list(values, name)
     if len(listed) != length:

@@ -1,4 +1,4 @@
-"""A study as a folder of open formats, and back: study.json, two Parquet and three CSV files.
+"""A study as a folder of open formats, and back: study.json, two Parquet and four CSV files.
 
 The folder is written under another name beside its place and renamed, so it is whole or not there.
 Reading checks everything before a database is opened; only files of these names are looked at.
@@ -25,9 +25,9 @@ from sumwise.model import Prepared
 from sumwise.sets import Sets
 from sumwise.storage import folder_head, folder_rows, folder_tables, packing, records
 from sumwise.storage.folder_head import COUNTERS, NEVER_EDITED, STUDY, Head
-from sumwise.storage.folder_rows import ANSWERS, CLAIMS, HISTORY, Row, Rows
+from sumwise.storage.folder_rows import COLUMNS, Row, Rows
 from sumwise.storage.folder_tables import BASIS, SETS
-from sumwise.storage.schema import answers, claims, events, studies
+from sumwise.storage.schema import answers, claims, events, skips, studies
 from sumwise.storage.values import Kept
 
 
@@ -53,8 +53,13 @@ def rows_of(connection: sa.Connection, kept: Kept) -> tuple[Mapping[str, int], R
 
     state = records.state(connection, kept, lock=False)
     counters = {name: getattr(state, name) for name in COUNTERS}
-    told, held = of(answers, answers.c.arrival), of(claims, claims.c.number)
-    return counters, Rows(told, held, of(events, events.c.id))
+    rows = Rows(
+        of(answers, answers.c.arrival),
+        of(claims, claims.c.number),
+        of(skips, skips.c.position),
+        of(events, events.c.id),
+    )
+    return counters, rows
 
 
 def write(folder: Any, kept: Kept, sets: Sets, counters: Mapping[str, int], rows: Rows) -> Path:
@@ -66,7 +71,7 @@ def write(folder: Any, kept: Kept, sets: Sets, counters: Mapping[str, int], rows
         with ExitStack() as stack:
             files = {
                 name: stack.enter_context(open(partial / name, "x+b"))
-                for name in (STUDY, SETS, BASIS, ANSWERS, CLAIMS, HISTORY)
+                for name in (STUDY, SETS, BASIS, *COLUMNS)
             }
             folder_tables.write_sets(files[SETS], sets)
             folder_tables.write_basis(files[BASIS], kept.prepared)
@@ -116,9 +121,7 @@ def _path(folder: Any) -> Path:
 
 def _digest(file: IO[bytes]) -> str:
     file.seek(0)
-    digest = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
-    file.seek(0)
-    return digest
+    return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
 
 
 def _sync(folder: Path) -> None:
@@ -160,7 +163,7 @@ def _read(place: Path) -> Exported:
         _compare(file, BASIS, head)
         prepared = folder_tables.read_basis(file, head.config, sets)
     contents = {}
-    for name in (ANSWERS, CLAIMS, HISTORY):
+    for name in COLUMNS:
         with _opened(place, name) as file:
             contents[name] = file.read()
     rows = folder_rows.read(contents, sets, head.counters["questions"], records.now())
@@ -201,6 +204,7 @@ def insert(connection: sa.Connection, found: Exported, packed: Mapping[str, byte
     tables: Sequence[tuple[sa.Table, Sequence[Row]]] = (
         (answers, rows.answers),
         (claims, rows.claims),
+        (skips, rows.skips),
         (events, rows.history),
     )
     for table, many in tables:

@@ -1,4 +1,4 @@
-"""What has happened in a study, to CSV files and back: answers.csv, claims.csv and history.csv.
+"""What has happened in a study, to CSV files and back: answers, claims, skips and history.
 
 People may edit them, so everything is checked and what does not fit is refused by its line. History
 tells everything: what somebody has changed in answers.csv is added to it as events.
@@ -19,17 +19,22 @@ from sumwise.storage.names import from_json
 
 ANSWERS: Final = "answers.csv"
 CLAIMS: Final = "claims.csv"
+SKIPS: Final = "skips.csv"
 HISTORY: Final = "history.csv"
 COLUMNS: Final[Mapping[str, Sequence[str]]] = {
     ANSWERS: ("number", "set", "position", "total", "noise_std", "by", "at", "note"),
     CLAIMS: ("number", "set", "position", "by", "asked", "expires"),
+    SKIPS: ("set", "position", "by", "at", "note"),
     HISTORY: (
         *("number", "at", "what", "set", "position"),
         *("total", "noise_std", "by", "note", "question"),
     ),
 }
 VALUED: Final = ("told", "amended", "retracted")  # events with a total
-KINDS: Final = ("created", "asked", *VALUED, "released", "renewed", "expired")
+KINDS: Final = (
+    *("created", "asked", *VALUED, "released", "renewed", "expired"),
+    *("skipped", "unskipped"),
+)
 SAID: Final = ("y_bar", "noise_std", "by", "note")  # of an answer, and of its event
 
 _TEXT: Final = (str,)
@@ -51,10 +56,11 @@ Row = dict[str, Any]  # of a table, without the study's number
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of three tables."""
+    """Rows of four tables."""
 
     answers: Sequence[Row]  # in order of arrival
     claims: Sequence[Row]  # in order of asking
+    skips: Sequence[Row]  # in order of the sets
     history: Sequence[Row]
 
 
@@ -63,6 +69,7 @@ def write(files: Mapping[str, IO[bytes]], rows: Rows, ids: Sequence[Hashable]) -
     for name, known in (
         (ANSWERS, ({**row, "number": row["arrival"]} for row in rows.answers)),
         (CLAIMS, rows.claims),
+        (SKIPS, rows.skips),
         (HISTORY, ({**row, "number": n} for n, row in enumerate(rows.history, start=1))),
     ):
         named = (
@@ -77,7 +84,7 @@ def write(files: Mapping[str, IO[bytes]], rows: Rows, ids: Sequence[Hashable]) -
 
 
 def read(contents: Mapping[str, bytes], sets: Sets, questions: int, moment: str) -> Rows:
-    """What the three files say, if it fits together.
+    """What the four files say, if it fits together.
 
     Args:
         questions: Asked so far.
@@ -87,9 +94,11 @@ def read(contents: Mapping[str, bytes], sets: Sets, questions: int, moment: str)
         _event(line, number, sets) for number, line in enumerate(_lines(contents, HISTORY), start=1)
     ]
     found = _answers(contents, sets)
-    claims = _claims(contents, sets, questions, answered=found)
+    taken = dict.fromkeys(found, f"answered in {ANSWERS}")
+    claims = _claims(contents, sets, questions, taken)
+    skips = _skips(contents, sets, taken)
     answers = [row for _, row in found.values()]
-    return Rows(answers, claims, history + _changed(history, found, moment))
+    return Rows(answers, claims, skips, history + _changed(history, found, moment))
 
 
 def _lines(contents: Mapping[str, bytes], name: str) -> Any:
@@ -127,29 +136,43 @@ def _answers(contents: Mapping[str, bytes], sets: Sets) -> dict[int, tuple[Line,
 
 
 def _claims(
-    contents: Mapping[str, bytes], sets: Sets, questions: int, answered: Mapping[int, Any]
+    contents: Mapping[str, bytes], sets: Sets, questions: int, taken: dict[int, str]
 ) -> list[Row]:
-    claims: dict[int, Row] = {}
+    claims: list[Row] = []
     numbers: set[int] = set()
     for line in _lines(contents, CLAIMS):
-        number, position = line.whole("number"), line.position(sets)
+        number, position = line.whole("number"), _untaken(line, sets, taken)
         if number >= questions or number in numbers:
             raise line.refusal(
                 f"number is {number}; {questions} questions were asked, numbered from 0, and each "
                 "number is there once"
             )
-        if position in claims or position in answered:
-            said = "claimed" if position in claims else f"answered in {ANSWERS}"
-            raise line.refusal(f"set {line.cells['set']!r:.80} is {said} already; delete this line")
         numbers.add(number)
-        claims[position] = {
-            "position": position,
-            "number": number,
+        times = {"asked": line.time("asked"), "expires": line.time("expires")}
+        claims.append({"position": position, "number": number, "by": line.text("by"), **times})
+    return claims
+
+
+def _skips(contents: Mapping[str, bytes], sets: Sets, taken: dict[int, str]) -> list[Row]:
+    return [
+        {
+            "position": _untaken(line, sets, taken),
             "by": line.text("by"),
-            "asked": line.time("asked"),
-            "expires": line.time("expires"),
+            "at": line.time("at"),
+            "note": line.text("note"),
         }
-    return list(claims.values())
+        for line in _lines(contents, SKIPS)
+    ]
+
+
+def _untaken(line: Line, sets: Sets, taken: dict[int, str]) -> int:
+    """The position of a set that is named here for the first time."""
+    position = line.position(sets)
+    if position in taken:
+        said = f"set {line.cells['set']!r:.80} is {taken[position]} already"
+        raise line.refusal(f"{said}; delete this line")
+    taken[position] = f"in line {line.number} of {line.file}"
+    return position
 
 
 # --- history --------------------------------------------------------------------------------------

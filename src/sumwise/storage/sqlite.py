@@ -13,7 +13,7 @@ import sqlite3
 import time
 from pathlib import Path
 
-from sumwise.errors import StorageError
+from sumwise.errors import DataError, StorageError
 from sumwise.storage.schema import VERSION_TABLE
 
 
@@ -32,6 +32,7 @@ def connect(path: str, patience: float) -> sqlite3.Connection:
     try:
         if not only_readable(path):
             _settle(connection, patience)
+        _check_whole(connection, path)
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
     except BaseException:
@@ -54,6 +55,19 @@ def _settle(connection: sqlite3.Connection, patience: float) -> None:
             if "locked" not in str(error) or time.monotonic() > deadline:
                 raise
             time.sleep(0.02)
+
+
+def _check_whole(connection: sqlite3.Connection, path: str) -> None:
+    """A file that was cut off inside its last page: SQLite would take zeros for what is missing.
+
+    The file itself is not opened here: closing it would take away SQLite's locks on it.
+    """
+    (page,) = connection.execute("PRAGMA page_size").fetchone()
+    if os.path.getsize(path) % min(page, 4096):
+        raise DataError(
+            f"{path!r} is no SQLite database, or a damaged one (its end is missing). Give the path "
+            "of a study, or restore it from a copy."
+        )
 
 
 def only_readable(path: str) -> bool:

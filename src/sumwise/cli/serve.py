@@ -1,0 +1,126 @@
+"""`sumwise serve`: the labelling page, for the people who measure."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from typing import Final
+
+import rich_click as click
+
+from sumwise.cli.common import SETTINGS
+from sumwise.cli.studies import url_argument
+from sumwise.cli.words import message, talk, visible
+from sumwise.errors import MissingExtraError, StorageError
+
+WARNING: Final = (
+    "Others can reach this address. What is sent there is not encrypted, whoever has the token "
+    "can read and write, and the names they write are labels that nobody checks. Use it in a "
+    "network you trust."
+)
+
+
+@click.command(context_settings=SETTINGS)
+@url_argument
+@click.option("--study", "name", metavar="NAME", help="Which study, if the database holds several.")
+@click.option(
+    "--host",
+    metavar="ADDRESS",
+    default="127.0.0.1",
+    show_default=True,
+    help="Where to listen. The default is for this machine alone.",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(1, 65535),
+    metavar="NUMBER",
+    help="Which port; 8765, or the next that is free, if left out.",
+)
+@click.option(
+    "--map",
+    "places",
+    metavar="LON,LAT",
+    help="Two inputs that are coordinates, to draw individuals on a map.",
+)
+@click.option("--new-token", is_flag=True, help="Make a new token; the old one is worth nothing.")
+@click.option("--no-browser", is_flag=True, help="Print the address and open nothing.")
+def serve(
+    url: str,
+    name: str | None,
+    host: str,
+    port: int | None,
+    places: str | None,
+    new_token: bool,
+    no_browser: bool,
+) -> None:
+    """A page for the people who measure, in the browser.
+
+    It shows what to measure next and why, takes totals, and shows what is predicted. Several people
+    can use it at once, beside the command line. The address that is printed holds a token: whoever
+    has it can write. Ctrl-C ends the server; nothing is lost, and the same address works again.
+
+    \b
+      sumwise serve schools.db
+      sumwise serve schools.db --port 9000 --no-browser
+      sumwise serve plots.db --map lon,lat
+    """
+    try:
+        from sumwise.web import server
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(
+            f"the labelling page needs {error.name}, which is not installed. "
+            "Run: pip install 'sumwise[web]'"
+        ) from None
+    from sumwise.web.inside import open_here
+    from sumwise.web.security import is_loopback
+
+    columns = None if places is None else _two(places)
+    with open_here(url, name) as study:
+        token = _token(study._database.shown, new_token)
+        address = server.listen(host, port)
+        ready = server.prepare(study, address, token, columns)
+        link = address.url(token)
+        if address.port != (port or server.PORT):
+            talk(f"Port {server.PORT} is taken; this is port {address.port}.")
+        if not is_loopback(host):
+            talk(WARNING)
+        click.echo(f"Study {visible(study.name)!r} is served at", err=True)
+        click.echo(link)
+        click.echo("Ctrl-C ends the server.", err=True)
+        sys.stdout.flush()
+        if not no_browser:
+            _open(link)
+        server.run(ready, address)
+    click.echo("\nThe server has ended.", err=True)
+
+
+def _two(places: str) -> tuple[str, str]:
+    parts = [part.strip() for part in places.split(",")]
+    if len(parts) != 2 or not all(parts):
+        raise click.BadParameter(
+            "name two inputs, longitude first: --map lon,lat", param_hint="'--map'"
+        )
+    return parts[0], parts[1]
+
+
+def _token(database: str, anew: bool) -> str:
+    """The token of before, so that open pages go on; one for today where it cannot be kept."""
+    from sumwise.web.tokens import kept_token, new_token
+
+    try:
+        return kept_token(database, anew=anew)
+    except StorageError as error:
+        talk(message(f"{error}. This token is worth nothing after a restart."))
+        return new_token()
+
+
+def _open(link: str) -> None:
+    """In a browser with windows, if there is one: a text browser would take over the terminal."""
+    import webbrowser
+
+    windows = sys.platform in ("darwin", "win32") or any(
+        os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY")
+    )
+    if windows:
+        threading.Thread(target=webbrowser.open, args=(link,), daemon=True).start()

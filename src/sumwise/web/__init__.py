@@ -1,0 +1,28 @@
+"""The labelling page: a JSON API over a study, and a page for the people who measure.
+
+A second skin on `Study`, without rules of its own: what may be done is decided where studies are
+kept. `create_app` makes the application, `sumwise serve` runs it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sumwise.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+__all__ = ["create_app"]
+
+
+def create_app(study: Any, **settings: Any) -> FastAPI:
+    """The page of a study, as an ASGI application; see `sumwise.web.app.create_app`."""
+    try:
+        from sumwise.web.app import create_app as create
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(
+            f"the labelling page needs {error.name}, which is not installed. "
+            "Run: pip install 'sumwise[web]'"
+        ) from None
+    return create(study, **settings)

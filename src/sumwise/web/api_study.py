@@ -1,0 +1,151 @@
+"""Routes: the study as a whole, what to ask next, what has happened, charts and live changes."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query
+from fastapi.responses import StreamingResponse
+
+from sumwise import __version__, questions
+from sumwise.web import rows, schemas
+from sumwise.web.bodies import MOST_ASKED, Page, Size
+from sumwise.web.inside import finite
+from sumwise.web.picture import input_names
+from sumwise.web.problems import READING, documented
+from sumwise.web.served import Here, thinking
+from sumwise.web.writing import LEVEL
+
+router = APIRouter(prefix="/api", tags=["study"], responses=documented(*READING))
+STREAM = "\n\n".join(["retry: 2000", 'event: change\ndata: {"changes": 17}', ": still here", ""])
+
+
+@router.get(
+    "/study",
+    summary="What the study is, and how far",
+    operation_id="getStudy",
+    response_model=schemas.Study,
+)
+def study(here: Here) -> Any:
+    inside = here.inside
+    now, kept = inside.seen().snapshot, inside.kept
+    counts = (len(inside.sets), len(now.answers), len(now.claims), len(now.skips), now.questions)
+    said = questions.Status(kept.name, kept.strategy, *counts, 0.0, 0.0, 0.0, 0, 0.0)
+    return {
+        "name": kept.name,
+        "sets": counts[0],
+        "individuals": int(inside.sets.starts[-1]),
+        "inputs": input_names(inside),
+        "strategy": kept.strategy,
+        "answers": counts[1],
+        "open": counts[2],
+        "skipped": counts[3],
+        "questions": counts[4],
+        "words": said.words[:1],
+        "claim_days": kept.claim_days,
+        "changes": now.changes,
+        "level": LEVEL,
+        "version": __version__,
+        "places": None if here.places is None else dict(zip("xy", here.places, strict=True)),
+        "writable": True,
+    }
+
+
+@router.get(
+    "/status",
+    summary="How much there is still to learn",
+    operation_id="getStatus",
+    response_model=schemas.Status,
+    responses=documented(409),
+)
+@thinking
+def status(here: Here) -> Any:
+    """In numbers and in words. Looks at every individual, so it may take a while."""
+    found = here.insights.status()
+    values = asdict(found).items()
+    numbers = {name: finite(value) if isinstance(value, float) else value for name, value in values}
+    return {**numbers, "words": found.words}
+
+
+@router.get(
+    "/next",
+    summary="What would be asked next, and what is being measured",
+    operation_id="getNext",
+    response_model=schemas.Next,
+    responses=documented(409),
+)
+@thinking
+def next_questions(
+    here: Here, n: Annotated[int, Query(ge=0, le=MOST_ASKED, description="How many.")] = 5
+) -> Any:
+    """Nothing is claimed by looking. Fewer questions are given if not so many sets are free."""
+    inside = here.inside
+    seen = inside.seen()
+    n = min(n, inside.free(seen))
+    proposed = inside.propose(seen, n) if n > 0 else []
+    return {
+        "questions": [rows.question(inside, each) for each in proposed],
+        "claims": rows.claims(inside, seen),
+    }
+
+
+@router.get(
+    "/history",
+    summary="Everything that has happened, the newest first",
+    operation_id="getHistory",
+    response_model=schemas.Events,
+)
+def history(here: Here, page: Page = 1, size: Size = 50) -> Any:
+    return rows.event_page(here.inside, page, size)
+
+
+@router.get(
+    "/charts/{kind}",
+    summary="A chart of what was learned",
+    operation_id="getChart",
+    response_model=schemas.Chart,
+    responses=documented(409),
+)
+@thinking
+def chart(
+    here: Here, kind: Literal["progress", "information", "predicted", "calibration", "next"]
+) -> Any:
+    """The charts of `sumwise report`. May take a while after a change."""
+    return here.insights.panel(kind)
+
+
+@router.get(
+    "/picture",
+    summary="Individuals as points, by what became of their sets",
+    operation_id="getPicture",
+    response_model=schemas.Chart,
+    responses=documented(404, 409),
+)
+@thinking
+def picture(
+    here: Here,
+    kind: Annotated[
+        Literal["pca", "map", "tsne"],
+        Query(description="`map` needs `sumwise serve --map`; `tsne` may take tens of seconds."),
+    ] = "pca",
+) -> Any:
+    return here.pictures.get(kind)
+
+
+@router.get(
+    "/events",
+    summary="Changes as they happen, as server-sent events",
+    operation_id="getEvents",
+    response_class=StreamingResponse,
+    responses={
+        200: {
+            "description": "`change` at once and with every change, by whatever program; `trouble` "
+            "while the database cannot be read. A comment every 15 seconds shows that the server "
+            "is there.",
+            "content": {"text/event-stream": {"schema": {"type": "string"}, "example": STREAM}},
+        }
+    },
+)
+async def events(here: Here) -> StreamingResponse:
+    return StreamingResponse(here.live.events(), media_type="text/event-stream")

@@ -1,0 +1,145 @@
+"""The application: a study, behind a door, as a page and a JSON API."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+from fastapi import FastAPI, Request
+from fastapi.responses import HTMLResponse, Response
+from fastapi.staticfiles import StaticFiles
+from fastapi.templating import Jinja2Templates
+
+from sumwise import __version__
+from sumwise.errors import SettingError, SumwiseError
+from sumwise.study import Study
+from sumwise.web import (
+    api_answers,
+    api_asking,
+    api_pool,
+    api_study,
+    problems,
+)
+from sumwise.web.asking import Asker
+from sumwise.web.charts import Insights
+from sumwise.web.inside import Inside, open_here
+from sumwise.web.live import Live
+from sumwise.web.picture import PROPOSED, Pictures
+from sumwise.web.security import Door, Guard
+from sumwise.web.served import THINKERS, WRITERS, Served
+from sumwise.web.tokens import new_token
+from sumwise.web.views import Views
+
+FOLDER: Final = Path(__file__).parent
+DESCRIPTION: Final = """\
+Ask which set to measure next, tell its total, look at what is predicted. A set is named by its
+`position` in the study; its `id` is text to show. Times are UTC, numbers are in the units of the
+answers.
+
+Every write takes the token that `sumwise serve` prints, as `Authorization: Bearer …`; so does
+every read if the server can be reached from other machines. `by` is a label that is kept with what
+somebody does, not a login: whoever has the token may write any name.
+"""
+
+
+def create_app(
+    study: Any,
+    *,
+    name: str | None = None,
+    token: str | None = None,
+    host: str = "127.0.0.1",
+    places: tuple[str, str] | None = None,
+    stopping: Callable[[], bool] = lambda: False,
+) -> FastAPI:
+    """The labelling page of a study, as an ASGI application.
+
+    Args:
+        study: A `Study`, the path of an SQLite file, or `postgresql://user@host/database`.
+        name: Of the study, if the database holds several.
+        token: That writes need; a new one if left out. It is `app.state.token` then.
+        host: That the server listens on. If that is not this machine alone, reading needs the
+            token too.
+        places: Two inputs that are longitude and latitude, for a map.
+        stopping: Whether the server is about to stop: then open pages are let go.
+    """
+    if token is not None and len(token) < 16:
+        raise SettingError("the token is too short to be one; leave it out, and one is made")
+    inside = Inside(study if isinstance(study, Study) else open_here(study, name))
+    door = Door(new_token() if token is None else token, host)
+    app = FastAPI(
+        title="sumwise",
+        version=__version__,
+        summary="Choose which totals to measure; learn every part.",
+        description=DESCRIPTION,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        separate_input_output_schemas=False,
+    )
+    app.state.token = door.token
+    app.state.served = Served(
+        inside=inside,
+        asker=Asker(inside),
+        views=Views(inside),
+        insights=Insights(inside),
+        pictures=Pictures(inside, places),
+        live=Live(inside.changes, stopping),
+        places=places,
+        thinking=anyio.CapacityLimiter(THINKERS),
+        writing=anyio.CapacityLimiter(WRITERS),
+    )
+    problems.install(app)
+    for part in (api_study, api_pool):
+        app.include_router(part.router)
+    for part in (api_asking, api_answers):
+        app.include_router(part.reading)
+        app.include_router(part.router)
+    _add_pages(app)
+    app.add_middleware(Guard, door=door)
+    return app
+
+
+def _add_pages(app: FastAPI) -> None:
+    templates = Jinja2Templates(FOLDER / "templates")
+
+    @app.get("/", include_in_schema=False)
+    def page(request: Request) -> HTMLResponse:
+        return templates.TemplateResponse(request, "page.html", {"version": __version__})
+
+    @app.get("/static/vega.js", include_in_schema=False)
+    def vega() -> Response:
+        headers = {"Cache-Control": "max-age=86400"}
+        return Response(_vega(), media_type="text/javascript", headers=headers)
+
+    app.mount("/static", StaticFiles(directory=FOLDER / "static", check_dir=False))
+
+
+@cache
+def _vega() -> str:
+    import vl_convert
+
+    return str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"))
+
+
+def warm_up(app: FastAPI) -> threading.Thread:
+    """Work out, in a thread, what the first page will ask for."""
+    served: Served = app.state.served
+
+    def work() -> None:
+        try:
+            seen = served.inside.seen()
+            n = min(PROPOSED, served.inside.free(seen))
+            if n > 0:
+                served.inside.propose(seen, n)
+            served.views.pool()
+        except SumwiseError:
+            return  # whoever asks is told
+
+    thread = threading.Thread(target=work, name="warming up", daemon=True)
+    thread.start()
+    return thread

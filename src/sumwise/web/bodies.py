@@ -1,0 +1,140 @@
+"""What clients send: strict, so that nothing is guessed. "1,234.5" is no number, true is no 1."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal, Self
+
+from fastapi import Path, Query
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic.json_schema import SkipJsonSchema
+
+from sumwise.storage.arguments import LARGEST_TOTAL, LONGEST_TEXT
+
+MOST_ROWS: Final = 200  # on a page
+MOST_ASKED: Final = 50  # questions at once
+LAST_PAGE: Final = 10**9
+FURTHEST: Final = 2**53 - 1  # the largest whole number that JavaScript holds
+
+Text = Annotated[str, Field(max_length=LONGEST_TEXT, pattern=r"^[^\x00]*$")]
+Number = Annotated[
+    float, Field(ge=-LARGEST_TOTAL, le=LARGEST_TOTAL, allow_inf_nan=False, strict=True)
+]
+Spread = Annotated[float, Field(ge=0, le=LARGEST_TOTAL, allow_inf_nan=False, strict=True)]
+
+
+def _whole(value: Any) -> Any:
+    """JSON has one kind of number, so 3.0 is 3."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+WHOLE: Final = BeforeValidator(_whole)
+Place = Annotated[int, Field(ge=0, le=FURTHEST, strict=True), WHOLE]
+
+By = Annotated[
+    Text | None,
+    Field(description="Who does this: a label, kept with it. Not a login.", examples=["ann"]),
+]
+Note = Annotated[Text | None, Field(description="Kept with it, for people.")]
+Noise = Annotated[
+    Spread | None,
+    Field(
+        description="Standard deviation of noise that this measurement is known to have beside "
+        "that of its individuals, such as noise added for privacy."
+    ),
+]
+
+# --- in addresses ---------------------------------------------------------------------------------
+
+Position = Annotated[
+    int,
+    Path(ge=0, le=FURTHEST, description="Number of the set, from 0."),
+]
+Page = Annotated[int, Query(ge=1, le=LAST_PAGE, description="Which page, from 1.")]
+Size = Annotated[int, Query(ge=1, le=MOST_ROWS, description="Rows on a page.")]
+Search = Annotated[
+    str, Query(max_length=LONGEST_TEXT, description="A part of the set's id, in capitals or not.")
+]
+Order = Annotated[Literal["asc", "desc"], Query(description="Missing values come last in both.")]
+
+# --- bodies ---------------------------------------------------------------------------------------
+
+
+class Body(BaseModel):
+    """What all bodies share: fields that are not known are refused."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Signed(Body):
+    """Who does this."""
+
+    by: By = None
+
+
+class Remark(Signed):
+    """Who does this, and why."""
+
+    note: Note = None
+
+
+class Asking(Signed):
+    """How many questions, for whom."""
+
+    n: Annotated[int, Field(ge=1, le=MOST_ASKED, strict=True, examples=[1]), WHOLE] = 1
+
+
+class Longer(Signed):
+    """For how long."""
+
+    days: Annotated[
+        Annotated[float, Field(gt=0, le=36_500, allow_inf_nan=False, strict=True)] | None,
+        Field(description="From now on; the study's own time if left out."),
+    ] = None
+
+
+class OneSet(Signed):
+    """A set, by its position or by its id as it is shown."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"oneOf": [{"required": ["position"]}, {"required": ["set"]}]},
+    )
+
+    position: Annotated[Place | SkipJsonSchema[None], Field(examples=[3])] = None
+    set: Annotated[
+        Text | SkipJsonSchema[None], Field(description="The set's id, in place of its position.")
+    ] = None
+
+    @model_validator(mode="after")
+    def one_name(self) -> Self:
+        given: list[Any] = [self.position, self.set]
+        both = {"position", "set"} <= self.model_fields_set
+        if both or all(value is None for value in given):
+            raise ValueError("give either the position of a set or its id as `set`")
+        return self
+
+
+class Skipping(OneSet):
+    """A set to set aside, and why."""
+
+    note: Note = None
+
+
+class NewAnswer(OneSet):
+    """The measured total of a set."""
+
+    total: Annotated[Number, Field(description="In the study's units.", examples=[843.0])]
+    note: Note = None
+    noise_std: Noise = None
+    sure: Annotated[
+        bool, Field(strict=True, description="Store it even if it is far from what is expected.")
+    ] = False
+
+
+class Correction(Remark):
+    """Another total for a set that is answered."""
+
+    total: Annotated[Number, Field(examples=[834.0])]
+    noise_std: Annotated[
+        Spread | None, Field(description="Left out, the noise stays as it was; 0 takes it away.")
+    ] = None

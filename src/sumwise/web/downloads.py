@@ -1,0 +1,77 @@
+"""Predictions of all individuals as a file: the one that `sumwise predict -o` writes."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from fastapi.responses import StreamingResponse
+
+from sumwise.errors import DataError
+from sumwise.tables import write_table
+from sumwise.web.inside import Inside
+from sumwise.web.picture import input_names
+from sumwise.web.views import predict
+from sumwise.web.writing import REACH
+
+PIECE: Final = 2**18  # bytes sent at once
+PREFIX: Final = "sumwise_"
+
+
+def respond(inside: Inside, suffix: str, media_type: str) -> StreamingResponse:
+    """The file as a download; it is written to a temporary folder first, so that it is whole."""
+    folder = tempfile.TemporaryDirectory(prefix="sumwise-")
+    with ExitStack() as undo:
+        undo.callback(folder.cleanup)
+        path = write_table(table(inside), Path(folder.name) / f"individuals{suffix}")
+        headers = {
+            "Content-Disposition": f'attachment; filename="{_plain(inside.kept.name)}{suffix}"',
+            "Content-Length": str(path.stat().st_size),
+        }
+        undo.pop_all()
+    return StreamingResponse(_pieces(path, folder), headers=headers, media_type=media_type)
+
+
+def _pieces(path: Path, folder: tempfile.TemporaryDirectory[str]) -> Iterator[bytes]:
+    with folder, path.open("rb") as file:
+        while piece := file.read(PIECE):
+            yield piece
+
+
+def _plain(name: str) -> str:
+    """A study's name with what every file system takes."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:60].strip("-.") or "study"
+
+
+def table(inside: Inside) -> Any:
+    """An Arrow table: set, row, inputs, mean, std, lower and upper."""
+    import pyarrow as pa
+
+    sets, model = inside.sets, inside.fitted(inside.seen()).model
+    owners = np.repeat(np.arange(len(sets)), sets.sizes)
+    mean, std = predict(model, sets.x)
+    ours = {
+        "set": pa.array(inside.texts).take(pa.array(owners)),
+        "row": np.arange(len(owners)) - sets.starts[owners] + 1,
+    }
+    found = {"mean": mean, "std": std, "lower": mean - REACH * std, "upper": mean + REACH * std}
+    inputs = {name: sets.x[:, d] for d, name in enumerate(input_names(inside))}
+    return pa.table(_joined(ours, inputs, found))
+
+
+def _joined(
+    ours: Mapping[str, Any], inputs: Mapping[str, Any], found: Mapping[str, Any]
+) -> dict[str, Any]:
+    """All columns; ours step back where an input has the same name."""
+    prefix = PREFIX if inputs.keys() & (ours.keys() | found.keys()) else ""
+    joined = {f"{prefix}{name}": column for name, column in ours.items()}
+    joined |= inputs
+    joined |= {f"{prefix}{name}": column for name, column in found.items()}
+    if len(joined) < len(ours) + len(inputs) + len(found):
+        raise DataError(f"the inputs have columns that are called {PREFIX}…; give them other names")
+    return joined

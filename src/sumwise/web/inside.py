@@ -1,0 +1,246 @@
+"""A study as the server sees it: one snapshot and one model for many readers, writers in turn.
+
+This is the one part of the page that looks inside a `Study`, for three things its methods do not
+give: what was read last is kept as long as nothing has changed, many people are answered in one
+transaction, and a database file that has been taken away is noticed. SQLite would go on writing to
+a file that was deleted, and what was acknowledged would be gone with the last connection.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import sqlalchemy as sa
+
+from sumwise import outputs
+from sumwise.design import Pool
+from sumwise.errors import StorageError, UnknownSetError
+from sumwise.model import Model
+from sumwise.naming import by_text, find, shown
+from sumwise.questions import Question, propose
+from sumwise.storage import arguments, chain, records
+from sumwise.storage.database import Database
+from sumwise.storage.schema import events
+from sumwise.storage.values import Snapshot
+from sumwise.study import Study
+
+PATIENCE: Final = 10.0  # seconds to wait for others who write: somebody looks at a page meanwhile
+BEHIND: Final = 10  # a model may miss one in so many answers where a rough idea will do
+FEWEST: Final = 3  # answers from which a prediction means something
+
+# written once: putting a statement together takes longer than running it
+_MINE: Final = events.c.study_id == sa.bindparam("study")
+_LAST: Final = sa.select(sa.func.max(events.c.id)).where(_MINE)
+_SINCE: Final = sa.select(
+    sa.func.count().filter(events.c.what == "told"),
+    sa.func.count().filter((events.c.what == "amended") | (events.c.what == "retracted")),
+).where(_MINE, events.c.id > sa.bindparam("last"))
+
+
+def open_here(url: Any, name: str | None) -> Study:
+    """`open_study`, with less patience."""
+    named = arguments.text(name, "name")
+    database = Database(url, PATIENCE)
+    try:
+        database.require()
+        with database.read() as connection:
+            return Study(database, records.load(connection, named, database))
+    except BaseException:
+        database.close()
+        raise
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Seen:
+    """A study at one moment."""
+
+    snapshot: Snapshot
+    last_event: int
+
+    @property
+    def moment(self) -> tuple[int, int]:
+        """Differs whenever something has: claims expire without a change in the database."""
+        return self.snapshot.changes, len(self.snapshot.claims)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fitted:
+    """A model, and the sets as it sees them."""
+
+    model: Model
+    pool: Pool
+    answers: int
+    last_event: int
+
+
+class Inside:
+    """One study, for many threads."""
+
+    def __init__(self, study: Study) -> None:
+        self.study = study
+        self.kept = study._kept
+        self.sets = study._kept.sets  # individuals of a large study are read when they are wanted
+        self.database = study._database
+        self._file = _identity(self.database.path)
+        self._seen: Seen | None = None
+        self._turn = threading.Lock()
+        self._fitting = threading.Lock()
+        self._fitted: Fitted | None = None
+        self._proposing = threading.Lock()
+        self._proposed: tuple[tuple[int, int], list[Question]] | None = None
+
+    # --- sets ---------------------------------------------------------------------------------
+
+    @cached_property
+    def texts(self) -> Sequence[str]:
+        """Ids as they are shown."""
+        return tuple(map(shown, self.sets.ids))
+
+    @cached_property
+    def _by_text(self) -> Mapping[str, Hashable | None]:
+        return by_text(self.sets.ids)
+
+    def position(self, position: int | None, text: str | None = None) -> int:
+        """The position of a set that a client has named in one of two ways."""
+        if position is None:
+            assert text is not None
+            return self.sets.position(find(self._by_text, text))
+        if not 0 <= position < len(self.sets):
+            last = len(self.sets) - 1
+            raise UnknownSetError(f"there is no set {position}; positions are 0 to {last}")
+        return position
+
+    def name(self, position: int) -> dict[str, Any]:
+        return {"position": position, "id": self.texts[position]}
+
+    # --- moments ------------------------------------------------------------------------------
+
+    def check_file(self) -> None:
+        """Refuse to go on with a file that is not there any more, or is another one."""
+        if self._file is not None and _identity(self.database.path) != self._file:
+            raise StorageError(
+                f"{self.database.shown} was moved, deleted or replaced while it was being served. "
+                "Nothing is stored until it is back; to serve another file, start sumwise serve "
+                "again."
+            )
+
+    def changes(self) -> int:
+        """One more with every change by anybody."""
+        self.check_file()
+        with self.database.read() as connection:
+            return int(records.state(connection, self.kept, lock=False).changes)
+
+    def seen(self) -> Seen:
+        """The study as it stands; read anew only if something has happened."""
+        self.check_file()
+        with self.database.read() as connection:
+            state, held = records.state(connection, self.kept, lock=False), self._seen
+            if held is not None and held.snapshot.changes == state.changes and _in_force(held):
+                return held
+            last = connection.execute(_LAST, {"study": self.kept.id}).scalar() or 0
+            seen = Seen(records.snapshot(connection, self.kept), last)
+        self._seen = seen
+        return seen
+
+    @contextmanager
+    def checked(self) -> Iterator[None]:
+        """Whatever is stored in this block is in the file, or this raises."""
+        self.check_file()
+        yield
+        self.check_file()
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Writers take turns here: SQLite would have them sleep and try again."""
+        if not self._turn.acquire(timeout=PATIENCE):
+            raise StorageError(
+                f"many people are writing, and {PATIENCE:.0f} seconds were not enough. Nothing of "
+                "this was stored; try again."
+            )
+        try:
+            with self.checked():
+                yield
+        finally:
+            self._turn.release()
+
+    # --- models -------------------------------------------------------------------------------
+
+    def fitted(self, seen: Seen) -> Fitted:
+        """The model after all answers of that moment."""
+        with self._fitting:
+            answers = seen.snapshot.answers
+            model, pool = self.study._models.after(answers)
+            held = self._fitted
+            if held is None or held.model is not model or held.last_event < seen.last_event:
+                held = self._fitted = Fitted(model, pool, len(answers), seen.last_event)
+            return held
+
+    def propose(self, seen: Seen, n: int) -> list[Question]:
+        """The next n questions; nobody has claimed them."""
+        held = self._proposed
+        if held is None or held[0] != seen.moment or len(held[1]) < n:
+            with self._proposing:
+                held = self._proposed
+                if held is None or held[0] != seen.moment or len(held[1]) < n:
+                    fitted, asking = self.fitted(seen), self.study._asking(seen.snapshot)
+                    parts = (fitted.pool, fitted.model, self.kept.strategy)
+                    held = self._proposed = seen.moment, propose(*parts, n=n, **asking)
+        return held[1][:n]
+
+    def free(self, seen: Seen) -> int:
+        """Sets that may be asked for."""
+        now = seen.snapshot
+        return len(self.sets) - len(now.answers) - len(now.claims) - len(now.skips)
+
+    def rough_expectation(self, position: int) -> tuple[float, float] | None:
+        """Mean and standard deviation of a total by a model that knows nearly all answers.
+
+        None if too little is known. Where a model is quickly fitted, it misses at most one in ten
+        answers and no correction; otherwise it is the latest that somebody else had to wait for.
+        """
+        fitted = self._fitted
+        if self._quick and (fitted is None or not self._recent(fitted)):
+            fitted = self.fitted(self.seen())
+        if fitted is None or fitted.answers < FEWEST:
+            return None
+        rows = fitted.pool.design.rows([position])
+        mean, std = outputs.predict_sets(fitted.model, rows, include_noise=True)
+        return float(mean[0, 0]), float(std[0, 0])
+
+    @cached_property
+    def _quick(self) -> bool:
+        return not chain.learns(self.kept) and self.kept.config.hyperparameters != "adam"
+
+    def _recent(self, fitted: Fitted) -> bool:
+        since = {"study": self.kept.id, "last": fitted.last_event}
+        with self.database.read() as connection:
+            told, corrected = connection.execute(_SINCE, since).one()
+        return not corrected and told * BEHIND <= fitted.answers
+
+
+def _in_force(seen: Seen) -> bool:
+    moment = records.now()
+    return all(claim.expires > moment for claim in seen.snapshot.claims)
+
+
+def _identity(path: str | None) -> tuple[int, int] | None:
+    """What tells a file from another in its place; (0, 0) if there is none."""
+    if path is None:
+        return None
+    try:
+        about = os.stat(path)
+    except OSError:
+        return 0, 0
+    return about.st_dev, about.st_ino
+
+
+def finite(value: Any) -> float | None:
+    """A number as JSON can hold it."""
+    return float(value) if np.isfinite(value) else None

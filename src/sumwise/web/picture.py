@@ -1,0 +1,279 @@
+"""Individuals as points: where the sets that are measured lie among the others.
+
+The plane is that of the first two principal components of the standardised inputs, a map where two
+inputs are coordinates, or t-SNE. Of a large study a sample is drawn, in which all individuals of
+sets that are measured, being measured or proposed come first. t-SNE takes long and is done
+once; an individual that was not there then is put beside those it resembles most.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+
+from sumwise.errors import SettingError
+from sumwise.plots.curves import COLOURS, GREY, finish
+from sumwise.plots.text import label
+from sumwise.shapes import Float, Int
+from sumwise.web.inside import Inside, Seen
+from sumwise.web.latest import Latest
+from sumwise.web.problems import Refused
+
+MOST: Final = 3000  # points
+PROPOSED: Final = 5
+NEIGHBOURS: Final = 3
+FEWEST_TSNE: Final = 5  # individuals
+HEIGHT: Final = 460
+# drawn in this order, so that what is answered lies on top: name -> (colour, shape, area)
+LOOKS: Final = {
+    "not measured": ("#ABABAB", "circle", 22),
+    "skipped": (GREY, "cross", 40),
+    "proposed": (COLOURS[1], "diamond", 60),
+    "being measured": (COLOURS[2], "square", 50),
+    "answered": (COLOURS[0], "triangle-up", 60),
+}
+REST, SKIPPED, PROPOSAL, OPEN, ANSWERED = range(len(LOOKS))
+TITLES: Final = {
+    "pca": "Individuals by their inputs",
+    "map": "Individuals on the map",
+    "tsne": "Individuals by likeness",
+}
+WORDS: Final = {
+    "pca": "Individuals with similar inputs lie close together: the axes are the two directions in "
+    "which the inputs differ most ({share:.0%} of their variance).",
+    "map": "Where each individual is, by the inputs that are its coordinates.",
+    "tsne": "Individuals with similar inputs lie close together (t-SNE). Distances between far "
+    "groups mean little, and so do the axes.",
+}
+
+
+class Pictures:
+    """Pictures of one study."""
+
+    def __init__(self, inside: Inside, places: tuple[str, str] | None) -> None:
+        self._inside = inside
+        self._columns = None if places is None else _columns(inside, places)
+        self._drawn = {kind: Latest[dict[str, Any]]() for kind in TITLES}
+        self._laying = threading.Lock()
+        self._layout: tuple[Int[np.ndarray, " n"], Float[np.ndarray, "n 2"]] | None = None
+
+    def get(self, kind: str) -> dict[str, Any]:
+        if kind == "map" and self._columns is None:
+            raise Refused(
+                404,
+                "no_places",
+                "there is no map; say which inputs are coordinates: sumwise serve --map LON,LAT",
+            )
+        seen = self._inside.seen()
+        return self._drawn[kind].get(seen.moment, lambda: self._draw(kind, seen))
+
+    def _draw(self, kind: str, seen: Seen) -> dict[str, Any]:
+        inside, sets = self._inside, self._inside.sets
+        state = _states(inside, seen)
+        which = sample(sets.starts, state)
+        owners = np.searchsorted(sets.starts, which, side="right") - 1
+        with np.errstate(all="ignore"):
+            points, words = self._points(kind, which)
+        if points is None:
+            return _panel(kind, None, [words], [])
+        if not np.isfinite(points).all():
+            return _panel(kind, None, ["The inputs are too far apart to be drawn."], [])
+        order = np.argsort(state[owners], kind="stable")
+        names = list(LOOKS)
+        rows = [
+            {"x": x, "y": y, "set": label(sets.ids[owner]), "state": names[state[owner]]}
+            for (x, y), owner in zip(_rounded(points[order]), owners[order].tolist(), strict=True)
+        ]
+        said = [words]
+        if len(which) < int(sets.starts[-1]):
+            said.append(
+                f"Of {int(sets.starts[-1]):,} individuals {len(which):,} are drawn; those of sets "
+                "that are answered, being measured or proposed come first."
+            )
+        return _panel(kind, _chart(kind, rows, self._axes(kind), points), said, rows)
+
+    def _points(
+        self, kind: str, which: Int[np.ndarray, " n"]
+    ) -> tuple[Float[np.ndarray, "n 2"] | None, str]:
+        if kind == "map":
+            assert self._columns is not None
+            return self._inside.sets.x[which][:, list(self._columns)], WORDS[kind]
+        if kind == "tsne":
+            if int(self._inside.sets.starts[-1]) < FEWEST_TSNE:
+                return None, f"t-SNE takes at least {FEWEST_TSNE} individuals."
+            return self._likeness(which), WORDS[kind]
+        centre, axes, share = self._components
+        return (self._standardised(which) - centre) @ axes, WORDS[kind].format(share=share)
+
+    def _axes(self, kind: str) -> tuple[str | None, str | None]:
+        if kind != "map" or self._columns is None:
+            return None, None
+        names = input_names(self._inside)
+        return names[self._columns[0]], names[self._columns[1]]
+
+    # --- planes -------------------------------------------------------------------------------
+
+    def _standardised(self, which: Any) -> Float[np.ndarray, "n D"]:
+        mean, std = self._scale
+        return (self._inside.sets.x[which] - mean) / std
+
+    @cached_property
+    def _scale(self) -> tuple[Float[np.ndarray, " D"], Float[np.ndarray, " D"]]:
+        x = self._inside.sets.x
+        std = x.std(axis=0)
+        usable = np.isfinite(std) & (std > 0)
+        return x.mean(axis=0), np.where(usable, std, 1.0)
+
+    @cached_property
+    def _components(self) -> tuple[Float[np.ndarray, " D"], Float[np.ndarray, "D 2"], float]:
+        """Centre and two directions; a single input has nothing to go across."""
+        x = self._standardised(slice(None))
+        centre = x.mean(axis=0)
+        powers, axes = np.linalg.eigh(np.atleast_2d(np.cov(x - centre, rowvar=False, bias=True)))
+        axes = axes[:, ::-1][:, :2]
+        axes = axes * np.where(axes[abs(axes).argmax(axis=0), range(axes.shape[1])] < 0, -1.0, 1.0)
+        if axes.shape[1] < 2:
+            axes = np.column_stack([axes, np.zeros(len(axes))])
+        total = float(powers.sum())
+        return centre, axes, float(powers[-2:].sum()) / total if total > 0 else 1.0
+
+    def _likeness(self, which: Int[np.ndarray, " n"]) -> Float[np.ndarray, "n 2"]:
+        from sklearn.neighbors import NearestNeighbors
+
+        with self._laying:
+            if self._layout is None:
+                self._layout = which, _tsne(self._standardised(which))
+        known, plane = self._layout
+        if np.array_equal(known, which):
+            return plane
+        finder = NearestNeighbors(n_neighbors=min(NEIGHBOURS, len(known)))
+        far, near = finder.fit(self._standardised(known)).kneighbors(self._standardised(which))
+        weight = 1 / np.maximum(far, 1e-9)
+        weight /= weight.sum(axis=1, keepdims=True)
+        return np.einsum("nk,nkd->nd", weight, plane[near])
+
+
+def _tsne(x: Float[np.ndarray, "n D"]) -> Float[np.ndarray, "n 2"]:
+    from sklearn.manifold import TSNE
+
+    perplexity = min(30.0, (len(x) - 1) / 3)
+    spread = x + 1e-9 * np.random.default_rng(0).normal(size=x.shape)  # twins cannot be told apart
+    return TSNE(perplexity=perplexity, init="random", random_state=0).fit_transform(spread)
+
+
+# --- which individuals, and what became of them ---------------------------------------------------
+
+
+def sample(starts: Int[np.ndarray, " A1"], state: Int[np.ndarray, " A"]) -> Int[np.ndarray, " n"]:
+    """Rows of at most so many individuals, in order; the same for the same states.
+
+    Sets are taken by what they are, the most important first; of a kind that does not fit as a
+    whole, every k-th individual.
+    """
+    sizes, room = np.diff(starts), MOST
+    kind = np.repeat(state, sizes)
+    taken: list[Int[np.ndarray, " m"]] = []
+    for wanted in (ANSWERED, OPEN, PROPOSAL, SKIPPED, REST):
+        rows = np.flatnonzero(kind == wanted)
+        if len(rows) > room:
+            rows = rows[np.linspace(0, len(rows) - 1, room).astype(np.int64)] if room else rows[:0]
+        taken.append(rows)
+        room -= len(rows)
+    return np.sort(np.concatenate(taken))
+
+
+def _states(inside: Inside, seen: Seen) -> Int[np.ndarray, " A"]:
+    now, state = seen.snapshot, np.zeros(len(inside.sets), dtype=np.int64)
+    n = min(PROPOSED, inside.free(seen))
+    if n > 0:
+        state[[inside.sets.position(each.set_id) for each in inside.propose(seen, n)]] = PROPOSAL
+    state[[skip.position for skip in now.skips]] = SKIPPED
+    state[[claim.position for claim in now.claims]] = OPEN
+    state[[answer.position for answer in now.answers]] = ANSWERED
+    return state
+
+
+def input_names(inside: Inside) -> list[str]:
+    names = inside.sets.input_names
+    return [f"x{d}" for d in range(inside.sets.n_inputs)] if names is None else [*map(str, names)]
+
+
+def _columns(inside: Inside, places: tuple[str, str]) -> tuple[int, int]:
+    names = input_names(inside)
+    for name in places:
+        if name not in names:
+            listed = ", ".join(f"{each!r:.60}" for each in names[:20])
+            raise SettingError(f"no input is called {name!r:.60}; the inputs are {listed}")
+    return names.index(places[0]), names.index(places[1])
+
+
+# --- drawing --------------------------------------------------------------------------------------
+
+
+def _rounded(points: Float[np.ndarray, "n 2"]) -> list[list[float]]:
+    """To five digits of what is seen: a point is some pixels wide."""
+    reach = float(np.ptp(points, axis=0).max()) or 1.0
+    digits = int(np.clip(5 - np.floor(np.log10(reach)), -300, 300))
+    return np.round(points, digits).tolist()
+
+
+def _chart(
+    kind: str,
+    rows: Sequence[dict[str, Any]],
+    axes: tuple[str | None, str | None],
+    points: Float[np.ndarray, "n 2"],
+) -> Any:
+    import altair as alt
+
+    names = list(LOOKS)[::-1]
+    legend = alt.Legend(title=None, orient="top", symbolOpacity=1, labelFontSize=12.5)
+
+    def channel(encoding: Any, part: int) -> Any:
+        values = [LOOKS[name][part] for name in names]
+        scale = alt.Scale(type="ordinal", domain=names, range=values)
+        return encoding("state:N", scale=scale, legend=legend)
+
+    low, high = points.min(axis=0), points.max(axis=0)
+    air = 0.03 * (high - low) + (high == low)
+    ends = [[float(a), float(b)] for a, b in zip(low - air, high + air, strict=True)]
+    x, y = (
+        encoding(
+            f"{field}:Q",
+            title=title,
+            scale=alt.Scale(domain=end, nice=False, zero=False),
+            axis=None if title is None else alt.Axis(grid=False),
+        )
+        for encoding, field, title, end in zip((alt.X, alt.Y), "xy", axes, ends, strict=True)
+    )
+    chart = (
+        alt.Chart(alt.InlineData(values=list(rows), name="individuals"))
+        .mark_point(filled=True, stroke="white", strokeWidth=0.4, opacity=0.9)
+        .encode(
+            x,
+            y,
+            channel(alt.Color, 0),
+            channel(alt.Shape, 1),
+            channel(alt.Size, 2),
+            tooltip=[alt.Tooltip("set:N"), alt.Tooltip("state:N")],
+        )
+    )
+    return finish(chart, TITLES[kind], (), height=HEIGHT, wide=True)
+
+
+def _panel(
+    kind: str, chart: Any, words: Sequence[str], rows: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    points = dict.fromkeys(LOOKS, 0)
+    for row in rows:
+        points[row["state"]] += 1
+    table = [[name, points[name]] for name in reversed(LOOKS) if points[name]]
+    return {
+        "title": TITLES[kind],
+        "chart": None if chart is None else chart.to_dict(),
+        "words": list(words),
+        "table": {"columns": ["set is", "individuals drawn"], "rows": table},
+    }

@@ -1,0 +1,149 @@
+"""Refusals as JSON: `{code, detail}`, where `detail` is for people and `code` for programs.
+
+Whatever a client sends is answered below 500; 503 says that the database cannot be used now, and
+500 would be a mistake of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from sumwise import errors
+from sumwise.errors import SumwiseError
+from sumwise.web import schemas
+
+Responses = dict[int | str, dict[str, Any]]
+
+
+class Refused(SumwiseError):
+    """A refusal with a status of its own, and more than words if need be."""
+
+    def __init__(self, status: int, code: str, detail: str, **more: Any) -> None:
+        super().__init__(detail)
+        self.status, self.code, self.more = status, code, more
+
+
+STATUSES: Final[Mapping[type[SumwiseError], tuple[int, str]]] = {
+    errors.UnknownSetError: (404, "unknown_set"),
+    errors.PoolExhaustedError: (409, "exhausted"),
+    errors.LabelError: (422, "total"),
+    errors.SettingError: (422, "setting"),
+    errors.StorageError: (503, "storage"),
+    errors.DataError: (503, "data"),
+    errors.MissingExtraError: (503, "missing_extra"),
+}
+OTHERWISE: Final = (409, "refused")  # the study as it stands makes this impossible
+
+
+@contextmanager
+def conflicts(codes: Mapping[type[SumwiseError], str]) -> Iterator[None]:
+    """What the study's rules refuse here is a conflict with what others did, and has this code."""
+    try:
+        yield
+    except tuple(codes) as error:
+        raise Refused(409, codes[type(error)], str(error)) from error
+
+
+# --- documentation --------------------------------------------------------------------------------
+
+MEANINGS: Final = {
+    400: "The request is no HTTP or JSON that can be read, or is meant for another host.",
+    401: "The token is missing or wrong.",
+    403: "The request comes from another site.",
+    404: "There is no such set.",
+    409: "It contradicts what is there: the words say what, and what to do.",
+    413: "The body is larger than 64 kB.",
+    422: "A value cannot be used: the words say which, and what to give.",
+    503: "The database cannot be used at the moment, and nothing was stored.",
+}
+READING: Final = (400, 401, 413, 422, 503)  # what any request may be told
+WRITING: Final = (*READING, 403)
+
+
+def documented(*statuses: int) -> Responses:
+    """Refusals of a route, for the OpenAPI document."""
+    return {
+        status: {"model": schemas.Problem, "description": MEANINGS[status]}
+        for status in sorted(set(statuses))
+    }
+
+
+# --- handlers -------------------------------------------------------------------------------------
+
+
+def install(app: FastAPI) -> None:
+    app.add_exception_handler(SumwiseError, _refused)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+
+
+def problem(status: int, code: str, detail: str, **more: Any) -> JSONResponse:
+    return JSONResponse({"code": code, "detail": detail, **more}, status)
+
+
+async def _refused(request: Request, error: Exception) -> JSONResponse:
+    del request
+    if isinstance(error, Refused):
+        return problem(error.status, error.code, str(error), **error.more)
+    found = (STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES)
+    status, code = next(found, OTHERWISE)
+    return problem(status, code, str(error))
+
+
+async def _invalid(request: Request, error: Exception) -> JSONResponse:
+    del request
+    assert isinstance(error, RequestValidationError)
+    found = [each for each in error.errors() if each["type"] != "none_required"]
+    if any(each["type"] == "json_invalid" for each in found):
+        return problem(400, "not_json", NOT_JSON)
+    return problem(422, "invalid", "; ".join(_complaint(each) for each in found[:5]))
+
+
+def _complaint(error: Mapping[str, Any]) -> str:
+    place = error["loc"][1:2]  # what follows are names of our own types
+    name = str(place[0])[:80] if place else "the body"
+    text = WORDS.get(error["type"])
+    if text is None:
+        return f"{name}: {str(error['msg']).removeprefix('Value error, ')}"
+    return f"{name}: {text.format(**error.get('ctx', {}))}"
+
+
+NOT_JSON: Final = "the body is not JSON that can be read"
+WORDS: Final = {
+    "missing": "is missing",
+    "extra_forbidden": "is not known here",
+    "float_type": "give a number, without quotation marks and with a point for decimals",
+    "finite_number": "give a finite number",
+    "less_than_equal": "give a number up to {le:g}",
+    "greater_than_equal": "give a number from {ge:g} on",
+    "greater_than": "give a number above {gt:g}",
+    "int_type": "give a whole number, without quotation marks",
+    "bool_type": "give true or false",
+    "string_type": "give text",
+    "string_too_long": "give up to {max_length} characters",
+    "literal_error": "give {expected}",
+    "string_unicode": "give valid Unicode",
+    "string_pattern_mismatch": "give text without null characters",
+    "model_attributes_type": "give a JSON object, and say Content-Type: application/json",
+}
+
+
+async def _http(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    codes = {400: "not_json", 404: "not_found", 405: "method"}
+    words = {
+        400: NOT_JSON,  # nothing else is refused like that
+        404: f"there is nothing at {request.url.path[:200]}",
+        405: f"{request.method[:20]} cannot be done here",
+    }
+    code, detail = codes.get(error.status_code, "refused"), words.get(error.status_code)
+    answer = problem(error.status_code, code, detail or str(error.detail))
+    answer.headers.update(error.headers or {})
+    return answer

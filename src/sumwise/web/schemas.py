@@ -1,0 +1,268 @@
+"""What the API gives: the shapes of its answers, from which the OpenAPI document is made.
+
+A set is named by `position`, its number in the study, and by `id`, which is text. Times are UTC in
+ISO format. Numbers are in the units of the answers; one that is not finite is null.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field
+
+Real = float | None
+State = Literal["free", "open", "answered", "skipped"]
+
+
+class Problem(BaseModel):
+    """Why something was refused, in words."""
+
+    code: Annotated[str, Field(examples=["unknown_set"])]
+    detail: Annotated[str, Field(examples=["there is no set 12; positions are 0 to 11"])]
+
+
+class SetName(BaseModel):
+    """A set."""
+
+    position: Annotated[int, Field(ge=0, examples=[3])]
+    id: Annotated[str, Field(examples=["Ann Arbor"])]
+
+
+class Expectation(BaseModel):
+    """What a total is expected to be; before the first answer, a guess without a unit."""
+
+    expected: Real
+    std: Annotated[Real, Field(description="Noise included.")]
+    lower: Annotated[Real, Field(description="9 in 10 totals lie from here to `upper`.")]
+    upper: Real
+
+
+class Question(SetName, Expectation):
+    """Measure the total of this set."""
+
+    size: Annotated[int, Field(description="Individuals in the set.")]
+    information: Annotated[Real, Field(description="Nats that the answer is expected to teach.")]
+    score: Annotated[Real, Field(description="By the study's strategy; higher is asked sooner.")]
+    why: str
+    runner_up: SetName | None
+    runner_up_score: Real
+    number: Annotated[int, Field(description="Questions asked before this one.")]
+    by: str | None
+    expires: Annotated[str | None, Field(description="When the set is free again, if it is held.")]
+
+
+class Questions(BaseModel):
+    questions: list[Question]
+
+
+class Claim(SetName, Expectation):
+    """An open question: somebody is measuring this set."""
+
+    size: int
+    by: str | None
+    number: int
+    asked: str
+    expires: str
+    why: Annotated[str | None, Field(description="As it was said when the set was asked for.")]
+    information: Real
+
+
+class Next(BaseModel):
+    """What would be asked next, and what is being measured."""
+
+    questions: list[Question]
+    claims: list[Claim]
+
+
+class Expires(BaseModel):
+    expires: str
+
+
+class Skip(SetName):
+    """A set that nobody is asked for."""
+
+    by: str | None
+    at: str
+    note: str | None
+
+
+class Skips(BaseModel):
+    rows: list[Skip]
+    total: int
+
+
+class Answer(SetName):
+    """An answer as it stands."""
+
+    total: float
+    noise_std: float | None
+    by: str | None
+    at: str
+    note: str | None
+
+
+class Unlikely(Problem, Expectation):
+    """Nothing was stored: the total is far from what is expected. Send it again with `sure`."""
+
+    code: Literal["unlikely"]
+
+
+class Answered(Problem):
+    """Nothing was stored: the set has another answer already."""
+
+    code: Literal["answered"]
+    answer: Answer
+
+
+class Rows(BaseModel):
+    """A page of rows."""
+
+    total: Annotated[int, Field(description="Rows on all pages.")]
+    page: int
+    size: int
+
+
+class Answers(Rows):
+    rows: list[Answer]
+
+
+class Event(BaseModel):
+    """A line of the study's history."""
+
+    number: Annotated[int, Field(description="1 for the first.")]
+    at: str
+    what: Annotated[str, Field(examples=["told"])]
+    set: SetName | None
+    total: float | None
+    noise_std: float | None
+    by: str | None
+    note: str | None
+
+
+class Events(Rows):
+    rows: list[Event]
+
+
+class SetRow(SetName, Expectation):
+    """A set of the pool."""
+
+    size: int
+    state: State
+    answer: Annotated[float | None, Field(description="The total that was measured.")]
+    information: Annotated[
+        Real,
+        Field(
+            description="Nats that measuring it would teach, as if open questions were answered; "
+            "of a set that is being measured, what its own answer would teach; 0 once answered."
+        ),
+    ]
+    by: Annotated[str | None, Field(description="Who has answered, holds or skipped it.")]
+
+
+class SetRows(Rows):
+    rows: list[SetRow]
+
+
+class Individual(BaseModel):
+    """What is predicted for one individual."""
+
+    set: SetName
+    row: Annotated[int, Field(description="Its number within the set, from 1.")]
+    inputs: list[float]
+    mean: Real
+    std: Real
+    lower: Real
+    upper: Real
+
+
+class Individuals(Rows):
+    rows: list[Individual]
+
+
+class Held(BaseModel):
+    by: str | None
+    number: int
+    asked: str
+    expires: str
+
+
+class Aside(BaseModel):
+    by: str | None
+    at: str
+    note: str | None
+
+
+class OneSet(SetName, Expectation):
+    """All about one set."""
+
+    size: int
+    state: State
+    information: Real
+    by: str | None
+    why: Annotated[str | None, Field(description="Why it was asked for, if it is being measured.")]
+    answer: Answer | None
+    claim: Held | None
+    skip: Aside | None
+    individuals: Individuals
+
+
+class Places(BaseModel):
+    """Inputs that are coordinates."""
+
+    x: str
+    y: str
+
+
+class Study(BaseModel):
+    """What the study is, and how far it is."""
+
+    name: str
+    sets: int
+    individuals: int
+    inputs: list[str]
+    strategy: str
+    answers: int
+    open: int
+    skipped: int
+    questions: Annotated[int, Field(description="Asked so far.")]
+    words: list[str]
+    claim_days: float
+    changes: Annotated[int, Field(description="One more with every change.")]
+    level: Annotated[float, Field(description="Of intervals from `lower` to `upper`.")]
+    version: str
+    places: Places | None
+    writable: bool
+
+
+class Status(BaseModel):
+    """How much there is still to learn."""
+
+    name: str
+    strategy: str
+    sets: int
+    answers: int
+    open_claims: int
+    skipped: int
+    questions: int
+    information_left: Real
+    mean_variance: Real
+    mean_variance_after: Real
+    next_questions: int
+    noise_variance: Real
+    words: list[str]
+
+
+class Table(BaseModel):
+    """The numbers behind a chart."""
+
+    columns: list[str]
+    rows: list[list[int | float | str | None]]
+
+
+class Chart(BaseModel):
+    """A chart, its words and its numbers; where there is too little to draw, words alone."""
+
+    title: str
+    chart: Annotated[dict[str, Any] | None, Field(description="A Vega-Lite specification.")]
+    words: list[str]
+    table: Table

@@ -1,0 +1,213 @@
+"""Who may do what, before anything else is looked at.
+
+The page is for one machine, or for people who were given a token. A website that somebody visits
+meanwhile must not reach it: a name that was pointed at this machine is refused by its Host, a form
+or script of another site by its Origin and for want of the token, and whatever is shown runs
+nothing but our own scripts.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import logging
+import socket
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from sumwise.web.problems import Refused, problem
+
+LARGEST_BODY: Final = 64 * 1024
+LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})
+READING: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS: Final = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+_log = logging.getLogger("sumwise.web")
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """What a request needs to come in."""
+
+    token: str
+    host: str  # that the server listens on
+
+    @property
+    def local(self) -> bool:
+        """Whether the server can be reached from this machine alone."""
+        return is_loopback(self.host)
+
+    def check(self, method: str, path: str, headers: Headers) -> None:
+        named = headers.getlist("host")
+        if len(named) != 1 or not self._is_ours(_hostname(named[0])):
+            raise Refused(
+                400,
+                "host",
+                "this server does not answer to that host name; use the address that sumwise serve "
+                "has printed",
+            )
+        writing = method not in READING
+        origin = headers.get("origin")
+        if writing and origin is not None and _site(origin) != named[0].lower():
+            raise Refused(403, "origin", "this comes from another site, and is not done")
+        closed = not self.local and (path == "/api" or path.startswith("/api/"))
+        if (writing or closed) and not self._has_token(headers):
+            raise Refused(
+                401,
+                "token",
+                "the token is missing or wrong; send the header 'Authorization: Bearer …' with the "
+                "token from the address that sumwise serve has printed",
+            )
+
+    def _is_ours(self, name: str) -> bool:
+        """Whether a name leads here by right; names can be made to lead anywhere, addresses not."""
+        if name in LOOPBACK or name == self.host.lower():
+            return True
+        if self.host not in EVERYWHERE:
+            return False
+        return _is_address(name) or name in {socket.gethostname().lower(), socket.getfqdn().lower()}
+
+    def _has_token(self, headers: Headers) -> bool:
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        same = hmac.compare_digest(given.strip().encode("latin-1", "replace"), self.token.encode())
+        return scheme.lower() == "bearer" and same
+
+
+def is_loopback(host: str) -> bool:
+    """
+    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
+    (True, True, False)
+    """
+    return host.lower() in LOOPBACK or (
+        _is_address(host) and ipaddress.ip_address(host).is_loopback
+    )
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _site(origin: str) -> str:
+    """Name and port of the site that a request comes from."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return ""
+
+
+def _hostname(host: str) -> str:
+    """The name in a Host header, without the port.
+
+    >>> _hostname("localhost:8765"), _hostname("[::1]:8765"), _hostname("a@b"), _hostname("x:y")
+    ('localhost', '::1', '', '')
+    """
+    try:
+        parts = urlsplit(f"//{host}")
+        name, _ = parts.hostname or "", parts.port
+    except ValueError:
+        return ""
+    return "" if parts.username is not None or parts.path or parts.query else name.lower()
+
+
+class Guard:
+    """The application behind its door: refuses, limits bodies, and adds headers to everything."""
+
+    def __init__(self, app: ASGIApp, door: Door) -> None:
+        self._app = app
+        self._door = door
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        begun = False
+
+        async def guarded(message: Message) -> None:
+            nonlocal begun
+            if message["type"] == "http.response.start":
+                begun = True
+                _add_headers(message, scope["path"])
+            await send(message)
+
+        headers = Headers(scope=scope)
+        try:
+            self._door.check(scope["method"], scope["path"], headers)
+            body = await _body(scope["method"], headers, receive)
+            await self._app(scope, receive if body is None else _replay(body, receive), guarded)
+        except Refused as error:
+            answer = problem(error.status, error.code, str(error))
+            if error.status == 401:
+                answer.headers["WWW-Authenticate"] = "Bearer"
+            await answer(scope, receive, guarded)
+        except Exception:
+            _log.exception("a mistake of ours")
+            if begun:
+                raise
+            words = "something went wrong here; the server's log says what. Nothing was stored."
+            await problem(500, "internal", words)(scope, receive, guarded)
+
+
+def _add_headers(message: Message, path: str) -> None:
+    headers = MutableHeaders(scope=message)
+    for name, value in HEADERS.items():
+        headers[name] = value
+    if path.startswith("/api"):
+        headers["Cache-Control"] = "no-store"
+    else:
+        headers.setdefault("Cache-Control", "no-cache")  # kept, and asked whether it is still so
+
+
+async def _body(method: str, headers: Headers, receive: Receive) -> bytes | None:
+    """The whole body of a request that writes, unless it is too large; None for others."""
+    length = headers.get("content-length", "0")
+    if not length.isascii() or not length.isdigit() or int(length[:20]) > LARGEST_BODY:
+        raise _too_large()
+    if method in READING:
+        return None
+    parts, size = list[bytes](), 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            break
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        if size > LARGEST_BODY:
+            raise _too_large()
+        if not message.get("more_body", False):
+            break
+    return b"".join(parts)
+
+
+def _too_large() -> Refused:
+    return Refused(413, "too_large", f"the body is larger than {LARGEST_BODY // 1024} kB")
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def again() -> Message:
+        return waiting.pop() if waiting else await receive()
+
+    return again

@@ -1,0 +1,129 @@
+"""The page on a port: an address to listen on, and a server that ends when it is told to."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import socket
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+import uvicorn
+
+from sumwise.errors import SettingError
+from sumwise.study import Study
+from sumwise.web.app import create_app, warm_up
+
+PORT: Final = 8765
+FURTHER: Final = 50  # ports that are looked at for a free one
+PATIENCE: Final = 5  # seconds for requests that are under way when the server is told to stop
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Address:
+    """Where the server listens."""
+
+    host: str
+    port: int
+    socket: socket.socket
+
+    def url(self, token: str) -> str:
+        """What to open in a browser; the token is in the part that is never sent."""
+        named = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
+        shown = f"[{named}]" if ":" in named else named
+        return f"http://{shown}:{self.port}/#token={token}"
+
+
+def listen(host: str, port: int | None) -> Address:
+    """The address to serve on.
+
+    Args:
+        port: If it is taken, that is an error which names a free one; without one, the usual
+            port is used or the next that is free.
+    """
+    first = PORT if port is None else port
+    try:
+        return Address(host, first, _bind(host, first))
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise _refusal(host, first, error) from error
+    for other in range(first + 1, min(first + FURTHER, 2**16)):
+        with suppress(OSError):
+            bound = _bind(host, other)
+            if port is None:
+                return Address(host, other, bound)
+            bound.close()
+            raise SettingError(
+                f"port {port} is taken by another program, perhaps by sumwise serve; port {other} "
+                f"is free: --port {other}"
+            )
+    raise SettingError(f"port {first} and those after it are taken; choose one with --port")
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    family, kind, protocol, _, where = socket.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    bound = socket.socket(family, kind, protocol)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(where)
+        bound.listen(128)  # a browser that is quicker than the server waits
+    except BaseException:
+        bound.close()
+        raise
+    return bound
+
+
+def _refusal(host: str, port: int, error: OSError) -> SettingError:
+    if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+        return SettingError(
+            f"this machine has no address {host!r:.80}; leave --host out to serve this machine "
+            "alone, or give one of its addresses"
+        )
+    return SettingError(
+        f"the server cannot listen on {host}, port {port} ({error.strerror}); choose another port "
+        "with --port"
+    )
+
+
+def prepare(
+    study: Study, address: Address, token: str, places: tuple[str, str] | None = None
+) -> uvicorn.Server:
+    """A server that is ready to run; whatever is wrong with the settings is said now."""
+    server: list[uvicorn.Server] = []
+    app = create_app(
+        study,
+        token=token,
+        host=address.host,
+        places=places,
+        stopping=lambda: bool(server) and server[0].should_exit,
+    )
+    config = uvicorn.Config(
+        app,
+        log_level=logging.WARNING,
+        access_log=False,
+        ws="none",
+        lifespan="off",
+        server_header=False,
+        timeout_graceful_shutdown=PATIENCE,
+    )
+    server.append(uvicorn.Server(config))
+    _leave_room()
+    warm_up(app)
+    return server[0]
+
+
+def _leave_room() -> None:
+    """Arithmetic may use all cores but one, which is for those who answer meanwhile."""
+    from threadpoolctl import threadpool_limits
+
+    threadpool_limits(max(1, (os.cpu_count() or 2) - 1), user_api="blas")
+
+
+def run(server: uvicorn.Server, address: Address) -> None:
+    """Serve until Ctrl-C."""
+    with suppress(KeyboardInterrupt):
+        server.run(sockets=[address.socket])

@@ -1,0 +1,134 @@
+// What people do to a set. Each function asks what it must, sends it, and says that it is done.
+
+import { send } from "./api.js";
+import { ask, field, reason } from "./dialogs.js";
+import { h, name } from "./dom.js";
+import { notice } from "./notices.js";
+import { exact, parse } from "./numbers.js";
+import { emit, signed } from "./store.js";
+
+// what this page has done itself, which is no news when it comes back as an event
+const own = [];
+
+export function mark(what, position) {
+  own.push({ what, position, at: Date.now() });
+}
+
+/** Whether an event is this page's own doing; each is recognised once. */
+export function ownDoing(event) {
+  const at = own.findIndex(
+    ({ what, position, at }) => what === event.what && position === event.set?.position && Date.now() - at < 60_000,
+  );
+  if (at < 0) return false;
+  own.splice(at, 1);
+  return true;
+}
+
+async function done(what, position, words) {
+  mark(what, position);
+  notice(words, "done");
+  emit("done");
+}
+
+/** Do something without a question; what goes wrong is said, and gives false. */
+async function quietly(work) {
+  try {
+    return (await work()) ?? true;
+  } catch (error) {
+    notice(error.message, "trouble");
+    emit("done"); // what is shown may be out of date
+    return false;
+  }
+}
+
+export function claim(set) {
+  return quietly(async () => {
+    const question = await send("POST", "/api/claims", signed({ position: set.position }));
+    await done("asked", set.position, [name(set.id), " is yours to measure."]);
+    return question;
+  });
+}
+
+export function askForMe() {
+  return quietly(async () => {
+    const { questions } = await send("POST", "/api/questions", signed({ n: 1 }));
+    await done("asked", questions[0].position, ["Please measure ", name(questions[0].id), "."]);
+    return questions[0];
+  });
+}
+
+export function release(set) {
+  return quietly(async () => {
+    await send("POST", `/api/claims/${set.position}/release`, signed({}));
+    await done("released", set.position, ["Gave back ", name(set.id), "."]);
+  });
+}
+
+export function renew(set) {
+  return quietly(async () => {
+    await send("POST", `/api/claims/${set.position}/renew`, signed({}));
+    await done("renewed", set.position, ["Kept ", name(set.id), " for longer."]);
+  });
+}
+
+export function unskip(set) {
+  return quietly(async () => {
+    await send("POST", `/api/skips/${set.position}/undo`, signed({}));
+    await done("unskipped", set.position, [name(set.id), " may be asked for again."]);
+  });
+}
+
+export function skip(set) {
+  const why = reason("Why can it not be measured?");
+  return ask({
+    title: ["Skip ", name(set.id), "?"],
+    words: h("p", null, "Nobody is asked for a skipped set. It can be taken back under History."),
+    fields: [why],
+    confirm: "Skip it",
+    check: why.missing,
+    submit: async () => {
+      await send("POST", "/api/skips", signed({ position: set.position, note: why.input.value.trim() }));
+      await done("skipped", set.position, ["Skipped ", name(set.id), "."]);
+    },
+  });
+}
+
+export function retract(set, answer) {
+  const why = reason("Why is it taken back?");
+  return ask({
+    title: ["Retract the answer for ", name(set.id), "?"],
+    words: h("p", null, `The total ${exact(answer.total)} no longer counts, and the set may be asked for again. History keeps what was said.`),
+    fields: [why],
+    confirm: "Retract it",
+    danger: true,
+    check: why.missing,
+    submit: async () => {
+      await send("POST", `/api/answers/${set.position}/retract`, signed({ note: why.input.value.trim() }));
+      await done("retracted", set.position, ["Retracted the answer for ", name(set.id), "."]);
+    },
+  });
+}
+
+/** Correct an answer; `typed` is what somebody wanted to save instead. */
+export function amend(set, answer, typed = "") {
+  const total = field("Measured total", { value: typed || String(answer.total), inputmode: "decimal", maxlength: 100 });
+  const why = reason("Why is it changed?");
+  let value = 0;
+  return ask({
+    title: ["Amend the answer for ", name(set.id)],
+    words: h("p", null, `So far it is ${exact(answer.total)}. The new total takes its place, and history keeps both.`),
+    fields: [total, why],
+    confirm: "Save the change",
+    check: () => {
+      const read = parse(total.input.value);
+      if (read.problem) return [total, read.problem];
+      value = read.value;
+      return why.missing();
+    },
+    submit: async () => {
+      const note = why.input.value.trim();
+      await send("PATCH", `/api/answers/${set.position}`, signed({ total: value, note }));
+      await done("amended", set.position, ["Changed ", name(set.id), ` to ${exact(value)}.`]);
+    },
+  });
+}

@@ -1,0 +1,187 @@
+// The form that takes a measured total. What is typed is kept in the browser until the server has
+// acknowledged it, so neither a restart nor a closed lid loses anything; and the same total sent
+// twice is the same answer.
+
+import { send } from "./api.js";
+import { amend, mark } from "./actions.js";
+import { ask, failure, field } from "./dialogs.js";
+import { fill, h, name, shortened } from "./dom.js";
+import { notice } from "./notices.js";
+import { exact, like, parse, spread } from "./numbers.js";
+import { draft, emit, keepDraft, on, signed } from "./store.js";
+
+/** The form and what its surroundings do with it; `saved` is called when the answer is kept. */
+export function answerForm(set, { saved = () => {}, cancel = null } = {}) {
+  const label = ["Measured total", h("span", { class: "unseen" }, ` of ${shortened(set.id, 60)}`)];
+  const total = field(label, { inputmode: "decimal", maxlength: 100, class: "total" });
+  const note = field("Note (optional)", { rows: 2, hint: "Kept with the answer, for whoever reads it later." });
+  const noise = field("Known noise (optional)", { inputmode: "decimal", maxlength: 100, hint: "Standard deviation of noise that this measurement is known to have, such as noise added for privacy." });
+  const more = h("div", { class: "more", hidden: true }, note.element, noise.element);
+  const save = h("button", { type: "submit", class: "primary" }, "Save answer");
+  const drop = h("button", { type: "button" }, "Cancel");
+  const trouble = h("p", { class: "problem", role: "alert" });
+  const element = h(
+    "form",
+    { class: "answer", novalidate: true },
+    h("div", { class: "line" }, total.element, h("div", { class: "buttons" }, save, cancel ? drop : null)),
+    more,
+    trouble,
+  );
+  let busy = false;
+
+  const content = () => ({ id: set.id.slice(0, 200), total: total.input.value, note: note.input.value, noise: noise.input.value });
+  const typed = () => Boolean(total.input.value.trim() || note.input.value.trim() || noise.input.value.trim());
+
+  function restore() {
+    const kept = draft(set.position);
+    const mine = kept && kept.id === set.id.slice(0, 200) ? kept : null;
+    total.input.value = mine?.total ?? "";
+    note.input.value = mine?.note ?? "";
+    noise.input.value = mine?.noise ?? "";
+    more.hidden = !(mine?.note || mine?.noise) && more.hidden;
+    readBack();
+    return Boolean(mine);
+  }
+
+  /** What the text will be taken for, wherever it is not the plain number itself. */
+  function readBack() {
+    const read = total.input.value.trim() ? parse(total.input.value) : {};
+    total.hint.textContent = "value" in read && !read.plain ? `Saved as ${exact(read.value)}` : "";
+  }
+
+  function clear() {
+    for (const each of [total, note, noise]) {
+      each.input.value = "";
+      each.complain("");
+    }
+    more.hidden = true;
+    fill(trouble);
+    readBack();
+    keepDraft(set.position, null, element);
+  }
+
+  function body() {
+    const read = parse(total.input.value);
+    if (read.problem) return complain(total, read.problem);
+    const sent = { position: set.position, total: read.value };
+    if (noise.input.value.trim()) {
+      const known = parse(noise.input.value);
+      if (known.problem || known.value < 0) return complain(noise, known.problem ?? "Noise cannot be negative.");
+      if (known.value > 0) sent.noise_std = known.value;
+    }
+    if (note.input.value.trim()) sent.note = note.input.value.trim();
+    return signed(sent);
+  }
+
+  function complain(where, words) {
+    if (where !== total) more.hidden = false;
+    where.complain(words);
+    where.input.focus();
+    return null;
+  }
+
+  async function submit(event) {
+    event.preventDefault();
+    if (busy) return;
+    fill(trouble);
+    const sent = body();
+    if (!sent) return;
+    busy = true;
+    save.setAttribute("aria-disabled", "true");
+    save.textContent = "Saving…";
+    try {
+      if (await deliver(sent)) finish(sent);
+    } catch (error) {
+      refused(error);
+    } finally {
+      busy = false;
+      save.removeAttribute("aria-disabled");
+      save.textContent = "Save answer";
+    }
+  }
+
+  async function deliver(sent) {
+    try {
+      return (await send("POST", "/api/answers", sent)) ?? true;
+    } catch (error) {
+      if (error.code !== "unlikely") throw error;
+      const kept = await sure(set, sent.total, error.body, () => send("POST", "/api/answers", { ...sent, sure: true }));
+      if (!kept) total.input.focus();
+      return kept;
+    }
+  }
+
+  function finish(sent) {
+    mark("told", set.position);
+    clear();
+    notice(["Saved ", exact(sent.total), " for ", name(set.id), "."], "done");
+    saved();
+    emit("done");
+  }
+
+  function refused(error) {
+    if (error.code !== "answered") {
+      fill(trouble, failure(error));
+      return;
+    }
+    const button = h("button", { type: "button" }, "Amend it…");
+    const { total: known } = error.body.answer ?? {};
+    button.addEventListener("click", async () => {
+      const answer = { total: known ?? parse(total.input.value).value };
+      if (await amend(set, answer, total.input.value)) clear();
+    });
+    fill(trouble, error.message, " ", button);
+    emit("done");
+  }
+
+  for (const each of [total, note, noise]) {
+    each.input.addEventListener("input", () => {
+      readBack();
+      keepDraft(set.position, content(), element);
+    });
+  }
+  element.addEventListener("submit", submit);
+  drop.addEventListener("click", () => {
+    clear();
+    cancel();
+  });
+  // the same set may be open in a card and in the sheet above it
+  const dispose = on("draft", (position, from) => {
+    if (position === set.position && from !== element && !element.contains(document.activeElement)) restore();
+  });
+  const restored = restore();
+  return {
+    element,
+    restored,
+    typed,
+    clear,
+    dispose,
+    focus: () => total.input.focus(),
+    openNote: () => {
+      more.hidden = false;
+      note.input.focus();
+    },
+  };
+}
+
+/** Is a total that is far from what is predicted really meant? */
+function sure(set, total, { expected, std, lower, upper }, submit) {
+  const [low, high] = like(std, lower, upper);
+  return ask({
+    title: "Sure?",
+    words: [
+      h("p", null, "This is far from what is predicted for ", name(set.id), "."),
+      h(
+        "dl",
+        { class: "facts compare" },
+        h("div", null, h("dt", null, "Predicted"), h("dd", null, h("strong", null, spread(expected, std)), h("span", { class: "soft" }, ` ${low} to ${high}`))),
+        h("div", null, h("dt", null, "You typed"), h("dd", null, h("strong", null, exact(total)))),
+      ),
+      h("p", null, "If it is what was measured, save it: the prediction may well be wrong. A digit too many or a wrong unit is what this question is for."),
+    ],
+    confirm: `Yes, save ${exact(total)}`,
+    cancel: "Change it",
+    calm: true,
+    submit,
+  });
+}

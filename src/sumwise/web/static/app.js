@@ -1,0 +1,290 @@
+// The page: routes, the header, and what happens when somebody else does something.
+//
+// A route is #/view, #/view?settings, or #/view/set/12 for the sheet of a set above the view.
+
+import { get, Refused } from "./api.js";
+import { ownDoing } from "./actions.js";
+import { field } from "./dialogs.js";
+import { fill, h, shortened, visible } from "./dom.js";
+import { openHelp } from "./help.js";
+import { create as past, sentence } from "./history.js";
+import { create as individuals } from "./individuals.js";
+import { retry, start } from "./live.js";
+import { create as next } from "./next.js";
+import { notice, speak } from "./notices.js";
+import { create as pool } from "./pool.js";
+import { create as progress } from "./progress.js";
+import { openSheet } from "./sheet.js";
+import { emit, on, setToken, shortcuts, state, token, who, writable } from "./store.js";
+import { askWho } from "./who.js";
+
+const VIEWS = { next, progress, pool, individuals, history: past };
+
+const main = document.getElementById("main");
+const banner = document.getElementById("banner");
+const views = new Map(); // name -> {element, refresh, title, …}
+const places = new Map(); // name -> how far it is scrolled, and its settings in the address
+let current = "";
+let sheet = null; // {position, refresh, close}
+let changes = -1;
+let lastEvent = -1; // number of the newest event that is known
+
+// --- routes --------------------------------------------------------------------------------------
+
+function parseRoute() {
+  const [path, settings] = location.hash.replace(/^#\/?/, "").split("?");
+  const [view, kind, position] = path.split("/");
+  const known = Object.hasOwn(VIEWS, view) ? view : "next";
+  const set = kind === "set" && /^\d{1,9}$/.test(position ?? "") ? Number(position) : null;
+  return { view: known, set, settings: Object.fromEntries(new URLSearchParams(settings ?? "")) };
+}
+
+/** A token in the address is kept in the browser, and taken out of sight and of the history. */
+function takeToken() {
+  const found = /^#token=([\w.~-]+)$/.exec(location.hash);
+  if (!found) return false;
+  history.replaceState(null, "", `${location.pathname}#/next`);
+  setToken(found[1]);
+  return true;
+}
+
+function route({ first = false } = {}) {
+  takeToken();
+  if (!state.study) return;
+  const { view, set, settings } = parseRoute();
+  const moved = view !== current;
+  if (moved) {
+    if (current) places.set(current, { ...places.get(current), scroll: window.scrollY });
+    showView(view, settings);
+    if (!first && set === null && !sheet) main.querySelector("section:not([hidden]) h1")?.focus({ preventScroll: true });
+  } else if (set === null && Object.keys(settings).length && !location.hash.endsWith(places.get(view)?.settings ?? " ")) {
+    views.get(view).adopt?.(settingsOf(settings)); // an address with other settings
+    refresh();
+  }
+  if (sheet && sheet.position !== set) sheet.close();
+  if (set !== null && sheet?.position !== set) showSheet(set, view);
+  entitle();
+}
+
+function showView(wanted, settings) {
+  current = wanted;
+  for (const link of document.querySelectorAll("nav.views a")) {
+    if (link.dataset.view === wanted) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  if (!views.has(wanted)) {
+    const view = VIEWS[wanted]({ settings: settingsOf(settings), remember: (kept) => remember(wanted, kept) });
+    views.set(wanted, view);
+    main.append(view.element);
+  }
+  for (const [key, { element }] of views) element.hidden = key !== wanted;
+  const place = places.get(wanted);
+  if (Object.keys(settings).length) views.get(wanted).adopt?.(settingsOf(settings));
+  else if (place?.settings && location.hash === `#/${wanted}`) history.replaceState(null, "", `#/${wanted}${place.settings}`);
+  window.scrollTo({ top: place?.scroll ?? 0, behavior: "instant" });
+  refresh();
+}
+
+function settingsOf({ page, ...rest }) {
+  return /^\d{1,7}$/.test(page ?? "") && Number(page) > 0 ? { ...rest, page: Number(page) } : rest;
+}
+
+/** Keep a view's settings in the address, without a new step for the back button. */
+function remember(view, settings) {
+  const set = Object.entries(settings).filter(([key, value]) => value !== "" && value !== undefined && !(key === "page" && value === 1));
+  const text = set.length ? `?${new URLSearchParams(set)}` : "";
+  places.set(view, { ...places.get(view), settings: text });
+  if (view === current && !sheet) history.replaceState(null, "", `#/${view}${text}`);
+}
+
+function showSheet(position, view) {
+  const own = { position };
+  sheet = own;
+  Object.assign(own, openSheet(position, view, () => {
+    if (sheet === own) sheet = null;
+    // closed by a key or a button: the address has to follow
+    if (parseRoute().set === position) history.length > 1 && own.pushed ? history.back() : location.replace(`#/${view}`);
+    entitle();
+  }));
+  own.pushed = opened;
+}
+let opened = false; // whether the sheet was reached from inside the page
+addEventListener("click", (event) => {
+  if (event.target.closest?.("a[href*='/set/']")) opened = true;
+});
+
+function entitle() {
+  const parts = [sheet?.title?.(), views.get(current)?.title, state.study && shortened(state.study.name, 40), "sumwise"];
+  document.title = parts.filter(Boolean).join(" · ");
+}
+
+// --- staying up to date --------------------------------------------------------------------------
+
+let pending = 0;
+
+/** Bring what is in sight up to date; views that are costly wait a little for more to happen. */
+function refresh() {
+  clearTimeout(pending);
+  const view = views.get(current);
+  if (!view) return;
+  const go = () => {
+    view.refresh();
+    sheet?.refresh?.();
+  };
+  if (view.pause && view.shown) pending = setTimeout(go, view.pause);
+  else go();
+  view.shown = true;
+}
+
+async function loadStudy() {
+  state.study = await get("/api/study");
+  renderHeader();
+}
+
+async function changed(count) {
+  if (count === changes && state.study) return;
+  const before = changes;
+  changes = count;
+  try {
+    await loadStudy();
+    if (before < 0 && !views.size) route({ first: true });
+    else refresh();
+    await news();
+  } catch {
+    changes = before; // the next event, or a new connection, tries again
+  }
+}
+
+/** Say what others have done since the last time. */
+async function news() {
+  const { rows } = await get("/api/history?page=1&size=20");
+  const fresh = rows.filter((event) => event.number > lastEvent).reverse();
+  const known = lastEvent >= 0;
+  lastEvent = Math.max(lastEvent, ...rows.map((event) => event.number), 0);
+  const others = fresh.filter((event) => !ownDoing(event));
+  if (!known || !others.length) return;
+  if (others.length > 3) {
+    notice([`${others.length === 20 ? "20 or more" : others.length} things have happened. `, h("a", { href: "#/history" }, "See the history"), "."]);
+    return;
+  }
+  for (const event of others) notice([...capital(sentence(event)), "."]);
+}
+
+/** The first word of a sentence. */
+function capital(parts) {
+  const [first, ...rest] = parts;
+  if (first instanceof Node && first.tagName !== "BDI") {
+    first.textContent = first.textContent[0].toUpperCase() + first.textContent.slice(1);
+    first.className = "";
+  }
+  return [first, ...rest];
+}
+
+// --- header and banner ---------------------------------------------------------------------------
+
+function renderHeader() {
+  fill(document.getElementById("study"), shortened(state.study.name, 40));
+  fill(document.getElementById("version"), `sumwise ${visible(state.study.version ?? "")} · ${visible(state.study.strategy)}`);
+  renderWho();
+  document.body.classList.toggle("readonly", !writable());
+  renderBanner();
+}
+
+function renderWho() {
+  const me = who();
+  fill(document.getElementById("who"), h("span", { class: "unseen" }, me ? "You are " : ""), me ? shortened(me, 20) : "Your name");
+}
+
+let shownBanner = "";
+
+function renderBanner() {
+  const kind = !state.online ? "offline" : !writable() ? (state.refused ? "refused" : "readonly") : "";
+  if (kind === shownBanner) return;
+  shownBanner = kind;
+  banner.hidden = !kind;
+  banner.className = `banner ${kind}`;
+  document.body.classList.toggle("readonly", !writable());
+  if (kind === "offline") fill(banner, ...offlineWords());
+  else if (kind) fill(banner, tokenForm(kind));
+  else fill(banner);
+}
+
+function offlineWords() {
+  const again = h("button", { type: "button" }, "Try now");
+  again.addEventListener("click", retry);
+  const words = "The server does not answer. What you type is kept in this browser, and the page goes on by itself when the server is back.";
+  speak(words);
+  return [h("p", null, words), again];
+}
+
+function tokenForm(kind) {
+  const text = field("Token", { type: "password", maxlength: 500, hint: "It is in the address that sumwise serve prints, after #token=. The whole address will do." });
+  const form = h("form", { class: "token", novalidate: true }, text.element, h("button", { type: "submit" }, "Use this token"));
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const found = /(?:#token=)?([\w.~-]+)\s*$/.exec(text.input.value.trim());
+    if (found) setToken(found[1]);
+    else text.complain("This does not look like a token.");
+  });
+  const words = kind === "refused" ? "The server does not accept this page's token; it may have been given a new one. Until you paste it you can look, not write." : "You can look, but not write: this page has no token.";
+  return h("div", null, h("p", null, words), form);
+}
+
+// --- keys ----------------------------------------------------------------------------------------
+
+addEventListener("keydown", (event) => {
+  const inField = event.target.closest?.("input, textarea, select, dialog, [contenteditable]");
+  if (inField || event.ctrlKey || event.metaKey || event.altKey || event.isComposing || !shortcuts()) return;
+  const view = Object.keys(VIEWS)[Number(event.key) - 1];
+  if (view) location.hash = `#/${view}`;
+  else if (event.key === "?") openHelp();
+  else if (event.key === "/" && views.get(current)?.search?.offsetParent) {
+    event.preventDefault();
+    views.get(current).search.focus();
+  }
+});
+
+// --- begin ---------------------------------------------------------------------------------------
+
+async function begin() {
+  takeToken();
+  document.getElementById("help").addEventListener("click", openHelp);
+  document.getElementById("who").addEventListener("click", askWho);
+  document.querySelector("a.skip").addEventListener("click", (event) => {
+    event.preventDefault();
+    main.focus();
+  });
+  addEventListener("hashchange", () => route());
+  on("change", changed);
+  on("done", async () => {
+    // do not wait for the stream to say what this page knows already
+    try {
+      await loadStudy();
+    } finally {
+      refresh();
+    }
+  });
+  on("who", renderWho);
+  on("titled", entitle);
+  on("online", () => {
+    renderBanner();
+    if (state.online) refresh();
+  });
+  on("token", () => {
+    renderBanner();
+    if (token() && !state.refused) changed(changes).then(refresh);
+  });
+  try {
+    await loadStudy();
+    route({ first: true });
+  } catch (error) {
+    if (!(error instanceof Refused)) state.online = false;
+    fill(main, h("section", { class: "view" }, h("h1", { tabindex: "-1" }, "sumwise"), h("p", null, error.message)));
+    renderBanner();
+    main.replaceChildren();
+  }
+  start();
+  emit("ready");
+}
+
+begin();

@@ -1,0 +1,121 @@
+// A set as a card: what is known of it, and what one can do about it. A card lives as long as its
+// set is shown, so whatever is typed or focused in it survives every update around it.
+
+import { claim, release, renew, skip } from "./actions.js";
+import { answerForm } from "./answer.js";
+import { fill, h, wholeName } from "./dom.js";
+import { counted, exact } from "./numbers.js";
+import { badge, expectation, person, scores } from "./pieces.js";
+import { when } from "./times.js";
+
+/** `{element, update, typed, form, close}`; `leave` is called when the card has had its answer. */
+export function setCard(set, { leave }) {
+  const rank = h("span", { class: "rank", "aria-hidden": "true" });
+  const head = h("h3", { tabindex: "-1" }, wholeName(set.id));
+  const side = h("p", { class: "soft tight" });
+  const facts = h("div", { class: "about" });
+  const form = answerForm(set, { saved: leave, cancel: () => fold(true) });
+  const formBox = h("div", { class: "writes", hidden: true }, form.element);
+  let kind = "";
+
+  const act = (words, attributes, work) => {
+    const button = h("button", { type: "button", ...attributes }, words, h("span", { class: "unseen" }, " ", head.textContent.slice(0, 80)));
+    button.addEventListener("click", async () => {
+      if (button.getAttribute("aria-disabled")) return;
+      button.setAttribute("aria-disabled", "true");
+      try {
+        await work();
+      } finally {
+        button.removeAttribute("aria-disabled");
+      }
+    });
+    return button;
+  };
+  const take = act("Claim", { class: "primary writes" }, async () => {
+    if (!(await claim(set))) return;
+    fold(false);
+    form.focus();
+  });
+  const answer = act("Answer", { class: "writes" }, () => {
+    fold(false);
+    form.focus();
+  });
+  const pass = act("Skip…", { class: "quiet writes" }, () => skip(set));
+  const note = act("Note", { class: "quiet writes" }, () => {
+    fold(false);
+    form.openNote();
+  });
+  const longer = act("Keep longer", { class: "quiet writes" }, () => renew(set));
+  const back = act("Give back", { class: "quiet writes" }, () => release(set));
+  const inside = h("a", { class: "button", href: `#/next/set/${set.position}` }, "Look inside", h("span", { class: "unseen" }, " ", head.textContent.slice(0, 80)));
+  const actions = h("div", { class: "buttons actions" }, take, answer, inside, note, longer, back, pass);
+
+  const element = h(
+    "article",
+    { class: "card anchor", "data-position": set.position },
+    h("div", { class: "head" }, rank, h("div", { class: "titles" }, head, side)),
+    facts,
+    formBox,
+    actions,
+  );
+
+  function fold(away) {
+    formBox.hidden = away;
+    answer.hidden = !away || !["proposed", "other", "kept"].includes(kind);
+    if (away && !answer.hidden) answer.focus();
+  }
+
+  /** `shown` is the kind ("mine", "proposed", "other", "kept") and what the server says. */
+  function update(shown) {
+    const changed = kind !== shown.kind;
+    kind = shown.kind;
+    element.classList.toggle("mine", kind === "mine");
+    element.classList.toggle("compact", kind === "other");
+    rank.textContent = shown.rank ?? "";
+    rank.hidden = !shown.rank;
+    fill(side, ...sideline(shown));
+    fill(facts, ...about(shown));
+    const settled = kind === "kept" && shown.state === "answered";
+    take.hidden = !(kind === "proposed" || (kind === "kept" && shown.state === "free"));
+    note.hidden = settled;
+    pass.hidden = settled || kind === "other";
+    longer.hidden = kind !== "mine";
+    back.hidden = kind !== "mine";
+    if (kind === "mine" || form.typed()) formBox.hidden = false;
+    else if (changed && kind === "proposed") formBox.hidden = true;
+    answer.hidden = kind === "mine" || !formBox.hidden;
+    element.querySelector("form.answer .buttons button[type=button]").hidden = kind === "mine" && !form.typed();
+  }
+
+  if (form.restored) formBox.hidden = false;
+  return { element, update, form, typed: form.typed, close: form.dispose };
+}
+
+function sideline(shown) {
+  const parts = [counted(shown.size, "individual")];
+  if (shown.kind === "mine") parts.push([" · yours since ", when(shown.asked), ", free again ", when(shown.expires)]);
+  if (shown.kind === "other") parts.push([" · with ", person(shown.by), " since ", when(shown.asked), ", free again ", when(shown.expires)]);
+  return parts;
+}
+
+function about(shown) {
+  if (shown.kind === "kept") return [kept(shown)];
+  const expected = h("div", null, h("dt", null, "Expected total"), h("dd", null, expectation(shown)));
+  if (shown.kind !== "proposed") return [h("dl", { class: "facts" }, expected)];
+  return [
+    h("p", { class: "why" }, shown.why),
+    h("dl", { class: "facts two" }, expected, h("div", null, h("dt", null, "Score"), h("dd", null, scores(shown)))),
+  ];
+}
+
+/** A set that is no longer proposed, shown because something is typed for it. */
+function kept(shown) {
+  const by = shown.by ?? shown.claim?.by ?? shown.answer?.by;
+  const words = {
+    free: ["You have typed something here that is not saved yet."],
+    open: ["With ", person(by), " by now. What you typed is not saved yet."],
+    answered: ["Answered ", shown.answer ? ["with ", h("strong", null, exact(shown.answer.total)), " by ", person(shown.answer.by)] : "", " meanwhile. What you typed is not saved."],
+    skipped: ["Skipped by ", person(shown.skip?.by ?? by), " meanwhile. What you typed is not saved yet."],
+  };
+  return h("p", { class: "meanwhile" }, badge(shown.state), " ", ...(words[shown.state] ?? []).flat());
+}

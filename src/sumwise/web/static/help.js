@@ -1,0 +1,43 @@
+// Help: what the page is for, and the keys it knows.
+
+import { modal } from "./dialogs.js";
+import { h } from "./dom.js";
+import { setShortcuts, shortcuts } from "./store.js";
+import { LABEL_NOT_LOGIN } from "./who.js";
+
+const KEYS = [
+  ["1 to 5", "Next, Progress, Pool, Individuals, History"],
+  ["/", "Search, where there is something to search"],
+  ["?", "This help"],
+  ["Esc", "Close what is in front"],
+];
+
+export function openHelp() {
+  const use = h("input", { type: "checkbox", id: "use-shortcuts" });
+  use.checked = shortcuts();
+  use.addEventListener("change", () => setShortcuts(use.checked));
+  modal(
+    "How this works",
+    (close) => {
+      const done = h("button", { type: "button", class: "primary" }, "Close");
+      done.addEventListener("click", () => close());
+      return [
+        h("p", null, "Individuals come in sets, and only a set's total can be measured. Each total teaches something about every individual; this page proposes the sets that teach the most."),
+        h(
+          "ol",
+          null,
+          h("li", null, h("strong", null, "Claim"), " a set, so that nobody else measures it too."),
+          h("li", null, "Measure its total, and type it under ", h("strong", null, "Answer"), ". Write 843 or 12.5; spaces may group thousands."),
+          h("li", null, h("strong", null, "Skip"), " what cannot be measured, and say why."),
+        ),
+        h("p", null, "A mistake can be amended or retracted under History; nothing is ever lost there."),
+        h("h3", null, "Your name"),
+        h("p", null, LABEL_NOT_LOGIN),
+        h("h3", null, "Keys"),
+        h("table", { class: "keys" }, h("thead", { class: "unseen" }, h("tr", null, h("th", { scope: "col" }, "Key"), h("th", { scope: "col" }, "What it does"))), h("tbody", null, KEYS.map(([key, words]) => h("tr", null, h("th", { scope: "row" }, h("kbd", null, key)), h("td", null, words))))),
+        h("p", { class: "check" }, use, h("label", { for: "use-shortcuts" }, "Use these keys (they never change anything)")),
+        h("div", { class: "buttons end" }, done),
+      ];
+    },
+  );
+}

@@ -1,0 +1,98 @@
+// Individuals: what is predicted for each, with how unsure that is.
+
+import { download } from "./api.js";
+import { h, name } from "./dom.js";
+import { empty, interval, percent, span } from "./pieces.js";
+import { figure, like, whole } from "./numbers.js";
+import { notice } from "./notices.js";
+import { searchField, serverTable } from "./table.js";
+import { state } from "./store.js";
+
+export function create({ settings, remember }) {
+  const table = serverTable({
+    path: "/api/individuals",
+    label: "Individuals",
+    key: (row) => `${row.set.position}-${row.row}`,
+    settings,
+    changed: remember,
+    none: ({ search }) => (search ? empty("No set is called that.", "Search looks for a part of the name of the set.") : empty("There are no individuals.")),
+    columns: individualColumns("individuals", { set: true }),
+    stamp: (found) => span(found.rows),
+  });
+  const search = searchField("Search by set", table.settings.search, (text) => table.apply({ search: text, page: 1 }));
+  const files = ["csv", "parquet"].map((kind) => downloadButton(kind));
+  const words = h("p", { class: "soft" });
+  const element = h(
+    "section",
+    { class: "view individuals" },
+    h("h1", { tabindex: "-1" }, "Individuals"),
+    words,
+    h("div", { class: "filters" }, search.element, h("div", { class: "buttons files" }, files)),
+    table.element,
+  );
+
+  function refresh() {
+    words.textContent = state.study.answers
+      ? `What is predicted for each of ${whole(state.study.individuals)} individuals, learned from ${whole(state.study.answers)} totals. ${percent()} of true values should lie in the interval that is drawn.`
+      : "Nothing is measured yet: these are guesses without a unit, and become predictions with the first answers.";
+    return table.refresh();
+  }
+
+  /** Settings from an address, such as a bookmark. */
+  function adopt(wanted) {
+    Object.assign(table.settings, { page: 1, search: "" }, wanted);
+    search.input.value = table.settings.search;
+  }
+
+  return { element, refresh, adopt, title: "Individuals", search: search.input };
+}
+
+/** Columns of a table of individuals; `view` is where links to sets lead. */
+export function individualColumns(view, { set = false, sortable = true } = {}) {
+  const sort = (key) => (sortable ? key : undefined);
+  const inputs = state.study.inputs.map((input, i) => ({
+    label: name(input, 24),
+    kind: "number input",
+    cell: (row) => figure(row.inputs[i], 4),
+  }));
+  const spans = new WeakMap(); // one scale for all rows of a page
+  const shared = (found) => {
+    if (!spans.has(found)) spans.set(found, span(found.rows));
+    return spans.get(found);
+  };
+  return [
+    ...(set ? [{ label: "Set", sort: sort("set"), kind: "head", cell: (row) => h("a", { href: `#/${view}/set/${row.set.position}` }, name(row.set.id, 32)) }] : []),
+    { label: "Row", sort: sort("row"), kind: set ? "number soft" : "head", cell: (row) => whole(row.row) },
+    { label: "Predicted", sort: sort("mean"), kind: "number", first: "desc", cell: (row) => like(row.std, row.mean)[0] },
+    { label: h("span", null, "±", h("span", { class: "unseen" }, " uncertainty")), said: "±", sort: sort("std"), kind: "number", first: "desc", cell: (row) => like(row.std, row.std)[0] },
+    { label: "Interval", kind: "drawing", said: "", cell: (row, found) => interval(row, shared(found)) },
+    { label: "From", kind: "number soft", cell: (row) => like(row.std, row.lower)[0] },
+    { label: "To", kind: "number soft", cell: (row) => like(row.std, row.upper)[0] },
+    ...inputs,
+  ];
+}
+
+function downloadButton(kind) {
+  const label = `Download ${kind === "csv" ? "CSV" : "Parquet"}`;
+  const button = h("button", { type: "button" }, label);
+  button.addEventListener("click", async () => {
+    if (button.getAttribute("aria-disabled")) return;
+    button.setAttribute("aria-disabled", "true");
+    button.textContent = "Preparing…";
+    try {
+      await download(`/api/individuals.${kind}`, `${fileName()}.${kind}`);
+    } catch (error) {
+      notice(error.message, "trouble");
+    } finally {
+      button.removeAttribute("aria-disabled");
+      button.textContent = label;
+    }
+  });
+  return button;
+}
+
+/** The study's name with what every file system takes. */
+function fileName() {
+  const plain = state.study.name.normalize("NFKD").replace(/[^\w.-]+/g, "-").replace(/^[-.]+|[-.]+$/g, "");
+  return `${plain.slice(0, 60) || "study"}-individuals`;
+}

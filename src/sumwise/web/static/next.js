@@ -1,0 +1,160 @@
+// Next: what to measure. Proposed sets, the sets one holds, and what others are measuring.
+
+import { get } from "./api.js";
+import { askForMe } from "./actions.js";
+import { setCard } from "./card.js";
+import { arrange, fill, h, undisturbed } from "./dom.js";
+import { advance, empty, trouble, working } from "./pieces.js";
+import { nameForm } from "./who.js";
+import { draft, drafted, on, state, who } from "./store.js";
+
+const PROPOSED = 5;
+const MOST_KEPT = 10; // sets with something typed that are not proposed any more
+
+export function create() {
+  const cards = new Map(); // by position
+  const lists = {};
+  const counts = {};
+  const part = (key, title) => {
+    counts[key] = h("span", { class: "count" });
+    lists[key] = h("div", { class: "cards" });
+    return h("section", { class: `part ${key}`, hidden: true, "aria-labelledby": `${key}-title` }, h("h2", { id: `${key}-title`, tabindex: "-1" }, title, " ", counts[key]), lists[key]);
+  };
+  const yours = h("span", null, "Yours");
+  const parts = {
+    mine: part("mine", yours),
+    kept: part("kept", "Typed, not saved"),
+    proposed: part("proposed", "Proposed"),
+    other: part("other", "Others are measuring"),
+  };
+  const lead = h("div", { class: "lead" });
+  const naming = h("div", { class: "naming writes" });
+  const best = h("button", { type: "button", class: "primary" }, "Ask for me");
+  const askBox = h("div", { class: "askbox writes", hidden: true }, best, h("p", { class: "soft tight" }, "Claims the set that would teach the most right now."));
+  const nothing = h("div", { class: "nothing" });
+  const status = h("div", null, working());
+  const element = h(
+    "section",
+    { class: "view next" },
+    h("h1", { tabindex: "-1" }, "What to measure next"),
+    lead,
+    naming,
+    askBox,
+    status,
+    parts.mine,
+    parts.kept,
+    nothing,
+    parts.proposed,
+    parts.other,
+  );
+  let latest = 0;
+
+  best.addEventListener("click", async () => {
+    if (best.getAttribute("aria-disabled")) return;
+    best.setAttribute("aria-disabled", "true");
+    try {
+      const question = await askForMe();
+      if (!question) return;
+      await refresh();
+      const card = cards.get(question.position);
+      card?.form.focus();
+      card?.element.scrollIntoView({ block: "nearest" });
+    } finally {
+      best.removeAttribute("aria-disabled");
+    }
+  });
+
+  async function refresh() {
+    const turn = ++latest;
+    try {
+      const { questions, claims } = await get(`/api/next?n=${PROPOSED}`);
+      const shown = [...questions.map((each, i) => ({ ...each, kind: "proposed", rank: i + 1 })), ...claims.map(ofClaim)];
+      const kept = await keptOnes(new Set(shown.map((each) => each.position)));
+      if (turn === latest) undisturbed(() => render([...shown, ...kept]));
+    } catch (error) {
+      if (turn === latest && !cards.size) trouble(status, error, refresh);
+    }
+  }
+
+  /** Sets that are not listed any more, but in which something is typed or has the focus. */
+  async function keptOnes(listed) {
+    const focused = [...cards].filter(([, card]) => card.element.contains(document.activeElement)).map(([position]) => position);
+    const wanted = [...new Set([...drafted(), ...focused])].filter((position) => !listed.has(position));
+    const found = await Promise.all(
+      wanted.slice(0, MOST_KEPT).map(async (position) => {
+        try {
+          const set = await get(`/api/sets/${position}?size=1`);
+          const same = !draft(position) || draft(position).id === set.id.slice(0, 200);
+          return same ? { ...set, kind: "kept" } : null;
+        } catch {
+          return null; // no such set in this study
+        }
+      }),
+    );
+    return found.filter(Boolean);
+  }
+
+  function render(shown) {
+    fill(status);
+    fill(lead, ...advance());
+    const gone = new Set(cards.keys());
+    const elements = { mine: [], kept: [], proposed: [], other: [] };
+    for (const each of shown) {
+      gone.delete(each.position);
+      if (!cards.has(each.position)) cards.set(each.position, setCard(each, { leave: () => leave(each.position) }));
+      const card = cards.get(each.position);
+      card.update(each);
+      elements[each.kind].push(card.element);
+    }
+    for (const position of gone) {
+      cards.get(position).close();
+      cards.delete(position);
+    }
+    for (const key of Object.keys(lists)) {
+      arrange(lists[key], elements[key]);
+      parts[key].hidden = !elements[key].length;
+      counts[key].textContent = elements[key].length > 1 ? `(${elements[key].length})` : "";
+    }
+    yours.textContent = who() ? "Yours" : "Claimed without a name";
+    askBox.hidden = !elements.proposed.length;
+    fill(nothing, nothingToDo(elements));
+  }
+
+  /** The answer is kept and its card goes: on to the next field, or to the heading. */
+  function leave(position) {
+    const fields = [...lists.mine.querySelectorAll(".card")].filter((card) => card.dataset.position !== String(position));
+    const next = fields[0]?.querySelector("input.total") ?? element.querySelector("h1");
+    next.focus({ preventScroll: true });
+  }
+
+  function renderName() {
+    fill(naming, who() ? null : nameForm());
+  }
+
+  on("who", () => {
+    renderName();
+    refresh();
+  });
+  renderName();
+  return { element, refresh, title: "Next" };
+}
+
+function ofClaim(claim) {
+  const mine = (claim.by ?? "") === who(); // without a name, those that carry none
+  return { ...claim, kind: mine ? "mine" : "other" };
+}
+
+function nothingToDo({ mine, proposed, other }) {
+  const { sets, answers, skipped } = state.study;
+  if (proposed.length) return null;
+  if (answers === sets) {
+    return empty("Every set is measured.", "There is nothing left to ask. ", h("a", { href: "#/individuals" }, "See what is predicted for each individual"), ".");
+  }
+  if (mine.length + other.length) {
+    return empty("Nothing is free right now.", "Every set is measured or being measured. Answer one, or give it back.");
+  }
+  if (skipped) {
+    return empty("Nothing is left to ask.", "Every set is measured or skipped. ", h("a", { href: "#/history?show=skipped" }, "Look at the skipped ones"), ".");
+  }
+  return empty("Nothing is left to ask.");
+}

@@ -1,0 +1,148 @@
+// Small parts that several views share.
+
+import { fill, h, name, svg } from "./dom.js";
+import { alike, counted, like, spread, whole } from "./numbers.js";
+import { state, who } from "./store.js";
+
+export const STATES = { free: "free", open: "being measured", answered: "answered", skipped: "skipped" };
+
+export function badge(kind) {
+  return h("span", { class: `badge ${kind in STATES ? kind : "free"}` }, STATES[kind] ?? kind);
+}
+
+/** Who, as a label: people may write anything. */
+export function person(by) {
+  if (!by) return h("span", { class: "soft" }, "somebody");
+  return by === who() ? h("span", null, "you") : name(by, 30);
+}
+
+/** Whether anything is known about totals: before the first answer there are not even units. */
+export const informed = () => (state.study?.answers ?? 0) > 0;
+
+export function percent() {
+  return `${Math.round(1000 * (state.study?.level ?? 0.9)) / 10} %`;
+}
+
+/** What is expected of a set, in figures. */
+export function expectation(set) {
+  if (!informed()) return h("span", { class: "soft" }, "not known before the first answer");
+  const [low, high] = like(set.std, ...ends(set));
+  return h(
+    "span",
+    null,
+    h("strong", { class: "figure" }, spread(set.expected, set.std)),
+    h("span", { class: "soft" }, ` ${percent()} within ${low} to ${high}`),
+  );
+}
+
+function ends(set) {
+  const reach = 1.6449 * set.std; // the server gives the ends; this is for one that does not
+  return [set.lower ?? set.expected - reach, set.upper ?? set.expected + reach];
+}
+
+/** A score beside that of the runner-up: two thin bars with their figures. */
+export function scores(question) {
+  const second = question.runner_up_score;
+  const best = Math.max(question.score, second ?? 0, 1e-300);
+  const runner = question.runner_up;
+  const compared = runner !== null && runner !== undefined && second !== null && second !== undefined;
+  const [own, other] = alike(question.score, ...(compared ? [second] : []));
+  const rows = [bar(question.score, own, best, "this set", "own")];
+  if (compared) {
+    rows.push(bar(second, other, best, [name(runner.id ?? runner, 24), h("span", { class: "soft" }, " (runner-up)")], "other"));
+  }
+  return h("div", { class: "scores" }, rows);
+}
+
+function bar(value, text, best, label, kind) {
+  const share = Math.max(0, Math.min(1, value / best));
+  return h(
+    "div",
+    { class: `score ${kind}` },
+    h("span", { class: "number" }, text),
+    svg(
+      "svg",
+      { class: "bar", "aria-hidden": "true", focusable: "false" },
+      svg("rect", { width: "100%", height: "100%", rx: 3, class: "track" }),
+      svg("rect", { width: `${(100 * share).toFixed(1)}%`, height: "100%", rx: 3, class: "value" }),
+    ),
+    h("span", { class: "label" }, label),
+  );
+}
+
+/** How far along the study is, as a bar in three shades and a sentence. */
+export function advance() {
+  const { sets, answers, open, skipped } = state.study;
+  const free = Math.max(0, sets - answers - open - skipped);
+  const words = [`${whole(answers)} of ${counted(sets, "set")} measured`, `${whole(open)} being measured`, `${whole(free)} free`];
+  if (skipped) words.push(`${whole(skipped)} skipped`);
+  let from = 0;
+  const parts = [[answers, "answered"], [open, "open"], [skipped, "skipped"]].map(([count, kind]) => {
+    const width = count ? Math.max(0.4, (100 * count) / sets) : 0; // one of a million is still there
+    const part = svg("rect", { x: `${from}%`, width: `${width}%`, height: "100%", class: kind });
+    from += width;
+    return part;
+  });
+  const drawing = svg(
+    "svg",
+    { class: "advance", "aria-hidden": "true", focusable: "false" },
+    svg("rect", { width: "100%", height: "100%", class: "track" }),
+    parts,
+  );
+  return [h("p", { class: "soft tight" }, words.join(" · ")), drawing];
+}
+
+// --- dot and interval --------------------------------------------------------------------------
+
+/** The span that all rows of a table share, so that their drawings can be compared. */
+export function span(rows) {
+  const drawn = rows.filter((row) => Number.isFinite(row.lower) && Number.isFinite(row.upper));
+  const low = Math.min(...drawn.map((row) => row.lower));
+  const high = Math.max(...drawn.map((row) => row.upper));
+  return Number.isFinite(low) && high > low ? [low, high] : [low - 1, low + 1];
+}
+
+/** A dot at the mean on a line from lower to upper. The figures stand beside it. */
+export function interval(row, [low, high]) {
+  if (![row.mean, row.lower, row.upper].every(Number.isFinite)) return "–"; // beyond what can be drawn
+  const at = (value) => `${(2 + (96 * (value - low)) / (high - low)).toFixed(2)}%`;
+  const zero = low < 0 && high > 0 ? svg("line", { class: "zero", x1: at(0), x2: at(0), y1: 0, y2: "100%" }) : null;
+  return svg(
+    "svg",
+    { class: "interval", "aria-hidden": "true", focusable: "false" },
+    zero ?? [],
+    svg("line", { class: "reach", x1: at(row.lower), x2: at(row.upper), y1: "50%", y2: "50%" }),
+    svg("circle", { class: "dot", cx: at(row.mean), cy: "50%", r: 4 }),
+  );
+}
+
+// --- states of a page part ---------------------------------------------------------------------
+
+export function empty(title, ...words) {
+  return h("div", { class: "empty" }, h("p", { class: "title" }, title), h("p", null, ...words));
+}
+
+/** A box that says it is working, but only if that takes long enough to notice. */
+export function working(words = "Loading…") {
+  return h("p", { class: "working", role: "status" }, h("span", { class: "spinner", "aria-hidden": "true" }), words);
+}
+
+/** A group of buttons of which one is chosen: `{element, choose}`. */
+export function choice(label, options, chosen, pick) {
+  const buttons = Object.entries(options).map(([key, words]) => {
+    const button = h("button", { type: "button", "aria-pressed": String(key === chosen), "data-key": key }, words);
+    button.addEventListener("click", () => pick(key));
+    return button;
+  });
+  const choose = (key) => {
+    for (const button of buttons) button.setAttribute("aria-pressed", String(button.dataset.key === key));
+  };
+  return { element: h("div", { class: "choice", role: "group", "aria-label": label }, buttons), choose };
+}
+
+/** Words with a button to try again, where something could not be loaded. */
+export function trouble(box, error, again) {
+  const button = h("button", { type: "button" }, "Try again");
+  button.addEventListener("click", again);
+  fill(box, h("div", { class: "empty" }, h("p", null, error.message), button));
+}

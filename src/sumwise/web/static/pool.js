@@ -1,0 +1,109 @@
+// Pool: all sets as a table, or all individuals as a picture.
+
+import { h, name } from "./dom.js";
+import { choice, badge, empty, informed, person } from "./pieces.js";
+import { figure, spread, whole } from "./numbers.js";
+import { panel } from "./panel.js";
+import { searchField, serverTable } from "./table.js";
+import { state } from "./store.js";
+
+const FILTERS = { "": "All", free: "Free", open: "Being measured", answered: "Answered", skipped: "Skipped" };
+
+export function create({ settings, remember }) {
+  const { show: wanted = "table", kind: picture = "pca", ...rest } = settings;
+  let show = wanted;
+  let kind = picture;
+  const table = serverTable({
+    path: "/api/sets",
+    label: "Sets",
+    key: (row) => row.position,
+    settings: { sort: "information", order: "desc", state: "", ...rest },
+    changed: () => put(),
+    none: none,
+    columns: [
+      { label: "Set", sort: "id", kind: "head", cell: (row) => h("a", { href: `#/pool/set/${row.position}` }, name(row.id, 40)) },
+      { label: "Size", sort: "size", kind: "number", first: "desc", cell: (row) => whole(row.size) },
+      { label: "State", sort: "state", kind: "aside", said: "", cell: stateOf },
+      { label: "Answer", sort: "answer", kind: "number", first: "desc", cell: (row) => answerOf(row) },
+      { label: "Expected", sort: "expected", kind: "number", first: "desc", cell: (row) => (informed() ? spread(row.expected, row.std) : "–") },
+      { label: "Information", sort: "information", kind: "number", first: "desc", cell: (row) => figure(row.information) },
+    ],
+  });
+  const search = searchField("Search", table.settings.search, (text) => table.apply({ search: text, page: 1 }));
+  const filter = choice("State", FILTERS, table.settings.state, (key) => {
+    filter.choose(key);
+    table.apply({ state: key, page: 1 });
+  });
+  const tableBox = h("div", null, h("div", { class: "filters" }, search.element, filter.element), table.element);
+
+  const kinds = { pca: "By inputs", ...(state.study.places ? { map: "Map" } : {}), tsne: "By likeness (slow)" };
+  if (!(kind in kinds)) kind = "pca";
+  const busy = "Working it out; a large pool may take a minute…";
+  const drawing = panel("Individuals", () => `/api/picture?kind=${kind}`, { seconds: 300, busy, bare: true });
+  const kindChoice = choice("Kind of picture", kinds, kind, (key) => {
+    kind = key;
+    kindChoice.choose(key);
+    put();
+    drawing.reset();
+    drawing.refresh();
+  });
+  const pictureBox = h("div", null, h("div", { class: "filters" }, kindChoice.element), drawing.element);
+
+  const tabs = choice("Show", { table: "Table", picture: "Picture" }, show, (key) => {
+    show = key;
+    put();
+    arrangeParts();
+    refresh();
+  });
+  const element = h("section", { class: "view pool" }, h("div", { class: "titleline" }, h("h1", { tabindex: "-1" }, "Pool"), tabs.element), tableBox, pictureBox);
+
+  function put() {
+    remember({ show: show === "table" ? "" : show, kind: kind === "pca" ? "" : kind, ...table.settings });
+  }
+
+  function arrangeParts() {
+    tabs.choose(show);
+    tableBox.hidden = show !== "table";
+    pictureBox.hidden = show !== "picture";
+  }
+
+  /** Settings from an address, such as a bookmark. */
+  function adopt({ show: wanted = "table", kind: picture = "pca", ...others }) {
+    show = wanted === "picture" ? wanted : "table";
+    if (picture in kinds && picture !== kind) {
+      kind = picture;
+      kindChoice.choose(kind);
+      drawing.reset();
+    }
+    Object.assign(table.settings, { page: 1, search: "", state: "" }, others);
+    search.input.value = table.settings.search;
+    filter.choose(table.settings.state);
+    arrangeParts();
+  }
+
+  const refresh = () => (show === "table" ? table.refresh() : drawing.refresh());
+  arrangeParts();
+  return { element, refresh, adopt, title: "Pool", search: search.input };
+}
+
+function none({ search, state: wanted }) {
+  if (search) return empty("No set is called that.", "Search looks for a part of the name, in capitals or not.");
+  const words = {
+    free: ["No set is free.", "All are measured, being measured or skipped."],
+    open: ["Nobody is measuring anything.", "Claimed sets appear here."],
+    answered: ["Nothing is measured yet.", "Answers appear here as they come in."],
+    skipped: ["No set is skipped.", "Sets that cannot be measured can be set aside, with a reason."],
+  };
+  return empty(...(words[wanted] ?? ["There are no sets."]));
+}
+
+function stateOf(row) {
+  const holder = row.by && row.state !== "free" ? [" ", h("span", { class: "soft small" }, person(row.by))] : [];
+  return [badge(row.state), ...holder];
+}
+
+/** `answer` is the total, or an object that holds it. */
+function answerOf({ answer }) {
+  if (answer === null || answer === undefined) return "–";
+  return figure(typeof answer === "object" ? answer.total : answer, 6);
+}

@@ -1,0 +1,125 @@
+// What stays in this browser: the token, a name, settings, and totals that are typed but not saved.
+// A browser may refuse to keep anything (private windows, a full disk); then it lasts as long as the page.
+
+const memory = new Map();
+const PREFIX = "sumwise.";
+
+function read(key) {
+  try {
+    return localStorage.getItem(PREFIX + key) ?? memory.get(key) ?? null;
+  } catch {
+    return memory.get(key) ?? null;
+  }
+}
+
+function write(key, value) {
+  memory.delete(key);
+  try {
+    if (value === null) localStorage.removeItem(PREFIX + key);
+    else localStorage.setItem(PREFIX + key, value);
+  } catch {
+    if (value !== null) memory.set(key, value);
+  }
+}
+
+const listeners = new Map();
+
+/**
+ * Call `listener` on every `what`; gives a function that ends it.
+ *
+ * "change": somebody did something; "done": it was this page; "online", "token", "who" and "study":
+ * these are different now; "draft": something was typed for a set.
+ */
+export function on(what, listener) {
+  listeners.set(what, [...(listeners.get(what) ?? []), listener]);
+  return () => listeners.set(what, listeners.get(what).filter((each) => each !== listener));
+}
+
+export function emit(what, ...details) {
+  for (const listener of listeners.get(what) ?? []) listener(...details);
+}
+
+// --- what the page knows -----------------------------------------------------------------------
+
+export const state = {
+  study: null, // as GET /api/study gives it
+  online: true,
+  refused: false, // the server does not accept the token
+};
+
+export const token = () => read("token");
+export const who = () => read("who") ?? "";
+export const writable = () => Boolean(token()) && !state.refused && state.study?.writable !== false;
+export const shortcuts = () => read("shortcuts") !== "off";
+
+export function setToken(text) {
+  write("token", text || null);
+  state.refused = false;
+  emit("token");
+}
+
+export function refuseToken() {
+  if (state.refused) return;
+  state.refused = true;
+  emit("token");
+}
+
+export function setWho(text) {
+  write("who", text.trim().slice(0, 100) || null);
+  emit("who");
+}
+
+export function setShortcuts(use) {
+  write("shortcuts", use ? null : "off");
+}
+
+/** `by` of whatever is sent: left out if nobody has said who they are. */
+export function signed(body) {
+  return who() ? { ...body, by: who() } : body;
+}
+
+// another tab of the same browser has changed something
+addEventListener("storage", (event) => {
+  if (event.key === PREFIX + "token") {
+    state.refused = false;
+    emit("token");
+  }
+  if (event.key === PREFIX + "who") emit("who");
+});
+
+// --- drafts ------------------------------------------------------------------------------------
+
+// several studies may be served from one address, one after the other
+function prefix() {
+  const { name, sets, individuals } = state.study;
+  return `draft/${name.slice(0, 200)}/${sets}/${individuals}/`;
+}
+
+/** `{id, total, note, noise}` as they were typed, or null. */
+export function draft(position) {
+  try {
+    return JSON.parse(read(prefix() + position));
+  } catch {
+    return null;
+  }
+}
+
+export function keepDraft(position, content, from) {
+  const empty = !content || ![content.total, content.note, content.noise].some((text) => text?.trim());
+  write(prefix() + position, empty ? null : JSON.stringify(content));
+  emit("draft", position, from);
+}
+
+/** Positions of sets with something typed. */
+export function drafted() {
+  const start = prefix();
+  const keys = new Set(memory.keys());
+  try {
+    for (const key of Object.keys(localStorage)) {
+      if (key.startsWith(PREFIX)) keys.add(key.slice(PREFIX.length));
+    }
+  } catch {
+    // only what is in memory
+  }
+  return [...keys].filter((key) => key.startsWith(start)).map((key) => Number(key.slice(start.length)));
+}

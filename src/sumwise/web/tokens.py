@@ -1,0 +1,80 @@
+"""The token of a database, kept so that a page that is open survives a restart of the server."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import secrets
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from sumwise.errors import StorageError
+
+_TOKEN: Final = re.compile(r"[A-Za-z0-9_-]{32,}")
+
+
+def folder() -> Path:
+    """Where programs keep what they want to remember, by the rules of the desktop."""
+    given = os.environ.get("XDG_STATE_HOME", "")
+    home = Path(given) if os.path.isabs(given) else Path.home() / ".local" / "state"
+    return home / "sumwise"
+
+
+def new_token() -> str:
+    return secrets.token_urlsafe(32)
+
+
+def kept_token(database: str, *, anew: bool = False) -> str:
+    """The token of this database, made if there is none.
+
+    Args:
+        database: What names it, without its password.
+        anew: Make another one; pages that are open must be given it.
+    """
+    digest = hashlib.sha256(database.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+    path = folder() / f"token-{digest}"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        found = None if anew else _read(path)
+        if found is None:
+            _put(path, new_token(), over=anew or path.exists())
+            found = _read(path)
+    except OSError as error:
+        raise StorageError(
+            f"the token cannot be kept in {path.parent} ({error.strerror}); set XDG_STATE_HOME to "
+            "a folder that can be written to"
+        ) from error
+    assert found is not None  # it was written a moment ago
+    return found
+
+
+def _read(path: Path) -> str | None:
+    """A token that nobody else could read; None if there is none, or it is damaged."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+    except FileNotFoundError:
+        return None
+    with os.fdopen(descriptor, encoding="ascii", errors="replace") as file:
+        about = os.fstat(file.fileno())
+        text = file.read(1000).strip()
+    private = os.name != "posix" or (about.st_uid == os.getuid() and not about.st_mode & 0o077)
+    return text if private and _TOKEN.fullmatch(text) else None
+
+
+def _put(path: Path, token: str, *, over: bool) -> None:
+    """In one piece, and readable by the owner alone from the first moment on."""
+    partial = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    try:
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(token + "\n")
+        if over:
+            os.replace(partial, path)
+        else:
+            with suppress(FileExistsError):  # another server was quicker, and its token holds
+                os.link(partial, path)
+    finally:
+        with suppress(FileNotFoundError):
+            partial.unlink()

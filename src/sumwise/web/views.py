@@ -1,0 +1,253 @@
+"""The pool and its individuals, page by page.
+
+What is worked out for all sets is kept until something changes; a page is then a sort of one array
+and a few rows. Of a large study, individuals are read when somebody looks at one.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from sumwise import outputs
+from sumwise.model import Model
+from sumwise.shapes import Bool, Float, Int
+from sumwise.web.inside import Fitted, Inside, Seen, finite
+from sumwise.web.latest import Latest
+from sumwise.web.writing import REACH
+
+STATES: Final = ("free", "open", "answered", "skipped")
+FREE, OPEN, ANSWERED, SKIPPED = range(4)
+_DIGITS: Final = re.compile(r"([0-9]{1,18})")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PoolView:
+    """All sets at one moment; one entry of each array a set."""
+
+    moment: tuple[int, int]
+    state: Int[np.ndarray, " A"]  # an index into STATES
+    mean: Float[np.ndarray, " A"]
+    std: Float[np.ndarray, " A"]  # noise included
+    information: Float[np.ndarray, " A"]
+    answer: Float[np.ndarray, " A"]  # NaN where there is none
+    by: dict[int, str | None]
+    orders: dict[str, Int[np.ndarray, " A"]] = field(default_factory=dict)  # rising, by column
+
+
+class Sheet(NamedTuple):
+    """Which rows are wanted."""
+
+    page: int
+    size: int
+    sort: str
+    descending: bool
+    search: str
+
+    def of(self, rows: Any) -> Any:
+        return rows[(self.page - 1) * self.size : self.page * self.size]
+
+
+class Views:
+    """Pages of the pool and of individuals."""
+
+    def __init__(self, inside: Inside) -> None:
+        self._inside = inside
+        self._pools: Latest[PoolView] = Latest()
+        self._everybody: Latest[tuple[np.ndarray, np.ndarray]] = Latest()
+
+    # --- sets ---------------------------------------------------------------------------------
+
+    def pool(self) -> PoolView:
+        seen = self._inside.seen()
+        return self._pools.get(seen.moment, lambda: _view(self._inside, seen))
+
+    def sets(self, sheet: Sheet, state: str) -> dict[str, Any]:
+        view = self.pool()
+        order = self._order(view, sheet)
+        mask = self._matching(sheet.search)
+        if state:
+            chosen = view.state == STATES.index(state)
+            mask = chosen if mask is None else mask & chosen
+        found = order if mask is None else order[mask[order]]
+        rows = [self.set_row(view, position) for position in sheet.of(found).tolist()]
+        return {"rows": rows, "total": len(found), "page": sheet.page, "size": sheet.size}
+
+    def set_row(self, view: PoolView, position: int) -> dict[str, Any]:
+        mean, std, answer = view.mean[position], view.std[position], view.answer[position]
+        return {
+            **self._inside.name(position),
+            "size": int(self._sizes[position]),
+            "state": STATES[view.state[position]],
+            "answer": finite(answer),
+            **interval(mean, std),
+            "information": finite(view.information[position]),
+            "by": view.by.get(position),
+        }
+
+    def _order(self, view: PoolView, sheet: Sheet) -> Int[np.ndarray, " A"]:
+        rising = view.orders.get(sheet.sort)
+        if rising is None:
+            values = self._column(view, sheet.sort)
+            rising = view.orders[sheet.sort] = np.argsort(values, kind="stable")
+        if not sheet.descending:
+            return rising
+        missing = int(np.isnan(view.answer).sum()) if sheet.sort == "answer" else 0
+        there = len(rising) - missing  # NaN is sorted to the end
+        return np.concatenate([rising[:there][::-1], rising[there:]])
+
+    def _column(self, view: PoolView, sort: str) -> np.ndarray:
+        if sort == "id":
+            return self._rank
+        if sort == "size":
+            return self._sizes
+        return getattr(view, {"expected": "mean"}.get(sort, sort))
+
+    @cached_property
+    def _sizes(self) -> Int[np.ndarray, " A"]:
+        return self._inside.sets.sizes
+
+    @cached_property
+    def _folded(self) -> list[str]:
+        return [text.casefold() for text in self._inside.texts]
+
+    @cached_property
+    def _rank(self) -> Int[np.ndarray, " A"]:
+        """Place of each set if ids are sorted as people do: "set 9" before "set 10"."""
+        keys = [
+            [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in _parts(text)]
+            for text in self._folded
+        ]
+        rank = np.empty(len(keys), dtype=np.int64)
+        rank[sorted(range(len(keys)), key=keys.__getitem__)] = np.arange(len(keys))
+        return rank
+
+    def _matching(self, search: str) -> Bool[np.ndarray, " A"] | None:
+        """Sets whose id holds this text; None if all do."""
+        part = search.casefold()
+        if not part:
+            return None
+        return np.fromiter((part in text for text in self._folded), bool, len(self._folded))
+
+    # --- individuals --------------------------------------------------------------------------
+
+    def of_set(self, position: int, page: int, size: int) -> dict[str, Any]:
+        """Individuals of one set; no others are looked at."""
+        sets, fitted = self._inside.sets, self._fitted()
+        low, high = sets.starts[position : position + 2].tolist()
+        rows = range(low, high)[(page - 1) * size : page * size]
+        found = self._rows(fitted, np.arange(rows.start, rows.stop))
+        return {"rows": found, "total": high - low, "page": page, "size": size}
+
+    def individuals(self, sheet: Sheet) -> dict[str, Any]:
+        fitted, mask = self._fitted(), self._matching(sheet.search)
+        if sheet.sort in ("mean", "std"):
+            values = self._all(fitted)[("mean", "std").index(sheet.sort)]
+            order = np.argsort(-values if sheet.descending else values, kind="stable")
+            found = order if mask is None else order[mask[self._owners[order]]]
+            total, wanted = len(found), sheet.of(found)
+        else:
+            total, wanted = self._by_set(sheet, mask)
+        return {
+            "rows": self._rows(fitted, wanted),
+            "total": total,
+            "page": sheet.page,
+            "size": sheet.size,
+        }
+
+    def _by_set(
+        self, sheet: Sheet, mask: Bool[np.ndarray, " A"] | None
+    ) -> tuple[int, Int[np.ndarray, " n"]]:
+        """Rows of a page set by set, without listing the rows of all others."""
+        sets = self._inside.sets
+        order = np.argsort(self._rank) if sheet.sort == "set" else np.arange(len(sets))
+        order = order if mask is None else order[mask[order]]
+        ends = np.cumsum(self._sizes[order])
+        total = int(ends[-1]) if len(ends) else 0
+        low, high = (sheet.page - 1) * sheet.size, min(sheet.page * sheet.size, total)
+        if low >= high:
+            return total, np.empty(0, dtype=np.int64)
+        number = np.arange(low, high)
+        number = total - 1 - number if sheet.descending else number
+        at = np.searchsorted(ends, number, side="right")
+        begins = ends[at] - self._sizes[order[at]]
+        return total, sets.starts[order[at]] + number - begins
+
+    def _rows(self, fitted: Fitted, which: Int[np.ndarray, " n"]) -> list[dict[str, Any]]:
+        sets = self._inside.sets
+        if not len(which):
+            return []
+        x = sets.x[which]
+        mean, std = predict(fitted.model, x)
+        owners = np.searchsorted(sets.starts, which, side="right") - 1
+        columns = zip(owners.tolist(), which.tolist(), x.tolist(), mean, std, strict=True)
+        return [
+            {
+                "set": self._inside.name(owner),
+                "row": row - int(sets.starts[owner]) + 1,
+                "inputs": inputs,
+                "mean": finite(centre),
+                "std": finite(spread),
+                "lower": finite(centre - REACH * spread),
+                "upper": finite(centre + REACH * spread),
+            }
+            for owner, row, inputs, centre, spread in columns
+        ]
+
+    def _fitted(self) -> Fitted:
+        return self._inside.fitted(self._inside.seen())
+
+    def _all(self, fitted: Fitted) -> tuple[np.ndarray, np.ndarray]:
+        """Predictions of everybody, for sorting."""
+        return self._everybody.get(fitted.model, lambda: predict(fitted.model, self._inside.sets.x))
+
+    @cached_property
+    def _owners(self) -> Int[np.ndarray, " N"]:
+        return np.repeat(np.arange(len(self._inside.sets)), self._sizes)
+
+
+def predict(model: Model, x: Float[np.ndarray, "n D"]) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of individuals, noise included."""
+    mean = outputs.predict_mean(model, x)[:, 0]
+    return mean, outputs.predict_std(model, x, include_noise=True)[:, 0]
+
+
+def interval(mean: Any, std: Any) -> dict[str, float | None]:
+    ends = (mean, std, mean - REACH * std, mean + REACH * std)
+    return dict(zip(("expected", "std", "lower", "upper"), map(finite, ends), strict=True))
+
+
+def _parts(text: str) -> list[str]:
+    return [part for part in _DIGITS.split(text[:200]) if part] + [text[200:]]
+
+
+def _view(inside: Inside, seen: Seen) -> PoolView:
+    """Predictions and information of all sets.
+
+    ½ log(1 + β u_aᵀ S u_a / s_a), Eq. 21, is the log of the ratio of two standard deviations: that
+    of a total, and that of its noise alone.
+    """
+    fitted, now = inside.fitted(seen), seen.snapshot
+    posterior, design = fitted.model.posterior, fitted.pool.design
+    means, stds = outputs.predict_sets(fitted.model, design, include_noise=True)
+    mean, std = means[:, 0], stds[:, 0]
+    noise = posterior.output_scale[0] * np.sqrt(design.noise_scale / posterior.noise_precision)
+    information = posterior.n_outputs * np.maximum(np.log(std / noise), 0.0)
+    held = [claim.position for claim in now.claims]
+    if held:
+        own, after = information[held], posterior.given(design.rows(held))
+        ratio = posterior.noise_precision * after.variance_along(design.u) / design.noise_scale
+        information = 0.5 * posterior.n_outputs * np.log1p(ratio)
+        information[held] = own
+    state = np.zeros(len(inside.sets), dtype=np.int64)
+    answer, by = np.full(len(state), np.nan), dict[int, str | None]()
+    for code, rows in ((SKIPPED, now.skips), (OPEN, now.claims), (ANSWERED, now.answers)):
+        for row in rows:
+            state[row.position], by[row.position] = code, row.by
+    for told in now.answers:
+        answer[told.position], information[told.position] = told.y_bar, 0.0
+    return PoolView(seen.moment, state, mean, std, information, answer, by)

@@ -1,0 +1,109 @@
+"""Answers into the database: each in its own transaction, durable when the function returns."""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from sumwise.errors import LabelError
+from sumwise.questions import figure
+from sumwise.storage import arguments, records, rules
+from sumwise.storage.schema import answers
+from sumwise.web.inside import Inside, finite
+from sumwise.web.problems import Refused
+
+LEVEL: Final = 0.9  # of the intervals that are shown
+REACH: Final = NormalDist().inv_cdf(0.5 + 0.5 * LEVEL)
+# written once: putting a statement together takes longer than running it
+_ANSWER: Final = sa.select(answers).where(
+    answers.c.study_id == sa.bindparam("study"), answers.c.position == sa.bindparam("at")
+)
+FAR: Final = 4.0  # standard deviations beyond which somebody should look again
+
+
+def tell(
+    inside: Inside,
+    position: int,
+    total: float,
+    noise_std: float | None,
+    by: str | None,
+    note: str | None,
+    sure: bool,
+) -> tuple[dict[str, Any], bool]:
+    """Keep an answer; gives it as it is kept, and whether it is new."""
+    own, value, noise = inside.study._checked(inside.sets.ids[position], total, noise_std)
+    who, why = arguments.text(by, "by"), arguments.text(note, "note")
+    if not sure:
+        _refuse_unlikely(inside, position, value, noise)
+    with inside.turn(), inside.database.write() as connection:
+        records.state(connection, inside.kept, lock=True)
+        known = _row(connection, inside, position)
+        try:
+            rules.tell(connection, inside.kept, own, value, noise, who, why)
+        except LabelError as error:
+            answer = as_json(inside, known)
+            raise Refused(409, "answered", str(error), answer=answer) from error
+        return as_json(inside, _row(connection, inside, position)), known is None
+
+
+def amend(
+    inside: Inside,
+    position: int,
+    total: float,
+    noise_std: float | None,
+    by: str | None,
+    note: str | None,
+) -> dict[str, Any]:
+    """Correct an answer; gives it as it is kept."""
+    own, value, noise = inside.study._checked(inside.sets.ids[position], total, noise_std)
+    who, why = arguments.text(by, "by"), arguments.text(note, "note")
+    with inside.turn(), inside.database.write() as connection:
+        try:
+            rules.amend(connection, inside.kept, own, value, noise, noise_std is None, who, why)
+        except LabelError as error:
+            raise Refused(409, "not_answered", str(error)) from error
+        return as_json(inside, _row(connection, inside, position))
+
+
+def _refuse_unlikely(inside: Inside, position: int, total: float, noise: float | None) -> None:
+    """A slip of a finger is cheapest to mend before it is stored."""
+    expectation = inside.rough_expectation(position)
+    if expectation is None:
+        return
+    mean, std = expectation
+    spread = math.hypot(std, noise or 0.0)
+    if not abs(total - mean) > FAR * spread:
+        return
+    with inside.database.read() as connection:
+        if _row(connection, inside, position) is not None:
+            return  # it is answered: that is said elsewhere
+    lower, upper = mean - REACH * spread, mean + REACH * spread
+    raise Refused(
+        409,
+        "unlikely",
+        f"{total:.12g} is far from what is expected, {figure(mean)} ± {figure(spread)}; nothing "
+        "was stored. If it is right, send it again and say so (sure: true).",
+        expected=finite(mean),
+        std=finite(spread),
+        lower=finite(lower),
+        upper=finite(upper),
+    )
+
+
+def _row(connection: sa.Connection, inside: Inside, position: int) -> Any:
+    return connection.execute(_ANSWER, {"study": inside.kept.id, "at": position}).first()
+
+
+def as_json(inside: Inside, row: Any) -> dict[str, Any]:
+    """An answer as a row of the database, or as a study gives it."""
+    return {
+        **inside.name(row.position),
+        "total": row.y_bar,
+        "noise_std": row.noise_std,
+        "by": row.by,
+        "at": row.at,
+        "note": row.note,
+    }

@@ -1,0 +1,401 @@
+"""What a study says it has learned, against what was recorded when it was asked and told."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import sumwise as sw
+from sumwise import insight as looking
+from sumwise.calibration import coverage, verdict
+from sumwise.storage.schema import chain
+from sumwise.threads import one_thread
+from tests.builders import random_sets
+from tests.oracles import joint, mutual_information
+from tests.studies import play
+
+MODELS = {
+    "evidence": sw.AggregateRegressor(n_basis=16),
+    "given": sw.AggregateRegressor("linear", hyperparameters=(0.5, 4.0)),
+    "adam": sw.AggregateRegressor(n_basis=16, hyperparameters="adam"),
+    "neural": sw.AggregateRegressor(sw.Neural(width=3, depth=2, n_basis=4, epochs=5)),
+    "dropout": sw.AggregateRegressor(sw.Neural(width=3, depth=2, dropout=0.2, epochs=5, samples=8)),
+}
+
+
+def begun(tmp_path, problem, kind="evidence", **settings):
+    strategy = "DAMI" if kind == "dropout" else "AggMI"
+    named = {"model": MODELS[kind], "strategy": strategy, "seed": 3, "name": kind, **settings}
+    return sw.create_study(tmp_path / "a.db", problem[0], **named)
+
+
+def rows_of_chain(study):
+    with study._database.read() as connection:
+        return sorted(connection.execute(chain.select()).all())
+
+
+# --- looking ahead, as it was ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_forecasts_and_information_are_those_of_the_moment_of_asking(tmp_path, problem, kind):
+    """The question recorded what it expected; nobody else was asking."""
+    with begun(tmp_path, problem, kind) as study:
+        asked, noise, spread = [], [], []
+        for _ in range(13):
+            asked += play(study, problem[1], 1)
+            noise.append(study.model.noise_precision_**-0.5)
+            spread.append(math.sqrt(study.status().mean_variance))
+        steps = study.insight().steps
+    assert [step.set_id for step in steps] == [question.set_id for question in asked]
+    assert [step.number for step in steps] == list(range(1, 14))
+    assert [step.answer for step in steps] == [problem[1][step.set_id] for step in steps]
+    close = {"rtol": 1e-9} if kind in ("evidence", "given", "adam") else {"rtol": 1e-5}
+    information = [question.information for question in asked]
+    assert_allclose([step.information for step in steps], information, **close)
+    assert (steps[0].forecast, steps[0].forecast_std) == (None, None)
+    for name, recorded in (("forecast", "expected"), ("forecast_std", "std")):
+        before = [getattr(question, recorded) for question in asked[1:]]
+        assert_allclose([getattr(step, name) for step in steps[1:]], before, **close)
+    assert_allclose([step.noise_std for step in steps], noise, **close)
+    assert_allclose([step.individual_std for step in steps], spread, **close)
+
+
+def test_information_is_that_of_the_joint_gaussian(tmp_path, problem):
+    sets, answers = problem
+    settings = sw.AggregateRegressor("linear", hyperparameters=(0.5, 4.0), standardize=False)
+    with begun(tmp_path, problem, model=settings) as study:
+        play(study, answers, 6)
+        steps = study.insight().steps
+    phi = np.column_stack([sets.x, np.ones(len(sets.x))])
+    model, seen = joint(sets, phi, 0.5, 4.0), []
+    for step in steps:
+        at = sets.position(step.set_id)
+        assert_allclose(step.information, mutual_information(model, seen)[at], rtol=1e-9)
+        seen.append(at)
+
+
+def test_typical_errors_are_over_ten_forecasts_per_root_of_the_size(tmp_path, problem):
+    sets, answers = problem
+    with begun(tmp_path, problem) as study:
+        play(study, answers, 15)
+        steps = study.insight().steps
+    errors, naive = [], []
+    for k, step in enumerate(steps):
+        if k:
+            own = sets[step.set_id].theta
+            top = bottom = 0.0  # of the mean so far, by least squares with weights 1/Σθ²
+            for earlier in steps[:k]:
+                theta = sets[earlier.set_id].theta
+                top += theta.sum() * earlier.answer / (theta**2).sum()
+                bottom += theta.sum() ** 2 / (theta**2).sum()
+            size = math.sqrt((own**2).sum())
+            errors.append((step.answer - step.forecast) / size)
+            naive.append((step.answer - own.sum() * top / bottom) / size)
+            assert_allclose([step.error, step.naive_error], [errors[-1], naive[-1]], rtol=1e-9)
+            for typical, all_so_far in (
+                (step.typical_error, errors),
+                (step.typical_naive_error, naive),
+            ):
+                last = all_so_far[-10:]
+                assert_allclose(typical, math.sqrt(sum(e**2 for e in last) / len(last)), rtol=1e-9)
+    assert steps[0].error is steps[0].typical_error is steps[0].typical_naive_error is None
+
+
+def test_the_mean_for_all_is_what_naive_means_for_plain_sums(tmp_path):
+    """For sums of θ = 1 the mean so far is that over all individuals measured."""
+    rng = np.random.default_rng(1)
+    sets = sw.Sets.from_arrays([rng.normal(size=(n, 2)) for n in (3, 1, 4)])
+    with sw.create_study(tmp_path / "a.db", sets) as study:
+        for set_id, y_bar in ((0, 30.0), (1, 14.0), (2, 44.0)):
+            study.tell(set_id, y_bar)
+        last = study.insight().steps[-1]
+    assert_allclose(last.naive_error, (44.0 - 4 * 44.0 / 4) / 2)
+
+
+def test_known_noise_blunts_information_and_errors(tmp_path, problem):
+    sets, answers = problem
+    told, noise = sets.ids[:6], [0.5, 0.0, 2.0, 0.3, 0.0, 4.0]
+    model = sw.AggregateRegressor("linear", hyperparameters=(0.5, 4.0), standardize=False)
+    with begun(tmp_path, problem, model=model) as study:
+        for set_id, r in zip(told, noise, strict=True):
+            study.tell(set_id, answers[set_id], noise_std=r or None)
+        found = study.insight()
+    phi = np.column_stack([sets.x, np.ones(len(sets.x))])
+    plain = joint(sets, phi, 0.5, 4.0)
+    signal = (plain.sums @ plain.latent @ plain.sums.T)[:6, :6]
+    own = (sets.theta**2) @ (plain.sums[:6].T != 0) / 4.0 + np.square(noise)
+    cov, y = signal + np.diag(own), np.array([answers[i] for i in told])
+    for k, step in enumerate(found.steps):
+        past = slice(0, k)
+        pull = np.linalg.solve(cov[past, past], cov[past, k]) if k else np.empty(0)
+        variance = cov[k, k] - pull @ cov[past, k]
+        assert_allclose(step.information, 0.5 * math.log(variance / own[k]), rtol=1e-9)
+        if k:
+            assert_allclose(step.forecast, pull @ y[past], rtol=1e-9)
+            assert_allclose(step.forecast_std, math.sqrt(variance), rtol=1e-9)
+            per_noise = math.sqrt(4.0 * own[k])  # √(s + β r²)
+            assert_allclose(step.error, (y[k] - step.forecast) / per_noise, rtol=1e-9)
+    for k, row in enumerate(found.compared):
+        others = [i for i in range(6) if i != k]
+        pull = np.linalg.solve(cov[np.ix_(others, others)], cov[others, k])
+        assert_allclose(row.predicted, pull @ y[others], rtol=1e-9)
+        assert_allclose(row.std, math.sqrt(cov[k, k] - pull @ cov[others, k]), rtol=1e-9)
+
+
+def test_known_noise_of_the_first_answer_is_measured_in_units_of_the_answers(tmp_path, problem):
+    """Before it the model has no units: an answer in millions must not make noise look large."""
+    taught = []
+    for unit in (1.0, 1e6):
+        with begun(tmp_path, problem, name=str(unit)) as study:
+            study.tell("set 0", 50.0 * unit, noise_std=1.0 * unit)
+            study.tell("set 1", 70.0 * unit)
+            taught.append([step.information for step in study.insight().steps])
+    assert_allclose(taught[0], taught[1], rtol=1e-6)
+
+
+def test_many_answers_are_looked_at_in_even_steps(tmp_path, problem, monkeypatch):
+    with begun(tmp_path, problem) as study:
+        play(study, problem[1], 20)
+        every = {step.number: step for step in study.insight().steps}
+        monkeypatch.setattr(looking, "MOST", 5)
+        some = study.insight()
+    assert [step.number for step in some.steps] == [1, 6, 10, 15, 20]
+    for step in some.steps:
+        assert step.information == every[step.number].information
+        assert step.forecast == every[step.number].forecast
+        assert step.individual_std == every[step.number].individual_std
+    assert len(some.compared) == 20
+
+
+@pytest.mark.parametrize("kind", ["adam", "neural"])
+def test_looking_back_changes_nothing(place, problem, kind):
+    with sw.create_study(place, problem[0], model=MODELS[kind]) as study:
+        play(study, problem[1], 12)
+        told = study.status()
+        kept, history = rows_of_chain(study), study.history()
+        study.insight()
+        assert rows_of_chain(study) == kept
+        assert study.history() == history
+        assert study.status() == told
+        assert study.claims == ()
+
+
+@pytest.mark.parametrize("kind", ["evidence", "adam", "neural"])
+def test_another_process_sees_the_same(place, problem, kind):
+    with sw.create_study(place, problem[0], model=MODELS[kind]) as study:
+        play(study, problem[1], 12)
+        here = study.insight()
+    with sw.open_study(place) as study:
+        there = study.insight()
+    names = ("information", "individual_std", "noise_std", "typical_error", "typical_naive_error")
+    for one, other in zip(here.steps[1:], there.steps[1:], strict=True):
+        pairs = [(getattr(one, name), getattr(other, name)) for name in names]
+        assert_allclose(*zip(*pairs, strict=True), rtol=1e-9)
+    assert here.next_questions == there.next_questions
+
+
+def test_answers_count_as_they_stand(tmp_path, problem):
+    """One taken back and one corrected: as if they had been told so from the beginning."""
+    told = {"set 0": 4.0, "set 1": 5.0, "set 2": -3.0, "set 3": 6.0, "set 4": 1.0}
+    found = []
+    for name in ("mended", "clean"):
+        with begun(tmp_path, problem, name=name) as study:
+            for set_id, y_bar in told.items():
+                if name == "mended" or set_id != "set 2":
+                    study.tell(set_id, 999.0 if (name, set_id) == ("mended", "set 1") else y_bar)
+            if name == "mended":
+                study.retract("set 2")
+                study.amend("set 1", 5.0)
+            found.append(study.insight())
+    assert found[0].steps == found[1].steps
+    assert found[0].compared == found[1].compared
+    assert [row.set_id for row in found[0].compared] == ["set 0", "set 1", "set 3", "set 4"]
+
+
+# --- looking back ---------------------------------------------------------------------------------
+
+
+def test_answers_left_out_are_predicted_by_a_fit_without_them(tmp_path, problem):
+    sets, answers = problem
+    settings = {"basis": "linear", "hyperparameters": (0.5, 4.0), "standardize": False}
+    with begun(tmp_path, problem, model=sw.AggregateRegressor(**settings)) as study:
+        play(study, answers, 9)
+        found = study.insight(level=0.8)
+    assert found.by_forecast == ""
+    told = [row.set_id for row in found.compared]
+    for number, row in enumerate(found.compared, start=1):
+        others = [i for i in told if i != row.set_id]
+        alone = sw.AggregateRegressor(**settings).fit(sets[others], [answers[i] for i in others])
+        mean, std = alone.predict_sets(sets[row.set_id], return_std=True)
+        assert_allclose([row.predicted, row.std], [mean[0], std[0]], rtol=1e-9)
+        assert row.number == number
+        assert_allclose(row.z, (answers[row.set_id] - mean[0]) / std[0])
+        reach = 1.2815515655446004 * std[0]
+        assert_allclose([row.lower, row.upper], [mean[0] - reach, mean[0] + reach])
+        assert row.outside == (abs(row.z) > 1.2815515655446004)
+        assert_allclose(row.weight, sets[row.set_id].theta.sum())
+    inside = {row.level: row.inside for row in found.calibration}
+    assert inside[0.8] == sum(not row.outside for row in found.compared)
+
+
+@pytest.mark.parametrize(("kind", "words"), [("neural", "has learned"), ("dropout", "committee")])
+def test_networks_are_judged_by_their_forecasts(tmp_path, problem, kind, words):
+    """Their weights remember an answer that is left out now."""
+    with begun(tmp_path, problem, kind) as study:
+        play(study, problem[1], 12)
+        found = study.insight()
+    assert words in found.by_forecast
+    assert [row.number for row in found.compared] == list(range(2, 13))
+    for row, step in zip(found.compared, found.steps[1:], strict=True):
+        assert (row.set_id, row.answer) == (step.set_id, step.answer)
+        assert (row.predicted, row.std) == (step.forecast, step.forecast_std)
+    assert found.calibration[0].answers == 11
+
+
+def test_uncertainty_under_a_network_is_averaged_over_a_sample(tmp_path, problem, monkeypatch):
+    monkeypatch.setattr(looking, "SAMPLE", 30)
+    with begun(tmp_path, problem, "neural") as study:
+        play(study, problem[1], 3)
+        last = study.insight().steps[-1].individual_std
+        x = study.sets.x
+        some = x[:: math.ceil(len(x) / 30)]
+        _, std = study.model.predict(some, return_std=True, include_noise=False)
+    assert len(some) <= 30 < len(x)
+    assert_allclose(last, math.sqrt((std**2).mean()), rtol=1e-5)
+
+
+# --- few answers, and what to ask next ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [0, 1, 2])
+def test_few_answers_give_few_numbers(tmp_path, problem, n):
+    with begun(tmp_path, problem) as study:
+        play(study, problem[1], n)
+        found = study.insight()
+    assert len(found.steps) == n
+    assert found.compared == found.calibration == ()
+    assert found.trust == "Too few answers to say whether the intervals are right."
+    assert found.status.answers == n
+    assert len(found.next_questions) == 5
+
+
+def test_what_to_ask_next_is_what_will_be_asked(tmp_path, problem):
+    with begun(tmp_path, problem) as study:
+        play(study, problem[1], 4)
+        study.ask(by="ann")
+        study.skip("set 5")
+        proposed = study.insight().next_questions
+        asked = study.ask(5, by="bob")
+    names = ("set_id", "score", "expected", "std", "information", "runner_up", "number")
+    for one, other in zip(proposed, asked, strict=True):
+        assert [getattr(one, name) for name in names] == [getattr(other, name) for name in names]
+    assert {question.by for question in proposed} == {None}
+
+
+def test_nothing_is_proposed_when_nothing_is_free(tmp_path):
+    sets = random_sets([1, 2, 3, 1], np.random.default_rng(0))
+    with sw.create_study(tmp_path / "a.db", sets, model=MODELS["given"]) as study:
+        for set_id in (0, 1):
+            study.tell(set_id, 1.0)
+        assert [question.set_id for question in study.insight().next_questions] != []
+        study.ask()
+        study.skip(next(i for i in (2, 3) if i not in {c.set_id for c in study.claims}))
+        assert study.insight().next_questions == ()
+
+
+def test_the_level_is_that_of_the_intervals(tmp_path, problem):
+    with begun(tmp_path, problem) as study:
+        play(study, problem[1], 4)
+        found = study.insight(level=0.99)
+        assert [row.level for row in found.calibration] == [0.5, 0.8, 0.9, 0.95, 0.99]
+        assert_allclose(found.compared[0].upper - found.compared[0].predicted,
+                        2.5758293035489004 * found.compared[0].std)  # fmt: skip
+        with pytest.raises(sw.SettingError, match="level is 90"):
+            study.insight(level=90)
+
+
+def test_a_slow_look_back_shows_how_far_it_is(tmp_path, problem, monkeypatch):
+    shown = []
+
+    class Bar(looking.Slow):
+        def at(self, done):
+            shown.append((self._what, done, self._total))
+
+    monkeypatch.setattr(looking, "Slow", Bar)
+    with begun(tmp_path, problem) as study:
+        play(study, problem[1], 3)
+        study.insight()
+    assert shown == [("looking back", done, 4) for done in (1, 2, 3, 4)]
+
+
+def blas_threads():
+    from threadpoolctl import threadpool_info
+
+    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+
+def test_looking_back_is_done_on_one_thread(tmp_path, problem, monkeypatch):
+    before, during, plain = blas_threads(), set(), looking._step
+
+    def watched(*args):
+        during.update(blas_threads())
+        return plain(*args)
+
+    monkeypatch.setattr(looking, "_step", watched)
+    with begun(tmp_path, problem) as study:
+        play(study, problem[1], 3)
+        study.insight()
+    assert during == {1}
+    assert blas_threads() == before
+
+
+def test_the_last_to_leave_gives_the_threads_back():
+    before = blas_threads()
+    first, second = one_thread(), one_thread()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert blas_threads() == {1}
+    second.__exit__(None, None, None)
+    assert blas_threads() == before
+
+
+# --- whether intervals are right ------------------------------------------------------------------
+
+
+def judged(inside, n, level=0.9):
+    return verdict(coverage([0.0] * inside + [9.0] * (n - inside), level), level)
+
+
+def test_intervals_are_judged_in_words():
+    assert judged(7, 9).startswith("Too few answers to say whether the intervals are right: 7 of 9")
+    assert judged(60, 100).startswith("The intervals are too narrow: only 60 of 100 answers lie in")
+    assert judged(100, 100).startswith("The intervals are too wide: 100 of 100 answers")
+    z = [0.1 * k for k in range(-10, 10)]  # all within one standard deviation
+    assert verdict(coverage(z, 0.9), 0.9) == (
+        "The intervals are about right at 90 %: 20 of 20 answers lie in intervals made for 90 %; "
+        "but 20 in those for 80 %, more than chance explains."
+    )
+    off = [0.0] * 2 + [1.0] * 17 + [9.0]
+    assert verdict(coverage(off, 0.9), 0.9).endswith(
+        "but 2 in those for 50 %, fewer than chance explains."
+    )
+
+
+def test_normal_errors_are_about_right():
+    z = np.random.default_rng(0).normal(size=200).tolist()
+    assert verdict(coverage(z, 0.9), 0.9).startswith("The intervals are about right: ")
+    wider = [2 * off for off in z]
+    assert "too narrow" in verdict(coverage(wider, 0.9), 0.9)
+    assert "too wide" in verdict(coverage([off / 3 for off in z], 0.9), 0.9)
+
+
+def test_shares_are_counted_at_each_level():
+    rows = coverage([0.0, 0.7, 1.3, 1.7, 2.5], 0.9)
+    assert [row.inside for row in rows] == [1, 2, 3, 4]
+    assert [row.share for row in rows] == [0.2, 0.4, 0.6, 0.8]
+    assert coverage([], 0.9) == ()

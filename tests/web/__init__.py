@@ -1,0 +1,1 @@
+"""A server for tests: in this process, or as a process of its own."""
