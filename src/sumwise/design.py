@@ -63,7 +63,12 @@ class Pool:
 
 
 def embed(
-    sets: Sets, basis: Scaled, *, compiled: bool | None = None, numba_anyway: bool = False
+    sets: Sets,
+    basis: Scaled,
+    *,
+    compiled: bool | None = None,
+    numba_anyway: bool = False,
+    products: Float[np.ndarray, "K K"] | None = None,
 ) -> Design:
     """u_a, s_a and Σθ of every set.
 
@@ -71,13 +76,19 @@ def embed(
         compiled: Use the numba kernel where it applies. By default when numba is installed and
             there is enough to do; the numbers agree to rounding.
         numba_anyway: Loading numba costs nothing here, because what follows needs it too.
+        products: If given, Σ φ φᵀ over all individuals is added to it on the way.
     """
     if not len(sets):
         n_basis = features(basis, np.zeros((1, sets.n_inputs))).shape[1]
         return Design(np.empty((0, n_basis)), np.empty(0), np.empty(0))
     if compiled is None:
         compiled = _worth_compiling(sets, basis, numba_anyway)
-    u = _embed_compiled(sets, basis) if compiled else _embed_blocks(sets, basis)
+    if compiled:
+        u = _embed_compiled(sets, basis)
+        if products is not None:
+            add_products(sets.x, basis, products)
+    else:
+        u = _embed_blocks(sets, basis, products)
     _refuse_infinite(u, sets)
     return Design(u, *_weight_sums(sets))
 
@@ -148,7 +159,18 @@ def sum_by_set(
     return slice(a, b), np.add.reduceat(rows, np.maximum(sets.starts[a:b], low) - low)
 
 
-def _embed_blocks(sets: Sets, basis: Basis) -> Float[np.ndarray, "A K"]:
+def add_products(
+    x: Float[np.ndarray, "N D"], basis: Basis, products: Float[np.ndarray, "K K"]
+) -> None:
+    """Add φ φᵀ of every individual to `products`."""
+    for low, high in blocks(x, basis):
+        phi = features(basis, x[low:high], len(products))
+        products += phi.T @ phi
+
+
+def _embed_blocks(
+    sets: Sets, basis: Basis, products: Float[np.ndarray, "K K"] | None = None
+) -> Float[np.ndarray, "A K"]:
     u: Float[np.ndarray, "A K"] | None = None
     for low, high in blocks(sets.x, basis):
         phi = features(basis, sets.x[low:high], None if u is None else u.shape[1])
@@ -157,6 +179,8 @@ def _embed_blocks(sets: Sets, basis: Basis) -> Float[np.ndarray, "A K"]:
         with np.errstate(all="ignore"):
             where, sums = sum_by_set(sets, low, high, sets.theta[low:high, None] * phi)
             u[where] += sums
+        if products is not None:
+            products += phi.T @ phi
     assert u is not None  # a Sets with sets has rows
     return u
 

@@ -16,8 +16,7 @@ import numpy as np
 
 from sumwise import outputs
 from sumwise.acquisition import Acquisition, best, scores_of
-from sumwise.basis import Basis
-from sumwise.design import Pool, blocks, features
+from sumwise.design import Pool, add_products
 from sumwise.errors import PoolExhaustedError
 from sumwise.loop import reason
 from sumwise.model import Model
@@ -255,17 +254,9 @@ def second_moment(pool: Pool) -> tuple[Float[np.ndarray, " K"], Float[np.ndarray
     """Mean of φ φᵀ over all individuals, as powers and the axes (rows) they lie along."""
     moment = pool.moment
     if moment is None:
-        moment = mean_product(pool.sets.x, pool.basis, pool.design.u.shape[1])
+        n_basis = pool.design.u.shape[1]
+        moment = np.zeros((n_basis, n_basis))
+        add_products(pool.sets.x, pool.basis, moment)
+        moment /= len(pool.sets.x)
     powers, axes = np.linalg.eigh(moment)
     return np.maximum(powers, 0.0), axes.T
-
-
-def mean_product(
-    x: Float[np.ndarray, "N D"], basis: Basis, n_basis: int
-) -> Float[np.ndarray, "K K"]:
-    """Mean of φ φᵀ over these individuals."""
-    total = np.zeros((n_basis, n_basis))
-    for low, high in blocks(x, basis):
-        phi = features(basis, x[low:high], n_basis)
-        total += phi.T @ phi
-    return total / len(x)

@@ -229,7 +229,8 @@ def _people(seen: _Seen) -> Section:
     standing = Counter(told.by for told in seen.answers)
     if not done:
         return Section("History", [f"Begun {_when(seen.history[0].at)} UTC; nothing else yet."])
-    columns = ("asked", "told", "amended", "retracted", "skipped", "released")
+    usual = ("asked", "told", "amended", "retracted", "skipped", "released")
+    columns = [what for what in usual if any(acts[what] for acts in done.values())]
     people = sorted(done, key=lambda by: (-done[by]["told"], by is None, by or ""))
     rows = [
         (

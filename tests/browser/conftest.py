@@ -86,6 +86,7 @@ class Server:
 
     place: Place
     folder: Path
+    options: tuple[str, ...] = ()
     port: int = field(default_factory=free_port)
     process: subprocess.Popen[str] | None = None
     address: str = ""  # with the token
@@ -96,7 +97,7 @@ class Server:
         log = self.folder / f"serve-{self.port}.log"
         with open(log, "w") as out:
             self.process = subprocess.Popen(
-                [*command, "--port", str(self.port)],
+                [*command, "--port", str(self.port), *self.options],
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 env=environment,
@@ -131,8 +132,8 @@ def serve(tmp_path):
     """Start a server for a place; all are stopped afterwards."""
     started = []
 
-    def start(place: Place) -> Server:
-        started.append(Server(place, tmp_path))
+    def start(place: Place, *options: str) -> Server:
+        started.append(Server(place, tmp_path, options))
         return started[-1].start()
 
     yield start
@@ -177,7 +178,7 @@ class Watch:
     def console(self, message) -> None:
         # a refusal (409) or a server that is down is part of the story; a script that fails is not
         refused = message.text.startswith("Failed to load resource")
-        if message.type in ("error", "warning") and not refused:
+        if message.type == "error" and not refused:
             self.trouble.append(f"console: {message.text}")
 
 
@@ -206,7 +207,7 @@ def visit(chromium):
             accept_downloads=True,
         )
         contexts.append(context)
-        context.set_default_timeout(15_000)
+        context.set_default_timeout(30_000)
         context.add_init_script(WATCH_POLICY)
         if who:
             context.add_init_script(NAMED.replace("WHO", json.dumps(who)))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+import sumwise as sw
+from tests.browser.places import schools
 from tests.browser.tools import expect, go
 
 VIEWS = (
@@ -85,6 +87,28 @@ def test_without_a_token_one_can_look_and_paste_it(server, visit):
     expect(page.get_by_role("region", name="Yours").locator(".card")).to_have_count(1)
     page.reload()
     expect(page.get_by_role("button", name="Ask for me")).to_be_visible()
+
+
+def test_a_server_for_others_shows_nothing_without_a_token(serve, visit, shot, tmp_path):
+    server = serve(schools(tmp_path / "schools.db", answers=5), "--host", "0.0.0.0")
+    page = visit(server, token=False)
+    expect(page.get_by_text("to those who have its token")).to_be_visible()
+    shot(page, "locked")
+    page.get_by_label("Token").fill("wrong")
+    page.get_by_role("button", name="Use this token").click()
+    expect(page.get_by_text("does not accept this page's token")).to_be_visible()
+    page.get_by_label("Token").fill(server.address)
+    page.get_by_role("button", name="Use this token").click()
+    expect(page.locator("#banner")).to_be_hidden()
+    expect(page.get_by_text("5 of 30 sets measured")).to_be_visible()
+    go(page, "individuals")
+    with page.expect_download() as waiting:  # which a plain link could not do
+        page.get_by_role("button", name="Download CSV").click()
+    assert waiting.value.path().stat().st_size > 1000
+    go(page, "progress")
+    with sw.open_study(server.place.path) as study:  # and changes arrive
+        name = study.ask(by="bob").set_id
+    expect(page.locator("#notices")).to_contain_text(f"bob claimed {name}.")
 
 
 def test_a_wrong_token_is_noticed_at_the_first_write_and_nothing_typed_is_lost(server, visit):

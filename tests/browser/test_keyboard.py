@@ -10,7 +10,7 @@ HERE = """() => {
   const style = getComputedStyle(node);
   const box = node.getBoundingClientRect();
   return {
-    text: (node.getAttribute("aria-label") ?? node.labels?.[0]?.textContent ?? node.textContent).trim(),
+    text: (node.ariaLabel ?? node.labels?.[0]?.textContent ?? node.textContent).trim(),
     tag: node.tagName,
     ringed: style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2,
     width: box.width,

@@ -30,7 +30,7 @@ def test_a_server_killed_and_restarted_in_the_middle(server, visit, shot):
     expect(where).to_contain_text("Not saved: the server does not answer.")
     shot(page, "offline")
     server.start()
-    expect(page.locator("#banner")).to_be_hidden(timeout=12_000)
+    expect(page.locator("#banner")).to_be_hidden(timeout=30_000)
     expect(field).to_have_value("327.5")
 
     page.reload()  # the draft survives that too, and the token is still good
@@ -42,7 +42,7 @@ def test_a_server_killed_and_restarted_in_the_middle(server, visit, shot):
     assert told(server.place)[name] == server.place.totals[name]
     page.reload()
     page.locator(".card").first.wait_for()
-    expect(page.get_by_text("Typed, not saved")).to_be_hidden()  # once it is saved, it is gone
+    expect(page.get_by_text("Not proposed any more")).to_be_hidden()  # once it is saved, it is gone
 
 
 def test_pressing_save_twice_is_one_answer(server, visit):
@@ -78,7 +78,7 @@ def test_a_draft_for_a_set_that_is_no_longer_proposed_is_not_lost(server, visit,
     with sw.open_study(server.place.path) as study:
         study.skip(name, by="bob", note="no records")
     page.reload()
-    expect(page.get_by_role("heading", name="Typed, not saved")).to_be_visible()
+    expect(page.get_by_role("heading", name="Not proposed any more")).to_be_visible()
     expect(where).to_contain_text("Skipped by bob meanwhile.")
     expect(where.get_by_label("Measured total")).to_have_value("32")
     shot(page, "draft")
@@ -96,5 +96,5 @@ def test_the_page_opens_by_itself_when_the_server_comes_up_later(server, visit):
     page.get_by_role("link", name="Pool", exact=True).click()  # a view that was never loaded
     page.wait_for_timeout(300)
     server.start()
-    expect(page.locator("#banner")).to_be_hidden(timeout=12_000)
+    expect(page.locator("#banner")).to_be_hidden(timeout=30_000)
     expect(page.locator("section.pool tbody tr").first).to_be_visible()

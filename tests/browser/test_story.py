@@ -48,9 +48,8 @@ def test_a_newcomer_measures_a_study(serve, visit, shot, tmp_path):
     expect(sheet.get_by_text("being measured")).to_be_visible()
     size = int(re.search(r"(\d+) individual", sheet.inner_text()).group(1))
     expect(sheet.locator("tbody tr")).to_have_count(size)
-    expect(sheet.locator("tbody svg.interval circle")).to_have_count(size)
+    expect(sheet.locator("svg.interval")).to_have_count(0)  # nothing is known yet
     expect(page).to_have_title(re.compile(f"^{first} · Next"))
-    shot(page, "inside")
     page.keyboard.press("Escape")
     expect(sheet).to_have_count(0)
     expect(page).to_have_url(f"{server.url}/#/next")
@@ -70,6 +69,16 @@ def test_a_newcomer_measures_a_study(serve, visit, shot, tmp_path):
         asked = mine.locator(".card h3").first.inner_text()
         answer(page, asked, str(place.totals[asked]))
         expect(page.get_by_text(f"{number} of 30 sets measured")).to_be_visible()
+
+    # by now something is known of the individuals of every set
+    page.locator(".part.proposed .card").first.get_by_role("link", name="Look inside").click()
+    inside = page.get_by_role("dialog")
+    inside.locator("tbody tr").first.wait_for()
+    drawn = inside.locator("tbody svg.interval circle")
+    expect(drawn).to_have_count(inside.locator("tbody tr").count())
+    shot(page, "inside")
+    inside.get_by_role("button", name="Close").click()
+    expect(inside).to_have_count(0)
 
     # a slip of the finger is noticed, and may be insisted on
     slip = proposed(page)

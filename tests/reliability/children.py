@@ -34,7 +34,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def run(check: Callable[..., None], *arguments: object, within: tuple[str, ...] = ()) -> None:
-    """Run a check of this module in a new process, started by the command `within` if given."""
+    """Run a check in a new process; one of this module can be started by the command `within`."""
     if within:
         program = [*within, sys.executable, "-m", "tests.reliability.children", check.__name__]
         done = subprocess.run(
@@ -43,7 +43,7 @@ def run(check: Callable[..., None], *arguments: object, within: tuple[str, ...] 
         assert done.returncode == 0, done.stderr[-4000:]
         return
     ours, theirs = processes.Pipe(duplex=False)
-    child = processes.Process(target=_guarded, args=(check.__name__, arguments, theirs))
+    child = processes.Process(target=_guarded, args=(check, arguments, theirs))
     child.start()
     theirs.close()
     said = ours.recv()
@@ -51,9 +51,9 @@ def run(check: Callable[..., None], *arguments: object, within: tuple[str, ...] 
     assert said == "fine", said
 
 
-def _guarded(name: str, arguments: tuple, pipe) -> None:
+def _guarded(check: Callable[..., None], arguments: tuple, pipe) -> None:
     try:
-        globals()[name](*map(str, arguments))
+        check(*map(str, arguments))
         pipe.send("fine")
     except BaseException:
         pipe.send(traceback.format_exc())

@@ -384,7 +384,9 @@ def test_rows_are_counted_within_their_set(url):
         assert [[row["a"], row["b"]] for row in mine] == rows
 
 
-def test_predictions_of_a_new_table_keep_its_columns_as_they_are(url, tmp_path):
+def test_predictions_of_a_new_table_keep_its_columns_as_they_are(data, tmp_path):
+    url = tmp_path / "other-order.db"
+    done("init", url, data, "--by", "g", "--x", "b", "--x", "a", "--basis", "linear")
     done("tell", url, "003", 40)
     (tmp_path / "new.csv").write_text("code,b,a\n007,1,2.5\n008,-1,0\n")
     out = tmp_path / "out.csv"
@@ -394,7 +396,7 @@ def test_predictions_of_a_new_table_keep_its_columns_as_they_are(url, tmp_path):
     assert found.column_names == ["code", "b", "a", "mean", "std", "lower", "upper"]
     assert found["code"].to_pylist() == ["007", "008"]
     with sw.open_study(url) as study:
-        expected = study.predict(np.array([[2.5, 1.0], [0.0, -1.0]]))
+        expected = study.predict(np.array([[1.0, 2.5], [-1.0, 0.0]]))
     np.testing.assert_allclose(found["mean"], expected.mean)
     np.testing.assert_allclose(found["std"], expected.std)
     assert "The first 2 of 2" in done("predict", url, tmp_path / "new.csv").stdout

@@ -281,7 +281,15 @@ def test_every_command_of_a_study_prints_json_and_takes_a_name():
             options = {option for param in part.params for option in param.opts}
             if name not in ("completion", "demo", "serve", "simulate", "reproduce"):
                 assert "--json" in options, part.name
-            if name not in ("completion", "demo", "serve", "simulate", "reproduce", "init", "import"):
+            if name not in (
+                "completion",
+                "demo",
+                "serve",
+                "simulate",
+                "reproduce",
+                "init",
+                "import",
+            ):
                 assert ("--study" in options) == (name != "storage"), part.name
 
 

@@ -24,11 +24,10 @@ import numpy as np
 import sqlalchemy as sa
 
 from sumwise.basis import Scaled, Trainable
-from sumwise.checks import positions_of, starts_of
+from sumwise.checks import starts_of
 from sumwise.design import Design, Pool, embed
 from sumwise.errors import DataError, SettingError, StorageError
 from sumwise.model import ModelConfig, Prepared
-from sumwise.questions import mean_product
 from sumwise.sets import Sets
 from sumwise.shapes import Float
 from sumwise.storage import packing
@@ -56,7 +55,7 @@ class StoredSets(Sets):
                 "ids": ids,
                 "starts": starts_of(known["sizes"]),
                 "input_names": None if names is None else many_from_json(names),
-                "_positions": positions_of(ids),
+                "_positions": {set_id: position for position, set_id in enumerate(ids)},
                 "_n_inputs": int(known["n_inputs"]),
                 "_load": load,
                 "_whole": None,
@@ -125,17 +124,23 @@ def pack(
         }
         kept["index"] = json.dumps(index).encode()
         if 8 * len(sets) * (n_basis + 2) <= LARGEST_DESIGN:
-            design = embed_drawn(sets, config, prepared)
+            products = np.zeros((n_basis, n_basis))
+            design = embed_drawn(sets, config, prepared, products)
             flat = [design.noise_scale, design.theta_sum, design.u.ravel()]
             kept["design"] = _pack_numbers(np.concatenate(flat))
-            moment = mean_product(sets.x, prepared.basis, n_basis)
-            kept["moment"] = _pack_numbers(moment.ravel())
+            kept["moment"] = _pack_numbers(products.ravel() / len(sets.x))
     return kept
 
 
-def embed_drawn(sets: Sets, config: ModelConfig, prepared: Prepared) -> Design:
+def embed_drawn(
+    sets: Sets,
+    config: ModelConfig,
+    prepared: Prepared,
+    products: Float[np.ndarray, "K K"] | None = None,
+) -> Design:
     """The design under the basis as it was drawn."""
-    return embed(sets, prepared.basis, numba_anyway=config.hyperparameters == "adam")
+    adam = config.hyperparameters == "adam"
+    return embed(sets, prepared.basis, numba_anyway=adam, products=products)
 
 
 def _pack_numbers(flat: Float[np.ndarray, " n"]) -> bytes:
@@ -178,10 +183,10 @@ def write_file(sets: Sets, sets_file: str) -> None:
 # --- reading --------------------------------------------------------------------------------------
 
 
-def pieces(connection: sa.Connection, study_id: int) -> Mapping[str, str]:
-    """The checksum of each piece that there is."""
-    known = sa.select(files.c.name, files.c.sha256).where(files.c.study_id == study_id)
-    return {name: digest for name, digest in connection.execute(known)}
+def pieces(connection: sa.Connection, study_id: int) -> frozenset[str]:
+    """Which pieces there are. Their checksums lie behind them, and would cost reading them."""
+    known = sa.select(files.c.name).where(files.c.study_id == study_id)
+    return frozenset(connection.execute(known).scalars())
 
 
 def read(connection: sa.Connection, study_id: int, piece: str, what: str) -> bytes:

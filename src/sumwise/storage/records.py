@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Set
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -111,7 +111,7 @@ def load(connection: sa.Connection, name: str | None, database: Database) -> Kep
     row = connection.execute(sa.select(studies).where(studies.c.name == name)).one()
     what = f"study {name!r} in {database.shown}"
     there = keeping.pieces(connection, row.id)
-    if "basis" not in there or not there.keys() & {"sets", "sets_file"}:
+    if "basis" not in there or not there & {"sets", "sets_file"}:
         raise DataError(f"{what} is incomplete; restore it from a copy")
     if row.strategy not in ACQUISITIONS:
         raise DataError(f"{what} has a strategy {row.strategy!r}, which this sumwise does not know")
@@ -135,7 +135,7 @@ def load(connection: sa.Connection, name: str | None, database: Database) -> Kep
 
 
 def _sets(
-    connection: sa.Connection, study_id: int, there: Mapping[str, str], folder: Any, what: str
+    connection: sa.Connection, study_id: int, there: Set[str], folder: Any, what: str
 ) -> Sets:
     """All the individuals."""
     if "sets_file" in there:
@@ -144,7 +144,7 @@ def _sets(
     return packing.unpack_sets(keeping.read(connection, study_id, "sets", what))
 
 
-def _reopened(database: Database, study_id: int, there: Mapping[str, str], what: str) -> Sets:
+def _reopened(database: Database, study_id: int, there: Set[str], what: str) -> Sets:
     with database.read() as connection:
         return _sets(connection, study_id, there, database.folder, what)
 

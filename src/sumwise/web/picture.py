@@ -80,7 +80,8 @@ class Pictures:
             points, words = self._points(kind, which)
         if points is None:
             return _panel(kind, None, [words], [])
-        if not np.isfinite(points).all():
+            reach = None if points is None else np.ptp(points, axis=0)
+        if reach is not None and not np.isfinite(reach).all():
             return _panel(kind, None, ["The inputs are too far apart to be drawn."], [])
         order = np.argsort(state[owners], kind="stable")
         names = list(LOOKS)

@@ -15,7 +15,7 @@ import { notice, speak } from "./notices.js";
 import { create as pool } from "./pool.js";
 import { create as progress } from "./progress.js";
 import { openSheet } from "./sheet.js";
-import { emit, on, setToken, shortcuts, state, token, who, writable } from "./store.js";
+import { on, setToken, shortcuts, state, token, who, writable } from "./store.js";
 import { askWho } from "./who.js";
 
 const VIEWS = { next, progress, pool, individuals, history: past };
@@ -138,6 +138,7 @@ function refresh() {
 
 async function loadStudy() {
   state.study = await get("/api/study");
+  main.querySelector(".instead")?.remove();
   renderHeader();
 }
 
@@ -198,7 +199,7 @@ function renderWho() {
 let shownBanner = "";
 
 function renderBanner() {
-  const kind = !state.online ? "offline" : !writable() ? (state.refused ? "refused" : "readonly") : "";
+  const kind = bannerKind();
   if (kind === shownBanner) return;
   shownBanner = kind;
   banner.hidden = !kind;
@@ -208,6 +209,19 @@ function renderBanner() {
   else if (kind) fill(banner, tokenForm(kind));
   else fill(banner);
 }
+
+function bannerKind() {
+  if (!state.online) return "offline";
+  if (writable() && state.study) return "";
+  if (!token()) return state.study ? "readonly" : "locked";
+  return state.refused ? "refused" : "";
+}
+
+const TOKEN_WORDS = {
+  readonly: "You can look, but not write: this page has no token.",
+  locked: "This server shows its study to those who have its token.",
+  refused: "The server does not accept this page's token; it may have been given a new one.",
+};
 
 function offlineWords() {
   const again = h("button", { type: "button" }, "Try now");
@@ -226,8 +240,7 @@ function tokenForm(kind) {
     if (found) setToken(found[1]);
     else text.complain("This does not look like a token.");
   });
-  const words = kind === "refused" ? "The server does not accept this page's token; it may have been given a new one. Until you paste it you can look, not write." : "You can look, but not write: this page has no token.";
-  return h("div", null, h("p", null, words), form);
+  return h("div", null, h("p", null, TOKEN_WORDS[kind]), form);
 }
 
 // --- keys ----------------------------------------------------------------------------------------
@@ -272,19 +285,20 @@ async function begin() {
   });
   on("token", () => {
     renderBanner();
-    if (token() && !state.refused) changed(changes).then(refresh);
+    if (!token() || state.refused) return;
+    if (state.study) refresh();
+    else changed(changes);
   });
   try {
     await loadStudy();
     route({ first: true });
   } catch (error) {
+    // no study to show: the banner says what to do, and the stream of changes begins anew
     if (!(error instanceof Refused)) state.online = false;
-    fill(main, h("section", { class: "view" }, h("h1", { tabindex: "-1" }, "sumwise"), h("p", null, error.message)));
+    fill(main, h("section", { class: "view instead" }, h("h1", { tabindex: "-1" }, "sumwise"), h("p", { class: "soft" }, error.message)));
     renderBanner();
-    main.replaceChildren();
   }
   start();
-  emit("ready");
 }
 
 begin();

@@ -40,13 +40,17 @@ export function setCard(set, { leave }) {
     fold(false);
     form.focus();
   });
-  const pass = act("Skip…", { class: "quiet writes" }, () => skip(set));
+  const pass = act("Skip…", { class: "quiet writes" }, async () => {
+    if (await skip(set)) leave();
+  });
   const note = act("Note", { class: "quiet writes" }, () => {
     fold(false);
     form.openNote();
   });
   const longer = act("Keep longer", { class: "quiet writes" }, () => renew(set));
-  const back = act("Give back", { class: "quiet writes" }, () => release(set));
+  const back = act("Give back", { class: "quiet writes" }, async () => {
+    if (await release(set)) leave();
+  });
   const inside = h("a", { class: "button", href: `#/next/set/${set.position}` }, "Look inside", h("span", { class: "unseen" }, " ", head.textContent.slice(0, 80)));
   const actions = h("div", { class: "buttons actions" }, take, answer, inside, note, longer, back, pass);
 
@@ -74,7 +78,7 @@ export function setCard(set, { leave }) {
     rank.textContent = shown.rank ?? "";
     rank.hidden = !shown.rank;
     fill(side, ...sideline(shown));
-    fill(facts, ...about(shown));
+    fill(facts, ...about(shown, form.typed()));
     const settled = kind === "kept" && shown.state === "answered";
     take.hidden = !(kind === "proposed" || (kind === "kept" && shown.state === "free"));
     note.hidden = settled;
@@ -98,8 +102,8 @@ function sideline(shown) {
   return parts;
 }
 
-function about(shown) {
-  if (shown.kind === "kept") return [kept(shown)];
+function about(shown, typed) {
+  if (shown.kind === "kept") return [kept(shown, typed)];
   const expected = h("div", null, h("dt", null, "Expected total"), h("dd", null, expectation(shown)));
   if (shown.kind !== "proposed") return [h("dl", { class: "facts" }, expected)];
   return [
@@ -108,14 +112,14 @@ function about(shown) {
   ];
 }
 
-/** A set that is no longer proposed, shown because something is typed for it. */
-function kept(shown) {
-  const by = shown.by ?? shown.claim?.by ?? shown.answer?.by;
+/** A set that is no longer proposed, shown because something is typed for it or it has the focus. */
+function kept(shown, typed) {
   const words = {
-    free: ["You have typed something here that is not saved yet."],
-    open: ["With ", person(by), " by now. What you typed is not saved yet."],
-    answered: ["Answered ", shown.answer ? ["with ", h("strong", null, exact(shown.answer.total)), " by ", person(shown.answer.by)] : "", " meanwhile. What you typed is not saved."],
-    skipped: ["Skipped by ", person(shown.skip?.by ?? by), " meanwhile. What you typed is not saved yet."],
+    free: ["Not among the best any more."],
+    open: ["With ", person(shown.by), " by now."],
+    answered: ["Answered with ", h("strong", null, exact(shown.answer?.total)), " by ", person(shown.by), " meanwhile."],
+    skipped: ["Skipped by ", person(shown.by), " meanwhile."],
   };
-  return h("p", { class: "meanwhile" }, badge(shown.state), " ", ...(words[shown.state] ?? []).flat());
+  const unsaved = typed ? " What you typed is not saved yet." : "";
+  return h("p", { class: "meanwhile" }, badge(shown.state), " ", ...words[shown.state], unsaved);
 }

@@ -40,7 +40,6 @@ export async function draw(box, spec) {
       actions: false,
       renderer: "svg",
       defaultStyle: false,
-      logLevel: 1, // errors only: warnings are about how a chart was written
       tooltip,
     });
     drawn.get(box)?.view.finalize();

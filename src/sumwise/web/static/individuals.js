@@ -2,7 +2,7 @@
 
 import { download } from "./api.js";
 import { h, name } from "./dom.js";
-import { empty, interval, percent, span } from "./pieces.js";
+import { empty, informed, interval, percent, span } from "./pieces.js";
 import { figure, like, whole } from "./numbers.js";
 import { notice } from "./notices.js";
 import { searchField, serverTable } from "./table.js";
@@ -34,7 +34,7 @@ export function create({ settings, remember }) {
   function refresh() {
     words.textContent = state.study.answers
       ? `What is predicted for each of ${whole(state.study.individuals)} individuals, learned from ${whole(state.study.answers)} totals. ${percent()} of true values should lie in the interval that is drawn.`
-      : "Nothing is measured yet: these are guesses without a unit, and become predictions with the first answers.";
+      : "Nothing is measured yet. Predictions, with how sure they are, appear here with the first answer.";
     return table.refresh();
   }
 
@@ -56,6 +56,7 @@ export function individualColumns(view, { set = false, sortable = true } = {}) {
     cell: (row) => figure(row.inputs[i], 4),
   }));
   const spans = new WeakMap(); // one scale for all rows of a page
+  const known = (show) => (row, found) => (informed() ? show(row, found) : "–");
   const shared = (found) => {
     if (!spans.has(found)) spans.set(found, span(found.rows));
     return spans.get(found);
@@ -63,11 +64,11 @@ export function individualColumns(view, { set = false, sortable = true } = {}) {
   return [
     ...(set ? [{ label: "Set", sort: sort("set"), kind: "head", cell: (row) => h("a", { href: `#/${view}/set/${row.set.position}` }, name(row.set.id, 32)) }] : []),
     { label: "Row", sort: sort("row"), kind: set ? "number soft" : "head", cell: (row) => whole(row.row) },
-    { label: "Predicted", sort: sort("mean"), kind: "number", first: "desc", cell: (row) => like(row.std, row.mean)[0] },
-    { label: h("span", null, "±", h("span", { class: "unseen" }, " uncertainty")), said: "±", sort: sort("std"), kind: "number", first: "desc", cell: (row) => like(row.std, row.std)[0] },
-    { label: "Interval", kind: "drawing", said: "", cell: (row, found) => interval(row, shared(found)) },
-    { label: "From", kind: "number soft", cell: (row) => like(row.std, row.lower)[0] },
-    { label: "To", kind: "number soft", cell: (row) => like(row.std, row.upper)[0] },
+    { label: "Predicted", sort: sort("mean"), kind: "number", first: "desc", cell: known((row) => like(row.std, row.mean)[0]) },
+    { label: h("span", null, "±", h("span", { class: "unseen" }, " uncertainty")), said: "±", sort: sort("std"), kind: "number", first: "desc", cell: known((row) => like(row.std, row.std)[0]) },
+    { label: "Interval", kind: "drawing", said: "", cell: known((row, found) => interval(row, shared(found))) },
+    { label: "From", kind: "number soft", cell: known((row) => like(row.std, row.lower)[0]) },
+    { label: "To", kind: "number soft", cell: known((row) => like(row.std, row.upper)[0]) },
     ...inputs,
   ];
 }

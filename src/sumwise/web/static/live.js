@@ -45,7 +45,13 @@ async function connect() {
     alive();
     const options = { headers: headers(), signal: own.signal, cache: "no-store", credentials: "omit" };
     const response = await fetch("/api/events", options);
-    if (response.status === 401) refuseToken();
+    if (response.status === 401) {
+      // it is there, and wants another token: that is worth another try, not waiting
+      tell(true);
+      refuseToken();
+      if (stream === own) rest();
+      return;
+    }
     if (!response.ok || !response.body) throw new Error(`events: ${response.status}`);
     await listen(response.body.pipeThrough(new TextDecoderStream()).getReader());
   } catch {

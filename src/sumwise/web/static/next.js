@@ -23,7 +23,7 @@ export function create() {
   const yours = h("span", null, "Yours");
   const parts = {
     mine: part("mine", yours),
-    kept: part("kept", "Typed, not saved"),
+    kept: part("kept", "Not proposed any more"),
     proposed: part("proposed", "Proposed"),
     other: part("other", "Others are measuring"),
   };
@@ -49,6 +49,8 @@ export function create() {
   );
   let latest = 0;
 
+  // a card that was kept only because it had the focus may go when that leaves
+  lists.kept.addEventListener("focusout", () => setTimeout(refresh, 100));
   best.addEventListener("click", async () => {
     if (best.getAttribute("aria-disabled")) return;
     best.setAttribute("aria-disabled", "true");
@@ -123,7 +125,7 @@ export function create() {
   /** The answer is kept and its card goes: on to the next field, or to the heading. */
   function leave(position) {
     const fields = [...lists.mine.querySelectorAll(".card")].filter((card) => card.dataset.position !== String(position));
-    const next = fields[0]?.querySelector("input.total") ?? element.querySelector("h1");
+    const next = fields[0]?.querySelector("input.total") ?? parts.proposed.querySelector("h2:not([hidden] *)") ?? element.querySelector("h1");
     next.focus({ preventScroll: true });
   }
 
