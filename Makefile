@@ -32,7 +32,7 @@ browser: ## Chromium and axe-core, for the tests of the labelling page
 browser-here:
 	@if [ "$(CI)" = true ] || [ "$$(id -u)" = 0 ]; then scripts/browser || [ "$(CI)" != true ]; fi
 
-test: $(STAMP) browser-here ## all tests
+test: $(STAMP) ## all tests
 	$(BIN)/python -m pytest -q -n 2
 
 check: $(STAMP) lint types cov ## what must hold before a merge: lint, types, import contract, coverage
@@ -62,7 +62,7 @@ soak: $(STAMP) ## crashes, crowds, full disks and bad files, eight times as much
 	SUMWISE_SOAK=8 $(BIN)/python -m pytest -q -rP tests/reliability
 
 bench: $(STAMP) ## the benchmark table: ratios to named peers, answers checked first
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[fast,neural,postgres,demo,dev,bench]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[fast,neural,postgres,web,demo,dev,bench]'
 	$(BIN)/python -m benchmarks
 
 repro: $(STAMP) ## the paper's table, ten splits of the LIBSVM sets and five climate sets (minutes)

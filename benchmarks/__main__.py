@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from benchmarks import embedding, imports, loop, neural, report, scoring, studies
+from benchmarks import embedding, imports, loop, neural, report, scoring, studies, web
 from benchmarks.timing import say
 
 SUBJECTS = {
@@ -15,6 +15,7 @@ SUBJECTS = {
     "neural": neural.run,
     "import": imports.run,
     "studies": studies.run,
+    "web": web.run,
 }
 OUTPUT = Path("bench-output") / "results.json"
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
+from secrets import randbelow
 from typing import Any
 
 from sumwise import model as core
@@ -56,6 +58,8 @@ def create_study(
     days = arguments.days(claim_days, "claim_days")
     beside = None if sets_file is None else os.fspath(sets_file)
     config = estimator.config()
+    if config.random_state is None:  # what is drawn when the study is opened must be the same
+        config = replace(config, random_state=randbelow(2**31))
     settings = packing.pack_config(config)
     prepared = core.prepare(config, sets)
     database = Database(url)
@@ -84,23 +88,34 @@ def open_study(url: Any, name: str | None = None) -> Study:
         raise
 
 
-def import_study(folder: Any, url: Any, name: str | None = None) -> Study:
+def import_study(
+    folder: Any,
+    url: Any,
+    name: str | None = None,
+    *,
+    sets_file: str | os.PathLike[str] | None = None,
+) -> Study:
     """The study that `Study.export` wrote to a folder, in a database: as it was, or not at all.
 
     Args:
         folder: Read and checked before anything is changed.
         url: As in `create_study`.
         name: Of the study there; if left out, the name it had.
+        sets_file: As in `create_study`.
     """
     from sumwise.storage import folder as exported
 
     found = exported.read(folder, name)
-    packed = keeping.pack(found.sets, found.head.config, found.prepared, None, None)
+    beside = None if sets_file is None else os.fspath(sets_file)
     database = Database(url)
     try:
+        drawn = found.head.config, found.prepared
+        packed = keeping.pack(found.sets, *drawn, beside, database.folder)
         database.ensure()
         with database.write() as connection:
             exported.insert(connection, found, packed)
+            if beside is not None:
+                keeping.write_file(found.sets, beside)
         return _opened(database, found.head.name)
     except BaseException:
         database.close()

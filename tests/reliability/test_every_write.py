@@ -56,7 +56,7 @@ def try_tracing(folder: str) -> None:
 
 def moments(n_changes: int) -> list[int]:
     """All of them, or as many as there is time for."""
-    return np.unique(np.linspace(0, n_changes - 1, sized(24)).astype(int)).tolist()
+    return np.unique(np.linspace(0, n_changes - 1, sized(16)).astype(int)).tolist()
 
 
 def fresh(path: Path, template: Path | None) -> None:

@@ -191,3 +191,28 @@ def test_sets_beyond_what_a_database_keeps_are_sent_to_a_file(tmp_path, sets, mo
         sw.create_study(tmp_path / "study.db", sets[:99])
     sw.create_study(tmp_path / "study.db", sets[:99], sets_file=tmp_path / "s.parquet").close()
     assert len(sw.open_study(tmp_path / "study.db").sets) == 99
+
+
+# --- what is drawn without a seed -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_a_model_without_a_seed_is_the_same_after_reopening(tmp_path, sets, dropout):
+    network = sw.Neural(width=3, depth=2, n_basis=4, epochs=3, dropout=dropout)
+    model = sw.AggregateRegressor(network, random_state=None)
+    with sw.create_study(tmp_path / "study.db", sets[:9], model=model) as study:
+        study.tell_many(sets.ids[:3], [1.0, 2.0, 4.0])
+        before = study.predict().mean
+    with sw.open_study(tmp_path / "study.db") as study:
+        np.testing.assert_array_equal(study.predict().mean, before)
+
+
+def test_an_import_may_keep_its_sets_in_a_file_too(place, tmp_path, sets):
+    with sw.create_study(tmp_path / "one.db", sets[:9]) as study:
+        study.export(tmp_path / "folder")
+    file = tmp_path / "sets.parquet"
+    with sw.import_study(tmp_path / "folder", place, sets_file=file) as study:
+        assert study.sets.ids == sets.ids[:9]
+    file.unlink()
+    with pytest.raises(sw.DataError, match=r"sets\.parquet"):
+        sw.open_study(place)

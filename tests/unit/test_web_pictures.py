@@ -115,16 +115,20 @@ def test_without_coordinates_there_is_no_map(plots):
 # --- t-SNE ----------------------------------------------------------------------------------------
 
 
-def test_likeness_is_worked_out_once(web, study, monkeypatch):
+def test_likeness_is_worked_out_once(tmp_path, monkeypatch):
     laid, tsne = [], picture._tsne
     monkeypatch.setattr(picture, "_tsne", lambda x: laid.append(len(x)) or tsne(x))
+    sets = random_sets([2, 3, 4, 2], np.random.default_rng(0))
+    study = sw.create_study(tmp_path / "a.db", sets, model=LINEAR)
+    web = client_of(create_app(study))
     first = points(got(web.get("/api/picture?kind=tsne")))
-    study.tell("set 3", 1.0)
+    study.tell(3, 1.0)
     second = points(got(web.get("/api/picture?kind=tsne")))
-    assert len(laid) == 1
+    study.close()
+    assert laid == [11]
     place = {(row["x"], row["y"]) for row in first}
     assert {(row["x"], row["y"]) for row in second} == place
-    assert {row["state"] for row in second if row["set"] == "set 3"} == {"answered"}
+    assert {row["state"] for row in second if row["set"] == "3"} == {"answered"}
 
 
 def test_whoever_was_not_there_is_put_beside_their_likes(tmp_path, monkeypatch):

@@ -91,8 +91,15 @@ def export(url: str, name: str | None, folder: Path, as_json: bool) -> None:
 @click.argument("folder", type=click.Path(path_type=Path))
 @url_argument
 @click.option("--name", metavar="NAME", help="Another name than the study had.")
+@click.option(
+    "--sets-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Keep the individuals in this Parquet file instead of inside the database.",
+)
 @json_option
-def import_(folder: Path, url: str, name: str | None, as_json: bool) -> None:
+def import_(
+    folder: Path, url: str, name: str | None, sets_file: Path | None, as_json: bool
+) -> None:
     """Make a study of a folder that was exported.
 
     It has the same answers, open questions and history, and asks the same next.
@@ -103,7 +110,7 @@ def import_(folder: Path, url: str, name: str | None, as_json: bool) -> None:
     """
     from sumwise import import_study
 
-    with waiting("importing"), import_study(folder, url, name=name) as study:
+    with waiting("importing"), import_study(folder, url, name, sets_file=sets_file) as study:
         kept, sets, measured = study.name, len(study.ids), len(study.answers)
     if as_json:
         show_json({"study": kept, "sets": sets, "measured": measured})

@@ -79,19 +79,19 @@ def serve(
     with open_here(url, name) as study:
         token = _token(study._database.shown, new_token)
         address = server.listen(host, port)
-        ready = server.prepare(study, address, token, columns)
-        link = address.url(token)
-        if address.port != (port or server.PORT):
-            talk(f"Port {server.PORT} is taken; this is port {address.port}.")
-        if not is_loopback(host):
-            talk(WARNING)
-        click.echo(f"Study {visible(study.name)!r} is served at", err=True)
-        click.echo(link)
-        click.echo("Ctrl-C ends the server.", err=True)
-        sys.stdout.flush()
-        if not no_browser:
-            _open(link)
-        server.run(ready, address)
+        with address.socket:
+            ready = server.prepare(study, address, token, columns)
+            link = address.url(token)
+            if address.port != (port or server.PORT):
+                talk(f"Port {server.PORT} is taken; this is port {address.port}.")
+            if not is_loopback(host):
+                talk(WARNING)
+            click.echo(f"Study {visible(study.name)!r} is served at", err=True)
+            click.echo(link)
+            click.echo("Ctrl-C ends the server.", err=True)
+            if not no_browser:
+                _open(link)
+            server.run(ready)
     click.echo("\nThe server has ended.", err=True)
 
 

@@ -33,6 +33,7 @@ from sumwise.shapes import Float
 from sumwise.storage import packing
 from sumwise.storage.names import many_from_json, many_to_json
 from sumwise.storage.schema import files
+from sumwise.threads import one_thread
 
 LARGE: Final = 2**22  # features of individuals: from here on embedding them takes a while
 LARGEST_DESIGN: Final = 2**29  # bytes; beyond, it is worked out anew by whoever asks
@@ -125,7 +126,8 @@ def pack(
         kept["index"] = json.dumps(index).encode()
         if 8 * len(sets) * (n_basis + 2) <= LARGEST_DESIGN:
             products = np.zeros((n_basis, n_basis))
-            design = embed_drawn(sets, config, prepared, products)
+            with one_thread():  # many small products: threads would wait for one another
+                design = embed_drawn(sets, config, prepared, products)
             flat = [design.noise_scale, design.theta_sum, design.u.ravel()]
             kept["design"] = _pack_numbers(np.concatenate(flat))
             kept["moment"] = _pack_numbers(products.ravel() / len(sets.x))

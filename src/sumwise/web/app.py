@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import anyio
-from fastapi import FastAPI, Request
+from fastapi import FastAPI
 from fastapi.responses import HTMLResponse, Response
 from fastapi.staticfiles import StaticFiles
-from fastapi.templating import Jinja2Templates
+from jinja2 import Environment, FileSystemLoader
 
 from sumwise import __version__
 from sumwise.errors import SettingError, SumwiseError
@@ -105,11 +105,11 @@ def create_app(
 
 
 def _add_pages(app: FastAPI) -> None:
-    templates = Jinja2Templates(FOLDER / "templates")
+    templates = Environment(loader=FileSystemLoader(FOLDER / "templates"), autoescape=True)
 
     @app.get("/", include_in_schema=False)
-    def page(request: Request) -> HTMLResponse:
-        return templates.TemplateResponse(request, "page.html", {"version": __version__})
+    def page() -> HTMLResponse:
+        return HTMLResponse(templates.get_template("page.html").render(version=__version__))
 
     @app.get("/static/vega.js", include_in_schema=False)
     def vega() -> Response:
@@ -126,9 +126,8 @@ def _vega() -> str:
     return str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"))
 
 
-def warm_up(app: FastAPI) -> threading.Thread:
+def warm_up(served: Served) -> threading.Thread:
     """Work out, in a thread, what the first page will ask for."""
-    served: Served = app.state.served
 
     def work() -> None:
         try:

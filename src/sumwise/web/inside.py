@@ -120,6 +120,11 @@ class Inside:
     def name(self, position: int) -> dict[str, Any]:
         return {"position": position, "id": self.texts[position]}
 
+    def size(self, position: int) -> int:
+        """How many individuals a set has."""
+        low, high = self.sets.starts[position : position + 2].tolist()
+        return int(high - low)
+
     # --- moments ------------------------------------------------------------------------------
 
     def check_file(self) -> None:

@@ -8,6 +8,7 @@ once; an individual that was not there then is put beside those it resembles mos
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Sequence
 from functools import cached_property
@@ -26,6 +27,7 @@ from sumwise.web.problems import Refused
 MOST: Final = 3000  # points
 PROPOSED: Final = 5
 NEIGHBOURS: Final = 3
+ROUNDS: Final = 500  # of t-SNE
 FEWEST_TSNE: Final = 5  # individuals
 HEIGHT: Final = 460
 # drawn in this order, so that what is answered lies on top: name -> (colour, shape, area)
@@ -78,10 +80,10 @@ class Pictures:
         owners = np.searchsorted(sets.starts, which, side="right") - 1
         with np.errstate(all="ignore"):
             points, words = self._points(kind, which)
+            reach = 0.0 if points is None else np.ptp(points, axis=0)
         if points is None:
             return _panel(kind, None, [words], [])
-            reach = None if points is None else np.ptp(points, axis=0)
-        if reach is not None and not np.isfinite(reach).all():
+        if not np.isfinite(reach).all():
             return _panel(kind, None, ["The inputs are too far apart to be drawn."], [])
         order = np.argsort(state[owners], kind="stable")
         names = list(LOOKS)
@@ -160,10 +162,14 @@ class Pictures:
 
 def _tsne(x: Float[np.ndarray, "n D"]) -> Float[np.ndarray, "n 2"]:
     from sklearn.manifold import TSNE
+    from threadpoolctl import threadpool_limits
 
     perplexity = min(30.0, (len(x) - 1) / 3)
     spread = x + 1e-9 * np.random.default_rng(0).normal(size=x.shape)  # twins cannot be told apart
-    return TSNE(perplexity=perplexity, init="random", random_state=0).fit_transform(spread)
+    way = TSNE(perplexity=perplexity, init="random", max_iter=ROUNDS, random_state=0)
+    # one core is for those who answer meanwhile; threads without a core would wait for each other
+    with threadpool_limits(max(1, (os.cpu_count() or 2) - 1)):
+        return way.fit_transform(spread)
 
 
 # --- which individuals, and what became of them ---------------------------------------------------

@@ -24,7 +24,7 @@ def question(inside: Inside, asked: questions.Question) -> Row:
     return {
         **inside.name(position),
         **interval(asked.expected, asked.std),
-        "size": int(inside.sets.sizes[position]),
+        "size": inside.size(position),
         "information": finite(asked.information),
         "score": finite(asked.score),
         "why": asked.why,
@@ -48,7 +48,7 @@ def claims(inside: Inside, seen: Seen) -> list[Row]:
         {
             **inside.name(claim.position),
             **interval(mean[i, 0], std[i, 0]),
-            "size": int(inside.sets.sizes[claim.position]),
+            "size": inside.size(claim.position),
             **_holding(claim),
             "why": reasons.get(claim.position, {}).get("why"),
             "information": reasons.get(claim.position, {}).get("information"),

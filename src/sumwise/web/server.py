@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import uvicorn
+from fastapi import FastAPI
 
 from sumwise.errors import SettingError
 from sumwise.study import Study
@@ -89,10 +90,19 @@ def _refusal(host: str, port: int, error: OSError) -> SettingError:
     )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Ready:
+    """A server that only has to be run."""
+
+    app: FastAPI
+    server: uvicorn.Server
+    address: Address
+
+
 def prepare(
     study: Study, address: Address, token: str, places: tuple[str, str] | None = None
-) -> uvicorn.Server:
-    """A server that is ready to run; whatever is wrong with the settings is said now."""
+) -> Ready:
+    """The application and its server; whatever is wrong with the settings is said now."""
     server: list[uvicorn.Server] = []
     app = create_app(
         study,
@@ -111,9 +121,7 @@ def prepare(
         timeout_graceful_shutdown=PATIENCE,
     )
     server.append(uvicorn.Server(config))
-    _leave_room()
-    warm_up(app)
-    return server[0]
+    return Ready(app, server[0], address)
 
 
 def _leave_room() -> None:
@@ -123,7 +131,9 @@ def _leave_room() -> None:
     threadpool_limits(max(1, (os.cpu_count() or 2) - 1), user_api="blas")
 
 
-def run(server: uvicorn.Server, address: Address) -> None:
+def run(ready: Ready) -> None:
     """Serve until Ctrl-C."""
+    _leave_room()
+    warm_up(ready.app.state.served)
     with suppress(KeyboardInterrupt):
-        server.run(sockets=[address.socket])
+        ready.server.run(sockets=[ready.address.socket])

@@ -50,7 +50,7 @@ function refuse(status, body) {
 
 async function reached(path, options, signal, seconds) {
   const limit = AbortSignal.timeout(seconds * 1000);
-  const either = signal ? AbortSignal.any([signal, limit]) : limit;
+  const either = signal ? (AbortSignal.any?.([signal, limit]) ?? signal) : limit; // not in every browser yet
   try {
     return await fetch(path, { ...options, signal: either, cache: "no-store", credentials: "omit" });
   } catch (error) {

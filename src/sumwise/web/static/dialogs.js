@@ -6,12 +6,12 @@ import { Unreachable } from "./api.js";
 
 let made = 0;
 
-/** Show a dialog until it is closed; resolves with what `close` was given, or null. */
-export function modal(title, content, { wide = false, name = "" } = {}) {
+/** Show a dialog; `done` resolves with what `close` was given, or null. */
+export function modal(title, content, { name = "", light = true } = {}) {
   const id = `dialog-${++made}`;
   const back = document.activeElement;
   const head = h("h2", { id, tabindex: "-1" }, title);
-  const dialog = h("dialog", { "aria-labelledby": id, class: `${wide ? "wide " : ""}${name}` }, head);
+  const dialog = h("dialog", { "aria-labelledby": id, class: name }, head);
   let result = null;
   const done = new Promise((resolve) => {
     dialog.addEventListener("close", () => {
@@ -26,14 +26,21 @@ export function modal(title, content, { wide = false, name = "" } = {}) {
     dialog.close();
   };
   dialog.append(...content(close));
-  // a click beside the dialog closes it, unless it began inside (selecting text)
+  // a click beside it closes it, unless something may be typed, or it began inside (selecting text)
   let outside = false;
-  dialog.addEventListener("pointerdown", (event) => (outside = event.target === dialog));
-  dialog.addEventListener("click", (event) => outside && event.target === dialog && close());
+  dialog.addEventListener("pointerdown", (event) => (outside = light && beside(dialog, event)));
+  dialog.addEventListener("click", (event) => outside && beside(dialog, event) && close());
   document.body.append(dialog);
   dialog.showModal();
   follow();
   return { dialog, done, close };
+}
+
+/** Whether a pointer is on the backdrop; the dialog's own margin is not. */
+function beside(dialog, event) {
+  const { left, right, top, bottom } = dialog.getBoundingClientRect();
+  const inside = event.clientX >= left && event.clientX <= right && event.clientY >= top && event.clientY <= bottom;
+  return event.target === dialog && !inside;
 }
 
 /** Where the focus was, or if that is gone, the heading of what is in front. */
@@ -92,7 +99,7 @@ export function ask({ title, words = [], fields = [], confirm, cancel = "Cancel"
       }
     });
     return [form];
-  });
+  }, { light: false });
   // the careful answer has the focus where the other one is hard to undo
   if (calm) no.focus();
   else fields[0]?.input.focus();
