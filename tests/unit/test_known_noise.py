@@ -211,6 +211,7 @@ def test_one_exact_answer_beside_blurred_ones_does_not_make_sure(blur, luck, n_b
     seen = y_bar + luck * noise_std * np.array([0.0, 0.5, -1.2, 0.8])[:n]
     model = fitted("evidence", sets, seen, noise_std)
     assert outputs.predict_std(model, sets.x, include_noise=True).min() > 0.3
+    assert model.posterior.output_scale[0] > 1  # nor has a network to learn in tiny units
     if blur == 1e8:
         alone = fitted("evidence", sets[:1], y_bar[:1])
         found, expected = (

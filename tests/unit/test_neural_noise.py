@@ -111,6 +111,15 @@ def test_no_noise_that_is_known_is_the_ordinary_evidence(n_basis):
 
 
 @pytest.mark.parametrize("n_basis", [6, 40], ids=["KxK", "txt"])
+def test_noise_far_below_the_signal_is_not_lost(n_basis):
+    basis, sets, y_bar, _ = drawn([1, 4, 2, 1, 6, 3, 2, 5, 1], n_basis, 3)
+    blur = np.array([0.0, 1e-4, 1e-3, 0.0, 1e-2, 1e-5, 1e3, 1e-4, 0.0])
+    cov = covariance(sets, phi_by_hand(basis.network, sets.x), blur, 1.0, 1e8)
+    found = in_jax(basis, sets, y_bar, blur, 1.0, 1e8)
+    assert_allclose(found, normal_density(cov, y_bar), rtol=1e-5)
+
+
+@pytest.mark.parametrize("n_basis", [6, 40], ids=["KxK", "txt"])
 @pytest.mark.parametrize("log_noise", [1.2, 80.0])
 def test_slopes_by_every_parameter_pass_finite_differences(n_basis, log_noise):
     """Also where β is infinite but for rounding, and answers without noise have the least."""

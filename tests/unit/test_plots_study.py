@@ -264,7 +264,8 @@ def test_answers_outside_stand_out_in_colour_and_shape():
     (low, high) = points["x"]["scale"]["domain"]
     assert data_of(spec, "diagonal") == [{"at": low}, {"at": high}]
     drawn = data_of(spec, "predicted")
-    assert low < min(row["lower"] for row in drawn) < max(row["upper"] for row in drawn) < high
+    reached = [row[name] for row in drawn for name in ("answer", "lower", "upper")]
+    assert low < min(reached) < max(reached) < high
 
 
 def test_answers_that_are_all_alike_can_be_drawn():

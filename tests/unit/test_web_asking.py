@@ -35,7 +35,7 @@ def held_back(inside, asker, wishes):
     """All wishes at once: the first waits for a write, and the others queue up behind it."""
     with inside.turn():
         granted = [asker.ask(*wishes[0])]
-        while inside._proposed is None or inside._proposed[0] != inside.seen().moment:
+        while inside._proposed is None or inside._proposed[0] != inside.seen():
             threading.Event().wait(0.005)
         granted += [asker.ask(*wish) for wish in wishes[1:]]
     return [each.result(timeout=60) for each in granted]

@@ -242,60 +242,62 @@ def test_a_page_of_very_many_sets_is_a_sort_and_a_few_rows(tmp_path):
 # --- what is worked out once ----------------------------------------------------------------------
 
 
+def in_threads(jobs):
+    threads = [threading.Thread(target=job) for job in jobs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+
+
 def test_a_value_is_worked_out_once_while_others_wait():
     latest, worked, results = Latest(), [], []
     go = threading.Barrier(8)
 
-    def work():
-        worked.append(1)
+    def work(key):
+        worked.append(key)
         time.sleep(0.05)
-        return len(worked)
+        return f"value of {key}"
 
     def ask():
         go.wait()
-        results.append(latest.get("key", work))
+        results.append(latest.get(lambda: "now", work))
 
-    threads = [threading.Thread(target=ask) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert (worked, results) == ([1], [1] * 8)
-    assert latest.get("other", work) == 2
-    assert latest.get("other", work) == 2
-    assert latest.get("key", work) == 3
+    in_threads([ask] * 8)
+    assert (worked, results) == (["now"], ["value of now"] * 8)
+    assert latest.get(lambda: "now", work) == "value of now"
+    assert len(worked) == 1
+    assert latest.get(lambda: "later", work) == "value of later"
+    assert latest.get(lambda: "now", work) == "value of now"
+    assert worked == ["now", "later", "now"]
 
 
 def test_while_changes_pour_in_nobody_waits_for_more_than_two_rounds():
-    """Twenty keys at once: the first is worked out, then one for all who waited meanwhile."""
-    latest, worked = Latest(), []
+    """The clock goes on all the time: the first value is for one, the second for all who waited."""
+    latest, clock, worked, results = Latest(), iter(range(1000)), [], []
     begun = threading.Event()
 
-    def slow():
-        worked.append("slow")
+    def work(key):
+        worked.append(key)
         begun.set()
-        time.sleep(0.3)
-        return "slow"
+        time.sleep(0.2)
+        return key
 
-    first = threading.Thread(target=latest.get, args=(0, slow))
-    first.start()
-    begun.wait()
-    results = []
+    def ask():
+        came = next(clock)
+        results.append((came, latest.get(lambda: next(clock), work)))
 
-    def ask(key):
-        results.append(latest.get(key, lambda: worked.append(key) or time.sleep(0.05) or key))
+    def later():
+        begun.wait(60)
+        ask()
 
-    others = [threading.Thread(target=ask, args=(key,)) for key in range(1, 21)]
-    for thread in others:
-        thread.start()
-    for thread in [first, *others]:
-        thread.join()
+    in_threads([ask] + [later] * 20)
     assert len(worked) == 2
-    assert "slow" not in results
+    assert all(value > came for came, value in results)  # nobody is given what is older than they
 
 
 def test_a_failure_is_not_kept():
     latest = Latest()
     with pytest.raises(ZeroDivisionError):
-        latest.get("key", lambda: 1 / 0)
-    assert latest.get("key", lambda: 5) == 5
+        latest.get(lambda: 1, lambda key: key / 0)
+    assert latest.get(lambda: 1, lambda key: 5) == 5

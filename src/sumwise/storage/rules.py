@@ -212,7 +212,7 @@ def _answer(connection: sa.Connection, kept: Kept, set_id: Hashable, position: i
     records.state(connection, kept, lock=True)
     known = connection.execute(_ANSWER, {"study": kept.id, "at": position}).first()
     if known is None:
-        raise LabelError(f"set {set_id!r} is not measured yet; use tell to give its answer")
+        raise LabelError(f"set {set_id!r} is not measured yet: no answer to change or take back")
     return known
 
 

@@ -11,7 +11,7 @@ from sumwise.errors import LabelError, SettingError
 from sumwise.web import bodies, rows, schemas
 from sumwise.web.bodies import Position
 from sumwise.web.problems import READING, WRITING, conflicts, documented
-from sumwise.web.served import BEARER, Here, writing
+from sumwise.web.served import BEARER, Here, thinking, writing
 
 NAMED: Final = documented(404, 409)
 reading = APIRouter(prefix="/api", tags=["asking"], responses=documented(*READING))
@@ -39,6 +39,12 @@ async def ask(here: Here, body: bodies.Asking | None = None) -> Any:
     return {"questions": [rows.question(here.inside, each) for each in asked]}
 
 
+@thinking
+def _found(here: Here, body: bodies.OneSet) -> int:
+    """The set that is meant; to find an id, and those like it, may take a look at all of them."""
+    return here.inside.position(body.position, body.set)
+
+
 @router.post(
     "/claims",
     status_code=201,
@@ -49,7 +55,7 @@ async def ask(here: Here, body: bodies.Asking | None = None) -> Any:
 )
 async def claim(here: Here, body: bodies.OneSet) -> Any:
     """As if it had been asked for. A set that was skipped is no longer skipped then."""
-    position = here.inside.position(body.position, body.set)
+    position = await _found(here=here, body=body)
     with conflicts({LabelError: "answered", SettingError: "held"}):
         (asked,) = await asyncio.wrap_future(here.asker.ask(1, body.by, position))
     return rows.question(here.inside, asked)

@@ -51,9 +51,9 @@ def one_set(here: Here, position: Position, page: Page = 1, size: Size = 50) -> 
     """With a page of its individuals."""
     inside = here.inside
     position = inside.position(position)
-    row = here.views.set_row(here.views.pool(), position)
-    individuals = here.views.of_set(position, page, size)
-    return {**row, **rows.about(inside, inside.seen(), position), "individuals": individuals}
+    view = here.views.pool()
+    row, about = here.views.set_row(view, position), rows.about(inside, view.seen, position)
+    return {**row, **about, "individuals": here.views.of_set(position, page, size)}
 
 
 @router.get(

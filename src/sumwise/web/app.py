@@ -136,6 +136,7 @@ def warm_up(served: Served) -> threading.Thread:
             if n > 0:
                 served.inside.propose(seen, n)
             served.views.pool()
+            _vega()
         except SumwiseError:
             return  # whoever asks is told
 

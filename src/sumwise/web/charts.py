@@ -10,7 +10,7 @@ from sumwise.insight import Insight
 from sumwise.plots import study as panels
 from sumwise.plots.study import Panel
 from sumwise.questions import Status
-from sumwise.web.inside import Inside
+from sumwise.web.inside import Inside, Seen
 from sumwise.web.latest import Latest
 
 PANELS: Final[Mapping[str, Callable[[Insight], Panel]]] = {
@@ -27,22 +27,21 @@ class Insights:
 
     def __init__(self, inside: Inside) -> None:
         self._inside = inside
-        self._statuses: Latest[Status] = Latest()
-        self._insights: Latest[Insight] = Latest()
-        self._panels = {kind: Latest[dict[str, Any]]() for kind in PANELS}
+        self._statuses: Latest[Seen, Status] = Latest()
+        self._insights: Latest[Seen, Insight] = Latest()
+        self._panels = {kind: Latest[Seen, dict[str, Any]]() for kind in PANELS}
 
     def status(self) -> Status:
-        moment = self._inside.seen().moment
-        return self._statuses.get(moment, self._inside.study.status)
+        return self._statuses.get(self._inside.seen, lambda seen: self._inside.study.status())
 
     def panel(self, kind: str) -> dict[str, Any]:
-        moment = self._inside.seen().moment
+        def draw(seen: Seen) -> dict[str, Any]:
+            return as_json(PANELS[kind](self._insight()))
 
-        def draw() -> dict[str, Any]:
-            insight = self._insights.get(moment, self._inside.study.insight)
-            return as_json(PANELS[kind](insight))
+        return self._panels[kind].get(self._inside.seen, draw)
 
-        return self._panels[kind].get(moment, draw)
+    def _insight(self) -> Insight:
+        return self._insights.get(self._inside.seen, lambda seen: self._inside.study.insight())
 
 
 def as_json(panel: Panel) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import os
 import threading
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
@@ -57,17 +57,14 @@ def open_here(url: Any, name: str | None) -> Study:
         raise
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class Seen:
-    """A study at one moment."""
+    """A study at one moment; two are the same if nothing has happened in between."""
 
-    snapshot: Snapshot
-    last_event: int
-
-    @property
-    def moment(self) -> tuple[int, int]:
-        """Differs whenever something has: claims expire without a change in the database."""
-        return self.snapshot.changes, len(self.snapshot.claims)
+    changes: int
+    open_claims: int  # these expire without a change in the database
+    snapshot: Snapshot = field(compare=False)
+    last_event: int = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,7 +91,7 @@ class Inside:
         self._fitting = threading.Lock()
         self._fitted: Fitted | None = None
         self._proposing = threading.Lock()
-        self._proposed: tuple[tuple[int, int], list[Question]] | None = None
+        self._proposed: tuple[Seen, list[Question]] | None = None
 
     # --- sets ---------------------------------------------------------------------------------
 
@@ -150,7 +147,8 @@ class Inside:
             if held is not None and held.snapshot.changes == state.changes and _in_force(held):
                 return held
             last = connection.execute(_LAST, {"study": self.kept.id}).scalar() or 0
-            seen = Seen(records.snapshot(connection, self.kept), last)
+            now = records.snapshot(connection, self.kept)
+        seen = Seen(now.changes, len(now.claims), now, last)
         self._seen = seen
         return seen
 
@@ -190,13 +188,13 @@ class Inside:
     def propose(self, seen: Seen, n: int) -> list[Question]:
         """The next n questions; nobody has claimed them."""
         held = self._proposed
-        if held is None or held[0] != seen.moment or len(held[1]) < n:
+        if held is None or held[0] != seen or len(held[1]) < n:
             with self._proposing:
                 held = self._proposed
-                if held is None or held[0] != seen.moment or len(held[1]) < n:
+                if held is None or held[0] != seen or len(held[1]) < n:
                     fitted, asking = self.fitted(seen), self.study._asking(seen.snapshot)
                     parts = (fitted.pool, fitted.model, self.kept.strategy)
-                    held = self._proposed = seen.moment, propose(*parts, n=n, **asking)
+                    held = self._proposed = seen, propose(*parts, n=n, **asking)
         return held[1][:n]
 
     def free(self, seen: Seen) -> int:

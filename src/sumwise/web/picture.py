@@ -59,7 +59,7 @@ class Pictures:
     def __init__(self, inside: Inside, places: tuple[str, str] | None) -> None:
         self._inside = inside
         self._columns = None if places is None else _columns(inside, places)
-        self._drawn = {kind: Latest[dict[str, Any]]() for kind in TITLES}
+        self._drawn = {kind: Latest[Seen, dict[str, Any]]() for kind in TITLES}
         self._laying = threading.Lock()
         self._layout: tuple[Int[np.ndarray, " n"], Float[np.ndarray, "n 2"]] | None = None
 
@@ -70,8 +70,7 @@ class Pictures:
                 "no_places",
                 "there is no map; say which inputs are coordinates: sumwise serve --map LON,LAT",
             )
-        seen = self._inside.seen()
-        return self._drawn[kind].get(seen.moment, lambda: self._draw(kind, seen))
+        return self._drawn[kind].get(self._inside.seen, lambda seen: self._draw(kind, seen))
 
     def _draw(self, kind: str, seen: Seen) -> dict[str, Any]:
         inside, sets = self._inside, self._inside.sets

@@ -37,7 +37,7 @@ class Expectation(BaseModel):
     upper: Real
 
 
-class Question(SetName, Expectation):
+class Question(Expectation, SetName):
     """Measure the total of this set."""
 
     size: Annotated[int, Field(description="Individuals in the set.")]
@@ -55,7 +55,7 @@ class Questions(BaseModel):
     questions: list[Question]
 
 
-class Claim(SetName, Expectation):
+class Claim(Expectation, SetName):
     """An open question: somebody is measuring this set."""
 
     size: int
@@ -101,7 +101,7 @@ class Answer(SetName):
     note: str | None
 
 
-class Unlikely(Problem, Expectation):
+class Unlikely(Expectation, Problem):
     """Nothing was stored: the total is far from what is expected. Send it again with `sure`."""
 
     code: Literal["unlikely"]
@@ -143,7 +143,7 @@ class Events(Rows):
     rows: list[Event]
 
 
-class SetRow(SetName, Expectation):
+class SetRow(Expectation, SetName):
     """A set of the pool."""
 
     size: int
@@ -192,7 +192,7 @@ class Aside(BaseModel):
     note: str | None
 
 
-class OneSet(SetName, Expectation):
+class OneSet(Expectation, SetName):
     """All about one set."""
 
     size: int

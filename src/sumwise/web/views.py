@@ -29,7 +29,7 @@ _DIGITS: Final = re.compile(r"([0-9]{1,18})")
 class PoolView:
     """All sets at one moment; one entry of each array a set."""
 
-    moment: tuple[int, int]
+    seen: Seen
     state: Int[np.ndarray, " A"]  # an index into STATES
     mean: Float[np.ndarray, " A"]
     std: Float[np.ndarray, " A"]  # noise included
@@ -57,14 +57,13 @@ class Views:
 
     def __init__(self, inside: Inside) -> None:
         self._inside = inside
-        self._pools: Latest[PoolView] = Latest()
-        self._everybody: Latest[tuple[np.ndarray, np.ndarray]] = Latest()
+        self._pools: Latest[Seen, PoolView] = Latest()
+        self._everybody: Latest[Model, tuple[np.ndarray, np.ndarray]] = Latest()
 
     # --- sets ---------------------------------------------------------------------------------
 
     def pool(self) -> PoolView:
-        seen = self._inside.seen()
-        return self._pools.get(seen.moment, lambda: _view(self._inside, seen))
+        return self._pools.get(self._inside.seen, lambda seen: _view(self._inside, seen))
 
     def sets(self, sheet: Sheet, state: str) -> dict[str, Any]:
         view = self.pool()
@@ -146,7 +145,7 @@ class Views:
     def individuals(self, sheet: Sheet) -> dict[str, Any]:
         fitted, mask = self._fitted(), self._matching(sheet.search)
         if sheet.sort in ("mean", "std"):
-            values = self._all(fitted)[("mean", "std").index(sheet.sort)]
+            values = self._all()[("mean", "std").index(sheet.sort)]
             order = np.argsort(-values if sheet.descending else values, kind="stable")
             found = order if mask is None else order[mask[self._owners[order]]]
             total, wanted = len(found), sheet.of(found)
@@ -201,9 +200,10 @@ class Views:
     def _fitted(self) -> Fitted:
         return self._inside.fitted(self._inside.seen())
 
-    def _all(self, fitted: Fitted) -> tuple[np.ndarray, np.ndarray]:
+    def _all(self) -> tuple[np.ndarray, np.ndarray]:
         """Predictions of everybody, for sorting."""
-        return self._everybody.get(fitted.model, lambda: predict(fitted.model, self._inside.sets.x))
+        x = self._inside.sets.x
+        return self._everybody.get(lambda: self._fitted().model, lambda model: predict(model, x))
 
     @cached_property
     def _owners(self) -> Int[np.ndarray, " N"]:
@@ -250,4 +250,4 @@ def _view(inside: Inside, seen: Seen) -> PoolView:
             state[row.position], by[row.position] = code, row.by
     for told in now.answers:
         answer[told.position], information[told.position] = told.y_bar, 0.0
-    return PoolView(seen.moment, state, mean, std, information, answer, by)
+    return PoolView(seen, state, mean, std, information, answer, by)

@@ -295,7 +295,7 @@ async function begin() {
   } catch (error) {
     // no study to show: the banner says what to do, and the stream of changes begins anew
     if (!(error instanceof Refused)) state.online = false;
-    fill(main, h("section", { class: "view instead" }, h("h1", { tabindex: "-1" }, "sumwise"), h("p", { class: "soft" }, error.message)));
+    fill(main, h("section", { class: "view instead" }, h("h1", { tabindex: "-1" }, "sumwise"), error.status === 401 ? null : h("p", { class: "soft" }, error.message)));
     renderBanner();
   }
   start();

@@ -97,8 +97,8 @@ export function setCard(set, { leave }) {
 
 function sideline(shown) {
   const parts = [counted(shown.size, "individual")];
-  if (shown.kind === "mine") parts.push([" · yours since ", when(shown.asked), ", free again ", when(shown.expires)]);
-  if (shown.kind === "other") parts.push([" · with ", person(shown.by), " since ", when(shown.asked), ", free again ", when(shown.expires)]);
+  if (shown.kind === "mine") parts.push(" · claimed ", when(shown.asked), ", free again ", when(shown.expires));
+  if (shown.kind === "other") parts.push(" · claimed by ", person(shown.by), " ", when(shown.asked), ", free again ", when(shown.expires));
   return parts;
 }
 

@@ -99,7 +99,7 @@ function facts(found) {
   const rows = [row("State", badge(found.state)), row("Size", counted(found.size, "individual"))];
   if (answer) rows.push(row("Answer", h("strong", { class: "figure" }, exact(answer.total)), answer.noise_std ? ` ± ${figure(answer.noise_std)} known noise` : "", h("span", { class: "soft" }, " by ", person(answer.by), answer.at ? [", ", when(answer.at)] : "")));
   if (answer?.note) rows.push(row("Note", h("bdi", { class: "note" }, visible(answer.note))));
-  if (found.claim) rows.push(row("With", person(found.claim.by), h("span", { class: "soft" }, " since ", when(found.claim.asked), ", free again ", when(found.claim.expires))));
+  if (found.claim) rows.push(row("With", person(found.claim.by), h("span", { class: "soft" }, ", claimed ", when(found.claim.asked), ", free again ", when(found.claim.expires))));
   if (found.skip) rows.push(row("Skipped by", person(found.skip.by), found.skip.note ? [": ", h("bdi", { class: "note" }, visible(found.skip.note))] : "", h("span", { class: "soft" }, " ", when(found.skip.at))));
   rows.push(row(answer ? "Predicted now" : "Expected total", expectation(found)));
   if (!answer) rows.push(row("Would teach", `${figure(found.information)} nats`));

@@ -1,0 +1,256 @@
+"""A real browser on the real page of a real server.
+
+Every page is watched: a request that leaves the machine, an error in the console, or anything that
+the content policy had to stop fails the test that caused it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+import sumwise as sw
+from tests.browser.places import Place, schools
+from tests.browser.tools import HOW
+
+ROOT = Path(__file__).resolve().parents[2]
+SHOTS = ROOT / "test-output"
+AXE = next(iter(sorted((ROOT / ".cache").glob("axe-core-*.js"))), None)
+QUIET = (
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+)
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+def unavailable(what: str) -> None:
+    """In CI a browser has to be there; elsewhere its tests are skipped and say how to get it."""
+    (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(f"{what}: {HOW}")
+
+
+# --- the browser ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[object]:
+    from playwright.sync_api import sync_playwright
+
+    found = os.environ.get("SUMWISE_BROWSER") or next(filter(None, map(shutil.which, NAMES)), None)
+    if found is None:
+        unavailable("there is no Chromium")
+    arguments = [*QUIET, *(["--no-sandbox"] if os.geteuid() == 0 else [])]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=arguments)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def axe() -> str:
+    if AXE is None:
+        unavailable("there is no axe-core")
+    return AXE.read_text()
+
+
+# --- the server -----------------------------------------------------------------------------------
+
+
+def free_port() -> int:
+    """A port below those that connections leave from, which would be taken soon."""
+    for port in random.sample(range(20_000, 32_000), 50):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)):
+                return port
+    pytest.fail("there is no free port")
+
+
+@dataclass
+class Server:
+    """`sumwise serve` on a study, which can be killed and started again on the same port."""
+
+    place: Place
+    folder: Path
+    options: tuple[str, ...] = ()
+    port: int = field(default_factory=free_port)
+    process: subprocess.Popen[str] | None = None
+    address: str = ""  # with the token
+
+    def start(self) -> Server:
+        command = [sys.executable, "-m", "sumwise", "serve", str(self.place.path), "--no-browser"]
+        environment = {**os.environ, "XDG_STATE_HOME": str(self.folder / "state")}
+        log = self.folder / f"serve-{self.port}.log"
+        with open(log, "w") as out:
+            self.process = subprocess.Popen(
+                [*command, "--port", str(self.port), *self.options],
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                env=environment,
+            )
+        self.address = self._said(log, r"http://\S+#token=[\w.~-]+")
+        return self
+
+    def _said(self, log: Path, pattern: str) -> str:
+        """What the server prints when it listens, waiting for it."""
+        for _ in range(600):
+            found = re.search(pattern, log.read_text())
+            if found:
+                return found.group()
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.1)
+        pytest.fail(f"the server did not start: {log.read_text()[-2000:]}")
+
+    def kill(self) -> None:
+        """As a crash would: nothing is tidied up."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(signal.SIGKILL)
+            self.process.wait()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+
+@pytest.fixture
+def serve(tmp_path):
+    """Start a server for a place; all are stopped afterwards."""
+    started = []
+
+    def start(place: Place, *options: str) -> Server:
+        started.append(Server(place, tmp_path, options))
+        return started[-1].start()
+
+    yield start
+    for server in started:
+        server.kill()
+
+
+@pytest.fixture
+def server(serve, tmp_path):
+    """A study with twelve answers."""
+    return serve(schools(tmp_path / "schools.db", answers=12))
+
+
+@pytest.fixture(scope="session")
+def standing(chromium, tmp_path_factory):
+    """A study in the middle of its life, for tests that only look at it: starting costs seconds."""
+    folder = tmp_path_factory.mktemp("standing")
+    place = schools(folder / "schools.db", answers=12)
+    with sw.open_study(place.path) as study:
+        study.ask(by="ann")
+        study.ask(by="carol")
+        study.skip(study.propose(1)[0].set_id, by="bob", note="the archive burnt down")
+    server = Server(place, folder).start()
+    yield server
+    server.kill()
+
+
+# --- pages ----------------------------------------------------------------------------------------
+
+
+@dataclass
+class Watch:
+    """What a page did that it must not do."""
+
+    requests: list[str] = field(default_factory=list)
+    responses: list[Any] = field(default_factory=list)
+    trouble: list[str] = field(default_factory=list)
+
+    def attach(self, page) -> None:
+        page.on("request", self.request)
+        page.on("response", lambda response: self.responses.append(response))
+        page.on("console", self.console)
+        page.on("pageerror", lambda error: self.trouble.append(f"error: {error}"))
+        page.on("dialog", self.dialog)
+
+    def dialog(self, dialog) -> None:
+        self.trouble.append(f"alert: {dialog.message}")
+        dialog.dismiss()
+
+    def request(self, request) -> None:
+        self.requests.append(request.url)
+        parts = urlsplit(request.url)
+        if parts.scheme not in ("data", "blob") and parts.hostname != "127.0.0.1":
+            self.trouble.append(f"a request left the machine: {request.url}")
+
+    def console(self, message) -> None:
+        # a refusal (409) or a server that is down is part of the story; a script that fails is not
+        refused = message.text.startswith("Failed to load resource")
+        if message.type == "error" and not refused:
+            self.trouble.append(f"console: {message.text}")
+
+
+WATCH_POLICY = """
+window.stopped = [];
+document.addEventListener("securitypolicyviolation", (event) => {
+  window.stopped.push(`${event.violatedDirective}: ${event.blockedURI} ${event.sourceFile}`);
+});
+"""
+
+NAMED = 'localStorage.getItem("sumwise.who") ?? localStorage.setItem("sumwise.who", WHO)'
+
+
+@pytest.fixture
+def visit(chromium):
+    """Open the page of a server: `visit(server, who="ann", dark=True, phone=True, token=False)`."""
+    contexts, watch, pages = [], Watch(), []
+
+    def open_page(server, who="ann", *, dark=False, phone=False, token=True, at="next", **options):
+        size = {"width": 390, "height": 844} if phone else {"width": 1280, "height": 800}
+        context = chromium.new_context(
+            viewport=size,
+            color_scheme="dark" if dark else "light",
+            has_touch=phone,
+            locale=options.get("locale", "en-GB"),
+            accept_downloads=True,
+        )
+        contexts.append(context)
+        context.set_default_timeout(30_000)
+        context.set_default_navigation_timeout(60_000)
+        context.add_init_script(WATCH_POLICY)
+        if who:
+            context.add_init_script(NAMED.replace("WHO", json.dumps(who)))
+        page = context.new_page()
+        watch.attach(page)
+        pages.append(page)
+        page.watch = watch
+        page.goto(server.address if token else server.url)
+        if at != "next":
+            page.goto(f"{server.url}/#/{at}")
+        page.locator("main h1:visible").wait_for()
+        return page
+
+    yield open_page
+    for page in pages:
+        watch.trouble += [f"policy: {line}" for line in page.evaluate("window.stopped")]
+    for context in contexts:
+        context.close()
+    assert not watch.trouble
+
+
+@pytest.fixture
+def shot():
+    """Keep a picture of a page in test-output/, for people to look at."""
+    SHOTS.mkdir(exist_ok=True)
+
+    def keep(page, name: str, *, full: bool = False) -> None:
+        page.screenshot(path=SHOTS / f"{name}.png", full_page=full)
+
+    return keep

@@ -1,0 +1,124 @@
+"""axe-core finds nothing serious on any view in either light, and tokens do what they should."""
+
+from __future__ import annotations
+
+import pytest
+
+import sumwise as sw
+from tests.browser.places import schools
+from tests.browser.tools import expect, go
+
+VIEWS = (
+    "next",
+    "progress",
+    "pool",
+    "pool?show=picture",
+    "individuals",
+    "history",
+    "history?show=answers",
+)
+
+
+def problems(page, axe) -> list[str]:
+    # our content policy rightly keeps scripts out that are not the page's own; the browser's own
+    # evaluation is not subject to it
+    page.evaluate(axe)
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    return [
+        f"{each['impact']} {each['id']}: {[node['html'][:160] for node in each['nodes'][:4]]}"
+        for each in found["violations"]
+        if each["impact"] in ("serious", "critical")
+    ]
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_axe_finds_nothing_serious(standing, visit, shot, axe, dark):
+    page = visit(standing, dark=dark)
+    light = "dark" if dark else "light"
+    for view in VIEWS:
+        go(page, view)
+        if view == "next":
+            page.locator(".part.proposed").get_by_role("button", name="Note").first.click()
+        shot(page, f"{light}-{view.replace('?', '-')}", full=view == "progress")
+        assert problems(page, axe) == [], view
+
+    page.goto(f"{standing.url}/#/pool/set/4")
+    page.locator("dialog tbody tr").first.wait_for()
+    shot(page, f"{light}-inside")
+    assert problems(page, axe) == []
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Help").click()
+    shot(page, f"{light}-help")
+    assert problems(page, axe) == []
+
+
+def test_axe_finds_nothing_serious_in_questions_and_without_a_token(standing, visit, shot, axe):
+    page = visit(standing, token=False)
+    page.locator(".card").first.wait_for()
+    shot(page, "readonly")
+    assert problems(page, axe) == []
+    page = visit(standing)
+    card = page.locator(".part.proposed .card").first
+    card.get_by_role("button", name="Skip…").click()
+    page.get_by_role("button", name="Skip it").click()
+    shot(page, "skip")
+    assert problems(page, axe) == []
+    page.keyboard.press("Escape")
+    card.get_by_role("button", name="Answer").click()
+    card.get_by_label("Measured total").fill("1,234")
+    card.get_by_role("button", name="Save answer").click()
+    expect(card.get_by_label("Measured total")).to_have_attribute("aria-invalid", "true")
+    shot(page, "ambiguous")
+    assert problems(page, axe) == []
+
+
+def test_without_a_token_one_can_look_and_paste_it(server, visit):
+    page = visit(server, token=False)
+    page.locator(".card").first.wait_for()
+    expect(page.get_by_text("You can look, but not write")).to_be_visible()
+    expect(page.get_by_role("button", name="Claim")).to_have_count(0)
+    expect(page.get_by_role("button", name="Ask for me")).to_have_count(0)
+    page.get_by_label("Token").fill(server.address)
+    page.get_by_role("button", name="Use this token").click()
+    expect(page.locator("#banner")).to_be_hidden()
+    page.get_by_role("button", name="Ask for me").click()
+    expect(page.get_by_role("region", name="Yours").locator(".card")).to_have_count(1)
+    page.reload()
+    expect(page.get_by_role("button", name="Ask for me")).to_be_visible()
+
+
+def test_a_server_for_others_shows_nothing_without_a_token(serve, visit, shot, tmp_path):
+    server = serve(schools(tmp_path / "schools.db", answers=5), "--host", "0.0.0.0")
+    page = visit(server, token=False)
+    expect(page.get_by_text("to those who have its token")).to_be_visible()
+    shot(page, "locked")
+    page.get_by_label("Token").fill("wrong")
+    page.get_by_role("button", name="Use this token").click()
+    expect(page.get_by_text("does not accept this page's token")).to_be_visible()
+    page.get_by_label("Token").fill(server.address)
+    page.get_by_role("button", name="Use this token").click()
+    expect(page.locator("#banner")).to_be_hidden()
+    expect(page.get_by_text("5 of 30 sets measured")).to_be_visible()
+    go(page, "individuals")
+    with page.expect_download() as waiting:  # which a plain link could not do
+        page.get_by_role("button", name="Download CSV").click()
+    assert waiting.value.path().stat().st_size > 1000
+    go(page, "progress")
+    with sw.open_study(server.place.path) as study:  # and changes arrive
+        name = study.ask(by="bob").set_id
+    expect(page.locator("#notices")).to_contain_text(f"bob claimed {name}.")
+
+
+def test_a_wrong_token_is_noticed_at_the_first_write_and_nothing_typed_is_lost(server, visit):
+    page = visit(server, token=False)
+    page.goto(f"{server.url}/#token=wrong")
+    expect(page).to_have_url(f"{server.url}/#/next")
+    card = page.locator(".part.proposed .card").first
+    card.get_by_role("button", name="Answer").click()
+    card.get_by_label("Measured total").fill("123")
+    card.get_by_role("button", name="Save answer").click()
+    expect(page.get_by_text("does not accept this page's token")).to_be_visible()
+    page.get_by_label("Token").fill(server.address.partition("#token=")[2])
+    page.get_by_role("button", name="Use this token").click()
+    expect(page.locator("#banner")).to_be_hidden()
+    expect(card.get_by_label("Measured total")).to_have_value("123")

@@ -1,0 +1,119 @@
+"""Everything can be done without a mouse, and one always sees where one is."""
+
+from __future__ import annotations
+
+from tests.browser.places import told
+from tests.browser.tools import card, expect
+
+HERE = """() => {
+  const node = document.activeElement;
+  const style = getComputedStyle(node);
+  const box = node.getBoundingClientRect();
+  return {
+    text: (node.ariaLabel ?? node.labels?.[0]?.textContent ?? node.textContent).trim(),
+    tag: node.tagName,
+    ringed: style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2,
+    width: box.width,
+    height: box.height,
+    inView: box.bottom > 0 && box.top < innerHeight,
+  };
+}"""
+
+
+def tab_to(page, text, most=40, key="Tab"):
+    """Press Tab until something with this text has the focus; every stop on the way is visible."""
+    for _ in range(most):
+        page.keyboard.press(key)
+        here = page.evaluate(HERE)
+        assert here["ringed"], f"no focus ring on {here}"
+        assert here["inView"], f"focus is out of sight on {here}"
+        if here["text"].startswith(text):
+            return here
+    raise AssertionError(f"Tab does not reach {text!r}")
+
+
+def test_a_set_is_claimed_answered_and_another_skipped_by_keyboard(server, visit):
+    page = visit(server)
+    name = page.locator(".part.proposed .card h3").first.inner_text()
+    other = page.locator(".part.proposed .card h3").nth(1).inner_text()
+    page.keyboard.press("Tab")
+    assert page.evaluate(HERE)["text"] == "Skip to content"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+    tab_to(page, "Ask for me")
+    tab_to(page, f"Claim {name}")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("region", name="Yours").get_by_label("Measured total")).to_be_focused()
+    page.keyboard.type(str(server.place.totals[name]))
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("13 of 30 sets measured")).to_be_visible()
+    assert told(server.place)[name] == server.place.totals[name]
+
+    tab_to(page, f"Skip… {other}", most=60)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog").get_by_label("Why")).to_be_focused()
+    for _ in range(6):  # the focus goes round inside the dialog
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.matches('dialog *, body')")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    assert page.evaluate(HERE)["text"] == f"Skip… {other}"
+    page.keyboard.press("Enter")
+    page.keyboard.type("no records")
+    tab_to(page, "Skip it")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("1 skipped")).to_be_visible()
+
+
+def test_the_unlikely_question_starts_on_the_careful_answer(standing, visit):
+    page = visit(standing)
+    name = page.locator(".part.proposed .card h3").first.inner_text()
+    tab_to(page, f"Answer {name}")
+    page.keyboard.press("Enter")
+    page.keyboard.type("9999999")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Change it")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(card(page, name).get_by_label("Measured total")).to_be_focused()
+    assert name not in told(standing.place)
+
+
+def test_tables_are_sorted_paged_and_searched_by_keyboard(standing, visit):
+    page = visit(standing, at="pool")
+    page.locator("tbody tr").first.wait_for()
+    page.keyboard.press("/")
+    expect(page.get_by_label("Search")).to_be_focused()
+    page.keyboard.type("kala")
+    expect(page.locator("tbody tr")).to_have_count(1)
+    tab_to(page, "Size")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("columnheader", name="Size")).to_have_attribute(
+        "aria-sort", "descending"
+    )
+    page.keyboard.press("Space")
+    expect(page.get_by_role("columnheader", name="Size")).to_have_attribute(
+        "aria-sort", "ascending"
+    )
+    tab_to(page, page.locator("tbody tr th").first.inner_text())
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_shortcuts_are_documented_harmless_and_can_be_switched_off(standing, visit):
+    page = visit(standing)
+    page.locator(".card").first.wait_for()
+    page.keyboard.press("3")
+    expect(page.get_by_role("heading", level=1, name="Pool")).to_be_visible()
+    page.get_by_label("Search").fill("12")  # in a field they are only text
+    expect(page.get_by_role("heading", level=1, name="Pool")).to_be_visible()
+    page.get_by_role("heading", level=1, name="Pool").click()
+    page.keyboard.press("?")
+    help_ = page.get_by_role("dialog", name="How this works")
+    expect(help_).to_contain_text("Next, Progress, Pool, Individuals, History")
+    help_.get_by_label("Use these keys").uncheck()
+    help_.get_by_role("button", name="Close").click()
+    page.keyboard.press("1")
+    page.wait_for_timeout(200)
+    expect(page.get_by_role("heading", level=1, name="Pool")).to_be_visible()

@@ -1,0 +1,146 @@
+"""Nothing yet, nothing left, and numbers in every hand."""
+
+from __future__ import annotations
+
+import pytest
+
+import sumwise as sw
+from tests.browser.places import TOWNS, schools
+from tests.browser.tools import expect, go
+
+VIEWS = ("next", "progress", "pool", "individuals", "history")
+
+
+def test_before_the_first_answer(serve, visit, shot, tmp_path):
+    server = serve(schools(tmp_path / "new.db"))
+    page = visit(server)
+    for view in VIEWS:
+        go(page, view)
+        shot(page, f"empty-{view}", full=True)
+    go(page, "history?show=answers")
+    expect(page.get_by_text("Nothing is measured yet.", exact=True)).to_be_visible()
+    go(page, "individuals")
+    expect(page.get_by_text("appear here with the first answer")).to_be_visible()
+    go(page, "progress")
+    assert (
+        not any(url.endswith("vega.js") for url in page.watch.requests)
+        or page.locator(".chart svg.marks").count()
+    )
+
+
+def test_when_every_set_is_measured(serve, visit, shot, tmp_path):
+    place = schools(tmp_path / "done.db", answers=6, names=TOWNS[:6])
+    server = serve(place)
+    page = visit(server)
+    expect(page.get_by_text("Every set is measured.")).to_be_visible()
+    expect(page.get_by_role("button", name="Ask for me")).to_be_hidden()
+    shot(page, "finished-next")
+    page.get_by_role("link", name="See what is predicted").click()
+    expect(page.get_by_role("heading", level=1, name="Individuals")).to_be_visible()
+    go(page, "progress")
+    shot(page, "finished-progress", full=True)
+
+
+def test_when_the_rest_is_claimed_or_skipped(serve, visit, tmp_path):
+    place = schools(tmp_path / "few.db", answers=2, names=TOWNS[:4])
+    server = serve(place)
+    with sw.open_study(place.path) as study:
+        first = study.ask(by="bob").set_id
+        study.skip(study.propose(1)[0].set_id, by="bob", note="closed")
+    page = visit(server)
+    expect(page.get_by_text("Nothing is free right now.")).to_be_visible()
+    with sw.open_study(place.path) as study:
+        study.tell(first, place.totals[first])
+    expect(page.get_by_text("Every set is measured or skipped.")).to_be_visible()
+    page.get_by_role("link", name="Look at the skipped ones").click()
+    expect(page.get_by_role("button", name="Unskip")).to_be_visible()
+
+
+# what people type, in a language that writes 1.5 and in one that writes 1,5; None is refused
+NUMBERS = [
+    ("843", 843, 843),
+    (" 843 ", 843, 843),
+    ("12.5", 12.5, 12.5),
+    ("12,5", 12.5, 12.5),
+    ("0,125", 0.125, 0.125),
+    ("1234,567", 1234.567, 1234.567),
+    ("1.234", 1.234, None),
+    ("1,234", None, 1.234),
+    ("1,234.5", None, None),
+    ("1.234,5", None, None),
+    ("1,234,567", None, None),
+    ("12 345", 12345, 12345),
+    ("12\u202f345,5", 12345.5, 12345.5),
+    ("12\u00a0345.5", 12345.5, 12345.5),
+    ("12'345", 12345, 12345),
+    ("1 23", None, None),
+    ("12 34", None, None),
+    ("-3", -3, -3),
+    ("−3.5", -3.5, -3.5),
+    ("+7", 7, 7),
+    ("1e3", 1000, 1000),
+    ("1.5E-2", 0.015, 0.015),
+    ("٨٤٣", 843, 843),
+    ("８４３", 843, 843),
+    ("1e400", None, None),
+    ("", None, None),
+    ("12 kg", None, None),
+    ("12%", None, None),
+    ("0x10", None, None),
+    ("NaN", None, None),
+    ("Infinity", None, None),
+    ("1..2", None, None),
+    ("--1", None, None),
+    ("1,", 1, 1),
+    (".5", 0.5, 0.5),
+    (",5", 0.5, 0.5),
+    (".", None, None),
+]
+
+
+def test_numbers_are_read_only_if_they_can_be_read_in_one_way(standing, visit):
+    page = visit(standing)
+    read = page.evaluate(
+        """async (texts) => {
+          const { parse } = await import("/static/numbers.js");
+          return texts.map((text) => [parse(text, false), parse(text, true)]
+            .map((each) => each.problem ? null : each.value));
+        }""",
+        [text for text, *_ in NUMBERS],
+    )
+    assert dict(zip([t for t, *_ in NUMBERS], read, strict=True)) == {
+        text: list(values) for text, *values in NUMBERS
+    }
+
+
+def test_what_is_shown_can_be_typed_back(standing, visit):
+    values = [0, 1, -1, 12.5, 1234.5, 1234567, 8430000.25, 0.001234, -98765.4321, 3e-7, 2.5e13]
+    page = visit(standing)
+    back = page.evaluate(
+        """async (values) => {
+          const { parse, exact } = await import("/static/numbers.js");
+          return values.map((value) => parse(exact(value), false).value);
+        }""",
+        values,
+    )
+    assert back == pytest.approx(values)
+
+
+@pytest.mark.parametrize(
+    ("locale", "typed", "kept"), [("de-DE", "327,125", 327.125), ("en-GB", "327,5", 327.5)]
+)
+def test_a_decimal_comma_is_read_back_before_it_is_saved(server, visit, locale, typed, kept):
+    page = visit(server, locale=locale)
+    card = page.locator(".part.proposed .card").first
+    name = card.locator("h3").inner_text()
+    card.get_by_role("button", name="Answer").click()
+    card.get_by_label("Measured total").fill(typed)
+    expect(card).to_contain_text(f"Saved as {kept}")
+    card.get_by_role("button", name="Save answer").click()
+    page.wait_for_timeout(300)
+    sure = page.get_by_role("button", name="Yes, save")
+    if sure.count():
+        sure.click()
+    expect(page.get_by_text("13 of 30 sets measured")).to_be_visible()
+    with sw.open_study(server.place.path) as study:
+        assert {answer.set_id: answer.y_bar for answer in study.answers}[name] == kept
