@@ -22,7 +22,7 @@ export function openHelp() {
       const done = h("button", { type: "button", class: "primary" }, "Close");
       done.addEventListener("click", () => close());
       return [
-        h("p", null, "Individuals come in sets, and only a set's total can be measured. Each total teaches something about every individual; this page proposes the sets that teach the most."),
+        h("p", null, "Individuals come in sets, and only a set's total can be measured. Each total teaches something about every individual; this page proposes which to measure next, and says why."),
         h(
           "ol",
           null,

@@ -30,7 +30,7 @@ export function create() {
   const lead = h("div", { class: "lead" });
   const naming = h("div", { class: "naming writes" });
   const best = h("button", { type: "button", class: "primary" }, "Ask for me");
-  const askBox = h("div", { class: "askbox writes", hidden: true }, best, h("p", { class: "soft tight" }, "Claims the set that would teach the most right now."));
+  const askBox = h("div", { class: "askbox writes", hidden: true }, best, h("p", { class: "soft tight" }, "Claims the first proposed set for you."));
   const nothing = h("div", { class: "nothing" });
   const status = h("div", null, working());
   const element = h(
