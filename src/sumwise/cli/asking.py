@@ -33,6 +33,7 @@ from sumwise.errors import SettingError, SumwiseError
 from sumwise.naming import shown
 from sumwise.questions import Question, figure
 from sumwise.tables import number
+from sumwise.threads import one_thread
 
 
 @click.command(context_settings=SETTINGS)
@@ -59,7 +60,7 @@ def ask(url: str, name: str | None, n: int, by: str | None, as_json: bool) -> No
       sumwise ask schools.db -n 3 --by ann
       sumwise ask schools.db --json | python -m json.tool
     """
-    with opened(url, name) as study:
+    with one_thread(), opened(url, name) as study:  # threads would mostly wait for one another
         asked = study.ask(n, by=by)
         known = bool(study.answers)
     _show_questions([asked] if n == 1 else asked, known, repeated(url, name), by, as_json)

@@ -45,7 +45,9 @@ def many_to_json(names: Sequence[Hashable]) -> str:
 def many_from_json(text: str) -> tuple[Hashable, ...]:
     try:
         known = json.loads(text)
-        return tuple(name if isinstance(name, str) else _plain(name) for name in known)
+        if set(map(type, known)) <= {str, int}:  # nearly always: nothing to unwrap
+            return tuple(known)
+        return tuple(_plain(name) for name in known)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise DataError(f"{text!r:.60} are no names that were kept here ({error})") from None
 

@@ -32,7 +32,7 @@ from sumwise.web.picture import PROPOSED, Pictures
 from sumwise.web.security import Door, Guard
 from sumwise.web.served import THINKERS, WRITERS, Served
 from sumwise.web.tokens import new_token
-from sumwise.web.views import Views
+from sumwise.web.views import Sheet, Views
 
 FOLDER: Final = Path(__file__).parent
 DESCRIPTION: Final = """\
@@ -135,7 +135,7 @@ def warm_up(served: Served) -> threading.Thread:
             n = min(PROPOSED, served.inside.free(seen))
             if n > 0:
                 served.inside.propose(seen, n)
-            served.views.pool()
+            served.views.sets(Sheet(1, 1, "id", False, ""), "")
             _vega()
         except SumwiseError:
             return  # whoever asks is told
