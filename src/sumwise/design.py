@@ -20,6 +20,7 @@ from sumwise.basis import Basis, RandomFourierFeatures, Scaled
 from sumwise.errors import SettingError
 from sumwise.sets import Sets
 from sumwise.shapes import Float
+from sumwise.targets import Targets
 
 BLOCK_NUMBERS = 2**16  # features held at once: half a MB, which stays in a core's own cache
 COMPILED_FROM = 2**25  # features; below this, loading numba costs more than it saves
@@ -60,6 +61,7 @@ class Pool:
     design: Design
     signal: Float[np.ndarray, " A"] | None = None  # u_aᵀ S u_a where somebody kept it up to date
     moment: Float[np.ndarray, "K K"] | None = None  # mean of φ φᵀ over individuals, where kept
+    targets: Targets | None = None  # whose predictions count; all individuals if None
 
 
 def embed(

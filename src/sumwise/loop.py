@@ -112,6 +112,12 @@ REASONS: Mapping[str, Callable[[float], str]] = {
     "AggEnt": lambda score: f"its total is the least certain (entropy {score:.3g} nats)",
     "MI": lambda score: f"its individuals would teach {score:.3g} nats one by one",
     "Ent": lambda score: f"its individuals are the least certain (entropy {score:.3g} nats)",
+    "IVR": lambda score: (
+        f"its total is expected to lower the variance of predictions by {score:.3g} on average"
+    ),
+    "EPIG": lambda score: (
+        f"its total is expected to teach {score:.3g} nats about an individual's output on average"
+    ),
     "QBC": lambda score: f"drawn models disagree most about its total (variance {score:.3g})",
     "EMCM": lambda score: f"its total would move the model most (by {score:.3g})",
     "Var": lambda score: f"its inputs vary most (variance {score:.3g})",

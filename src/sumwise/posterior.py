@@ -11,7 +11,8 @@ Both follow from one thin singular value decomposition of the t×K matrix with r
 
 which is t×t work while there are fewer labels than features (the dual form) and K×K work
 afterwards (the primal form). Nothing squares the condition number, S is never formed, and other
-λ and β on the same labels cost O(t) more. Several outputs share S; each has its own mean.
+λ and β on the same labels cost O(t) more. Several outputs share S; each has its own mean. Where
+features have amplitudes a_k, w_k ~ N(0, a_k²/λ): the same in terms of w_k/a_k and a_k φ_k.
 """
 
 from __future__ import annotations
@@ -88,6 +89,7 @@ class Posterior:
     directions: Float[np.ndarray, "r K"]  # R
     hyper: Hyperparameters
     output_scale: Float[np.ndarray, " M"]
+    amplitude: Float[np.ndarray, " K"] | None = None  # a: prior N(0, diag(a²)/λ) of w; None is 1
 
     def __post_init__(self) -> None:
         freeze(self.mean, self.values, self.directions, self.output_scale)
@@ -109,7 +111,7 @@ class Posterior:
         """u_aᵀ S u_a for every row of `u`."""
         out = np.empty(len(u))
         for low in range(0, len(u), BLOCK):
-            rows = u[low : low + BLOCK]
+            rows = self._weighed(u[low : low + BLOCK])
             along = rows @ self.directions.T
             rest = self._rest(rows, along)
             unseen = np.einsum("ak,ak->a", rest, rest) / self.hyper.prior_precision
@@ -122,10 +124,24 @@ class Posterior:
         return half @ half.T
 
     def root_times(self, u: Float[np.ndarray, "A K"]) -> Float[np.ndarray, "A K"]:
-        """Rows S^½ u_a, with the symmetric root of S."""
-        along = u @ self.directions.T
-        unseen = self._rest(u, along) / np.sqrt(self.hyper.prior_precision)
+        """Rows R u_a with RᵀR = S; without amplitudes the symmetric root."""
+        return self._root_times(self._weighed(u))
+
+    def times(self, u: Float[np.ndarray, "A K"]) -> Float[np.ndarray, "A K"]:
+        """Rows S u_a."""
+        rows = self._weighed(u)
+        along = rows @ self.directions.T
+        unseen = self._rest(rows, along) / self.hyper.prior_precision
+        return self._weighed((along * self.variances) @ self.directions + unseen)
+
+    def _root_times(self, rows: Float[np.ndarray, "A K"]) -> Float[np.ndarray, "A K"]:
+        along = rows @ self.directions.T
+        unseen = self._rest(rows, along) / np.sqrt(self.hyper.prior_precision)
         return (along * np.sqrt(self.variances)) @ self.directions + unseen
+
+    def _weighed(self, u: Float[np.ndarray, "A K"]) -> Float[np.ndarray, "A K"]:
+        """Rows of features as if the prior were N(0, I/λ), which `directions` belong to."""
+        return u if self.amplitude is None else u * self.amplitude
 
     def _rest(
         self, u: Float[np.ndarray, "A K"], along: Float[np.ndarray, "A r"]
@@ -139,7 +155,7 @@ class Posterior:
         """Draws of w, a column per output."""
         n_basis, n_outputs = self.mean.shape
         noise = rng.standard_normal((n_samples * n_outputs, n_basis))
-        spread = self.root_times(noise).reshape(n_samples, n_outputs, n_basis)
+        spread = self._weighed(self._root_times(noise)).reshape(n_samples, n_outputs, n_basis)
         return self.mean + spread.transpose(0, 2, 1)
 
     def given(self, design: Design) -> Posterior:
@@ -150,7 +166,7 @@ class Posterior:
         """
         certain = np.isinf(self.values)
         known = np.sqrt(self.values[~certain])[:, None] * self.directions[~certain]
-        new = design.u / np.sqrt(design.noise_scale)[:, None]
+        new = self._weighed(design.u) / np.sqrt(design.noise_scale)[:, None]
         sure = self.directions[certain]  # nothing is left to learn along these
         rows = np.vstack([known, new - (new @ sure.T) @ sure])
         _, singular, directions = np.linalg.svd(rows, full_matrices=False)
@@ -167,14 +183,23 @@ class Posterior:
 
 
 def condition(
-    spectrum: Spectrum, hyper: Hyperparameters, output_scale: Float[np.ndarray, " M"] | None = None
+    spectrum: Spectrum,
+    hyper: Hyperparameters,
+    output_scale: Float[np.ndarray, " M"] | None = None,
+    amplitude: Float[np.ndarray, " K"] | None = None,
 ) -> Posterior:
-    """The posterior after the labels of `spectrum`; without labels, the prior."""
+    """The posterior after the labels of `spectrum`; without labels, the prior.
+
+    Args:
+        amplitude: What each feature was multiplied by before `spectrum` was taken.
+    """
     beta = hyper.noise_precision
     gain = beta * np.sqrt(spectrum.values) / (hyper.prior_precision + beta * spectrum.values)
     mean = spectrum.directions.T @ (gain[:, None] * spectrum.projected)
+    if amplitude is not None:
+        mean = mean * amplitude[:, None]
     scale = np.ones(spectrum.n_outputs) if output_scale is None else output_scale
-    return Posterior(mean, spectrum.values, spectrum.directions, hyper, scale)
+    return Posterior(mean, spectrum.values, spectrum.directions, hyper, scale, amplitude)
 
 
 def committee(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from typing import Protocol, runtime_checkable
+from dataclasses import replace
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from sumwise.errors import InvalidSetError, PoolExhaustedError, SettingError
 from sumwise.model import Model
 from sumwise.sets import Sets
 from sumwise.shapes import Float
+from sumwise.targets import read as read_targets
 
 
 @runtime_checkable
@@ -25,13 +27,22 @@ class Fitted(Protocol):
 
 
 def score(
-    sets: Sets, model: Fitted, strategy: str | Acquisition = "AggMI", *, seed: int = 0
+    sets: Sets,
+    model: Fitted,
+    strategy: str | Acquisition = "AggMI",
+    *,
+    targets: Any = None,
+    target_weights: Any = None,
+    seed: int = 0,
 ) -> Float[np.ndarray, " A"]:
     """One number per set: higher is worth measuring sooner.
 
     Args:
-        strategy: A name (AggMI, AggEnt, MI, Ent, QBC, EMCM, Var, MaxN, MinN, Rand, and for dropout
-            networks DAMI and DAEnt) or a function of (pool, posterior, rng).
+        strategy: A name (AggMI, AggEnt, IVR, EPIG, MI, Ent, QBC, EMCM, Var, MaxN, MinN, Rand, and
+            for dropout networks DAMI and DAEnt) or a function of (pool, posterior, rng).
+        targets: Individuals whose predictions count, for IVR and EPIG: a table with the model's
+            inputs. By default all individuals of `sets`.
+        target_weights: How much each of them counts, at least 0.
         seed: For the strategies that draw: QBC, EMCM, Rand, DAMI and DAEnt.
 
     >>> import sumwise as sw
@@ -43,7 +54,8 @@ def score(
     fitted = _fitted(model)
     core.check_seed(seed, "seed")
     rng = np.random.default_rng(seed)
-    scores = scores_of(strategy, pool_of(sets, fitted), fitted.posterior, rng)
+    pool = _aimed(pool_of(sets, fitted), targets, target_weights)
+    scores = scores_of(strategy, pool, fitted.posterior, rng)
     refuse_non_finite(scores, np.ones(len(sets), dtype=bool), sets.ids)
     return scores
 
@@ -55,6 +67,8 @@ def select(
     n: int = 1,
     *,
     pending: Iterable[Hashable] = (),
+    targets: Any = None,
+    target_weights: Any = None,
     seed: int = 0,
 ) -> list[Hashable]:
     """Ids of `n` sets to measure together: a joint batch, never the n best one by one.
@@ -64,12 +78,14 @@ def select(
 
     Args:
         pending: Ids in `sets` that are being measured: conditioned on, and not picked again.
+        targets: As in `score`.
+        target_weights: As in `score`.
     """
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
         raise SettingError(f"n is {n!r}; give a whole number of at least 1")
     fitted = _fitted(model)
     core.check_seed(seed, "seed")
-    pool = pool_of(sets, fitted)
+    pool = _aimed(pool_of(sets, fitted), targets, target_weights)
     allowed = np.ones(len(sets), dtype=bool)
     posterior = fitted.posterior
     waiting = [sets.position(set_id) for set_id in pending or ()]
@@ -105,3 +121,9 @@ def pool_of(sets: Sets, model: Model) -> Pool:
         raise InvalidSetError(f"sets is a {type(sets).__name__}; make a Sets first")
     outputs.check_inputs(model, sets)
     return Pool(sets, model.basis, embed(sets, model.basis))
+
+
+def _aimed(pool: Pool, targets: Any, weights: Any) -> Pool:
+    """The pool with whose predictions count."""
+    sets = pool.sets
+    return replace(pool, targets=read_targets(targets, weights, sets.x, sets.input_names))

@@ -20,6 +20,10 @@ from sumwise.acquisition.information import (
     entropy,
     mutual_information,
 )
+from sumwise.acquisition.prediction import (
+    expected_predictive_information,
+    integrated_variance_reduction,
+)
 from sumwise.design import Pool
 from sumwise.errors import InvalidSetError, NonFiniteScoreError, PoolExhaustedError, SettingError
 from sumwise.posterior import Posterior
@@ -51,8 +55,11 @@ ACQUISITIONS: Final[Mapping[str, Acquisition]] = {
     "Rand": random,
     "DAMI": dropout_mutual_information,
     "DAEnt": dropout_entropy,
+    "IVR": integrated_variance_reduction,
+    "EPIG": expected_predictive_information,
 }
 BY_DROPOUT: Final = ("DAMI", "DAEnt")  # defined for dropout networks only
+BY_PREDICTION: Final = ("IVR", "EPIG")  # beyond the paper: they look at targets
 
 
 def named(strategy: str | Acquisition) -> Acquisition:

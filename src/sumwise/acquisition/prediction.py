@@ -1,0 +1,68 @@
+"""What measuring a set would do for predictions of individuals, in closed form.
+
+Measuring set a changes the covariance of w to S − S u_a u_aᵀ S / (s_a/β + u_aᵀ S u_a), whatever
+comes out. With targets φ_j of weight v_j, c_ja = φ_jᵀ S u_a and V_a = s_a/β + u_aᵀ S u_a,
+
+    IVR_a  = Σ_j v_j c_ja² / V_a                                    in squared units of the outputs
+    EPIG_a = −½ Σ_j v_j log(1 − c_ja² / (V_a (1/β + φ_jᵀ S φ_j)))   in nats
+
+IVR is the drop of the mean variance of the targets' noise-free outputs (Cohn 1996; "integrated
+variance", A-optimality weighed by where predictions are wanted). EPIG is the mean information that
+the total has about one target's output, its own noise included (Bickford Smith et al. 2023).
+AggMI (Eq. 21) instead counts every direction of w, whether or not any prediction depends on it.
+
+Both are worth the same given open questions: after `Posterior.given`, scores of a batch add up to
+what the batch does together. Several outputs share S, so EPIG counts each of them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sumwise.acquisition.information import signal_variance
+from sumwise.design import Pool, features
+from sumwise.posterior import BLOCK, Posterior
+from sumwise.shapes import Float
+from sumwise.targets import thinned
+
+
+def integrated_variance_reduction(
+    pool: Pool, posterior: Posterior, rng: np.random.Generator
+) -> Float[np.ndarray, " A"]:
+    """Expected drop of the targets' mean variance (IVR)."""
+    del rng
+    phi, weight = _targets(pool)
+    towards = posterior.times(phi * np.sqrt(weight)[:, None]).T
+    total = _total_variance(pool, posterior)
+    drop = np.empty(len(pool.design))
+    for low in range(0, len(drop), BLOCK):
+        along = pool.design.u[low : low + BLOCK] @ towards
+        drop[low : low + BLOCK] = np.einsum("aj,aj->a", along, along)
+    return float((posterior.output_scale**2).mean()) * drop / total
+
+
+def expected_predictive_information(
+    pool: Pool, posterior: Posterior, rng: np.random.Generator
+) -> Float[np.ndarray, " A"]:
+    """Mean information about one target's output (EPIG)."""
+    del rng
+    phi, weight = _targets(pool)
+    own = 1 / posterior.noise_precision + posterior.variance_along(phi)
+    towards = (posterior.times(phi) / np.sqrt(own)[:, None]).T
+    total = _total_variance(pool, posterior)
+    gain = np.empty(len(pool.design))
+    for low in range(0, len(gain), BLOCK):
+        here = slice(low, low + BLOCK)
+        squared = (pool.design.u[here] @ towards) ** 2 / total[here, None]
+        # noise of its own keeps a target's correlation with a total below 1, but for rounding
+        gain[here] = np.log1p(-np.minimum(squared, 1 - 1e-15)) @ weight
+    return -0.5 * posterior.n_outputs * gain
+
+
+def _targets(pool: Pool) -> tuple[Float[np.ndarray, "J K"], Float[np.ndarray, " J"]]:
+    targets = thinned(pool.sets.x) if pool.targets is None else pool.targets
+    return features(pool.basis, targets.x), targets.weight
+
+
+def _total_variance(pool: Pool, posterior: Posterior) -> Float[np.ndarray, " A"]:
+    return pool.design.noise_scale / posterior.noise_precision + signal_variance(pool, posterior)

@@ -1,0 +1,84 @@
+"""Whose predictions count: individuals with weights, and which of very many are looked at.
+
+Of more than `MOST` individuals, `MOST` are taken without chance: number k is the one at the
+fraction frac(k · 0.618…) of the way through all weight. Multiples of the golden ratio fill the way
+evenly and never fall into step with how a table is ordered; everybody counts by their weight.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from sumwise.errors import SettingError
+from sumwise.readers import input_matrix, to_float
+from sumwise.shapes import Float
+
+MOST: Final = 512
+GOLDEN: Final = (5**0.5 - 1) / 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Targets:
+    """Individuals that predictions are wanted of; weights add up to 1."""
+
+    x: Float[np.ndarray, "N D"]
+    weight: Float[np.ndarray, " N"]
+
+    def __post_init__(self) -> None:
+        self.x.setflags(write=False)
+        self.weight.setflags(write=False)
+
+
+def thinned(x: Float[np.ndarray, "N D"], weight: Float[np.ndarray, " N"] | None = None) -> Targets:
+    """These individuals, or some of them that stand for all.
+
+    Args:
+        weight: At least 0, not all 0; the same for everybody if left out.
+    """
+    n = len(x)
+    if n <= MOST:
+        share = np.full(n, 1 / max(n, 1)) if weight is None else weight / weight.sum()
+        return Targets(np.array(x, dtype=np.float64), share)
+    way = np.modf(np.arange(1, MOST + 1) * GOLDEN)[0]
+    if weight is None:
+        at = (way * n).astype(np.intp)
+    else:
+        ends = np.cumsum(weight)
+        at = np.searchsorted(ends, way * ends[-1], side="right")
+        at = np.minimum(at, np.flatnonzero(weight)[-1])
+    at, counts = np.unique(at, return_counts=True)
+    return Targets(np.array(x[at], dtype=np.float64), counts / MOST)
+
+
+def read(targets: Any, weights: Any, x: Float[np.ndarray, "N D"], names: Any) -> Targets | None:
+    """What a user means by `targets` and `target_weights`; None if they left both out.
+
+    Args:
+        targets: A data frame with the input columns, or an (n, D) array; all individuals if None.
+        weights: One number for each row of `targets`, or for each individual of all sets.
+        x: All individuals.
+        names: Of the inputs, or None.
+    """
+    if targets is None and weights is None:
+        return None
+    rows = x if targets is None else input_matrix(targets, names, x.shape[1])
+    if not len(rows):
+        raise SettingError("targets has no rows; name at least one individual, or leave it out")
+    if weights is None:
+        return thinned(rows)
+    weight = to_float(weights, "target_weights")
+    if weight.shape != (len(rows),):
+        what = "target" if targets is not None else "individual"
+        raise SettingError(
+            f"target_weights has shape {weight.shape}; give one number for each of the "
+            f"{len(rows)} {what}s"
+        )
+    if not np.isfinite(weight).all() or (weight < 0).any() or not weight.any():
+        raise SettingError(
+            "target_weights must be finite, at least 0, and above 0 for somebody: 0 leaves an "
+            "individual out"
+        )
+    return thinned(rows, weight / weight.max())
