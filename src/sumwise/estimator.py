@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from sumwise import describing, outputs
 from sumwise import model as core
-from sumwise import outputs
 from sumwise.basis import Basis, Neural
 from sumwise.design import Design, embed
 from sumwise.errors import InvalidSetError, SettingError
@@ -27,10 +27,13 @@ class AggregateRegressor:
     """Learn individual outputs from weighted sums over sets of individuals.
 
     Args:
-        basis: `"fourier"` (random Fourier features: an approximate Gaussian process), `"linear"`,
-            `"polynomial"`, `"neural"` (a network that learns along; `Neural` has its options), an
-            Equinox module, or any function from an (N, D) array to an (N, K) array.
-        n_basis: K of the Fourier basis, bias included, and of `"neural"`.
+        basis: `"auto"` (linear parts and Fourier features of several length-scales and scalings of
+            the inputs, weighed by the answers), `"fourier"` (random Fourier features of one
+            length-scale: an approximate Gaussian process), `"linear"`, `"polynomial"`, `"neural"`
+            (a network that learns along; `Neural` has its options), an Equinox module, or any
+            function from an (N, D) array to an (N, K) array.
+        n_basis: K of the Fourier basis, bias included, and of `"neural"`; for `"auto"`, twice the
+            number of waves of each length-scale.
         lengthscale: Of the Fourier basis, in standard deviations of the inputs.
         degree: Of the polynomial basis.
         hyperparameters: How λ (precision of the prior) and β (precision of an individual's noise)
@@ -199,6 +202,10 @@ class AggregateRegressor:
                 f"{predicted.shape}"
             )
         return float(r2_score(truth, predicted, sample_weight=sample_weight))
+
+    def summary(self) -> str:
+        """The fitted model in words: what `"auto"` has chosen and why, noise, evidence."""
+        return "\n".join(describing.summary(self.fitted()))
 
     @property
     def log_evidence_(self) -> float:

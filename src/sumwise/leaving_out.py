@@ -54,6 +54,8 @@ def leave_one_out(
         raise SettingError(NO_CLOSED_FORM)
     hyper, scale = model.posterior.hyper, model.posterior.output_scale
     target = scaling.centred(design, y_bar, model.offset) / scale
+    if model.posterior.amplitude is not None:
+        design = replace(design, u=design.u * model.posterior.amplitude)
     if noise_std is not None:
         design = known_noise.blurred(design, noise_std / float(scale[0]), hyper.noise_precision)
     root = np.sqrt(design.noise_scale)[:, None]

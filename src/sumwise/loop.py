@@ -53,7 +53,7 @@ class Progress:
     prepared: core.Prepared
     pool: Pool
     labels: Mapping[int, float]  # position in the pool -> ȳ, in order of arrival
-    products: Products | None  # None once the basis has learned: they are of the old one
+    products: Products | None  # None where features are weighed anew with each label
     model: core.Model
 
 
@@ -63,7 +63,8 @@ def begin(config: core.ModelConfig, sets: Sets) -> Progress:
     adam = config.hyperparameters == "adam"
     pool = Pool(sets, prepared.basis, embed(sets, prepared.basis, numba_anyway=adam))
     fitted = core.fit(config, prepared, sets[:0], pool.design.rows([]), np.empty((0, 1)))
-    return Progress(config, prepared, pool, {}, Products.of(pool.design), fitted)
+    kept = Products.of(pool.design) if fitted.choice is None else None
+    return Progress(config, prepared, pool, {}, kept, fitted)
 
 
 def ask(progress: Progress, strategy: str | Acquisition, rng: np.random.Generator) -> Ask:
@@ -94,7 +95,8 @@ def tell(progress: Progress, index: int, y_bar: float) -> Progress:
     if fitted.basis is not pool.basis:  # it has learned: every set looks different now
         design = embed(pool.sets, fitted.basis)
         return replace(told, pool=Pool(pool.sets, fitted.basis, design), products=None)
-    assert progress.products is not None  # only a basis that learns drops them
+    if progress.products is None:
+        return told
     return replace(told, products=progress.products.add(pool.design, index))
 
 

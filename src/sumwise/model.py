@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from sumwise import evidence, known_noise, posterior, scaling
-from sumwise.basis import Basis, Neural, Scaled, Trainable, draw
+from sumwise import choosing, evidence, known_noise, posterior, scaling
+from sumwise.basis import Auto, Basis, Neural, Scaled, Trainable, draw
+from sumwise.basis.auto import POWER
 from sumwise.design import Design, embed, features
 from sumwise.errors import LabelError, SettingError
 from sumwise.posterior import Hyperparameters, Posterior, Spectrum
@@ -81,6 +82,7 @@ class Model:
     spectrum: Spectrum | None  # None for a dropout network, which has no evidence either
     log_evidence: float | None
     input_names: tuple[Hashable, ...] | None
+    choice: choosing.Choice | None = None  # of `basis="auto"`
 
 
 def check_seed(seed: Any, name: str, *, or_none: bool = False) -> None:
@@ -95,8 +97,13 @@ def prepare(config: ModelConfig, sets: Sets) -> Prepared:
     """Draw the basis and take the scaling of inputs from `sets`."""
     rng = np.random.default_rng(config.random_state)
     shift, scale = np.zeros(sets.n_inputs), np.ones(sets.n_inputs)
-    if config.standardize and len(sets):
+    auto = isinstance(config.basis, str) and config.basis == "auto"  # brings its own scalings
+    if (config.standardize or auto) and len(sets):
         shift, scale = scaling.location_and_spread(sets.x)
+    if auto:
+        basis = Scaled(Auto.draw(sets.x, config.n_basis, rng, shift, scale), shift, scale)
+        start = Hyperparameters(*np.exp(rng.standard_normal(2)).tolist())
+        return Prepared(basis, POWER, start, sets.input_names)
     drawn = draw(
         config.basis,
         sets,
@@ -148,13 +155,17 @@ def fit(
                 return Model(basis, members, seen.offset, None, None, prepared.input_names)
             design = embed(labelled, basis)
             found = found or config.hyperparameters == "adam"  # along with the network
+        choice = _choose(config, learner, design, seen) if isinstance(learner, Auto) else None
+        if choice is not None:
+            design = replace(design, u=design.u * choice.amplitude)
         spectrum, hyper = _decompose(config, design, seen, hyper, found=found)
         value = evidence.log_evidence(spectrum, hyper)
         value -= len(design) * float(np.log(seen.scale).sum())
-        fitted = posterior.condition(spectrum, hyper, seen.scale)
+        amplitude = None if choice is None else choice.amplitude
+        fitted = posterior.condition(spectrum, hyper, seen.scale, amplitude)
     if not (np.isfinite(value) and np.isfinite(fitted.mean).all()):
         raise _beyond_doubles(y_bar)
-    return Model(basis, fitted, seen.offset, spectrum, value, prepared.input_names)
+    return Model(basis, fitted, seen.offset, spectrum, value, prepared.input_names, choice)
 
 
 def _beyond_doubles(y_bar: Float[np.ndarray, "t M"]) -> LabelError:
@@ -209,6 +220,21 @@ def _seen(
     if not np.isfinite(inside).all() or (known is not None and not np.isfinite(known**2).all()):
         raise _beyond_doubles(y_bar)
     return _Seen(inside, known, offset, scale, _weak_prior(prepared, weighed, inside, least))
+
+
+def _choose(config: ModelConfig, basis: Auto, design: Design, seen: _Seen) -> choosing.Choice:
+    fixed = None
+    if not isinstance(config.hyperparameters, str):
+        fixed = Hyperparameters(*config.hyperparameters)
+    return choosing.choose(
+        basis,
+        design,
+        seen.totals,
+        seen.noise_std,
+        seen.prior,
+        fixed=fixed,
+        use_prior=config.evidence_prior,
+    )
 
 
 def _decompose(
@@ -292,6 +318,7 @@ def _weak_prior(
     power = 0.0 if design is None else float((inside**2 / design.noise_scale[:, None]).sum())
     variance = power / inside.size if inside.size and 0 < power < math.inf else 1.0
     variance = max(variance, least if math.isfinite(least) else 0.0)
-    return evidence.WeakPrior(
-        math.log(prepared.power / variance), -math.log(TYPICAL_NOISE_SHARE * variance)
-    )
+    centre = math.log(prepared.power / variance), -math.log(TYPICAL_NOISE_SHARE * variance)
+    if isinstance(prepared.basis.basis, Auto):
+        return evidence.WeakPrior(*centre, choosing.PRIOR_STD)
+    return evidence.WeakPrior(*centre)

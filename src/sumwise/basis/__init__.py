@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 import numpy as np
 
+from sumwise.basis.auto import Auto
 from sumwise.basis.fixed import Linear, Polynomial, RandomFourierFeatures, Scaled
 from sumwise.basis.settings import Neural, with_dropout
 from sumwise.errors import SettingError
@@ -21,6 +22,7 @@ from sumwise.shapes import Float
 
 __all__ = [
     "BASES",
+    "Auto",
     "Basis",
     "Linear",
     "Neural",
@@ -71,6 +73,7 @@ BASES: Final[Mapping[str, Callable[[Sets, int, float, int, np.random.Generator],
     "fourier": lambda sets, n_basis, lengthscale, degree, rng: RandomFourierFeatures.draw(
         n_basis, sets.n_inputs, lengthscale, rng
     ),
+    "auto": lambda sets, n_basis, lengthscale, degree, rng: Auto.draw(sets.x, n_basis, rng),
     "neural": lambda sets, n_basis, lengthscale, degree, rng: Neural(n_basis=n_basis).draw(
         sets, rng
     ),

@@ -14,7 +14,16 @@ from typing import Any
 import numpy as np
 
 from sumwise import archives
-from sumwise.basis import Linear, Neural, Polynomial, RandomFourierFeatures, Scaled, Trainable, draw
+from sumwise.basis import (
+    Auto,
+    Linear,
+    Neural,
+    Polynomial,
+    RandomFourierFeatures,
+    Scaled,
+    Trainable,
+    draw,
+)
 from sumwise.design import freeze
 from sumwise.errors import DataError, SettingError
 from sumwise.model import ModelConfig, Prepared
@@ -120,6 +129,8 @@ def pack_prepared(prepared: Prepared) -> bytes:
     }
     if isinstance(basis, RandomFourierFeatures):
         arrays |= {"frequencies": basis.frequencies, "phases": basis.phases}
+    elif isinstance(basis, Auto):
+        arrays |= {f"auto_{name}": values for name, values in basis.arrays().items()}
     elif isinstance(basis, Trainable):
         arrays["state"] = np.frombuffer(basis.state(), dtype=np.uint8)
     elif not isinstance(basis, Linear | Polynomial):
@@ -135,6 +146,9 @@ def unpack_prepared(kept: bytes, config: ModelConfig, sets: Sets) -> Prepared:
         if "frequencies" in arrays:
             freeze(arrays["frequencies"], arrays["phases"])
             basis: Any = RandomFourierFeatures(arrays["frequencies"], arrays["phases"])
+        elif "auto_frequencies" in arrays:
+            auto = {key.removeprefix("auto_"): values for key, values in arrays.items()}
+            basis = Auto.restored(auto)
         else:
             basis = draw(
                 config.basis,

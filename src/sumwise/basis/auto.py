@@ -1,0 +1,170 @@
+"""Features of several kinds side by side, so that the totals can say which of them are needed.
+
+    range:   z = 2 (x − middle) / half width of x          as they are, far points far away
+    squash:  z = 2 tanh(x/2), standardised                 far points drawn in
+
+each give a linear part z and waves √(2/W) cos(c − B z / (e √D)) of three length-scales e; a bias
+comes last. A candidate model is one input scaling with one length-scale and one share of the
+linear part (`CANDIDATES`). Every part is normalised to a mean power of 1 over individuals, so a
+candidate is a list of prior variances, one per part (`VARIANCES`), and all have the same sum.
+
+Which candidates the totals speak for is worked out in `sumwise.choosing`; features never change,
+so nothing is embedded twice.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+
+from sumwise.basis.fixed import RandomFourierFeatures
+from sumwise.shapes import Float
+from sumwise.targets import thinned
+
+SCALINGS: Final = ("range", "squash")
+LENGTHSCALES: Final = (0.5, 1.0, 2.0)  # times √D
+LINEAR_SHARES: Final = (0.0, 0.5, 0.9, 1.0)
+BIAS: Final = 1.0  # prior variance of the level, beside 1 for all that varies
+PARTS: Final = (
+    *((scaling, None) for scaling in SCALINGS),  # linear
+    *((scaling, length) for scaling in SCALINGS for length in LENGTHSCALES),  # waves
+    ("bias", None),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A model among those that totals choose from."""
+
+    scaling: str
+    linear: float  # share of prior variance that is linear
+    lengthscale: float | None  # of the rest, in √D; None if there is no rest
+
+
+CANDIDATES: Final = tuple(
+    Candidate(scaling, linear, length)
+    for scaling in SCALINGS
+    for linear in LINEAR_SHARES
+    for length in (LENGTHSCALES if linear < 1 else (None,))
+)
+
+
+def _variances(candidate: Candidate) -> list[float]:
+    of = {
+        (candidate.scaling, None): candidate.linear,
+        (candidate.scaling, candidate.lengthscale or 0): 1 - candidate.linear,
+        ("bias", None): BIAS,
+    }
+    return [of.get(part, 0.0) for part in PARTS]
+
+
+VARIANCES: Final[Float[np.ndarray, "C P"]] = np.array([_variances(c) for c in CANDIDATES])
+VARIANCES.setflags(write=False)
+POWER: Final = 1 + BIAS  # mean of ‖φ‖² under any candidate
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Auto:
+    """All parts as one basis, of inputs that are standardised; see the module."""
+
+    frequencies: Float[np.ndarray, "W D"]  # B
+    phases: Float[np.ndarray, " W"]
+    shift: Float[np.ndarray, "2 D"]  # of each scaling, after 2 tanh(x/2) for `squash`
+    scale: Float[np.ndarray, "2 D"]
+    centre: Float[np.ndarray, "2 D"]  # mean of each scaling, which linear parts leave out
+    size: Float[np.ndarray, " P"]  # root mean power of each part before it is normalised
+
+    @classmethod
+    def draw(
+        cls,
+        x: Float[np.ndarray, "N D"],
+        n_basis: int,
+        rng: np.random.Generator,
+        shift: Float[np.ndarray, " D"] | float = 0.0,
+        scale: Float[np.ndarray, " D"] | float = 1.0,
+    ) -> Auto:
+        """For individuals like these.
+
+        Args:
+            n_basis: Twice the number of waves of each length-scale.
+            shift: What standardises `x`, with `scale`: the basis will see (x − shift) / scale.
+        """
+        drawn = RandomFourierFeatures.draw(n_basis, x.shape[1], 1.0, rng)  # which checks n_basis
+        if n_basis < 3:  # too few waves to halve
+            drawn = RandomFourierFeatures.draw(3, x.shape[1], 1.0, rng)
+        n_waves = (len(drawn.phases) + 1) // 2
+        everybody = x if len(x) else np.zeros((1, x.shape[1]))
+        some = (thinned(everybody).x - shift) / scale
+        low, high = (
+            (end - shift) / scale for end in (everybody.min(axis=0), everybody.max(axis=0))
+        )
+        squashed = 2 * np.tanh(some / 2)
+        spread = squashed.std(axis=0)
+        plain = cls(
+            drawn.frequencies[:n_waves],
+            drawn.phases[:n_waves],
+            np.stack([(low + high) / 2, squashed.mean(axis=0)]),
+            np.stack(
+                [
+                    np.where(high > low, (high - low) / 4, 1.0),
+                    np.where(spread > 1e-12, spread, 1.0),
+                ]
+            ),
+            np.zeros((2, x.shape[1])),
+            np.ones(len(PARTS)),
+        )
+        centred = replace(plain, centre=np.stack([z.mean(axis=0) for z in plain.scaled(some)]))
+        power = (centred(some) ** 2).mean(axis=0)
+        parts = np.array([power[at].sum() for at in centred.columns])
+        return replace(centred, size=np.sqrt(np.where(parts > 0, parts, 1.0)))
+
+    @property
+    def columns(self) -> list[slice]:
+        """Where the features of each part are."""
+        n_waves, n_inputs = self.frequencies.shape
+        widths = [n_inputs] * 2 + [n_waves] * (len(PARTS) - 3) + [1]
+        ends = np.cumsum([0, *widths]).tolist()
+        return [slice(low, high) for low, high in pairwise(ends)]
+
+    def amplitude(self, variances: Float[np.ndarray, " P"]) -> Float[np.ndarray, " K"]:
+        """Prior standard deviation of every coefficient, from the variance of every part."""
+        widths = [at.stop - at.start for at in self.columns]
+        return np.repeat(np.sqrt(variances), widths)
+
+    def scaled(self, x: Float[np.ndarray, "N D"]) -> list[Float[np.ndarray, "N D"]]:
+        """The inputs in each of `SCALINGS`."""
+        return [
+            (seen - shift) / scale
+            for seen, shift, scale in zip(
+                (x, 2 * np.tanh(x / 2)), self.shift, self.scale, strict=True
+            )
+        ]
+
+    def __call__(self, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N K"]:
+        columns, both = self.columns, self.scaled(x)
+        out = np.empty((len(x), columns[-1].stop))
+        far, amplitude = math.sqrt(x.shape[1]), math.sqrt(2 / len(self.phases))
+        waves = iter(range(2, len(PARTS) - 1))
+        for i, z in enumerate(both):
+            out[:, columns[i]] = (z - self.centre[i]) / self.size[i]
+            angles = z @ self.frequencies.T
+            for length in LENGTHSCALES:
+                part = next(waves)
+                wave = np.cos(self.phases - angles / (length * far))
+                out[:, columns[part]] = wave * (amplitude / self.size[part])
+        out[:, -1] = 1.0
+        return out
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What was drawn, by name, for `restored`."""
+        names = ("frequencies", "phases", "shift", "scale", "centre", "size")
+        return {name: getattr(self, name) for name in names}
+
+    @classmethod
+    def restored(cls, arrays: Any) -> Auto:
+        """From `arrays`."""
+        return cls(**{name: arrays[name] for name in cls.__slots__})

@@ -1,0 +1,67 @@
+"""A fitted model in words: what it is made of, and why."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from sumwise.basis.auto import CANDIDATES, LENGTHSCALES, SCALINGS, Candidate
+from sumwise.choosing import Choice
+from sumwise.model import Model
+
+SCALED: Final = {
+    "range": "inputs scaled to their range",
+    "squash": "inputs with far values drawn in",
+}
+
+
+def summary(model: Model) -> tuple[str, ...]:
+    """Lines that say what the model is and how the answers chose it."""
+    labels = None if model.spectrum is None else model.spectrum.n_labels
+    lines = []
+    if model.choice is not None:
+        lines += _chosen(model.choice, labels or 0)
+    else:
+        lines.append(f"Basis: {type(model.basis.basis).__name__}, fixed, not chosen by answers.")
+    posterior = model.posterior
+    if labels:
+        noise = posterior.output_scale / np.sqrt(posterior.noise_precision)
+        each = ", ".join(f"{value:.3g}" for value in noise)
+        lines.append(f"An individual's own noise is ± {each} (standard deviation).")
+    if labels and model.log_evidence is not None:
+        said = f"{labels} answer" + ("" if labels == 1 else "s")
+        lines.append(f"Log evidence of {said}: {model.log_evidence:.4g}.")
+    return tuple(lines)
+
+
+def _chosen(choice: Choice, labels: int) -> list[str]:
+    if not labels:
+        return [
+            f"Basis: the average of {len(CANDIDATES)} candidates, all alike before any answer "
+            "(linear parts, three length-scales, two scalings of the inputs)."
+        ]
+    order = np.argsort(-choice.probability, kind="stable")
+    first, second = (CANDIDATES[i] for i in order[:2])
+    chances = choice.probability[order[:2]]
+    lengths = ", ".join(
+        f"{100 * choice.of_lengthscale(length):.0f} % at {length:g}√D" for length in LENGTHSCALES
+    )
+    scalings = ", ".join(f"{100 * choice.of_scaling(s):.0f} % {SCALED[s]}" for s in SCALINGS)
+    return [
+        f"Basis: the average of {len(CANDIDATES)} candidates, weighed by how well each explains "
+        f"the answers (its evidence).",
+        f"Linear in the inputs: {100 * choice.linear:.0f} % of what varies.",
+        f"Length-scales of the rest: {lengths}.",
+        f"Scaling: {scalings}.",
+        f"Most likely is {_name(first)} (probability {chances[0]:.2f}), next {_name(second)} "
+        f"({chances[1]:.2f}).",
+    ]
+
+
+def _name(candidate: Candidate) -> str:
+    scaled = SCALED[candidate.scaling]
+    if candidate.lengthscale is None:
+        return f"a linear model of {scaled}"
+    linear = f"{100 * candidate.linear:.0f} % linear" if candidate.linear else "not linear"
+    return f"length-scale {candidate.lengthscale:g}√D, {linear}, {scaled}"

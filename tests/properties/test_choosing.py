@@ -1,0 +1,255 @@
+"""Candidates of basis="auto" against densities of the joint Gaussian, summed over the grid."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+import sumwise as sw
+from sumwise import choosing, known_noise
+from sumwise.basis import Auto
+from sumwise.basis.auto import CANDIDATES, PARTS, POWER, VARIANCES
+from sumwise.design import embed
+from sumwise.evidence import WeakPrior
+from sumwise.leaving_out import leave_one_out
+from sumwise.posterior import Hyperparameters
+from sumwise.sets import Sets
+from tests import oracles
+from tests.builders import random_sets, seeds, totals, unscaled
+
+few_sizes = st.lists(st.integers(1, 4), min_size=1, max_size=6)
+
+
+def drawn(sets, n_basis=8, seed=0):
+    return Auto.draw(sets.x, n_basis, np.random.default_rng(seed))
+
+
+def dense_probabilities(basis, sets, z, prior, fixed=None, use_prior=True):
+    """p(c | D) from log densities of the joint Gaussian at each λ and β of the grid."""
+    phi, logs = basis(sets.x), []
+    for variances in VARIANCES:
+        weighed = phi * basis.amplitude(variances)
+        here = []
+        for log_beta in prior.log_noise_precision + choosing._STEPS:
+            for step in choosing._STEPS:
+                log_lam = log_beta + step + prior.log_prior_precision - prior.log_noise_precision
+                away = np.array([log_lam, log_beta])
+                away -= [prior.log_prior_precision, prior.log_noise_precision]
+                if fixed is not None:
+                    log_lam, log_beta = np.log([fixed.prior_precision, fixed.noise_precision])
+                model = oracles.joint(sets, weighed, np.exp(log_lam), np.exp(log_beta))
+                value = oracles.log_density(model, np.arange(len(sets)), z)
+                if use_prior and fixed is None:
+                    value -= 0.5 * float(away @ away) / prior.std**2
+                here.append(value)
+                if fixed is not None:
+                    break
+            if fixed is not None:
+                break
+        here = np.array(here)
+        logs.append(here.max() + np.log(np.exp(here - here.max()).sum()))
+    likely = np.exp(np.array(logs) - max(logs))
+    return likely / likely.sum()
+
+
+@given(few_sizes, seeds)
+@pytest.mark.parametrize("kind", ["prior", "no prior", "fixed"])
+def test_probabilities_are_bayes_rule_over_the_grid(kind, monkeypatch_steps, sizes, seed):
+    rng = np.random.default_rng(seed)
+    sets = random_sets(sizes, rng, n_inputs=2)
+    z, basis = rng.normal(size=len(sets)), drawn(sets)
+    prior = WeakPrior(rng.normal(), rng.normal(), 1.0)
+    fixed = Hyperparameters(0.7, 3.0) if kind == "fixed" else None
+    expected = dense_probabilities(basis, sets, z, prior, fixed, kind == "prior")
+    design = embed(sets, unscaled(basis, 2))
+    args = (basis, design, z[:, None], None, prior)
+    got = choosing.choose(*args, fixed=fixed, use_prior=kind == "prior")
+    assert_allclose(got.probability, expected, rtol=1e-5, atol=1e-9)
+
+
+@pytest.fixture(scope="module")
+def monkeypatch_steps():
+    """A coarse grid: the dense oracle takes a determinant at every point of it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(choosing, "_STEPS", np.array([-4.0, 0.0, 2.0]))
+        yield
+
+
+def test_more_labels_than_features_give_the_same_probabilities(monkeypatch_steps):
+    rng = np.random.default_rng(1)
+    sets = random_sets(rng.integers(1, 4, 40).tolist(), rng, n_inputs=2)
+    basis, prior = drawn(sets, 4), WeakPrior(0.3, 1.0, 1.0)
+    z = sets.x[:, 0] @ np.eye(1, len(sets.x))[0] + rng.normal(size=len(sets))
+    expected = dense_probabilities(basis, sets, z, prior)
+    args = (basis, embed(sets, unscaled(basis, 2)), z[:, None], None, prior)
+    got = choosing.choose(*args, fixed=None, use_prior=True)
+    assert_allclose(got.probability, expected, rtol=1e-5, atol=1e-9)
+
+
+def test_nothing_measured_leaves_all_candidates_alike():
+    sets = random_sets([2, 3], np.random.default_rng(0))
+    model = sw.AggregateRegressor("auto").fit(sets[:0], [], pool=sets).fitted()
+    assert_allclose(model.choice.probability, 1 / len(CANDIDATES))
+    assert model.choice.variances.sum() == pytest.approx(POWER)
+
+
+def test_every_part_has_the_same_power_over_individuals():
+    sets = random_sets([5] * 30, np.random.default_rng(0), n_inputs=4)
+    basis = drawn(sets, 32)
+    power = (basis(sets.x) ** 2).mean(axis=0)
+    assert len(basis.columns) == len(PARTS)
+    assert [power[at].sum() for at in basis.columns] == pytest.approx([1.0] * len(PARTS))
+    assert basis.columns[-1].stop == 2 * 4 + 6 * 16 + 1
+    assert_allclose(basis(sets.x[3:4]), basis(sets.x)[3:4], rtol=1e-12, atol=1e-12)
+
+
+# --- what it chooses ------------------------------------------------------------------------------
+
+
+def fitted(sets, y, n, **settings):
+    model = sw.AggregateRegressor("auto", **settings)
+    return model.fit(sets[:n], totals(sets, y)[:n], pool=sets)
+
+
+def thirty(n_inputs=3, seed=0):
+    rng = np.random.default_rng(seed)
+    sets = Sets.from_arrays([rng.normal(size=(n, n_inputs)) for n in rng.integers(1, 6, 60)])
+    return sets, rng
+
+
+def test_a_linear_truth_is_found_linear_and_a_wave_is_not():
+    sets, rng = thirty()
+    noise = 0.05 * rng.normal(size=len(sets.x))
+    linear = fitted(sets, 3 * sets.x[:, 0] - sets.x[:, 2] + noise, 40).fitted().choice
+    assert linear.linear > 0.9
+    wave = fitted(sets, np.sin(2 * sets.x[:, 0]) + noise, 60).fitted().choice
+    assert wave.linear < 0.3
+    assert wave.of_lengthscale(0.5) > 0.5
+
+
+def test_far_points_are_drawn_in_where_that_explains_the_totals():
+    rng = np.random.default_rng(2)
+    sets = Sets.from_arrays([rng.standard_t(1.5, size=(n, 2)) for n in rng.integers(1, 4, 80)])
+    y = np.tanh(sets.x[:, 0]) + np.tanh(sets.x[:, 1])
+    choice = fitted(sets, y, 60).fitted().choice
+    assert choice.of_scaling("squash") > 0.9
+    straight = fitted(sets, sets.x[:, 0] + sets.x[:, 1], 60).fitted().choice
+    assert straight.of_scaling("range") > 0.9
+
+
+def test_it_predicts_better_than_the_fixed_basis_where_the_truth_is_linear():
+    sets, rng = thirty(6)
+    y = 100 + sets.x @ np.arange(1.0, 7.0) + 0.1 * rng.normal(size=len(sets.x))
+    auto = fitted(sets, y, 15).predict(sets.x)
+    fixed = sw.AggregateRegressor("fourier").fit(sets[:15], totals(sets, y)[:15], pool=sets)
+    assert np.mean((auto - y) ** 2) < 0.25 * np.mean((fixed.predict(sets.x) - y) ** 2)
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1.0, 1e15])
+def test_units_of_inputs_and_outputs_do_not_matter(unit):
+    sets, _ = thirty()
+    y = sets.x[:, 0] + np.sin(3 * sets.x[:, 1])
+    before, std = fitted(sets, y, 20).predict(sets.x, return_std=True)
+    other = Sets(sets.ids, 7 * unit + unit * sets.x, sets.theta, sets.starts)
+    mean, after = fitted(other, unit * (5 + y), 20).predict(other.x, return_std=True)
+    assert_allclose(mean - 5 * unit, unit * before, rtol=1e-3, atol=1e-3 * unit * abs(before).max())
+    assert_allclose(after, unit * std, rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"hyperparameters": "adam"},
+        {"hyperparameters": (1.0, 10.0)},
+        {"evidence_prior": False},
+        {"standardize": False},
+        {"n_basis": 1},
+        {"n_basis": 3},
+    ],
+)
+@pytest.mark.parametrize("n", [0, 1, 2, 25])
+def test_no_settings_and_no_number_of_labels_are_refused(settings, n):
+    sets, _ = thirty(1)
+    model = fitted(sets, 2 + sets.x[:, 0], n, **settings)
+    mean, std = model.predict(sets.x, return_std=True)
+    assert np.isfinite(mean).all()
+    assert (std > 0).all()
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        np.zeros((12, 2)),
+        np.repeat(np.arange(12.0)[:, None], 3, axis=1),
+        np.full((12, 1), 1e300) * np.linspace(-1, 1, 12)[:, None],
+        np.append(np.zeros((11, 1)), [[1.0]], axis=0),
+        1e-200 * np.arange(24.0).reshape(12, 2),
+    ],
+    ids=["constant", "collinear", "huge", "one differs", "tiny"],
+)
+def test_no_data_is_refused(x):
+    sets = Sets.from_arrays([x[i : i + 2] for i in range(0, 12, 2)])
+    for y_bar in ([0.0] * 4, [5.0] * 4, [1.0, -2.0, 3e8, 0.0], [1e-150, 2e-150, 0.0, 1e-150]):
+        model = sw.AggregateRegressor("auto").fit(sets[:4], y_bar, pool=sets)
+        assert np.isfinite(model.predict(x)).all()
+        assert np.isfinite(sw.score(sets, model, "IVR")).all()
+
+
+def test_several_outputs_choose_together():
+    sets, _ = thirty()
+    y = np.stack([totals(sets, sets.x[:, 0]), totals(sets, 2 * sets.x[:, 1])], axis=1)
+    model = sw.AggregateRegressor("auto").fit(sets[:30], y[:30], pool=sets)
+    assert model.fitted().choice.linear > 0.9
+    assert model.predict(sets.x).shape == (len(sets.x), 2)
+
+
+def test_answers_that_are_known_to_be_blurred_do_not_choose():
+    """With noise as large as the totals, candidates stay about as likely as they were."""
+    sets, rng = thirty()
+    y_bar = totals(sets, np.sin(3 * sets.x[:, 0]))[:, None]
+    basis, prior = drawn(sets, 64), WeakPrior(0.0, 2.0, 1.0)
+    design = embed(sets, unscaled(basis))
+    for noise, least, most in ((1e-6, 0.0, 2.0), (1e6, 2.98, 3.0)):
+        blur = np.full(len(sets), noise)
+        got = choosing.choose(basis, design, y_bar, blur, prior, fixed=None, use_prior=True)
+        entropy = -float(got.probability @ np.log(np.maximum(got.probability, 1e-300)))
+        assert least <= entropy <= most, rng
+    by_hand = known_noise.blurred(design, blur, np.exp(2.0))
+    again = choosing.choose(basis, by_hand, y_bar, None, prior, fixed=None, use_prior=True)
+    assert_allclose(got.probability, again.probability)
+
+
+def test_leaving_an_answer_out_is_a_fit_without_it_under_the_same_prior():
+    sets, rng = thirty()
+    y_bar = totals(sets, sets.x[:, 0] + rng.normal(size=len(sets.x)))[:12]
+    model = sw.AggregateRegressor("auto").fit(sets[:12], y_bar, pool=sets).fitted()
+    design = embed(sets[:12], model.basis)
+    mean, std = leave_one_out(model, design, y_bar[:, None])
+    posterior, scale = model.posterior, float(model.posterior.output_scale[0])
+    phi = model.basis(sets[:12].x) * posterior.amplitude
+    hyper = posterior.hyper
+    dense = oracles.joint(sets[:12], phi, hyper.prior_precision, hyper.noise_precision)
+    covariance = oracles.total_covariance(dense)
+    left = (y_bar - design.theta_sum * model.offset[0]) / scale
+    for a in range(12):
+        others = [b for b in range(12) if b != a]
+        pull = np.linalg.solve(covariance[np.ix_(others, others)], covariance[others, a])
+        expected = design.theta_sum[a] * model.offset[0] + scale * (pull @ left[others])
+        spread = scale * np.sqrt(covariance[a, a] - pull @ covariance[others, a])
+        assert mean[a, 0] == pytest.approx(expected, rel=1e-6, abs=1e-9)
+        assert std[a, 0] == pytest.approx(spread, rel=1e-6)
+
+
+def test_the_choice_is_told_in_words():
+    sets, _ = thirty()
+    words = fitted(sets, 3 * sets.x[:, 0], 30).summary()
+    assert "Linear in the inputs: 100 %" in words
+    assert "Most likely is a linear model of" in words
+    assert "Log evidence of 30 answers" in words
+    assert "all alike before any answer" in fitted(sets, sets.x[:, 0], 0).summary()
+    plain = sw.AggregateRegressor("fourier").fit(sets[:3], [1.0, 2.0, 3.0])
+    assert plain.summary().startswith("Basis: RandomFourierFeatures, fixed")
