@@ -2,13 +2,14 @@
 
 A candidate's evidence is that of its totals with λ and β integrated out over their weak prior,
 
-    p(D | c) ≈ Σ_λβ p(D | c, λ, β) p(λ, β)      on a grid of log λ and log β about the data's scale,
+    p(D | c) = ∫∫ p(D | c, λ, β) p(λ, β) dlog λ dlog β      on a grid that zooms in (`explore`),
 
 and p(c | D) follows by Bayes' rule from candidates that are equally likely before. Instead of
-picking the best, the prior variances of all are averaged with these probabilities, and λ and β
-are then found for the one Gaussian model with that average prior. So one label does not turn the
-model over, intervals know of candidates that are still possible, and all that follows (posterior,
-batches, leaving one out) is the ordinary model on features times `amplitude`.
+picking the best, the prior variances of all are averaged with these probabilities. For the one
+Gaussian model with that average prior, log λ and log β are their posterior means: with few labels
+the top of the evidence is a poor summary of it. So one label does not turn the model over,
+intervals know of what is still possible, and all that follows (posterior, batches, leaving one
+out) is the ordinary model on features times `amplitude`.
 
 The spectrum of each candidate comes from t×t products of its labelled rows, or from products of
 its own features once there are more labels than those.
@@ -16,6 +17,7 @@ its own features once there are more labels than those.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,11 +26,14 @@ from sumwise import known_noise
 from sumwise.basis.auto import CANDIDATES, VARIANCES, Auto
 from sumwise.design import Design
 from sumwise.evidence import WeakPrior
-from sumwise.posterior import Hyperparameters
+from sumwise.posterior import Hyperparameters, Spectrum
 from sumwise.shapes import Float
 
-_STEPS = np.arange(-8.0, 8.25, 0.5)  # of log λ − log β and of log β, around the prior's centre
-PRIOR_STD = 1.0  # of log λ and log β: 2 lets the first few labels choose a model by themselves
+NOISE_SHARE = 0.03  # of an individual's variance: where the weak prior on β is centred
+PRIOR_STD = 2.0  # of log λ and log β
+_POINTS = np.linspace(-1.0, 1.0, 33)  # of a grid, from one end to the other
+_REACH = 4 * PRIOR_STD  # of the first grid, each way
+_ZOOMS = 12  # at most; each makes steps at least four times smaller where they are too long
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,27 +83,61 @@ def choose(
         beta = np.exp(prior.log_noise_precision) if fixed is None else fixed.noise_precision
         if noise_std is not None:
             design = known_noise.blurred(design, noise_std, float(beta))
-        root = np.sqrt(design.noise_scale)[:, None]
-        rows, z = design.u / root, target / root
-        spectra = _spectra(basis, rows, z)
-        logs = np.array([_log_evidence(*s, prior, fixed, use_prior) for s in spectra])
+        logs = log_evidences(basis, design, target, prior, fixed=fixed, use_prior=use_prior)
     likely = np.exp(logs - logs.max())
     probability = likely / likely.sum()
     variances = probability @ VARIANCES
     return Choice(probability, variances, basis.amplitude(variances))
 
 
+def log_evidences(
+    basis: Auto,
+    design: Design,
+    target: Float[np.ndarray, "t M"],
+    prior: WeakPrior,
+    *,
+    fixed: Hyperparameters | None,
+    use_prior: bool,
+) -> Float[np.ndarray, " C"]:
+    """log p(D | c) of every candidate, but for a number that they share."""
+    root = np.sqrt(design.noise_scale)[:, None]
+    spectra = _spectra(basis, design.u / root, target / root)
+    if fixed is None:
+        return np.array([explore(terms, prior, use_prior=use_prior)[0] for terms in spectra])
+    log_noise = np.log([fixed.noise_precision])
+    ratio = np.log([fixed.prior_precision]) - log_noise
+    return np.array([_log_likelihood(terms, ratio, log_noise)[0, 0] for terms in spectra])
+
+
+def typical(spectrum: Spectrum, prior: WeakPrior) -> Hyperparameters:
+    """λ and β at the posterior means of their logarithms; without labels, the prior's centre."""
+    rank, outputs = len(spectrum.values), spectrum.n_outputs
+    power = np.append((spectrum.projected**2).sum(axis=1), spectrum.residual_power)
+    count = np.append(np.full(rank, outputs), (spectrum.n_labels - rank) * outputs)
+    terms = _Terms(np.append(spectrum.values, 0.0), power, count.astype(np.float64))
+    _, log_prior, log_noise = explore(terms, prior)
+    return Hyperparameters(math.exp(log_prior), math.exp(log_noise))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Terms:
+    """What the evidence is made of, in directions where labels are independent."""
+
+    values: Float[np.ndarray, " n"]  # g
+    power: Float[np.ndarray, " n"]  # Σ z²
+    count: Float[np.ndarray, " n"]  # how many numbers that adds up
+
+
 def _spectra(
     basis: Auto, rows: Float[np.ndarray, "t K"], z: Float[np.ndarray, "t M"]
-) -> list[tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"], Float[np.ndarray, " n"]]]:
-    """For each candidate the eigenvalues g, Σ z² along each, and how many numbers that adds up."""
+) -> list[_Terms]:
+    """For each candidate, its labelled sets decomposed."""
     columns, (t, n_outputs) = basis.columns, z.shape
     parts: dict[int, np.ndarray] = {}  # products of labelled rows, worked out once for each part
     found = []
     for variances in VARIANCES:
         used = np.flatnonzero(variances).tolist()
-        n_features = sum(columns[p].stop - columns[p].start for p in used)
-        if t <= n_features:
+        if t <= sum(columns[p].stop - columns[p].start for p in used):
             for p in used:
                 if p not in parts:
                     parts[p] = rows[:, columns[p]] @ rows[:, columns[p]].T
@@ -113,35 +152,46 @@ def _spectra(
             outside = float(((z - left @ along) ** 2).sum())
             power = np.append((along**2).sum(axis=1), outside)
             count = np.append(np.full(len(singular), n_outputs), (t - len(singular)) * n_outputs)
-        found.append((np.maximum(values, 0.0), power, count.astype(np.float64)))
+        found.append(_Terms(np.maximum(values, 0.0), power, count.astype(np.float64)))
     return found
 
 
-def _log_evidence(
-    values: Float[np.ndarray, " n"],
-    power: Float[np.ndarray, " n"],
-    count: Float[np.ndarray, " n"],
-    prior: WeakPrior,
-    fixed: Hyperparameters | None,
-    use_prior: bool,
-) -> float:
-    """log Σ p(D | λ, β) p(λ, β) over the grid, less what is the same for all candidates.
+def explore(
+    terms: _Terms, prior: WeakPrior, *, use_prior: bool = True
+) -> tuple[float, float, float]:
+    """log ∫∫ p(D | λ, β) p(λ, β), and the means of log λ and log β, by sums over a grid.
 
-    With d = log λ − log β and k = g e^−d + 1, log p = ½ n log β − ½ Σ log k − ½ β Σ z²/k.
+    The grid is of d = log λ − log β and of log β. Where its steps are longer than what is summed
+    is wide, it is laid anew around the mean, five standard deviations each way.
     """
-    log_noise, ratio = (
-        prior.log_noise_precision + _STEPS,
-        _STEPS + (prior.log_prior_precision - prior.log_noise_precision),
-    )
-    if fixed is not None:
-        log_noise = np.log([fixed.noise_precision])
-        ratio = np.log([fixed.prior_precision]) - log_noise
-    k = np.exp(-ratio)[:, None] * values + 1
-    fit = -0.5 * (np.log(k) @ count)[:, None] - 0.5 * ((1 / k) @ power)[:, None] * np.exp(log_noise)
-    logs = fit + 0.5 * count.sum() * log_noise
-    if use_prior and fixed is None:
-        away_noise = log_noise - prior.log_noise_precision
-        away_prior = ratio[:, None] + log_noise - prior.log_prior_precision
-        logs = logs - 0.5 * (away_noise**2 + away_prior**2) / prior.std**2
-    top = float(logs.max())
-    return top + float(np.log(np.exp(logs - top).sum()))
+    centre_noise = prior.log_noise_precision
+    centre = np.array([prior.log_prior_precision - centre_noise, centre_noise])
+    reach, middle = np.full(2, _REACH), centre
+    for _ in range(_ZOOMS):
+        ratio, log_noise = middle[:, None] + reach[:, None] * _POINTS
+        logs = _log_likelihood(terms, ratio, log_noise)
+        if use_prior:
+            away_noise = log_noise - centre_noise
+            away_prior = ratio[:, None] + log_noise - prior.log_prior_precision
+            logs = logs - 0.5 * (away_noise**2 + away_prior**2) / prior.std**2
+        top = float(logs.max())
+        mass = np.exp(logs - top)
+        total = float(mass.sum())
+        along = mass.sum(axis=1) / total, mass.sum(axis=0) / total
+        mean = np.array([along[0] @ ratio, along[1] @ log_noise])
+        spread = np.sqrt([along[0] @ (ratio - mean[0]) ** 2, along[1] @ (log_noise - mean[1]) ** 2])
+        step = reach * (_POINTS[1] - _POINTS[0])
+        if (step <= spread).all():
+            break
+        middle, reach = mean, np.minimum(reach, np.maximum(5 * spread, 2 * step))
+    value = top + math.log(total) + float(np.log(step).sum())
+    return value, float(mean.sum()), float(mean[1])
+
+
+def _log_likelihood(
+    terms: _Terms, ratio: Float[np.ndarray, " i"], log_noise: Float[np.ndarray, " j"]
+) -> Float[np.ndarray, "i j"]:
+    """½ n log β − ½ Σ log k − ½ β Σ z²/k with k = g e^−d + 1: log p but for what all share."""
+    k = np.exp(-ratio)[:, None] * terms.values + 1
+    fit = (np.log(k) @ terms.count)[:, None] + ((1 / k) @ terms.power)[:, None] * np.exp(log_noise)
+    return np.asarray(0.5 * (float(terms.count.sum()) * log_noise - fit))

@@ -158,7 +158,7 @@ def fit(
         choice = _choose(config, learner, design, seen) if isinstance(learner, Auto) else None
         if choice is not None:
             design = replace(design, u=design.u * choice.amplitude)
-        spectrum, hyper = _decompose(config, design, seen, hyper, found=found)
+        spectrum, hyper = _decompose(config, design, seen, hyper, choice is not None, found=found)
         value = evidence.log_evidence(spectrum, hyper)
         value -= len(design) * float(np.log(seen.scale).sum())
         amplitude = None if choice is None else choice.amplitude
@@ -238,7 +238,13 @@ def _choose(config: ModelConfig, basis: Auto, design: Design, seen: _Seen) -> ch
 
 
 def _decompose(
-    config: ModelConfig, design: Design, seen: _Seen, hyper: Hyperparameters, *, found: bool
+    config: ModelConfig,
+    design: Design,
+    seen: _Seen,
+    hyper: Hyperparameters,
+    averaged: bool,
+    *,
+    found: bool,
 ) -> tuple[Spectrum, Hyperparameters]:
     """The labelled sets decomposed, and λ and β: `hyper` if they are found already or given."""
     if seen.noise_std is not None:
@@ -248,7 +254,9 @@ def _decompose(
         design = known_noise.blurred(design, seen.noise_std, hyper.noise_precision)
         return posterior.decompose(design, seen.totals), hyper
     spectrum = posterior.decompose(design, seen.totals)
-    if not found and config.hyperparameters == "evidence":
+    if not found and config.hyperparameters == "evidence" and averaged and config.evidence_prior:
+        hyper = choosing.typical(spectrum, seen.prior)
+    elif not found and config.hyperparameters == "evidence":
         hyper = evidence.maximise(spectrum, seen.prior, use_prior=config.evidence_prior)
     if not found and config.hyperparameters == "adam":
         hyper = evidence.adam(spectrum, hyper)
@@ -318,7 +326,8 @@ def _weak_prior(
     power = 0.0 if design is None else float((inside**2 / design.noise_scale[:, None]).sum())
     variance = power / inside.size if inside.size and 0 < power < math.inf else 1.0
     variance = max(variance, least if math.isfinite(least) else 0.0)
-    centre = math.log(prepared.power / variance), -math.log(TYPICAL_NOISE_SHARE * variance)
+    level = math.log(prepared.power / variance)
     if isinstance(prepared.basis.basis, Auto):
-        return evidence.WeakPrior(*centre, choosing.PRIOR_STD)
-    return evidence.WeakPrior(*centre)
+        noise = -math.log(choosing.NOISE_SHARE * variance)
+        return evidence.WeakPrior(level, noise, choosing.PRIOR_STD)
+    return evidence.WeakPrior(level, -math.log(TYPICAL_NOISE_SHARE * variance))

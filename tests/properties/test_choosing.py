@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
@@ -15,10 +15,10 @@ from sumwise.basis.auto import CANDIDATES, PARTS, POWER, VARIANCES
 from sumwise.design import embed
 from sumwise.evidence import WeakPrior
 from sumwise.leaving_out import leave_one_out
-from sumwise.posterior import Hyperparameters
+from sumwise.posterior import Hyperparameters, decompose
 from sumwise.sets import Sets
 from tests import oracles
-from tests.builders import random_sets, seeds, totals, unscaled
+from tests.builders import precisions, random_sets, seeds, totals, unscaled
 
 few_sizes = st.lists(st.integers(1, 4), min_size=1, max_size=6)
 
@@ -27,66 +27,84 @@ def drawn(sets, n_basis=8, seed=0):
     return Auto.draw(sets.x, n_basis, np.random.default_rng(seed))
 
 
-def dense_probabilities(basis, sets, z, prior, fixed=None, use_prior=True):
-    """p(c | D) from log densities of the joint Gaussian at each λ and β of the grid."""
-    phi, logs = basis(sets.x), []
-    for variances in VARIANCES:
-        weighed = phi * basis.amplitude(variances)
-        here = []
-        for log_beta in prior.log_noise_precision + choosing._STEPS:
-            for step in choosing._STEPS:
-                log_lam = log_beta + step + prior.log_prior_precision - prior.log_noise_precision
-                away = np.array([log_lam, log_beta])
-                away -= [prior.log_prior_precision, prior.log_noise_precision]
-                if fixed is not None:
-                    log_lam, log_beta = np.log([fixed.prior_precision, fixed.noise_precision])
-                model = oracles.joint(sets, weighed, np.exp(log_lam), np.exp(log_beta))
-                value = oracles.log_density(model, np.arange(len(sets)), z)
-                if use_prior and fixed is None:
-                    value -= 0.5 * float(away @ away) / prior.std**2
-                here.append(value)
-                if fixed is not None:
-                    break
-            if fixed is not None:
-                break
-        here = np.array(here)
-        logs.append(here.max() + np.log(np.exp(here - here.max()).sum()))
-    likely = np.exp(np.array(logs) - max(logs))
-    return likely / likely.sum()
+def dense(basis, variances, sets, z, prior):
+    """log ∫∫ and the means of log λ and log β, from densities of the joint Gaussian."""
+    phi = basis(sets.x) * basis.amplitude(variances)
+    steps = np.arange(-8.0, 8.01, 0.4)
+    logs, points = [], []
+    for noise in steps + prior.log_noise_precision:
+        for ratio in steps + prior.log_prior_precision - prior.log_noise_precision:
+            model = oracles.joint(sets, phi, np.exp(noise + ratio), np.exp(noise))
+            value = oracles.log_density(model, np.arange(len(sets)), z)
+            away = noise + ratio - prior.log_prior_precision, noise - prior.log_noise_precision
+            logs.append(value - 0.5 * (away[0] ** 2 + away[1] ** 2) / prior.std**2)
+            points.append((noise + ratio, noise))
+    mass = np.exp(np.array(logs) - max(logs))
+    return max(logs) + np.log(mass.sum() * 0.4**2), mass @ np.array(points) / mass.sum()
 
 
+@settings(max_examples=15)
 @given(few_sizes, seeds)
-@pytest.mark.parametrize("kind", ["prior", "no prior", "fixed"])
-def test_probabilities_are_bayes_rule_over_the_grid(kind, monkeypatch_steps, sizes, seed):
+def test_evidence_is_the_integral_of_the_joint_gaussian(sizes, seed):
     rng = np.random.default_rng(seed)
     sets = random_sets(sizes, rng, n_inputs=2)
     z, basis = rng.normal(size=len(sets)), drawn(sets)
-    prior = WeakPrior(rng.normal(), rng.normal(), 1.0)
-    fixed = Hyperparameters(0.7, 3.0) if kind == "fixed" else None
-    expected = dense_probabilities(basis, sets, z, prior, fixed, kind == "prior")
-    design = embed(sets, unscaled(basis, 2))
-    args = (basis, design, z[:, None], None, prior)
-    got = choosing.choose(*args, fixed=fixed, use_prior=kind == "prior")
-    assert_allclose(got.probability, expected, rtol=1e-5, atol=1e-9)
+    prior = WeakPrior(rng.normal(), rng.normal(), 2.0)
+    one, other = rng.choice(len(CANDIDATES), 2, replace=False)
+    args = (basis, embed(sets, unscaled(basis, 2)), z[:, None], prior)
+    got = choosing.log_evidences(*args, fixed=None, use_prior=True)
+    expected = [dense(basis, VARIANCES[c], sets, z, prior) for c in (one, other)]
+    assert got[one] - got[other] == pytest.approx(expected[0][0] - expected[1][0], abs=1e-4)
+    phi = unscaled(lambda x: basis(x) * basis.amplitude(VARIANCES[one]), 2)
+    typical = choosing.typical(decompose(embed(sets, phi), z[:, None]), prior)
+    means = np.log([typical.prior_precision, typical.noise_precision])
+    assert_allclose(means, expected[0][1], atol=2e-3)
 
 
-@pytest.fixture(scope="module")
-def monkeypatch_steps():
-    """A coarse grid: the dense oracle takes a determinant at every point of it."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(choosing, "_STEPS", np.array([-4.0, 0.0, 2.0]))
-        yield
+@given(few_sizes, seeds, precisions, precisions)
+def test_given_precisions_are_not_integrated(sizes, seed, lam, beta):
+    rng = np.random.default_rng(seed)
+    sets = random_sets(sizes, rng, n_inputs=2)
+    z, basis = rng.normal(size=len(sets)), drawn(sets)
+    design, prior = embed(sets, unscaled(basis, 2)), WeakPrior(0.0, 0.0, 2.0)
+    fixed = Hyperparameters(lam, beta)
+    got = choosing.choose(basis, design, z[:, None], None, prior, fixed=fixed, use_prior=True)
+    logs = []
+    for variances in VARIANCES:
+        model = oracles.joint(sets, basis(sets.x) * basis.amplitude(variances), lam, beta)
+        logs.append(oracles.log_density(model, np.arange(len(sets)), z))
+    likely = np.exp(np.array(logs) - max(logs))
+    assert_allclose(got.probability, likely / likely.sum(), rtol=1e-5, atol=1e-9)
+    assert_allclose(got.variances, likely / likely.sum() @ VARIANCES, rtol=1e-5, atol=1e-9)
 
 
-def test_more_labels_than_features_give_the_same_probabilities(monkeypatch_steps):
+def test_more_labels_than_features_give_the_same_evidence():
     rng = np.random.default_rng(1)
     sets = random_sets(rng.integers(1, 4, 40).tolist(), rng, n_inputs=2)
-    basis, prior = drawn(sets, 4), WeakPrior(0.3, 1.0, 1.0)
-    z = sets.x[:, 0] @ np.eye(1, len(sets.x))[0] + rng.normal(size=len(sets))
-    expected = dense_probabilities(basis, sets, z, prior)
-    args = (basis, embed(sets, unscaled(basis, 2)), z[:, None], None, prior)
-    got = choosing.choose(*args, fixed=None, use_prior=True)
-    assert_allclose(got.probability, expected, rtol=1e-5, atol=1e-9)
+    basis, prior = drawn(sets, 4), WeakPrior(0.3, 1.0, 2.0)
+    z = rng.normal(size=len(sets))
+    args = (basis, embed(sets, unscaled(basis, 2)), z[:, None], prior)
+    got = choosing.log_evidences(*args, fixed=None, use_prior=True)
+    pair = [dense(basis, VARIANCES[c], sets, z, prior)[0] for c in (2, 15)]
+    assert got[2] - got[15] == pytest.approx(pair[0] - pair[1], abs=1e-2)
+
+
+@pytest.mark.parametrize("n", [1, 10, 1000, 100_000])
+def test_the_grid_zooms_in_on_what_many_labels_leave(n):
+    """n labels of pure noise: the evidence is a Gamma density in β, whose logarithm has a mean."""
+    rng = np.random.default_rng(n)
+    power = float((rng.normal(size=n) ** 2).sum())
+    terms = choosing._Terms(np.zeros(1), np.array([power]), np.array([float(n)]))
+    wide = WeakPrior(0.0, 0.0, 2.0)
+    value, log_prior, log_noise = choosing.explore(terms, wide)
+    fine = np.linspace(-8, 8, 4_000_001)
+    logs = 0.5 * (n * fine - power * np.exp(fine)) - 0.5 * fine**2 / 4
+    mass = np.exp(logs - logs.max())
+    of_prior = np.log(np.sqrt(2 * np.pi) * 2)  # λ is as before: only its prior is integrated
+    expected = logs.max() + np.log(mass.sum() * (fine[1] - fine[0])) + of_prior
+    assert value == pytest.approx(expected, abs=2e-3)
+    assert log_noise == pytest.approx(float(mass @ fine / mass.sum()), abs=2e-3)
+    assert log_prior == pytest.approx(0.0, abs=0.02)
 
 
 def test_nothing_measured_leaves_all_candidates_alike():
@@ -109,8 +127,8 @@ def test_every_part_has_the_same_power_over_individuals():
 # --- what it chooses ------------------------------------------------------------------------------
 
 
-def fitted(sets, y, n, **settings):
-    model = sw.AggregateRegressor("auto", **settings)
+def fitted(sets, y, n, **options):
+    model = sw.AggregateRegressor("auto", **options)
     return model.fit(sets[:n], totals(sets, y)[:n], pool=sets)
 
 
@@ -160,7 +178,7 @@ def test_units_of_inputs_and_outputs_do_not_matter(unit):
 
 
 @pytest.mark.parametrize(
-    "settings",
+    "options",
     [
         {},
         {"hyperparameters": "adam"},
@@ -172,9 +190,9 @@ def test_units_of_inputs_and_outputs_do_not_matter(unit):
     ],
 )
 @pytest.mark.parametrize("n", [0, 1, 2, 25])
-def test_no_settings_and_no_number_of_labels_are_refused(settings, n):
+def test_no_settings_and_no_number_of_labels_are_refused(options, n):
     sets, _ = thirty(1)
-    model = fitted(sets, 2 + sets.x[:, 0], n, **settings)
+    model = fitted(sets, 2 + sets.x[:, 0], n, **options)
     mean, std = model.predict(sets.x, return_std=True)
     assert np.isfinite(mean).all()
     assert (std > 0).all()
@@ -209,15 +227,15 @@ def test_several_outputs_choose_together():
 
 def test_answers_that_are_known_to_be_blurred_do_not_choose():
     """With noise as large as the totals, candidates stay about as likely as they were."""
-    sets, rng = thirty()
-    y_bar = totals(sets, np.sin(3 * sets.x[:, 0]))[:, None]
+    sets, _ = thirty()
+    y_bar = totals(sets, 3 * sets.x[:, 0])[:, None]
     basis, prior = drawn(sets, 64), WeakPrior(0.0, 2.0, 1.0)
     design = embed(sets, unscaled(basis))
     for noise, least, most in ((1e-6, 0.0, 2.0), (1e6, 2.98, 3.0)):
         blur = np.full(len(sets), noise)
         got = choosing.choose(basis, design, y_bar, blur, prior, fixed=None, use_prior=True)
         entropy = -float(got.probability @ np.log(np.maximum(got.probability, 1e-300)))
-        assert least <= entropy <= most, rng
+        assert least <= entropy <= most
     by_hand = known_noise.blurred(design, blur, np.exp(2.0))
     again = choosing.choose(basis, by_hand, y_bar, None, prior, fixed=None, use_prior=True)
     assert_allclose(got.probability, again.probability)

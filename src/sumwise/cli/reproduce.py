@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sumwise import plots
+from sumwise.cli.beyond import beyond
 from sumwise.cli.common import SETTINGS, Main, progress_bar
 from sumwise.errors import SettingError
 from sumwise.experiments import datasets, protocol, report, results, tables
@@ -30,7 +31,11 @@ def reproduce() -> None:
     \b
       sumwise reproduce rff --data DIR --splits 10
       sumwise reproduce neural --data DIR --splits 10
+      sumwise reproduce beyond --data DIR
     """
+
+
+reproduce.add_command(beyond)
 
 
 def _options(experiment: protocol.Experiment) -> Callable[[Command], Command]:
