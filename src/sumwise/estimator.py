@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sumwise import describing, outputs
+from sumwise import aims, describing, outputs
 from sumwise import model as core
 from sumwise.basis import Basis, Neural
 from sumwise.design import Design, embed
@@ -76,7 +76,9 @@ class AggregateRegressor:
 
     # --- learning -----------------------------------------------------------------------------
 
-    def fit(self, sets: Sets, y_bar: Any, *, pool: Sets | None = None) -> AggregateRegressor:
+    def fit(
+        self, sets: Sets, y_bar: Any, *, pool: Sets | None = None, noise_std: Any = None
+    ) -> AggregateRegressor:
         """Learn from one total per set; no sets gives the prior.
 
         Args:
@@ -84,6 +86,9 @@ class AggregateRegressor:
                 outputs per set. A dict, and a pandas object indexed by the ids, is read by id.
             pool: Sets whose inputs set the standardisation, if not `sets` themselves: usually
                 everything you know of, measured or not.
+            noise_std: Standard deviation of noise that each measurement is known to have beside
+                that of its individuals (noise added for privacy, a survey's error): one number, one
+                for each set, a dict by id, or a function of the sets.
         """
         pool = sets if pool is None else pool
         for name, given in (("sets", sets), ("pool", pool)):
@@ -96,7 +101,9 @@ class AggregateRegressor:
         labels = check_labels(y_bar, sets.ids)
         prepared = core.prepare(config, pool)
         outputs.check_inputs(prepared, sets)
-        fitted = core.fit(config, prepared, sets, embed(sets, prepared.basis), labels)
+        known = aims.read(sets, noise_std=noise_std).noise_std
+        design = embed(sets, prepared.basis)
+        fitted = core.fit(config, prepared, sets, design, labels, noise_std=known)
         return self.adopt(fitted, sets, one_output=np.ndim(y_bar) < 2)
 
     def adopt(

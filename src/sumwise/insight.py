@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from sumwise.design import Pool, embed, features
 from sumwise.leaving_out import NO_CLOSED_FORM, leave_one_out
 from sumwise.model import Model
 from sumwise.progress import Slow, quiet
-from sumwise.questions import Question, Status, propose, second_moment
+from sumwise.questions import Question, Status, second_moment
 from sumwise.shapes import Float
 from sumwise.threads import one_thread
 
@@ -216,14 +216,14 @@ def review(
     status: Status,
     *,
     level: float,
-    asking: dict[str, Any],
+    ahead: Sequence[Question],
 ) -> Insight:
     """Everything together.
 
     Args:
         pool: The sets under the model's basis.
         steps: From `trace`.
-        asking: What `questions.propose` wants to know of the study.
+        ahead: The next questions.
     """
     learns = isinstance(pool.basis.basis, Trainable)
     rows = _forecasts(steps) if learns else _left_out(pool, model, answers)
@@ -243,8 +243,6 @@ def review(
         for number, mean, std in rows
     )
     calibration = coverage([row.z for row in compared], level)
-    ahead = status.next_questions
-    proposed = propose(pool, model, status.strategy, n=ahead, **asking) if ahead else []
     return Insight(
         status=status,
         level=level,
@@ -254,7 +252,7 @@ def review(
         by_forecast=(NO_CLOSED_FORM if model.spectrum is None else HAS_LEARNED) if learns else "",
         calibration=calibration,
         trust=verdict(calibration, level),
-        next_questions=tuple(proposed),
+        next_questions=tuple(ahead),
     )
 
 

@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 
 from sumwise import outputs
-from sumwise.acquisition import Acquisition, best, scores_of
-from sumwise.design import Pool, add_products
+from sumwise.acquisition import Acquisition, best, per_cost, scores_of
+from sumwise.design import Pool, add_products, features
 from sumwise.errors import PoolExhaustedError
 from sumwise.loop import reason
 from sumwise.model import Model
 from sumwise.posterior import BLOCK, Posterior
+from sumwise.selection import nothing_affordable
 from sumwise.shapes import Float
 
 
@@ -57,6 +58,22 @@ class Status:
     mean_variance_after: float  # expected once open claims and the next questions are answered
     next_questions: int  # how many: 5, or as many as are free
     noise_variance: float  # of an individual's own noise, which no question takes away
+    enough: float | None = None  # improvement, in units of the outputs, below which to stop
+    spent: float | None = None  # on answers so far; None where measuring has no cost
+    next_cost: float | None = None  # of the next questions
+
+    @property
+    def improvement(self) -> float:
+        """How much less uncertain predictions should be (standard deviation, in units of the
+        outputs) once open claims and the next questions are answered."""
+        return max(0.0, self.mean_variance**0.5 - self.mean_variance_after**0.5)
+
+    @property
+    def stop(self) -> bool | None:
+        """Whether more questions have stopped paying; None without a threshold or an answer."""
+        if self.enough is None or not self.answers:
+            return None
+        return self.improvement < self.enough
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -77,14 +94,36 @@ class Status:
             less = f"; answers to {coming} should leave {share:.0f} % less variance"
             unit = "Nothing is measured yet, so uncertainty has no unit"
             said.append(f"{unit}{less if coming else ''}.")
-            return tuple(said)
+            return (*said, *self._money())
         unsure = f"Predictions of individuals are uncertain by ± {figure(before**0.5)} (standard "
         unsure += "deviation) because of what the model does not know"
         if coming:
             unsure += f"; answers to {coming} should bring that to ± {figure(after**0.5)}, "
             unsure += f"{share:.0f} % less variance"
         noise = f"An individual's own noise, ± {figure(self.noise_variance**0.5)}, comes on top; "
-        return (*said, f"{unsure}.", f"{noise}no answer takes it away.")
+        said += [f"{unsure}.", f"{noise}no answer takes it away."]
+        return (*said, *self._verdict(coming), *self._money())
+
+    def _verdict(self, coming: str) -> tuple[str, ...]:
+        """Whether to go on, where a threshold says so."""
+        if self.stop is None or self.enough is None or not coming:
+            return ()
+        gain = f"an expected improvement of {figure(self.improvement)}"
+        if self.stop:
+            return (
+                f"You may stop: answers to {coming} promise {gain}, less than the "
+                f"{figure(self.enough)} that is worth asking for.",
+            )
+        return (
+            f"Go on: answers to {coming} promise {gain}, and {figure(self.enough)} is worth asking "
+            "for.",
+        )
+
+    def _money(self) -> tuple[str, ...]:
+        if self.spent is None:
+            return ()
+        ahead = "" if self.next_cost is None else f"; the next cost {figure(self.next_cost)}"
+        return (f"Answers so far have cost {figure(self.spent)}{ahead}.",)
 
     def _coming(self) -> str:
         """The questions behind `mean_variance_after`."""
@@ -122,6 +161,8 @@ def propose(
     claimed: Sequence[int],
     skipped: Sequence[int] = (),
     wanted: int | None = None,
+    cost: Float[np.ndarray, " A"] | None = None,
+    budget: float = math.inf,
 ) -> list[Question]:
     """The next `n` questions, the first of them with number `first`; nobody has claimed them yet.
 
@@ -130,30 +171,40 @@ def propose(
         claimed: Positions of sets that somebody is measuring.
         skipped: Positions of sets that nobody is to be asked for.
         wanted: Position of a set that somebody has chosen, as the first question.
+        cost: Of measuring each set; questions are then ranked by gain per cost.
+        budget: For all questions together; there are fewer than `n` if it pays for no more.
     """
     sets = pool.sets
     allowed = np.ones(len(sets), dtype=bool)
     allowed[[*answered, *claimed, *skipped]] = False
     if wanted is not None:
         allowed[wanted] = True
-    if allowed.sum() < n:
+    if allowed.sum() < n and budget == math.inf:
         raise _exhausted(n, int(allowed.sum()), len(claimed), len(skipped))
     posterior = model.posterior
     asked: list[Question] = []
     if claimed:
         posterior = posterior.given(pool.design.rows(list(claimed)))
-    for number in range(first, first + n):
+    for number in range(first, first + min(n, int(allowed.sum()))):
+        affordable = allowed if cost is None else allowed & (cost <= budget)
+        if not affordable.any():
+            break
         scores = scores_of(strategy, pool, posterior, np.random.default_rng([seed, number]))
-        chosen, left = best(scores, allowed, sets.ids), int(allowed.sum())
+        ranked = per_cost(strategy, scores, cost)
+        chosen, left = best(ranked, affordable, sets.ids), int(affordable.sum())
         by_hand = wanted is not None and number == first and chosen != wanted
         chosen = wanted if by_hand and wanted is not None else chosen
         allowed[chosen] = False
-        second = best(scores, allowed, sets.ids) if left > 1 else None
+        affordable[chosen] = False  # the same as `allowed` where nothing costs anything
+        second = best(ranked, affordable, sets.ids) if affordable.any() else None
         design = pool.design.rows([chosen])
         mean, std = outputs.predict_sets(model, design, include_noise=True)
         waiting = len(claimed) + len(asked)
         kind = "free" if waiting else "unmeasured"
         why = reason(strategy, float(scores[chosen]), int(sets.sizes[chosen]), left, kind)
+        if cost is not None:
+            budget -= float(cost[chosen])
+            why += f" It costs {figure(float(cost[chosen]))}, and gains most for that."
         if by_hand:
             why = f"This set was chosen by hand; {strategy} would have asked for another first."
         if waiting:
@@ -179,6 +230,8 @@ def propose(
         )
         if number < first + n - 1:
             posterior = posterior.given(design)
+    if not asked and n:
+        raise nothing_affordable(budget, cost, allowed)
     return asked
 
 
@@ -205,6 +258,7 @@ def outlook(
     answered: Sequence[int],
     claimed: Sequence[int],
     skipped: Sequence[int] = (),
+    cost: Float[np.ndarray, " A"] | None = None,
     ahead: int = 5,
 ) -> dict[str, Any]:
     """What `Status` says is left to learn, and what the next questions should do about it."""
@@ -223,6 +277,7 @@ def outlook(
             answered=answered,
             claimed=claimed,
             skipped=skipped,
+            cost=cost,
         )
         coming += [pool.sets.position(question.set_id) for question in asked]
     posterior = model.posterior
@@ -235,6 +290,8 @@ def outlook(
         "mean_variance_after": unit * float(powers @ after.variance_along(axes)),
         "next_questions": ahead,
         "noise_variance": unit / posterior.noise_precision,
+        "spent": None if cost is None else float(cost[list(answered)].sum()),
+        "next_cost": None if cost is None or not coming else float(cost[coming].sum()),
     }
 
 
@@ -251,9 +308,13 @@ def joint_information(pool: Pool, posterior: Posterior, which: np.ndarray) -> fl
 
 
 def second_moment(pool: Pool) -> tuple[Float[np.ndarray, " K"], Float[np.ndarray, "K K"]]:
-    """Mean of φ φᵀ over all individuals, as powers and the axes (rows) they lie along."""
+    """Mean of φ φᵀ over all individuals, as powers and the axes (rows) they lie along; over
+    targets with their weights, where some are named."""
     moment = pool.moment
-    if moment is None:
+    if moment is None and pool.targets is not None:
+        phi = features(pool.basis, pool.targets.x)
+        moment = (phi * pool.targets.weight[:, None]).T @ phi
+    elif moment is None:
         n_basis = pool.design.u.shape[1]
         moment = np.zeros((n_basis, n_basis))
         add_products(pool.sets.x, pool.basis, moment)

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from sumwise import aims, outputs
 from sumwise import model as core
-from sumwise import outputs
-from sumwise.acquisition import Acquisition, best, refuse_non_finite, scores_of
+from sumwise.acquisition import Acquisition, best, per_cost, refuse_non_finite, scores_of
 from sumwise.design import Pool, embed
 from sumwise.errors import InvalidSetError, PoolExhaustedError, SettingError
 from sumwise.model import Model
 from sumwise.sets import Sets
-from sumwise.shapes import Float
-from sumwise.targets import read as read_targets
+from sumwise.shapes import Bool, Float
 
 
 @runtime_checkable
@@ -33,6 +31,7 @@ def score(
     *,
     targets: Any = None,
     target_weights: Any = None,
+    noise_std: Any = None,
     seed: int = 0,
 ) -> Float[np.ndarray, " A"]:
     """One number per set: higher is worth measuring sooner.
@@ -43,6 +42,8 @@ def score(
         targets: Individuals whose predictions count, for IVR and EPIG: a table with the model's
             inputs. By default all individuals of `sets`.
         target_weights: How much each of them counts, at least 0.
+        noise_std: Noise that measuring a set is known to have, beside that of its individuals: one
+            number, one for each set, a dict by id, or a function of the sets.
         seed: For the strategies that draw: QBC, EMCM, Rand, DAMI and DAEnt.
 
     >>> import sumwise as sw
@@ -54,7 +55,8 @@ def score(
     fitted = _fitted(model)
     core.check_seed(seed, "seed")
     rng = np.random.default_rng(seed)
-    pool = _aimed(pool_of(sets, fitted), targets, target_weights)
+    known = aims.read(sets, wanted=targets, target_weights=target_weights, noise_std=noise_std)
+    pool = aims.aimed(pool_of(sets, fitted), fitted, known)
     scores = scores_of(strategy, pool, fitted.posterior, rng)
     refuse_non_finite(scores, np.ones(len(sets), dtype=bool), sets.ids)
     return scores
@@ -64,11 +66,14 @@ def select(
     sets: Sets,
     model: Fitted,
     strategy: str | Acquisition = "AggMI",
-    n: int = 1,
+    n: int | None = None,
     *,
     pending: Iterable[Hashable] = (),
     targets: Any = None,
     target_weights: Any = None,
+    noise_std: Any = None,
+    cost: Any = None,
+    budget: float | None = None,
     seed: int = 0,
 ) -> list[Hashable]:
     """Ids of `n` sets to measure together: a joint batch, never the n best one by one.
@@ -77,33 +82,76 @@ def select(
     the same thing twice. Any of `sets` may be picked: leave out those that are measured already.
 
     Args:
+        n: How many; 1 if left out, or with a budget as many as it pays for.
         pending: Ids in `sets` that are being measured: conditioned on, and not picked again.
         targets: As in `score`.
         target_weights: As in `score`.
+        noise_std: As in `score`.
+        cost: What measuring each set costs, given like `noise_std`: sets are then picked by gain
+            per cost.
+        budget: Pick only what this pays for, in all; fewer than `n` if it does not pay for more.
     """
-    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+    if n is not None and (isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1):
         raise SettingError(f"n is {n!r}; give a whole number of at least 1")
     fitted = _fitted(model)
     core.check_seed(seed, "seed")
-    pool = _aimed(pool_of(sets, fitted), targets, target_weights)
+    known = aims.read(
+        sets, wanted=targets, target_weights=target_weights, noise_std=noise_std, cost=cost
+    )
+    left = check_budget(budget, known.cost)
+    pool = aims.aimed(pool_of(sets, fitted), fitted, known)
     allowed = np.ones(len(sets), dtype=bool)
     posterior = fitted.posterior
     waiting = [sets.position(set_id) for set_id in pending or ()]
     if waiting:
         allowed[waiting] = False
         posterior = posterior.given(pool.design.rows(waiting))
-    if allowed.sum() < n:
+    most = int(n or (1 if budget is None else allowed.sum()))
+    if budget is None and allowed.sum() < most:
         raise PoolExhaustedError(
             f"{n} sets were asked for and {allowed.sum()} of {len(sets)} are free; ask for fewer"
         )
-    rngs = np.random.default_rng(seed).spawn(int(n))
     picked: list[int] = []
-    for rng in rngs:
-        chosen = best(scores_of(strategy, pool, posterior, rng), allowed, sets.ids)
+    source = np.random.default_rng(seed)
+    for _ in range(most):
+        affordable = allowed if known.cost is None else allowed & (known.cost <= left)
+        if not affordable.any():
+            break
+        scores = scores_of(strategy, pool, posterior, source.spawn(1)[0])
+        chosen = best(per_cost(strategy, scores, known.cost), affordable, sets.ids)
         picked.append(chosen)
         allowed[chosen] = False
         posterior = posterior.given(pool.design.rows([chosen]))
+        left -= 0.0 if known.cost is None else float(known.cost[chosen])
+    if not picked:
+        raise nothing_affordable(left, known.cost, allowed)
     return [sets.ids[a] for a in picked]
+
+
+def check_budget(budget: Any, cost: Float[np.ndarray, " A"] | None) -> float:
+    """The budget as a number; infinite if there is none."""
+    if budget is None:
+        return float("inf")
+    if (
+        isinstance(budget, bool)
+        or not isinstance(budget, int | float | np.number)
+        or not budget > 0
+    ):
+        raise SettingError(f"budget is {budget!r}; give a number above 0, in the units of cost")
+    if cost is None:
+        raise SettingError("a budget needs costs: say what measuring each set costs")
+    return float(budget)
+
+
+def nothing_affordable(
+    left: float, cost: Float[np.ndarray, " A"] | None, allowed: Bool[np.ndarray, " A"]
+) -> PoolExhaustedError:
+    if cost is None or not allowed.any():
+        return PoolExhaustedError("every set is measured or being measured; nothing is left to ask")
+    return PoolExhaustedError(
+        f"the budget of {left:g} pays for no set: the cheapest that is free costs "
+        f"{cost[allowed].min():g}"
+    )
 
 
 def _fitted(model: Fitted) -> Model:
@@ -121,9 +169,3 @@ def pool_of(sets: Sets, model: Model) -> Pool:
         raise InvalidSetError(f"sets is a {type(sets).__name__}; make a Sets first")
     outputs.check_inputs(model, sets)
     return Pool(sets, model.basis, embed(sets, model.basis))
-
-
-def _aimed(pool: Pool, targets: Any, weights: Any) -> Pool:
-    """The pool with whose predictions count."""
-    sets = pool.sets
-    return replace(pool, targets=read_targets(targets, weights, sets.x, sets.input_names))

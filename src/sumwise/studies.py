@@ -7,7 +7,11 @@ from dataclasses import replace
 from secrets import randbelow
 from typing import Any
 
+import numpy as np
+
+from sumwise import aims
 from sumwise import model as core
+from sumwise.acquisition import per_cost
 from sumwise.errors import SettingError
 from sumwise.estimator import AggregateRegressor
 from sumwise.loop import settle
@@ -28,6 +32,11 @@ def create_study(
     preset: str | None = None,
     claim_days: float = 7.0,
     sets_file: str | os.PathLike[str] | None = None,
+    targets: Any = None,
+    target_weights: Any = None,
+    noise_std: Any = None,
+    cost: Any = None,
+    enough: float | None = None,
 ) -> Study:
     """Begin a study and keep it: the sets, the settings, and what the basis has drawn.
 
@@ -42,6 +51,13 @@ def create_study(
         claim_days: How long a set stays with whoever asked for it.
         sets_file: Keep the sets in this Parquet file instead of inside the database, which refers
             to it with a checksum; for sets that take gigabytes.
+        targets: Individuals whose predictions count, as in `sumwise.score`, and `target_weights`.
+        noise_std: Noise that measuring each set will have, as in `sumwise.score`; what an answer
+            really had is said when it is told.
+        cost: What measuring each set costs, as in `sumwise.select`: questions are asked by gain
+            per cost, and `ask` takes a budget.
+        enough: An improvement of predictions, as a standard deviation in your units, below which
+            the next questions are no longer worth asking; `status` and the report say so.
     """
     named = "study" if name is None else arguments.text(name, "name")
     if not named or not named.strip():
@@ -57,6 +73,15 @@ def create_study(
         raise SettingError("there are no sets; a study needs some to choose from")
     days = arguments.days(claim_days, "claim_days")
     beside = None if sets_file is None else os.fspath(sets_file)
+    wishes = aims.read(
+        sets,
+        wanted=targets,
+        target_weights=target_weights,
+        noise_std=noise_std,
+        cost=cost,
+        enough=enough,
+    )
+    per_cost(chosen, np.zeros(len(sets)), wishes.cost)  # refuses what cost means nothing to
     config = estimator.config()
     if config.random_state is None:  # what is drawn when the study is opened must be the same
         config = replace(config, random_state=randbelow(2**31))
@@ -65,6 +90,8 @@ def create_study(
     database = Database(url)
     try:
         packed = keeping.pack(sets, config, prepared, beside, database.folder)
+        if wishes:
+            packed["aims"] = packing.pack_aims(wishes)
         database.ensure()
         with database.write() as connection:
             records.create(connection, named, packed, settings, chosen, seed, days)
@@ -111,6 +138,8 @@ def import_study(
     try:
         drawn = found.head.config, found.prepared
         packed = keeping.pack(found.sets, *drawn, beside, database.folder)
+        if found.head.aims:
+            packed["aims"] = packing.pack_aims(found.head.aims)
         database.ensure()
         with database.write() as connection:
             exported.insert(connection, found, packed)

@@ -9,6 +9,7 @@ twice works them out while holding the lock.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Hashable
 from functools import partial
 from pathlib import Path
@@ -18,11 +19,15 @@ import numpy as np
 import sqlalchemy as sa
 
 from sumwise import outputs
+from sumwise.aims import aimed
+from sumwise.design import Pool
 from sumwise.errors import SettingError
 from sumwise.estimator import AggregateRegressor
 from sumwise.insight import Answers, Insight, review, trace
+from sumwise.model import Model
 from sumwise.predictions import Predictions, check_level
 from sumwise.questions import Question, Status, outlook, propose
+from sumwise.selection import check_budget
 from sumwise.sets import Sets
 from sumwise.storage import arguments, bulk, chain, keeping, records, rules
 from sumwise.storage.database import Database
@@ -56,16 +61,24 @@ class Study:
 
     # --- asking and telling -------------------------------------------------------------------
 
-    def ask(self, n: int = 1, by: str | None = None) -> Any:
+    def ask(
+        self, n: int | None = None, by: str | None = None, *, budget: float | None = None
+    ) -> Any:
         """The set to measure next, or a list of `n` that are good together.
 
         Each is claimed by whoever asked until it is told, released, or expires. Questions are
         chosen as if all open ones were answered, so nobody is asked the same thing twice.
+
+        Args:
+            n: One question if left out, or with a budget a list of as many as it pays for.
+            budget: Ask only for what this pays for, in the units of the study's costs.
         """
-        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+        if n is not None and (isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1):
             raise SettingError(f"n is {n!r}; give a whole number of at least 1")
-        claimed = self._claimed(int(n), arguments.text(by, "by"))
-        return claimed[0] if n == 1 else claimed
+        money = check_budget(budget, self._kept.aims.cost)
+        most = int(n or (1 if budget is None else len(self._kept.sets)))
+        claimed = self._claimed(most, arguments.text(by, "by"), budget=money)
+        return claimed[0] if n == 1 or (n is None and budget is None) else claimed
 
     def claim(self, set_id: Hashable, by: str | None = None) -> Question:
         """Hold a set of one's own choice, as if it had been asked for."""
@@ -232,7 +245,7 @@ class Study:
     def predict_sets(self, level: float = 0.9) -> Predictions:
         """What measuring each set is expected to give, sets that are measured included."""
         share = check_level(level)
-        fitted, pool = self._models.after(self._snapshot().answers)
+        fitted, pool = self._aimed(self._snapshot())
         mean, std = outputs.predict_sets(fitted, pool.design, include_noise=True)
         return Predictions.of(self._kept.sets.ids, mean[:, 0], std[:, 0], share)
 
@@ -255,15 +268,18 @@ class Study:
         )
         fitted, pool = self._models.after(seen.answers)
         steps = trace(pool, partial(self._models.along, seen.answers), told)
-        parts = (pool, fitted, steps, told, self._status(seen))
-        return review(*parts, level=share, asking=self._asking(seen))
+        status, ahead = self._status(seen), list[Question]()
+        if status.next_questions:
+            ahead = self._propose(seen, status.next_questions)
+        return review(pool, fitted, steps, told, status, level=share, ahead=ahead)
 
     def _status(self, seen: Snapshot) -> Status:
         kept = self._kept
-        fitted, pool = self._models.after(seen.answers)
+        fitted, pool = self._aimed(seen)
         left = outlook(pool, fitted, kept.strategy, **self._asking(seen))
         counts = (len(kept.sets), len(seen.answers), len(seen.claims), len(seen.skips))
-        return Status(kept.name, kept.strategy, *counts, seen.questions, **left)
+        enough = kept.aims.enough
+        return Status(kept.name, kept.strategy, *counts, seen.questions, **left, enough=enough)
 
     def export(self, folder: Any) -> Path:
         """Write everything to a new folder of CSV, Parquet and JSON, for `import_study` or others.
@@ -307,20 +323,32 @@ class Study:
             "answered": [answer.position for answer in seen.answers],
             "claimed": [claim.position for claim in seen.claims],
             "skipped": [skip.position for skip in seen.skips],
+            "cost": self._kept.aims.cost,
         }
 
-    def _claimed(self, n: int, owner: str | None, wanted: int | None = None) -> list[Question]:
+    def _aimed(self, seen: Snapshot, connection: sa.Connection | None = None) -> tuple[Model, Pool]:
+        """The model, and the sets as strategies see them: with targets and known noise."""
+        fitted, pool = self._models.after(seen.answers, connection)
+        return fitted, aimed(pool, fitted, self._kept.aims)
+
+    def _claimed(
+        self,
+        n: int,
+        owner: str | None,
+        wanted: int | None = None,
+        budget: float = math.inf,
+    ) -> list[Question]:
         """Questions that are claimed; worked out without a lock as long as nobody is quicker."""
         for _ in range(OVERTAKEN):
             seen = self._snapshot()
-            questions = self._propose(seen, n, wanted=wanted)
+            questions = self._propose(seen, n, wanted=wanted, budget=budget)
             with self._database.write() as connection:
                 claimed = rules.ask(connection, self._kept, seen, questions, owner)
             if claimed is not None:
                 return claimed
         with self._database.write() as connection:
             seen = records.snapshot(connection, self._kept, lock=True)
-            questions = self._propose(seen, n, connection, wanted=wanted)
+            questions = self._propose(seen, n, connection, wanted=wanted, budget=budget)
             claimed = rules.ask(connection, self._kept, seen, questions, owner)
         assert claimed is not None  # nobody can change what is locked
         return claimed
@@ -332,12 +360,13 @@ class Study:
         connection: sa.Connection | None = None,
         *,
         wanted: int | None = None,
+        budget: float = math.inf,
     ) -> list[Question]:
         if wanted is not None:
             rules.refuse_taken(seen, wanted)
-        fitted, pool = self._models.after(seen.answers, connection)
-        asking = self._asking(seen)
-        return propose(pool, fitted, self._kept.strategy, n=n, wanted=wanted, **asking)
+        fitted, pool = self._aimed(seen, connection)
+        asking = {**self._asking(seen), "n": n, "wanted": wanted, "budget": budget}
+        return propose(pool, fitted, self._kept.strategy, **asking)
 
     def _own(self, set_id: Hashable) -> Hashable:
         return self._kept.sets.ids[self._kept.sets.position(set_id)]  # 4.0 finds the set 4

@@ -117,7 +117,7 @@ def test_large_studies_and_sets_beside_the_database(tmp_path, monkeypatch, besid
             assert asked_next(copy) == asked_next(study)
             assert_array_equal(copy.sets.x, study.sets.x)
         there = {row["name"] for row in tables_of(tmp_path / "b.db", study.name)["sumwise_files"]}
-    assert there == {"sets", "basis", "index", "design", "moment"}
+    assert there == {"sets", "basis", "index", "design", "moment", "sample"}
 
 
 def test_expired_claims_expire_after_an_import(place, tmp_path, clock):

@@ -59,7 +59,7 @@ def test_a_small_study_is_read_whole_and_a_large_one_in_pieces(tmp_path, sets):
     with sw.create_study(large, sets) as study:
         assert not is_loaded(study)
     assert pieces_of(small).keys() == {"sets", "basis"}
-    assert pieces_of(large).keys() == {"sets", "basis", "index", "design", "moment"}
+    assert pieces_of(large).keys() == {"sets", "basis", "index", "design", "moment", "sample"}
 
 
 def test_a_large_study_asks_and_tells_without_its_individuals(place, sets):
@@ -102,7 +102,7 @@ def test_pieces_change_no_question_and_no_prediction(tmp_path, sets, strategy, m
     np.testing.assert_array_equal(*predicted)
 
 
-@pytest.mark.parametrize("piece", ["index", "design", "moment", "basis"])
+@pytest.mark.parametrize("piece", ["index", "design", "moment", "sample", "basis"])
 def test_a_changed_piece_is_refused_before_it_is_used(tmp_path, sets, piece):
     path = tmp_path / "study.db"
     sw.create_study(path, sets).close()

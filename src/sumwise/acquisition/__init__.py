@@ -59,6 +59,7 @@ ACQUISITIONS: Final[Mapping[str, Acquisition]] = {
     "EPIG": expected_predictive_information,
 }
 BY_DROPOUT: Final = ("DAMI", "DAEnt")  # defined for dropout networks only
+GAINS: Final = ("AggMI", "MI", "QBC", "EMCM", "IVR", "EPIG")  # at least 0, and 0 is no gain
 BY_PREDICTION: Final = ("IVR", "EPIG")  # beyond the paper: they look at targets
 
 
@@ -111,3 +112,19 @@ def best(
     refuse_non_finite(scores, allowed, ids)
     top = scores[allowed].max()
     return int(np.flatnonzero(allowed & (scores >= top - TIE * abs(top)))[0])
+
+
+def per_cost(
+    strategy: str | Acquisition,
+    scores: Float[np.ndarray, " A"],
+    cost: Float[np.ndarray, " A"] | None,
+) -> Float[np.ndarray, " A"]:
+    """What sets are ranked by: scores, or gain per cost where measuring costs something."""
+    if cost is None:
+        return scores
+    if (isinstance(strategy, str) and strategy not in GAINS) or (scores < 0).any():
+        raise SettingError(
+            f"scores of {strategy!r:.60} are no gains that could be divided by a cost; with costs "
+            f"use one of {', '.join(GAINS)}"
+        )
+    return scores / cost

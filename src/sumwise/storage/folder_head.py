@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
+import numpy as np
+
 from sumwise.acquisition import ACQUISITIONS
+from sumwise.aims import Aims
 from sumwise.errors import DataError, SettingError, SumwiseError
 from sumwise.model import ModelConfig, check_seed
 from sumwise.sets import Sets
@@ -17,6 +20,7 @@ from sumwise.storage.folder_csv import LARGEST_WHOLE
 from sumwise.storage.folder_tables import BASIS, SETS
 from sumwise.storage.names import many_from_json, many_to_json
 from sumwise.storage.values import Kept
+from sumwise.targets import Targets
 
 FORMAT: Final = 1
 STUDY: Final = "study.json"
@@ -37,6 +41,7 @@ class Head:
     counters: Mapping[str, int]
     inputs: tuple[Hashable, ...] | None
     sha256: Mapping[str, str]  # of the files that must not change
+    aims: Aims = field(default_factory=Aims)
 
 
 def described(
@@ -55,6 +60,7 @@ def described(
         "inputs": None if names is None else json.loads(many_to_json(names)),
         "model": json.loads(packing.pack_config(kept.config)),
         "sha256": dict(sha256),
+        **({"aims": _plain(kept.aims)} if kept.aims else {}),
     }
     try:
         return json.dumps(known, indent=2, ensure_ascii=False).encode()
@@ -104,7 +110,37 @@ def _checked(known: Mapping[str, Any]) -> Head:
         {name: known[name] for name in COUNTERS},
         None if names is None else many_from_json(json.dumps(names)),
         {name: str(sha256[name]) for name in NEVER_EDITED},
+        _aims(known["aims"]) if "aims" in known else Aims(),
     )
+
+
+def _plain(aims: Aims) -> dict[str, Any]:
+    """Numbers and lists; a float is written so that it comes back the same."""
+    targets = aims.targets
+    return {
+        "noise_std": None if aims.noise_std is None else aims.noise_std.tolist(),
+        "cost": None if aims.cost is None else aims.cost.tolist(),
+        "enough": aims.enough,
+        "targets": None if targets is None else targets.x.tolist(),
+        "target_weights": None if targets is None else targets.weight.tolist(),
+    }
+
+
+def _aims(known: Mapping[str, Any]) -> Aims:
+    """What `_plain` wrote; whether it fits the sets is seen when the study is opened."""
+
+    def numbers(name: str) -> Any:
+        if known[name] is None:
+            return None
+        values = np.array(known[name], dtype=np.float64)
+        if not np.isfinite(values).all() or (name != "targets" and (values < 0).any()):
+            raise DataError(f"{name} has a number that cannot be used")
+        return values
+
+    enough, x = numbers("enough"), numbers("targets")
+    targets = None if x is None else Targets(x, numbers("target_weights"))
+    level = None if enough is None else float(enough)
+    return Aims(targets, numbers("noise_std"), numbers("cost"), level)
 
 
 def visible(name: Any) -> str:

@@ -5,6 +5,8 @@
     index        ids and sizes of the sets      } of large studies only, so that asking
     design       u_a, s_a and Σθ of every set   } need not read the individuals and embed them,
     moment       mean of φ φᵀ over individuals  } nor saying how much there is to learn
+    sample       individuals that stand for all } nor scoring by their predictions
+    aims         costs, known noise, targets and the threshold, where somebody gave them
 
 A small study is read and checked whole when it is opened; of a large one, `index` at once and the
 rest when somebody needs it. Each piece has a checksum that is compared when it is read.
@@ -23,6 +25,7 @@ from typing import Any, Final
 import numpy as np
 import sqlalchemy as sa
 
+from sumwise.aims import Aims
 from sumwise.basis import Scaled, Trainable
 from sumwise.checks import starts_of
 from sumwise.design import Design, Pool, embed
@@ -33,6 +36,7 @@ from sumwise.shapes import Float
 from sumwise.storage import packing
 from sumwise.storage.names import many_from_json, many_to_json
 from sumwise.storage.schema import files
+from sumwise.targets import thinned
 from sumwise.threads import one_thread
 
 LARGE: Final = 2**22  # features of individuals: from here on embedding them takes a while
@@ -131,6 +135,7 @@ def pack(
             flat = [design.noise_scale, design.theta_sum, design.u.ravel()]
             kept["design"] = _pack_numbers(np.concatenate(flat))
             kept["moment"] = _pack_numbers(products.ravel() / len(sets.x))
+            kept["sample"] = packing.pack_aims(Aims(thinned(sets.x)))
     return kept
 
 

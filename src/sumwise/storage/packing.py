@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from sumwise import archives
+from sumwise.aims import Aims
 from sumwise.basis import (
     Auto,
     Linear,
@@ -30,6 +31,7 @@ from sumwise.model import ModelConfig, Prepared
 from sumwise.posterior import Hyperparameters
 from sumwise.sets import Sets
 from sumwise.storage.names import from_json, to_json
+from sumwise.targets import Targets
 
 # --- sets -----------------------------------------------------------------------------------------
 
@@ -164,3 +166,33 @@ def unpack_prepared(kept: bytes, config: ModelConfig, sets: Sets) -> Prepared:
         return Prepared(scaled, power, Hyperparameters(*start), sets.input_names)
     except (ValueError, TypeError, KeyError, OSError, EOFError) as error:
         raise DataError(f"the study's basis cannot be read ({error})") from error
+
+
+# --- what a user wants ----------------------------------------------------------------------------
+
+
+def pack_aims(aims: Aims) -> bytes:
+    """Costs, known noise, targets and the threshold, as far as they were given."""
+    arrays = {"noise_std": aims.noise_std, "cost": aims.cost, "enough": aims.enough}
+    if aims.targets is not None:
+        arrays |= {"targets": aims.targets.x, "target_weights": aims.targets.weight}
+    return archives.to_bytes({name: value for name, value in arrays.items() if value is not None})
+
+
+def unpack_aims(kept: bytes, sets: Sets) -> Aims:
+    """What `pack_aims` kept of a study on these sets."""
+    arrays = archives.from_bytes(kept, "what the study is for")
+    try:
+        targets = None
+        if "targets" in arrays:
+            targets = Targets(arrays["targets"], arrays["target_weights"])
+            if targets.x.shape != (len(targets.weight), sets.n_inputs):
+                raise ValueError(f"targets of shape {targets.x.shape}")
+        noise, cost = arrays.get("noise_std"), arrays.get("cost")
+        for each in (noise, cost):
+            if each is not None and each.shape != (len(sets),):
+                raise ValueError(f"{each.shape} numbers for {len(sets)} sets")
+        enough = float(arrays["enough"]) if "enough" in arrays else None
+        return Aims(targets, noise, cost, enough)
+    except (ValueError, TypeError, KeyError) as error:
+        raise DataError(f"what the study is for cannot be read ({error})") from error

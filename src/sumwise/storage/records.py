@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Hashable, Mapping, Set
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import sqlalchemy as sa
 
 from sumwise.acquisition import ACQUISITIONS
+from sumwise.aims import Aims
 from sumwise.design import Pool
 from sumwise.errors import DataError, SettingError
 from sumwise.questions import Question
@@ -131,7 +132,8 @@ def load(connection: sa.Connection, name: str | None, database: Database) -> Kep
     config = packing.unpack_config(row.config)
     prepared = packing.unpack_prepared(piece("basis"), config, sets)
     shape = (sets, config, prepared, row.strategy, int(row.seed), row.claim_days)
-    return Kept(row.id, name, row.created, *shape, "design" in there)
+    aims = packing.unpack_aims(piece("aims"), sets) if "aims" in there else Aims()
+    return Kept(row.id, name, row.created, *shape, "design" in there, aims)
 
 
 def _sets(
@@ -153,7 +155,11 @@ def pool_of(connection: sa.Connection, kept: Kept) -> Pool:
     """The sets as a strategy sees them, as they were kept when the study was made."""
     what = f"study {kept.name!r}"
     design, moment = (keeping.read(connection, kept.id, p, what) for p in ("design", "moment"))
-    return keeping.unpack_pool(kept.sets, kept.prepared.basis, design, moment)
+    pool = keeping.unpack_pool(kept.sets, kept.prepared.basis, design, moment)
+    if "sample" not in keeping.pieces(connection, kept.id):  # a study of an older version
+        return pool
+    sample = packing.unpack_aims(keeping.read(connection, kept.id, "sample", what), kept.sets)
+    return replace(pool, targets=sample.targets)
 
 
 def snapshot(connection: sa.Connection, kept: Kept, *, lock: bool = False) -> Snapshot:

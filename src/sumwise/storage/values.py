@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from sumwise.aims import Aims
 from sumwise.model import ModelConfig, Prepared
 from sumwise.sets import Sets
 
@@ -24,6 +25,7 @@ class Kept:
     seed: int
     claim_days: float
     has_design: bool  # of all sets, in the database
+    aims: Aims = field(default_factory=Aims)
 
 
 @dataclass(frozen=True, slots=True)

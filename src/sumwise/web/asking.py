@@ -116,7 +116,7 @@ class Asker:
                 continue
         with inside.turn(), inside.database.write() as connection:
             locked = records.snapshot(connection, inside.kept, lock=True)
-            model, pool = inside.study._models.after(locked.answers, connection)
+            model, pool = inside.study._aimed(locked, connection)
             asking = inside.study._asking(locked)
             questions = propose(pool, model, inside.kept.strategy, n=n, **asking)
             return self._handed_out(connection, locked, questions, wishes)

@@ -179,7 +179,7 @@ class Inside:
         """The model after all answers of that moment."""
         with self._fitting:
             answers = seen.snapshot.answers
-            model, pool = self.study._models.after(answers)
+            model, pool = self.study._aimed(seen.snapshot)
             held = self._fitted
             if held is None or held.model is not model or held.last_event < seen.last_event:
                 held = self._fitted = Fitted(model, pool, len(answers), seen.last_event)

@@ -1,0 +1,131 @@
+"""What a user wants of the questions, beside answers.
+
+    targets      whose predictions count, and how much
+    noise_std    r_a: noise that measuring a set is known to have, beside that of its individuals
+    cost         what measuring a set costs; questions are then ranked by gain per cost
+    enough       stop when the next questions improve predictions by less than this
+
+Noise that is known beforehand enters scores as it enters the fit: s_a becomes s_a + β r_a².
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from sumwise import known_noise, targets
+from sumwise.design import Pool
+from sumwise.errors import InvalidSetError, SettingError
+from sumwise.model import Model
+from sumwise.readers import to_float
+from sumwise.sets import Sets
+from sumwise.shapes import Float
+from sumwise.targets import Targets
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Aims:
+    """As a study keeps them; None where nothing was said."""
+
+    targets: Targets | None = None
+    noise_std: Float[np.ndarray, " A"] | None = None
+    cost: Float[np.ndarray, " A"] | None = None
+    enough: float | None = None
+
+    def __post_init__(self) -> None:
+        for array in (self.noise_std, self.cost):
+            if array is not None:
+                array.setflags(write=False)
+
+    def __bool__(self) -> bool:
+        """Whether anything was said."""
+        return any(
+            part is not None for part in (self.targets, self.noise_std, self.cost, self.enough)
+        )
+
+
+def read(
+    sets: Sets,
+    *,
+    wanted: Any = None,
+    target_weights: Any = None,
+    noise_std: Any = None,
+    cost: Any = None,
+    enough: Any = None,
+) -> Aims:
+    """What a user's arguments mean, checked.
+
+    Args:
+        wanted: `targets` of `sumwise.score`.
+        noise_std: One number for all sets, or one for each: an array in the order of `sets.ids`, a
+            dict by id, or a function of the sets; `cost` likewise.
+    """
+    aimed = None
+    if wanted is not None or target_weights is not None:
+        aimed = targets.read(wanted, target_weights, sets.x, sets.input_names)
+    if enough is not None:
+        real = isinstance(enough, int | float | np.number) and not isinstance(enough, bool)
+        if not real or not 0 <= enough < math.inf:
+            raise SettingError(
+                f"enough is {enough!r}; give a number of at least 0 in the units of the outputs"
+            )
+        enough = float(enough)
+    noise = None if noise_std is None else per_set(noise_std, sets, "noise_std")
+    price = None if cost is None else per_set(cost, sets, "cost")
+    if noise is not None and (noise < 0).any():
+        raise _refused("noise_std", noise, noise < 0, sets, "at least 0")
+    if price is not None and (price <= 0).any():
+        raise _refused("cost", price, price <= 0, sets, "above 0")
+    return Aims(aimed, noise, price, enough)
+
+
+def per_set(
+    given: Any | Mapping[Any, float] | Callable[[Sets], Any], sets: Sets, name: str
+) -> Float[np.ndarray, " A"]:
+    """One finite number for each set."""
+    if callable(given):
+        given = given(sets)
+    if isinstance(given, Mapping):
+        missing = [set_id for set_id in sets.ids if set_id not in given]
+        if missing:
+            raise SettingError(
+                f"{name} says nothing of set {missing[0]!r}; give every set a number"
+            )
+        given = [given[set_id] for set_id in sets.ids]
+    try:
+        values = np.array(to_float(given, name), dtype=np.float64)
+    except InvalidSetError as error:
+        raise SettingError(str(error)) from None
+    if values.ndim == 0:
+        values = np.full(len(sets), float(values))
+    if values.shape != (len(sets),):
+        raise SettingError(
+            f"{name} has shape {values.shape}; give one number for each of {len(sets)} sets"
+        )
+    if not np.isfinite(values).all():
+        raise _refused(name, values, ~np.isfinite(values), sets, "finite")
+    return values
+
+
+def _refused(
+    name: str, values: Float[np.ndarray, " A"], bad: np.ndarray, sets: Sets, must: str
+) -> SettingError:
+    at = int(np.flatnonzero(bad)[0])
+    return SettingError(f"{name} of set {sets.ids[at]!r} is {values[at]:g}; it must be {must}")
+
+
+def aimed(pool: Pool, model: Model, aims: Aims) -> Pool:
+    """The pool as strategies are to see it: with targets, and with known noise in s_a."""
+    if aims.targets is not None:
+        pool = replace(pool, targets=aims.targets, moment=None)  # which is of everybody
+    if aims.noise_std is None:
+        return pool
+    if model.posterior.n_outputs != 1:
+        raise SettingError("known measurement noise (noise_std) works with one output")
+    noise = aims.noise_std / float(model.posterior.output_scale[0])
+    design = known_noise.blurred(pool.design, noise, model.posterior.noise_precision)
+    return replace(pool, design=design)

@@ -1,0 +1,240 @@
+"""Costs, budgets, known noise, targets and when to stop, in batches and in studies."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+import sumwise as sw
+from sumwise.errors import PoolExhaustedError, SettingError
+from sumwise.sets import Sets
+from tests import oracles
+from tests.builders import precisions, random_sets, seeds, set_sizes, smooth_problem, totals
+
+
+def linear_model(sets, n_seen, lam=1.0, beta=1.0, noise_std=None, seed=0):
+    model = sw.AggregateRegressor("linear", hyperparameters=(lam, beta), standardize=False)
+    y_bar = np.random.default_rng(seed).normal(size=n_seen)
+    return model.fit(sets[:n_seen], y_bar, pool=sets, noise_std=noise_std)
+
+
+# --- known noise ----------------------------------------------------------------------------------
+
+
+@given(set_sizes, precisions, precisions, seeds)
+def test_known_noise_enters_models_and_scores_as_in_the_joint_gaussian(sizes, lam, beta, seed):
+    rng = np.random.default_rng(seed)
+    sets, n_seen = random_sets(sizes, rng), len(sizes) // 2
+    noise = rng.uniform(0, 3, len(sets))
+    model = linear_model(sets, n_seen, lam, beta, noise[:n_seen], seed)
+    phi = np.column_stack([sets.x, np.ones(len(sets.x))])
+    joint = oracles.joint(sets, phi, lam, beta)
+    covariance = oracles.total_covariance(joint) + np.diag(noise**2)
+    signal = joint.sums @ joint.latent @ joint.sums.T
+    inside = covariance[:n_seen, :n_seen]
+    variance = np.diag(signal).copy()
+    if n_seen:
+        variance -= np.diag(signal[:, :n_seen] @ np.linalg.solve(inside, signal[:n_seen]))
+    own = oracles.total_noise(joint) + noise**2
+    expected = 0.5 * np.log1p(np.maximum(variance, 0) / own)
+    got = sw.score(sets, model, "AggMI", noise_std=noise)
+    assert_allclose(got, expected, rtol=1e-6, atol=1e-8)
+    y_bar = np.random.default_rng(seed).normal(size=n_seen)
+    mean = signal[:, :n_seen] @ np.linalg.solve(inside, y_bar) if n_seen else np.zeros(len(sets))
+    assert_allclose(model.predict_sets(sets), mean, rtol=1e-6, atol=1e-8)
+
+
+def test_noise_may_be_one_number_a_dict_or_a_function():
+    sets = random_sets([2, 3, 1], np.random.default_rng(0))
+    model = linear_model(sets, 0)
+    expected = sw.score(sets, model, "AggMI", noise_std=[2.0, 2.0, 2.0])
+    for said in (2, dict.fromkeys(sets.ids, 2.0), lambda sets: np.full(len(sets), 2.0)):
+        assert_allclose(sw.score(sets, model, "AggMI", noise_std=said), expected)
+    assert (expected < sw.score(sets, model, "AggMI")).all()
+
+
+# --- costs ----------------------------------------------------------------------------------------
+
+
+@given(set_sizes, seeds, st.sampled_from(["AggMI", "IVR", "EPIG"]))
+def test_the_first_pick_gains_most_per_cost(sizes, seed, strategy):
+    rng = np.random.default_rng(seed)
+    sets = random_sets(sizes, rng)
+    cost = rng.uniform(0.1, 10, len(sets))
+    model = linear_model(sets, 1)
+    gains = sw.score(sets, model, strategy)
+    (picked,) = sw.select(sets, model, strategy, cost=cost)
+    assert (gains / cost)[sets.position(picked)] >= (gains / cost).max() * (1 - 1e-9)
+
+
+@given(set_sizes, seeds, st.floats(0.2, 30))
+def test_a_budget_is_never_overdrawn_and_leaves_nothing_that_it_pays_for(sizes, seed, budget):
+    rng = np.random.default_rng(seed)
+    sets = random_sets(sizes, rng)
+    cost = dict(zip(sets.ids, rng.uniform(0.1, 10, len(sets)).tolist(), strict=True))
+    model = linear_model(sets, 1)
+    if min(cost.values()) > budget:
+        with pytest.raises(PoolExhaustedError, match="pays for no set"):
+            sw.select(sets, model, cost=cost, budget=budget)
+        return
+    picked = sw.select(sets, model, cost=cost, budget=budget)
+    left = budget - sum(cost[a] for a in picked)
+    assert len(set(picked)) == len(picked)
+    assert left >= -1e-9
+    assert all(cost[a] > left for a in sets.ids if a not in picked)
+    assert sw.select(sets, model, n=1, cost=cost, budget=budget) == picked[:1]
+
+
+def test_equal_costs_change_nothing():
+    sets = random_sets([3, 1, 4, 2, 5], np.random.default_rng(0))
+    model = linear_model(sets, 1)
+    for strategy in ("AggMI", "IVR", "EPIG"):
+        plain = sw.select(sets, model, strategy, n=4)
+        assert sw.select(sets, model, strategy, n=4, cost=7.0) == plain
+
+
+def test_within_a_budget_a_batch_is_near_the_best_of_all_batches():
+    """Greedy by gain per cost against every subset that the budget pays for."""
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        sets = random_sets(rng.integers(1, 5, 7).tolist(), rng)
+        cost, model = rng.uniform(1, 3, 7), linear_model(sets, 0)
+        u = np.add.reduceat(
+            sets.theta[:, None] * np.column_stack([sets.x, np.ones(len(sets.x))]), sets.starts[:-1]
+        )
+        v = u / np.sqrt(np.add.reduceat(sets.theta**2, sets.starts[:-1]))[:, None]
+
+        def gain(batch, v=v):
+            return 0.5 * np.linalg.slogdet(np.eye(4) + v[list(batch)].T @ v[list(batch)])[1]
+
+        picked = [sets.position(a) for a in sw.select(sets, model, cost=cost, budget=6.0)]
+        best = max(
+            gain(batch)
+            for size in range(1, 8)
+            for batch in combinations(range(7), size)
+            if cost[list(batch)].sum() <= 6.0
+        )
+        assert gain(picked) >= 0.5 * best
+
+
+@pytest.mark.parametrize(
+    ("given_", "said"),
+    [
+        ({"cost": [1.0, 2.0]}, "one number for each of 3 sets"),
+        ({"cost": [1.0, 0.0, 2.0]}, r"cost of set 1 is 0; it must be above 0"),
+        ({"cost": {0: 1.0}}, "says nothing of set 1"),
+        ({"cost": [1.0, np.nan, 2.0]}, "finite"),
+        ({"cost": ["a", "b", "c"]}, "cost"),
+        ({"noise_std": -1.0}, "noise_std of set 0 is -1; it must be at least 0"),
+        ({"budget": 3.0}, "a budget needs costs"),
+        ({"cost": 1.0, "budget": 0}, "above 0"),
+        ({"cost": 1.0, "budget": "3"}, "above 0"),
+        ({"cost": 1.0, "strategy": "AggEnt"}, "no gains that could be divided by a cost"),
+        ({"cost": 1.0, "strategy": lambda p, m, r: -np.ones(3)}, "no gains"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(given_, said):
+    sets = random_sets([2, 3, 1], np.random.default_rng(0))
+    with pytest.raises(SettingError, match=said):
+        sw.select(sets, linear_model(sets, 0), **given_)
+
+
+# --- studies --------------------------------------------------------------------------------------
+
+
+def kept_study(tmp_path, **options):
+    sets, y, y_bar = smooth_problem()
+    model = sw.AggregateRegressor("auto", n_basis=16)
+    study = sw.create_study(tmp_path / "s.db", sets, model=model, strategy="IVR", **options)
+    return study, sets, y, y_bar
+
+
+def test_a_study_asks_within_a_budget_and_counts_what_was_spent(tmp_path):
+    sets, _, _ = smooth_problem()
+    cost = 1.0 + sets.sizes
+    study, sets, _, y_bar = kept_study(tmp_path, cost=cost)
+    asked = study.ask(budget=20, by="ann")
+    spent = sum(cost[sets.position(question.set_id)] for question in asked)
+    assert len(asked) > 1
+    assert spent <= 20
+    assert "It costs" in asked[0].why
+    for question in asked:
+        study.tell(question.set_id, float(y_bar[sets.position(question.set_id)]))
+    study.close()
+    with sw.open_study(tmp_path / "s.db") as again:
+        status = again.status()
+        assert status.spent == pytest.approx(spent)
+        assert status.next_cost > 0
+        assert any("Answers so far have cost" in line for line in status.words)
+        assert not isinstance(again.ask(), list)
+        with pytest.raises(PoolExhaustedError, match=r"budget of 0.5 pays for no set"):
+            again.ask(budget=0.5)
+        folder = again.export(tmp_path / "out")
+        with sw.import_study(folder, tmp_path / "other.db") as other:
+            assert other.status().spent == status.spent
+            assert [q.set_id for q in other.propose(3)] == [q.set_id for q in again.propose(3)]
+
+
+def test_a_study_without_costs_takes_no_budget_and_a_strategy_must_be_a_gain(tmp_path):
+    study, sets, _, _ = kept_study(tmp_path)
+    with pytest.raises(SettingError, match="a budget needs costs"):
+        study.ask(budget=3)
+    assert study.status().spent is None
+    study.close()
+    with pytest.raises(SettingError, match="no gains"):
+        sw.create_study(tmp_path / "t.db", sets, strategy="MaxN", cost=1.0)
+    with pytest.raises(SettingError, match="enough is -1"):
+        sw.create_study(tmp_path / "t.db", sets, enough=-1)
+
+
+def test_targets_and_noise_are_kept_and_change_what_is_asked(tmp_path):
+    sets, _, _ = smooth_problem()
+    noise = np.where(np.arange(len(sets)) % 2, 1e6, 0.0)  # of a unit that the model learns
+    care = (sets.x[:, 0] > np.quantile(sets.x[:, 0], 0.9)).astype(float)
+    study, sets, _, y_bar = kept_study(tmp_path, noise_std=noise, target_weights=care)
+    first = study.ask().set_id
+    study.tell(first, float(y_bar[sets.position(first)]))
+    asked = [sets.position(question.set_id) for question in study.propose(5)]
+    assert all(a % 2 == 0 for a in asked)
+    assert (study.predict_sets().std[1::2] > 9e5).all()
+    before = study.status()
+    folder = study.export(tmp_path / "out")
+    with sw.import_study(folder, tmp_path / "other.db") as other:
+        assert other.status() == before
+    study.close()
+
+
+def test_it_says_stop_when_more_questions_no_longer_pay(tmp_path):
+    """The truth is known: after the stop five more answers change little, before it they do."""
+    study, sets, y, y_bar = kept_study(tmp_path, enough=0.5)
+    truth = 300 + 10 * np.sin(sets.x[:, 0] / 2) + 4 * sets.x[:, 1]
+    errors, stops, promised = [], [], []
+    for _ in range(40):
+        asked = study.ask().set_id
+        study.tell(asked, float(y_bar[sets.position(asked)]))
+        errors.append(float(np.sqrt(np.mean((study.predict().mean - truth) ** 2))))
+        status = study.status()
+        stops.append(status.stop)
+        promised.append(status.improvement)
+    assert stops[0] is False
+    assert stops[-1] is True
+    at = stops.index(True)
+    assert errors[0] - errors[at] > 5 * 0.5  # it was worth going on until then
+    assert errors[at] - errors[at + 5] < 2 * 0.5  # and hardly any more
+    assert any("You may stop" in line for line in study.status().words)
+    study.close()
+    assert len(y) == len(truth)
+
+
+def test_without_a_threshold_or_an_answer_nothing_is_said_of_stopping(tmp_path):
+    study, sets, _, y_bar = kept_study(tmp_path, enough=0.5)
+    assert study.status().stop is None
+    assert not any("stop" in line for line in study.status().words)
+    study.close()
+    assert totals(sets, np.ones(len(sets.x))).shape == y_bar.shape
+    assert isinstance(sets, Sets)
