@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from benchmarks import embedding, imports, loop, neural, report, scoring, studies, web
+from benchmarks import embedding, imports, loop, neural, prediction, report, scoring, studies, web
 from benchmarks.timing import say
 
 SUBJECTS = {
     "loop": loop.run,
     "scoring": scoring.run,
+    "prediction": prediction.run,
     "embedding": embedding.run,
     "neural": neural.run,
     "import": imports.run,

@@ -1,0 +1,101 @@
+"""Asking for better predictions: IVR against scikit-activeml's expected model variance reduction,
+and what `basis="auto"` costs beside a fixed basis.
+
+The peer fits its regressor anew for each candidate; with a Gaussian process of linear kernel and
+fixed λ and β it is after the same number as IVR, and both must choose the same set.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+import sumwise as sw
+from benchmarks.report import Row, at_most, faster
+from benchmarks.timing import in_turns, say
+from sumwise import loop
+from sumwise.model import ModelConfig
+
+PEER = "skactiveml"
+N_SETS, N_INPUTS, LABELS, TARGETS = 2000, 15, 10, 50
+LAM, BETA = 1.0, 4.0
+ROUNDS, QUESTIONS = 9, 20
+
+
+def run(full: bool) -> list[Row]:
+    del full
+    return [_against_peer(), *(_auto(strategy) for strategy in ("AggMI", "IVR"))]
+
+
+def _against_peer() -> Row:
+    say(f"prediction: IVR on {N_SETS:,} sets, and the peer's once")
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((N_SETS, N_INPUTS))
+    sets = sw.Sets(tuple(range(N_SETS)), x, np.ones(N_SETS), np.arange(N_SETS + 1))
+    y = x @ rng.standard_normal(N_INPUTS) + rng.standard_normal(N_SETS) / BETA**0.5
+    model = sw.AggregateRegressor("linear", hyperparameters=(LAM, BETA), standardize=False)
+    model.fit(sets[:LABELS], y[:LABELS], pool=sets)
+    free, targets = sets[LABELS:], x[-TARGETS:]
+
+    def ours() -> object:
+        return sw.select(free, model, "IVR", targets=targets)[0]
+
+    def theirs() -> object:
+        return LABELS + _peer(x, y, targets)
+
+    if ours() != theirs():
+        raise AssertionError("IVR and the peer choose different sets")
+    times = in_turns({"sumwise": ours}, ROUNDS)
+    peer = in_turns({PEER: theirs}, 1)
+    seconds, slow = times.median("sumwise"), peer.median(PEER)
+    return faster(
+        "expected drop of variance",
+        f"{N_SETS:,} sets",
+        seconds,
+        "ExpectedModelVarianceReduction",
+        slow,
+        slow / seconds,
+        at_least=100,
+        note="Both choose the same set; the peer was run once, as it refits for each candidate.",
+    )
+
+
+def _peer(x: np.ndarray, y: np.ndarray, targets: np.ndarray) -> int:
+    from skactiveml.pool import ExpectedModelVarianceReduction
+    from skactiveml.regressor import SklearnNormalRegressor
+    from sklearn.gaussian_process import GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct
+
+    kernel = ConstantKernel(1 / LAM, "fixed") * DotProduct(1.0, "fixed")  # 1 is the bias
+    process = GaussianProcessRegressor(kernel, alpha=1 / BETA, optimizer=None)
+    known = np.full(len(y), np.nan)
+    known[:LABELS] = y[:LABELS]
+    strategy = ExpectedModelVarianceReduction(random_state=0)
+    regressor = SklearnNormalRegressor(process)
+    return int(strategy.query(x, known, regressor, X_eval=targets)[0]) - LABELS
+
+
+def _auto(strategy: str) -> Row:
+    """Milliseconds of a question with basis="auto", as a multiple of the fixed basis's."""
+    n_sets = 10_000
+    say(f"prediction: {QUESTIONS} questions by {strategy} on {n_sets:,} sets, fixed and auto basis")
+    rng = np.random.default_rng(1)
+    sizes = rng.integers(1, 20, n_sets)
+    sets = sw.Sets.from_arrays([rng.standard_normal((n, 8)) for n in sizes])
+    y = np.sin(sets.x[:, 0]) + sets.x[:, 1]
+    y_bar = np.add.reduceat(y, sets.starts[:-1])
+    begun = {b: loop.begin(ModelConfig(basis=b), sets) for b in ("fourier", "auto")}
+
+    def questions(basis: str) -> loop.Progress:
+        progress = begun[basis]
+        for _ in range(QUESTIONS):
+            at = sets.position(loop.ask(progress, strategy, rng).set_id)
+            progress = loop.tell(progress, at, float(y_bar[at]))
+        return progress
+
+    times = in_turns({b: lambda b=b: questions(b) for b in begun}, 3)
+    ratio = times.ratio("auto", "fourier")
+    shown = f"{1e3 * times.median('auto') / QUESTIONS:.0f} ms"
+    note = f"A question by {strategy} with basis='auto' took {shown}; 10,000 sets, 20 labels."
+    return at_most(
+        f"auto against fixed basis, {strategy}", f"{n_sets:,} sets", ratio, 10, "{:.1f}×", note
+    )
