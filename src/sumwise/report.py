@@ -18,6 +18,7 @@ from sumwise.calibration import percent
 from sumwise.insight import FEWEST, WINDOW, Insight
 from sumwise.plots.files import check_folder
 from sumwise.plots.page import Section, Table, page, save_page
+from sumwise.plots.spending import spending
 from sumwise.plots.study import LONG, panels
 from sumwise.plots.text import NONE, as_given, figure, label
 from sumwise.predictions import Predictions
@@ -62,6 +63,10 @@ def page_of(study: Study) -> str:
         charts = () if panel.chart is None else (panel.chart,)
         sections.append(Section(panel.title, panel.words, charts, panel.table))
     sections += _open(seen)
+    sections.append(Section("The model", study.model.summary().splitlines()))
+    cost = study.aims.cost
+    if cost is not None and seen.answers:
+        sections.append(spending(seen.insight, dict(zip(study.ids, cost.tolist(), strict=True))))
     sections += [_answers(seen), _people(seen), _settings(seen), _individuals(seen)]
     title = f"{named}: {status.answers:,} of {count_of(status.sets, 'set')} measured"
     return page(title, _lead(seen), sections)

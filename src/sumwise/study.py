@@ -19,7 +19,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from sumwise import outputs
-from sumwise.aims import aimed
+from sumwise.aims import Aims, aimed
 from sumwise.design import Pool
 from sumwise.errors import SettingError
 from sumwise.estimator import AggregateRegressor
@@ -186,6 +186,11 @@ class Study:
     def seed(self) -> int:
         """Of the strategy's draws."""
         return self._kept.seed
+
+    @property
+    def aims(self) -> Aims:
+        """Costs, known noise, targets and the threshold that the study was made with."""
+        return self._kept.aims
 
     @property
     def sets(self) -> Sets:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import sumwise as sw
+from sumwise import report
 from sumwise.errors import PoolExhaustedError, SettingError
 from sumwise.sets import Sets
 from tests import oracles
@@ -174,6 +175,10 @@ def test_a_study_asks_within_a_budget_and_counts_what_was_spent(tmp_path):
         assert not isinstance(again.ask(), list)
         with pytest.raises(PoolExhaustedError, match=r"budget of 0.5 pays for no set"):
             again.ask(budget=0.5)
+        page = report.page_of(again)
+        assert "What the money has bought" in page
+        assert f"{spent:.1f}" in page
+        assert "The model" in page
         folder = again.export(tmp_path / "out")
         with sw.import_study(folder, tmp_path / "other.db") as other:
             assert other.status().spent == status.spent
