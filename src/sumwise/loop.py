@@ -15,12 +15,12 @@ import numpy as np
 from sumwise import model as core
 from sumwise import outputs
 from sumwise.acquisition import BY_DROPOUT, Acquisition, best, named, scores_of
-from sumwise.basis import with_dropout
+from sumwise.basis import Auto, with_dropout
 from sumwise.design import Pool, embed
 from sumwise.errors import InvalidSetError, LabelError, SettingError
 from sumwise.estimator import AggregateRegressor
 from sumwise.labels import check_label
-from sumwise.posterior import Products
+from sumwise.posterior import Products, Squares
 from sumwise.sets import Sets
 
 
@@ -55,6 +55,7 @@ class Progress:
     labels: Mapping[int, float]  # position in the pool -> ȳ, in order of arrival
     products: Products | None  # None where features are weighed anew with each label
     model: core.Model
+    squares: Squares | None = None  # of a basis whose parts are weighed anew
 
 
 def begin(config: core.ModelConfig, sets: Sets) -> Progress:
@@ -63,8 +64,10 @@ def begin(config: core.ModelConfig, sets: Sets) -> Progress:
     adam = config.hyperparameters == "adam"
     pool = Pool(sets, prepared.basis, embed(sets, prepared.basis, numba_anyway=adam))
     fitted = core.fit(config, prepared, sets[:0], pool.design.rows([]), np.empty((0, 1)))
-    kept = Products.of(pool.design) if fitted.choice is None else None
-    return Progress(config, prepared, pool, {}, kept, fitted)
+    if isinstance(prepared.basis.basis, Auto):
+        squares = Squares.of(pool.design, prepared.basis.basis.columns)
+        return Progress(config, prepared, pool, {}, None, fitted, squares)
+    return Progress(config, prepared, pool, {}, Products.of(pool.design), fitted)
 
 
 def ask(progress: Progress, strategy: str | Acquisition, rng: np.random.Generator) -> Ask:
@@ -103,6 +106,9 @@ def tell(progress: Progress, index: int, y_bar: float) -> Progress:
 def _signal(progress: Progress) -> Any:
     """Variances of the pool from kept products, while labels are fewer than features."""
     fitted, products = progress.model, progress.products
+    if progress.squares is not None and fitted.choice is not None:
+        parts = progress.pool.design, fitted.posterior, fitted.choice.variances
+        return progress.squares.signal(*parts)
     design, hyper = progress.pool.design, fitted.posterior.hyper
     if products is None or fitted.spectrum is None or len(progress.labels) >= design.u.shape[1]:
         return None

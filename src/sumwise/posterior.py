@@ -17,6 +17,7 @@ features have amplitudes a_k, w_k ~ N(0, a_k²/λ): the same in terms of w_k/a_k
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -256,3 +257,36 @@ class Products:
             along = spectrum.left.T @ block[:, :width]
             known[low : low + width] = gain @ np.square(along, out=along)
         return np.maximum(self.square - known, 0.0) / lam
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Squares:
+    """‖u_a‖² over the features of each part, where a part's features share their amplitude.
+
+    With them variances of a pool under new amplitudes need one product with `directions`, and no
+    copy of u; the price is that of `Products`.
+    """
+
+    parts: Float[np.ndarray, "A P"]
+
+    @classmethod
+    def of(cls, design: Design, columns: Sequence[slice]) -> Squares:
+        parts = [np.einsum("ak,ak->a", design.u[:, at], design.u[:, at]) for at in columns]
+        return cls(np.stack(parts, axis=1))
+
+    def signal(
+        self, design: Design, posterior: Posterior, variances: Float[np.ndarray, " P"]
+    ) -> Float[np.ndarray, " A"] | None:
+        """u_aᵀ S u_a of every set; None where the difference might cancel."""
+        lam, beta = posterior.hyper.prior_precision, posterior.hyper.noise_precision
+        square = self.parts @ variances
+        if EPSILON * beta / lam * float((square / design.noise_scale).max(initial=0.0)) >= 1e-9:
+            return None
+        assert posterior.amplitude is not None  # parts are for those
+        towards = (posterior.directions * posterior.amplitude).T
+        gain = beta * posterior.values / (lam + beta * posterior.values)
+        known = np.empty(len(square))
+        for low in range(0, len(known), BLOCK):
+            along = design.u[low : low + BLOCK] @ towards
+            known[low : low + BLOCK] = np.square(along, out=along) @ gain
+        return np.maximum(square - known, 0.0) / lam

@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import sumwise as sw
+from sumwise import loop
 from sumwise.model import ModelConfig, prepare
 from sumwise.storage import keeping
 from sumwise.storage.packing import pack_prepared, unpack_prepared
@@ -68,3 +69,20 @@ def test_it_is_cheap_enough_to_be_fitted_again_and_does_not_depend_on_order():
     one = sw.AggregateRegressor("auto").fit(sets[:20], y_bar[:20], pool=sets)
     other = sw.AggregateRegressor("auto").fit(sets.take(order), y_bar[order], pool=sets)
     assert_allclose(one.predict(sets.x), other.predict(sets.x), rtol=1e-6)
+
+
+@pytest.mark.parametrize("n", [0, 1, 10, 60])
+def test_variances_from_kept_squares_are_those_of_the_posterior(n):
+    sets, _, y_bar = smooth_problem()
+    progress = loop.begin(ModelConfig(basis="auto", n_basis=16), sets)
+    for a in range(n):
+        progress = loop.tell(progress, a, float(y_bar[a]))
+    quick = loop._signal(progress)
+    exact = progress.model.posterior.variance_along(progress.pool.design.u)
+    assert_allclose(quick, exact, rtol=1e-6, atol=1e-9 * exact.max())
+
+
+def test_squares_that_would_cancel_are_not_used():
+    sets, _, _ = smooth_problem()
+    config = ModelConfig(basis="auto", hyperparameters=(1e-9, 1e9), standardize=False)
+    assert loop._signal(loop.begin(config, sets)) is None
