@@ -157,6 +157,8 @@ def fit(
             found = found or config.hyperparameters == "adam"  # along with the network
         choice = _choose(config, learner, design, seen) if isinstance(learner, Auto) else None
         if choice is not None:
+            if not np.isfinite(choice.probability).all():
+                raise _beyond_doubles(y_bar)
             design = replace(design, u=design.u * choice.amplitude)
         spectrum, hyper = _decompose(config, design, seen, hyper, choice is not None, found=found)
         value = evidence.log_evidence(spectrum, hyper)

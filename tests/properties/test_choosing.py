@@ -271,3 +271,17 @@ def test_the_choice_is_told_in_words():
     assert "all alike before any answer" in fitted(sets, sets.x[:, 0], 0).summary()
     plain = sw.AggregateRegressor("fourier").fit(sets[:3], [1.0, 2.0, 3.0])
     assert plain.summary().startswith("Basis: RandomFourierFeatures, fixed")
+
+
+@pytest.mark.parametrize("hyperparameters", ["evidence", (1.0, 1.0)])
+def test_totals_beyond_double_precision_are_refused_in_words(hyperparameters):
+    sets, _ = thirty()
+    model = sw.AggregateRegressor("auto", hyperparameters=hyperparameters, standardize=False)
+    with pytest.raises(sw.SumwiseError, match="double precision"):
+        model.fit(sets[:3], [1e200, 2e200, 3e200])
+
+
+def test_totals_that_are_only_huge_are_asked_about():
+    sets, _ = thirty()
+    model = sw.AggregateRegressor("auto").fit(sets[:3], [1e150, 2e160, -3e170], pool=sets)
+    assert np.isfinite(sw.score(sets, model, "IVR")).all()

@@ -25,6 +25,8 @@ from sumwise.posterior import BLOCK, Posterior
 from sumwise.shapes import Float
 from sumwise.targets import thinned
 
+LARGEST_UNIT = 1e200  # squared: beyond, scores keep their order and lose their unit
+
 
 def integrated_variance_reduction(
     pool: Pool, posterior: Posterior, rng: np.random.Generator
@@ -38,7 +40,8 @@ def integrated_variance_reduction(
     for low in range(0, len(drop), BLOCK):
         along = pool.design.u[low : low + BLOCK] @ towards
         drop[low : low + BLOCK] = np.einsum("aj,aj->a", along, along)
-    return float((posterior.output_scale**2).mean()) * drop / total
+    unit = min(float((posterior.output_scale**2).mean()), LARGEST_UNIT)
+    return unit * (drop / total)
 
 
 def expected_predictive_information(
