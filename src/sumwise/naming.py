@@ -1,4 +1,4 @@
-"""Ids of sets as people type and read them: on a command line, in a CSV file, on a page.
+"""Ids of sets, and times, as people type and read them: in a shell, in a CSV file, on a page.
 
 An id may be text, a number, a date or a tuple of such; what people see of it is text.
 """
@@ -50,3 +50,12 @@ def find(known: Mapping[str, Hashable | None], text: str) -> Hashable:
     near = get_close_matches(text, compared, n=3) or compared[:3]
     listed = ", ".join(f"{name!r:.80}" for name in near)
     raise UnknownSetError(f"no set is called {text!r:.80}; there is {listed}. Check the spelling.")
+
+
+def moment(stamp: str) -> str:
+    """A time that was kept, to the minute.
+
+    >>> moment("2026-11-23T03:16:26.024332+00:00")
+    '2026-11-23 03:16 UTC'
+    """
+    return f"{stamp[:10]} {stamp[11:16]} UTC"

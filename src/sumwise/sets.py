@@ -245,11 +245,16 @@ class Sets:
         try:
             return self._positions[set_id]
         except (KeyError, TypeError):
-            near = ", ".join(map(repr, self.ids[:3])) + (", …" if len(self) > 3 else "")
-            raise UnknownSetError(
-                f"no set has the id {set_id!r}; ids are {near}. "
-                "(By position: sets[2:3] or sets.take([2]).)"
-            ) from None
+            raise UnknownSetError(f"no set has the id {set_id!r}; {self._hint(set_id)}") from None
+
+    def _hint(self, set_id: Any) -> str:
+        """What to write instead of an id that is not there."""
+        if str(set_id) in self._positions:
+            return f"ids are text here: write {str(set_id)!r}."
+        if isinstance(set_id, str) and set_id.isdecimal() and int(set_id) in self._positions:
+            return f"ids are numbers here: write {int(set_id)}."
+        near = ", ".join(map(repr, self.ids[:3])) + (", …" if len(self) > 3 else "")
+        return f"ids are {near}. (By position: sets[2:3] or sets.take([2]).)"
 
     def take(self, positions: Any) -> Sets:
         """The sets at these positions, in this order."""

@@ -22,7 +22,7 @@ from sumwise.errors import SettingError
 from sumwise.estimator import AggregateRegressor
 from sumwise.insight import Answers, Insight, review, trace
 from sumwise.predictions import Predictions, check_level
-from sumwise.questions import Question, Status, outlook, propose
+from sumwise.questions import Question, Status, count, outlook, propose
 from sumwise.sets import Sets
 from sumwise.storage import arguments, bulk, chain, keeping, records, rules
 from sumwise.storage.database import Database
@@ -291,7 +291,7 @@ class Study:
         seen = self._snapshot()
         return (
             f"Study {self.name!r}: {len(seen.answers)} of {len(self._kept.sets)} sets measured, "
-            f"{len(seen.claims)} open questions, strategy {self._kept.strategy!r}"
+            f"{count(len(seen.claims), 'open question')}, strategy {self._kept.strategy!r}"
         )
 
     # --- helpers ------------------------------------------------------------------------------

@@ -144,6 +144,9 @@ def require(names: Sequence[str], wanted: Sequence[str], role: str, path: Path) 
             hint = "Check the spelling."
             if len(names) == 1 and any(mark in names[0] for mark in ";\t|"):
                 hint = "It seems to be separated by something else; save it with commas."
+            parts = name.split(",")
+            if len(parts) > 1 and set(parts) <= set(names):
+                hint = "One column at a time: repeat the option."
             raise DataError(f"{path} has no column {name!r:.80} ({role}); it has {known}. {hint}")
 
 

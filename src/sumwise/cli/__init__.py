@@ -53,6 +53,7 @@ _COMMANDS = {
         "looking:status": "Where the study stands, and how much there is still to learn.",
         "predict:predict": "Every individual's output, with its uncertainty.",
         "moving:report": "The study as a page that opens in any browser, offline.",
+        "looking:answers": "Totals as they stand, in the order in which they came.",
         "looking:history": "Who asked, told, corrected and took back what, and when.",
     },
     "Moving": {

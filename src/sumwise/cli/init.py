@@ -105,8 +105,6 @@ def init(
 
     with waiting(f"reading {visible(data.name)}"):
         made = read_individuals(data, by, x, weights)
-    for sentence in _columns(made):
-        talk(sentence)
     model = None if basis is None else AggregateRegressor(basis, random_state=seed)
     with (
         waiting("making the study"),
@@ -123,6 +121,8 @@ def init(
         ) as study,
     ):
         made_as = study.name
+    for sentence in _columns(made):
+        talk(sentence)
     if as_json:
         show_json(_as_json(made, made_as, weights, strategy, basis, seed, preset, claim_days))
         return

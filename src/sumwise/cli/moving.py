@@ -17,7 +17,6 @@ from sumwise.cli.studies import (
 )
 from sumwise.cli.words import (
     message,
-    moment,
     new_table,
     show,
     show_json,
@@ -27,6 +26,7 @@ from sumwise.cli.words import (
     visible,
 )
 from sumwise.errors import SettingError
+from sumwise.naming import moment
 from sumwise.questions import count
 
 

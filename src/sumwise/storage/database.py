@@ -178,7 +178,7 @@ class Database:
             )
         raise DataError(
             f"{self.shown} was made by an older sumwise (schema {made_by}, now {VERSION}). "
-            "Make a copy, then run: sumwise storage upgrade"
+            f"Make a copy, then run: sumwise storage upgrade {self.path or 'URL'}"
         )
 
     def ensure(self) -> None:
