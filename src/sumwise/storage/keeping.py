@@ -30,7 +30,7 @@ from sumwise.errors import DataError, SettingError, StorageError
 from sumwise.model import ModelConfig, Prepared
 from sumwise.sets import Sets
 from sumwise.shapes import Float
-from sumwise.storage import packing
+from sumwise.storage import packing, sqlite
 from sumwise.storage.names import many_from_json, many_to_json
 from sumwise.storage.schema import files
 from sumwise.threads import one_thread
@@ -194,8 +194,13 @@ def pieces(connection: sa.Connection, study_id: int) -> frozenset[str]:
 def read(connection: sa.Connection, study_id: int, piece: str, what: str) -> bytes:
     """A piece as it was written; one that was changed is refused."""
     here = (files.c.study_id == study_id) & (files.c.name == piece)
-    raw = sa.type_coerce(files.c.content, sa.types.NullType())
-    content, digest = connection.execute(sa.select(raw, files.c.sha256).where(here)).one()
+    if connection.dialect.name == "sqlite":
+        row = sa.select(sa.literal_column("rowid"), files.c.sha256).where(here)
+        number, digest = connection.execute(row).one()
+        content = sqlite.read_blob(connection, files.name, "content", number)
+    else:
+        raw = sa.type_coerce(files.c.content, sa.types.NullType())
+        content, digest = connection.execute(sa.select(raw, files.c.sha256).where(here)).one()
     if not isinstance(content, bytes) or hashlib.sha256(content).hexdigest() != digest:
         raise DataError(
             f"the {piece} of {what} are not what they were when it was made: their checksum "

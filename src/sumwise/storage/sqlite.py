@@ -12,9 +12,13 @@ import os
 import sqlite3
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sumwise.errors import DataError, StorageError
 from sumwise.storage.schema import VERSION_TABLE
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
 
 
 def connect(path: str, patience: float) -> sqlite3.Connection:
@@ -68,6 +72,19 @@ def _check_whole(connection: sqlite3.Connection, path: str) -> None:
             f"{path!r} is no SQLite database, or a damaged one (its end is missing). Give the path "
             "of a study, or restore it from a copy."
         )
+
+
+def read_blob(connection: sa.Connection, table: str, column: str, row: int) -> bytes | None:
+    """A large value, copied once instead of twice; None if it is no text and no bytes."""
+    raw = connection.connection.driver_connection
+    assert isinstance(raw, sqlite3.Connection)
+    try:
+        with raw.blobopen(table, column, row, readonly=True) as blob:
+            return blob.read()
+    except sqlite3.OperationalError as error:
+        if "value of type" not in str(error):
+            raise
+        return None
 
 
 def only_readable(path: str) -> bool:
