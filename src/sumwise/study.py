@@ -21,7 +21,7 @@ from sumwise import outputs
 from sumwise.errors import SettingError
 from sumwise.estimator import AggregateRegressor
 from sumwise.insight import Answers, Insight, review, trace
-from sumwise.predictions import Predictions, check_level
+from sumwise.predictions import Predictions, check_level, individuals
 from sumwise.questions import Question, Status, count, outlook, propose
 from sumwise.sets import Sets
 from sumwise.storage import arguments, bulk, chain, keeping, records, rules
@@ -219,22 +219,24 @@ class Study:
             level: Of the interval from `lower` to `upper`.
         """
         share, model = check_level(level), self.model
-        owners = np.repeat(np.arange(len(self._kept.sets)), self._kept.sets.sizes)
-        ids = None if frame is not None else tuple(self._kept.sets.ids[a] for a in owners)
-        if frame is None:
-            fitted, x = model.fitted(), self._kept.sets.x
-            mean = outputs.predict_mean(fitted, x)[:, 0]
-            std = outputs.predict_std(fitted, x, include_noise=True)[:, 0]
-        else:
+        if frame is not None:
             mean, std = model.predict(frame, return_std=True)
-        return Predictions.of(ids, mean, std, share)
+            return Predictions.of(mean, std, share)
+        fitted, sets = model.fitted(), self.sets
+        mean = outputs.predict_mean(fitted, sets.x)[:, 0]
+        std = outputs.predict_std(fitted, sets.x, include_noise=True)[:, 0]
+        return Predictions.of(mean, std, share, **individuals(sets))
 
     def predict_sets(self, level: float = 0.9) -> Predictions:
         """What measuring each set is expected to give, sets that are measured included."""
         share = check_level(level)
-        fitted, pool = self._models.after(self._snapshot().answers)
+        answers, ids = self._snapshot().answers, self._kept.sets.ids
+        fitted, pool = self._models.after(answers)
         mean, std = outputs.predict_sets(fitted, pool.design, include_noise=True)
-        return Predictions.of(self._kept.sets.ids, mean[:, 0], std[:, 0], share)
+        measured = np.full(len(ids), np.nan)
+        measured[[answer.position for answer in answers]] = [answer.y_bar for answer in answers]
+        told = {"measured": np.ma.masked_invalid(measured)}
+        return Predictions.of(mean[:, 0], std[:, 0], share, ids, told)
 
     def status(self) -> Status:
         """Where the study stands, and how much there is still to learn."""
