@@ -101,6 +101,6 @@ def individuals(sets: Sets, rows: int | None = None) -> dict[str, Any]:
 def check_level(level: Any) -> float:
     if isinstance(level, bool) or not isinstance(level, int | float | np.number):
         raise SettingError(f"level is {level!r}; give a number between 0 and 1, such as 0.9")
-    if not 0 < level < 1:
+    if not (level > 0 and 0.5 + 0.5 * level < 1):
         raise SettingError(f"level is {level}; give a number between 0 and 1, such as 0.9")
     return float(level)

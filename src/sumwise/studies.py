@@ -65,6 +65,7 @@ def create_study(
     database = Database(url)
     try:
         packed = keeping.pack(sets, config, prepared, beside, database.folder)
+        keeping.refuse_existing(beside)
         database.ensure()
         with database.write() as connection:
             records.create(connection, named, packed, settings, chosen, seed, days)
@@ -111,6 +112,7 @@ def import_study(
     try:
         drawn = found.head.config, found.prepared
         packed = keeping.pack(found.sets, *drawn, beside, database.folder)
+        keeping.refuse_existing(beside)
         database.ensure()
         with database.write() as connection:
             exported.insert(connection, found, packed)

@@ -18,7 +18,6 @@ import numpy as np
 import sqlalchemy as sa
 
 from sumwise import outputs
-from sumwise.errors import SettingError
 from sumwise.estimator import AggregateRegressor
 from sumwise.insight import Answers, Insight, review, trace
 from sumwise.predictions import Predictions, check_level, individuals
@@ -62,9 +61,7 @@ class Study:
         Each is claimed by whoever asked until it is told, released, or expires. Questions are
         chosen as if all open ones were answered, so nobody is asked the same thing twice.
         """
-        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-            raise SettingError(f"n is {n!r}; give a whole number of at least 1")
-        claimed = self._claimed(int(n), arguments.text(by, "by"))
+        claimed = self._claimed(arguments.count(n, "n"), arguments.text(by, "by"))
         return claimed[0] if n == 1 else claimed
 
     def claim(self, set_id: Hashable, by: str | None = None) -> Question:
@@ -74,9 +71,9 @@ class Study:
 
     def propose(self, n: int = 5) -> list[Question]:
         """What would be asked next, without claiming anything; fewer if not so many are free."""
-        seen = self._snapshot()
+        wanted, seen = arguments.count(n, "n"), self._snapshot()
         taken = len(seen.answers) + len(seen.claims) + len(seen.skips)
-        free = min(n, len(self._kept.sets) - taken)
+        free = min(wanted, len(self._kept.sets) - taken)
         return self._propose(seen, free) if free > 0 else []
 
     def tell(

@@ -87,6 +87,40 @@ def test_a_file_told_again_does_not_bring_back_what_was_taken_back(url, tmp_path
     assert "1 new total kept of 3 rows" in run("tell", url, "--from", file).stdout
 
 
+def test_a_file_does_not_bring_back_what_was_amended_before_it_was_taken_back(url, tmp_path):
+    file = tmp_path / "totals.csv"
+    file.write_text("set,total\n000,10\n")
+    run("amend", url, "000", 77)
+    run("retract", url, "000")
+    assert "was told 10 before" in run("tell", url, "--from", file, code=1).stderr
+    run("tell", url, "000", 5)
+    run("retract", url, "000")
+    assert "was told 10 before" in run("tell", url, "--from", file, code=1).stderr
+
+
+def test_sets_that_look_the_same_are_not_told_apart_by_guessing(tmp_path):
+    path = str(tmp_path / "same.db")
+    sets = sw.Sets.from_arrays([[[0.0]], [[1.0]]], ids=[1, "1"])
+    sw.create_study(path, sets).close()
+    said = run("tell", path, "1", 41.5, code=1).stderr
+    assert "several sets are shown as '1'" in said
+
+
+def test_a_full_device_says_that_the_total_is_kept(url):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [CONSOLE_SCRIPT, "tell", url, "009", "3"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert "What was to be stored is stored" in " ".join(done.stderr.replace("│", " ").split())
+    with sw.open_study(url) as study:
+        assert study.answers[-1].set_id == "009"
+
+
 def test_another_total_for_a_set_that_was_taken_back_is_news(url, tmp_path):
     file = tmp_path / "totals.csv"
     file.write_text("set,total\n000,10.5\n")

@@ -72,8 +72,11 @@ class Main(click.RichGroup):
             if error.errno == errno.EPIPE:  # `| head` has seen enough, which is no failure
                 _silence()
                 ctx.exit(0)
-            where = f"{error.filename}: " if error.filename else "the result cannot be written: "
-            raise click.ClickException(message(f"{where}{error.strerror}")) from error
+            where = f"{error.filename}: " if error.filename else "the result cannot be printed: "
+            done = (
+                "" if error.filename else ". What was to be stored is stored: see sumwise history"
+            )
+            raise click.ClickException(message(f"{where}{error.strerror}{done}")) from error
 
 
 def _silence() -> None:

@@ -119,12 +119,17 @@ def _refuse_retracted(
     where: Place,
 ) -> None:
     """A file that is told again must not bring back what somebody has taken back since."""
-    mine = (events.c.study_id == kept.id) & (events.c.what == "retracted")
-    every = sa.select(events).where(mine).order_by(events.c.id)
-    gone = {event.position: event for event in connection.execute(every)}
-    for position, event in gone.items():
-        row = fresh.get(position)
-        if row is not None and (row.y_bar, row.noise_std) == (event.y_bar, event.noise_std):
+    kinds = ("told", "amended", "retracted")
+    mine = (events.c.study_id == kept.id) & events.c.what.in_(kinds)
+    said: dict[int, set[tuple[float, float | None]]] = {}  # all that was ever told of a set
+    last: dict[int, Any] = {}  # when that was taken back
+    for event in connection.execute(sa.select(events).where(mine).order_by(events.c.id)):
+        if event.position in fresh:
+            said.setdefault(event.position, set()).add((event.y_bar, event.noise_std))
+            last[event.position] = event
+    for position, event in last.items():
+        row = fresh[position]
+        if (row.y_bar, row.noise_std) in said[position]:
             raise _refusal(
                 LabelError(
                     f"set {row.set_id!r} was told {rules.value(row.y_bar, row.noise_std)} before, "

@@ -172,7 +172,7 @@ def write_file(sets: Sets, sets_file: str) -> None:
             os.fsync(file.fileno())
         os.link(partial, sets_file)  # refuses what is there already, unlike a rename
     except FileExistsError:
-        raise SettingError(f"{sets_file} exists; name another file for the sets") from None
+        raise _exists(sets_file) from None
     except OSError as error:
         raise StorageError(
             f"the sets cannot be written to {sets_file} ({error.strerror}); choose another place"
@@ -180,6 +180,16 @@ def write_file(sets: Sets, sets_file: str) -> None:
     finally:
         with suppress(FileNotFoundError):
             os.unlink(partial)
+
+
+def refuse_existing(sets_file: str | None) -> None:
+    """Before anything is made."""
+    if sets_file is not None and os.path.lexists(sets_file):
+        raise _exists(sets_file)
+
+
+def _exists(sets_file: str) -> SettingError:
+    return SettingError(f"{sets_file} exists; name another file for the sets")
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -211,6 +221,7 @@ def read(connection: sa.Connection, study_id: int, piece: str, what: str) -> byt
 
 def read_file(reference: bytes, folder: str | None, what: str) -> Sets:
     """The sets from the file beside the database."""
+    check_file(reference, folder, what)
     path, known = _referred(reference, folder, what)
     try:
         with open(path, "rb") as file:
@@ -238,8 +249,12 @@ def check_file(reference: bytes, folder: str | None, what: str) -> None:
 def _referred(reference: bytes, folder: str | None, what: str) -> tuple[str, Mapping[str, Any]]:
     try:
         known = json.loads(reference)
-        return os.path.join(folder or "", known["path"]), known
-    except (ValueError, TypeError, KeyError) as error:
+        path = os.path.join(folder or "", known["path"])
+        os.fsencode(path)  # some text is no path
+        if "\0" in path or {type(known["sha256"]), type(known["bytes"])} != {str, int}:
+            raise ValueError("it is no path with a checksum and a length")
+        return path, known
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise DataError(f"where the sets of {what} are cannot be read ({error})") from error
 
 

@@ -101,7 +101,7 @@ def unpack_config(text: str) -> ModelConfig:
         if isinstance(settings["hyperparameters"], list):
             settings["hyperparameters"] = tuple(settings["hyperparameters"])
         return ModelConfig(**settings)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise DataError(f"the study's model settings cannot be read ({error})") from error
 
 

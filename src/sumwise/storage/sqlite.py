@@ -99,6 +99,15 @@ def at_rest(path: str) -> tuple[int, ...] | None:
     return None if busy or not only_readable(path) else stamp(path)
 
 
+def identity(path: str) -> tuple[int, int] | None:
+    """Which file a path leads to."""
+    try:
+        about = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return about.st_dev, about.st_ino
+
+
 def stamp(path: str) -> tuple[int, ...]:
     about = os.stat(path)
     return about.st_mtime_ns, about.st_size, about.st_ino
