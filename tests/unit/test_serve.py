@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import logging
 import os
 import signal
 import socket
@@ -228,6 +230,16 @@ def test_the_token_is_printed_once(path, quick):
     token = result.stdout.strip().partition("#token=")[2]
     assert result.output.count(token) == 1
     assert result.exit_code == 0
+
+
+def test_logs_of_the_program_around_it_are_left_alone(path, quick):
+    """Some handlers close their stream with themselves, and the stream may be everybody's."""
+    handler = logging.StreamHandler(io.StringIO())
+    handler.close = handler.stream.close
+    before = [each() for each in logging._handlerList]
+    assert run(path, "--no-browser").exit_code == 0
+    assert not handler.stream.closed
+    assert [each() for each in logging._handlerList] == before
 
 
 def test_one_of_several_studies(path, quick):
