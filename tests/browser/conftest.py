@@ -25,8 +25,8 @@ from urllib.parse import urlsplit
 import pytest
 
 import sumwise as sw
+from tests.browser import HOW, PATIENCE
 from tests.browser.places import Place, schools
-from tests.browser.tools import HOW
 
 ROOT = Path(__file__).resolve().parents[2]
 SHOTS = ROOT / "test-output"
@@ -222,8 +222,7 @@ def visit(chromium):
             accept_downloads=True,
         )
         contexts.append(context)
-        context.set_default_timeout(30_000)
-        context.set_default_navigation_timeout(60_000)
+        context.set_default_timeout(PATIENCE)
         context.add_init_script(WATCH_POLICY)
         if who:
             context.add_init_script(NAMED.replace("WHO", json.dumps(who)))

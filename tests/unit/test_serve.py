@@ -11,6 +11,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 import webbrowser
 
@@ -214,15 +215,22 @@ def test_others_are_warned_of(path, quick):
 
 def test_a_browser_is_opened_where_there_are_windows(path, quick):
     result = run(path, DISPLAY=":0")
-    time.sleep(0.2)
+    _opened()
     assert quick == [result.stdout.strip()]
     assert "/#token=" in quick[0]
     quick.clear()
     run(path, "--no-browser", DISPLAY=":0")
     if sys.platform == "linux":
         run(path, DISPLAY="", WAYLAND_DISPLAY="")
-    time.sleep(0.2)
+    _opened()
     assert quick == []
+
+
+def _opened():
+    """Wait until browsers that were to be opened are open."""
+    for thread in threading.enumerate():
+        if thread.name == "opening a browser":
+            thread.join(60)
 
 
 def test_the_token_is_printed_once(path, quick):
