@@ -8,7 +8,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 SUMWISE_DATA ?= $(abspath $(wildcard ../shared/data))
 export SUMWISE_DATA
 
-.PHONY: help setup demo browser browser-here test test-page test-all soak mutants check lint fmt types cov bench repro repro-neural repro-full clean
+.PHONY: help setup demo browser browser-here test test-all soak mutants check lint fmt types cov bench repro repro-neural repro-full clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -32,11 +32,8 @@ browser: ## Chromium and axe-core, for the tests of the labelling page
 browser-here:
 	@if [ "$(CI)" = true ] || [ "$$(id -u)" = 0 ]; then scripts/browser || [ "$(CI)" != true ]; fi
 
-test: $(STAMP) ## all tests
+test: $(STAMP) browser-here ## all tests
 	$(BIN)/python -m pytest -q -n 2
-
-test-page: $(STAMP) browser-here ## the labelling page in a real browser (begun)
-	SUMWISE_PAGE=1 $(BIN)/python -m pytest -q tests/unit/test_serve.py tests/browser
 
 check: $(STAMP) lint types cov ## what must hold before a merge: lint, types, import contract, coverage
 

@@ -21,6 +21,8 @@ from sumwise.web.writing import REACH
 
 PIECE: Final = 2**18  # bytes sent at once
 PREFIX: Final = "sumwise_"
+# what spreadsheets take for a formula, unless it is a number
+_FORMULA: Final = re.compile(r"(?![+-]?[0-9.]+([eE][+-]?[0-9]+)?\Z)[=+\-@\t\r\n]")
 
 
 def respond(inside: Inside, suffix: str, media_type: str) -> StreamingResponse:
@@ -28,7 +30,9 @@ def respond(inside: Inside, suffix: str, media_type: str) -> StreamingResponse:
     folder = tempfile.TemporaryDirectory(prefix="sumwise-")
     with ExitStack() as undo:
         undo.callback(folder.cleanup)
-        path = write_table(table(inside), Path(folder.name) / f"individuals{suffix}")
+        found = table(inside)
+        found = tame(found) if suffix == ".csv" else found
+        path = write_table(found, Path(folder.name) / f"individuals{suffix}")
         headers = {
             "Content-Disposition": f'attachment; filename="{_plain(inside.kept.name)}{suffix}"',
             "Content-Length": str(path.stat().st_size),
@@ -41,6 +45,28 @@ def _pieces(path: Path, folder: tempfile.TemporaryDirectory[str]) -> Iterator[by
     with folder, path.open("rb") as file:
         while piece := file.read(PIECE):
             yield piece
+
+
+def tame(found: Any) -> Any:
+    """The table with an apostrophe before text that a spreadsheet would run as a formula.
+
+    >>> import pyarrow as pa
+    >>> tame(pa.table({"=a": ["@b", "-5", "c"], "d": [-1.5, 2.0, 3.0]})).to_pydict()
+    {"'=a": ["'@b", '-5', 'c'], 'd': [-1.5, 2.0, 3.0]}
+    """
+    import pyarrow as pa
+
+    columns = [
+        pa.array([_tamed(text) for text in column.to_pylist()])
+        if pa.types.is_string(column.type)
+        else column
+        for column in found.columns
+    ]
+    return pa.table(columns, names=[_tamed(name) for name in found.column_names])
+
+
+def _tamed(text: str) -> str:
+    return f"'{text}" if _FORMULA.match(text) else text
 
 
 def _plain(name: str) -> str:
