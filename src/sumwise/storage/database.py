@@ -91,6 +91,7 @@ class Database:
             connection = connection.execution_options(sumwise_writes=True)
             with connection.begin():
                 yield connection
+        self._check_file()  # or it was acknowledged into a file that is gone
 
     def _check_file(self) -> None:
         """A file that was put in the place of the open one would get pages of the old one."""
