@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 from fastapi.responses import StreamingResponse
 
-from sumwise.errors import DataError
+from sumwise.predictions import Predictions, individuals
 from sumwise.tables import write_table
 from sumwise.web.inside import Inside
-from sumwise.web.picture import input_names
 from sumwise.web.views import predict
-from sumwise.web.writing import REACH
+from sumwise.web.writing import LEVEL
 
 PIECE: Final = 2**18  # bytes sent at once
-PREFIX: Final = "sumwise_"
 # what spreadsheets take for a formula, unless it is a number
 _FORMULA: Final = re.compile(r"(?![+-]?[0-9.]+([eE][+-]?[0-9]+)?\Z)[=+\-@\t\r\n]")
 
@@ -76,28 +73,6 @@ def _plain(name: str) -> str:
 
 def table(inside: Inside) -> Any:
     """An Arrow table: set, row, inputs, mean, std, lower and upper."""
-    import pyarrow as pa
-
     sets, model = inside.sets, inside.fitted(inside.seen()).model
-    owners = np.repeat(np.arange(len(sets)), sets.sizes)
     mean, std = predict(model, sets.x)
-    ours = {
-        "set": pa.array(inside.texts).take(pa.array(owners)),
-        "row": np.arange(len(owners)) - sets.starts[owners] + 1,
-    }
-    found = {"mean": mean, "std": std, "lower": mean - REACH * std, "upper": mean + REACH * std}
-    inputs = {name: sets.x[:, d] for d, name in enumerate(input_names(inside))}
-    return pa.table(_joined(ours, inputs, found))
-
-
-def _joined(
-    ours: Mapping[str, Any], inputs: Mapping[str, Any], found: Mapping[str, Any]
-) -> dict[str, Any]:
-    """All columns; ours step back where an input has the same name."""
-    prefix = PREFIX if inputs.keys() & (ours.keys() | found.keys()) else ""
-    joined = {f"{prefix}{name}": column for name, column in ours.items()}
-    joined |= inputs
-    joined |= {f"{prefix}{name}": column for name, column in found.items()}
-    if len(joined) < len(ours) + len(inputs) + len(found):
-        raise DataError(f"the inputs have columns that are called {PREFIX}…; give them other names")
-    return joined
+    return Predictions.of(mean, std, LEVEL, **individuals(sets)).to_arrow()
