@@ -12,20 +12,22 @@ import dataclasses
 from collections.abc import Callable, Hashable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sqlalchemy as sa
 
 from sumwise import outputs
 from sumwise.estimator import AggregateRegressor
-from sumwise.insight import Answers, Insight, review, trace
 from sumwise.predictions import Predictions, check_level, individuals
 from sumwise.questions import Question, Status, count, outlook, propose
 from sumwise.sets import Sets
 from sumwise.storage import arguments, bulk, chain, keeping, records, rules
 from sumwise.storage.database import Database
 from sumwise.storage.values import Claim, Event, Kept, Skip, Snapshot, Told
+
+if TYPE_CHECKING:
+    from sumwise.insight import Insight
 
 OVERTAKEN = 2  # how often before the lock is held while thinking
 
@@ -246,6 +248,8 @@ class Study:
         Args:
             level: Of the intervals that answers are compared with.
         """
+        from sumwise.insight import Answers, review, trace  # what asking need not wait for
+
         share, seen = check_level(level), self._snapshot()
         told = Answers(
             [answer.position for answer in seen.answers],
