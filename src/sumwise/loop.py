@@ -130,6 +130,8 @@ def reason(
     individuals = "1 individual" if size == 1 else f"{size} individuals"
     known = REASONS.get(strategy) if isinstance(strategy, str) else None
     reason = known(score) if known else f"it has the highest score ({score:.4g})"
+    if left == 1:
+        return f"This is the only {kind} set that is left, of {individuals}: {reason}."
     return f"Of {left} {kind} sets, this one of {individuals} comes first: {reason}."
 
 
