@@ -21,10 +21,11 @@ from sumwise import outputs
 from sumwise.errors import SettingError
 from sumwise.estimator import AggregateRegressor
 from sumwise.insight import Answers, Insight, review, trace
+from sumwise.lazy import whole
 from sumwise.predictions import Predictions, check_level
 from sumwise.questions import Question, Status, outlook, propose
 from sumwise.sets import Sets
-from sumwise.storage import arguments, bulk, chain, keeping, records, rules
+from sumwise.storage import arguments, bulk, chain, records, rules
 from sumwise.storage.database import Database
 from sumwise.storage.values import Claim, Event, Kept, Skip, Snapshot, Told
 
@@ -176,7 +177,7 @@ class Study:
 
     @property
     def sets(self) -> Sets:
-        return keeping.whole(self._kept.sets)
+        return whole(self._kept.sets)
 
     @property
     def ids(self) -> tuple[Hashable, ...]:

@@ -24,9 +24,9 @@ import numpy as np
 import sqlalchemy as sa
 
 from sumwise.basis import Scaled, Trainable
-from sumwise.checks import starts_of
 from sumwise.design import Design, Pool, embed
 from sumwise.errors import DataError, SettingError, StorageError
+from sumwise.lazy import LazySets
 from sumwise.model import ModelConfig, Prepared
 from sumwise.sets import Sets
 from sumwise.shapes import Float
@@ -40,53 +40,19 @@ LARGEST_DESIGN: Final = 2**29  # bytes; beyond, it is worked out anew by whoever
 LARGEST_PIECE: Final = 10**9  # bytes that SQLite and PostgreSQL keep in one value
 
 
-class StoredSets(Sets):
+class StoredSets(LazySets):
     """The sets of a large study: ids and sizes now, individuals when somebody looks at them."""
 
-    __slots__ = ("_load", "_n_inputs", "_whole")
-    _load: Callable[[], Sets]
-    _n_inputs: int
-    _whole: Sets | None
+    __slots__ = ()
 
     def __init__(self, index: bytes, load: Callable[[], Sets]) -> None:
         try:
             known = json.loads(index)
             ids, names = many_from_json(known["ids"]), known["inputs"]
-            parts = {
-                "ids": ids,
-                "starts": starts_of(known["sizes"]),
-                "input_names": None if names is None else many_from_json(names),
-                "_positions": {set_id: position for position, set_id in enumerate(ids)},
-                "_n_inputs": int(known["n_inputs"]),
-                "_load": load,
-                "_whole": None,
-            }
+            named = None if names is None else many_from_json(names)
+            super().__init__(ids, known["sizes"], int(known["n_inputs"]), named, load)
         except (ValueError, TypeError, KeyError) as error:
             raise DataError(f"the study's index of sets cannot be read ({error})") from error
-        for name, value in parts.items():
-            object.__setattr__(self, name, value)
-
-    def whole(self) -> Sets:
-        whole = self._whole or self._load()
-        object.__setattr__(self, "_whole", whole)
-        return whole
-
-    @property
-    def x(self) -> Float[np.ndarray, "N D"]:
-        return self.whole().x
-
-    @property
-    def theta(self) -> Float[np.ndarray, " N"]:
-        return self.whole().theta
-
-    @property
-    def n_inputs(self) -> int:
-        return self._n_inputs
-
-
-def whole(sets: Sets) -> Sets:
-    """The sets with their individuals."""
-    return sets.whole() if isinstance(sets, StoredSets) else sets
 
 
 # --- writing --------------------------------------------------------------------------------------
