@@ -13,6 +13,7 @@ from sumwise.acquisition import Acquisition, best, refuse_non_finite, scores_of
 from sumwise.design import Pool, embed
 from sumwise.errors import InvalidSetError, PoolExhaustedError, SettingError
 from sumwise.model import Model
+from sumwise.screening import joint, screens
 from sumwise.sets import Sets
 from sumwise.shapes import Float
 
@@ -80,6 +81,8 @@ def select(
         raise PoolExhaustedError(
             f"{n} sets were asked for and {allowed.sum()} of {len(sets)} are free; ask for fewer"
         )
+    if isinstance(strategy, str) and screens(strategy, pool):
+        return [sets.ids[a] for a in joint(strategy, pool, posterior, allowed, int(n))]
     rngs = np.random.default_rng(seed).spawn(int(n))
     picked: list[int] = []
     for rng in rngs:
