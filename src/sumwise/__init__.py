@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sumwise.acquisition import ACQUISITIONS, Acquisition
 from sumwise.basis import BASES, Basis, Neural
+from sumwise.embedded import Embedded
 from sumwise.errors import (
     DataError,
     InvalidSetError,
@@ -26,6 +27,7 @@ from sumwise.errors import (
 )
 from sumwise.estimator import AggregateRegressor
 from sumwise.loop import ActiveLearner, Answer, Ask
+from sumwise.scan import Scan
 from sumwise.selection import score, select
 from sumwise.sets import Sets
 
@@ -45,12 +47,14 @@ __all__ = [
     "Ask",
     "Basis",
     "DataError",
+    "Embedded",
     "InvalidSetError",
     "LabelError",
     "MissingExtraError",
     "Neural",
     "NonFiniteScoreError",
     "PoolExhaustedError",
+    "Scan",
     "Sets",
     "SettingError",
     "StorageError",

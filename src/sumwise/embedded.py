@@ -30,7 +30,7 @@ import numpy as np
 
 from sumwise import archives
 from sumwise import model as core
-from sumwise.basis import Trainable
+from sumwise.basis import RandomFourierFeatures, Scaled, Trainable
 from sumwise.design import Design, Pool, features
 from sumwise.drawn import pack_config, pack_prepared, unpack_config, unpack_prepared
 from sumwise.embedding import Job, embed_part, part_file, replace_file
@@ -82,12 +82,32 @@ class Embedded:
         """Ids and sizes now; individuals are read if somebody looks at them."""
         return self.pool.sets
 
+    def under(self, basis: Scaled) -> Pool:
+        """The pool, for a model with this basis; under another one it would mean nothing."""
+        own = self.prepared.basis
+        if own is not basis and _numbers_of(own) != _numbers_of(basis):
+            raise SettingError(
+                f"the model has another basis than the one {self.folder} is embedded with. Fit the "
+                "model on what was embedded, or embed with it."
+            )
+        return self.pool
+
     def __len__(self) -> int:
         return len(self.pool.sets)
 
     def __repr__(self) -> str:
         u = self.pool.design.u
         return f"Embedded: {len(u)} sets, {u.shape[1]} features in {u.dtype}, in {self.folder}"
+
+
+def _numbers_of(basis: Scaled) -> tuple[Any, ...]:
+    """What makes a basis itself, to be compared."""
+    drawn = basis.basis
+    if isinstance(drawn, RandomFourierFeatures):
+        own: Any = drawn.frequencies.tobytes(), drawn.phases.tobytes()
+    else:
+        own = drawn
+    return own, basis.shift.tobytes(), basis.scale.tobytes()
 
 
 # --- making ---------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from sumwise import outputs
 from sumwise.acquisition import BY_DROPOUT, Acquisition, named
 from sumwise.basis import Trainable, with_dropout
 from sumwise.design import Pool, embed
+from sumwise.embedded import Embedded
 from sumwise.errors import InvalidSetError, LabelError, SettingError
 from sumwise.estimator import AggregateRegressor
 from sumwise.labels import check_label
@@ -129,14 +130,16 @@ def reason(
 
 
 def settle(
-    sets: Sets,
+    sets: Sets | Embedded,
     model: AggregateRegressor | None,
     strategy: str | Acquisition | None,
     seed: int,
     preset: str | None,
 ) -> tuple[AggregateRegressor, str | Acquisition]:
     """The model and strategy that these arguments mean; what makes no sense is refused."""
-    if not isinstance(sets, Sets):
+    if isinstance(sets, Embedded):
+        model, preset = _as_embedded(sets, model, preset), None
+    elif not isinstance(sets, Sets):
         raise InvalidSetError(
             f"sets is a {type(sets).__name__}; make a Sets first, for example with "
             "Sets.from_frame(df, by=..., x=...)"
@@ -164,10 +167,26 @@ def settle(
     return model, strategy
 
 
+def _as_embedded(
+    sets: Embedded, model: AggregateRegressor | None, preset: str | None
+) -> AggregateRegressor:
+    """The model that the sets were embedded with: its basis is settled."""
+    own = AggregateRegressor(
+        **{field.name: getattr(sets.config, field.name) for field in fields(sets.config)}
+    )
+    if preset is not None or (model is not None and model.get_params() != own.get_params()):
+        raise SettingError(
+            f"these sets are embedded with {own!r}; leave model and preset out, or embed them anew "
+            "with another model"
+        )
+    return own
+
+
 class ActiveLearner:
     """Algorithm 1 in memory.
 
     Args:
+        sets: A `Sets`, or what `AggregateRegressor.embed` has written.
         model: An `AggregateRegressor`, whose settings are used; it is not changed.
         strategy: A name or a function; see `sumwise.score`.
         seed: Of the strategy's draws, and of the basis if no model is given.
@@ -190,7 +209,7 @@ class ActiveLearner:
 
     def __init__(
         self,
-        sets: Sets,
+        sets: Sets | Embedded,
         model: AggregateRegressor | None = None,
         strategy: str | Acquisition | None = None,
         seed: int = 0,
@@ -198,7 +217,10 @@ class ActiveLearner:
     ) -> None:
         self._estimator, self._strategy = settle(sets, model, strategy, seed, preset)
         self._seed = seed
-        self._progress = begin(self._estimator.config(), sets)
+        if isinstance(sets, Embedded):
+            self._progress = begin_on(sets.config, sets.prepared, sets.pool)
+        else:
+            self._progress = begin(self._estimator.config(), sets)
         self._history: tuple[Answer, ...] = ()
         self._asked: Ask | None = None
 
