@@ -66,7 +66,7 @@ def embed_part(job: Job) -> int:
     step = max(1, job.scan.rows // MOMENT_SAMPLE)
     with open(os.path.join(job.folder, "u.npy"), "r+b", buffering=0) as file:
         file.seek(job.offset + (job.first_set + 1) * job.n_basis * kind.itemsize)
-        for rows, batch, last in _complete(job):
+        for rows, batch, last in runs(job.scan, job.part, job.basis, kind, _sizes(job)):
             square = np.einsum("ak,ak->a", rows.u, rows.u)
             sums.append(np.stack([rows.noise_scale, rows.theta_sum, square]))
             inside = rows.u
@@ -105,18 +105,30 @@ def replace_file(path: str, content: bytes) -> None:
     os.replace(partial, path)
 
 
-def _complete(job: Job) -> Iterator[tuple[Rows, Batch | None, bool]]:
-    """Sets in order, each once, with the batch they end in; whether it is the last one.
+def _sizes(job: Job) -> Int[np.ndarray, " A"] | None:
+    if job.scan.weights != "mean":
+        return None
+    return np.load(os.path.join(job.folder, "sizes.npy"), mmap_mode="r")[job.first_set :]
+
+
+def runs(
+    scan: Scan,
+    part: Part,
+    basis: Scaled,
+    dtype: np.dtype[Any],
+    sizes: Int[np.ndarray, " r"] | None,
+) -> Iterator[tuple[Rows, Batch | None, bool]]:
+    """The sets of a part in order, each once, with the batch they end in; whether it is the last.
 
     A batch's last set may go on in the next one, so it is held back until that is known.
+
+    Args:
+        sizes: Of these sets, all their rows counted, wherever they are; for means only.
     """
     held: Rows | None = None
     last: tuple[Any, ...] = ()
-    at = job.first_set  # position of the set that is being added to
-    sizes = None
-    if job.scan.weights == "mean":
-        sizes = np.load(os.path.join(job.folder, "sizes.npy"), mmap_mode="r")
-    for batch in batches(job.scan, job.part):
+    at = 0  # number of the set that is being added to
+    for batch in batches(scan, part):
         if not len(batch):
             continue
         starts = run_starts(batch.keys)
@@ -125,19 +137,19 @@ def _complete(job: Job) -> Iterator[tuple[Rows, Batch | None, bool]]:
             yield held, None, False
             held, at = None, at + 1
         theta = _theta(batch, starts, at, sizes)
-        rows = embed_rows(job.scan, batch, theta, starts, job.basis, np.dtype(job.dtype))
+        rows = embed_rows(scan, batch, theta, starts, basis, dtype)
         if held is not None:  # its last set and our first are one
-            for before, mine in zip(_all(held), _all(rows), strict=True):
+            for before, mine in zip(columns(held), columns(rows), strict=True):
                 mine[0] += before[0]
-        held = Rows(*(values[-1:].copy() for values in _all(rows)))
-        yield Rows(*(values[:-1] for values in _all(rows))), batch, False
+        held = Rows(*(values[-1:].copy() for values in columns(rows)))
+        yield Rows(*(values[:-1] for values in columns(rows))), batch, False
         at += len(starts) - 1
         last = tuple(column[len(column) - 1] for column in batch.keys)
     assert held is not None  # a part has rows
     yield held, None, True
 
 
-def _all(rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def columns(rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return rows.u, rows.noise_scale, rows.theta_sum
 
 

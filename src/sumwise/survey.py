@@ -143,7 +143,7 @@ def index_of(surveys: Iterable[PartSurvey]) -> Index:
     def fold() -> None:
         nonlocal known, waiting, sizes
         together = pa.concat_tables([t for t in (known, *waiting) if t is not None])
-        if _ascends(together):
+        if ascends(together):
             known, waiting = together.combine_chunks(), []
             return
         apart = together.group_by(together.column_names, use_threads=False).aggregate([])
@@ -175,7 +175,7 @@ def index_of(surveys: Iterable[PartSurvey]) -> Index:
     return Index(known, counted, tuple(firsts), moments, np.concatenate(samples))
 
 
-def _ascends(keys: Any) -> bool:
+def ascends(keys: Any) -> bool:
     """Whether each id is greater than the one before it: then no two are the same."""
     from pyarrow import compute
 
