@@ -24,6 +24,7 @@ from sumwise.insight import Answers, Insight, review, trace
 from sumwise.lazy import whole
 from sumwise.predictions import Predictions, check_level
 from sumwise.questions import Question, Status, outlook, propose
+from sumwise.scan import Scan
 from sumwise.sets import Sets
 from sumwise.storage import arguments, bulk, chain, records, rules
 from sumwise.storage.database import Database
@@ -183,6 +184,11 @@ class Study:
     def ids(self) -> tuple[Hashable, ...]:
         """Ids of the sets; of a large study, without reading their individuals."""
         return self._kept.sets.ids
+
+    @property
+    def scan(self) -> Scan | None:
+        """The Parquet files that the individuals are in, of a study on a design on disk."""
+        return None if self._kept.embedded is None else self._kept.embedded.scan
 
     @property
     def answers(self) -> tuple[Told, ...]:

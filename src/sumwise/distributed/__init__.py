@@ -12,7 +12,7 @@ best sets the other way. A worker that dies takes its slices along; Dask makes t
 from __future__ import annotations
 
 from sumwise.distributed.asking import Scored, fit, positions_of, rows_of, score, select
-from sumwise.distributed.running import connect, on
+from sumwise.distributed.running import connect, on, runs_on
 from sumwise.distributed.slices import ClusterPool, Slice, embed
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "on",
     "positions_of",
     "rows_of",
+    "runs_on",
     "score",
     "select",
 ]

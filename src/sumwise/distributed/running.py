@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from sumwise.embedded import Run
@@ -41,3 +42,23 @@ def on(client: Any) -> Run:
             client.cancel(futures)
 
     return run
+
+
+@contextmanager
+def runs_on(address: str | None, jobs: int) -> Iterator[int]:
+    """Where independent runs go: to the workers of this scheduler, if one is given.
+
+    Gives how many run at the same time: `jobs` on this machine, or as many as the workers have
+    threads. Workers must see the same files.
+    """
+    if address is None:
+        yield jobs
+        return
+    from joblib import parallel_config
+
+    with connect(address) as client:
+        threads = sum(client.nthreads().values())
+        if not threads:
+            raise SettingError(f"the Dask scheduler at {address} has no workers; start some")
+        with parallel_config(backend="dask", wait_for_workers_timeout=10):
+            yield threads
