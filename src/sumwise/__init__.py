@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from sumwise.acquisition import ACQUISITIONS, Acquisition
     from sumwise.basis import BASES, Basis, Neural
+    from sumwise.embedded import Embedded
     from sumwise.errors import (
         DataError,
         InvalidSetError,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     )
     from sumwise.estimator import AggregateRegressor
     from sumwise.loop import ActiveLearner, Answer, Ask
+    from sumwise.scan import Scan
     from sumwise.selection import score, select
     from sumwise.sets import Sets
     from sumwise.studies import create_study, import_study, open_study
@@ -45,12 +47,14 @@ __all__ = [
     "Ask",
     "Basis",
     "DataError",
+    "Embedded",
     "InvalidSetError",
     "LabelError",
     "MissingExtraError",
     "Neural",
     "NonFiniteScoreError",
     "PoolExhaustedError",
+    "Scan",
     "Sets",
     "SettingError",
     "StorageError",
@@ -70,6 +74,7 @@ __all__ = [
 _HOMES: Final = {
     "acquisition": ("ACQUISITIONS", "Acquisition"),
     "basis": ("BASES", "Basis", "Neural"),
+    "embedded": ("Embedded",),
     "errors": (
         "DataError",
         "InvalidSetError",
@@ -84,6 +89,7 @@ _HOMES: Final = {
     ),
     "estimator": ("AggregateRegressor",),
     "loop": ("ActiveLearner", "Answer", "Ask"),
+    "scan": ("Scan",),
     "selection": ("score", "select"),
     "sets": ("Sets",),
     "studies": ("create_study", "import_study", "open_study"),

@@ -7,20 +7,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
 from sumwise import model as core
 from sumwise import outputs
-from sumwise.acquisition import BY_DROPOUT, Acquisition, best, named, scores_of
-from sumwise.basis import with_dropout
+from sumwise.acquisition import BY_DROPOUT, Acquisition, named
+from sumwise.basis import Trainable, with_dropout
 from sumwise.design import Pool, embed
+from sumwise.embedded import Embedded
 from sumwise.errors import InvalidSetError, LabelError, SettingError
 from sumwise.estimator import AggregateRegressor
 from sumwise.labels import check_label
-from sumwise.posterior import Products
+from sumwise.screening import leaders, with_squares
 from sumwise.sets import Sets
 
 
@@ -53,7 +53,6 @@ class Progress:
     prepared: core.Prepared
     pool: Pool
     labels: Mapping[int, float]  # position in the pool -> ȳ, in order of arrival
-    products: Products | None  # None once the basis has learned: they are of the old one
     model: core.Model
 
 
@@ -62,8 +61,14 @@ def begin(config: core.ModelConfig, sets: Sets) -> Progress:
     prepared = core.prepare(config, sets)
     adam = config.hyperparameters == "adam"
     pool = Pool(sets, prepared.basis, embed(sets, prepared.basis, numba_anyway=adam))
-    fitted = core.fit(config, prepared, sets[:0], pool.design.rows([]), np.empty((0, 1)))
-    return Progress(config, prepared, pool, {}, Products.of(pool.design), fitted)
+    return begin_on(config, prepared, pool)
+
+
+def begin_on(config: core.ModelConfig, prepared: core.Prepared, pool: Pool) -> Progress:
+    """The same, where the sets are embedded already."""
+    nobody = pool.sets[:0] if isinstance(prepared.basis.basis, Trainable) else None
+    fitted = core.fit(config, prepared, nobody, pool.design.rows([]), np.empty((0, 1)))
+    return Progress(config, prepared, with_squares(pool), {}, fitted)
 
 
 def ask(progress: Progress, strategy: str | Acquisition, rng: np.random.Generator) -> Ask:
@@ -71,16 +76,16 @@ def ask(progress: Progress, strategy: str | Acquisition, rng: np.random.Generato
     sets, fitted = progress.pool.sets, progress.model
     allowed = np.ones(len(sets), dtype=bool)
     allowed[list(progress.labels)] = False
-    pool = replace(progress.pool, signal=_signal(progress))
-    scores = scores_of(strategy, pool, fitted.posterior, rng)
-    chosen = best(scores, allowed, sets.ids)
-    design = pool.design.rows([chosen])
+    found = leaders(strategy, progress.pool, fitted.posterior, rng, allowed)
+    chosen = found.best()
+    score = found.score(chosen)
+    design = progress.pool.design.rows([chosen])
     mean, std = outputs.predict_sets(fitted, design, include_noise=True)
     size, left = int(sets.sizes[chosen]), int(allowed.sum())
-    why = reason(strategy, float(scores[chosen]), size, left)
+    why = reason(strategy, score, size, left)
     if not progress.labels:
         why += " Nothing is measured yet, so what to expect is anybody's guess."
-    return Ask(sets.ids[chosen], float(scores[chosen]), float(mean[0, 0]), float(std[0, 0]), why)
+    return Ask(sets.ids[chosen], score, float(mean[0, 0]), float(std[0, 0]), why)
 
 
 def tell(progress: Progress, index: int, y_bar: float) -> Progress:
@@ -88,23 +93,14 @@ def tell(progress: Progress, index: int, y_bar: float) -> Progress:
     labels = {**progress.labels, index: y_bar}
     totals = np.array(list(labels.values()))[:, None]
     pool, at = progress.pool, list(labels)
-    labelled, design = pool.sets.take(at), pool.design.rows(at)
+    learns = isinstance(progress.prepared.basis.basis, Trainable)
+    labelled, design = pool.sets.take(at) if learns else None, pool.design.rows(at)
     fitted = core.fit(progress.config, progress.prepared, labelled, design, totals, progress.model)
     told = replace(progress, labels=labels, model=fitted)
     if fitted.basis is not pool.basis:  # it has learned: every set looks different now
         design = embed(pool.sets, fitted.basis)
-        return replace(told, pool=Pool(pool.sets, fitted.basis, design), products=None)
-    assert progress.products is not None  # only a basis that learns drops them
-    return replace(told, products=progress.products.add(pool.design, index))
-
-
-def _signal(progress: Progress) -> Any:
-    """Variances of the pool from kept products, while labels are fewer than features."""
-    fitted, products = progress.model, progress.products
-    design, hyper = progress.pool.design, fitted.posterior.hyper
-    if products is None or fitted.spectrum is None or len(progress.labels) >= design.u.shape[1]:
-        return None
-    return products.signal(fitted.spectrum, hyper) if products.exact_under(design, hyper) else None
+        return replace(told, pool=with_squares(Pool(pool.sets, fitted.basis, design)))
+    return told
 
 
 REASONS: Mapping[str, Callable[[float], str]] = {
@@ -136,14 +132,16 @@ def reason(
 
 
 def settle(
-    sets: Sets,
+    sets: Sets | Embedded,
     model: AggregateRegressor | None,
     strategy: str | Acquisition | None,
     seed: int,
     preset: str | None,
 ) -> tuple[AggregateRegressor, str | Acquisition]:
     """The model and strategy that these arguments mean; what makes no sense is refused."""
-    if not isinstance(sets, Sets):
+    if isinstance(sets, Embedded):
+        model, preset = _as_embedded(sets, model, preset), None
+    elif not isinstance(sets, Sets):
         raise InvalidSetError(
             f"sets is a {type(sets).__name__}; make a Sets first, for example with "
             "Sets.from_frame(df, by=..., x=...)"
@@ -171,10 +169,26 @@ def settle(
     return model, strategy
 
 
+def _as_embedded(
+    sets: Embedded, model: AggregateRegressor | None, preset: str | None
+) -> AggregateRegressor:
+    """The model that the sets were embedded with: its basis is settled."""
+    own = AggregateRegressor(
+        **{field.name: getattr(sets.config, field.name) for field in fields(sets.config)}
+    )
+    if preset is not None or (model is not None and model.get_params() != own.get_params()):
+        raise SettingError(
+            f"these sets are embedded with {own!r}; leave model and preset out, or embed them anew "
+            "with another model"
+        )
+    return own
+
+
 class ActiveLearner:
     """Algorithm 1 in memory.
 
     Args:
+        sets: A `Sets`, or what `AggregateRegressor.embed` has written.
         model: An `AggregateRegressor`, whose settings are used; it is not changed.
         strategy: A name or a function; see `sumwise.score`.
         seed: Of the strategy's draws, and of the basis if no model is given.
@@ -197,7 +211,7 @@ class ActiveLearner:
 
     def __init__(
         self,
-        sets: Sets,
+        sets: Sets | Embedded,
         model: AggregateRegressor | None = None,
         strategy: str | Acquisition | None = None,
         seed: int = 0,
@@ -205,7 +219,10 @@ class ActiveLearner:
     ) -> None:
         self._estimator, self._strategy = settle(sets, model, strategy, seed, preset)
         self._seed = seed
-        self._progress = begin(self._estimator.config(), sets)
+        if isinstance(sets, Embedded):
+            self._progress = begin_on(sets.config, sets.prepared, sets.pool)
+        else:
+            self._progress = begin(self._estimator.config(), sets)
         self._history: tuple[Answer, ...] = ()
         self._asked: Ask | None = None
 

@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 
 from sumwise import outputs
-from sumwise.acquisition import Acquisition, best, scores_of
+from sumwise.acquisition import Acquisition
 from sumwise.design import Pool, add_products
 from sumwise.errors import PoolExhaustedError
 from sumwise.loop import reason
 from sumwise.model import Model
 from sumwise.posterior import BLOCK, Posterior
+from sumwise.screening import leaders
 from sumwise.shapes import Float
 
 
@@ -143,17 +144,18 @@ def propose(
     if claimed:
         posterior = posterior.given(pool.design.rows(list(claimed)))
     for number in range(first, first + n):
-        scores = scores_of(strategy, pool, posterior, np.random.default_rng([seed, number]))
-        chosen, left = best(scores, allowed, sets.ids), int(allowed.sum())
+        rng = np.random.default_rng([seed, number])
+        found = leaders(strategy, pool, posterior, rng, allowed, n=2, also=wanted)
+        chosen, left = found.best(), int(allowed.sum())
         by_hand = wanted is not None and number == first and chosen != wanted
         chosen = wanted if by_hand and wanted is not None else chosen
         allowed[chosen] = False
-        second = best(scores, allowed, sets.ids) if left > 1 else None
+        second = found.best(but=chosen) if left > 1 else None
         design = pool.design.rows([chosen])
         mean, std = outputs.predict_sets(model, design, include_noise=True)
         waiting = len(claimed) + len(asked)
         kind = "free" if waiting else "unmeasured"
-        why = reason(strategy, float(scores[chosen]), int(sets.sizes[chosen]), left, kind)
+        why = reason(strategy, found.score(chosen), int(sets.sizes[chosen]), left, kind)
         if by_hand:
             why = f"This set was chosen by hand; {strategy} would have asked for another first."
         if waiting:
@@ -165,13 +167,13 @@ def propose(
         asked.append(
             Question(
                 set_id=sets.ids[chosen],
-                score=float(scores[chosen]),
+                score=found.score(chosen),
                 expected=float(mean[0, 0]),
                 std=float(std[0, 0]),
                 why=why,
                 information=float(0.5 * posterior.n_outputs * np.log1p(ratio[0])),
                 runner_up=None if second is None else sets.ids[second],
-                runner_up_score=None if second is None else float(scores[second]),
+                runner_up_score=None if second is None else found.score(second),
                 number=number,
                 by=None,
                 expires="",

@@ -11,8 +11,10 @@ from sumwise import model as core
 from sumwise import outputs
 from sumwise.acquisition import Acquisition, best, refuse_non_finite, scores_of
 from sumwise.design import Pool, embed
+from sumwise.embedded import Embedded
 from sumwise.errors import InvalidSetError, PoolExhaustedError, SettingError
 from sumwise.model import Model
+from sumwise.screening import joint, screens
 from sumwise.sets import Sets
 from sumwise.shapes import Float
 
@@ -25,7 +27,7 @@ class Fitted(Protocol):
 
 
 def score(
-    sets: Sets, model: Fitted, strategy: str | Acquisition = "AggMI", *, seed: int = 0
+    sets: Sets | Embedded, model: Fitted, strategy: str | Acquisition = "AggMI", *, seed: int = 0
 ) -> Float[np.ndarray, " A"]:
     """One number per set: higher is worth measuring sooner.
 
@@ -43,13 +45,14 @@ def score(
     fitted = _fitted(model)
     core.check_seed(seed, "seed")
     rng = np.random.default_rng(seed)
-    scores = scores_of(strategy, pool_of(sets, fitted), fitted.posterior, rng)
-    refuse_non_finite(scores, np.ones(len(sets), dtype=bool), sets.ids)
+    pool = pool_of(sets, fitted)
+    scores = scores_of(strategy, pool, fitted.posterior, rng)
+    refuse_non_finite(scores, np.ones(len(scores), dtype=bool), pool.sets.ids)
     return scores
 
 
 def select(
-    sets: Sets,
+    sets: Sets | Embedded,
     model: Fitted,
     strategy: str | Acquisition = "AggMI",
     n: int = 1,
@@ -70,6 +73,7 @@ def select(
     fitted = _fitted(model)
     core.check_seed(seed, "seed")
     pool = pool_of(sets, fitted)
+    sets = pool.sets
     allowed = np.ones(len(sets), dtype=bool)
     posterior = fitted.posterior
     waiting = [sets.position(set_id) for set_id in pending or ()]
@@ -80,6 +84,8 @@ def select(
         raise PoolExhaustedError(
             f"{n} sets were asked for and {allowed.sum()} of {len(sets)} are free; ask for fewer"
         )
+    if isinstance(strategy, str) and screens(strategy, pool):
+        return [sets.ids[a] for a in joint(strategy, pool, posterior, allowed, int(n))]
     rngs = np.random.default_rng(seed).spawn(int(n))
     picked: list[int] = []
     for rng in rngs:
@@ -99,8 +105,10 @@ def _fitted(model: Fitted) -> Model:
     return model.fitted()
 
 
-def pool_of(sets: Sets, model: Model) -> Pool:
+def pool_of(sets: Sets | Embedded, model: Model) -> Pool:
     """`sets` as strategies see them under `model`."""
+    if isinstance(sets, Embedded):
+        return sets.under(model.basis)
     if not isinstance(sets, Sets):
         raise InvalidSetError(f"sets is a {type(sets).__name__}; make a Sets first")
     outputs.check_inputs(model, sets)

@@ -28,6 +28,7 @@ from sumwise.checks import (
     theta_of,
 )
 from sumwise.errors import InvalidSetError, SettingError, UnknownSetError
+from sumwise.scan import Scan, scan_parquet
 from sumwise.shapes import Float, Int
 
 
@@ -219,6 +220,23 @@ class Sets:
         if weight is not None:
             theta *= weights_at(points, weight)
         return cls(names, points, theta, starts_of([n_cells] * len(ends)))
+
+    @staticmethod
+    def scan_parquet(path: Any, *, by: Any, x: Any, weights: str = "sum") -> Scan:
+        """A pool in Parquet files that need not fit in memory; nothing is read yet.
+
+        Args:
+            path: A file, a folder with files that end in .parquet, an address that fsspec knows
+                (such as s3://bucket/meters), or a list of these.
+            by: Column that names the group; several columns make tuples of ids.
+            x: Input columns, numeric.
+            weights: `"sum"`, `"mean"`, or the name of a column with θ.
+
+        Sets come in order of first appearance. Rows need not be sorted by set, but reading is
+        cheaper if the rows of a set follow one another (docs/scale.md). What to do with it:
+        `AggregateRegressor.embed`.
+        """
+        return scan_parquet(path, by=by, x=x, weights=weights)
 
     # --- looking inside ---------------------------------------------------------------------
 

@@ -19,10 +19,12 @@ import sqlalchemy as sa
 
 from sumwise import outputs
 from sumwise.estimator import AggregateRegressor
+from sumwise.lazy import whole
 from sumwise.predictions import Predictions, check_level, individuals
 from sumwise.questions import Question, Status, count, outlook, propose
+from sumwise.scan import Scan
 from sumwise.sets import Sets
-from sumwise.storage import arguments, bulk, chain, keeping, records, rules
+from sumwise.storage import arguments, bulk, chain, records, rules
 from sumwise.storage.database import Database
 from sumwise.storage.values import Claim, Event, Kept, Skip, Snapshot, Told
 
@@ -175,12 +177,17 @@ class Study:
 
     @property
     def sets(self) -> Sets:
-        return keeping.whole(self._kept.sets)
+        return whole(self._kept.sets)
 
     @property
     def ids(self) -> tuple[Hashable, ...]:
         """Ids of the sets; of a large study, without reading their individuals."""
         return self._kept.sets.ids
+
+    @property
+    def scan(self) -> Scan | None:
+        """The Parquet files that the individuals are in, of a study on a design on disk."""
+        return None if self._kept.embedded is None else self._kept.embedded.scan
 
     @property
     def answers(self) -> tuple[Told, ...]:

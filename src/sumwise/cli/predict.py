@@ -11,6 +11,7 @@ import numpy as np
 import rich_click as click
 
 from sumwise.cli.common import SETTINGS
+from sumwise.cli.streaming import first_rows, to_file
 from sumwise.cli.studies import force_option, opened, repeated, study_options, url_argument
 from sumwise.cli.words import (
     new_table,
@@ -87,7 +88,13 @@ def predict(
         check_output(out, force)
     few = None if out is not None or as_json else FEW
     with opened(url, name) as study:
-        if of_sets:
+        table: Any = None
+        streams = study.scan if data is None and not of_sets else None
+        if streams is not None and out is not None:
+            rows = to_file(study, streams, out, level, force)
+        elif streams is not None and few is not None:
+            table, rows = first_rows(study, streams, few, level)
+        elif of_sets:
             table, rows = _of_sets(study, level)
         elif data is not None:
             table, rows = _of_file(study, data, level, few)
@@ -97,7 +104,8 @@ def predict(
     if not measured:
         talk("Nothing is measured yet, so these are the guesses of a model that knows nothing.")
     if out is not None:
-        write(table, out, force)
+        if table is not None:
+            write(table, out, force)
         if as_json:
             show_json({"file": str(out), "rows": rows, "level": level})
         else:

@@ -1,6 +1,7 @@
 """What a study keeps of its sets, where, and how much of it is read when.
 
-    sets         every individual, as Parquet; or `sets_file`, where that file is and its checksum
+    sets         every individual, as Parquet; or `sets_file`, where that file is and its checksum;
+                 or `embedded`, where a design on disk is, of individuals in the user's own files
     basis        what was drawn
     index        ids and sizes of the sets      } of large studies only, so that asking
     design       u_a, s_a and Σθ of every set   } need not read the individuals and embed them,
@@ -24,9 +25,10 @@ import numpy as np
 import sqlalchemy as sa
 
 from sumwise.basis import Scaled, Trainable
-from sumwise.checks import starts_of
 from sumwise.design import Design, Pool, embed
+from sumwise.embedded import Embedded
 from sumwise.errors import DataError, SettingError, StorageError
+from sumwise.lazy import LazySets
 from sumwise.model import ModelConfig, Prepared
 from sumwise.sets import Sets
 from sumwise.shapes import Float
@@ -40,53 +42,19 @@ LARGEST_DESIGN: Final = 2**29  # bytes; beyond, it is worked out anew by whoever
 LARGEST_PIECE: Final = 10**9  # bytes that SQLite and PostgreSQL keep in one value
 
 
-class StoredSets(Sets):
+class StoredSets(LazySets):
     """The sets of a large study: ids and sizes now, individuals when somebody looks at them."""
 
-    __slots__ = ("_load", "_n_inputs", "_whole")
-    _load: Callable[[], Sets]
-    _n_inputs: int
-    _whole: Sets | None
+    __slots__ = ()
 
     def __init__(self, index: bytes, load: Callable[[], Sets]) -> None:
         try:
             known = json.loads(index)
             ids, names = many_from_json(known["ids"]), known["inputs"]
-            parts = {
-                "ids": ids,
-                "starts": starts_of(known["sizes"]),
-                "input_names": None if names is None else many_from_json(names),
-                "_positions": {set_id: position for position, set_id in enumerate(ids)},
-                "_n_inputs": int(known["n_inputs"]),
-                "_load": load,
-                "_whole": None,
-            }
+            named = None if names is None else many_from_json(names)
+            super().__init__(ids, known["sizes"], int(known["n_inputs"]), named, load)
         except (ValueError, TypeError, KeyError) as error:
             raise DataError(f"the study's index of sets cannot be read ({error})") from error
-        for name, value in parts.items():
-            object.__setattr__(self, name, value)
-
-    def whole(self) -> Sets:
-        whole = self._whole or self._load()
-        object.__setattr__(self, "_whole", whole)
-        return whole
-
-    @property
-    def x(self) -> Float[np.ndarray, "N D"]:
-        return self.whole().x
-
-    @property
-    def theta(self) -> Float[np.ndarray, " N"]:
-        return self.whole().theta
-
-    @property
-    def n_inputs(self) -> int:
-        return self._n_inputs
-
-
-def whole(sets: Sets) -> Sets:
-    """The sets with their individuals."""
-    return sets.whole() if isinstance(sets, StoredSets) else sets
 
 
 # --- writing --------------------------------------------------------------------------------------
@@ -134,6 +102,24 @@ def pack(
     return kept
 
 
+def pack_embedded(made: Embedded, folder: str | None) -> dict[str, bytes]:
+    """The pieces of a study on a design on disk, which stays where it is."""
+    known = {"path": _inside(made.folder, folder), "sha256": made.digest}
+    return {"basis": packing.pack_prepared(made.prepared), "embedded": json.dumps(known).encode()}
+
+
+def read_embedded(reference: bytes, folder: str | None, what: str) -> Embedded:
+    """The design on disk that a study is of."""
+    path, known = _referred(reference, folder, what)
+    made = Embedded.open(path)
+    if made.digest != known["sha256"]:
+        raise DataError(
+            f"{path} holds another design than the one that {what} was made with. Restore it from "
+            "a copy."
+        )
+    return made
+
+
 def embed_drawn(
     sets: Sets,
     config: ModelConfig,
@@ -152,14 +138,19 @@ def _pack_numbers(flat: Float[np.ndarray, " n"]) -> bytes:
 
 
 def _reference(parquet: bytes, sets_file: str, folder: str | None) -> bytes:
-    path = os.path.abspath(sets_file)
-    inside = folder is not None and os.path.commonpath([folder, path]) == folder
     known = {
-        "path": os.path.relpath(path, folder) if inside else path,
+        "path": _inside(sets_file, folder),
         "bytes": len(parquet),
         "sha256": hashlib.sha256(parquet).hexdigest(),
     }
     return json.dumps(known).encode()
+
+
+def _inside(where: str, folder: str | None) -> str:
+    """A path beside the database as it is seen from there: both may move."""
+    path = os.path.abspath(where)
+    inside = folder is not None and os.path.commonpath([folder, path]) == folder
+    return os.path.relpath(path, folder) if inside else path
 
 
 def write_file(sets: Sets, sets_file: str) -> None:

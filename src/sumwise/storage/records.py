@@ -112,7 +112,7 @@ def load(connection: sa.Connection, name: str | None, database: Database) -> Kep
     row = connection.execute(sa.select(studies).where(studies.c.name == name)).one()
     what = f"study {name!r} in {database.shown}"
     there = keeping.pieces(connection, row.id)
-    if "basis" not in there or not there & {"sets", "sets_file"}:
+    if "basis" not in there or not there & {"sets", "sets_file", "embedded"}:
         raise DataError(f"{what} is incomplete; restore it from a copy")
     if row.strategy not in ACQUISITIONS:
         raise DataError(f"{what} has a strategy {row.strategy!r}, which this sumwise does not know")
@@ -121,12 +121,14 @@ def load(connection: sa.Connection, name: str | None, database: Database) -> Kep
         return keeping.read(connection, row.id, kind, what)
 
     folder = database.folder
-    if "index" in there:
+    made = None
+    if "embedded" in there:
+        made = keeping.read_embedded(piece("embedded"), folder, what)
+        sets: Sets = made.sets
+    elif "index" in there:
         if "sets_file" in there:
             keeping.check_file(piece("sets_file"), folder, what)
-        sets: Sets = keeping.StoredSets(
-            piece("index"), lambda: _reopened(database, row.id, there, what)
-        )
+        sets = keeping.StoredSets(piece("index"), lambda: _reopened(database, row.id, there, what))
     else:
         sets = _sets(connection, row.id, there, folder, what)
     config = packing.unpack_config(row.config)
@@ -134,7 +136,8 @@ def load(connection: sa.Connection, name: str | None, database: Database) -> Kep
     with as_written(name):
         days = arguments.days(row.claim_days, "claim_days")
         shape = (sets, config, prepared, row.strategy, seed(row.seed), days)
-    return Kept(row.id, name, row.created, *shape, "design" in there)
+    has_design = "design" in there or made is not None
+    return Kept(row.id, name, row.created, *shape, has_design, made)
 
 
 def _sets(
@@ -154,6 +157,8 @@ def _reopened(database: Database, study_id: int, there: Set[str], what: str) -> 
 
 def pool_of(connection: sa.Connection, kept: Kept) -> Pool:
     """The sets as a strategy sees them, as they were kept when the study was made."""
+    if kept.embedded is not None:
+        return kept.embedded.pool
     what = f"study {kept.name!r}"
     design, moment = (keeping.read(connection, kept.id, p, what) for p in ("design", "moment"))
     return keeping.unpack_pool(kept.sets, kept.prepared.basis, design, moment)

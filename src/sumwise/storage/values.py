@@ -6,6 +6,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sumwise.embedded import Embedded
 from sumwise.model import ModelConfig, Prepared
 from sumwise.sets import Sets
 
@@ -24,6 +25,7 @@ class Kept:
     seed: int
     claim_days: float
     has_design: bool  # of all sets, in the database
+    embedded: Embedded | None = None  # the design on disk that it is a study of
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,117 @@
+"""`sumwise init` on Parquet files beyond memory: scanned, embedded to a folder, studied there."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import rich_click as click
+
+from sumwise import AggregateRegressor, Embedded, Sets
+from sumwise.cli.data import Individuals
+from sumwise.errors import DataError, SettingError
+from sumwise.scan import open_parquet
+from sumwise.tables import listed
+
+UNITS: Final = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+COPIES: Final = 4  # of a table that are in memory while it is grouped and packed
+
+
+class Size(click.ParamType):  # type: ignore[type-arg]
+    """So many bytes, as people write them."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> int:
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", str(value).strip(), re.IGNORECASE)
+        if found is None:
+            self.fail(f"{value!r} is no size; write 500MB or 2GB", param, ctx)
+        return int(float(found[1]) * UNITS[found[2].upper()])
+
+
+def default_limit() -> int:
+    """Half of the machine's memory."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    except (ValueError, OSError, AttributeError):  # a system that does not say
+        return 4 * 10**9
+
+
+def is_beyond(data: Path, limit: int) -> bool:
+    """Whether the table is in several files, or would not fit."""
+    if data.is_dir() or "://" in str(data):
+        return True
+    if data.suffix.lower() != ".parquet" or not data.is_file():
+        return False
+    with open_parquet(str(data)) as file:
+        about = file.metadata
+        return bool(8 * about.num_rows * about.num_columns * COPIES > limit)
+
+
+def embed_files(
+    data: Path,
+    by: Sequence[str],
+    x: Sequence[str],
+    weights: str,
+    model: AggregateRegressor,
+    place: Path,
+    limit: int,
+    dask: str | None,
+) -> tuple[Embedded, Individuals]:
+    """The design in the folder `place`, single precision if double would take half the limit."""
+    groups, inputs = tuple(dict.fromkeys(by)), tuple(dict.fromkeys(x))
+    taken, silent = (inputs, ()) if inputs else _numeric(data, groups, weights)
+    scan = Sets.scan_parquet(str(data), by=groups, x=taken, weights=weights)
+    widest = 8 * scan.rows * model.n_basis
+    dtype = "float64" if widest <= limit // 2 else "float32"
+    settings: dict[str, Any] = {"dtype": dtype, "memory": limit // 4}
+    if dask is None:
+        made = model.embed(scan, place, **settings)
+    else:
+        from sumwise.distributed import connect, on
+
+        with connect(dask) as client:
+            made = model.embed(scan, place, run=on(client), **settings)
+    return made, Individuals(made.sets, groups, taken, silent)
+
+
+def _numeric(
+    data: Path, groups: Sequence[str], weights: str
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Columns that hold numbers, and those that do not, of the first file."""
+    import pyarrow as pa
+
+    files = sorted(data.rglob("*.parquet")) if data.is_dir() else [data]
+    if not files:
+        raise DataError(f"there are no files that end in .parquet in the folder {data}")
+    with open_parquet(str(files[0])) as file:
+        schema = file.schema_arrow
+    t, rest = pa.types, [name for name in schema.names if name not in (*groups, weights)]
+    kinds = (t.is_integer, t.is_floating, t.is_decimal, t.is_boolean)
+    taken = tuple(n for n in rest if any(kind(schema.field(n).type) for kind in kinds))
+    if not taken:
+        raise DataError(
+            f"{data} has no input columns: nothing but {listed(groups)} holds numbers. What is "
+            "known of each individual must be there, as numbers."
+        )
+    return taken, tuple(name for name in rest if name not in taken)
+
+
+def design_folder(url: str, data: Path) -> Path:
+    """Beside a study in a file; else in the folder that we are in."""
+    if "://" in url:
+        return Path(f"{data.stem}.design")
+    return Path(url).with_suffix(".design")
+
+
+def refuse_options(sets_file: Path | None, basis: str | None) -> None:
+    if sets_file is not None:
+        raise SettingError("these individuals stay in their own files; leave --sets-file out")
+    if basis == "neural":
+        raise SettingError(
+            "a network looks at all individuals after every answer, and these are beyond memory; "
+            "choose another --basis, or raise --memory-limit"
+        )
