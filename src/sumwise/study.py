@@ -31,6 +31,7 @@ from sumwise.storage.values import Claim, Event, Kept, Skip, Snapshot, Told
 if TYPE_CHECKING:
     from sumwise.insight import Insight
 
+FEWEST = 3  # answers before anything can be expected
 OVERTAKEN = 2  # how often before the lock is held while thinking
 
 
@@ -243,6 +244,20 @@ class Study:
         measured[[answer.position for answer in answers]] = [answer.y_bar for answer in answers]
         told = {"measured": np.ma.masked_invalid(measured)}
         return Predictions.of(mean[:, 0], std[:, 0], share, ids, told)
+
+    def expected(self, set_id: Hashable) -> tuple[float, float] | None:
+        """Mean and standard deviation of a set's total by the answers of all other sets.
+
+        None before three of them are there, and for models that take long to learn.
+        """
+        position = self._kept.sets.position(set_id)
+        others = tuple(a for a in self._snapshot().answers if a.position != position)
+        if len(others) < FEWEST or not chain.quick(self._kept):
+            return None
+        fitted, pool = self._models.after(others)
+        rows = pool.design.rows([position])
+        mean, std = outputs.predict_sets(fitted, rows, include_noise=True)
+        return float(mean[0, 0]), float(std[0, 0])
 
     def status(self) -> Status:
         """Where the study stands, and how much there is still to learn."""

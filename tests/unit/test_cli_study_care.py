@@ -53,6 +53,19 @@ def test_a_total_far_from_what_was_expected_is_kept_with_a_hint(url):
     assert "far from" in run("amend", url, question["set"], far).stdout
 
 
+def test_a_set_that_nobody_asked_for_is_judged_by_the_other_answers(url):
+    with sw.open_study(url) as study:
+        mean, std = study.expected("007")
+        with_it, without_it = study.predict_sets().mean[0], study.expected("000")
+        assert without_it[0] != pytest.approx(with_it)
+        study.retract("000")
+        others = study.predict_sets()
+        assert without_it == pytest.approx((others.mean[0], others.std[0]))
+        study.tell("000", 10)
+    assert "far from the" in run("tell", url, "007", mean + 5 * std).stdout
+    assert "far from" not in run("amend", url, "007", mean + 3 * std).stdout
+
+
 def test_known_noise_makes_a_far_total_likely(url):
     question = asked(url)
     far = question["expected"] + 5 * question["std"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from math import hypot
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import rich_click as click
 
@@ -27,12 +27,9 @@ from sumwise.errors import LabelError, SumwiseError
 from sumwise.naming import shown
 from sumwise.questions import count
 from sumwise.tables import number
-
-if TYPE_CHECKING:
-    from sumwise.study import Study
+from sumwise.threads import one_thread
 
 FAR: Final = 4.0  # standard deviations beyond which somebody should look again
-ENOUGH: Final = 3  # answers before anything can be expected
 
 
 @click.command(cls=Signed, context_settings=SETTINGS)
@@ -82,11 +79,11 @@ def tell(
     assert total is not None
     value = _number(total, f"the total of {set_text!r:.80}")
     noise = None if noise_std is None else _number(noise_std, "--noise-std")
-    with opened(url, name) as study:
+    with one_thread(), opened(url, name) as study:
         own = find_set(study, set_text)
-        before = len(study.answers)
+        before, foreseen = len(study.answers), study.expected(own)
         study.tell(own, value, by=by, note=note, noise_std=noise)
-        measured, sets, foreseen = len(study.answers), len(study.ids), _foreseen(study, own)
+        measured, sets = len(study.answers), len(study.ids)
     if as_json:
         mean, std = foreseen or (None, None)
         told = {"set": shown(own), "total": value, "measured": measured, "new": measured > before}
@@ -151,8 +148,8 @@ def amend(
     noise = None if noise_std is None else _number(noise_std, "--noise-std")
     with opened(url, name) as study:
         own = find_set(study, set_text)
+        foreseen = study.expected(own)
         study.amend(own, value, by=by, note=note, noise_std=noise)
-        foreseen = _foreseen(study, own)
     if as_json:
         show_json({"set": shown(own), "total": value})
         return
@@ -184,17 +181,6 @@ def retract(
         show_json({"retracted": shown(own)})
     else:
         show(f"Taken back: {named(own)} is no longer measured.")
-
-
-def _foreseen(study: Study, own: Hashable) -> tuple[float, float] | None:
-    """Mean and standard deviation that were expected when the set was asked for last."""
-    answers, found = 0, None
-    for event in study.history():
-        answers += event.what == "told"
-        if event.question is not None and event.set_id == own:
-            asked = event.question
-            found = (asked["expected"], asked["std"]) if answers >= ENOUGH else None
-    return found
 
 
 def _doubt(
