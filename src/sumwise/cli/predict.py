@@ -116,7 +116,8 @@ def predict(
         _show(table, rows, measured, level)
         given = () if data is None else (str(data),)
         kind = ("--sets",) if of_sets else ()
-        again = typed("predict", *repeated(url, name), *given, *kind, "-o", "predictions.csv")
+        target = "predictions.csv" if streams is None else "predictions.parquet"
+        again = typed("predict", *repeated(url, name), *given, *kind, "-o", target)
         suggest(f"All {rows} rows, in full:", again)
 
 
