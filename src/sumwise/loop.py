@@ -185,7 +185,10 @@ def _as_embedded(
     own = AggregateRegressor(
         **{field.name: getattr(sets.config, field.name) for field in fields(sets.config)}
     )
-    if preset is not None or (model is not None and model.get_params() != own.get_params()):
+    same = model is None or (
+        isinstance(model, AggregateRegressor) and model.get_params() == own.get_params()
+    )
+    if preset is not None or not same:
         raise SettingError(
             f"these sets are embedded with {own!r}; leave model and preset out, or embed them anew "
             "with another model"

@@ -131,7 +131,8 @@ def load(connection: sa.Connection, name: str | None, database: Database) -> Kep
     else:
         sets = _sets(connection, row.id, there, folder, what)
     config = packing.unpack_config(row.config)
-    prepared = packing.unpack_prepared(piece("basis"), config, sets)
+    basis = piece("basis")  # read and compared, even where the design has its own
+    prepared = made.prepared if made else packing.unpack_prepared(basis, config, sets)
     shape = (sets, config, prepared, row.strategy, int(row.seed), row.claim_days)
     has_design = "design" in there or made is not None
     return Kept(row.id, name, row.created, *shape, has_design, made)
