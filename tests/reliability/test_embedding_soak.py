@@ -96,7 +96,7 @@ def test_workers_killed_three_times_cost_time_and_nothing_else(pool, expected, t
 
 CHILD = """
 import sys, time, sumwise as sw
-from sumwise.embedded import in_threads
+from sumwise.making import in_threads
 pool = sw.Sets.scan_parquet(sys.argv[1], by="set", x=[f"x{d}" for d in range(8)])
 def slowly(job, jobs):
     for piece in in_threads(job, jobs):
