@@ -4,7 +4,7 @@
 
 Sums over a set add up, so a set may span batches, parts and files. A part writes the sets that lie
 inside it straight into `u.npy`, and keeps its first and last set, of which other parts may have a
-share, as *edges*; `finish` in `embedded` adds those up.
+share, as *edges*; `making` adds those up.
 """
 
 from __future__ import annotations

@@ -18,9 +18,10 @@ from sumwise import model as core
 from sumwise import outputs, streams
 from sumwise.basis import Basis, Neural
 from sumwise.design import Design, embed
-from sumwise.embedded import Embedded, embed_scan, in_threads
+from sumwise.embedded import Embedded
 from sumwise.errors import InvalidSetError, SettingError
 from sumwise.labels import check_labels
+from sumwise.making import embed_scan, in_threads
 from sumwise.predictions import check_level
 from sumwise.readers import input_matrix, to_float
 from sumwise.scan import Scan

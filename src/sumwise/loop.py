@@ -20,7 +20,7 @@ from sumwise.embedded import Embedded
 from sumwise.errors import InvalidSetError, LabelError, SettingError
 from sumwise.estimator import AggregateRegressor
 from sumwise.labels import check_label
-from sumwise.screening import leaders, with_squares
+from sumwise.screening import Ceiling, leaders, with_squares
 from sumwise.sets import Sets
 
 
@@ -54,6 +54,7 @@ class Progress:
     pool: Pool
     labels: Mapping[int, float]  # position in the pool -> ȳ, in order of arrival
     model: core.Model
+    ceiling: Ceiling | None = None  # of the scores, from an earlier question
 
 
 def begin(config: core.ModelConfig, sets: Sets) -> Progress:
@@ -73,10 +74,18 @@ def begin_on(config: core.ModelConfig, prepared: core.Prepared, pool: Pool) -> P
 
 def ask(progress: Progress, strategy: str | Acquisition, rng: np.random.Generator) -> Ask:
     """Line 4: the unlabelled set that the strategy scores highest."""
+    return look(progress, strategy, rng)[0]
+
+
+def look(
+    progress: Progress, strategy: str | Acquisition, rng: np.random.Generator
+) -> tuple[Ask, Progress]:
+    """The same, and what was seen on the way: the next question on a large pool costs less."""
     sets, fitted = progress.pool.sets, progress.model
     allowed = np.ones(len(sets), dtype=bool)
     allowed[list(progress.labels)] = False
-    found = leaders(strategy, progress.pool, fitted.posterior, rng, allowed)
+    seen = progress.pool, fitted.posterior, rng, allowed
+    found = leaders(strategy, *seen, ceiling=progress.ceiling)
     chosen = found.best()
     score = found.score(chosen)
     design = progress.pool.design.rows([chosen])
@@ -85,7 +94,8 @@ def ask(progress: Progress, strategy: str | Acquisition, rng: np.random.Generato
     why = reason(strategy, score, size, left)
     if not progress.labels:
         why += " Nothing is measured yet, so what to expect is anybody's guess."
-    return Ask(sets.ids[chosen], score, float(mean[0, 0]), float(std[0, 0]), why)
+    asked = Ask(sets.ids[chosen], score, float(mean[0, 0]), float(std[0, 0]), why)
+    return asked, replace(progress, ceiling=found.ceiling)
 
 
 def tell(progress: Progress, index: int, y_bar: float) -> Progress:
@@ -99,7 +109,8 @@ def tell(progress: Progress, index: int, y_bar: float) -> Progress:
     told = replace(progress, labels=labels, model=fitted)
     if fitted.basis is not pool.basis:  # it has learned: every set looks different now
         design = embed(pool.sets, fitted.basis)
-        return replace(told, pool=with_squares(Pool(pool.sets, fitted.basis, design)))
+        pool = with_squares(Pool(pool.sets, fitted.basis, design))
+        return replace(told, pool=pool, ceiling=None)
     return told
 
 
@@ -176,7 +187,10 @@ def _as_embedded(
     own = AggregateRegressor(
         **{field.name: getattr(sets.config, field.name) for field in fields(sets.config)}
     )
-    if preset is not None or (model is not None and model.get_params() != own.get_params()):
+    same = model is None or (
+        isinstance(model, AggregateRegressor) and model.get_params() == own.get_params()
+    )
+    if preset is not None or not same:
         raise SettingError(
             f"these sets are embedded with {own!r}; leave model and preset out, or embed them anew "
             "with another model"
@@ -230,7 +244,7 @@ class ActiveLearner:
         """The set to measure next; the same one until something is told."""
         if self._asked is None:
             rng = np.random.default_rng([self._seed, len(self._history)])
-            self._asked = ask(self._progress, self._strategy, rng)
+            self._asked, self._progress = look(self._progress, self._strategy, rng)
         return self._asked
 
     def tell(self, set_id: Hashable, y_bar: float) -> None:

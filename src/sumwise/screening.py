@@ -2,15 +2,17 @@
 
 A pass in single precision gives bounds on every u_aᵀ S u_a; the sets that could be among the best
 by these bounds are scored in double precision, by the strategy itself. So chosen sets and their
-scores are those of scoring everything, and no state is kept between questions:
+scores are those of scoring everything:
 
     u_aᵀ S u_a = (‖u_a‖² − Σ_i (1 − λ v_i) (r_iᵀ u_a)²) / λ,    v_i = 1 / (λ + β g_i)
 
 With weights of at most 1, single precision is off by no more than κ ‖u_a‖² / λ (`_slack`): each
 product r_iᵀ u_a by γ_K ‖u_a‖ in whatever order it is summed, and squares add up by Cauchy–Schwarz.
 
-A joint batch uses that a question never teaches more after another one is answered: bounds stay
-bounds. A shortlist is worked through until its best falls to the bound on all others (`joint`).
+A question never teaches more after another one is answered, so bounds stay bounds. A learner keeps
+one number per set from question to question (`Ceiling`), which mostly saves the pass; whoever has
+none does the pass. A joint batch works with them too: a shortlist is worked
+through until its best falls to the bound on all others (`joint`).
 """
 
 from __future__ import annotations
@@ -30,6 +32,8 @@ from sumwise.shapes import Bool, Float, Int
 SCREENED_FROM: Final = 4096  # sets; fewer are scored in full at no cost worth mentioning
 BLOCK: Final = 4096  # sets looked at together
 SHORTLIST: Final = 1024  # sets at least
+LOOK: Final = 256  # sets that are looked at to see what the best is like
+FEW: Final = 16  # one in so many sets is scored in full without a pass over all
 _UNIT: Final = 2.0**-24  # rounding of single precision
 _TINY: Final = 1e-33  # squares below this may vanish in single precision
 _HUGE: Final = 1e36  # and those above it overflow
@@ -44,11 +48,31 @@ KEYS: Final[Mapping[str, Key]] = {
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Ceiling:
+    """What β u_aᵀ S u_a / s_a was at most when β/λ was `ratio`; more may be known since.
+
+    β S = (λ/β I + Σ u uᵀ/s)⁻¹ falls with every label, and rises with β/λ by its factor at most.
+    """
+
+    high: Float[np.ndarray, " A"]
+    ratio: float
+
+    def under(self, hyper: Hyperparameters) -> Float[np.ndarray, " A"]:
+        """The same for other λ and β."""
+        return self.high * max(1.0, _ratio(hyper) / self.ratio)
+
+
+def _ratio(hyper: Hyperparameters) -> float:
+    return hyper.noise_precision / hyper.prior_precision
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Leaders:
     """Sets that may be among the best, in order of position, with their scores."""
 
     positions: Int[np.ndarray, " c"]
     scores: Float[np.ndarray, " c"]
+    ceiling: Ceiling | None = None  # for the next question
 
     def best(self, but: int | None = None) -> int:
         """Position of the best, of those that tie the first; on request, but for one set."""
@@ -78,8 +102,14 @@ def leaders(
     allowed: Bool[np.ndarray, " A"],
     n: int = 1,
     also: int | None = None,
+    ceiling: Ceiling | None = None,
 ) -> Leaders:
-    """All allowed sets that could be among the best `n`, and `also`, scored in full."""
+    """All allowed sets that could be among the best `n`, and `also`, scored in full.
+
+    Args:
+        ceiling: Of an earlier question on the same pool, since when labels were only added; it may
+            save the pass over all sets.
+    """
     count = int(allowed.sum())
     if not count:
         raise PoolExhaustedError("every set is measured already; nothing is left to ask")
@@ -88,19 +118,50 @@ def leaders(
         refuse_non_finite(scores, allowed, pool.sets.ids)
         positions = np.flatnonzero(allowed)
         return Leaders(positions, scores[positions])
-    low, high = bounds(str(strategy), pool.design, squares(pool), posterior)
-    low[~allowed], high[~allowed] = -np.inf, -np.inf
-    cut = _nth_largest(low, min(n, count))
-    chosen = high >= cut - _MARGIN * abs(cut)
+    n = min(n, count)
+    high: Float[np.ndarray, " A"] | None = None
+    if ceiling is not None and strategy == "AggMI":
+        high = ceiling.under(posterior.hyper)
+        chosen = _under_ceiling(pool, posterior, high, allowed, n)
+    if high is None or chosen.sum() > len(chosen) // FEW:
+        low, high = bounds(str(strategy), pool.design, squares(pool), posterior)
+        low[~allowed] = -np.inf
+        cut = _nth_largest(low, n)
+        chosen = allowed & (high >= cut - _MARGIN * abs(cut))
+        high *= posterior.noise_precision
     if also is not None and allowed[also]:
         chosen[also] = True
     positions = np.flatnonzero(chosen)
-    scores = _scores(strategy, pool, posterior, pool.design.rows(positions))
+    rows = pool.design.rows(positions)
+    signal = posterior.variance_along(rows.u)
+    scores = named(strategy)(replace(pool, design=rows, signal=signal, square=None), posterior, rng)
     if not np.isfinite(scores).all():
         scattered = np.zeros(len(allowed))
         scattered[positions] = scores
         refuse_non_finite(scattered, allowed, pool.sets.ids)
-    return Leaders(positions, scores)
+    kept = None
+    if strategy == "AggMI":
+        exact = posterior.noise_precision * signal / rows.noise_scale
+        high[positions] = exact * (1 + _MARGIN)
+        kept = Ceiling(high, _ratio(posterior.hyper))
+    return Leaders(positions, scores, kept)
+
+
+def _under_ceiling(
+    pool: Pool,
+    posterior: Posterior,
+    high: Float[np.ndarray, " A"],
+    allowed: Bool[np.ndarray, " A"],
+    n: int,
+) -> Bool[np.ndarray, " A"]:
+    """Sets that may be among the best, by bounds of before and a look at the highest of them."""
+    free = np.where(allowed, high, -np.inf)
+    some = min(LOOK, int(allowed.sum()))
+    top = np.argpartition(free, len(free) - some)[len(free) - some :]
+    rows = pool.design.rows(top)
+    exact = posterior.noise_precision * posterior.variance_along(rows.u) / rows.noise_scale
+    cut = _nth_largest(exact, min(n, some))
+    return free >= cut * (1 - _MARGIN)
 
 
 def squares(pool: Pool) -> Float[np.ndarray, " A"]:
@@ -180,14 +241,6 @@ def _nth_largest(values: Float[np.ndarray, " A"], n: int) -> float:
     if n == 1:
         return float(values.max())
     return float(np.partition(values, -n)[-n])
-
-
-def _scores(
-    strategy: str | Acquisition, pool: Pool, posterior: Posterior, rows: Design
-) -> Float[np.ndarray, " c"]:
-    """By the strategy itself, of some sets."""
-    some = replace(pool, design=rows, signal=None, square=None)
-    return named(strategy)(some, posterior, np.random.default_rng(0))
 
 
 # --- joint batches --------------------------------------------------------------------------------

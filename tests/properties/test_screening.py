@@ -25,6 +25,8 @@ def screen_everything(monkeypatch):
     monkeypatch.setattr(screening, "SCREENED_FROM", 1)
     monkeypatch.setattr(screening, "SHORTLIST", 2)
     monkeypatch.setattr(screening, "BLOCK", 7)
+    monkeypatch.setattr(screening, "LOOK", 2)
+    monkeypatch.setattr(screening, "FEW", 2)
 
 
 def a_pool(kind, n_sets, n_basis, scale, seed, dtype=np.float64) -> Pool:
@@ -146,6 +148,39 @@ def test_learner_and_batch_do_the_same_with_and_without_screening(monkeypatch, s
     assert [name for name, _ in runs[0][0]] == [name for name, _ in runs[1][0]]
     assert_allclose([s for _, s in runs[0][0]], [s for _, s in runs[1][0]], rtol=1e-8)
     assert runs[0][1] == runs[1][1]
+
+
+@settings(deadline=None)
+@given(
+    KINDS, st.integers(3, 40), st.integers(1, 9), st.lists(st.tuples(
+        st.sampled_from([1e-3, 0.3, 1.0, 1.1, 30.0]), st.sampled_from([1e-4, 1.0, 1.3, 1e4])
+    ), min_size=2, max_size=6), st.booleans(), seeds,
+)  # fmt: skip
+def test_ceilings_hold_whatever_is_answered_and_however_the_precisions_move(
+    kind, n_sets, n_basis, precisions, single, seed
+):
+    rng = np.random.default_rng(seed)
+    pool = a_pool(kind, n_sets, n_basis, 1.0, seed, np.float32 if single else np.float64)
+    allowed, seen, ceiling = np.ones(n_sets, dtype=bool), [], None
+    for lam, beta in precisions[: n_sets - 1]:
+        spectrum = decompose(pool.design.rows(seen), np.ones((len(seen), 1)))
+        posterior = condition(spectrum, Hyperparameters(lam, beta))
+        found = leaders("AggMI", pool, posterior, rng, allowed, n=2, ceiling=ceiling)
+        scores = scores_of("AggMI", pool, posterior, rng)
+        first = best(scores, allowed, pool.sets.ids)
+        assert_allclose(found.score(found.best()), scores[first], rtol=1e-8, atol=1e-13)
+        if allowed.sum() > 1:
+            left = allowed.copy()
+            left[found.best()] = False
+            second = found.score(found.best(but=found.best()))
+            assert_allclose(second, scores[left].max(), rtol=1e-8, atol=1e-13)
+        ceiling = found.ceiling
+        signal = posterior.variance_along(pool.design.u)
+        assert (ceiling.high >= beta * signal / pool.design.noise_scale * (1 - 1e-12)).all()
+        for chosen in {found.best(), int(rng.choice(np.flatnonzero(allowed)))}:
+            if allowed.sum() > 1:
+                allowed[chosen] = False
+                seen.append(chosen)
 
 
 def test_nothing_allowed_is_nothing_left():

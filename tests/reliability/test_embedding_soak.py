@@ -1,6 +1,6 @@
 """Embedding while workers are killed, and after being killed itself.
 
-Small by default; `SUMWISE_SOAK=1` takes ten million instances, as issue and docs promise.
+Small by default; `make soak` takes ten million instances.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import sumwise as sw
+from tests.reliability.scale import FACTOR
 
 pytest.importorskip("distributed")
 from sumwise import distributed
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
-SOAK = os.environ.get("SUMWISE_SOAK")
+SOAK = FACTOR > 1
 N_SETS, PARTS = (1_000_000, 40) if SOAK else (4_000, 20)
 INPUTS = [f"x{d}" for d in range(8)]
 
@@ -95,7 +96,7 @@ def test_workers_killed_three_times_cost_time_and_nothing_else(pool, expected, t
 
 CHILD = """
 import sys, time, sumwise as sw
-from sumwise.embedded import in_threads
+from sumwise.making import in_threads
 pool = sw.Sets.scan_parquet(sys.argv[1], by="set", x=[f"x{d}" for d in range(8)])
 def slowly(job, jobs):
     for piece in in_threads(job, jobs):

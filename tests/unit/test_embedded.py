@@ -9,8 +9,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 import sumwise as sw
+from sumwise import embedded, screening
 from sumwise import scan as scanning
-from sumwise import screening
 from tests import parquet
 from tests.builders import random_sets, totals
 
@@ -113,6 +113,8 @@ def test_another_model_than_the_one_embedded_with_is_refused(sets, pool, model, 
         sw.ActiveLearner(made, model=sw.AggregateRegressor())
     with pytest.raises(sw.SettingError, match="these sets are embedded with Agg"):
         sw.ActiveLearner(made, preset="paper")
+    with pytest.raises(sw.SettingError, match="these sets are embedded with Agg"):
+        sw.ActiveLearner(made, model="linear")
     with pytest.raises(sw.SettingError, match="as a dict by id"):
         model.fit(made, [1.0, 2.0])
     line = sw.AggregateRegressor("linear").embed(pool, tmp_path / "line")
@@ -150,6 +152,21 @@ def test_a_study_on_files_asks_what_one_in_memory_asks(sets, answers, pool, mode
     assert_allclose([b for _, b, _ in on_disk], [b for _, b, _ in in_memory], rtol=1e-8)
     assert_allclose(status.information_left, expected.information_left, rtol=1e-6)
     assert_allclose(status.mean_variance, expected.mean_variance, rtol=1e-6)
+
+
+def test_a_study_on_files_looks_back_and_ahead_without_its_individuals(
+    answers, pool, model, tmp_path, monkeypatch
+):
+    made = model.embed(pool, tmp_path / "design")
+    monkeypatch.setattr(embedded, "LARGEST_READ", 0)
+    with sw.create_study(tmp_path / "s.db", made) as study:
+        told(study, answers, 4)
+        seen = study.insight()
+        assert len(seen.steps) == 4
+        assert study.status().answers == 4
+        assert len(study.propose(2)) == 2
+        with pytest.raises(sw.SettingError, match="looks at every individual"):
+            study.predict()
 
 
 def test_a_study_moves_along_with_a_design_beside_it(sets, pool, model, tmp_path):

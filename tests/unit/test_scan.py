@@ -18,7 +18,8 @@ import sumwise as sw
 from sumwise import embedded, scaling
 from sumwise import scan as scanning
 from sumwise.design import embed
-from sumwise.embedded import Embedded, in_threads, survey
+from sumwise.embedded import Embedded
+from sumwise.making import in_threads, survey
 from sumwise.model import prepare
 from sumwise.survey import Moments, ids_of
 from tests import parquet

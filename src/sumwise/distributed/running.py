@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from sumwise.embedded import Run
 from sumwise.errors import MissingExtraError, SettingError, SumwiseError
+from sumwise.making import Run
 
 
 def connect(address: str) -> Any:

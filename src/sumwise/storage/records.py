@@ -132,7 +132,8 @@ def load(connection: sa.Connection, name: str | None, database: Database) -> Kep
     else:
         sets = _sets(connection, row.id, there, folder, what)
     config = packing.unpack_config(row.config)
-    prepared = packing.unpack_prepared(piece("basis"), config, sets)
+    basis = piece("basis")  # read and compared, even where the design has its own
+    prepared = made.prepared if made else packing.unpack_prepared(basis, config, sets)
     with as_written(name):
         days = arguments.days(row.claim_days, "claim_days")
         shape = (sets, config, prepared, row.strategy, seed(row.seed), days)
