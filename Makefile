@@ -8,7 +8,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 SUMWISE_DATA ?= $(abspath $(wildcard ../shared/data))
 export SUMWISE_DATA
 
-.PHONY: help setup demo browser browser-here test test-page test-all soak mutants check lint fmt types cov bench repro repro-neural repro-full clean
+.PHONY: help setup demo browser browser-here test test-all soak mutants check lint fmt types cov bench repro repro-neural repro-full clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -18,7 +18,7 @@ setup: $(STAMP) ## create .venv with sumwise and everything its tests need
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[fast,neural,postgres,web,demo,dev]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[fast,neural,postgres,web,dask,demo,dev]'
 	touch $@
 
 demo: $(STAMP) ## the main job on real data: which districts to measure, and what each school is
@@ -32,11 +32,8 @@ browser: ## Chromium and axe-core, for the tests of the labelling page
 browser-here:
 	@if [ "$(CI)" = true ] || [ "$$(id -u)" = 0 ]; then scripts/browser || [ "$(CI)" != true ]; fi
 
-test: $(STAMP) ## all tests
-	$(BIN)/python -m pytest -q -n 2
-
-test-page: $(STAMP) browser-here ## the labelling page in a real browser (begun)
-	SUMWISE_PAGE=1 $(BIN)/python -m pytest -q tests/unit/test_serve.py tests/browser
+test: $(STAMP) browser-here ## all tests
+	$(BIN)/python -m pytest -q -n 4
 
 check: $(STAMP) lint types cov ## what must hold before a merge: lint, types, import contract, coverage
 
@@ -53,19 +50,19 @@ types: $(STAMP)
 	$(BIN)/mypy
 
 cov: $(STAMP) browser-here
-	$(BIN)/python -m pytest -q -n 2 --cov --cov-report=term
+	$(BIN)/python -m pytest -q -n 4 --cov --cov-report=term
 
 mutants: $(STAMP) ## break the code on purpose; every break must make a test fail (minutes)
 	$(BIN)/python -m tests.mutants
 
 test-all: $(STAMP) browser-here ## all tests, a thousand examples for each property (minutes)
-	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -q -n 2
+	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -q -n 4
 
 soak: $(STAMP) ## crashes, crowds, full disks and bad files, eight times as much as in the tests (an hour)
 	SUMWISE_SOAK=8 $(BIN)/python -m pytest -q -rP tests/reliability
 
 bench: $(STAMP) ## the benchmark table: ratios to named peers, answers checked first
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[fast,neural,postgres,web,demo,dev,bench]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[fast,neural,postgres,web,dask,demo,dev,bench]'
 	$(BIN)/python -m benchmarks
 
 repro: $(STAMP) ## the paper's table, ten splits of the LIBSVM sets and five climate sets (minutes)

@@ -13,7 +13,11 @@ from benchmarks.timing import say
 HEAVY = ("pandas", "sklearn", "numba", "jax", "sqlalchemy", "altair")
 ROUNDS = 9
 LIMIT = 0.35
-PROGRAMS = {"nothing": "pass", "numpy": "import numpy", "sumwise": "import sumwise"}
+PROGRAMS = {
+    "nothing": "pass",
+    "numpy": "import numpy",
+    "sumwise": "from sumwise import ActiveLearner, AggregateRegressor, Sets",
+}
 
 
 def run(full: bool) -> list[Row]:
@@ -30,16 +34,19 @@ def run(full: bool) -> list[Row]:
     pairs = zip(spent["numpy"], spent["sumwise"], strict=True)
     ratio = statistics.median(theirs / ours for theirs, ours in pairs)
     note = f"Interpreter included: {seconds(middle['nothing'])}. None of {', '.join(HEAVY)} loaded."
-    row = at_most("import sumwise", "", middle["sumwise"], LIMIT, "{:.3f} s", note)
+    row = at_most(
+        "import sumwise, first names used", "", middle["sumwise"], LIMIT, "{:.3f} s", note
+    )
     beside = Row(
-        "import sumwise", "", seconds(middle["sumwise"]), "import numpy",
+        "import sumwise, first names used", "", seconds(middle["sumwise"]), "import numpy",
         seconds(middle["numpy"]), ratio,
     )  # fmt: skip
     return [row, beside]
 
 
 def _check() -> None:
-    program = f"import sys, sumwise; print(*[name for name in {HEAVY} if name in sys.modules])"
+    loaded = f"print(*[name for name in {HEAVY} if name in sys.modules])"
+    program = f"{PROGRAMS['sumwise']}; import sys; {loaded}"
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     if done.stdout.strip():

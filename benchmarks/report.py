@@ -11,7 +11,17 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 HEAD = ("what", "size", "sumwise", "peer", "peer's", "ratio", "target", "met")
-PACKAGES = ("sumwise", "numpy", "scikit-learn", "numba", "torch", "sqlalchemy", "optuna")
+PACKAGES = (
+    "sumwise",
+    "numpy",
+    "scikit-learn",
+    "numba",
+    "torch",
+    "sqlalchemy",
+    "optuna",
+    "distributed",
+    "bmdal_reg",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ PAGE_SETS = 100_000
 PER_SET = 10.5  # individuals, on average
 ANSWERS = 200
 ROUNDS = 5
+CLAIMS = 20
 WARM = 60.0  # seconds to wait at most until what the first page needs is worked out
 API = ("/api/study", "/api/next?n=5", "/api/history?page=1&size=20")
 
@@ -104,14 +105,36 @@ async def _pages(server: Running, size: str) -> list[Row]:
             for sort in ("information", "std", "size", "expected", "answer")
         ]
     )
+    news = await _news(server)
     note = "HTML, style, scripts and the first calls of the API, one after the other."
+    late = f"The slowest of {CLAIMS}, by server-sent events."
     right = "The server has just started, and works out five questions first."
     return [
         at_most("first page of the labelling page", size, warm, 1.0, "{:.2f} s", note),
         Row("first page, server just started", size, seconds(cold), note=right),
         at_most("first page, transferred", size, volume / 1000, 500.0, "{:.0f} kB", note),
         at_most("a page of the pool, sorted and searched", size, 1000 * table, 200.0, "{:.0f} ms"),
+        at_most("a claim, known to another page", size, news, 2.0, "{:.2f} s", late),
     ]
+
+
+async def _news(server: Running) -> float:
+    """Seconds from a claim until another page is told, at most."""
+    reader, writer = await asyncio.open_connection(server.host, server.port)
+    host = f"{server.host}:{server.port}"
+    writer.write(f"GET /api/events HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+    await reader.readuntil(b'"changes"')
+    connection, times = Connection(server), list[float]()
+    for position in range(CLAIMS):
+        begun = time.perf_counter()
+        status, _ = await connection.send("POST", "/api/claims", {"position": position})
+        if status == 409:
+            continue  # it is answered
+        await reader.readuntil(b'"changes"')
+        times.append(time.perf_counter() - begun)
+    writer.close()
+    await connection.close()
+    return max(times)
 
 
 async def _first_page(server: Running) -> tuple[float, int]:

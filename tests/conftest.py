@@ -14,6 +14,3 @@ __all__ = ["clock", "place", "postgres_server", "postgres_url", "problem", "stud
 settings.register_profile("default", max_examples=60, derandomize=True, deadline=None)
 settings.register_profile("thorough", max_examples=1000, derandomize=False, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
-
-# the page is not finished; `make test-page` runs what there is
-collect_ignore = [] if os.environ.get("SUMWISE_PAGE") else ["browser", "unit/test_serve.py"]

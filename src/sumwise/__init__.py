@@ -8,28 +8,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from sumwise.acquisition import ACQUISITIONS, Acquisition
-from sumwise.basis import BASES, Basis, Neural
-from sumwise.errors import (
-    DataError,
-    InvalidSetError,
-    LabelError,
-    MissingExtraError,
-    NonFiniteScoreError,
-    PoolExhaustedError,
-    SettingError,
-    StorageError,
-    SumwiseError,
-    UnknownSetError,
-)
-from sumwise.estimator import AggregateRegressor
-from sumwise.loop import ActiveLearner, Answer, Ask
-from sumwise.selection import score, select
-from sumwise.sets import Sets
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from sumwise.acquisition import ACQUISITIONS, Acquisition
+    from sumwise.basis import BASES, Basis, Neural
+    from sumwise.embedded import Embedded
+    from sumwise.errors import (
+        DataError,
+        InvalidSetError,
+        LabelError,
+        MissingExtraError,
+        NonFiniteScoreError,
+        PoolExhaustedError,
+        SettingError,
+        StorageError,
+        SumwiseError,
+        UnknownSetError,
+    )
+    from sumwise.estimator import AggregateRegressor
+    from sumwise.loop import ActiveLearner, Answer, Ask
+    from sumwise.scan import Scan
+    from sumwise.selection import score, select
+    from sumwise.sets import Sets
     from sumwise.studies import create_study, import_study, open_study
     from sumwise.study import Study
 
@@ -45,12 +47,14 @@ __all__ = [
     "Ask",
     "Basis",
     "DataError",
+    "Embedded",
     "InvalidSetError",
     "LabelError",
     "MissingExtraError",
     "Neural",
     "NonFiniteScoreError",
     "PoolExhaustedError",
+    "Scan",
     "Sets",
     "SettingError",
     "StorageError",
@@ -65,10 +69,41 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Studies need SQLAlchemy, which is loaded when the first one is made or opened."""
-    if name in ("Study", "create_study", "import_study", "open_study"):
-        from sumwise import studies
+# where the names above live: they are loaded at first use, so that `sumwise --help` and completion
+# in a shell need no NumPy, and only studies need SQLAlchemy
+_HOMES: Final = {
+    "acquisition": ("ACQUISITIONS", "Acquisition"),
+    "basis": ("BASES", "Basis", "Neural"),
+    "embedded": ("Embedded",),
+    "errors": (
+        "DataError",
+        "InvalidSetError",
+        "LabelError",
+        "MissingExtraError",
+        "NonFiniteScoreError",
+        "PoolExhaustedError",
+        "SettingError",
+        "StorageError",
+        "SumwiseError",
+        "UnknownSetError",
+    ),
+    "estimator": ("AggregateRegressor",),
+    "loop": ("ActiveLearner", "Answer", "Ask"),
+    "scan": ("Scan",),
+    "selection": ("score", "select"),
+    "sets": ("Sets",),
+    "studies": ("create_study", "import_study", "open_study"),
+    "study": ("Study",),
+}
 
-        return getattr(studies, name)
+
+def __getattr__(name: str) -> Any:
+    for home, names in _HOMES.items():
+        if name in names:
+            value = globals()[name] = getattr(import_module(f"sumwise.{home}"), name)
+            return value
     raise AttributeError(f"module 'sumwise' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -66,7 +66,8 @@ def read(
     """
     aimed = None
     if wanted is not None or target_weights is not None:
-        aimed = targets.read(wanted, target_weights, sets.x, sets.input_names)
+        shape = sets.n_inputs, sets.input_names
+        aimed = targets.read(wanted, target_weights, *shape, everybody=lambda: sets.x)
     if enough is not None:
         real = isinstance(enough, int | float | np.number) and not isinstance(enough, bool)
         if not real or not 0 <= enough < math.inf:

@@ -62,6 +62,7 @@ class Pool:
     signal: Float[np.ndarray, " A"] | None = None  # u_aᵀ S u_a where somebody kept it up to date
     moment: Float[np.ndarray, "K K"] | None = None  # mean of φ φᵀ over individuals, where kept
     targets: Targets | None = None  # whose predictions count; all individuals if None
+    square: Float[np.ndarray, " A"] | None = None  # ‖u_a‖² where somebody kept it
 
 
 def embed(

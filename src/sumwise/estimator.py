@@ -8,17 +8,23 @@ is really needed: `score`, estimator tags, and `NotFittedError`.
 from __future__ import annotations
 
 import dataclasses
+import os
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from sumwise import aims, describing, outputs
+from sumwise import aims, describing, outputs, streams
 from sumwise import model as core
 from sumwise.basis import Basis, Neural
 from sumwise.design import Design, embed
+from sumwise.embedded import Embedded
 from sumwise.errors import InvalidSetError, SettingError
 from sumwise.labels import check_labels
+from sumwise.making import embed_scan, in_threads
+from sumwise.predictions import check_level
 from sumwise.readers import input_matrix, to_float
+from sumwise.scan import Scan
 from sumwise.sets import Sets
 from sumwise.shapes import Float
 
@@ -77,11 +83,18 @@ class AggregateRegressor:
     # --- learning -----------------------------------------------------------------------------
 
     def fit(
-        self, sets: Sets, y_bar: Any, *, pool: Sets | None = None, noise_std: Any = None
+        self,
+        sets: Sets | Embedded,
+        y_bar: Any,
+        *,
+        pool: Sets | None = None,
+        noise_std: Any = None,
     ) -> AggregateRegressor:
         """Learn from one total per set; no sets gives the prior.
 
         Args:
+            sets: A `Sets`; or what `embed` has written, and then `y_bar` is a dict of the totals
+                that are known, by id.
             y_bar: Totals in your units, one per set in the order of `sets.ids`, or a row of several
                 outputs per set. A dict, and a pandas object indexed by the ids, is read by id.
             pool: Sets whose inputs set the standardisation, if not `sets` themselves: usually
@@ -90,6 +103,8 @@ class AggregateRegressor:
                 that of its individuals (noise added for privacy, a survey's error): one number, one
                 for each set, a dict by id, or a function of the sets.
         """
+        if isinstance(sets, Embedded):
+            return self._fit_embedded(sets, y_bar, noise_std)
         pool = sets if pool is None else pool
         for name, given in (("sets", sets), ("pool", pool)):
             if not isinstance(given, Sets):
@@ -104,13 +119,75 @@ class AggregateRegressor:
         known = aims.read(sets, noise_std=noise_std).noise_std
         design = embed(sets, prepared.basis)
         fitted = core.fit(config, prepared, sets, design, labels, noise_std=known)
-        return self.adopt(fitted, sets, one_output=np.ndim(y_bar) < 2)
+        self.adopt(fitted, sets, one_output=np.ndim(y_bar) < 2)
+        self.prepared_ = prepared
+        return self
+
+    def _fit_embedded(self, made: Embedded, totals: Any, noise_std: Any) -> AggregateRegressor:
+        if self.config() != made.config or not isinstance(totals, Mapping):
+            raise SettingError(
+                "on sets that are embedded already, fit takes the totals that are known as a dict "
+                "by id, and a model with the settings they were embedded with"
+            )
+        at = [made.sets.position(set_id) for set_id in totals]
+        labelled = made.some(at)
+        labels = check_labels(list(totals.values()), labelled.ids)
+        known = aims.read(labelled, noise_std=noise_std).noise_std
+        rows = made.pool.design.rows(at)
+        fitted = core.fit(self.config(), made.prepared, None, rows, labels, noise_std=known)
+        self.adopt(fitted, made.sets, one_output=labels.shape[1] == 1)
+        self.prepared_ = made.prepared
+        return self
+
+    def embed(
+        self,
+        pool: Scan,
+        out: str | os.PathLike[str],
+        *,
+        dtype: str = "float64",
+        memory: int | None = None,
+        run: Any = None,
+    ) -> Embedded:
+        """Stream a pool in Parquet files to a design on disk, which studies and learners take.
+
+        A fitted model embeds under its own basis. One that is not fitted draws a basis for these
+        inputs, which are read once more for that. Stopped halfway, the same call goes on.
+
+        Args:
+            pool: From `Sets.scan_parquet`.
+            out: A folder, which is made.
+            dtype: Of the rows on disk: `"float64"`, or `"float32"` for half the space and a third
+                of the time, with features that are right to about 1e-6.
+            memory: Bytes that sorting may take if the rows of a set do not follow one another.
+            run: Where parts are worked on: in threads, unless `sumwise.distributed` says otherwise.
+        """
+        if not isinstance(pool, Scan):
+            raise InvalidSetError(
+                f"pool is a {type(pool).__name__}; scan files with Sets.scan_parquet. Sets in "
+                "memory need no embedding beforehand."
+            )
+        drawn = vars(self).get("prepared_")
+        if drawn is not None and drawn.input_names not in (None, pool.x):
+            raise InvalidSetError(
+                f"the scan has the inputs {pool.x}; the model knows {drawn.input_names}, in that "
+                "order"
+            )
+        return embed_scan(
+            pool,
+            self.config(),
+            out,
+            prepared=drawn,
+            dtype=dtype,
+            memory=memory,
+            run=in_threads if run is None else run,
+        )
 
     def adopt(
         self, fitted: core.Model, sets: Sets, *, one_output: bool = True
     ) -> AggregateRegressor:
         """Become the face of a model that was fitted elsewhere on sets like these."""
         self.fitted_ = fitted
+        vars(self).pop("prepared_", None)  # of another fit
         self.n_features_in_ = sets.n_inputs
         self._one_output = one_output
         if sets.input_names is not None:
@@ -165,7 +242,32 @@ class AggregateRegressor:
             return mean, self._outputs(cov[..., None] * fitted.posterior.output_scale**2)
         return mean
 
-    def predict_sets(self, sets: Sets, return_std: bool = False, include_noise: bool = True) -> Any:
+    def predict_parquet(
+        self, pool: Scan, out: str | os.PathLike[str], level: float = 0.9, *, run: Any = None
+    ) -> int:
+        """Outputs of all individuals in Parquet files, streamed to other Parquet files.
+
+        Args:
+            pool: From `Sets.scan_parquet`.
+            out: A folder, which is made, for a file per part of the pool with its group columns
+                and mean, std, lower and upper; or one file, if it ends in .parquet.
+            level: Of the interval from lower to upper.
+            run: As in `embed`; for a folder.
+
+        Returns:
+            How many individuals there were.
+        """
+        share, fitted = check_level(level), self.fitted()
+        if not isinstance(pool, Scan) or len(pool.x) != self.n_features_in_:
+            raise InvalidSetError(
+                f"pool is {pool!r:.200}; scan files with the {self.n_features_in_} inputs of the "
+                "model (Sets.scan_parquet)"
+            )
+        return streams.predict(fitted, pool, os.fspath(out), share, run or in_threads)
+
+    def predict_sets(
+        self, sets: Sets | Embedded, return_std: bool = False, include_noise: bool = True
+    ) -> Any:
         """Totals of sets: their mean, and on request their predictive standard deviation."""
         design = self._embed(sets)
         mean, std = outputs.predict_sets(self.fitted(), design, include_noise=include_noise)
@@ -274,8 +376,10 @@ class AggregateRegressor:
         names = getattr(self, "feature_names_in_", None)
         return input_matrix(x, names, self.n_features_in_)
 
-    def _embed(self, sets: Sets) -> Design:
+    def _embed(self, sets: Sets | Embedded) -> Design:
         fitted = self.fitted()
+        if isinstance(sets, Embedded):
+            return sets.under(fitted.basis).design
         if not isinstance(sets, Sets):
             raise InvalidSetError(f"sets is a {type(sets).__name__}; make a Sets first")
         outputs.check_inputs(fitted, sets)

@@ -1,11 +1,14 @@
-"""Two loops worth compiling, with numba (`pip install 'sumwise[fast]'`).
+"""Three loops worth compiling, with numba (`pip install 'sumwise[fast]'`).
 
 `sum_waves` embeds sets under random Fourier features (Eq. 24) without ever holding φ: the
 features of one instance live in cache and are added to their set at once. Its time is the
 cosine, so that is a polynomial that vectorises: cos v = 1 − 2 sin² h with h = v/2 − qπ in
 [−π/2, π/2], sin h by its Taylor series to h²¹ (remainder 1e-18).
 
-`adam` is the paper's hyperparameter search on a spectrum. Both have a NumPy twin, in `design`
+`sum_waves_single` does the same in single precision, for designs that are kept so: three times as
+fast, and right to about 1e-6 of a feature. It takes inputs that are standardised already.
+
+`adam` is the paper's hyperparameter search on a spectrum. All have a NumPy twin, in `design`
 and `evidence`, that gives the same numbers to rounding. Importing this module imports numba.
 """
 
@@ -69,6 +72,59 @@ def sum_waves(x, theta, starts, shift, scale, frequencies, phases, amplitude, ou
             for k in range(room):
                 total[k] += weight * _cosine(angle[k])
             bias += weight
+        for k in range(waves):
+            out[a, k] = amplitude * total[k]
+        out[a, waves] = bias
+
+
+# cos 2πv = 1 − 2 sin² πh with h = v − round(v), and sin πh by its Taylor series to h¹³
+_ROUND_SINGLE = np.float32(1.5 * 2.0**23)
+_P1, _P3, _P5, _P7, _P9, _P11, _P13 = (
+    np.float32((-1.0) ** (n // 2) * math.pi**n / math.factorial(n)) for n in range(1, 14, 2)
+)
+_ONE, _TWO = np.float32(1.0), np.float32(2.0)
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"}, inline="always")
+def _cosine_of_turns(v):  # type: ignore[no-untyped-def]
+    h = v - ((v + _ROUND_SINGLE) - _ROUND_SINGLE)
+    y = h * h
+    sine = h * (_P1 + y * (_P3 + y * (_P5 + y * (_P7 + y * (_P9 + y * (_P11 + y * _P13))))))
+    return _ONE - _TWO * sine * sine
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def sum_waves_single(inputs, theta, starts, turns, phases, amplitude, out):  # type: ignore[no-untyped-def]
+    """Write u_a into `out` (A, W + 1), all in single precision.
+
+    `inputs` is (D, N), standardised; `turns` (D, W) and `phases` (W) are divided by 2π.
+    """
+    waves, n_inputs = phases.shape[0], inputs.shape[0]
+    room = (waves + 31) // 32 * 32
+    depth = (n_inputs + 3) // 4 * 4
+    b, c = np.zeros((depth, room), np.float32), np.zeros(room, np.float32)
+    b[:n_inputs, :waves], c[:waves] = turns, phases
+    z, angle = np.zeros(depth, np.float32), np.empty(room, np.float32)
+    total = np.empty(room, np.float32)
+    for a in range(starts.shape[0] - 1):
+        total[:] = np.float32(0.0)
+        bias = 0.0
+        for n in range(starts[a], starts[a + 1]):
+            for d in range(n_inputs):
+                z[d] = inputs[d, n]
+            z0, z1, z2, z3 = z[0], z[1], z[2], z[3]
+            for k in range(room):
+                angle[k] = c[k] - z0 * b[0, k] - z1 * b[1, k] - z2 * b[2, k] - z3 * b[3, k]
+            for d in range(4, depth, 4):
+                z0, z1, z2, z3 = z[d], z[d + 1], z[d + 2], z[d + 3]
+                for k in range(room):
+                    angle[k] -= (
+                        z0 * b[d, k] + z1 * b[d + 1, k] + z2 * b[d + 2, k] + z3 * b[d + 3, k]
+                    )
+            weight = np.float32(theta[n])
+            for k in range(room):
+                total[k] += weight * _cosine_of_turns(angle[k])
+            bias += theta[n]
         for k in range(waves):
             out[a, k] = amplitude * total[k]
         out[a, waves] = bias

@@ -7,20 +7,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
 from sumwise import model as core
 from sumwise import outputs
-from sumwise.acquisition import BY_DROPOUT, Acquisition, best, named, scores_of
-from sumwise.basis import Auto, with_dropout
+from sumwise.acquisition import BY_DROPOUT, Acquisition, named
+from sumwise.basis import Auto, Trainable, with_dropout
 from sumwise.design import Pool, embed
+from sumwise.embedded import Embedded
 from sumwise.errors import InvalidSetError, LabelError, SettingError
 from sumwise.estimator import AggregateRegressor
 from sumwise.labels import check_label
-from sumwise.posterior import Products, Squares
+from sumwise.posterior import Squares
+from sumwise.screening import Ceiling, leaders, with_squares
 from sumwise.sets import Sets
 
 
@@ -53,9 +54,9 @@ class Progress:
     prepared: core.Prepared
     pool: Pool
     labels: Mapping[int, float]  # position in the pool -> ȳ, in order of arrival
-    products: Products | None  # None where features are weighed anew with each label
     model: core.Model
-    squares: Squares | None = None  # of a basis whose parts are weighed anew
+    ceiling: Ceiling | None = None  # of the scores, from an earlier question
+    squares: Squares | None = None  # of a basis whose parts are weighed anew with each label
 
 
 def begin(config: core.ModelConfig, sets: Sets) -> Progress:
@@ -63,28 +64,44 @@ def begin(config: core.ModelConfig, sets: Sets) -> Progress:
     prepared = core.prepare(config, sets)
     adam = config.hyperparameters == "adam"
     pool = Pool(sets, prepared.basis, embed(sets, prepared.basis, numba_anyway=adam))
-    fitted = core.fit(config, prepared, sets[:0], pool.design.rows([]), np.empty((0, 1)))
-    if isinstance(prepared.basis.basis, Auto):
-        squares = Squares.of(pool.design, prepared.basis.basis.columns)
-        return Progress(config, prepared, pool, {}, None, fitted, squares)
-    return Progress(config, prepared, pool, {}, Products.of(pool.design), fitted)
+    return begin_on(config, prepared, pool)
+
+
+def begin_on(config: core.ModelConfig, prepared: core.Prepared, pool: Pool) -> Progress:
+    """The same, where the sets are embedded already."""
+    basis = prepared.basis.basis
+    nobody = pool.sets[:0] if isinstance(basis, Trainable) else None
+    fitted = core.fit(config, prepared, nobody, pool.design.rows([]), np.empty((0, 1)))
+    if isinstance(basis, Auto):
+        squares = Squares.of(pool.design, basis.columns)
+        return Progress(config, prepared, pool, {}, fitted, squares=squares)
+    return Progress(config, prepared, with_squares(pool), {}, fitted)
 
 
 def ask(progress: Progress, strategy: str | Acquisition, rng: np.random.Generator) -> Ask:
     """Line 4: the unlabelled set that the strategy scores highest."""
+    return look(progress, strategy, rng)[0]
+
+
+def look(
+    progress: Progress, strategy: str | Acquisition, rng: np.random.Generator
+) -> tuple[Ask, Progress]:
+    """The same, and what was seen on the way: the next question on a large pool costs less."""
     sets, fitted = progress.pool.sets, progress.model
     allowed = np.ones(len(sets), dtype=bool)
     allowed[list(progress.labels)] = False
-    pool = replace(progress.pool, signal=_signal(progress))
-    scores = scores_of(strategy, pool, fitted.posterior, rng)
-    chosen = best(scores, allowed, sets.ids)
-    design = pool.design.rows([chosen])
+    seen = _weighed(progress), fitted.posterior, rng, allowed
+    found = leaders(strategy, *seen, ceiling=progress.ceiling)
+    chosen = found.best()
+    score = found.score(chosen)
+    design = progress.pool.design.rows([chosen])
     mean, std = outputs.predict_sets(fitted, design, include_noise=True)
     size, left = int(sets.sizes[chosen]), int(allowed.sum())
-    why = reason(strategy, float(scores[chosen]), size, left)
+    why = reason(strategy, score, size, left)
     if not progress.labels:
         why += " Nothing is measured yet, so what to expect is anybody's guess."
-    return Ask(sets.ids[chosen], float(scores[chosen]), float(mean[0, 0]), float(std[0, 0]), why)
+    asked = Ask(sets.ids[chosen], score, float(mean[0, 0]), float(std[0, 0]), why)
+    return asked, replace(progress, ceiling=found.ceiling)
 
 
 def tell(progress: Progress, index: int, y_bar: float) -> Progress:
@@ -92,27 +109,24 @@ def tell(progress: Progress, index: int, y_bar: float) -> Progress:
     labels = {**progress.labels, index: y_bar}
     totals = np.array(list(labels.values()))[:, None]
     pool, at = progress.pool, list(labels)
-    labelled, design = pool.sets.take(at), pool.design.rows(at)
+    learns = isinstance(progress.prepared.basis.basis, Trainable)
+    labelled, design = pool.sets.take(at) if learns else None, pool.design.rows(at)
     fitted = core.fit(progress.config, progress.prepared, labelled, design, totals, progress.model)
     told = replace(progress, labels=labels, model=fitted)
     if fitted.basis is not pool.basis:  # it has learned: every set looks different now
         design = embed(pool.sets, fitted.basis)
-        return replace(told, pool=Pool(pool.sets, fitted.basis, design), products=None)
-    if progress.products is None:
-        return told
-    return replace(told, products=progress.products.add(pool.design, index))
+        pool = with_squares(Pool(pool.sets, fitted.basis, design))
+        return replace(told, pool=pool, ceiling=None)
+    return told
 
 
-def _signal(progress: Progress) -> Any:
-    """Variances of the pool from kept products, while labels are fewer than features."""
-    fitted, products = progress.model, progress.products
-    if progress.squares is not None and fitted.choice is not None:
-        parts = progress.pool.design, fitted.posterior, fitted.choice.variances
-        return progress.squares.signal(*parts)
-    design, hyper = progress.pool.design, fitted.posterior.hyper
-    if products is None or fitted.spectrum is None or len(progress.labels) >= design.u.shape[1]:
-        return None
-    return products.signal(fitted.spectrum, hyper) if products.exact_under(design, hyper) else None
+def _weighed(progress: Progress) -> Pool:
+    """The pool, with its variances where kept squares give them."""
+    choice = progress.model.choice
+    if progress.squares is None or choice is None:
+        return progress.pool
+    seen = progress.pool.design, progress.model.posterior, choice.variances
+    return replace(progress.pool, signal=progress.squares.signal(*seen))
 
 
 REASONS: Mapping[str, Callable[[float], str]] = {
@@ -144,18 +158,22 @@ def reason(
     individuals = "1 individual" if size == 1 else f"{size} individuals"
     known = REASONS.get(strategy) if isinstance(strategy, str) else None
     reason = known(score) if known else f"it has the highest score ({score:.4g})"
+    if left == 1:
+        return f"This is the only {kind} set that is left, of {individuals}: {reason}."
     return f"Of {left} {kind} sets, this one of {individuals} comes first: {reason}."
 
 
 def settle(
-    sets: Sets,
+    sets: Sets | Embedded,
     model: AggregateRegressor | None,
     strategy: str | Acquisition | None,
     seed: int,
     preset: str | None,
 ) -> tuple[AggregateRegressor, str | Acquisition]:
     """The model and strategy that these arguments mean; what makes no sense is refused."""
-    if not isinstance(sets, Sets):
+    if isinstance(sets, Embedded):
+        model, preset = _as_embedded(sets, model, preset), None
+    elif not isinstance(sets, Sets):
         raise InvalidSetError(
             f"sets is a {type(sets).__name__}; make a Sets first, for example with "
             "Sets.from_frame(df, by=..., x=...)"
@@ -183,10 +201,29 @@ def settle(
     return model, strategy
 
 
+def _as_embedded(
+    sets: Embedded, model: AggregateRegressor | None, preset: str | None
+) -> AggregateRegressor:
+    """The model that the sets were embedded with: its basis is settled."""
+    own = AggregateRegressor(
+        **{field.name: getattr(sets.config, field.name) for field in fields(sets.config)}
+    )
+    same = model is None or (
+        isinstance(model, AggregateRegressor) and model.get_params() == own.get_params()
+    )
+    if preset is not None or not same:
+        raise SettingError(
+            f"these sets are embedded with {own!r}; leave model and preset out, or embed them anew "
+            "with another model"
+        )
+    return own
+
+
 class ActiveLearner:
     """Algorithm 1 in memory.
 
     Args:
+        sets: A `Sets`, or what `AggregateRegressor.embed` has written.
         model: An `AggregateRegressor`, whose settings are used; it is not changed.
         strategy: A name or a function; see `sumwise.score`.
         seed: Of the strategy's draws, and of the basis if no model is given.
@@ -209,7 +246,7 @@ class ActiveLearner:
 
     def __init__(
         self,
-        sets: Sets,
+        sets: Sets | Embedded,
         model: AggregateRegressor | None = None,
         strategy: str | Acquisition | None = None,
         seed: int = 0,
@@ -217,7 +254,10 @@ class ActiveLearner:
     ) -> None:
         self._estimator, self._strategy = settle(sets, model, strategy, seed, preset)
         self._seed = seed
-        self._progress = begin(self._estimator.config(), sets)
+        if isinstance(sets, Embedded):
+            self._progress = begin_on(sets.config, sets.prepared, sets.pool)
+        else:
+            self._progress = begin(self._estimator.config(), sets)
         self._history: tuple[Answer, ...] = ()
         self._asked: Ask | None = None
 
@@ -225,7 +265,7 @@ class ActiveLearner:
         """The set to measure next; the same one until something is told."""
         if self._asked is None:
             rng = np.random.default_rng([self._seed, len(self._history)])
-            self._asked = ask(self._progress, self._strategy, rng)
+            self._asked, self._progress = look(self._progress, self._strategy, rng)
         return self._asked
 
     def tell(self, set_id: Hashable, y_bar: float) -> None:

@@ -95,15 +95,32 @@ def check_seed(seed: Any, name: str, *, or_none: bool = False) -> None:
 
 def prepare(config: ModelConfig, sets: Sets) -> Prepared:
     """Draw the basis and take the scaling of inputs from `sets`."""
-    rng = np.random.default_rng(config.random_state)
     shift, scale = np.zeros(sets.n_inputs), np.ones(sets.n_inputs)
     auto = isinstance(config.basis, str) and config.basis == "auto"  # brings its own scalings
     if (config.standardize or auto) and len(sets):
         shift, scale = scaling.location_and_spread(sets.x)
     if auto:
+        rng = np.random.default_rng(config.random_state)
         basis = Scaled(Auto.draw(sets.x, config.n_basis, rng, shift, scale), shift, scale)
         start = Hyperparameters(*np.exp(rng.standard_normal(2)).tolist())
         return Prepared(basis, POWER, start, sets.input_names)
+    some = sets.x[:: max(1, len(sets.x) // 128)] if len(sets) else np.zeros((1, sets.n_inputs))
+    return prepare_on(config, sets, shift, scale, some)
+
+
+def prepare_on(
+    config: ModelConfig,
+    sets: Sets,
+    shift: Float[np.ndarray, " D"],
+    scale: Float[np.ndarray, " D"],
+    some: Float[np.ndarray, "n D"],
+) -> Prepared:
+    """Draw the basis for inputs of this location and spread.
+
+    Args:
+        some: Individuals by whose features their usual size is judged.
+    """
+    rng = np.random.default_rng(config.random_state)
     drawn = draw(
         config.basis,
         sets,
@@ -113,7 +130,6 @@ def prepare(config: ModelConfig, sets: Sets) -> Prepared:
         rng=rng,
     )
     basis = Scaled(drawn, shift, scale)
-    some = sets.x[:: max(1, len(sets.x) // 128)] if len(sets) else np.zeros((1, sets.n_inputs))
     power = float(np.mean(np.sum(features(basis, some) ** 2, axis=1)))
     start = Hyperparameters(*np.exp(rng.standard_normal(2)).tolist())
     return Prepared(basis, power if 0 < power < math.inf else 1.0, start, sets.input_names)

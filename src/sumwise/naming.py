@@ -1,4 +1,4 @@
-"""Ids of sets as people type and read them: on a command line, in a CSV file, on a page.
+"""Ids of sets, and times, as people type and read them: in a shell, in a CSV file, on a page.
 
 An id may be text, a number, a date or a tuple of such; what people see of it is text.
 """
@@ -25,14 +25,11 @@ def shown(set_id: Hashable) -> str:
 
 
 def by_text(ids: Sequence[Hashable]) -> Mapping[str, Hashable | None]:
-    """Ids by what is shown of them; None where several look the same, unless one is that text."""
+    """Ids by what is shown of them; None where several look the same."""
     found: dict[str, Hashable | None] = {}
     for set_id in ids:
         text = shown(set_id)
-        if isinstance(set_id, str) or text not in found:
-            found[text] = set_id
-        elif not isinstance(found[text], str):
-            found[text] = None
+        found[text] = None if text in found else set_id
     return found
 
 
@@ -43,10 +40,19 @@ def find(known: Mapping[str, Hashable | None], text: str) -> Hashable:
         return found
     if text in known:
         raise UnknownSetError(
-            f"several sets are shown as {text!r}; name it in Python, where 7 and 7.5 differ from "
-            "text"
+            f"several sets are shown as {text!r}; name it in Python, where the number 7 is not the "
+            "text '7'"
         )
     compared = list(known)[:MOST_COMPARED]
     near = get_close_matches(text, compared, n=3) or compared[:3]
     listed = ", ".join(f"{name!r:.80}" for name in near)
     raise UnknownSetError(f"no set is called {text!r:.80}; there is {listed}. Check the spelling.")
+
+
+def moment(stamp: str) -> str:
+    """A time that was kept, to the minute.
+
+    >>> moment("2026-11-23T03:16:26.024332+00:00")
+    '2026-11-23 03:16 UTC'
+    """
+    return f"{stamp[:10]} {stamp[11:16]} UTC"

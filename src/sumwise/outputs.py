@@ -7,6 +7,7 @@ import numpy as np
 from sumwise.design import Design, blocks, features
 from sumwise.errors import InvalidSetError
 from sumwise.model import Model, Prepared
+from sumwise.posterior import BLOCK
 from sumwise.sets import Sets
 from sumwise.shapes import Float
 
@@ -19,7 +20,10 @@ def predict_sets(
     if include_noise:
         variance = variance + design.noise_scale / model.posterior.noise_precision
     scale = model.posterior.output_scale
-    mean = design.theta_sum[:, None] * model.offset + scale * (design.u @ model.posterior.mean)
+    total = np.empty((len(design), model.posterior.n_outputs))
+    for low in range(0, len(design), BLOCK):  # of a design in single precision no copy is made
+        total[low : low + BLOCK] = design.u[low : low + BLOCK] @ model.posterior.mean
+    mean = design.theta_sum[:, None] * model.offset + scale * total
     return mean, scale * np.sqrt(variance)[:, None]
 
 

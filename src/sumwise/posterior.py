@@ -149,7 +149,7 @@ class Posterior:
     ) -> Float[np.ndarray, "A K"]:
         """The part of each row that no label has seen; ‖u‖² − ‖along‖² would cancel."""
         if len(self.directions) == u.shape[1]:
-            return np.zeros_like(u)
+            return np.zeros(u.shape)  # in double precision: λ may be beyond single
         return u - along @ self.directions
 
     def sample(self, n_samples: int, rng: np.random.Generator) -> Float[np.ndarray, "L K M"]:
@@ -219,52 +219,11 @@ def committee(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Products:
-    """u_aᵀ u_b / √s_b for every set a of a pool and labelled set b: one new row per label.
-
-    With them the variances of the whole pool under new λ and β cost O(A t²), and a new label
-    O(A K), instead of O(A K t) from scratch. The price is a difference of squares, which
-    cancels where noise is very small: `exact_under` says when that may matter.
-    """
-
-    square: Float[np.ndarray, " A"]  # ‖u_a‖²
-    rows: tuple[Float[np.ndarray, " A"], ...] = ()
-
-    @classmethod
-    def of(cls, design: Design) -> Products:
-        return cls(np.einsum("ak,ak->a", design.u, design.u))
-
-    def add(self, design: Design, index: int) -> Products:
-        """With set `index` of the pool labelled as well."""
-        new = design.u[index] / np.sqrt(design.noise_scale[index])
-        return Products(self.square, (*self.rows, design.u @ new))
-
-    def exact_under(self, design: Design, hyper: Hyperparameters) -> bool:
-        """Whether β u_aᵀ S u_a / s_a comes out right to 1e-9, for all sets."""
-        ratio = hyper.noise_precision / hyper.prior_precision
-        return bool(EPSILON * ratio * (self.square / design.noise_scale).max(initial=0.0) < 1e-9)
-
-    def signal(self, spectrum: Spectrum, hyper: Hyperparameters) -> Float[np.ndarray, " A"]:
-        """u_aᵀ S u_a = (‖u_a‖² − Σ_i β (Qᵀ v_a)_i² / (λ + β g_i)) / λ for every set."""
-        lam, beta = hyper.prior_precision, hyper.noise_precision
-        gain = beta / (lam + beta * spectrum.values)
-        known = np.empty(len(self.square))
-        block = np.empty((len(self.rows), BLOCK))
-        for low in range(0, len(known), BLOCK):
-            width = min(BLOCK, len(known) - low)
-            for i, row in enumerate(self.rows):
-                block[i, :width] = row[low : low + width]
-            along = spectrum.left.T @ block[:, :width]
-            known[low : low + width] = gain @ np.square(along, out=along)
-        return np.maximum(self.square - known, 0.0) / lam
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Squares:
     """‖u_a‖² over the features of each part, where a part's features share their amplitude.
 
     With them variances of a pool under new amplitudes need one product with `directions`, and no
-    copy of u; the price is that of `Products`.
+    copy of u. The price is a difference of squares, which cancels where noise is very small.
     """
 
     parts: Float[np.ndarray, "A P"]

@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 
 from sumwise import outputs
-from sumwise.acquisition import Acquisition, best, per_cost, scores_of
+from sumwise.acquisition import Acquisition
 from sumwise.design import Pool, add_products, features
 from sumwise.errors import PoolExhaustedError
 from sumwise.loop import reason
 from sumwise.model import Model
 from sumwise.posterior import BLOCK, Posterior
+from sumwise.screening import leaders
 from sumwise.selection import nothing_affordable
 from sumwise.shapes import Float
 
@@ -189,19 +190,19 @@ def propose(
         affordable = allowed if cost is None else allowed & (cost <= budget)
         if not affordable.any():
             break
-        scores = scores_of(strategy, pool, posterior, np.random.default_rng([seed, number]))
-        ranked = per_cost(strategy, scores, cost)
-        chosen, left = best(ranked, affordable, sets.ids), int(affordable.sum())
+        rng = np.random.default_rng([seed, number])
+        seen = pool, posterior, rng, affordable
+        found = leaders(strategy, *seen, n=2, also=wanted, cost=cost)
+        chosen, left = found.best(), int(affordable.sum())
         by_hand = wanted is not None and number == first and chosen != wanted
         chosen = wanted if by_hand and wanted is not None else chosen
         allowed[chosen] = False
-        affordable[chosen] = False  # the same as `allowed` where nothing costs anything
-        second = best(ranked, affordable, sets.ids) if affordable.any() else None
+        second = found.best(but=chosen) if left > 1 else None
         design = pool.design.rows([chosen])
         mean, std = outputs.predict_sets(model, design, include_noise=True)
         waiting = len(claimed) + len(asked)
         kind = "free" if waiting else "unmeasured"
-        why = reason(strategy, float(scores[chosen]), int(sets.sizes[chosen]), left, kind)
+        why = reason(strategy, found.score(chosen), int(sets.sizes[chosen]), left, kind)
         if cost is not None:
             budget -= float(cost[chosen])
             why += f" It costs {figure(float(cost[chosen]))}, and gains most for that."
@@ -216,13 +217,13 @@ def propose(
         asked.append(
             Question(
                 set_id=sets.ids[chosen],
-                score=float(scores[chosen]),
+                score=found.score(chosen),
                 expected=float(mean[0, 0]),
                 std=float(std[0, 0]),
                 why=why,
                 information=float(0.5 * posterior.n_outputs * np.log1p(ratio[0])),
                 runner_up=None if second is None else sets.ids[second],
-                runner_up_score=None if second is None else float(scores[second]),
+                runner_up_score=None if second is None else found.score(second),
                 number=number,
                 by=None,
                 expires="",

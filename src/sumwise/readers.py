@@ -152,7 +152,7 @@ def input_matrix(x: Any, names: Sequence[str] | None, n_inputs: int) -> Float[np
 def to_float(values: Any, what: str) -> Float[np.ndarray, "..."]:
     """A float64 copy; what is not numeric is refused in words."""
     try:
-        if np.ma.is_masked(values):
+        if type(values) is not np.ndarray and np.ma.is_masked(values):
             raise TypeError("some of it is masked. Fill it in, or drop it")
         array = np.asarray(values)
         if array.dtype.kind not in "biuf":  # text like "3" must not slip through as a number

@@ -11,8 +11,10 @@ from sumwise import aims, outputs
 from sumwise import model as core
 from sumwise.acquisition import Acquisition, best, per_cost, refuse_non_finite, scores_of
 from sumwise.design import Pool, embed
+from sumwise.embedded import Embedded
 from sumwise.errors import InvalidSetError, PoolExhaustedError, SettingError
 from sumwise.model import Model
+from sumwise.screening import joint, screens
 from sumwise.sets import Sets
 from sumwise.shapes import Bool, Float
 
@@ -25,7 +27,7 @@ class Fitted(Protocol):
 
 
 def score(
-    sets: Sets,
+    sets: Sets | Embedded,
     model: Fitted,
     strategy: str | Acquisition = "AggMI",
     *,
@@ -55,15 +57,16 @@ def score(
     fitted = _fitted(model)
     core.check_seed(seed, "seed")
     rng = np.random.default_rng(seed)
-    known = aims.read(sets, wanted=targets, target_weights=target_weights, noise_std=noise_std)
-    pool = aims.aimed(pool_of(sets, fitted), fitted, known)
+    pool = pool_of(sets, fitted)
+    known = aims.read(pool.sets, wanted=targets, target_weights=target_weights, noise_std=noise_std)
+    pool = aims.aimed(pool, fitted, known)
     scores = scores_of(strategy, pool, fitted.posterior, rng)
-    refuse_non_finite(scores, np.ones(len(sets), dtype=bool), sets.ids)
+    refuse_non_finite(scores, np.ones(len(scores), dtype=bool), pool.sets.ids)
     return scores
 
 
 def select(
-    sets: Sets,
+    sets: Sets | Embedded,
     model: Fitted,
     strategy: str | Acquisition = "AggMI",
     n: int | None = None,
@@ -95,11 +98,13 @@ def select(
         raise SettingError(f"n is {n!r}; give a whole number of at least 1")
     fitted = _fitted(model)
     core.check_seed(seed, "seed")
+    pool = pool_of(sets, fitted)
+    sets = pool.sets
     known = aims.read(
         sets, wanted=targets, target_weights=target_weights, noise_std=noise_std, cost=cost
     )
     left = check_budget(budget, known.cost)
-    pool = aims.aimed(pool_of(sets, fitted), fitted, known)
+    pool = aims.aimed(pool, fitted, known)
     allowed = np.ones(len(sets), dtype=bool)
     posterior = fitted.posterior
     waiting = [sets.position(set_id) for set_id in pending or ()]
@@ -111,6 +116,8 @@ def select(
         raise PoolExhaustedError(
             f"{n} sets were asked for and {allowed.sum()} of {len(sets)} are free; ask for fewer"
         )
+    if isinstance(strategy, str) and known.cost is None and screens(strategy, pool, posterior):
+        return [sets.ids[a] for a in joint(strategy, pool, posterior, allowed, most)]
     picked: list[int] = []
     source = np.random.default_rng(seed)
     for _ in range(most):
@@ -163,8 +170,10 @@ def _fitted(model: Fitted) -> Model:
     return model.fitted()
 
 
-def pool_of(sets: Sets, model: Model) -> Pool:
+def pool_of(sets: Sets | Embedded, model: Model) -> Pool:
     """`sets` as strategies see them under `model`."""
+    if isinstance(sets, Embedded):
+        return sets.under(model.basis)
     if not isinstance(sets, Sets):
         raise InvalidSetError(f"sets is a {type(sets).__name__}; make a Sets first")
     outputs.check_inputs(model, sets)

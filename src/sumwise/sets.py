@@ -28,6 +28,7 @@ from sumwise.checks import (
     theta_of,
 )
 from sumwise.errors import InvalidSetError, SettingError, UnknownSetError
+from sumwise.scan import Scan, scan_parquet
 from sumwise.shapes import Float, Int
 
 
@@ -220,6 +221,23 @@ class Sets:
             theta *= weights_at(points, weight)
         return cls(names, points, theta, starts_of([n_cells] * len(ends)))
 
+    @staticmethod
+    def scan_parquet(path: Any, *, by: Any, x: Any, weights: str = "sum") -> Scan:
+        """A pool in Parquet files that need not fit in memory; nothing is read yet.
+
+        Args:
+            path: A file, a folder with files that end in .parquet, an address that fsspec knows
+                (such as s3://bucket/meters), or a list of these.
+            by: Column that names the group; several columns make tuples of ids.
+            x: Input columns, numeric.
+            weights: `"sum"`, `"mean"`, or the name of a column with θ.
+
+        Sets come in order of first appearance. Rows need not be sorted by set, but reading is
+        cheaper if the rows of a set follow one another (docs/scale.md). What to do with it:
+        `AggregateRegressor.embed`.
+        """
+        return scan_parquet(path, by=by, x=x, weights=weights)
+
     # --- looking inside ---------------------------------------------------------------------
 
     def __len__(self) -> int:
@@ -245,11 +263,16 @@ class Sets:
         try:
             return self._positions[set_id]
         except (KeyError, TypeError):
-            near = ", ".join(map(repr, self.ids[:3])) + (", …" if len(self) > 3 else "")
-            raise UnknownSetError(
-                f"no set has the id {set_id!r}; ids are {near}. "
-                "(By position: sets[2:3] or sets.take([2]).)"
-            ) from None
+            raise UnknownSetError(f"no set has the id {set_id!r}; {self._hint(set_id)}") from None
+
+    def _hint(self, set_id: Any) -> str:
+        """What to write instead of an id that is not there."""
+        if str(set_id) in self._positions:
+            return f"ids are text here: write {str(set_id)!r}."
+        if isinstance(set_id, str) and set_id.isdecimal() and int(set_id) in self._positions:
+            return f"ids are numbers here: write {int(set_id)}."
+        near = ", ".join(map(repr, self.ids[:3])) + (", …" if len(self) > 3 else "")
+        return f"ids are {near}. (By position: sets[2:3] or sets.take([2]).)"
 
     def take(self, positions: Any) -> Sets:
         """The sets at these positions, in this order."""

@@ -12,6 +12,7 @@ import numpy as np
 from sumwise import aims
 from sumwise import model as core
 from sumwise.acquisition import per_cost
+from sumwise.embedded import Embedded
 from sumwise.errors import SettingError
 from sumwise.estimator import AggregateRegressor
 from sumwise.loop import settle
@@ -23,7 +24,7 @@ from sumwise.study import Study
 
 def create_study(
     url: Any,
-    sets: Sets,
+    sets: Sets | Embedded,
     *,
     name: str | None = None,
     model: AggregateRegressor | None = None,
@@ -43,6 +44,8 @@ def create_study(
     Args:
         url: The path of an SQLite file, which is made if it is not there, or
             `postgresql://user@host/database`. A database may hold several studies.
+        sets: A `Sets`; or what `AggregateRegressor.embed` has written, which the study then refers
+            to with a checksum.
         name: Of the study; "study" if left out.
         model: An `AggregateRegressor`, whose settings are used.
         strategy: A name; see `sumwise.score`.
@@ -74,7 +77,7 @@ def create_study(
     days = arguments.days(claim_days, "claim_days")
     beside = None if sets_file is None else os.fspath(sets_file)
     wishes = aims.read(
-        sets,
+        sets.sets if isinstance(sets, Embedded) else sets,
         wanted=targets,
         target_weights=target_weights,
         noise_std=noise_std,
@@ -86,16 +89,23 @@ def create_study(
     if config.random_state is None:  # what is drawn when the study is opened must be the same
         config = replace(config, random_state=randbelow(2**31))
     settings = packing.pack_config(config)
-    prepared = core.prepare(config, sets)
+    prepared = sets.prepared if isinstance(sets, Embedded) else core.prepare(config, sets)
+    if isinstance(sets, Embedded) and beside is not None:
+        raise SettingError("the sets are in files already; leave sets_file out")
     database = Database(url)
     try:
-        packed = keeping.pack(sets, config, prepared, beside, database.folder)
+        if isinstance(sets, Embedded):
+            packed = keeping.pack_embedded(sets, database.folder)
+        else:
+            packed = keeping.pack(sets, config, prepared, beside, database.folder)
         if wishes:
             packed["aims"] = packing.pack_aims(wishes)
+        keeping.refuse_existing(beside)
         database.ensure()
         with database.write() as connection:
             records.create(connection, named, packed, settings, chosen, seed, days)
             if beside is not None:
+                assert isinstance(sets, Sets)
                 keeping.write_file(sets, beside)
         return _opened(database, named)
     except BaseException:
@@ -140,6 +150,7 @@ def import_study(
         packed = keeping.pack(found.sets, *drawn, beside, database.folder)
         if found.head.aims:
             packed["aims"] = packing.pack_aims(found.head.aims)
+        keeping.refuse_existing(beside)
         database.ensure()
         with database.write() as connection:
             exported.insert(connection, found, packed)

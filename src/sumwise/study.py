@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Hashable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sqlalchemy as sa
@@ -21,18 +21,22 @@ import sqlalchemy as sa
 from sumwise import outputs
 from sumwise.aims import Aims, aimed
 from sumwise.design import Pool
-from sumwise.errors import SettingError
 from sumwise.estimator import AggregateRegressor
-from sumwise.insight import Answers, Insight, review, trace
+from sumwise.lazy import whole
 from sumwise.model import Model
-from sumwise.predictions import Predictions, check_level
-from sumwise.questions import Question, Status, outlook, propose
+from sumwise.predictions import Predictions, check_level, individuals
+from sumwise.questions import Question, Status, count, outlook, propose
+from sumwise.scan import Scan
 from sumwise.selection import check_budget
 from sumwise.sets import Sets
-from sumwise.storage import arguments, bulk, chain, keeping, records, rules
+from sumwise.storage import arguments, bulk, chain, records, rules
 from sumwise.storage.database import Database
 from sumwise.storage.values import Claim, Event, Kept, Skip, Snapshot, Told
 
+if TYPE_CHECKING:
+    from sumwise.insight import Insight
+
+FEWEST = 3  # answers before anything can be expected
 OVERTAKEN = 2  # how often before the lock is held while thinking
 
 
@@ -73,10 +77,9 @@ class Study:
             n: One question if left out, or with a budget a list of as many as it pays for.
             budget: Ask only for what this pays for, in the units of the study's costs.
         """
-        if n is not None and (isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1):
-            raise SettingError(f"n is {n!r}; give a whole number of at least 1")
         money = check_budget(budget, self._kept.aims.cost)
-        most = int(n or (1 if budget is None else len(self._kept.sets)))
+        most = 1 if budget is None else len(self._kept.sets)
+        most = most if n is None else arguments.count(n, "n")
         claimed = self._claimed(most, arguments.text(by, "by"), budget=money)
         return claimed[0] if n == 1 or (n is None and budget is None) else claimed
 
@@ -87,9 +90,9 @@ class Study:
 
     def propose(self, n: int = 5) -> list[Question]:
         """What would be asked next, without claiming anything; fewer if not so many are free."""
-        seen = self._snapshot()
+        wanted, seen = arguments.count(n, "n"), self._snapshot()
         taken = len(seen.answers) + len(seen.claims) + len(seen.skips)
-        free = min(n, len(self._kept.sets) - taken)
+        free = min(wanted, len(self._kept.sets) - taken)
         return self._propose(seen, free) if free > 0 else []
 
     def tell(
@@ -194,12 +197,17 @@ class Study:
 
     @property
     def sets(self) -> Sets:
-        return keeping.whole(self._kept.sets)
+        return whole(self._kept.sets)
 
     @property
     def ids(self) -> tuple[Hashable, ...]:
         """Ids of the sets; of a large study, without reading their individuals."""
         return self._kept.sets.ids
+
+    @property
+    def scan(self) -> Scan | None:
+        """The Parquet files that the individuals are in, of a study on a design on disk."""
+        return None if self._kept.embedded is None else self._kept.embedded.scan
 
     @property
     def answers(self) -> tuple[Told, ...]:
@@ -237,22 +245,39 @@ class Study:
             level: Of the interval from `lower` to `upper`.
         """
         share, model = check_level(level), self.model
-        owners = np.repeat(np.arange(len(self._kept.sets)), self._kept.sets.sizes)
-        ids = None if frame is not None else tuple(self._kept.sets.ids[a] for a in owners)
-        if frame is None:
-            fitted, x = model.fitted(), self._kept.sets.x
-            mean = outputs.predict_mean(fitted, x)[:, 0]
-            std = outputs.predict_std(fitted, x, include_noise=True)[:, 0]
-        else:
+        if frame is not None:
             mean, std = model.predict(frame, return_std=True)
-        return Predictions.of(ids, mean, std, share)
+            return Predictions.of(mean, std, share)
+        fitted, sets = model.fitted(), self.sets
+        mean = outputs.predict_mean(fitted, sets.x)[:, 0]
+        std = outputs.predict_std(fitted, sets.x, include_noise=True)[:, 0]
+        return Predictions.of(mean, std, share, **individuals(sets))
 
     def predict_sets(self, level: float = 0.9) -> Predictions:
         """What measuring each set is expected to give, sets that are measured included."""
         share = check_level(level)
-        fitted, pool = self._aimed(self._snapshot())
+        seen, ids = self._snapshot(), self._kept.sets.ids
+        (fitted, pool), answers = self._aimed(seen), seen.answers
         mean, std = outputs.predict_sets(fitted, pool.design, include_noise=True)
-        return Predictions.of(self._kept.sets.ids, mean[:, 0], std[:, 0], share)
+        measured = np.full(len(ids), np.nan)
+        measured[[answer.position for answer in answers]] = [answer.y_bar for answer in answers]
+        told = {"measured": np.ma.masked_invalid(measured)}
+        return Predictions.of(mean[:, 0], std[:, 0], share, ids, told)
+
+    def expected(self, set_id: Hashable) -> tuple[float, float] | None:
+        """Mean and standard deviation of a set's total by the answers of all other sets.
+
+        None before three of them are there, and for models that take long to learn.
+        """
+        position = self._kept.sets.position(set_id)
+        seen = self._snapshot()
+        others = tuple(a for a in seen.answers if a.position != position)
+        if len(others) < FEWEST or not chain.quick(self._kept):
+            return None
+        fitted, pool = self._aimed(dataclasses.replace(seen, answers=others))
+        rows = pool.design.rows([position])
+        mean, std = outputs.predict_sets(fitted, rows, include_noise=True)
+        return float(mean[0, 0]), float(std[0, 0])
 
     def status(self) -> Status:
         """Where the study stands, and how much there is still to learn."""
@@ -265,6 +290,8 @@ class Study:
         Args:
             level: Of the intervals that answers are compared with.
         """
+        from sumwise.insight import Answers, review, trace  # what asking need not wait for
+
         share, seen = check_level(level), self._snapshot()
         told = Answers(
             [answer.position for answer in seen.answers],
@@ -312,7 +339,7 @@ class Study:
         seen = self._snapshot()
         return (
             f"Study {self.name!r}: {len(seen.answers)} of {len(self._kept.sets)} sets measured, "
-            f"{len(seen.claims)} open questions, strategy {self._kept.strategy!r}"
+            f"{count(len(seen.claims), 'open question')}, strategy {self._kept.strategy!r}"
         )
 
     # --- helpers ------------------------------------------------------------------------------

@@ -87,7 +87,8 @@ def _read_csv(path: Path, text: Callable[[str], bool]) -> Any:
         row = broken[0]
         raise DataError(
             f"{place(path)(row.number - 2)}: there are {row.actual_columns} cells and the heading "
-            f"has {row.expected_columns}. Fix the line; text with commas needs quotation marks."
+            f"has {row.expected_columns}. Fix the line; columns are separated by commas, and text "
+            "with commas needs quotation marks."
         ) from None
 
 
@@ -144,6 +145,9 @@ def require(names: Sequence[str], wanted: Sequence[str], role: str, path: Path) 
             hint = "Check the spelling."
             if len(names) == 1 and any(mark in names[0] for mark in ";\t|"):
                 hint = "It seems to be separated by something else; save it with commas."
+            parts = name.split(",")
+            if len(parts) > 1 and set(parts) <= set(names):
+                hint = "One column at a time: repeat the option."
             raise DataError(f"{path} has no column {name!r:.80} ({role}); it has {known}. {hint}")
 
 
@@ -216,7 +220,7 @@ def number(text: str) -> float:
     if _NUMBER.fullmatch(cleaned):
         value = float(cleaned)
         if abs(value) == float("inf"):
-            raise LabelError(f"{text!r:.80} is too large a number; is it mistyped? Rescale it.")
+            raise LabelError(f"{text!r:.80} is too large a number; is it mistyped? Rescale it")
         return value
     if _THOUSANDS.fullmatch(cleaned):
         hint = f"write {cleaned.replace(',', '')}"

@@ -7,6 +7,7 @@ evenly and never fall into step with how a table is ordered; everybody counts by
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -53,18 +54,25 @@ def thinned(x: Float[np.ndarray, "N D"], weight: Float[np.ndarray, " N"] | None 
     return Targets(np.array(x[at], dtype=np.float64), counts / MOST)
 
 
-def read(targets: Any, weights: Any, x: Float[np.ndarray, "N D"], names: Any) -> Targets | None:
+def read(
+    targets: Any,
+    weights: Any,
+    n_inputs: int,
+    names: Any,
+    *,
+    everybody: Callable[[], Float[np.ndarray, "N D"]],
+) -> Targets | None:
     """What a user means by `targets` and `target_weights`; None if they left both out.
 
     Args:
         targets: A data frame with the input columns, or an (n, D) array; all individuals if None.
         weights: One number for each row of `targets`, or for each individual of all sets.
-        x: All individuals.
         names: Of the inputs, or None.
+        everybody: Gives all individuals, which may have to be read first.
     """
     if targets is None and weights is None:
         return None
-    rows = x if targets is None else input_matrix(targets, names, x.shape[1])
+    rows = everybody() if targets is None else input_matrix(targets, names, n_inputs)
     if not len(rows):
         raise SettingError("targets has no rows; name at least one individual, or leave it out")
     if weights is None:

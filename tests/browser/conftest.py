@@ -25,8 +25,8 @@ from urllib.parse import urlsplit
 import pytest
 
 import sumwise as sw
+from tests.browser import HOW, PATIENCE
 from tests.browser.places import Place, schools
-from tests.browser.tools import HOW
 
 ROOT = Path(__file__).resolve().parents[2]
 SHOTS = ROOT / "test-output"
@@ -48,7 +48,9 @@ def unavailable(what: str) -> None:
 # --- the browser ----------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="session")
+# for this folder, not the session: Playwright keeps an event loop running as long as it is there,
+# and other tests run loops of their own
+@pytest.fixture(scope="package")
 def chromium() -> Iterator[object]:
     from playwright.sync_api import sync_playwright
 
@@ -148,7 +150,7 @@ def server(serve, tmp_path):
     return serve(schools(tmp_path / "schools.db", answers=12))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def standing(chromium, tmp_path_factory):
     """A study in the middle of its life, for tests that only look at it: starting costs seconds."""
     folder = tmp_path_factory.mktemp("standing")
@@ -222,8 +224,7 @@ def visit(chromium):
             accept_downloads=True,
         )
         contexts.append(context)
-        context.set_default_timeout(30_000)
-        context.set_default_navigation_timeout(60_000)
+        context.set_default_timeout(PATIENCE)
         context.add_init_script(WATCH_POLICY)
         if who:
             context.add_init_script(NAMED.replace("WHO", json.dumps(who)))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 
 import sumwise as sw
 from tests.browser.places import Place
-from tests.browser.tools import expect, settled, soon
+from tests.browser.tools import expect, settled
 
 SETS = 100_000
 
@@ -35,10 +33,8 @@ def test_a_hundred_thousand_sets(serve, visit, shot, tmp_path):
     page.get_by_role("link", name="Pool", exact=True).click()
     expect(page.get_by_text("1 to 50 of 100\u202f000")).to_be_visible()
     settled(page)
-    begun = time.monotonic()
     page.get_by_label("Search").fill("plot 09999")
     expect(page.locator("tbody tr")).to_have_count(10)
-    assert time.monotonic() - begun < soon() / 1000
     page.get_by_label("Search").fill("")
     expect(page.get_by_text("1 to 50 of 100\u202f000")).to_be_visible()
     page.get_by_role("button", name="Last").click()

@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-import time
-
 import sumwise as sw
 from tests.browser.places import told
-from tests.browser.tools import card, expect, proposed, soon
+from tests.browser.tools import card, expect, proposed
 
 
-def test_two_people_see_each_other_within_two_seconds(server, visit, shot):
+def test_two_people_see_each_other(server, visit, shot):
     ann, bob = visit(server, "ann"), visit(server, "bob")
     name = proposed(ann)
     expect(card(bob, name)).to_be_visible()
     card(ann, name).get_by_role("button", name="Claim").click()
     other = bob.get_by_role("region", name="Others are measuring")
-    expect(other.get_by_role("heading", name=name, exact=True)).to_be_visible(timeout=soon())
-    expect(bob.locator("#notices")).to_contain_text(f"ann claimed {name}.", timeout=soon())
+    expect(other.get_by_role("heading", name=name, exact=True)).to_be_visible()
+    expect(bob.locator("#notices")).to_contain_text(f"ann claimed {name}.")
     expect(bob.locator("#said")).to_contain_text(f"ann claimed {name}.")
     shot(bob, "others")
 
     card(ann, name).get_by_label("Measured total").fill(str(server.place.totals[name]))
     card(ann, name).get_by_role("button", name="Save answer").click()
-    expect(bob.get_by_text("13 of 30 sets measured")).to_be_visible(timeout=soon())
-    expect(bob.locator("#notices")).to_contain_text(f"ann answered {name}.", timeout=soon())
+    expect(bob.get_by_text("13 of 30 sets measured")).to_be_visible()
+    expect(bob.locator("#notices")).to_contain_text(f"ann answered {name}.")
     expect(card(bob, name)).to_have_count(0)
     # what one has done oneself is no news
-    ann.wait_for_timeout(soon(1))
+    ann.wait_for_timeout(1000)
     expect(ann.locator("#notices")).not_to_contain_text("You claimed")
     expect(ann.locator("#notices")).not_to_contain_text("You answered")
 
@@ -42,9 +40,7 @@ def test_news_does_not_touch_focus_caret_text_or_scroll(server, visit):
     for _ in range(2):
         bob.get_by_role("button", name="Ask for me").click()
         bob.get_by_role("region", name="Yours").locator("h3").first.wait_for()
-    expect(ann.get_by_role("region", name="Others are measuring").locator(".card")).to_have_count(
-        2, timeout=soon()
-    )
+    expect(ann.get_by_role("region", name="Others are measuring").locator(".card")).to_have_count(2)
     expect(field).to_be_focused()
     expect(field).to_have_value("12345")
     assert field.evaluate("node => [node.selectionStart, node.selectionEnd]") == [2, 3]
@@ -63,9 +59,7 @@ def test_somebody_else_answers_what_one_is_typing(server, visit, shot):
     card(bob, name).get_by_role("button", name="Answer").click()
     card(bob, name).get_by_label("Measured total").fill(str(total))
     card(bob, name).get_by_role("button", name="Save answer").click()
-    expect(card(ann, name)).to_contain_text(
-        "by bob meanwhile. What you typed is not saved yet.", timeout=soon()
-    )
+    expect(card(ann, name)).to_contain_text("by bob meanwhile. What you typed is not saved yet.")
     expect(field).to_be_focused()
     expect(field).to_have_value(str(total + 1))
     shot(ann, "meanwhile")
@@ -87,10 +81,8 @@ def test_changes_from_the_command_line_appear_too(server, visit):
     page.locator("tbody tr").first.wait_for()
     with sw.open_study(server.place.path) as study:
         question = study.ask(by="carol")
-    begun = time.monotonic()
-    expect(page.locator("tbody tr").first).to_contain_text("carol", timeout=soon())
+    expect(page.locator("tbody tr").first).to_contain_text("carol")
     expect(page.locator("tbody tr").first).to_contain_text(question.set_id)
-    assert time.monotonic() - begun < soon() / 1000
 
 
 def test_many_changes_at_once_make_one_notice(server, visit):
@@ -99,5 +91,5 @@ def test_many_changes_at_once_make_one_notice(server, visit):
     page.wait_for_timeout(1000)
     with sw.open_study(server.place.path) as study:
         study.ask(8, by="carol")
-    expect(page.locator("#notices")).to_contain_text("things have happened", timeout=soon())
+    expect(page.locator("#notices")).to_contain_text("things have happened")
     assert page.locator(".notice").count() <= 3

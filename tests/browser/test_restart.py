@@ -23,14 +23,14 @@ def test_a_server_killed_and_restarted_in_the_middle(server, visit, shot):
     page = visit(server)
     name, where = begin(page)
     server.kill()
-    expect(page.get_by_text(DOWN).first).to_be_visible(timeout=5000)
+    expect(page.get_by_text(DOWN).first).to_be_visible()
     field = where.get_by_label("Measured total")
     field.press_sequentially("7.5")
     where.get_by_role("button", name="Save answer").click()
     expect(where).to_contain_text("Not saved: the server does not answer.")
     shot(page, "offline")
     server.start()
-    expect(page.locator("#banner")).to_be_hidden(timeout=30_000)
+    expect(page.locator("#banner")).to_be_hidden()
     expect(field).to_have_value("327.5")
 
     page.reload()  # the draft survives that too, and the token is still good
@@ -92,9 +92,9 @@ def test_the_page_opens_by_itself_when_the_server_comes_up_later(server, visit):
     page = visit(server)
     page.locator(".card").first.wait_for()
     server.kill()
-    expect(page.get_by_text(DOWN).first).to_be_visible(timeout=5000)
+    expect(page.get_by_text(DOWN).first).to_be_visible()
     page.get_by_role("link", name="Pool", exact=True).click()  # a view that was never loaded
     page.wait_for_timeout(300)
     server.start()
-    expect(page.locator("#banner")).to_be_hidden(timeout=30_000)
+    expect(page.locator("#banner")).to_be_hidden()
     expect(page.locator("section.pool tbody tr").first).to_be_visible()

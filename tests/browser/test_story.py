@@ -218,7 +218,7 @@ def test_the_pool_is_a_table_and_a_picture(standing, visit, shot):
     expect(page.locator(".chart svg.marks")).to_have_count(1)
     shot(page, "picture", full=True)
     page.get_by_role("button", name="By likeness").click()
-    expect(page.locator(".chart svg.marks")).to_have_count(1, timeout=60_000)
+    expect(page.locator(".chart svg.marks")).to_have_count(1)
 
 
 def test_back_and_forward_find_the_same_places(standing, visit):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-HOW = "get Chromium and axe-core with scripts/browser (or make browser)"
+from tests.browser import PATIENCE
 
 try:
     from playwright.sync_api import expect
@@ -16,16 +16,11 @@ except ImportError:
         raise
     pytest.skip("playwright is not installed: make setup", allow_module_level=True)
 
-__all__ = ["HOW", "card", "expect", "go", "overflow", "proposed", "settled", "soon"]
+__all__ = ["card", "expect", "go", "overflow", "proposed", "settled"]
 
-expect.set_options(timeout=15_000)  # for machines that are busy; what has to be quick says so
+expect.set_options(timeout=PATIENCE)
 
 BUSY = ".view:not([hidden]) :is([aria-busy=true], .working):visible"
-
-
-def soon(seconds: float = 2.0) -> float:
-    """Milliseconds within which something has to happen on a machine that has time for it."""
-    return 1000 * seconds * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
 def go(page: Any, view: str) -> None:
@@ -37,7 +32,7 @@ def go(page: Any, view: str) -> None:
 
 def settled(page: Any) -> None:
     """Wait until nothing on the page is loading any more."""
-    expect(page.locator(BUSY)).to_have_count(0, timeout=30_000)
+    expect(page.locator(BUSY)).to_have_count(0)
 
 
 def card(page: Any, name: str) -> Any:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from sumwise.posterior import Hyperparameters, Products, condition, decompose
+from sumwise.posterior import Hyperparameters, condition, decompose
 from tests import oracles
 from tests.builders import linear_pool, phi_of, precisions, random_sets, seeds, set_sizes
 
@@ -60,16 +60,6 @@ def test_spectral_form_equals_the_primal_and_the_dual_form(sizes, n_seen, lam, b
         assert_allclose(spectral_s, covariance, rtol=1e-10, atol=1e-10 * scale)
 
 
-@given(set_sizes, st.integers(1, 6), precisions, precisions, seeds)
-def test_kept_products_give_the_variances_from_scratch(sizes, n_seen, lam, beta, seed):
-    pool, seen, _, spectrum, posterior = learned(sizes, n_seen, lam, beta, seed)
-    products = Products.of(pool.design)
-    for a in seen:
-        products = products.add(pool.design, int(a))
-    from_scratch = posterior.variance_along(pool.design.u)
-    assert_allclose(products.signal(spectrum, posterior.hyper), from_scratch, rtol=1e-8, atol=1e-10)
-
-
 @given(set_sizes, n_labels, precisions, precisions, seeds)
 def test_conditioning_on_open_questions_gives_the_variances_of_answered_ones(
     sizes, n_seen, lam, beta, seed
@@ -101,14 +91,10 @@ def test_several_outputs_are_separate_fits_with_one_covariance(sizes, n_seen, la
 
 
 def test_variances_are_the_same_in_small_blocks(monkeypatch):
-    pool, seen, _, spectrum, posterior = learned([2, 3, 1, 4, 2, 1, 5, 3], 3, 0.7, 2.0, 5)
-    products = Products.of(pool.design)
-    for a in seen:
-        products = products.add(pool.design, int(a))
+    pool, _, _, _, posterior = learned([2, 3, 1, 4, 2, 1, 5, 3], 3, 0.7, 2.0, 5)
     whole = posterior.variance_along(pool.design.u)
     monkeypatch.setattr("sumwise.posterior.BLOCK", 3)
     assert_allclose(posterior.variance_along(pool.design.u), whole, rtol=1e-12)
-    assert_allclose(products.signal(spectrum, posterior.hyper), whole, rtol=1e-9)
 
 
 def test_samples_have_the_posterior_mean_and_covariance():

@@ -77,7 +77,7 @@ def test_variances_from_kept_squares_are_those_of_the_posterior(n):
     progress = loop.begin(ModelConfig(basis="auto", n_basis=16), sets)
     for a in range(n):
         progress = loop.tell(progress, a, float(y_bar[a]))
-    quick = loop._signal(progress)
+    quick = loop._weighed(progress).signal
     exact = progress.model.posterior.variance_along(progress.pool.design.u)
     assert_allclose(quick, exact, rtol=1e-6, atol=1e-9 * exact.max())
 
@@ -85,4 +85,4 @@ def test_variances_from_kept_squares_are_those_of_the_posterior(n):
 def test_squares_that_would_cancel_are_not_used():
     sets, _, _ = smooth_problem()
     config = ModelConfig(basis="auto", hyperparameters=(1e-9, 1e9), standardize=False)
-    assert loop._signal(loop.begin(config, sets)) is None
+    assert loop._weighed(loop.begin(config, sets)).signal is None

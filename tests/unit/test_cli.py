@@ -215,7 +215,7 @@ def test_a_missing_extra_is_named_and_refused(monkeypatch, tmp_path):
     [
         (
             OSError(errno.ENOSPC, "No space left on device"),
-            "the result cannot be written: No space",
+            "the result cannot be printed: No space",
         ),
         (PermissionError(errno.EACCES, "Permission denied", "a.csv"), "a.csv: Permission denied"),
     ],

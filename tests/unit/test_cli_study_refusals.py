@@ -69,7 +69,7 @@ def events(url):
         ("much", "'much' is not a number"),
         ("", "'' is not a number here; give a number such as 1234.5"),
         ("1e999", "too large"),
-        ("1e200", "is it mistyped? Rescale it."),
+        ("1e200", "is it mistyped? Rescale it"),
         ("-5h", "'-5h' is not a number"),
         ("\x1b[31m5", r"'\x1b[31m5' is not a number"),
     ],

@@ -11,7 +11,7 @@ import sumwise as sw
 from sumwise.basis import RandomFourierFeatures
 from sumwise.design import embed
 from sumwise.evidence import WeakPrior, log_evidence, maximise
-from sumwise.posterior import Hyperparameters, Products, condition, decompose
+from sumwise.posterior import Hyperparameters, condition, decompose
 from tests.builders import random_sets, unscaled
 
 R = sw.AggregateRegressor
@@ -53,15 +53,6 @@ def test_information_is_exact_at_a_very_high_signal_to_noise_ratio(lam, beta, rt
     assert_allclose(0.5 * np.log1p(ratio), expected, rtol=rtol)
     root = posterior.root_times(design.u)
     assert_allclose(beta * (root**2).sum(axis=1) / design.noise_scale, ratio, rtol=1e-6)
-
-
-def test_kept_products_step_back_where_they_would_cancel():
-    rng = np.random.default_rng(0)
-    sets = random_sets([2, 3, 1], rng)
-    design = embed(sets, unscaled(RandomFourierFeatures.draw(24, 3, 1.0, rng)))
-    products = Products.of(design)
-    assert products.exact_under(design, Hyperparameters(1.0, 100.0))
-    assert not products.exact_under(design, Hyperparameters(1e-6, 1e6))
 
 
 def test_the_learner_asks_what_score_says_however_small_the_noise():

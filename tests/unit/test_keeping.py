@@ -172,8 +172,7 @@ def test_a_file_that_exists_is_not_overwritten_and_nothing_is_made(tmp_path, set
     with pytest.raises(sw.SettingError, match="exists"):
         sw.create_study(tmp_path / "study.db", sets[:9], sets_file=file)
     assert file.read_text() == "mine"
-    with pytest.raises(sw.DataError, match="holds no studies"):
-        sw.open_study(tmp_path / "study.db")
+    assert not (tmp_path / "study.db").exists()
     with pytest.raises(sw.StorageError, match="cannot be written"):
         sw.create_study(tmp_path / "study.db", sets[:9], sets_file=tmp_path / "no" / "s.parquet")
 

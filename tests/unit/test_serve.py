@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import logging
 import os
 import signal
 import socket
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 import webbrowser
 
@@ -212,15 +215,22 @@ def test_others_are_warned_of(path, quick):
 
 def test_a_browser_is_opened_where_there_are_windows(path, quick):
     result = run(path, DISPLAY=":0")
-    time.sleep(0.2)
+    _opened()
     assert quick == [result.stdout.strip()]
     assert "/#token=" in quick[0]
     quick.clear()
     run(path, "--no-browser", DISPLAY=":0")
     if sys.platform == "linux":
         run(path, DISPLAY="", WAYLAND_DISPLAY="")
-    time.sleep(0.2)
+    _opened()
     assert quick == []
+
+
+def _opened():
+    """Wait until browsers that were to be opened are open."""
+    for thread in threading.enumerate():
+        if thread.name == "opening a browser":
+            thread.join(60)
 
 
 def test_the_token_is_printed_once(path, quick):
@@ -228,6 +238,16 @@ def test_the_token_is_printed_once(path, quick):
     token = result.stdout.strip().partition("#token=")[2]
     assert result.output.count(token) == 1
     assert result.exit_code == 0
+
+
+def test_logs_of_the_program_around_it_are_left_alone(path, quick):
+    """Some handlers close their stream with themselves, and the stream may be everybody's."""
+    handler = logging.StreamHandler(io.StringIO())
+    handler.close = handler.stream.close
+    before = [each() for each in logging._handlerList]
+    assert run(path, "--no-browser").exit_code == 0
+    assert not handler.stream.closed
+    assert [each() for each in logging._handlerList] == before
 
 
 def test_one_of_several_studies(path, quick):

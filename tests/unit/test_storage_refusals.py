@@ -79,7 +79,7 @@ def test_sets_that_were_changed_are_refused(path):
         ("UPDATE sumwise_files SET content = 'text'", "checksum differs"),
         ("UPDATE sumwise_studies SET strategy = 'os.system'", "does not know"),
         ("UPDATE sumwise_studies SET config = '{}'", "model settings cannot be read"),
-        ("UPDATE sumwise_answers SET position = 99", "a set that it does not have"),
+        ("UPDATE sumwise_answers SET position = 99", "no set at 99"),
         ("DELETE FROM sumwise_answers; ", None),
     ],
 )

@@ -58,7 +58,10 @@ def test_every_individual_of_the_pool_is_predicted(problem, study):
     assert_allclose(predicted.mean - predicted.lower, 0.6744897501960817 * std)
     assert predicted.ids == tuple(np.repeat(sets.ids, sets.sizes).tolist())
     table = predicted.to_arrow()
-    assert table.column_names == ["set", "mean", "std", "lower", "upper"]
+    inputs = [f"x{d}" for d in range(sets.n_inputs)]
+    assert table.column_names == ["set", "row", *inputs, "mean", "std", "lower", "upper"]
+    assert table["row"].to_pylist() == [n + 1 for size in sets.sizes for n in range(size)]
+    assert_allclose(np.column_stack([table[name] for name in inputs]), sets.x)
     assert table.num_rows == len(predicted) == len(sets.x)
     assert repr(predicted) == f"Predictions: {len(sets.x)} rows with intervals of 50 %"
 
@@ -71,6 +74,10 @@ def test_totals_of_all_sets_are_predicted(problem, study):
     assert predicted.ids == sets.ids
     assert_allclose(predicted.mean, mean)
     assert_allclose(predicted.upper, mean + 1.6448536269514722 * std)
+    table = predicted.to_arrow()
+    told = {answer.set_id: answer.y_bar for answer in study.answers}
+    assert len(told) == 5
+    assert table["measured"].to_pylist() == [told.get(name) for name in sets.ids]
 
 
 def test_a_new_table_is_predicted_by_column_name(tmp_path):
@@ -91,7 +98,7 @@ def test_ids_of_several_kinds_become_text(tmp_path):
     sets = random_sets([1, 2], np.random.default_rng(0), ids=["a", ("b", 2.5)])
     with sw.create_study(tmp_path / "a.db", sets) as study:
         table = study.predict_sets().to_arrow()
-        assert table["set"].to_pylist() == ["a", "('b', 2.5)"]
+        assert table["set"].to_pylist() == ["a", "b / 2.5"]
 
 
 @pytest.mark.parametrize("level", [0, 1, -0.5, 90, "0.9", True, math.nan])

@@ -417,6 +417,18 @@ def test_absurd_totals_leave_everything_readable(web):
 # --- files ----------------------------------------------------------------------------------------
 
 
+def test_a_spreadsheet_runs_nothing_of_what_it_opens(tmp_path):
+    ids = ["=1+1", "@SUM(A1)", "+cmd|' /C calc'!A0", "-2+3", "\t=1", "\r=1", "-5", "+1e-3", "a=1"]
+    sets = random_sets([1] * len(ids), np.random.default_rng(0), ids=ids)
+    with sw.create_study(tmp_path / "a.db", sets, model=sw.AggregateRegressor("linear")) as study:
+        web = client_of(create_app(study))
+        rows = list(csv.DictReader(io.StringIO(web.get("/api/individuals.csv").text, newline="")))
+        content = web.get("/api/individuals.parquet").content
+    assert [row["set"] for row in rows] == [f"'{each}" for each in ids[:6]] + ids[6:]
+    exact = pyarrow.parquet.read_table(io.BytesIO(content))
+    assert exact["set"].to_pylist() == ids
+
+
 def test_downloads_hold_what_is_predicted_for_everybody(web, study, problem):
     tell(web, problem[1], 5)
     expected = study.predict()

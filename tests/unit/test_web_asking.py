@@ -89,15 +89,6 @@ def test_questions_are_worked_out_in_handfuls(study, monkeypatch):
     for each in (first, *rest):
         each.result(timeout=60)
     assert seen == [1, TOGETHER, 5]
-    del seen[:]
-    with inside.turn():
-        first = asker.ask(1, None)
-        while not seen:
-            threading.Event().wait(0.005)
-        rest = [asker.ask(6, None) for _ in range(3)]
-    for each in (first, *rest):
-        each.result(timeout=60)
-    assert seen == [1, 12, 6]
 
 
 def test_a_large_wish_is_granted_alone(study):

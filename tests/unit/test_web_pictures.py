@@ -198,3 +198,24 @@ def test_inputs_beyond_all_bounds_are_not_drawn(tmp_path):
     with sw.create_study(tmp_path / "a.db", sets, model=LINEAR) as study:
         answer = client_of(create_app(study)).get("/api/picture")
     assert answer.status_code in (200, 409)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "degrees", "across"),
+    [
+        ((0, 0), (4, 3), False, 1.0),
+        ((-87, 42), (-83, 46), True, np.cos(np.radians(44))),
+        ((600_000, 5_000_000), (700_000, 5_050_000), True, 1.0),  # metres, not degrees
+        ((0, 1), (1000, 2), False, 1.0),  # a thin line
+        ((1, 0), (1, 1000), False, 1.0),
+        ((3, 3), (3, 3), False, 1.0),  # all in one place
+    ],
+)
+def test_a_step_is_as_long_up_as_across(low, high, degrees, across):
+    points = np.array([low, high], dtype=float)
+    ((left, right), (bottom, top)), ratio = picture.frame(points, degrees=degrees)
+    assert left <= low[0] <= high[0] <= right
+    assert bottom <= low[1] <= high[1] <= top
+    assert 0.4 <= ratio <= 1.25
+    # pixels for a unit: width 1 by height `ratio`
+    assert ratio / (top - bottom) == pytest.approx(1 / ((right - left) * across))

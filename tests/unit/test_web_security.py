@@ -247,6 +247,17 @@ def test_a_body_without_an_end_is_cut_off(app):
     assert sum(read) <= LARGEST_BODY + 1000
 
 
+def test_a_body_that_does_not_come_is_not_waited_for(app, monkeypatch):
+    monkeypatch.setattr(security, "SLOWEST_BODY", 0.05)
+
+    async def receive():
+        await asyncio.sleep(600)
+
+    status, body = straight(app, "POST", "/api/answers", receive)
+    assert status == 408
+    assert b"nothing was stored" in body
+
+
 def test_a_websocket_is_closed_at_once(app):
     async def attack():
         sent = []

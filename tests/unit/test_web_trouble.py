@@ -51,7 +51,7 @@ def test_nothing_is_acknowledged_into_a_file_that_was_deleted(web, path):
     ):
         refused = got(send(), 503)
         assert refused["code"] == "storage"
-        assert "was moved, deleted or replaced" in refused["detail"]
+        assert "was removed or replaced by another file" in refused["detail"]
 
 
 def test_a_file_that_comes_back_is_served_again(web, path, tmp_path):

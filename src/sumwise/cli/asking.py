@@ -20,7 +20,6 @@ from sumwise.cli.studies import (
     url_argument,
 )
 from sumwise.cli.words import (
-    moment,
     named,
     show,
     show_json,
@@ -30,7 +29,7 @@ from sumwise.cli.words import (
     with_error,
 )
 from sumwise.errors import SettingError, SumwiseError
-from sumwise.naming import shown
+from sumwise.naming import moment, shown
 from sumwise.questions import Question, figure
 from sumwise.tables import number
 from sumwise.threads import one_thread
@@ -181,11 +180,15 @@ def skip(
     """
     with opened(url, name) as study:
         own = find_set(study, set_text)
+        held = [claim for claim in study.claims if claim.set_id == own and claim.by != by]
         study.skip(own, by=by, note=note)
     if as_json:
         show_json({"skipped": shown(own)})
-    else:
-        show(f"{named(own)} is set aside.")
+        return
+    show(f"{named(own)} is set aside.")
+    for claim in held:
+        who = "somebody" if claim.by is None else visible(claim.by, 40)
+        show(f"It was with {who}, who may be measuring it: tell them.")
 
 
 @click.command(cls=Signed, context_settings=SETTINGS)

@@ -1,106 +1,117 @@
-"""`sumwise reproduce beyond`."""
+"""`sumwise init` on Parquet files beyond memory: scanned, embedded to a folder, studied there."""
 
 from __future__ import annotations
 
-import json
 import os
-import sys
+import re
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, Final
 
 import rich_click as click
-from rich.console import Console
-from rich.table import Table
 
-from sumwise import plots
-from sumwise.cli.common import SETTINGS, progress_bar
-from sumwise.errors import SettingError
-from sumwise.experiments import beyond as experiment
-from sumwise.experiments import datasets, results
+from sumwise import AggregateRegressor, Embedded, Sets
+from sumwise.cli.data import Individuals
+from sumwise.errors import DataError, SettingError
+from sumwise.scan import open_parquet
+from sumwise.tables import listed
 
-
-@click.command(context_settings=SETTINGS)
-@click.option(
-    "--data",
-    type=click.Path(file_okay=False, path_type=Path),
-    envvar="SUMWISE_DATA",
-    help="Folder with libsvm/ and climate/; SUMWISE_DATA says the same.",
-)
-@click.option("--datasets", "names", help="Names with commas between; all 32 if left out.")
-@click.option("--splits", type=click.IntRange(1), default=10, show_default=True)
-@click.option(
-    "--jobs",
-    type=click.IntRange(1),
-    default=os.cpu_count() or 1,
-    show_default="all cores",
-    help="Runs at the same time; the figures do not depend on it.",
-)
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    default="reproduction-beyond",
-    show_default=True,
-    help="Folder for the results; a second call goes on where the first stopped.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print the table as JSON.")
-def beyond(
-    data: Path | None, names: str | None, splits: int, jobs: int, out: Path, as_json: bool
-) -> None:
-    """Our own model and strategies against the paper's, on the paper's splits.
-
-    The paper's model with AggMI beside basis="auto" with IVR, EPIG, AggMI and Random. Writes
-    runs.csv, table.csv and table.md; stop it with Ctrl-C, the same command goes on.
-
-    \b
-      sumwise reproduce beyond --data DIR
-      sumwise reproduce beyond --data DIR --datasets Housing,MAT --splits 3
-    """
-    talk = Console(stderr=True, highlight=False)
-    wanted = _listed(names)
-    plots.check_folder(out)
-    with results.only_writer(out):
-        try:
-            with progress_bar(talk, "running") as on_progress:
-                kept = out / "runs.csv"
-                runs = experiment.run(wanted, splits, data, kept, jobs, on_progress)
-        except KeyboardInterrupt:
-            talk.print("\nStopped. Finished runs are kept; the same command goes on.")
-            sys.exit(130)
-        files = experiment.write(out, runs)
-    rows = experiment.standings(runs)
-    if as_json:
-        click.echo(json.dumps([{"dataset": row.dataset, **row.errors} for row in rows]))
-        return
-    _print(Console(highlight=False), rows, runs, files)
+UNITS: Final = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+COPIES: Final = 4  # of a table that are in memory while it is grouped and packed
 
 
-def _print(
-    console: Console,
-    rows: list[experiment.Standing],
-    runs: list[experiment.Run],
-    files: list[Path],
-) -> None:
-    grid = experiment.grid(rows)
-    console.print("\nMean squared error, averaged over queries and splits (bold: the lowest)")
-    shown = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
-    for column in grid.columns:
-        shown.add_column(column, justify="right" if column else "left")
-    for r, row in enumerate(grid.rows):
-        shown.add_row(*(f"[bold]{t}[/]" if (r, c) in grid.bold else t for c, t in enumerate(row)))
-    console.print(shown)
-    for line in experiment.findings(rows, runs):
-        console.print(line)
-    console.print(str(files[0]), markup=False, soft_wrap=True)
+class Size(click.ParamType):  # type: ignore[type-arg]
+    """So many bytes, as people write them."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> int:
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", str(value).strip(), re.IGNORECASE)
+        if found is None:
+            self.fail(f"{value!r} is no size; write 500MB or 2GB", param, ctx)
+        return int(float(found[1]) * UNITS[found[2].upper()])
 
 
-def _listed(text: str | None) -> tuple[str, ...]:
-    if text is None:
-        return datasets.NAMES
-    proper = {name.lower(): name for name in datasets.NAMES}
-    given = [name.strip().lower() for name in text.split(",") if name.strip()]
-    unknown = [name for name in given if name not in proper]
-    if unknown or not given:
-        raise SettingError(
-            f"no data set is called {(unknown or [text])[0]!r}; there are "
-            f"{', '.join(datasets.NAMES)}"
+def default_limit() -> int:
+    """Half of the machine's memory."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    except (ValueError, OSError, AttributeError):  # a system that does not say
+        return 4 * 10**9
+
+
+def is_beyond(data: Path, limit: int) -> bool:
+    """Whether the table is in several files, or would not fit."""
+    if data.is_dir() or "://" in str(data):
+        return True
+    if data.suffix.lower() != ".parquet" or not data.is_file():
+        return False
+    with open_parquet(str(data)) as file:
+        about = file.metadata
+        return bool(8 * about.num_rows * about.num_columns * COPIES > limit)
+
+
+def embed_files(
+    data: Path,
+    by: Sequence[str],
+    x: Sequence[str],
+    weights: str,
+    model: AggregateRegressor,
+    place: Path,
+    limit: int,
+    dask: str | None,
+) -> tuple[Embedded, Individuals]:
+    """The design in the folder `place`, single precision if double would take half the limit."""
+    groups, inputs = tuple(dict.fromkeys(by)), tuple(dict.fromkeys(x))
+    taken, silent = (inputs, ()) if inputs else _numeric(data, groups, weights)
+    scan = Sets.scan_parquet(str(data), by=groups, x=taken, weights=weights)
+    widest = 8 * scan.rows * model.n_basis
+    dtype = "float64" if widest <= limit // 2 else "float32"
+    settings: dict[str, Any] = {"dtype": dtype, "memory": limit // 4}
+    if dask is None:
+        made = model.embed(scan, place, **settings)
+    else:
+        from sumwise.distributed import connect, on
+
+        with connect(dask) as client:
+            made = model.embed(scan, place, run=on(client), **settings)
+    return made, Individuals(made.sets, groups, taken, silent)
+
+
+def _numeric(
+    data: Path, groups: Sequence[str], weights: str
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Columns that hold numbers, and those that do not, of the first file."""
+    import pyarrow as pa
+
+    files = sorted(data.rglob("*.parquet")) if data.is_dir() else [data]
+    if not files:
+        raise DataError(f"there are no files that end in .parquet in the folder {data}")
+    with open_parquet(str(files[0])) as file:
+        schema = file.schema_arrow
+    t, rest = pa.types, [name for name in schema.names if name not in (*groups, weights)]
+    kinds = (t.is_integer, t.is_floating, t.is_decimal, t.is_boolean)
+    taken = tuple(n for n in rest if any(kind(schema.field(n).type) for kind in kinds))
+    if not taken:
+        raise DataError(
+            f"{data} has no input columns: nothing but {listed(groups)} holds numbers. What is "
+            "known of each individual must be there, as numbers."
         )
-    return tuple(dict.fromkeys(proper[name] for name in given))
+    return taken, tuple(name for name in rest if name not in taken)
+
+
+def design_folder(url: str, data: Path) -> Path:
+    """Beside a study in a file; else in the folder that we are in."""
+    if "://" in url:
+        return Path(f"{data.stem}.design")
+    return Path(url).with_suffix(".design")
+
+
+def refuse_options(sets_file: Path | None, basis: str | None) -> None:
+    if sets_file is not None:
+        raise SettingError("these individuals stay in their own files; leave --sets-file out")
+    if basis == "neural":
+        raise SettingError(
+            "a network looks at all individuals after every answer, and these are beyond memory; "
+            "choose another --basis, or raise --memory-limit"
+        )

@@ -8,10 +8,11 @@ from __future__ import annotations
 import errno
 import importlib
 import io
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import rich_click as click
@@ -68,10 +69,23 @@ class Main(click.RichGroup):
         except SumwiseError as error:
             raise click.ClickException(message(_typed(str(error)))) from error
         except OSError as error:
-            if error.errno == errno.EPIPE:  # the reader has seen enough; click knows what to do
-                raise
-            where = f"{error.filename}: " if error.filename else "the result cannot be written: "
-            raise click.ClickException(message(f"{where}{error.strerror}")) from error
+            if error.errno == errno.EPIPE:  # `| head` has seen enough, which is no failure
+                _silence()
+                ctx.exit(0)
+            where = f"{error.filename}: " if error.filename else "the result cannot be printed: "
+            done = (
+                "" if error.filename else ". What was to be stored is stored: see sumwise history"
+            )
+            raise click.ClickException(message(f"{where}{error.strerror}{done}")) from error
+
+
+def _silence() -> None:
+    """Nobody reads any more: what is still to be flushed goes nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 def _typed(text: str) -> str:
@@ -82,7 +96,9 @@ def _typed(text: str) -> str:
 
 
 _PHRASES: Final = {
-    "open it with open_study, or give another name": "give another name with --name",
+    "open it with open_study, or give another name": (
+        "give another name with --name, or begin anew in another file"
+    ),
     "create_study": "sumwise init",
     "Say which, by name.": "Say which with --study NAME.",
     "sets_file='sets.parquet'": "--sets-file sets.parquet",

@@ -8,6 +8,8 @@ from typing import Any, Final
 import rich_click as click
 
 from sumwise import ACQUISITIONS, BASES, AggregateRegressor
+from sumwise.cli import beyond
+from sumwise.cli.cluster import dask_option
 from sumwise.cli.common import SETTINGS, waiting
 from sumwise.cli.data import Individuals, read_individuals
 from sumwise.cli.studies import json_option, repeated, url_argument
@@ -74,6 +76,14 @@ MOST_NAMED: Final = 20  # columns in a sentence
     type=click.Path(dir_okay=False, path_type=Path),
     help="Keep the individuals in this Parquet file instead of inside the database.",
 )
+@click.option(
+    "--memory-limit",
+    type=beyond.Size(),
+    metavar="SIZE",
+    help="Leave Parquet that would take more than this, such as 2GB, in its files and keep a "
+    "design of it beside the study; half of the memory there is if left out.",
+)
+@dask_option
 @json_option
 def init(
     url: str,
@@ -88,11 +98,14 @@ def init(
     claim_days: float,
     name: str | None,
     sets_file: Path | None,
+    memory_limit: int | None,
+    dask: str | None,
     as_json: bool,
 ) -> None:
     """Begin a study from a table of individuals.
 
-    DATA is a CSV file (UTF-8, commas, a heading) or a Parquet file with a row for each individual.
+    DATA is a CSV file (UTF-8, commas, a heading) or a Parquet file with a row for each individual,
+    or a folder of Parquet files, which need not fit in memory.
     URL is where the study is kept: the path of an SQLite file, which is made, or a PostgreSQL
     database, as postgresql://user@host/database. Nothing that is there is overwritten.
 
@@ -100,29 +113,42 @@ def init(
       sumwise init schools.db schools.csv --by district --x lunch --x enroll
       sumwise init meters.db devices.parquet --by meter --weights mean
       sumwise init postgresql://ann@host/lab plots.csv --by state --by year
+      sumwise init meters.db devices/ --by meter --x load --memory-limit 2GB
     """
     from sumwise.studies import create_study
 
-    with waiting(f"reading {visible(data.name)}"):
-        made = read_individuals(data, by, x, weights)
-    for sentence in _columns(made):
-        talk(sentence)
+    limit = beyond.default_limit() if memory_limit is None else memory_limit
     model = None if basis is None else AggregateRegressor(basis, random_state=seed)
+    pool: Any = None
+    if dask is not None or beyond.is_beyond(data, limit):
+        beyond.refuse_options(sets_file, basis)
+        adam = "adam" if preset == "paper" else "evidence"
+        model = model or AggregateRegressor(hyperparameters=adam, random_state=seed)
+        place, preset_too = beyond.design_folder(url, data), None
+        pool, made = beyond.embed_files(data, by, x, weights, model, place, limit, dask)
+        talk(f"The design of {visible(str(data), 200)} is in {visible(str(place), 200)}.")
+    else:
+        preset_too = preset
+        with waiting(f"reading {visible(data.name)}"):
+            made = read_individuals(data, by, x, weights)
+        pool = made.sets
     with (
         waiting("making the study"),
         create_study(
             url,
-            made.sets,
+            pool,
             name=name,
             model=model,
             strategy=strategy,
             seed=seed,
-            preset=preset,
+            preset=preset_too,
             claim_days=claim_days,
             sets_file=sets_file,
         ) as study,
     ):
         made_as = study.name
+    for sentence in _columns(made):
+        talk(sentence)
     if as_json:
         show_json(_as_json(made, made_as, weights, strategy, basis, seed, preset, claim_days))
         return

@@ -1,4 +1,4 @@
-"""`sumwise status` and `history`: where a study stands, and how it got there."""
+"""`sumwise status`, `answers` and `history`: where a study stands, and how it got there."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import rich_click as click
 from sumwise.cli.common import SETTINGS, waiting
 from sumwise.cli.studies import force_option, opened, repeated, study_options, url_argument
 from sumwise.cli.words import (
-    moment,
     new_table,
     show,
     show_json,
@@ -22,7 +21,7 @@ from sumwise.cli.words import (
     typed,
     visible,
 )
-from sumwise.naming import shown
+from sumwise.naming import moment, shown
 from sumwise.questions import Status, count
 from sumwise.tables import check_output, write_table
 
@@ -110,6 +109,62 @@ def _status_json(found: Status, claims: Sequence[Claim], skips: Sequence[Skip]) 
         for skip in skips
     ]
     return {**asdict(found), "words": found.words, "claims": held, "skips": aside}
+
+
+@click.command(context_settings=SETTINGS)
+@url_argument
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Write them to a file that ends in .csv or .parquet.",
+)
+@force_option
+@study_options
+def answers(url: str, name: str | None, out: Path | None, force: bool, as_json: bool) -> None:
+    """Totals as they stand, in the order in which they came.
+
+    What was taken back is not there, and what was corrected is there once. A file of them is what
+    tell --from reads.
+
+    \b
+      sumwise answers schools.db
+      sumwise answers schools.db -o totals.csv
+    """
+    import pyarrow as pa
+
+    if out is not None:
+        check_output(out, force)
+    with opened(url, name) as study:
+        found = study.answers
+    rows = [
+        {
+            "set": shown(answer.set_id),
+            "total": answer.y_bar,
+            "noise_std": answer.noise_std,
+            "by": answer.by,
+            "at": answer.at,
+            "note": answer.note,
+        }
+        for answer in found
+    ]
+    if out is not None:
+        names = ("set", "total", "noise_std", "by", "at", "note")
+        kinds = dict.fromkeys(("total", "noise_std"), pa.float64())
+        schema = pa.schema([(name, kinds.get(name, pa.string())) for name in names])
+        write_table(pa.Table.from_pylist(rows, schema), out, force)
+    if as_json:
+        show_json({"file": str(out), "rows": len(rows)} if out is not None else {"answers": rows})
+    elif out is not None:
+        show(f"{count(len(rows), 'answer')} written to {visible(str(out), 500)}.")
+    else:
+        table = new_table(("set", "total", "by", "when", "note"), right=("total",))
+        for answer in found:
+            noise = "" if answer.noise_std is None else f" ± {answer.noise_std:.3g}"
+            who, why = visible(answer.by or "", 20), visible(answer.note or "", 60)
+            told = f"{answer.y_bar:.9g}{noise}"
+            table.add_row(visible(shown(answer.set_id), 30), told, who, moment(answer.at), why)
+        show_table(table)
 
 
 @click.command(context_settings=SETTINGS)

@@ -17,7 +17,6 @@ from sumwise.cli.studies import (
 )
 from sumwise.cli.words import (
     message,
-    moment,
     new_table,
     show,
     show_json,
@@ -27,6 +26,7 @@ from sumwise.cli.words import (
     visible,
 )
 from sumwise.errors import SettingError
+from sumwise.naming import moment
 from sumwise.questions import count
 
 
@@ -53,6 +53,8 @@ def report(url: str, name: str | None, out: Path, force: bool, as_json: bool) ->
     """
     from sumwise.report import write
 
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise SettingError(f"{out} does not end in .html; name a file that does")
     if out.exists() and not force:
         raise SettingError(f"{out} exists; name another file with -o, or pass --force")
     with opened(url, name) as study, waiting("writing the report"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -11,6 +11,7 @@ import numpy as np
 import rich_click as click
 
 from sumwise.cli.common import SETTINGS
+from sumwise.cli.streaming import first_rows, to_file
 from sumwise.cli.studies import force_option, opened, repeated, study_options, url_argument
 from sumwise.cli.words import (
     new_table,
@@ -24,8 +25,7 @@ from sumwise.cli.words import (
     width,
 )
 from sumwise.errors import DataError
-from sumwise.naming import shown
-from sumwise.predictions import Predictions, check_level
+from sumwise.predictions import Predictions, check_level, individuals
 from sumwise.progress import Slow
 from sumwise.questions import count, figure
 from sumwise.shapes import Float
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 FEW: Final = 10  # rows on the screen
 BLOCK: Final = 100_000  # individuals between two looks at the clock
-PREFIX: Final = "sumwise_"
 
 
 @click.command(context_settings=SETTINGS)
@@ -89,7 +88,13 @@ def predict(
         check_output(out, force)
     few = None if out is not None or as_json else FEW
     with opened(url, name) as study:
-        if of_sets:
+        table: Any = None
+        streams = study.scan if data is None and not of_sets else None
+        if streams is not None and out is not None:
+            rows = to_file(study, streams, out, level, force)
+        elif streams is not None and few is not None:
+            table, rows = first_rows(study, streams, few, level)
+        elif of_sets:
             table, rows = _of_sets(study, level)
         elif data is not None:
             table, rows = _of_file(study, data, level, few)
@@ -99,7 +104,8 @@ def predict(
     if not measured:
         talk("Nothing is measured yet, so these are the guesses of a model that knows nothing.")
     if out is not None:
-        write(table, out, force)
+        if table is not None:
+            write(table, out, force)
         if as_json:
             show_json({"file": str(out), "rows": rows, "level": level})
         else:
@@ -110,7 +116,8 @@ def predict(
         _show(table, rows, measured, level)
         given = () if data is None else (str(data),)
         kind = ("--sets",) if of_sets else ()
-        again = typed("predict", *repeated(url, name), *given, *kind, "-o", "predictions.csv")
+        target = "predictions.csv" if streams is None else "predictions.parquet"
+        again = typed("predict", *repeated(url, name), *given, *kind, "-o", target)
         suggest(f"All {rows} rows, in full:", again)
 
 
@@ -119,25 +126,13 @@ def predict(
 
 def _of_pool(study: Study, level: float, few: int | None) -> tuple[Any, int]:
     """Individuals of the study; the first few, or all."""
-    import pyarrow as pa
-
     sets = study.sets
-    rows = len(sets.x) if few is None else min(few, len(sets.x))
-    owners = np.repeat(np.arange(len(sets)), sets.sizes)[:rows]
-    names = sets.input_names or tuple(f"x{d}" for d in range(sets.n_inputs))
-    ours = {
-        "set": _id_column(sets.ids).take(pa.array(owners)),
-        "row": np.arange(rows) - sets.starts[owners] + 1,
-    }
-    inputs = {str(name): sets.x[:rows, d] for d, name in enumerate(names)}
-    found = _predictions(study, sets.x[:rows], level)
-    return pa.table(_joined(ours, inputs, found)), len(sets.x)
+    mean, std = _predicted(study, sets.x[:few])
+    return Predictions.of(mean, std, level, **individuals(sets, few)).to_arrow(), len(sets.x)
 
 
 def _of_file(study: Study, data: Path, level: float, few: int | None) -> tuple[Any, int]:
     """The rows of a file as they are, with predictions; what is no input stays text."""
-    import pyarrow as pa
-
     names = getattr(study.model, "feature_names_in_", None)  # study.sets would read individuals
     if names is None:
         raise DataError("the inputs of this study have no names; predict from Python, with arrays")
@@ -148,25 +143,20 @@ def _of_file(study: Study, data: Path, level: float, few: int | None) -> tuple[A
         raise DataError(f"{data} has a heading and no rows; there is nothing to predict")
     where = place(data)
     x = np.column_stack([numbers(table, name, where) for name in wanted])
-    rows = len(x) if few is None else min(few, len(x))
-    own = {name: table.column(name).slice(0, rows) for name in table.column_names}
-    return pa.table(_joined({}, own, _predictions(study, x[:rows], level))), len(x)
+    mean, std = _predicted(study, x[:few])
+    theirs = {name: table.column(name).slice(0, len(mean)) for name in table.column_names}
+    return Predictions.of(mean, std, level, inputs=theirs).to_arrow(), len(x)
 
 
 def _of_sets(study: Study, level: float) -> tuple[Any, int]:
     """Totals of sets, beside those that were measured."""
-    import pyarrow as pa
-
     found = study.predict_sets(level)
-    told = {answer.set_id: answer.y_bar for answer in study.answers}
-    ours = {
-        "set": _id_column(study.ids),
-        "measured": pa.array([told.get(name) for name in study.ids], pa.float64()),
-    }
-    return pa.table(_joined(ours, {}, found)), len(found)
+    return found.to_arrow(), len(found)
 
 
-def _predictions(study: Study, x: Float[np.ndarray, "n D"], level: float) -> Predictions:
+def _predicted(
+    study: Study, x: Float[np.ndarray, "n D"]
+) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
     """Of many individuals, block by block, all by the same model."""
     model = study.model
     mean, std = np.empty(len(x)), np.empty(len(x))
@@ -175,37 +165,7 @@ def _predictions(study: Study, x: Float[np.ndarray, "n D"], level: float) -> Pre
             block = slice(low, low + BLOCK)
             mean[block], std[block] = model.predict(x[block], return_std=True)
             progress.at(min(low + BLOCK, len(x)))
-    return Predictions.of(None, mean, std, level)
-
-
-def _joined(
-    ours: Mapping[str, Any], theirs: Mapping[str, Any], found: Predictions
-) -> dict[str, Any]:
-    """All columns; ours step back where a column of the user has the same name."""
-    last = {name: getattr(found, name) for name in ("mean", "std", "lower", "upper")}
-    names = [*ours, *last]
-    prefix = PREFIX if set(names) & set(theirs) else ""
-    for name in names:
-        if f"{prefix}{name}" in theirs:
-            raise DataError(f"there is a column {prefix + name!r} already; give it another name")
-    return {
-        **{f"{prefix}{name}": column for name, column in ours.items()},
-        **theirs,
-        **{f"{prefix}{name}": column for name, column in last.items()},
-    }
-
-
-def _id_column(ids: Sequence[Any]) -> Any:
-    """Whole numbers and text as they are, everything else as it is shown."""
-    import pyarrow as pa
-
-    for kind in (str, int):
-        if all(type(name) is kind for name in ids):
-            try:
-                return pa.array(ids)
-            except (pa.ArrowInvalid, OverflowError):  # a whole number of any size
-                break
-    return pa.array([shown(name) for name in ids])
+    return mean, std
 
 
 def _plain(row: Mapping[str, Any]) -> dict[str, Any]:

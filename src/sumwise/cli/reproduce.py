@@ -14,8 +14,9 @@ from rich.console import Console
 from rich.table import Table
 
 from sumwise import plots
-from sumwise.cli.beyond import beyond
+from sumwise.cli.cluster import dask_option, runs_on
 from sumwise.cli.common import SETTINGS, Main, progress_bar
+from sumwise.cli.reproduce_beyond import beyond
 from sumwise.errors import SettingError
 from sumwise.experiments import datasets, protocol, report, results, tables
 from sumwise.experiments import reproduce as experiment
@@ -66,6 +67,7 @@ def _options(experiment: protocol.Experiment) -> Callable[[Command], Command]:
             show_default="all cores",
             help="Runs at the same time; the figures do not depend on it.",
         ),
+        dask_option,
         click.option(
             "--out",
             type=click.Path(file_okay=False, path_type=Path),
@@ -131,6 +133,7 @@ def _reproduce(
     splits: int,
     queries: int,
     jobs: int,
+    dask: str | None,
     out: Path,
     published: Path | None,
     figures: bool,
@@ -148,7 +151,7 @@ def _reproduce(
     plots.check_folder(out)
     experiment.check(plan)
     paper = report.find_published(table_of, published, data)
-    with results.only_writer(out):
+    with results.only_writer(out), runs_on(dask, jobs) as jobs:
         kept = results.open_results(out, table_of.name, queries, experiment.fingerprints(plan))
         curves = _run(talk, plan, kept, jobs)
         for line in _caveats(plan, paper):

@@ -123,4 +123,6 @@ def _open(link: str) -> None:
         os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY")
     )
     if windows:
-        threading.Thread(target=webbrowser.open, args=(link,), daemon=True).start()
+        threading.Thread(
+            target=webbrowser.open, args=(link,), name="opening a browser", daemon=True
+        ).start()

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sumwise import plots
+from sumwise.cli.cluster import dask_option, runs_on
 from sumwise.cli.common import SETTINGS, progress_bar
 from sumwise.errors import SettingError
 from sumwise.experiments import simulate as experiment
@@ -66,6 +67,7 @@ from sumwise.plots.page import save_page
     show_default="all cores",
     help="Splits at the same time; the result does not depend on it.",
 )
+@dask_option
 @click.option(
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -85,6 +87,7 @@ def simulate(
     splits: int,
     queries: int | None,
     jobs: int,
+    dask: str | None,
     out: Path,
     force: bool,
     as_json: bool,
@@ -105,7 +108,7 @@ def simulate(
     table = read_labelled(data, by, y, x)
     plan = experiment.plan(table, methods or METHODS, splits, queries, weights)
     talk.print(_intro(table, plan), end="\n\n")
-    with progress_bar(talk, "simulating") as on_progress:
+    with runs_on(dask, jobs) as jobs, progress_bar(talk, "simulating") as on_progress:
         result = experiment.run(table, plan, jobs, on_progress)
     page = simulation_page(table, plan, result)
     _refuse_to_overwrite(out, data, force)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from math import hypot
 from pathlib import Path
+from typing import Final
 
 import rich_click as click
 
@@ -19,11 +22,14 @@ from sumwise.cli.studies import (
     study_options,
     url_argument,
 )
-from sumwise.cli.words import named, show, show_json, suggest, talk, typed, visible
+from sumwise.cli.words import named, show, show_json, suggest, talk, typed, visible, with_error
 from sumwise.errors import LabelError, SumwiseError
 from sumwise.naming import shown
 from sumwise.questions import count
 from sumwise.tables import number
+from sumwise.threads import one_thread
+
+FAR: Final = 4.0  # standard deviations beyond which somebody should look again
 
 
 @click.command(cls=Signed, context_settings=SETTINGS)
@@ -73,14 +79,19 @@ def tell(
     assert total is not None
     value = _number(total, f"the total of {set_text!r:.80}")
     noise = None if noise_std is None else _number(noise_std, "--noise-std")
-    with opened(url, name) as study:
+    with one_thread(), opened(url, name) as study:
         own = find_set(study, set_text)
+        before, foreseen = len(study.answers), study.expected(own)
         study.tell(own, value, by=by, note=note, noise_std=noise)
         measured, sets = len(study.answers), len(study.ids)
     if as_json:
-        show_json({"set": shown(own), "total": value, "measured": measured})
+        mean, std = foreseen or (None, None)
+        told = {"set": shown(own), "total": value, "measured": measured, "new": measured > before}
+        show_json({**told, "expected": mean, "std": std})
         return
-    show(f"Kept: {named(own)} is {value:.12g}. {measured} of {count(sets, 'set')} measured.")
+    said = "Kept" if measured > before else "Known already"
+    show(f"{said}: {named(own)} is {value:.12g}. {measured} of {count(sets, 'set')} measured.")
+    _doubt(own, value, noise, foreseen, (url, name))
     suggest("Next:", typed("ask", *repeated(url, name), *_who(by)))
 
 
@@ -137,11 +148,13 @@ def amend(
     noise = None if noise_std is None else _number(noise_std, "--noise-std")
     with opened(url, name) as study:
         own = find_set(study, set_text)
+        foreseen = study.expected(own)
         study.amend(own, value, by=by, note=note, noise_std=noise)
     if as_json:
         show_json({"set": shown(own), "total": value})
-    else:
-        show(f"Corrected: {named(own)} is {value:.12g}.")
+        return
+    show(f"Corrected: {named(own)} is {value:.12g}.")
+    _doubt(own, value, noise, foreseen, (url, name))
 
 
 @click.command(cls=Signed, context_settings=SETTINGS)
@@ -168,6 +181,23 @@ def retract(
         show_json({"retracted": shown(own)})
     else:
         show(f"Taken back: {named(own)} is no longer measured.")
+
+
+def _doubt(
+    own: Hashable,
+    value: float,
+    noise: float | None,
+    foreseen: tuple[float, float] | None,
+    where: tuple[str, str | None],
+) -> None:
+    """A slip of a finger is noticed best while the paper is still on the table."""
+    if foreseen is None:
+        return
+    mean, spread = foreseen[0], hypot(foreseen[1], noise or 0.0)
+    if abs(value - mean) <= FAR * spread:
+        return
+    show(f"That is far from the {with_error(mean, spread)} that was expected.")
+    suggest("If it is mistyped:", typed("amend", *repeated(*where), shown(own), "TOTAL"))
 
 
 def _number(text: str, what: str) -> float:

@@ -100,7 +100,10 @@ def show_json(result: Any) -> None:
 def show_table(table: Table) -> None:
     from rich.console import Console
 
-    Console(highlight=False, markup=False, emoji=False).print(table)
+    console = Console(highlight=False, markup=False, emoji=False)
+    with console.capture() as printed:
+        console.print(table)
+    click.echo(printed.get(), nl=False)  # Rich itself would take a closed pipe for a failure
 
 
 def new_table(columns: Sequence[str], right: Iterable[str] = ()) -> Table:
@@ -142,12 +145,3 @@ def with_error(mean: float, std: float) -> str:
     while std * 10**digits < 9.95:  # two digits of it
         digits += 1
     return f"{mean:.{digits}f} ± {std:.{digits}f}"
-
-
-def moment(stamp: str) -> str:
-    """A time that was kept, to the minute.
-
-    >>> moment("2026-11-23T03:16:26.024332+00:00")
-    '2026-11-23 03:16 UTC'
-    """
-    return f"{stamp[:10]} {stamp[11:16]} UTC"

@@ -149,7 +149,8 @@ def progress(insight: Insight) -> Panel:
         "of its size, which makes it that of one individual if individuals err independently. "
         f"“{SPREAD.capitalize()}” is how unsure the model is of an individual, on average; the "
         f"individuals' own noise, {figure(last.noise_std)} by the latest estimate, comes on top "
-        "and no question takes it away."
+        "and no question takes it away. It may also rise: the model's settings are estimated anew "
+        "with every answer, and a surprise makes it less sure."
     )
     falls = f"Forecasts are off by {figure(last.typical_error or 0.0)} per individual"
     against = f"The same for everyone would be off by {figure(last.typical_naive_error or 0.0)}."

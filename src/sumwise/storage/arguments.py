@@ -17,9 +17,11 @@ LONGEST_TEXT = 10_000
 
 def total(y_bar: Any, set_id: Hashable) -> float:
     """A measured total that can be computed with."""
+    if isinstance(y_bar, bool | np.bool_):
+        raise LabelError(f"total of set {set_id!r} is {y_bar!r}; give a number")
     value = check_label(y_bar, set_id) + 0.0  # -0.0 is 0.0
     if abs(value) > LARGEST_TOTAL:
-        raise LabelError(f"total of set {set_id!r} is {value:g}; is it mistyped? Rescale it.")
+        raise LabelError(f"total of set {set_id!r} is {value:g}; is it mistyped? Rescale it")
     return value
 
 
@@ -41,6 +43,12 @@ def days(value: Any, name: str) -> float:
     if not number or not math.isfinite(value) or not 0 < value <= 36_500:
         raise SettingError(f"{name} is {value!r}; give a number of days above 0, up to 36500")
     return float(value)
+
+
+def count(value: Any, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise SettingError(f"{name} is {value!r}; give a whole number of at least 1")
+    return int(value)
 
 
 def text(value: Any, name: str) -> str | None:

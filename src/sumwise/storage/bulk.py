@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,6 +83,7 @@ def tell(connection: sa.Connection, kept: Kept, rows: Sequence[Row], where: Plac
             raise _refusal(_another(row, before, position in known), where(number))
     if not fresh:
         return 0
+    _refuse_retracted(connection, kept, rows, fresh, where)
     at, arrival = records.now(), state.arrivals
     told = [
         {
@@ -108,6 +109,35 @@ def tell(connection: sa.Connection, kept: Kept, rows: Sequence[Row], where: Plac
         records.drop_skip(connection, kept, position)
     records.advance(connection, kept, arrivals=len(fresh))
     return len(fresh)
+
+
+def _refuse_retracted(
+    connection: sa.Connection,
+    kept: Kept,
+    rows: Sequence[Row],
+    fresh: Mapping[int, Row],
+    where: Place,
+) -> None:
+    """A file that is told again must not bring back what somebody has taken back since."""
+    kinds = ("told", "amended", "retracted")
+    mine = (events.c.study_id == kept.id) & events.c.what.in_(kinds)
+    said: dict[int, set[tuple[float, float | None]]] = {}  # all that was ever told of a set
+    last: dict[int, Any] = {}  # when that was taken back
+    for event in connection.execute(sa.select(events).where(mine).order_by(events.c.id)):
+        if event.position in fresh:
+            said.setdefault(event.position, set()).add((event.y_bar, event.noise_std))
+            last[event.position] = event
+    for position, event in last.items():
+        row = fresh[position]
+        if (row.y_bar, row.noise_std) in said[position]:
+            raise _refusal(
+                LabelError(
+                    f"set {row.set_id!r} was told {rules.value(row.y_bar, row.noise_std)} before, "
+                    f"and that was taken back{rules.signed(event)}. Drop the row; if it is right "
+                    "after all, tell this set alone"
+                ),
+                where(rows.index(row)),
+            )
 
 
 def _another(row: Row, before: Any, stored: bool) -> LabelError:

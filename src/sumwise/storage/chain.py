@@ -51,6 +51,11 @@ def learns(kept: Kept) -> bool:
     return isinstance(kept.prepared.basis.basis, Trainable)
 
 
+def quick(kept: Kept) -> bool:
+    """Whether a model depends on nothing but the answers, and is fitted at once."""
+    return not learns(kept) and kept.config.hyperparameters != "adam"
+
+
 class Models:
     """Models of one study; the latest one is remembered."""
 
@@ -116,7 +121,7 @@ class Models:
         keep: bool = True,
     ) -> Model:
         """The model after these answers, folded on from one after so many of them if need be."""
-        if not learns(self._kept) and self._kept.config.hyperparameters != "adam":
+        if quick(self._kept):
             return self._fit(answers, None)
         done, model = (0, None) if begun is None else begun
         stored, learned = _longest(self._kept, names, done, self._database, connection)

@@ -37,6 +37,7 @@ class Database:
         self._patience = patience
         self._engine: sa.Engine | None = None
         self._process = 0
+        self._file: tuple[int, int] | None = None  # the one that is open, whatever its path becomes
 
     @property
     def folder(self) -> str | None:
@@ -62,7 +63,9 @@ class Database:
         assert path is not None
 
         def connect() -> sqlite3.Connection:
-            return sqlite.connect(path, patience)
+            connection = sqlite.connect(path, patience)
+            self._file = self._file or sqlite.identity(path)
+            return connection
 
         pool = sa.NullPool if sqlite.only_readable(path) else sa.QueuePool
         engine = sa.create_engine("sqlite://", creator=connect, poolclass=pool)
@@ -88,9 +91,20 @@ class Database:
             connection = connection.execution_options(sumwise_writes=True)
             with connection.begin():
                 yield connection
+        self._check_file()  # or it was acknowledged into a file that is gone
+
+    def _check_file(self) -> None:
+        """A file that was put in the place of the open one would get pages of the old one."""
+        if self.path is None or self._file in (None, sqlite.identity(self.path)):
+            return
+        raise StorageError(
+            f"{self.shown} was removed or replaced by another file since it was opened. Nothing "
+            "was stored; close the study and open it anew."
+        )
 
     @contextmanager
     def _refusals(self) -> Iterator[None]:
+        self._check_file()
         try:
             yield
         except exc.DBAPIError as error:
@@ -178,7 +192,7 @@ class Database:
             )
         raise DataError(
             f"{self.shown} was made by an older sumwise (schema {made_by}, now {VERSION}). "
-            "Make a copy, then run: sumwise storage upgrade"
+            f"Make a copy, then run: sumwise storage upgrade {self.path or 'URL'}"
         )
 
     def ensure(self) -> None:
@@ -241,7 +255,7 @@ def _parse(url: Any) -> tuple[str | None, sa.URL | None]:
             raise DataError(f"{path!r} is no place for a study that lasts; give a path")
         if os.path.isdir(path):
             raise DataError(f"{path!r} is a folder; give the path of a file in it")
-        return os.path.abspath(path), None
+        return os.path.realpath(path), None  # SQLite's own files lie beside what a link leads to
     if scheme[1].lower() not in ("postgresql", "postgres", "postgresql+psycopg"):
         raise DataError(
             f"a study cannot be kept at {scheme[1]}://…; give the path of a file, or "

@@ -1,6 +1,7 @@
 """What a study keeps of its sets, where, and how much of it is read when.
 
-    sets         every individual, as Parquet; or `sets_file`, where that file is and its checksum
+    sets         every individual, as Parquet; or `sets_file`, where that file is and its checksum;
+                 or `embedded`, where a design on disk is, of individuals in the user's own files
     basis        what was drawn
     index        ids and sizes of the sets      } of large studies only, so that asking
     design       u_a, s_a and Σθ of every set   } need not read the individuals and embed them,
@@ -27,13 +28,14 @@ import sqlalchemy as sa
 
 from sumwise.aims import Aims
 from sumwise.basis import Scaled, Trainable
-from sumwise.checks import starts_of
 from sumwise.design import Design, Pool, embed
+from sumwise.embedded import Embedded
 from sumwise.errors import DataError, SettingError, StorageError
+from sumwise.lazy import LazySets
 from sumwise.model import ModelConfig, Prepared
 from sumwise.sets import Sets
 from sumwise.shapes import Float
-from sumwise.storage import packing
+from sumwise.storage import packing, sqlite
 from sumwise.storage.names import many_from_json, many_to_json
 from sumwise.storage.schema import files
 from sumwise.targets import thinned
@@ -44,53 +46,19 @@ LARGEST_DESIGN: Final = 2**29  # bytes; beyond, it is worked out anew by whoever
 LARGEST_PIECE: Final = 10**9  # bytes that SQLite and PostgreSQL keep in one value
 
 
-class StoredSets(Sets):
+class StoredSets(LazySets):
     """The sets of a large study: ids and sizes now, individuals when somebody looks at them."""
 
-    __slots__ = ("_load", "_n_inputs", "_whole")
-    _load: Callable[[], Sets]
-    _n_inputs: int
-    _whole: Sets | None
+    __slots__ = ()
 
     def __init__(self, index: bytes, load: Callable[[], Sets]) -> None:
         try:
             known = json.loads(index)
             ids, names = many_from_json(known["ids"]), known["inputs"]
-            parts = {
-                "ids": ids,
-                "starts": starts_of(known["sizes"]),
-                "input_names": None if names is None else many_from_json(names),
-                "_positions": {set_id: position for position, set_id in enumerate(ids)},
-                "_n_inputs": int(known["n_inputs"]),
-                "_load": load,
-                "_whole": None,
-            }
+            named = None if names is None else many_from_json(names)
+            super().__init__(ids, known["sizes"], int(known["n_inputs"]), named, load)
         except (ValueError, TypeError, KeyError) as error:
             raise DataError(f"the study's index of sets cannot be read ({error})") from error
-        for name, value in parts.items():
-            object.__setattr__(self, name, value)
-
-    def whole(self) -> Sets:
-        whole = self._whole or self._load()
-        object.__setattr__(self, "_whole", whole)
-        return whole
-
-    @property
-    def x(self) -> Float[np.ndarray, "N D"]:
-        return self.whole().x
-
-    @property
-    def theta(self) -> Float[np.ndarray, " N"]:
-        return self.whole().theta
-
-    @property
-    def n_inputs(self) -> int:
-        return self._n_inputs
-
-
-def whole(sets: Sets) -> Sets:
-    """The sets with their individuals."""
-    return sets.whole() if isinstance(sets, StoredSets) else sets
 
 
 # --- writing --------------------------------------------------------------------------------------
@@ -139,6 +107,24 @@ def pack(
     return kept
 
 
+def pack_embedded(made: Embedded, folder: str | None) -> dict[str, bytes]:
+    """The pieces of a study on a design on disk, which stays where it is."""
+    known = {"path": _inside(made.folder, folder), "sha256": made.digest}
+    return {"basis": packing.pack_prepared(made.prepared), "embedded": json.dumps(known).encode()}
+
+
+def read_embedded(reference: bytes, folder: str | None, what: str) -> Embedded:
+    """The design on disk that a study is of."""
+    path, known = _referred(reference, folder, what)
+    made = Embedded.open(path)
+    if made.digest != known["sha256"]:
+        raise DataError(
+            f"{path} holds another design than the one that {what} was made with. Restore it from "
+            "a copy."
+        )
+    return made
+
+
 def embed_drawn(
     sets: Sets,
     config: ModelConfig,
@@ -157,14 +143,19 @@ def _pack_numbers(flat: Float[np.ndarray, " n"]) -> bytes:
 
 
 def _reference(parquet: bytes, sets_file: str, folder: str | None) -> bytes:
-    path = os.path.abspath(sets_file)
-    inside = folder is not None and os.path.commonpath([folder, path]) == folder
     known = {
-        "path": os.path.relpath(path, folder) if inside else path,
+        "path": _inside(sets_file, folder),
         "bytes": len(parquet),
         "sha256": hashlib.sha256(parquet).hexdigest(),
     }
     return json.dumps(known).encode()
+
+
+def _inside(where: str, folder: str | None) -> str:
+    """A path beside the database as it is seen from there: both may move."""
+    path = os.path.abspath(where)
+    inside = folder is not None and os.path.commonpath([folder, path]) == folder
+    return os.path.relpath(path, folder) if inside else path
 
 
 def write_file(sets: Sets, sets_file: str) -> None:
@@ -177,7 +168,7 @@ def write_file(sets: Sets, sets_file: str) -> None:
             os.fsync(file.fileno())
         os.link(partial, sets_file)  # refuses what is there already, unlike a rename
     except FileExistsError:
-        raise SettingError(f"{sets_file} exists; name another file for the sets") from None
+        raise _exists(sets_file) from None
     except OSError as error:
         raise StorageError(
             f"the sets cannot be written to {sets_file} ({error.strerror}); choose another place"
@@ -185,6 +176,16 @@ def write_file(sets: Sets, sets_file: str) -> None:
     finally:
         with suppress(FileNotFoundError):
             os.unlink(partial)
+
+
+def refuse_existing(sets_file: str | None) -> None:
+    """Before anything is made."""
+    if sets_file is not None and os.path.lexists(sets_file):
+        raise _exists(sets_file)
+
+
+def _exists(sets_file: str) -> SettingError:
+    return SettingError(f"{sets_file} exists; name another file for the sets")
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -199,8 +200,13 @@ def pieces(connection: sa.Connection, study_id: int) -> frozenset[str]:
 def read(connection: sa.Connection, study_id: int, piece: str, what: str) -> bytes:
     """A piece as it was written; one that was changed is refused."""
     here = (files.c.study_id == study_id) & (files.c.name == piece)
-    raw = sa.type_coerce(files.c.content, sa.types.NullType())
-    content, digest = connection.execute(sa.select(raw, files.c.sha256).where(here)).one()
+    if connection.dialect.name == "sqlite":
+        row = sa.select(sa.literal_column("rowid"), files.c.sha256).where(here)
+        number, digest = connection.execute(row).one()
+        content = sqlite.read_blob(connection, files.name, "content", number)
+    else:
+        raw = sa.type_coerce(files.c.content, sa.types.NullType())
+        content, digest = connection.execute(sa.select(raw, files.c.sha256).where(here)).one()
     if not isinstance(content, bytes) or hashlib.sha256(content).hexdigest() != digest:
         raise DataError(
             f"the {piece} of {what} are not what they were when it was made: their checksum "
@@ -211,6 +217,7 @@ def read(connection: sa.Connection, study_id: int, piece: str, what: str) -> byt
 
 def read_file(reference: bytes, folder: str | None, what: str) -> Sets:
     """The sets from the file beside the database."""
+    check_file(reference, folder, what)
     path, known = _referred(reference, folder, what)
     try:
         with open(path, "rb") as file:
@@ -231,15 +238,19 @@ def check_file(reference: bytes, folder: str | None, what: str) -> None:
         raise DataError(
             f"the sets of {what} are in {path}, and there is no such file; put it back there"
         )
-    if os.path.getsize(path) != known["bytes"]:
+    if os.path.getsize(path) != known.get("bytes"):
         raise _changed(path, what)
 
 
 def _referred(reference: bytes, folder: str | None, what: str) -> tuple[str, Mapping[str, Any]]:
     try:
         known = json.loads(reference)
-        return os.path.join(folder or "", known["path"]), known
-    except (ValueError, TypeError, KeyError) as error:
+        path = os.path.join(folder or "", known["path"])
+        os.fsencode(path)  # some text is no path
+        if "\0" in path or not isinstance(known["sha256"], str):
+            raise ValueError("it is no path with a checksum")
+        return path, known
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise DataError(f"where the sets of {what} are cannot be read ({error})") from error
 
 

@@ -24,6 +24,8 @@ _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "tuple": lambda parts: tuple(_plain(part) for part in parts),
 }
 
+LONGEST_NUMBER: Final = 4_000  # digits; Python itself refuses to read many more
+
 
 def to_json(name: Hashable) -> str:
     """One line of text for an id; other values than the above are refused by name."""
@@ -57,11 +59,20 @@ def _wrapped(name: Any) -> Any:
         return {"numpy time": str(name)}
     if isinstance(name, np.generic):
         name = name.item()
+    if isinstance(name, int) and abs(name) >= 10**LONGEST_NUMBER:
+        raise InvalidSetError(
+            f"an id is a whole number of more than {LONGEST_NUMBER} digits; name sets with text"
+        )
     if name is None or isinstance(name, bool | int | str):
         return str(name) if isinstance(name, str) else name
     if isinstance(name, float) and math.isfinite(name):
         return {"real": name.hex()}
     if isinstance(name, datetime):
+        if getattr(name, "nanosecond", 0):
+            raise InvalidSetError(
+                f"{name!r} has nanoseconds, which would be lost in a study; round it, or name sets "
+                "with text"
+            )
         return {"time": name.isoformat()}
     if isinstance(name, date):
         return {"date": name.isoformat()}

@@ -17,11 +17,12 @@ from sumwise.design import Pool
 from sumwise.errors import DataError, SettingError
 from sumwise.questions import Question
 from sumwise.sets import Sets
-from sumwise.storage import keeping, packing
+from sumwise.storage import arguments, keeping, packing
 from sumwise.storage.database import Database
 from sumwise.storage.names import from_json, to_json
 from sumwise.storage.schema import answers, claims, events, files, skips, studies
 from sumwise.storage.values import Claim, Event, Kept, Skip, Snapshot, Told
+from sumwise.storage.written import as_written, count, seed, set_at, total
 
 # written once: putting a statement together takes longer than running it
 _STATE: Final = sa.select(studies.c.changes, studies.c.questions, studies.c.arrivals).where(
@@ -112,7 +113,7 @@ def load(connection: sa.Connection, name: str | None, database: Database) -> Kep
     row = connection.execute(sa.select(studies).where(studies.c.name == name)).one()
     what = f"study {name!r} in {database.shown}"
     there = keeping.pieces(connection, row.id)
-    if "basis" not in there or not there & {"sets", "sets_file"}:
+    if "basis" not in there or not there & {"sets", "sets_file", "embedded"}:
         raise DataError(f"{what} is incomplete; restore it from a copy")
     if row.strategy not in ACQUISITIONS:
         raise DataError(f"{what} has a strategy {row.strategy!r}, which this sumwise does not know")
@@ -121,19 +122,25 @@ def load(connection: sa.Connection, name: str | None, database: Database) -> Kep
         return keeping.read(connection, row.id, kind, what)
 
     folder = database.folder
-    if "index" in there:
+    made = None
+    if "embedded" in there:
+        made = keeping.read_embedded(piece("embedded"), folder, what)
+        sets: Sets = made.sets
+    elif "index" in there:
         if "sets_file" in there:
             keeping.check_file(piece("sets_file"), folder, what)
-        sets: Sets = keeping.StoredSets(
-            piece("index"), lambda: _reopened(database, row.id, there, what)
-        )
+        sets = keeping.StoredSets(piece("index"), lambda: _reopened(database, row.id, there, what))
     else:
         sets = _sets(connection, row.id, there, folder, what)
     config = packing.unpack_config(row.config)
-    prepared = packing.unpack_prepared(piece("basis"), config, sets)
-    shape = (sets, config, prepared, row.strategy, int(row.seed), row.claim_days)
+    basis = piece("basis")  # read and compared, even where the design has its own
+    prepared = made.prepared if made else packing.unpack_prepared(basis, config, sets)
+    with as_written(name):
+        days = arguments.days(row.claim_days, "claim_days")
+        shape = (sets, config, prepared, row.strategy, seed(row.seed), days)
+    has_design = "design" in there or made is not None
     aims = packing.unpack_aims(piece("aims"), sets) if "aims" in there else Aims()
-    return Kept(row.id, name, row.created, *shape, "design" in there, aims)
+    return Kept(row.id, name, row.created, *shape, has_design, made, aims)
 
 
 def _sets(
@@ -153,6 +160,8 @@ def _reopened(database: Database, study_id: int, there: Set[str], what: str) -> 
 
 def pool_of(connection: sa.Connection, kept: Kept) -> Pool:
     """The sets as a strategy sees them, as they were kept when the study was made."""
+    if kept.embedded is not None:
+        return kept.embedded.pool
     what = f"study {kept.name!r}"
     design, moment = (keeping.read(connection, kept.id, p, what) for p in ("design", "moment"))
     pool = keeping.unpack_pool(kept.sets, kept.prepared.basis, design, moment)
@@ -169,21 +178,24 @@ def snapshot(connection: sa.Connection, kept: Kept, *, lock: bool = False) -> Sn
     mine = answers.c.study_id == kept.id
     told = connection.execute(sa.select(answers).where(mine).order_by(answers.c.arrival))
     open_ = sa.select(claims).where(claims.c.study_id == kept.id).order_by(claims.c.number)
-    try:
+    with as_written(kept.name):
         given = tuple(
-            Told(ids[a.position], a.y_bar, a.noise_std, a.by, a.at, a.note, a.position)
+            Told(
+                set_at(ids, a.position),
+                total(a.y_bar),
+                None if a.noise_std is None else total(a.noise_std),
+                a.by,
+                a.at,
+                a.note,
+                a.position,
+            )
             for a in told
         )
         claimed = [_claim(c, ids) for c in connection.execute(open_)]
         aside = tuple(
-            Skip(ids[s.position], s.by, s.at, s.note, s.position)
+            Skip(set_at(ids, s.position), s.by, s.at, s.note, s.position)
             for s in connection.execute(_SKIPS, {"study": kept.id})
         )
-    except IndexError:
-        raise DataError(
-            f"study {kept.name!r} has an answer for a set that it does not have; restore the "
-            "database from a copy"
-        ) from None
     return Snapshot(
         row.changes,
         row.questions,
@@ -200,6 +212,9 @@ def state(connection: sa.Connection, kept: Kept, *, lock: bool) -> Any:
     row = connection.execute(_LOCK if lock else _STATE, {"study": kept.id}).first()
     if row is None:
         raise DataError(f"study {kept.name!r} is no longer there")
+    with as_written(kept.name):
+        for value in (row.changes, row.questions, row.arrivals):
+            count(value)
     return row
 
 
@@ -215,7 +230,9 @@ def advance(
 
 
 def _claim(row: Any, ids: tuple[Hashable, ...]) -> Claim:
-    return Claim(ids[row.position], row.by, row.number, row.asked, row.expires, row.position)
+    return Claim(
+        set_at(ids, row.position), row.by, row.number, row.asked, row.expires, row.position
+    )
 
 
 def claim_of(connection: sa.Connection, kept: Kept, position: int) -> Claim | None:
@@ -262,20 +279,21 @@ def log(
 def history(connection: sa.Connection, kept: Kept) -> tuple[Event, ...]:
     rows = sa.select(events).where(events.c.study_id == kept.id).order_by(events.c.id)
     ids = kept.sets.ids
-    return tuple(
-        Event(
-            number,
-            row.at,
-            row.what,
-            None if row.position is None else ids[row.position],
-            row.y_bar,
-            row.noise_std,
-            row.by,
-            row.note,
-            None if row.question is None else _asked(row.question),
+    with as_written(kept.name):
+        return tuple(
+            Event(
+                number,
+                row.at,
+                row.what,
+                None if row.position is None else set_at(ids, row.position),
+                row.y_bar,
+                row.noise_std,
+                row.by,
+                row.note,
+                None if row.question is None else _asked(row.question),
+            )
+            for number, row in enumerate(connection.execute(rows), start=1)
         )
-        for number, row in enumerate(connection.execute(rows), start=1)
-    )
 
 
 def _asked(text: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from sumwise.errors import LabelError, SettingError
+from sumwise.naming import moment
 from sumwise.questions import Question
 from sumwise.storage import records
 from sumwise.storage.schema import answers, claims, skips
@@ -156,7 +157,8 @@ def refuse_taken(seen: Snapshot, position: int) -> None:
     for claim in seen.claims:
         if claim.position == position:
             who = "somebody" if claim.by is None else repr(claim.by)
-            raise SettingError(f"set {claim.set_id!r} is with {who} until {claim.expires}")
+            until = moment(claim.expires)
+            raise SettingError(f"set {claim.set_id!r} is with {who} until {until}")
 
 
 def skip(
@@ -212,7 +214,7 @@ def _answer(connection: sa.Connection, kept: Kept, set_id: Hashable, position: i
     records.state(connection, kept, lock=True)
     known = connection.execute(_ANSWER, {"study": kept.id, "at": position}).first()
     if known is None:
-        raise LabelError(f"set {set_id!r} is not measured yet: no answer to change or take back")
+        raise LabelError(f"set {set_id!r} is not measured yet; use tell, which needs no question")
     return known
 
 
@@ -229,8 +231,13 @@ def _open_claim(connection: sa.Connection, kept: Kept, set_id: Hashable) -> Clai
 
 
 def _said(known: Any) -> str:
+    return f"{value(known.y_bar, known.noise_std)}{signed(known)}"
+
+
+def signed(known: Any) -> str:
+    """By whom and when."""
     who = "" if known.by is None else f" by {known.by!r}"
-    return f"{value(known.y_bar, known.noise_std)}{who} at {known.at}"
+    return f"{who} at {moment(known.at)}"
 
 
 def value(y_bar: float, noise_std: float | None) -> str:

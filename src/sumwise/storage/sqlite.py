@@ -12,9 +12,13 @@ import os
 import sqlite3
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sumwise.errors import DataError, StorageError
 from sumwise.storage.schema import VERSION_TABLE
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
 
 
 def connect(path: str, patience: float) -> sqlite3.Connection:
@@ -70,6 +74,19 @@ def _check_whole(connection: sqlite3.Connection, path: str) -> None:
         )
 
 
+def read_blob(connection: sa.Connection, table: str, column: str, row: int) -> bytes | None:
+    """A large value, copied once instead of twice; None if it is no text and no bytes."""
+    raw = connection.connection.driver_connection
+    assert isinstance(raw, sqlite3.Connection)
+    try:
+        with raw.blobopen(table, column, row, readonly=True) as blob:
+            return blob.read()
+    except sqlite3.OperationalError as error:
+        if "value of type" not in str(error):
+            raise
+        return None
+
+
 def only_readable(path: str) -> bool:
     """Whether this process may not write to the file, or not make files beside it."""
     folder = os.path.dirname(path)
@@ -80,6 +97,15 @@ def at_rest(path: str) -> tuple[int, ...] | None:
     """What changes when the file does, if it may only be read and nobody is writing to it."""
     busy = any(os.path.exists(path + end) for end in ("-wal", "-journal"))
     return None if busy or not only_readable(path) else stamp(path)
+
+
+def identity(path: str) -> tuple[int, int] | None:
+    """Which file a path leads to."""
+    try:
+        about = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return about.st_dev, about.st_ino
 
 
 def stamp(path: str) -> tuple[int, ...]:

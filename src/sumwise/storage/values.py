@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sumwise.aims import Aims
+from sumwise.embedded import Embedded
 from sumwise.model import ModelConfig, Prepared
 from sumwise.sets import Sets
 
@@ -25,6 +26,7 @@ class Kept:
     seed: int
     claim_days: float
     has_design: bool  # of all sets, in the database
+    embedded: Embedded | None = None  # the design on disk that it is a study of
     aims: Aims = field(default_factory=Aims)
 
 

@@ -103,8 +103,7 @@ class Asker:
     def _claimed(self, wishes: Sequence[Wish]) -> list[list[Question]]:
         inside, first = self._inside, wishes[0]
         if first.wanted is not None:
-            with inside.checked():
-                return [[inside.study.claim(inside.sets.ids[first.wanted], first.by)]]
+            return [[inside.study.claim(inside.sets.ids[first.wanted], first.by)]]
         n = sum(wish.n for wish in wishes)
         for _ in range(OVERTAKEN):
             seen = inside.seen()

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 from fastapi.responses import StreamingResponse
 
-from sumwise.errors import DataError
+from sumwise.predictions import Predictions, individuals
 from sumwise.tables import write_table
 from sumwise.web.inside import Inside
-from sumwise.web.picture import input_names
 from sumwise.web.views import predict
-from sumwise.web.writing import REACH
+from sumwise.web.writing import LEVEL
 
 PIECE: Final = 2**18  # bytes sent at once
-PREFIX: Final = "sumwise_"
+# what spreadsheets take for a formula, unless it is a number
+_FORMULA: Final = re.compile(r"(?![+-]?[0-9.]+([eE][+-]?[0-9]+)?\Z)[=+\-@\t\r\n]")
 
 
 def respond(inside: Inside, suffix: str, media_type: str) -> StreamingResponse:
@@ -28,7 +27,9 @@ def respond(inside: Inside, suffix: str, media_type: str) -> StreamingResponse:
     folder = tempfile.TemporaryDirectory(prefix="sumwise-")
     with ExitStack() as undo:
         undo.callback(folder.cleanup)
-        path = write_table(table(inside), Path(folder.name) / f"individuals{suffix}")
+        found = table(inside)
+        found = tame(found) if suffix == ".csv" else found
+        path = write_table(found, Path(folder.name) / f"individuals{suffix}")
         headers = {
             "Content-Disposition": f'attachment; filename="{_plain(inside.kept.name)}{suffix}"',
             "Content-Length": str(path.stat().st_size),
@@ -43,6 +44,28 @@ def _pieces(path: Path, folder: tempfile.TemporaryDirectory[str]) -> Iterator[by
             yield piece
 
 
+def tame(found: Any) -> Any:
+    """The table with an apostrophe before text that a spreadsheet would run as a formula.
+
+    >>> import pyarrow as pa
+    >>> tame(pa.table({"=a": ["@b", "-5", "c"], "d": [-1.5, 2.0, 3.0]})).to_pydict()
+    {"'=a": ["'@b", '-5', 'c'], 'd': [-1.5, 2.0, 3.0]}
+    """
+    import pyarrow as pa
+
+    columns = [
+        pa.array([_tamed(text) for text in column.to_pylist()])
+        if pa.types.is_string(column.type)
+        else column
+        for column in found.columns
+    ]
+    return pa.table(columns, names=[_tamed(name) for name in found.column_names])
+
+
+def _tamed(text: str) -> str:
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
 def _plain(name: str) -> str:
     """A study's name with what every file system takes."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:60].strip("-.") or "study"
@@ -50,28 +73,6 @@ def _plain(name: str) -> str:
 
 def table(inside: Inside) -> Any:
     """An Arrow table: set, row, inputs, mean, std, lower and upper."""
-    import pyarrow as pa
-
     sets, model = inside.sets, inside.fitted(inside.seen()).model
-    owners = np.repeat(np.arange(len(sets)), sets.sizes)
     mean, std = predict(model, sets.x)
-    ours = {
-        "set": pa.array(inside.texts).take(pa.array(owners)),
-        "row": np.arange(len(owners)) - sets.starts[owners] + 1,
-    }
-    found = {"mean": mean, "std": std, "lower": mean - REACH * std, "upper": mean + REACH * std}
-    inputs = {name: sets.x[:, d] for d, name in enumerate(input_names(inside))}
-    return pa.table(_joined(ours, inputs, found))
-
-
-def _joined(
-    ours: Mapping[str, Any], inputs: Mapping[str, Any], found: Mapping[str, Any]
-) -> dict[str, Any]:
-    """All columns; ours step back where an input has the same name."""
-    prefix = PREFIX if inputs.keys() & (ours.keys() | found.keys()) else ""
-    joined = {f"{prefix}{name}": column for name, column in ours.items()}
-    joined |= inputs
-    joined |= {f"{prefix}{name}": column for name, column in found.items()}
-    if len(joined) < len(ours) + len(inputs) + len(found):
-        raise DataError(f"the inputs have columns that are called {PREFIX}…; give them other names")
-    return joined
+    return Predictions.of(mean, std, LEVEL, **individuals(sets)).to_arrow()

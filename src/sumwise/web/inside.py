@@ -8,7 +8,6 @@ a file that was deleted, and what was acknowledged would be gone with the last c
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -85,7 +84,6 @@ class Inside:
         self.kept = study._kept
         self.sets = study._kept.sets  # individuals of a large study are read when they are wanted
         self.database = study._database
-        self._file = _identity(self.database.path)
         self._seen: Seen | None = None
         self._turn = threading.Lock()
         self._fitting = threading.Lock()
@@ -124,24 +122,13 @@ class Inside:
 
     # --- moments ------------------------------------------------------------------------------
 
-    def check_file(self) -> None:
-        """Refuse to go on with a file that is not there any more, or is another one."""
-        if self._file is not None and _identity(self.database.path) != self._file:
-            raise StorageError(
-                f"{self.database.shown} was moved, deleted or replaced while it was being served. "
-                "Nothing is stored until it is back; to serve another file, start sumwise serve "
-                "again."
-            )
-
     def changes(self) -> int:
         """One more with every change by anybody."""
-        self.check_file()
         with self.database.read() as connection:
             return int(records.state(connection, self.kept, lock=False).changes)
 
     def seen(self) -> Seen:
         """The study as it stands; read anew only if something has happened."""
-        self.check_file()
         with self.database.read() as connection:
             state, held = records.state(connection, self.kept, lock=False), self._seen
             if held is not None and held.snapshot.changes == state.changes and _in_force(held):
@@ -153,13 +140,6 @@ class Inside:
         return seen
 
     @contextmanager
-    def checked(self) -> Iterator[None]:
-        """Whatever is stored in this block is in the file, or this raises."""
-        self.check_file()
-        yield
-        self.check_file()
-
-    @contextmanager
     def turn(self) -> Iterator[None]:
         """Writers take turns here: SQLite would have them sleep and try again."""
         if not self._turn.acquire(timeout=PATIENCE):
@@ -168,8 +148,7 @@ class Inside:
                 "this was stored; try again."
             )
         try:
-            with self.checked():
-                yield
+            yield
         finally:
             self._turn.release()
 
@@ -231,17 +210,6 @@ class Inside:
 def _in_force(seen: Seen) -> bool:
     moment = records.now()
     return all(claim.expires > moment for claim in seen.snapshot.claims)
-
-
-def _identity(path: str | None) -> tuple[int, int] | None:
-    """What tells a file from another in its place; (0, 0) if there is none."""
-    if path is None:
-        return None
-    try:
-        about = os.stat(path)
-    except OSError:
-        return 0, 0
-    return about.st_dev, about.st_ino
 
 
 def finite(value: Any) -> float | None:

@@ -8,6 +8,7 @@ once; an individual that was not there then is put beside those it resembles mos
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Sequence
@@ -29,6 +30,7 @@ PROPOSED: Final = 5
 NEIGHBOURS: Final = 3
 ROUNDS: Final = 500  # of t-SNE
 FEWEST_TSNE: Final = 5  # individuals
+RATIOS: Final = (0.4, 1.25)  # least and most height by width of a picture
 HEIGHT: Final = 460
 # drawn in this order, so that what is answered lies on top: name -> (colour, shape, area)
 LOOKS: Final = {
@@ -243,9 +245,7 @@ def _chart(
         scale = alt.Scale(type="ordinal", domain=names, range=values)
         return encoding("state:N", scale=scale, legend=legend)
 
-    low, high = points.min(axis=0), points.max(axis=0)
-    air = 0.03 * (high - low) + (high == low)
-    ends = [[float(a), float(b)] for a, b in zip(low - air, high + air, strict=True)]
+    ends, ratio = frame(points, degrees=kind == "map")
     x, y = (
         encoding(
             f"{field}:Q",
@@ -267,7 +267,28 @@ def _chart(
             tooltip=[alt.Tooltip("set:N"), alt.Tooltip("state:N")],
         )
     )
-    return finish(chart, TITLES[kind], (), height=HEIGHT, wide=True)
+    drawn = finish(chart, TITLES[kind], (), height=HEIGHT, wide=True)
+    return drawn.properties(usermeta={"ratio": round(ratio, 4)})
+
+
+def frame(points: Float[np.ndarray, "n 2"], *, degrees: bool) -> tuple[list[list[float]], float]:
+    """Ends of both axes, and height by width with which a step is as long up as across.
+
+    Degrees of longitude are shorter than those of latitude, but at the equator. Points in a thin
+    line get more room beside them.
+    """
+    low, high = points.min(axis=0), points.max(axis=0)
+    middle, reach = low / 2 + high / 2, 1.06 * (high - low)
+    across = 1.0
+    if degrees and abs(points[:, 0]).max() <= 360 and abs(points[:, 1]).max() <= 85:
+        across = math.cos(math.radians(middle[1]))
+    width, height = float(reach[0]) * across, float(reach[1])
+    if width == height == 0:
+        width = height = 1.0
+    width, height = max(width, height / RATIOS[1]), max(height, width * RATIOS[0])
+    half = np.array([width / across, height]) / 2
+    ends = [[float(a), float(b)] for a, b in zip(middle - half, middle + half, strict=True)]
+    return ends, height / width
 
 
 def _panel(

@@ -58,13 +58,14 @@ MEANINGS: Final = {
     401: "The token is missing or wrong.",
     403: "The request comes from another site.",
     404: "There is no such set.",
+    408: "The body did not come in time, and nothing was stored.",
     409: "It contradicts what is there: the words say what, and what to do.",
     413: "The body is larger than 64 kB.",
     422: "A value cannot be used: the words say which, and what to give.",
     503: "The database cannot be used at the moment, and nothing was stored.",
 }
 READING: Final = (400, 401, 413, 422, 503)  # what any request may be told
-WRITING: Final = (*READING, 403)
+WRITING: Final = (*READING, 403, 408)
 
 
 def documented(*statuses: int) -> Responses:

@@ -125,7 +125,6 @@ def event_page(inside: Inside, page: int, size: int) -> Row:
 def _page(
     inside: Inside, wanted: Any, newest: Any, page: int, size: int
 ) -> tuple[int, Sequence[Any]]:
-    inside.check_file()
     part = wanted.order_by(newest.desc()).limit(size).offset((page - 1) * size)
     with inside.database.read() as connection:
         total = connection.execute(sa.select(sa.func.count()).select_from(wanted.subquery()))

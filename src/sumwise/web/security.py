@@ -8,6 +8,7 @@ nothing but our own scripts.
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import ipaddress
 import logging
@@ -22,6 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from sumwise.web.problems import Refused, problem
 
 LARGEST_BODY: Final = 64 * 1024
+SLOWEST_BODY: Final = 30.0  # seconds
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})
 READING: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
@@ -160,6 +162,8 @@ class Guard:
             answer = problem(error.status, error.code, str(error))
             if error.status == 401:
                 answer.headers["WWW-Authenticate"] = "Bearer"
+            if error.status == 408:
+                answer.headers["Connection"] = "close"  # the rest of the body is not waited for
             await answer(scope, receive, guarded)
         except Exception:
             _log.exception("a mistake of ours")
@@ -186,6 +190,15 @@ async def _body(method: str, headers: Headers, receive: Receive) -> bytes | None
         raise _too_large()
     if method in READING:
         return None
+    try:
+        async with asyncio.timeout(SLOWEST_BODY):
+            return await _whole(receive)
+    except TimeoutError:
+        words = f"the body was not here after {SLOWEST_BODY:g} seconds; nothing was stored"
+        raise Refused(408, "too_slow", words) from None
+
+
+async def _whole(receive: Receive) -> bytes:
     parts, size = list[bytes](), 0
     while True:
         message = await receive()

@@ -113,6 +113,7 @@ def prepare(
     )
     config = uvicorn.Config(
         app,
+        log_config=None,  # uvicorn's own would close the log handlers of everything else here
         log_level=logging.WARNING,
         access_log=False,
         ws="none",

@@ -8,6 +8,7 @@ import { ask, failure, field } from "./dialogs.js";
 import { fill, h, name, shortened } from "./dom.js";
 import { notice } from "./notices.js";
 import { exact, like, parse, spread } from "./numbers.js";
+import { percent } from "./pieces.js";
 import { draft, emit, keepDraft, on, signed } from "./store.js";
 
 /** The form and what its surroundings do with it; `saved` is called when the answer is kept. */
@@ -174,7 +175,7 @@ function sure(set, total, { expected, std, lower, upper }, submit) {
       h(
         "dl",
         { class: "facts compare" },
-        h("div", null, h("dt", null, "Predicted"), h("dd", null, h("strong", null, spread(expected, std)), h("span", { class: "soft" }, ` ${low} to ${high}`))),
+        h("div", null, h("dt", null, "Predicted"), h("dd", null, h("strong", null, spread(expected, std)), h("span", { class: "soft" }, ` ${percent()} within ${low} to ${high}`))),
         h("div", null, h("dt", null, "You typed"), h("dd", null, h("strong", null, exact(total)))),
       ),
       h("p", null, "If it is what was measured, save it: the prediction may well be wrong. A digit too many or a wrong unit is what this question is for."),

@@ -21,6 +21,9 @@ function load() {
 }
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
+const NARROW = 480; // pixels below which a legend in one row runs off the side
+const BESIDE = 80; // pixels that an axis may take
+const TALLEST = 560;
 const drawn = new Map(); // box -> {spec, view}
 
 dark.addEventListener("change", () => {
@@ -35,7 +38,7 @@ export async function draw(box, spec) {
   box.append(fresh);
   fresh.classList.add("coming");
   try {
-    const { view } = await embed(fresh, dressed(spec), {
+    const { view } = await embed(fresh, dressed(spec, box.clientWidth), {
       ast: true,
       actions: false,
       renderer: "svg",
@@ -76,7 +79,7 @@ const ON_DARK = {
   white: "#171b20",
 };
 
-function dressed(spec) {
+function dressed(spec, room) {
   const { usermeta, title, ...rest } = structuredClone(spec);
   const ink = dark.matches ? "#e4e7ea" : "#1d2329";
   const soft = dark.matches ? "#a9b2ba" : "#58616b";
@@ -85,12 +88,19 @@ function dressed(spec) {
     ...rest.config,
     background: "transparent",
     axis: { ...rest.config?.axis, labelColor: soft, titleColor: ink, domainColor: soft, tickColor: soft, gridColor: line, labelFontSize: 12, titleFontSize: 13 },
-    legend: { ...rest.config?.legend, labelColor: ink, titleColor: ink },
+    legend: { ...rest.config?.legend, labelColor: ink, titleColor: ink, ...(room < NARROW ? { columns: 1 } : {}) },
     text: { ...rest.config?.text, color: ink },
     font: "Arial, sans-serif",
   };
   const painted = dark.matches ? repaint(rest) : rest;
-  return { ...painted, background: "transparent", config };
+  return { ...painted, ...shape(usermeta?.ratio, room), background: "transparent", config };
+}
+
+/** Width and height of a picture in which a step is as long up as across. */
+function shape(ratio, room) {
+  if (!ratio) return {};
+  const width = Math.round(Math.min(room - BESIDE, TALLEST / ratio));
+  return { width, height: Math.round(width * ratio), autosize: "pad" };
 }
 
 function repaint(part) {

@@ -98,6 +98,12 @@ function decimalsOf(value, digits) {
   return Math.min(16, Math.max(0, digits - 1 - Math.floor(Math.log10(Math.abs(value)))));
 }
 
+/** A number to three digits that count, zeros included: for columns. */
+export function steady(value) {
+  if (!value || !Number.isFinite(value) || !plainSize(value)) return figure(value);
+  return grouped(value, decimalsOf(value, 3), decimalsOf(value, 3));
+}
+
 /** Several numbers with the same decimals, so that they can be compared: three digits of the first. */
 export function alike(...values) {
   if (!values.every(plainSize)) return values.map((value) => figure(value));

@@ -2,7 +2,7 @@
 
 import { h, name } from "./dom.js";
 import { choice, badge, empty, informed, person } from "./pieces.js";
-import { figure, spread, whole } from "./numbers.js";
+import { figure, spread, steady, whole } from "./numbers.js";
 import { panel } from "./panel.js";
 import { searchField, serverTable } from "./table.js";
 import { state } from "./store.js";
@@ -26,7 +26,7 @@ export function create({ settings, remember }) {
       { label: "State", sort: "state", kind: "aside", said: "", cell: stateOf },
       { label: "Answer", sort: "answer", kind: "number", first: "desc", cell: (row) => answerOf(row) },
       { label: "Expected", sort: "expected", kind: "number", first: "desc", cell: (row) => (informed() ? spread(row.expected, row.std) : "–") },
-      { label: "Information", sort: "information", kind: "number", first: "desc", cell: (row) => figure(row.information) },
+      { label: "Information", sort: "information", kind: "number", first: "desc", cell: (row) => steady(row.information) },
     ],
   });
   const search = searchField("Search", table.settings.search, (text) => table.apply({ search: text, page: 1 }));

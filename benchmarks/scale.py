@@ -1,0 +1,381 @@
+"""A million sets: from Parquet to a design on disk, questions, batches, and two Dask workers.
+
+Without `--full` the largest pool has 100,000 sets; the targets are for a million. Times are CPU
+seconds on both sides, threads together, except for Dask, where processes are compared by the clock.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import sumwise as sw
+from benchmarks.embedding import _status
+from benchmarks.peers import fit_ridge
+from benchmarks.report import Row, at_most, faster
+from benchmarks.timing import Times, in_turns, say
+from sumwise import loop, screening
+from sumwise.design import Design, Pool
+from sumwise.posterior import Hyperparameters, condition, decompose
+
+N_INPUTS, SET_SIZE, N_BASIS = 8, 10, 128
+SIZES = (10_000, 100_000, 1_000_000)  # sets; ten times as many instances
+LABELS = (30, 60, 100)
+STRETCH = 10  # questions; about one in seven looks at all sets
+BATCH, BATCH_SETS = 100, 200_000
+PEAK_GB = 2.5
+
+
+def run(full: bool) -> list[Row]:
+    sizes = SIZES if full else SIZES[:2]
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        for n_sets in sizes:
+            write_files(folder, n_sets)
+            rows += _embedding(folder, n_sets)
+        rows.append(_peak(folder, sizes[-1]))
+        rows += _questions(folder, sizes)
+        rows.append(_batch(BATCH_SETS if full else BATCH_SETS // 10))
+        if find_spec("distributed") is None:
+            note = "Dask is not installed: pip install 'sumwise[dask]'"
+            return [*rows, Row("two Dask workers", "", "", note=note)]
+        rows.append(_two_workers(folder, sizes[-1]))
+    return rows
+
+
+# --- embedding ------------------------------------------------------------------------------------
+
+
+def write_files(folder: Path, n_sets: int) -> None:
+    """Sets of ten in row groups of about a million rows, in single precision."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    rng = np.random.default_rng(0)
+    place = folder / f"{n_sets}.parquet"
+    schema = pa.schema([("set", pa.int64()), *((f"x{d}", pa.float32()) for d in range(N_INPUTS))])
+    with parquet.ParquetWriter(place, schema) as writer:
+        for low in range(0, n_sets, 100_000):
+            ids = np.repeat(np.arange(low, min(low + 100_000, n_sets)), SET_SIZE)
+            x = rng.random((N_INPUTS, len(ids)), dtype=np.float32)
+            writer.write_table(pa.table([ids, *x], schema=schema))
+
+
+def scan_of(folder: Path, n_sets: int) -> sw.Scan:
+    inputs = [f"x{d}" for d in range(N_INPUTS)]
+    return sw.Sets.scan_parquet(folder / f"{n_sets}.parquet", by="set", x=inputs)
+
+
+def prepared_model() -> sw.AggregateRegressor:
+    """With a basis that is drawn already: embedding is then one pass."""
+    rng = np.random.default_rng(1)
+    sets = sw.Sets.from_arrays([rng.random((5, N_INPUTS))])
+    return sw.AggregateRegressor().fit(sets, [1.0])
+
+
+def _embedding(folder: Path, n_sets: int) -> list[Row]:
+    say(f"scale: embedding {n_sets * SET_SIZE:,} instances from Parquet")
+    scan, model, out = scan_of(folder, n_sets), prepared_model(), folder / f"design-{n_sets}"
+    held: list[np.ndarray] = []
+
+    def ours() -> None:
+        shutil.rmtree(out, ignore_errors=True)
+        model.embed(scan, out, dtype="float32")
+
+    def plain() -> None:
+        held[:] = [read_and_sum(scan, model)]
+
+    ours()
+    plain()
+    made = sw.Embedded.open(out).pool.design.u
+    np.testing.assert_allclose(made, held[0], rtol=0, atol=2e-6 * SET_SIZE)
+    held.clear()
+    times = in_turns({"ours": ours, "plain": plain, "least": partial(_least, scan, model)}, 3)
+    least = Row(
+        "the same against the least that can be",
+        f"{n_sets * SET_SIZE:,} instances",
+        f"{times.median('ours'):.3g} s",
+        "decoding, and the kernel on one batch again and again",
+        f"{times.median('least'):.3g} s",
+        times.ratio("least", "ours"),
+        note="Nothing that is read is kept, looked at or written.",
+    )
+    return [least, _row_of_embedding(times, n_sets)]
+
+
+def _least(scan: sw.Scan, model: sw.AggregateRegressor) -> None:
+    """Reading that throws away, and the kernel where everything is in cache."""
+    from pyarrow import parquet
+
+    for _ in parquet.ParquetFile(scan.files[0].path).iter_batches(2**17, use_threads=False):
+        pass
+    inputs = np.zeros((N_INPUTS, 2**17), np.float32)
+    u = np.empty((-(-(2**17) // SET_SIZE), N_BASIS), np.float32)
+    for _ in range(max(1, scan.rows // 2**17)):
+        _kernel(model, inputs, u)
+
+
+def _row_of_embedding(times: Times, n_sets: int) -> Row:
+    return faster(
+        "Parquet to a design on disk, float32",
+        f"{n_sets * SET_SIZE:,} instances",
+        times.median("ours"),
+        "reading and the kernel alone",
+        times.median("plain"),
+        times.ratio("plain", "ours"),
+        at_least=round(1 / 1.5, 2) if n_sets == SIZES[-1] else None,
+        note="Ours also finds the sets, checks every number and keeps checksums. The target is 1.5 "
+        "times the peer's time.",
+    )
+
+
+def read_and_sum(scan: sw.Scan, model: sw.AggregateRegressor) -> np.ndarray:
+    """The peer: the table as Arrow reads it, and the compiled kernel on all of it."""
+    from pyarrow import parquet
+
+    table = parquet.ParquetFile(scan.files[0].path).read()
+    basis = model.fitted().basis
+    inputs = np.empty((N_INPUTS, table.num_rows), np.float32)
+    for d, name in enumerate(scan.x):
+        inputs[d] = (table[name].to_numpy() - basis.shift[d]) / basis.scale[d]
+    u = np.empty((table.num_rows // SET_SIZE, N_BASIS), np.float32)
+    _kernel(model, inputs, u)
+    return u
+
+
+def _kernel(model: sw.AggregateRegressor, inputs: np.ndarray, u: np.ndarray) -> None:
+    from sumwise.kernels import sum_waves_single
+
+    fourier: Any = model.fitted().basis.basis
+    n = inputs.shape[1]
+    sum_waves_single(
+        inputs,
+        np.ones(n),
+        np.append(np.arange(0, n, SET_SIZE), n),
+        np.ascontiguousarray(fourier.frequencies.T / (2 * np.pi), dtype=np.float32),
+        (fourier.phases / (2 * np.pi)).astype(np.float32),
+        np.float32(fourier.amplitude),
+        u,
+    )
+
+
+def _peak(folder: Path, n_sets: int) -> Row:
+    what = "peak memory while embedding, float32"
+    if not sys.platform.startswith("linux"):
+        return Row(what, "", "", note="Memory is measured on Linux only.")
+    command = [sys.executable, "-m", "benchmarks.scale", str(folder), str(n_sets)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return at_most(what, f"{n_sets:,} sets", float(done.stdout), PEAK_GB, "{:.2f} GB")
+
+
+# --- questions ------------------------------------------------------------------------------------
+
+
+def _questions(folder: Path, sizes: tuple[int, ...]) -> list[Row]:
+    rows, seconds = [], []
+    for n_sets in sizes:
+        found, spent = _question(folder, n_sets, LABELS if n_sets == sizes[-1] else LABELS[:1])
+        rows += found
+        seconds.append(spent)
+    slope = float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
+    size = f"{sizes[0]:,} to {sizes[-1]:,} sets"
+    return [*rows, at_most("one question, growth", size, slope, 1.1, "sets^{:.2f}")]
+
+
+def _question(folder: Path, n_sets: int, labels: tuple[int, ...]) -> tuple[list[Row], float]:
+    """A label comes in, λ and β change, and the best of all sets is found.
+
+    A learner that is open keeps bounds from question to question; a process that has just been
+    started has none.
+    """
+    say(f"scale: a question on {n_sets:,} sets")
+    made = sw.Embedded.open(folder / f"design-{n_sets}")
+    rng = np.random.default_rng(0)
+    truth = rng.standard_normal(N_BASIS)
+    whole = made.pool.design.u.astype(np.float64)
+    root = rng.standard_normal((N_BASIS, N_BASIS))
+    progress = loop.begin_on(made.config, made.prepared, made.pool)
+    rows: list[Row] = []
+    first = 0.0
+    for goal in labels:
+        while len(progress.labels) < goal:
+            progress = _next(progress, truth)
+        _check(progress, loop.ask(progress, "AggMI", rng))
+        ridge = fit_ridge(whole, np.zeros(n_sets), list(progress.labels))
+        jobs: dict[str, Callable[[], object]] = {
+            "ours": partial(_stretch, progress, truth),
+            "anew": partial(loop.ask, replace(progress, ceiling=None), "AggMI", rng),
+            "dense": lambda: ((whole @ root) ** 2).sum(axis=1),
+            "ridge": partial(ridge.predict, whole, return_std=True),
+        }
+        times = in_turns(jobs, 3)
+        first = first or times.median("anew")
+        large = n_sets == SIZES[-1]
+        for job, what, share in (
+            ("ours", f"a question of {STRETCH} in a row, {goal} labels", STRETCH),
+            ("anew", f"the first question of a process, {goal} labels", 1),
+        ):
+            for peer, name, target in (
+                ("dense", "((U @ L)**2).sum(1)", 4 if goal == 30 else 1),
+                ("ridge", "BayesianRidge.predict", 8 if goal == 30 and job == "ours" else None),
+            ):
+                rows.append(
+                    faster(
+                        what,
+                        f"{n_sets:,} sets",
+                        times.median(job) / share,
+                        name,
+                        times.median(peer),
+                        share * times.ratio(peer, job),
+                        at_least=target if large else None,
+                    )
+                )
+    return rows, first
+
+
+def _stretch(progress: loop.Progress, truth: np.ndarray) -> None:
+    for _ in range(STRETCH):
+        progress = _next(progress, truth)
+
+
+def _next(progress: loop.Progress, truth: np.ndarray) -> loop.Progress:
+    """Ask, be told, find λ and β anew."""
+    rng = np.random.default_rng(len(progress.labels))
+    asked, progress = loop.look(progress, "AggMI", rng)
+    at = progress.pool.sets.position(asked.set_id)
+    total = progress.pool.design.u[at] @ truth + rng.standard_normal()
+    return loop.tell(progress, at, float(total))
+
+
+def _check(progress: loop.Progress, ask: loop.Ask) -> None:
+    """The set asked for and its score are those of scoring every set in double precision."""
+    scores = sw.ACQUISITIONS["AggMI"](
+        progress.pool, progress.model.posterior, np.random.default_rng(0)
+    )
+    scores[list(progress.labels)] = -np.inf
+    best = int(np.argmax(scores))
+    np.testing.assert_equal(ask.set_id, progress.pool.sets.ids[best])
+    np.testing.assert_allclose(ask.score, scores[best], rtol=1e-8)
+
+
+# --- batches --------------------------------------------------------------------------------------
+
+
+def _batch(n_sets: int) -> Row:
+    say(f"scale: a joint batch of {BATCH} from {n_sets:,} sets")
+    rng = np.random.default_rng(0)
+    u = rng.standard_normal((n_sets, N_BASIS)) @ np.diag(np.linspace(1, 0.2, N_BASIS))
+    s = rng.uniform(1, 20, n_sets)
+    sets = sw.Sets.from_arrays(np.zeros((n_sets, 1, 1)))
+    pool = Pool(sets, prepared_model().fitted().basis, Design(u, s, s))
+    hyper = Hyperparameters(1.0, 10.0)
+    prior = condition(decompose(pool.design.rows([]), np.empty((0, 1))), hyper)
+    free = np.ones(n_sets, dtype=bool)
+
+    def ours() -> list[int]:
+        return screening.joint("AggMI", pool, prior, free, BATCH)
+
+    if find_spec("bmdal_reg") is None or find_spec("torch") is None:
+        note = "bmdal_reg is not installed: pip install bmdal_reg"
+        spent = in_turns({"ours": ours}, 3).median("ours")
+        return Row(f"joint batch of {BATCH}", f"{n_sets:,} sets", f"{spent:.2f} s", note=note)
+    theirs = _maxdet(u * np.sqrt(10.0 / s)[:, None])
+    np.testing.assert_equal(ours(), theirs())
+    times = in_turns({"ours": ours, "maxdet": theirs}, 3)
+    return faster(
+        f"joint batch of {BATCH}",
+        f"{n_sets:,} sets",
+        times.median("ours"),
+        "bmdal_reg's maxdet",
+        times.median("maxdet"),
+        times.ratio("maxdet", "ours"),
+        at_least=1,
+        note="The same sets are picked, in the same order.",
+    )
+
+
+def _maxdet(rows: np.ndarray) -> Callable[[], list[int]]:
+    """bmdal_reg on rows √(β/λs) u: the determinant that it maximises is that of our batch."""
+    vars(np)["Inf"] = np.inf  # which it still uses, and NumPy 2 has not
+    import torch
+    from bmdal_reg.bmdal.feature_data import TensorFeatureData
+    from bmdal_reg.bmdal.feature_maps import IdentityFeatureMap
+    from bmdal_reg.bmdal.features import Features
+    from bmdal_reg.bmdal.selection import MaxDetSelectionMethod
+
+    torch.set_num_threads(1)
+    held = torch.from_numpy(rows)
+
+    def features(data: Any) -> Any:
+        return Features(IdentityFeatureMap(N_BASIS), TensorFeatureData(data))
+
+    def select() -> list[int]:
+        method = MaxDetSelectionMethod(
+            features(held), features(held[:0]), sel_with_train=False, noise_sigma=1.0, verbosity=0
+        )
+        return method.select(BATCH).tolist()
+
+    return select
+
+
+# --- a cluster ------------------------------------------------------------------------------------
+
+
+def _two_workers(folder: Path, n_sets: int) -> Row:
+    """Reading and embedding on two processes against one, one thread each, by the clock."""
+    from distributed import Client, LocalCluster
+
+    from sumwise import distributed
+
+    say(f"scale: {n_sets:,} sets on one process and on two Dask workers")
+    scan, model = scan_of(folder, n_sets), prepared_model()
+    alone, spread = [], []
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        far = near = None
+        for number in range(4):
+            for times, where in ((alone, lambda job, jobs: map(job, jobs)), (spread, None)):
+                out = folder / f"out-{'near' if where else 'far'}"
+                shutil.rmtree(out, ignore_errors=True)
+                start = time.perf_counter()
+                made = model.embed(scan, out, run=where or distributed.on(client))
+                times.append(time.perf_counter() - start)
+                near, far = (made, far) if where else (near, made)
+            if number == 0:  # compiling, and caches of files
+                alone.clear()
+                spread.clear()
+        assert near is not None
+        assert far is not None
+        np.testing.assert_allclose(far.pool.design.u, near.pool.design.u, rtol=0, atol=1e-10)
+    ratio = float(np.median(np.array(alone) / np.array(spread)))
+    return faster(
+        "reading and embedding on two Dask workers, float64",
+        f"{n_sets * SET_SIZE:,} instances",
+        float(np.median(spread)),
+        "one process",
+        float(np.median(alone)),
+        ratio,
+        at_least=1.4,
+        note=f"By the clock, on {os.cpu_count()} cores; load {os.getloadavg()[0]:.1f} at the end.",
+    )
+
+
+if __name__ == "__main__":
+    place, count = Path(sys.argv[1]), int(sys.argv[2])
+    prepared_model().embed(scan_of(place, count), place / "peak", dtype="float32")
+    print(_status("VmHWM") / 1e9)

@@ -1,0 +1,64 @@
+"""A Dask client, and its workers as a map."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from sumwise.errors import MissingExtraError, SettingError, SumwiseError
+from sumwise.making import Run
+
+
+def connect(address: str) -> Any:
+    """A client of the scheduler at this address."""
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise MissingExtraError("a cluster needs Dask: pip install 'sumwise[dask]'") from error
+    try:
+        return Client(address, timeout="10s")
+    except (OSError, ValueError, TimeoutError) as error:
+        raise SettingError(f"no Dask scheduler answers at {address} ({error})") from error
+
+
+def on(client: Any) -> Run:
+    """A map over the workers of a client; a worker that dies costs a retry."""
+
+    def run(job: Callable[[Any], Any], jobs: Sequence[Any]) -> Iterator[Any]:
+        from distributed import KilledWorker, as_completed
+
+        futures = client.map(job, jobs, pure=False)
+        try:
+            for future in as_completed(futures):
+                yield future.result()
+        except KilledWorker as error:
+            raise SumwiseError(
+                f"several workers died over the same piece of work ({error}), perhaps for lack of "
+                "memory. What is finished is kept where it is written; try again with more memory "
+                "for each worker."
+            ) from error
+        finally:
+            client.cancel(futures)
+
+    return run
+
+
+@contextmanager
+def runs_on(address: str | None, jobs: int) -> Iterator[int]:
+    """Where independent runs go: to the workers of this scheduler, if one is given.
+
+    Gives how many run at the same time: `jobs` on this machine, or as many as the workers have
+    threads. Workers must see the same files.
+    """
+    if address is None:
+        yield jobs
+        return
+    from joblib import parallel_config
+
+    with connect(address) as client:
+        threads = sum(client.nthreads().values())
+        if not threads:
+            raise SettingError(f"the Dask scheduler at {address} has no workers; start some")
+        with parallel_config(backend="dask", wait_for_workers_timeout=10):
+            yield threads

@@ -1,0 +1,225 @@
+"""A design on disk: every set of a `Scan` as u_a, s_a and Σθ, made in one pass, mapped to memory.
+
+A folder holds
+
+    manifest.json   of what and with which settings, and checksums; there only when all is done
+    ids.arrow       ids of the sets, and sizes.npy how many individuals each has
+    basis.npz       what was drawn, and the scaling of inputs
+    u.npy           u_a, single or double precision
+    sums.npy        s_a, Σθ and ‖u_a‖²
+    moment.npy      mean of φ φᵀ over individuals, of a sample if there are many
+
+While it is being made there is `begun.json` instead of the manifest, and a small file for each
+part that is finished: whoever is stopped goes on from there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import zlib
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from sumwise.basis import RandomFourierFeatures, Scaled
+from sumwise.design import Design, Pool
+from sumwise.drawn import unpack_config, unpack_prepared
+from sumwise.errors import DataError, SettingError
+from sumwise.lazy import LazySets
+from sumwise.model import ModelConfig, Prepared
+from sumwise.scan import File, Scan, open_parquet
+from sumwise.sets import Sets
+from sumwise.shapes import Int
+from sumwise.survey import ids_of
+
+FORMAT: Final = "sumwise design 1"
+DTYPES: Final = ("float64", "float32")
+PIECES: Final = ("ids.arrow", "sizes.npy", "basis.npz", "sums.npy", "moment.npy")
+LARGEST_READ: Final = 2**33  # bytes of individuals that are read into memory if somebody looks
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Embedded:
+    """A pool on disk, ready to be asked; make one with `AggregateRegressor.embed`."""
+
+    folder: str
+    scan: Scan
+    config: ModelConfig
+    prepared: Prepared
+    pool: Pool
+    digest: str  # of the manifest, and so of everything it has checksums of
+
+    @classmethod
+    def open(cls, folder: str | os.PathLike[str], *, check: bool = True) -> Embedded:
+        """A design that was made before.
+
+        Args:
+            check: Compare all checksums, which means reading everything once.
+        """
+        return open_folder(os.fspath(folder), check)
+
+    @property
+    def ids(self) -> tuple[Hashable, ...]:
+        return self.pool.sets.ids
+
+    @property
+    def sets(self) -> Sets:
+        """Ids and sizes now; individuals are read if somebody looks at them."""
+        return self.pool.sets
+
+    def some(self, positions: Sequence[int]) -> LazySets:
+        """The sets at these positions, whose individuals are not read either."""
+        ids, sizes = tuple(self.ids[at] for at in positions), self.sets.sizes[list(positions)]
+        known = ids, sizes, self.sets.n_inputs, self.sets.input_names
+        return LazySets(*known, lambda: self.sets.take(positions))
+
+    def under(self, basis: Scaled) -> Pool:
+        """The pool, for a model with this basis; under another one it would mean nothing."""
+        own = self.prepared.basis
+        if own is not basis and _numbers_of(own) != _numbers_of(basis):
+            raise SettingError(
+                f"the model has another basis than the one {self.folder} is embedded with. Fit the "
+                "model on what was embedded, or embed with it."
+            )
+        return self.pool
+
+    def __len__(self) -> int:
+        return len(self.pool.sets)
+
+    def __repr__(self) -> str:
+        u = self.pool.design.u
+        return f"Embedded: {len(u)} sets, {u.shape[1]} features in {u.dtype}, in {self.folder}"
+
+
+def _numbers_of(basis: Scaled) -> tuple[Any, ...]:
+    """What makes a basis itself, to be compared."""
+    drawn = basis.basis
+    if isinstance(drawn, RandomFourierFeatures):
+        own: Any = drawn.frequencies.tobytes(), drawn.phases.tobytes()
+    else:
+        own = drawn
+    return own, basis.shift.tobytes(), basis.scale.tobytes()
+
+
+# --- opening --------------------------------------------------------------------------------------
+
+
+def open_folder(folder: str, check: bool) -> Embedded:
+    if not os.path.exists(os.path.join(folder, "manifest.json")):
+        hint = "it was not finished; embed once more with the same settings to go on"
+        begun = os.path.exists(os.path.join(folder, "begun.json"))
+        raise DataError(f"{folder} holds no design" + (f": {hint}" if begun else ""))
+    known = read_json(folder, "manifest.json")
+    if known.get("format") != FORMAT:
+        raise DataError(f"{folder} has the format {known.get('format')!r}, not {FORMAT!r}")
+    if check:
+        for name, digest in known["pieces"].items():
+            if not os.path.exists(path := os.path.join(folder, name)) or sha256_of(path) != digest:
+                raise _damaged(folder, name)
+        for first, rows, checksum in known["regions"]:
+            if checksum_of(folder, known, first, rows) != checksum:
+                raise _damaged(folder, "u.npy")
+    scan = scan_from(known["scan"])
+    config = unpack_config(known["config"])
+    try:
+        u = np.load(os.path.join(folder, "u.npy"), mmap_mode="r", allow_pickle=False)
+        sums = np.load(os.path.join(folder, "sums.npy"), allow_pickle=False)
+        moment = np.load(os.path.join(folder, "moment.npy"), allow_pickle=False)
+        sizes = np.load(os.path.join(folder, "sizes.npy"), allow_pickle=False)
+    except (ValueError, OSError) as error:
+        raise DataError(f"the design in {folder} cannot be read ({error})") from error
+    if u.shape != (known["sets"], known["features"]):
+        raise _damaged(folder, "u.npy")
+    sets = lazy_sets(partial(ids_in, folder), sizes, scan)
+    prepared = prepared_in(folder, config, scan, sets)
+    design = Design(u.view(np.ndarray), sums[0], sums[1])
+    pool = Pool(sets, prepared.basis, design, moment=moment, square=sums[2])
+    return Embedded(
+        folder, scan, config, prepared, pool, sha256_of(os.path.join(folder, "manifest.json"))
+    )
+
+
+def _damaged(folder: str, name: str) -> DataError:
+    return DataError(
+        f"{os.path.join(folder, name)} is not what it was when the design was made: its checksum "
+        "differs. Restore it from a copy, or embed again into a new folder."
+    )
+
+
+def read_json(folder: str, name: str) -> Any:
+    path = os.path.join(folder, name)
+    try:
+        with open(path, "rb") as file:
+            return json.loads(file.read())
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path} cannot be read ({error})") from error
+
+
+def sha256_of(path: str) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def scan_from(known: Mapping[str, Any]) -> Scan:
+    files = tuple(File(f["path"], f["n_bytes"], tuple(f["group_rows"])) for f in known["files"])
+    return Scan(files, tuple(known["by"]), tuple(known["x"]), known["weights"])
+
+
+def ids_in(folder: str) -> tuple[Any, ...]:
+    import pyarrow as pa
+
+    path = os.path.join(folder, "ids.arrow")
+    try:
+        with pa.OSFile(path) as file:
+            return ids_of(pa.ipc.open_file(file).read_all())
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{path} cannot be read ({error})") from error
+
+
+def prepared_in(folder: str, config: ModelConfig, scan: Scan, sets: Sets | None = None) -> Prepared:
+    with open(os.path.join(folder, "basis.npz"), "rb") as file:
+        return unpack_prepared(file.read(), config, sets or lazy_sets((), np.empty(0, int), scan))
+
+
+def lazy_sets(ids: Any, sizes: Int[np.ndarray, " A"], scan: Scan) -> LazySets:
+    return LazySets(ids, sizes, len(scan.x), scan.x, partial(read_whole, scan))
+
+
+def read_whole(scan: Scan) -> Sets:
+    """All individuals in memory, where they fit."""
+    import pyarrow as pa
+
+    n_bytes = 8 * scan.rows * (len(scan.x) + 2)
+    if n_bytes > LARGEST_READ:
+        raise SettingError(
+            f"this looks at every individual, and {scan.rows} of them would take "
+            f"{n_bytes / 1e9:.0f} GB of memory. Use a strategy that needs totals only (AggMI, "
+            "AggEnt, MaxN, MinN, Rand), and stream predictions to files."
+        )
+    columns = list(dict.fromkeys((*scan.by, *scan.x, *filter(None, [scan.theta_column]))))
+    tables = []
+    for file in scan.files:
+        with open_parquet(file.path) as parquet:
+            tables.append(parquet.read(columns=columns))
+    by: Any = scan.by[0] if len(scan.by) == 1 else scan.by
+    return Sets.from_frame(pa.concat_tables(tables), by=by, x=scan.x, weights=scan.weights)
+
+
+def checksum_of(folder: str, known: Mapping[str, Any], first: int, rows: int) -> int:
+    """Of some rows of u.npy."""
+    dtype = known["wanted"]["dtype"] if "wanted" in known else known["dtype"]
+    width = known["features"] * np.dtype(dtype).itemsize
+    left, checksum = rows * width, 0
+    with open(os.path.join(folder, "u.npy"), "rb") as file:
+        file.seek(known["offset"] + first * width)
+        while left > 0:
+            content = file.read(min(left, 2**24))
+            if not content:
+                return -1
+            checksum, left = zlib.crc32(content, checksum), left - len(content)
+    return checksum

@@ -1,0 +1,247 @@
+"""One part of a scan to rows of a design on disk: the function that threads and workers run.
+
+    u_a = Σ_n θ_an φ(x_an)          s_a = ‖θ_a‖²          ‖u_a‖²
+
+Sums over a set add up, so a set may span batches, parts and files. A part writes the sets that lie
+inside it straight into `u.npy`, and keeps its first and last set, of which other parts may have a
+share, as *edges*; `making` adds those up.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any, Final
+
+import numpy as np
+
+from sumwise import archives
+from sumwise.basis import RandomFourierFeatures, Scaled
+from sumwise.design import BLOCK_NUMBERS, COMPILED_FROM, LARGEST_ANGLE, features
+from sumwise.errors import SettingError
+from sumwise.scan import Batch, Part, Scan, batches, run_starts
+from sumwise.shapes import Float, Int
+
+LARGEST_SINGLE_ANGLE: Final = 500.0  # whose cosine single precision still has to 1e-5
+MOMENT_SAMPLE: Final = 2**14  # individuals that the mean of φ φᵀ is taken over
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Job:
+    """What it takes to embed one part."""
+
+    scan: Scan
+    part: Part
+    basis: Scaled
+    n_basis: int
+    first_set: int  # position of the part's first set
+    folder: str
+    offset: int  # of the first row in u.npy, in bytes
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """The sets of a part, or some of them."""
+
+    u: Float[np.ndarray, "r K"]
+    noise_scale: Float[np.ndarray, " r"]
+    theta_sum: Float[np.ndarray, " r"]
+
+
+def part_file(folder: str, number: int) -> str:
+    return os.path.join(folder, "parts", f"{number:06}.npz")
+
+
+def embed_part(job: Job) -> int:
+    """Write a part's sets; what is left to do for them is in its own small file. Gives its rows."""
+    kind = np.dtype(job.dtype)
+    products = np.zeros((job.n_basis, job.n_basis))
+    sums: list[Float[np.ndarray, "3 r"]] = []
+    edges: list[Float[np.ndarray, " K"]] = []
+    checksum, written, sampled = 0, 0, 0
+    step = max(1, job.scan.rows // MOMENT_SAMPLE)
+    with open(os.path.join(job.folder, "u.npy"), "r+b", buffering=0) as file:
+        file.seek(job.offset + (job.first_set + 1) * job.n_basis * kind.itemsize)
+        for rows, batch, last in runs(job.scan, job.part, job.basis, kind, _sizes(job)):
+            square = np.einsum("ak,ak->a", rows.u, rows.u)
+            sums.append(np.stack([rows.noise_scale, rows.theta_sum, square]))
+            inside = rows.u
+            if not edges and len(inside):  # the first set of all
+                edges.append(inside[0].astype(np.float64))
+                inside = inside[1:]
+            if last and len(inside):
+                edges.append(inside[-1].astype(np.float64))
+                inside = inside[:-1]
+            content = np.ascontiguousarray(inside, dtype=kind).reshape(-1).view(np.uint8).data
+            checksum = zlib.crc32(content, checksum)
+            file.write(content)
+            written += len(inside)
+            if batch is not None:
+                some = batch.inputs[:, -batch.first_individual % step :: step]
+                phi = features(job.basis, some.T.astype(np.float64), job.n_basis)
+                products += phi.T @ phi
+                sampled += len(phi)
+    kept = {
+        "sums": np.concatenate(sums, axis=1),
+        "edges": np.stack(edges),
+        "products": products,
+        "counts": np.array([checksum, written, sampled], dtype=np.int64),
+    }
+    replace_file(part_file(job.folder, job.part.number), archives.to_bytes(kept))
+    return job.part.rows
+
+
+def replace_file(path: str, content: bytes) -> None:
+    """A file that is there whole or not at all, whoever else writes it."""
+    partial = f"{path}.{os.getpid()}.part"
+    with open(partial, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(partial, path)
+
+
+def _sizes(job: Job) -> Int[np.ndarray, " A"] | None:
+    if job.scan.weights != "mean":
+        return None
+    return np.load(os.path.join(job.folder, "sizes.npy"), mmap_mode="r")[job.first_set :]
+
+
+def runs(
+    scan: Scan,
+    part: Part,
+    basis: Scaled,
+    dtype: np.dtype[Any],
+    sizes: Int[np.ndarray, " r"] | None,
+) -> Iterator[tuple[Rows, Batch | None, bool]]:
+    """The sets of a part in order, each once, with the batch they end in; whether it is the last.
+
+    A batch's last set may go on in the next one, so it is held back until that is known.
+
+    Args:
+        sizes: Of these sets, all their rows counted, wherever they are; for means only.
+    """
+    held: Rows | None = None
+    last: tuple[Any, ...] = ()
+    at = 0  # number of the set that is being added to
+    for batch in batches(scan, part):
+        if not len(batch):
+            continue
+        starts = run_starts(batch.keys)
+        now = tuple(column[0] for column in batch.keys)
+        if held is not None and now != last:
+            yield held, None, False
+            held, at = None, at + 1
+        theta = _theta(batch, starts, at, sizes)
+        rows = embed_rows(scan, batch, theta, starts, basis, dtype)
+        if held is not None:  # its last set and our first are one
+            for before, mine in zip(columns(held), columns(rows), strict=True):
+                mine[0] += before[0]
+        held = Rows(*(values[-1:].copy() for values in columns(rows)))
+        yield Rows(*(values[:-1] for values in columns(rows))), batch, False
+        at += len(starts) - 1
+        last = tuple(column[len(column) - 1] for column in batch.keys)
+    assert held is not None  # a part has rows
+    yield held, None, True
+
+
+def columns(rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return rows.u, rows.noise_scale, rows.theta_sum
+
+
+def _theta(
+    batch: Batch, starts: Int[np.ndarray, " r"], first: int, sizes: Int[np.ndarray, " A"] | None
+) -> Float[np.ndarray, " n"]:
+    if batch.theta is not None:
+        return batch.theta
+    if sizes is None:
+        return np.ones(len(batch))
+    lengths = np.diff(starts, append=len(batch))
+    return np.repeat(1.0 / sizes[first : first + len(starts)], lengths)
+
+
+def embed_rows(
+    scan: Scan,
+    batch: Batch,
+    theta: Float[np.ndarray, " n"],
+    starts: Int[np.ndarray, " r"],
+    basis: Scaled,
+    dtype: np.dtype[Any],
+) -> Rows:
+    """Sums over the runs of a batch; single precision where that is wanted and good enough."""
+    fourier = basis.basis if isinstance(basis.basis, RandomFourierFeatures) else None
+    bounds = np.append(starts, len(batch))
+    compiled = (
+        fourier is not None
+        and scan.rows * len(fourier.phases) >= COMPILED_FROM
+        and find_spec("numba") is not None
+    )
+    if fourier is not None and compiled:
+        u = _embed_compiled(batch.inputs, theta, bounds, basis, fourier, dtype)
+    else:
+        u = _embed_blocks(batch.inputs, theta, bounds, basis).astype(dtype, copy=False)
+    with np.errstate(over="ignore", invalid="ignore"):
+        square = np.einsum("ak,ak->a", u, u)
+        if not (np.isfinite(square).all() or np.isfinite(u).all()):
+            row = int(starts[int(np.argmin(np.isfinite(u).all(axis=1)))])
+            raise SettingError(
+                f"the basis gives a feature that is not finite in the set of {batch.place(row)}. "
+                "Rescale the inputs (standardize=True does) or choose another basis."
+            )
+        return Rows(u, np.add.reduceat(theta**2, starts), np.add.reduceat(theta, starts))
+
+
+def _embed_compiled(
+    inputs: Float[np.ndarray, "D n"],
+    theta: Float[np.ndarray, " n"],
+    bounds: Int[np.ndarray, " r1"],
+    basis: Scaled,
+    fourier: RandomFourierFeatures,
+    dtype: np.dtype[Any],
+) -> Float[np.ndarray, "r K"]:
+    from sumwise import kernels
+
+    shape = (len(bounds) - 1, len(fourier.phases) + 1)
+    standard = np.empty(inputs.shape, dtype)
+    for d, column in enumerate(inputs):  # in double precision, whatever the file holds
+        np.divide(column - basis.shift[d], basis.scale[d], out=standard[d], casting="same_kind")
+    far = np.maximum(standard.max(axis=1), -standard.min(axis=1))
+    angle = float((abs(fourier.frequencies) @ far).max(initial=0.0)) + 2 * np.pi
+    if not angle < LARGEST_ANGLE:
+        return _embed_blocks(inputs, theta, bounds, basis).astype(dtype, copy=False)
+    if dtype == np.float32 and angle < LARGEST_SINGLE_ANGLE:
+        turns = np.ascontiguousarray(fourier.frequencies.T / (2 * np.pi), dtype=np.float32)
+        phases = (fourier.phases / (2 * np.pi)).astype(np.float32)
+        single = np.empty(shape, np.float32)
+        amplitude = np.float32(fourier.amplitude)
+        kernels.sum_waves_single(standard, theta, bounds, turns, phases, amplitude, single)
+        return single
+    x, u = np.ascontiguousarray(inputs.T, dtype=np.float64), np.empty(shape)
+    waves = np.ascontiguousarray(fourier.frequencies.T), fourier.phases, fourier.amplitude
+    kernels.sum_waves(x, theta, bounds, basis.shift, basis.scale, *waves, u)
+    return u.astype(dtype, copy=False)
+
+
+def _embed_blocks(
+    inputs: Float[np.ndarray, "D n"],
+    theta: Float[np.ndarray, " n"],
+    bounds: Int[np.ndarray, " r1"],
+    basis: Scaled,
+) -> Float[np.ndarray, "r K"]:
+    n = len(theta)
+    n_basis = features(basis, inputs[:, :1].T.astype(np.float64)).shape[1]
+    u = np.zeros((len(bounds) - 1, n_basis))
+    step = max(1, BLOCK_NUMBERS // n_basis)
+    for low in range(0, n, step):
+        high = min(low + step, n)
+        phi = features(basis, inputs[:, low:high].T.astype(np.float64), n_basis)
+        a = int(np.searchsorted(bounds, low, side="right")) - 1
+        b = int(np.searchsorted(bounds, high, side="left"))
+        with np.errstate(all="ignore"):
+            at = np.maximum(bounds[a:b], low) - low
+            u[a:b] += np.add.reduceat(theta[low:high, None] * phi, at)
+    return u

@@ -1,0 +1,278 @@
+"""A design on disk is made: one look through the files, then part after part, wherever.
+
+What is finished is written down part by part, so whoever is stopped goes on from there; when all
+parts are done, what they share is added up, and the manifest says that the design is whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict
+from functools import partial
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from sumwise import archives
+from sumwise import model as core
+from sumwise.basis import Trainable
+from sumwise.design import features
+from sumwise.drawn import pack_config, pack_prepared, unpack_config
+from sumwise.embedded import (
+    FORMAT,
+    PIECES,
+    Embedded,
+    checksum_of,
+    ids_in,
+    lazy_sets,
+    open_folder,
+    prepared_in,
+    read_json,
+    scan_from,
+    sha256_of,
+)
+from sumwise.embedding import Job, embed_part, part_file, replace_file
+from sumwise.errors import InvalidSetError, SettingError
+from sumwise.model import ModelConfig, Prepared
+from sumwise.progress import Slow
+from sumwise.regroup import BUCKET_BYTES, sorted_copy
+from sumwise.scan import PART_ROWS, Scan
+from sumwise.shapes import Float
+from sumwise.survey import Index, ids_of, index_of, survey_part
+
+DTYPES: Final = ("float64", "float32")
+
+# runs a function on many jobs, anywhere, and gives the results in any order
+Run: TypeAlias = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
+
+
+def in_threads(job: Callable[[Any], Any], jobs: Sequence[Any]) -> Iterator[Any]:
+    """The kernel and Arrow let go of Python's lock, so threads are enough."""
+    with ThreadPoolExecutor(max(1, min(len(jobs), os.cpu_count() or 1))) as pool:
+        futures = [pool.submit(job, one) for one in jobs]
+        try:
+            for future in as_completed(futures):
+                yield future.result()
+        finally:
+            for future in futures:
+                future.cancel()
+
+
+def embed_scan(
+    scan: Scan,
+    config: ModelConfig,
+    out: str | os.PathLike[str],
+    *,
+    prepared: Prepared | None = None,
+    dtype: str = "float64",
+    memory: int | None = None,
+    run: Run = in_threads,
+) -> Embedded:
+    """Stream a scan to a design in the folder `out`; an unfinished one there is gone on with.
+
+    Args:
+        prepared: The basis, if it is drawn already; otherwise it is drawn for these inputs, which
+            are read once more for their mean and spread.
+        memory: Bytes that sorting by set may take, if that is necessary.
+        run: Where parts are worked on.
+    """
+    refuse_auto(config)
+    if dtype not in DTYPES:
+        raise SettingError(f"dtype is {dtype!r}; give 'float64' or 'float32'")
+    folder = os.fspath(out)
+    wanted = {
+        "format": FORMAT,
+        "config": pack_config(config),
+        "dtype": dtype,
+        "scan": asdict(scan),
+        "part_rows": PART_ROWS,
+        "basis": None if prepared is None else hashlib.sha256(pack_prepared(prepared)).hexdigest(),
+    }
+    wanted = json.loads(json.dumps(wanted))
+    if os.path.exists(os.path.join(folder, "manifest.json")):
+        known = read_json(folder, "manifest.json")
+        if {name: known.get(name) for name in wanted} != wanted:
+            raise _other(folder)
+        return open_folder(folder, True)
+    begun = os.path.join(folder, "begun.json")
+    if not os.path.exists(begun):
+        _begin(folder, scan, config, prepared, wanted, memory, run)
+    known = read_json(folder, "begun.json")
+    if known["wanted"] != wanted:
+        raise _other(folder)
+    _work(folder, scan, known, run)
+    _finish(folder, known)
+    return open_folder(folder, False)
+
+
+def refuse_auto(config: ModelConfig) -> None:
+    if isinstance(config.basis, str) and config.basis == "auto":
+        raise SettingError(
+            "basis='auto' looks at the range of the inputs and at individuals that stand for all, "
+            "which designs of files beyond memory do not have yet. Use basis='fourier', "
+            "'polynomial' or 'linear'."
+        )
+
+
+def _other(folder: str) -> SettingError:
+    return SettingError(
+        f"{folder} holds a design of other files, or with other settings; name another folder, or "
+        "remove it"
+    )
+
+
+def _begin(
+    folder: str,
+    scan: Scan,
+    config: ModelConfig,
+    prepared: Prepared | None,
+    wanted: Mapping[str, Any],
+    memory: int | None,
+    run: Run,
+) -> None:
+    """Look through the files once, sort them if need be, and draw the basis."""
+    if os.path.isdir(folder) and set(os.listdir(folder)) - {*PIECES, "u.npy", "sorted", "parts"}:
+        raise SettingError(f"{folder} is a folder with other files in it; name a new one")
+    os.makedirs(os.path.join(folder, "parts"), exist_ok=True)
+    index = survey(scan, inputs=prepared is None, run=run)
+    source, first_look = scan, index
+    if not index.contiguous:
+        place = os.path.join(folder, "sorted")
+        shutil.rmtree(place, ignore_errors=True)
+        bucket = BUCKET_BYTES if memory is None else max(2**20, memory // 4)
+        source = sorted_copy(scan, place, ids_of(index.keys), bucket)
+        index = survey(source, inputs=False, run=run)
+    if prepared is None:
+        shift, scale = np.zeros(len(scan.x)), np.ones(len(scan.x))
+        if config.standardize and first_look.moments is not None:
+            shift, scale = first_look.moments.location_and_spread()
+        blank = lazy_sets((), np.empty(0, int), scan)
+        prepared = core.prepare_on(config, blank, shift, scale, first_look.sample)
+    if isinstance(prepared.basis.basis, Trainable):
+        raise SettingError(
+            "a basis that learns looks at the individuals again after every answer, so there is "
+            "nothing to embed beforehand. Use basis='fourier', 'polynomial' or 'linear'."
+        )
+    n_basis = features(prepared.basis, np.zeros((1, len(scan.x)))).shape[1]
+    assert index.sizes is not None  # what was not sorted is now
+    _write_ids(os.path.join(folder, "ids.arrow"), index.keys)
+    np.save(os.path.join(folder, "sizes.npy"), index.sizes, allow_pickle=False)
+    replace_file(os.path.join(folder, "basis.npz"), pack_prepared(prepared))
+    u = np.lib.format.open_memmap(
+        os.path.join(folder, "u.npy"), "w+", np.dtype(wanted["dtype"]), (len(index), n_basis)
+    )
+    known = {
+        "wanted": wanted,
+        "source": asdict(source),
+        "first_sets": index.first_sets,
+        "sets": len(index),
+        "features": n_basis,
+        "offset": u.offset,
+    }
+    del u
+    replace_file(os.path.join(folder, "begun.json"), json.dumps(known).encode())
+
+
+def survey(scan: Scan, *, inputs: bool, run: Run = in_threads) -> Index:
+    """Which sets there are, and where; with `inputs`, how these are spread."""
+    parts = scan.parts()
+    found: dict[int, Any] = {}
+    with Slow("looking through the files", len(parts)) as slow:
+        for number, survey in run(partial(_surveyed, scan, inputs), parts):
+            found[number] = survey
+            slow.at(len(found))
+    return index_of(found.pop(part.number) for part in parts)
+
+
+def _surveyed(scan: Scan, inputs: bool, part: Any) -> tuple[int, Any]:
+    return part.number, survey_part(scan, part, inputs=inputs)
+
+
+def _write_ids(path: str, keys: Any) -> None:
+    import pyarrow as pa
+
+    with pa.OSFile(path, "wb") as file, pa.ipc.new_file(file, keys.schema) as writer:
+        writer.write_table(keys)
+
+
+def _work(folder: str, scan: Scan, known: Mapping[str, Any], run: Run) -> None:
+    """Embed the parts that are not there yet."""
+    source = scan_from(known["source"])
+    prepared = prepared_in(folder, unpack_config(known["wanted"]["config"]), scan)
+    parts = source.parts()
+    jobs = [
+        Job(source, part, prepared.basis, known["features"], first, folder, known["offset"],
+            known["wanted"]["dtype"])
+        for part, first in zip(parts, known["first_sets"], strict=True)
+        if not _is_done(folder, part.number, first, known)
+    ]  # fmt: skip
+    total = sum(part.rows for part in parts)
+    done = total - sum(job.part.rows for job in jobs)
+    with Slow("embedding", total) as slow:
+        for rows in run(embed_part, jobs):
+            done += rows
+            slow.at(done)
+
+
+def _is_done(folder: str, number: int, first: int, known: Mapping[str, Any]) -> bool:
+    """Whether a part was finished, and what it wrote is there; a machine may have lost power."""
+    path = part_file(folder, number)
+    if not os.path.exists(path):
+        return False
+    with open(path, "rb") as file:
+        checksum, written, _ = archives.from_bytes(file.read(), path)["counts"].tolist()
+    return checksum_of(folder, known, first + 1, written) == checksum
+
+
+def _finish(folder: str, known: Mapping[str, Any]) -> None:
+    """Add up what parts share, and write the manifest."""
+    n_sets, n_basis = known["sets"], known["features"]
+    sums = np.zeros((3, n_sets))
+    products, sampled = np.zeros((n_basis, n_basis)), 0
+    shared: dict[int, Float[np.ndarray, " K"]] = {}
+    regions = []
+    for number, first in enumerate(known["first_sets"]):
+        with open(part_file(folder, number), "rb") as file:
+            kept = archives.from_bytes(file.read(), f"part {number} of {folder}")
+        count = kept["sums"].shape[1]
+        sums[:, first : first + count] += kept["sums"]
+        for at, edge in zip((first, first + count - 1), kept["edges"], strict=False):
+            shared[at] = shared.get(at, 0.0) + edge
+        checksum, written, seen = kept["counts"].tolist()
+        regions.append([first + 1, written, checksum])
+        products += kept["products"]
+        sampled += seen
+    u = np.load(os.path.join(folder, "u.npy"), mmap_mode="r+")
+    for at, edge in shared.items():
+        u[at] = edge
+        sums[2, at] = float(edge @ edge)
+    u.flush()
+    del u
+    with np.errstate(over="ignore"):
+        bad = np.flatnonzero(~(np.isfinite(sums[0]) & (sums[0] > 0)))
+    if len(bad):
+        raise InvalidSetError(
+            f"weights of set {ids_in(folder)[int(bad[0])]!r} are all zero, or beyond what can be "
+            "squared: its total would say nothing that can be computed with. Drop the set or "
+            "rescale its weights, and embed into a new folder."
+        )
+    np.save(os.path.join(folder, "sums.npy"), sums, allow_pickle=False)
+    np.save(os.path.join(folder, "moment.npy"), products / sampled, allow_pickle=False)
+    regions += [[at, 1, checksum_of(folder, known, at, 1)] for at in sorted(shared)]
+    manifest = {
+        **known["wanted"],
+        "sets": n_sets,
+        "features": n_basis,
+        "offset": known["offset"],
+        "regions": regions,
+        "pieces": {name: sha256_of(os.path.join(folder, name)) for name in PIECES},
+    }
+    replace_file(os.path.join(folder, "manifest.json"), json.dumps(manifest).encode())
+    os.unlink(os.path.join(folder, "begun.json"))
+    for left in ("parts", "sorted"):
+        shutil.rmtree(os.path.join(folder, left), ignore_errors=True)

@@ -1,0 +1,95 @@
+"""A copy of unsorted Parquet files in which the rows of each set follow one another.
+
+Two passes with bounded memory. The first deals rows out to temporary files, each for a range of
+sets in order of first appearance; the second brings the rows of one such file into order by set,
+in memory, and writes them as Parquet. Rows of a set keep their order.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Hashable, Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any, Final
+
+import numpy as np
+
+from sumwise.progress import Slow
+from sumwise.scan import PART_ROWS, Batch, Scan, batches, scan_parquet
+from sumwise.shapes import Int
+
+BUCKET_BYTES: Final = 2**27  # of rows in memory at once
+MOST_BUCKETS: Final = 256  # files open at once
+POSITION: Final = "position of the set"
+
+
+def sorted_copy(
+    scan: Scan, folder: str, ids: Sequence[Hashable], bucket_bytes: int = BUCKET_BYTES
+) -> Scan:
+    """Write the rows of `scan` to Parquet files in `folder`, by set, and scan those.
+
+    Args:
+        folder: Empty, or not there yet.
+        ids: Of all sets, in order of first appearance.
+        bucket_bytes: About so much is held at once, unless there are very many rows.
+    """
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    os.makedirs(folder, exist_ok=True)
+    positions = {name: position for position, name in enumerate(ids)}
+    row_bytes = 8 * (len(scan.x) + len(scan.by) + 2)
+    n_buckets = min(MOST_BUCKETS, len(ids), max(1, math.ceil(scan.rows * row_bytes / bucket_bytes)))
+    names = [os.path.join(folder, f"{b:05}.arrow") for b in range(n_buckets)]
+    parts = scan.parts()
+    writers: list[Any] = [None] * n_buckets
+    with ExitStack() as opened, Slow("sorting by set", 2 * len(parts)) as slow:
+        for part in parts:
+            for batch in batches(scan, part):
+                at = _positions(batch, positions)
+                table = _table(scan, batch, at)
+                bucket = at * n_buckets // len(ids)
+                order = np.argsort(bucket, kind="stable")
+                ends = np.searchsorted(bucket[order], np.arange(n_buckets + 1))
+                table = table.take(order)
+                for b in np.flatnonzero(np.diff(ends)).tolist():
+                    if writers[b] is None:
+                        file = opened.enter_context(pa.OSFile(names[b], "wb"))
+                        writers[b] = opened.enter_context(pa.ipc.new_stream(file, table.schema))
+                    writers[b].write_table(table.slice(ends[b], ends[b + 1] - ends[b]))
+            slow.at(part.number + 1)
+    found = []
+    with Slow("sorting by set", 2 * n_buckets) as slow:
+        for b, name in enumerate(names):
+            with pa.OSFile(name) as file, pa.ipc.open_stream(file) as stream:
+                table = stream.read_all()
+            order = np.argsort(np.from_dlpack(table[POSITION].combine_chunks()), kind="stable")
+            table = table.drop_columns([POSITION]).take(order)
+            found.append(name.replace(".arrow", ".parquet"))
+            parquet.write_table(
+                table, found[-1], row_group_size=PART_ROWS, compression="none", use_dictionary=False
+            )
+            os.unlink(name)
+            slow.at(n_buckets + b + 1)
+    return scan_parquet(found, by=scan.by, x=scan.x, weights=scan.weights)
+
+
+def _positions(batch: Batch, known: Mapping[Hashable, int]) -> Int[np.ndarray, " n"]:
+    """The set of each row."""
+    if len(batch.keys) == 1:
+        coded = batch.keys[0].dictionary_encode()
+        each = np.array([known[name] for name in coded.dictionary.to_pylist()], dtype=np.int64)
+        return each[np.from_dlpack(coded.indices)]
+    names = zip(*(column.to_pylist() for column in batch.keys), strict=True)
+    return np.fromiter((known[name] for name in names), np.int64, len(batch))
+
+
+def _table(scan: Scan, batch: Batch, at: Int[np.ndarray, " n"]) -> Any:
+    import pyarrow as pa
+
+    columns: dict[str, Any] = dict(zip(scan.x, batch.inputs, strict=True))
+    if scan.theta_column is not None:
+        columns[scan.theta_column] = batch.theta
+    columns |= dict(zip(scan.by, batch.keys, strict=True))  # which may be an input as well
+    return pa.table({**columns, POSITION: at})

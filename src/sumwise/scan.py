@@ -1,0 +1,362 @@
+"""Parquet files that need not fit in memory, as a value: which files, which columns.
+
+    Scan      what `Sets.scan_parquet` gives: nothing is read yet but the files' footers
+    Part      some row groups of one file: what one worker reads, in batches of bounded size
+    Batch     some rows in memory: their keys, inputs and weights
+
+A set's rows may span batches, parts and files; whoever sums over sets adds up the pieces.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from sumwise import readers
+from sumwise.errors import DataError, InvalidSetError, MissingExtraError, SettingError
+from sumwise.shapes import Float, Int
+
+PART_ROWS: Final = 2**19  # of a part, where row groups are smaller; larger ones are parts
+BATCH_ROWS: Final = 2**17  # in memory at once
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A Parquet file as its footer describes it."""
+
+    path: str
+    n_bytes: int
+    group_rows: tuple[int, ...]  # rows of each row group
+
+    @property
+    def rows(self) -> int:
+        return sum(self.group_rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Row groups of one file that are read together."""
+
+    number: int
+    path: str
+    groups: tuple[int, ...]
+    first_row: int  # in the file, from 0
+    rows: int
+    first_individual: int  # in the whole scan, from 0
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Scan:
+    """A pool in Parquet files; make one with `Sets.scan_parquet`."""
+
+    files: tuple[File, ...]
+    by: tuple[str, ...]
+    x: tuple[str, ...]
+    weights: str  # "sum", "mean", or the column that holds θ
+
+    @property
+    def rows(self) -> int:
+        """Individuals."""
+        return sum(file.rows for file in self.files)
+
+    @property
+    def theta_column(self) -> str | None:
+        return None if self.weights in ("sum", "mean") else self.weights
+
+    def parts(self) -> tuple[Part, ...]:
+        """All rows, in order, in parts of `PART_ROWS` or one row group, whichever is more."""
+        found: list[Part] = []
+        seen = 0
+        for file in self.files:
+            first = 0
+            groups: list[int] = []
+            held = 0
+            for group, count in enumerate(file.group_rows):
+                groups.append(group)
+                held += count
+                if held >= PART_ROWS or group == len(file.group_rows) - 1:
+                    if held:
+                        found.append(Part(len(found), file.path, tuple(groups), first, held, seen))
+                    first, seen = first + held, seen + held
+                    groups, held = [], 0
+        return tuple(found)
+
+    def __repr__(self) -> str:
+        plural = "" if len(self.files) == 1 else "s"
+        return (
+            f"Scan: {self.rows} individuals in {len(self.files)} Parquet file{plural}, by "
+            f"{', '.join(self.by)}; inputs {', '.join(self.x)}; weights {self.weights!r}"
+        )
+
+
+def scan_parquet(path: Any, *, by: Any, x: Any, weights: str = "sum") -> Scan:
+    """What `Sets.scan_parquet` does."""
+    groups, inputs = readers.column_names(by), readers.column_names(x)
+    if not groups or not inputs:
+        raise SettingError("name at least one input column (x) and one group column (by)")
+    if not isinstance(weights, str):
+        raise SettingError(f"weights is {weights!r:.60}; give 'sum', 'mean' or a column's name")
+    scan = Scan((), tuple(groups), tuple(inputs), weights)
+    looks = [_look(where, scan) for where in _files(path)]
+    (first, kinds), *rest = looks
+    for file, others in rest:
+        if others != kinds:
+            raise InvalidSetError(
+                f"group columns hold {', '.join(kinds)} in {first.path} and {', '.join(others)} in "
+                f"{file.path}; give them the same type in all files"
+            )
+    scan = Scan(tuple(file for file, _ in looks), scan.by, scan.x, weights)
+    if not scan.rows:
+        raise InvalidSetError(f"{path} has no rows; there is nothing to group")
+    return scan
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def _files(path: Any) -> list[str]:
+    """The Parquet files of a file, a folder, an address, or several of these, in order."""
+    if isinstance(path, list | tuple):
+        return [name for one in path for name in _files(one)]
+    where = os.fspath(path)
+    if "://" in where:
+        files, root = _remote(where)
+        if files.isfile(root):
+            return [where]
+        scheme = where.split("://", 1)[0]
+        named = sorted(name for name in files.find(root) if name.endswith(".parquet"))
+        found = [files.unstrip_protocol(name) if "://" not in name else name for name in named]
+        if not found:
+            raise DataError(f"there are no files that end in .parquet under {where} ({scheme})")
+        return found
+    place = Path(where)
+    if place.is_dir():
+        inside = (p.relative_to(place) for p in place.rglob("*.parquet"))
+        kept = (p for p in inside if not any(part[0] in "._" for part in p.parts))
+        found = [str(place / p) for p in sorted(kept)]
+        if not found:
+            raise DataError(f"there are no files that end in .parquet in the folder {where}")
+        return found
+    if not place.is_file():
+        raise DataError(f"there is no file or folder {where}. Check the name.")
+    return [where]
+
+
+def _remote(where: str) -> tuple[Any, str]:
+    try:
+        from fsspec.core import url_to_fs
+    except ImportError as error:
+        raise MissingExtraError(
+            f"reading {where.split('://', 1)[0]}:// needs fsspec: pip install 'sumwise[dask]'"
+        ) from error
+    try:
+        files, root = url_to_fs(where)
+    except (ImportError, ValueError) as error:
+        raise DataError(f"{where} cannot be opened ({error})") from error
+    return files, root
+
+
+def open_parquet(path: str) -> Any:
+    """A `pyarrow.parquet.ParquetFile`; what cannot be read is refused by name."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        if "://" in path:
+            files, root = _remote(path)
+            return parquet.ParquetFile(files.open(root, "rb"))
+        return parquet.ParquetFile(path)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise DataError(f"{path} cannot be read as Parquet ({reason:.200})") from error
+
+
+def _look(path: str, scan: Scan) -> tuple[File, list[str]]:
+    """The footer of a file and the types of its group columns; what cannot be used is refused."""
+    import pyarrow as pa
+
+    with open_parquet(path) as file:
+        schema, about = file.schema_arrow, file.metadata
+        for names, role in ((scan.by, "by"), (scan.x, "x"), (_theta(scan), "weights")):
+            for name in names:
+                if schema.names.count(name) != 1:
+                    known = ", ".join(map(repr, schema.names[:20]))
+                    many = "no column" if name not in schema.names else "two columns"
+                    hint = "Give 'sum', 'mean' or a column." if role == "weights" else ""
+                    raise InvalidSetError(
+                        f"{path} has {many} {name!r} (given as {role}); it has {known}. {hint}"
+                    )
+                kind = schema.field(name).type
+                if role != "by" and not _is_number(kind):
+                    raise InvalidSetError(
+                        f"{path}: column {name!r} (given as {role}) holds {kind}, not numbers. "
+                        "Convert it, or encode categories as numeric columns."
+                    )
+                if role == "by" and (pa.types.is_nested(kind) or pa.types.is_null(kind)):
+                    raise InvalidSetError(
+                        f"{path}: column {name!r} holds {kind}, which cannot name a group. Use "
+                        "text, numbers or dates."
+                    )
+        counts = tuple(about.row_group(i).num_rows for i in range(about.num_row_groups))
+    size = os.path.getsize(path) if "://" not in path else _remote_size(path)
+    return File(path, size, counts), [str(schema.field(name).type) for name in scan.by]
+
+
+def _remote_size(path: str) -> int:
+    files, root = _remote(path)
+    return int(files.size(root) or 0)
+
+
+def _theta(scan: Scan) -> tuple[str, ...]:
+    return () if scan.theta_column is None else (scan.theta_column,)
+
+
+def _is_number(kind: Any) -> bool:
+    import pyarrow as pa
+
+    t = pa.types
+    return any(check(kind) for check in (t.is_integer, t.is_floating, t.is_decimal, t.is_boolean))
+
+
+# --- rows -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch:
+    """Some rows that follow one another in a file."""
+
+    path: str
+    first_row: int  # in the file, from 0
+    first_individual: int  # in the whole scan
+    keys: tuple[Any, ...]  # Arrow arrays, one for each `by` column; none if they were not wanted
+    inputs: Float[np.ndarray, "D n"]  # a row per input column, as stored or in double precision
+    theta: Float[np.ndarray, " n"] | None  # of the weights column, if there is one
+
+    def __len__(self) -> int:
+        return len(self.keys[0]) if self.keys else self.inputs.shape[1]
+
+    def place(self, row: int) -> str:
+        """Where a row of the batch is, for people."""
+        return f"{self.path}, row {self.first_row + row + 1}"
+
+
+def batches(scan: Scan, part: Part, *, keys: bool = True, inputs: bool = True) -> Iterator[Batch]:
+    """The rows of a part, some at a time; what cannot be used is refused with file and row."""
+    import pyarrow as pa
+
+    named = scan.by if keys else ()
+    wanted = (*named, *scan.x, *_theta(scan)) if inputs else named
+    seen = 0
+    with open_parquet(part.path) as file:
+        reader = file.iter_batches(
+            BATCH_ROWS, row_groups=list(part.groups), columns=list(dict.fromkeys(wanted)),
+            use_threads=False,
+        )  # fmt: skip
+        try:
+            for found in reader:
+                at = part.first_row + seen, part.first_individual + seen
+                yield _batch(scan, part.path, at, found, named, inputs)
+                seen += found.num_rows
+        except (pa.ArrowException, OSError) as error:
+            reason = str(error).splitlines()[0]
+            raise DataError(
+                f"{part.path} cannot be read beyond row {part.first_row + seen} ({reason:.200}). "
+                "Is it whole?"
+            ) from error
+    if seen != part.rows:
+        raise DataError(f"{part.path} has changed while it was read; scan it again")
+
+
+def _batch(
+    scan: Scan, path: str, at: tuple[int, int], found: Any, named: Sequence[str], inputs: bool
+) -> Batch:
+    names = found.schema.names
+    columns = {name: found.column(names.index(name)) for name in names}
+
+    def where(row: int) -> str:
+        return f"{path}, row {at[0] + row + 1}"
+
+    keys = tuple(_key(columns[name], name, where) for name in named)
+    theta = None
+    matrix = np.empty((0, found.num_rows))
+    if inputs:
+        arrays = [_numbers(columns[name], name, where) for name in scan.x]
+        matrix = _stacked(arrays, found.num_rows)
+        if scan.theta_column is not None:
+            theta = _numbers(columns[scan.theta_column], scan.theta_column, where)
+            theta = theta.astype(np.float64, copy=False)
+    return Batch(path, *at, keys, matrix, theta)
+
+
+def _stacked(arrays: Sequence[np.ndarray], rows: int) -> np.ndarray:
+    """Columns under one another; in single precision only if all of them are."""
+    single = all(array.dtype == np.float32 for array in arrays)
+    out = np.empty((len(arrays), rows), np.float32 if single else np.float64)
+    for d, array in enumerate(arrays):
+        out[d] = array
+    return out
+
+
+def _key(column: Any, name: str, where: Any) -> Any:
+    """A column of ids without gaps."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if column.null_count or pa.types.is_floating(column.type):
+        missing = compute.index(compute.is_null(column, nan_is_null=True), True).as_py()
+        if missing >= 0:
+            raise InvalidSetError(
+                f"{where(missing)} has no value in group column {name!r}. Fill it in, or drop rows "
+                "without a group."
+            )
+    return column
+
+
+def _numbers(column: Any, name: str, where: Any) -> np.ndarray:
+    """A column of finite numbers, single or double precision."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if column.null_count:
+        row = compute.index(compute.is_null(column), True).as_py()
+        raise InvalidSetError(f"{where(row)}: {name!r} is missing. Fill it in, or drop the row.")
+    if not (pa.types.is_float32(column.type) or pa.types.is_float64(column.type)):
+        column = compute.cast(column, pa.float64(), safe=False)
+    values = np.from_dlpack(column) if len(column) else np.empty(0)
+    if not np.isfinite(values.sum(dtype=np.float64)):  # a mask would cost more than this
+        for row in np.flatnonzero(~np.isfinite(values)).tolist():
+            raise InvalidSetError(
+                f"{where(row)}: {name!r} is {values[row]}. Fill it in or drop the row."
+            )
+    return values
+
+
+# --- runs -----------------------------------------------------------------------------------------
+
+
+def run_starts(keys: Sequence[Any]) -> Int[np.ndarray, " r"]:
+    """Where a run of equal keys begins; keys of one row are those of one set."""
+    n = len(keys[0])
+    changed = np.zeros(max(n - 1, 0), dtype=bool)
+    for column in keys:
+        changed |= _differs(column)
+    return np.concatenate([[0], np.flatnonzero(changed) + 1]).astype(np.int64)[: max(n, 0)]
+
+
+def _differs(column: Any) -> np.ndarray:
+    """Whether each value differs from the one before it, from the second on."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if pa.types.is_integer(column.type):
+        values = np.from_dlpack(column)
+        return values[1:] != values[:-1]
+    changed = compute.not_equal(column.slice(1), column.slice(0, len(column) - 1))
+    return np.from_dlpack(compute.cast(changed, pa.uint8())).astype(bool)

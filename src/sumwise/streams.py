@@ -1,0 +1,94 @@
+"""Predictions of all individuals of a scan, from Parquet files to Parquet files.
+
+Rows are predicted part by part in the order of the files; nothing is grouped, and no more than a
+batch for each thread or worker is in memory.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any, Final
+
+import numpy as np
+
+from sumwise import outputs
+from sumwise.errors import SettingError
+from sumwise.model import Model
+from sumwise.progress import Slow
+from sumwise.scan import Part, Scan, batches
+
+ADDED: Final = ("mean", "std", "lower", "upper")
+Run = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Job:
+    """A part to be predicted."""
+
+    scan: Scan
+    part: Part
+    model: Model
+    level: float
+    folder: str
+
+
+def predict(model: Model, scan: Scan, out: str, level: float, run: Run) -> int:
+    """All parts, each to a file of its own in a new folder; or to one file, one after another."""
+    if set(scan.by) & set(ADDED):
+        raise SettingError(
+            f"the group columns {scan.by} have the name of a column that predictions add "
+            f"({', '.join(ADDED)}); give them another name"
+        )
+    single = out.endswith(".parquet")
+    if os.path.exists(out) and (single or os.listdir(out)):
+        raise SettingError(f"{out} exists; name a new {'file' if single else 'folder'}")
+    jobs = [Job(scan, part, model, level, out) for part in scan.parts()]
+    done = 0
+    with Slow("predicting", scan.rows) as slow:
+        if not single:
+            os.makedirs(out, exist_ok=True)
+        for rows in _one_file(jobs, out) if single else run(predict_part, jobs):
+            done += rows
+            slow.at(done)
+    return done
+
+
+def predict_part(job: Job) -> int:
+    """A part to a file; whole, or not there."""
+    name = os.path.join(job.folder, f"part-{job.part.number:06}.parquet")
+    return sum(_one_file([job], name))
+
+
+def _one_file(jobs: Sequence[Job], path: str) -> Iterator[int]:
+    """Rows of each job as they are written; the file appears when all are."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    partial, writer = f"{path}.{os.getpid()}.part", None
+    try:
+        for job in jobs:
+            for batch in batches(job.scan, job.part):
+                x = np.ascontiguousarray(batch.inputs.T, dtype=np.float64)
+                mean = outputs.predict_mean(job.model, x)[:, 0]
+                std = outputs.predict_std(job.model, x, include_noise=True)[:, 0]
+                reach = NormalDist().inv_cdf(0.5 + 0.5 * job.level) * std
+                found = (mean, std, mean - reach, mean + reach)
+                columns = dict(zip(job.scan.by, batch.keys, strict=True))
+                table = pa.table({**columns, **dict(zip(ADDED, found, strict=True))})
+                if writer is None:
+                    writer = parquet.ParquetWriter(partial, table.schema)
+                writer.write_table(table)
+            yield job.part.rows
+        if writer is not None:
+            writer.close()
+            writer = None
+            os.replace(partial, path)
+    finally:
+        if writer is not None:
+            writer.close()
+        with suppress(FileNotFoundError):
+            os.unlink(partial)

@@ -1,0 +1,193 @@
+"""What one look through the files of a `Scan` tells, before anything is embedded.
+
+Which sets there are and how many rows each has; whether the rows of each set follow one another;
+mean and spread of the inputs. Parts are looked at by themselves, anywhere, and put together in
+order: means and sums of squares by Chan, Golub and LeVeque's rule, ids by comparing them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from sumwise.scan import Part, Scan, batches, run_starts
+from sumwise.shapes import Float, Int
+
+SAMPLE: Final = 128  # rows, evenly spaced, that the size of features is judged by
+FOLD: Final = 2**20  # ids that are compared together
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moments:
+    """Count, mean and sum of squared deviations, in units of the largest value of each column."""
+
+    count: int
+    mean: Float[np.ndarray, " D"]
+    squares: Float[np.ndarray, " D"]
+    peak: Float[np.ndarray, " D"]
+
+    @classmethod
+    def of(cls, inputs: Float[np.ndarray, "D n"]) -> Moments:
+        peak = np.abs(inputs).max(axis=1).astype(np.float64)
+        unit = inputs / np.maximum(peak, np.finfo(float).tiny)[:, None]  # in double precision
+        mean = unit.mean(axis=1)
+        unit -= mean[:, None]
+        return cls(inputs.shape[1], mean, np.einsum("dn,dn->d", unit, unit), peak)
+
+    def plus(self, other: Moments) -> Moments:
+        peak = np.maximum(self.peak, other.peak)
+        safe = np.maximum(peak, np.finfo(float).tiny)
+        mine, theirs = self.peak / safe, other.peak / safe
+        total = self.count + other.count
+        apart = other.mean * theirs - self.mean * mine
+        mean = self.mean * mine + apart * (other.count / total)
+        squares = self.squares * mine**2 + other.squares * theirs**2
+        squares = squares + apart**2 * (self.count * (other.count / total))
+        return Moments(total, mean, squares, peak)
+
+    def location_and_spread(self) -> tuple[Float[np.ndarray, " D"], Float[np.ndarray, " D"]]:
+        """As `scaling.location_and_spread` gives them for all rows at once, to rounding."""
+        spread = np.sqrt(self.squares / self.count)
+        scale = np.where(spread > 1e-14, spread * self.peak, self.peak)
+        return self.mean * self.peak, np.where(self.peak > 0, scale, 1.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PartSurvey:
+    """One part: its runs of equal ids, and its inputs if they were looked at."""
+
+    keys: Any  # an Arrow table with a row per run
+    lengths: Int[np.ndarray, " r"]
+    moments: Moments | None
+    sample: Float[np.ndarray, "m D"]
+
+
+def survey_part(scan: Scan, part: Part, *, inputs: bool) -> PartSurvey:
+    """Read a part once; without `inputs`, only the columns that name sets.
+
+    The sample is of every so-manieth row of the whole scan, wherever the part begins.
+    """
+    import pyarrow as pa
+
+    step = max(1, scan.rows // SAMPLE)
+    tables, lengths, samples = [], [], [np.empty((0, len(scan.x)))]
+    moments: Moments | None = None
+    for batch in batches(scan, part, inputs=inputs):
+        if not len(batch):
+            continue
+        starts = run_starts(batch.keys)
+        tables.append(pa.table(list(batch.keys), names=list(scan.by)).take(starts))
+        lengths.append(np.diff(starts, append=len(batch)))
+        if inputs:
+            here = Moments.of(batch.inputs)
+            moments = here if moments is None else moments.plus(here)
+            first = -batch.first_individual % step
+            samples.append(batch.inputs[:, first::step].T.astype(np.float64))
+    keys, sizes = joined(tables, lengths)
+    return PartSurvey(keys, sizes, moments, np.concatenate(samples))
+
+
+def joined(tables: list[Any], lengths: list[Int[np.ndarray, " r"]]) -> Any:
+    """Runs that follow one another; one that goes on is one run, not two."""
+    import pyarrow as pa
+
+    kept: list[Any] = []
+    sizes: list[Int[np.ndarray, " r"]] = []
+    last: Any = None
+    for table, count in zip(tables, lengths, strict=True):
+        count = count.copy()
+        if last is not None and table.slice(0, 1).equals(last):
+            sizes[-1][-1] += count[0]
+            table, count = table.slice(1), count[1:]
+        if table.num_rows:
+            last = table.slice(table.num_rows - 1)
+            kept.append(table)
+            sizes.append(count)
+    return pa.concat_tables(kept).combine_chunks(), np.concatenate(sizes)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Index:
+    """The sets of a scan, in order of first appearance."""
+
+    keys: Any  # an Arrow table with a row per set and a column for each of `by`
+    sizes: Int[np.ndarray, " A"] | None  # None unless the rows of each set follow one another
+    first_sets: tuple[int, ...]  # position of the first set of each part, where they do
+    moments: Moments | None
+    sample: Float[np.ndarray, "m D"]
+
+    @property
+    def contiguous(self) -> bool:
+        return self.sizes is not None
+
+    def __len__(self) -> int:
+        return int(self.keys.num_rows)
+
+
+def index_of(surveys: Iterable[PartSurvey]) -> Index:
+    """All parts, in order. What is held at once is the ids of all sets, and of some runs."""
+    import pyarrow as pa
+
+    known: Any = None  # ids so far
+    waiting: list[Any] = []  # runs that have not been compared with them yet
+    sizes: list[Int[np.ndarray, " r"]] | None = []
+    firsts: list[int] = []
+    moments: Moments | None = None
+    samples: list[Float[np.ndarray, "m D"]] = []
+    last: Any = None
+    runs = 0
+
+    def fold() -> None:
+        nonlocal known, waiting, sizes
+        together = pa.concat_tables([t for t in (known, *waiting) if t is not None])
+        if ascends(together):
+            known, waiting = together.combine_chunks(), []
+            return
+        apart = together.group_by(together.column_names, use_threads=False).aggregate([])
+        if apart.num_rows < together.num_rows:
+            sizes = None
+        known, waiting = apart.combine_chunks(), []
+
+    for found in surveys:
+        keys, lengths = found.keys, found.lengths
+        goes_on = last is not None and keys.slice(0, 1).equals(last)
+        firsts.append(runs - goes_on)
+        if goes_on:
+            if sizes is not None:
+                sizes[-1] = np.append(sizes[-1][:-1], sizes[-1][-1] + lengths[0])
+            keys, lengths = keys.slice(1), lengths[1:]
+        if keys.num_rows:
+            last = keys.slice(keys.num_rows - 1)
+            waiting.append(keys)
+            runs += keys.num_rows
+            if sizes is not None:
+                sizes.append(lengths)
+        if sum(t.num_rows for t in waiting) > max(FOLD, 0 if known is None else known.num_rows):
+            fold()
+        if found.moments is not None:
+            moments = found.moments if moments is None else moments.plus(found.moments)
+        samples.append(found.sample)
+    fold()
+    counted = None if sizes is None else np.concatenate(sizes)
+    return Index(known, counted, tuple(firsts), moments, np.concatenate(samples))
+
+
+def ascends(keys: Any) -> bool:
+    """Whether each id is greater than the one before it: then no two are the same."""
+    from pyarrow import compute
+
+    if keys.num_columns > 1 or keys.num_rows < 2:
+        return bool(keys.num_rows < 2)
+    column = keys.column(0).combine_chunks()
+    return bool(
+        compute.all(compute.less(column.slice(0, len(column) - 1), column.slice(1))).as_py()
+    )
+
+
+def ids_of(keys: Any) -> tuple[Any, ...]:
+    """Ids as Python has them; by several columns, tuples."""
+    columns = [column.to_pylist() for column in keys.columns]
+    return tuple(columns[0]) if len(columns) == 1 else tuple(zip(*columns, strict=True))

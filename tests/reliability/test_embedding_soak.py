@@ -1,0 +1,132 @@
+"""Embedding while workers are killed, and after being killed itself.
+
+Small by default; `make soak` takes ten million instances.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sumwise as sw
+from tests.reliability.scale import FACTOR
+
+pytest.importorskip("distributed")
+from sumwise import distributed
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
+SOAK = FACTOR > 1
+N_SETS, PARTS = (1_000_000, 40) if SOAK else (4_000, 20)
+INPUTS = [f"x{d}" for d in range(8)]
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory):
+    """Sets of 1 to 19, in files that end in the middle of one."""
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(1, 20, N_SETS)
+    owner = np.repeat(np.arange(N_SETS), sizes)
+    folder = tmp_path_factory.mktemp("soak") / "data"
+    folder.mkdir()
+    for number, (low, high) in enumerate(
+        pairwise(np.linspace(0, len(owner), PARTS + 1, dtype=int))
+    ):
+        x = rng.random((8, high - low), dtype=np.float32)
+        table = pa.table([owner[low:high], *x], names=["set", *INPUTS])
+        pq.write_table(table, folder / f"{number:03}.parquet")
+    return sw.Sets.scan_parquet(folder, by="set", x=INPUTS)
+
+
+@pytest.fixture(scope="module")
+def expected(pool, tmp_path_factory):
+    out = tmp_path_factory.mktemp("soak") / "local"
+    return sw.AggregateRegressor(n_basis=32).embed(pool, out).pool.design.u
+
+
+def test_workers_killed_three_times_cost_time_and_nothing_else(pool, expected, tmp_path):
+    from distributed import Client, LocalCluster
+
+    killed: list[int] = []
+    done = threading.Event()
+
+    def kill(client):
+        while len(killed) < 3 and not done.wait(1.0 if SOAK else 0.1):
+            pids = [pid for pid in client.run(os.getpid).values() if pid not in killed]
+            if pids:
+                os.kill(pids[0], signal.SIGKILL)
+                killed.append(pids[0])
+                done.wait(3.0)  # until the nanny has started another one
+
+    def run(job, jobs):
+        pieces = distributed.on(client)(job, jobs)
+        for number, piece in enumerate(pieces):
+            while not SOAK and len(killed) < 3 and number > PARTS // 2:
+                time.sleep(0.05)  # a small run would be over before the third
+            yield piece
+
+    with (
+        warnings.catch_warnings(),
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        warnings.simplefilter("ignore")
+        killer = threading.Thread(target=kill, args=(client,))
+        killer.start()
+        try:
+            made = sw.AggregateRegressor(n_basis=32).embed(pool, tmp_path / "far", run=run)
+        finally:
+            done.set()
+            killer.join()
+    assert len(killed) == 3
+    np.testing.assert_allclose(made.pool.design.u, expected, rtol=0, atol=1e-10)
+
+
+CHILD = """
+import sys, time, sumwise as sw
+from sumwise.making import in_threads
+pool = sw.Sets.scan_parquet(sys.argv[1], by="set", x=[f"x{d}" for d in range(8)])
+def slowly(job, jobs):
+    for piece in in_threads(job, jobs):
+        time.sleep(float(sys.argv[3]))
+        yield piece
+sw.AggregateRegressor(n_basis=32).embed(pool, sys.argv[2], run=slowly)
+"""
+
+
+def test_a_killed_run_goes_on_without_starting_over(pool, expected, tmp_path):
+    out, folder = tmp_path / "out", os.path.dirname(pool.files[0].path)
+    child = subprocess.Popen([sys.executable, "-c", CHILD, folder, str(out), "0.2"])
+    try:
+        deadline = time.monotonic() + 600
+        while time.monotonic() < deadline:
+            parts = len(list((out / "parts").glob("*.npz"))) if (out / "parts").exists() else 0
+            if parts >= 3 and (out / "begun.json").exists():
+                break
+            time.sleep(0.01)
+        os.kill(child.pid, signal.SIGKILL)
+    finally:
+        child.wait()
+    before = len(list((out / "parts").glob("*.npz")))
+    assert before >= 3
+    left: list[int] = []
+
+    def counting(job, jobs):
+        left.append(len(jobs))
+        return map(job, jobs)
+
+    made = sw.AggregateRegressor(n_basis=32).embed(pool, out, run=counting)
+    assert left[-1] <= PARTS - before + 1
+    np.testing.assert_allclose(made.pool.design.u, expected, rtol=0, atol=1e-10)

@@ -1,0 +1,152 @@
+"""Files beyond memory and clusters, from the shell."""
+
+from __future__ import annotations
+
+import json
+import warnings
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+import sumwise as sw
+from sumwise.cli import main
+from sumwise.cli.beyond import Size
+from tests import parquet
+from tests.builders import random_sets
+from tests.data import data_folder
+from tests.tables import write_csv
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
+
+
+def run(*arguments):
+    return CliRunner(env={"COLUMNS": "80"}).invoke(main, [str(a) for a in arguments])
+
+
+def done(*arguments):
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def one_line(text):
+    return " ".join(text.replace("│", " ").split())
+
+
+@pytest.fixture(scope="module")
+def address():
+    """Of a cluster of two processes."""
+    pytest.importorskip("distributed")
+    from distributed import LocalCluster
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None,
+            silence_logs=50,
+        ) as cluster:  # fmt: skip
+            yield cluster.scheduler_address
+
+
+@pytest.fixture
+def sets():
+    rng = np.random.default_rng(2)
+    return random_sets(rng.integers(1, 9, 30).tolist(), rng, ids=[f"m{a}" for a in range(30)])
+
+
+@pytest.fixture
+def folder(sets, tmp_path):
+    return parquet.write(parquet.table_of(sets), tmp_path / "devices", cuts=[40, 41])
+
+
+def test_a_folder_of_parquet_files_becomes_a_study(sets, folder, tmp_path):
+    url = tmp_path / "m.db"
+    said = done("init", url, folder, "--by", "set", "--weights", "theta")
+    assert "30 sets of" in one_line(said.stdout)
+    assert "inputs x0, x1, x2" in one_line(said.stderr)
+    assert (tmp_path / "m.design" / "manifest.json").exists()
+    asked = json.loads(done("ask", url, "--json").stdout)
+    expected = sw.ActiveLearner(sets).ask()
+    assert asked["questions"][0]["set"] == expected.set_id
+    done("tell", url, expected.set_id, "12.5")
+    out = tmp_path / "all.parquet"
+    assert "written to" in done("predict", url, "-o", out).stdout
+    found = pq.read_table(out)
+    with sw.open_study(url) as study:
+        np.testing.assert_allclose(found["mean"].to_numpy(), study.model.predict(sets.x), rtol=1e-9)
+    assert f"All {len(sets.x)} rows" in one_line(done("predict", url).output)
+    refused = run("predict", url, "-o", tmp_path / "all.csv")
+    assert refused.exit_code == 1
+    assert "ends in .parquet as well" in one_line(refused.stderr)
+
+
+def test_a_file_beyond_the_limit_stays_where_it_is(sets, tmp_path):
+    pq.write_table(parquet.table_of(sets), tmp_path / "d.parquet")
+    given = ("--by", "set", "--x", "x0", "--x", "x1", "--weights", "theta")
+    done("init", tmp_path / "a.db", tmp_path / "d.parquet", *given)
+    assert not (tmp_path / "a.design").exists()
+    done("init", tmp_path / "b.db", tmp_path / "d.parquet", *given, "--memory-limit", "1KB")
+    made = sw.Embedded.open(tmp_path / "b.design")
+    assert made.pool.design.u.dtype == np.float32
+    assert made.ids == sets.ids
+    done("init", tmp_path / "c.db", tmp_path / "d.parquet", *given, "--memory-limit", "20 KB",
+         "--preset", "paper")  # fmt: skip
+    with sw.open_study(tmp_path / "c.db") as study:
+        assert study.model.hyperparameters == "adam"
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (("--memory-limit", "much"), "'much' is no size; write 500MB or 2GB"),
+        (("--sets-file", "s.parquet"), "leave --sets-file out"),
+        (("--basis", "neural"), "choose another --basis"),
+        (("--dask", "tcp://127.0.0.1:1"), "no Dask scheduler answers"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(folder, tmp_path, more, message):
+    result = run("init", tmp_path / "m.db", folder, "--by", "set", *more)
+    assert result.exit_code in (1, 2)
+    assert message in one_line(result.stderr)
+    assert not (tmp_path / "m.db").exists()
+
+
+def test_folders_without_numbers_or_files_are_refused(tmp_path):
+    (tmp_path / "none").mkdir()
+    result = run("init", tmp_path / "m.db", tmp_path / "none", "--by", "set")
+    assert "no files that end in .parquet" in one_line(result.stderr)
+    table = parquet.table_of(random_sets([2], np.random.default_rng(0))).select(["set"])
+    parquet.write(table, tmp_path / "bare")
+    result = run("init", tmp_path / "m.db", tmp_path / "bare", "--by", "set")
+    assert "has no input columns" in one_line(result.stderr)
+
+
+def test_sizes_are_read_as_people_write_them():
+    read = [Size().convert(text, None, None) for text in ("17", "2GB", "1.5 mb", "3KiB")]
+    assert read == [17, 2_000_000_000, 1_500_000, 3000]
+
+
+def test_init_works_on_a_cluster(sets, folder, address, tmp_path):
+    done("init", tmp_path / "m.db", folder, "--by", "set", "--weights", "theta", "--dask", address)
+    with sw.open_study(tmp_path / "m.db") as study:
+        assert study.ids == sets.ids
+
+
+def test_simulating_on_a_cluster_gives_the_same_figures(address, tmp_path):
+    data = write_csv(tmp_path / "data.csv")
+    short = ("--splits", 3, "--queries", 3, "--methods", "AggMI", "--json")
+    given = ("simulate", data, "--by", "g", "--y", "y", *short)
+    here = json.loads(done(*given, "--jobs", 1, "--out", tmp_path / "a.html").stdout)
+    there = json.loads(done(*given, "--dask", address, "--out", tmp_path / "b.html").stdout)
+    assert here["errors"] == there["errors"]
+
+
+def test_reproducing_on_a_cluster_gives_the_same_figures(address, tmp_path):
+    data = ("--data", data_folder(), "--datasets", "Housing", "--methods", "AggMI,Rand")
+    short = ("--splits", 2, "--queries", 3, "--no-figures", "--json")
+    given = ("reproduce", "rff", *data, *short)
+    here = json.loads(done(*given, "--jobs", 1, "--out", tmp_path / "a").stdout)
+    there = json.loads(done(*given, "--dask", address, "--out", tmp_path / "b").stdout)
+    assert here == there

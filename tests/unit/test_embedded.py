@@ -1,0 +1,199 @@
+"""A design on disk is asked, fitted, predicted from and studied as sets in memory are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from numpy.testing import assert_allclose
+
+import sumwise as sw
+from sumwise import embedded, screening
+from sumwise import scan as scanning
+from tests import parquet
+from tests.builders import random_sets, totals
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch):
+    monkeypatch.setattr(scanning, "BATCH_ROWS", 11)
+    monkeypatch.setattr(scanning, "PART_ROWS", 40)
+    monkeypatch.setattr(screening, "SCREENED_FROM", 10)
+
+
+@pytest.fixture(scope="module")
+def sets() -> sw.Sets:
+    rng = np.random.default_rng(1)
+    names = [f"meter {a}" for a in range(60)]
+    return random_sets(rng.integers(1, 9, 60).tolist(), rng, ids=names)
+
+
+@pytest.fixture(scope="module")
+def answers(sets):
+    y = 5 + np.sin(2 * sets.x[:, 0]) + sets.x[:, 1]
+    return dict(zip(sets.ids, totals(sets, y).tolist(), strict=True))
+
+
+@pytest.fixture
+def pool(sets, tmp_path):
+    return parquet.scan(parquet.write(parquet.table_of(sets), tmp_path / "data", cuts=[100]))
+
+
+@pytest.fixture
+def model():
+    return sw.AggregateRegressor(n_basis=20, lengthscale=2.0)
+
+
+def play(learner, answers, n):
+    for _ in range(n):
+        learner.tell(chosen := learner.ask().set_id, answers[chosen])
+    return [(answer.set_id, answer.ask.score) for answer in learner.history]
+
+
+def test_a_learner_asks_what_it_asks_of_sets_in_memory(sets, answers, pool, model, tmp_path):
+    made = model.embed(pool, tmp_path / "design")
+    on_disk = play(sw.ActiveLearner(made), answers, 25)  # beyond the number of features
+    in_memory = play(sw.ActiveLearner(sets, model), answers, 25)
+    assert [name for name, _ in on_disk] == [name for name, _ in in_memory]
+    assert_allclose([s for _, s in on_disk], [s for _, s in in_memory], rtol=1e-8)
+
+
+def test_fit_score_select_and_predict_sets_take_a_design(sets, answers, pool, model, tmp_path):
+    made = model.embed(pool, tmp_path / "design")
+    seen = dict(list(answers.items())[:7])
+    on_disk = sw.AggregateRegressor(n_basis=20, lengthscale=2.0).fit(made, seen)
+    in_memory = model.fit(sets[list(seen)], list(seen.values()), pool=sets)
+    assert_allclose(on_disk.predict(sets.x), in_memory.predict(sets.x), rtol=1e-8)
+    assert_allclose(sw.score(made, on_disk), sw.score(sets, in_memory), rtol=1e-8)
+    assert sw.select(made, on_disk, n=6, pending=sets.ids[:2]) == sw.select(
+        sets, in_memory, n=6, pending=sets.ids[:2]
+    )
+    for ours, theirs in zip(
+        on_disk.predict_sets(made, return_std=True),
+        in_memory.predict_sets(sets, return_std=True),
+        strict=True,
+    ):
+        assert_allclose(ours, theirs, rtol=1e-8)
+
+
+@pytest.mark.parametrize("single", [True, False])
+def test_predictions_of_all_individuals_are_streamed(sets, answers, pool, model, tmp_path, single):
+    model.fit(sets[:9], [answers[name] for name in sets.ids[:9]], pool=sets)
+    out = tmp_path / ("all.parquet" if single else "all")
+    assert model.predict_parquet(pool, out, level=0.8) == len(sets.x)
+    found = pq.read_table(out)
+    assert found.column_names == ["set", "mean", "std", "lower", "upper"]
+    mean, std = model.predict(sets.x, return_std=True)
+    assert_allclose(found["mean"].to_numpy(), mean, rtol=1e-10)
+    assert_allclose(found["std"].to_numpy(), std, rtol=1e-10)
+    assert_allclose(found["upper"].to_numpy() - mean, 1.2815515655446004 * std, rtol=1e-8)
+    assert found["set"].to_pylist() == [name for name, n in zip(sets.ids, sets.sizes, strict=True) for _ in range(n)]  # fmt: skip # noqa: E501
+    with pytest.raises(sw.SettingError, match="exists; name a new"):
+        model.predict_parquet(pool, out)
+    assert not list(tmp_path.glob("**/*.part"))
+
+
+def test_predictions_refuse_what_does_not_fit(sets, pool, model, tmp_path):
+    model.fit(sets[:2], [1.0, 2.0], pool=sets)
+    with pytest.raises(sw.InvalidSetError, match="3 inputs of the model"):
+        model.predict_parquet(3, tmp_path / "out")
+    table = parquet.table_of(sets).rename_columns(["mean", "x0", "x1", "x2", "theta"])
+    named = parquet.scan(parquet.write(table, tmp_path / "n"), by="mean")
+    with pytest.raises(sw.SettingError, match="give them another name"):
+        model.predict_parquet(named, tmp_path / "out")
+
+
+def test_another_model_than_the_one_embedded_with_is_refused(sets, pool, model, tmp_path):
+    made = model.embed(pool, tmp_path / "design")
+    other = sw.AggregateRegressor(n_basis=20).fit(sets[:2], [1.0, 2.0])
+    with pytest.raises(sw.SettingError, match="another basis"):
+        sw.score(made, other)
+    with pytest.raises(sw.SettingError, match="these sets are embedded with Agg"):
+        sw.ActiveLearner(made, model=sw.AggregateRegressor())
+    with pytest.raises(sw.SettingError, match="these sets are embedded with Agg"):
+        sw.ActiveLearner(made, preset="paper")
+    with pytest.raises(sw.SettingError, match="these sets are embedded with Agg"):
+        sw.ActiveLearner(made, model="linear")
+    with pytest.raises(sw.SettingError, match="as a dict by id"):
+        model.fit(made, [1.0, 2.0])
+    line = sw.AggregateRegressor("linear").embed(pool, tmp_path / "line")
+    assert len(sw.score(line, sw.AggregateRegressor("linear").fit(line, {}))) == len(sets)
+
+
+# --- studies --------------------------------------------------------------------------------------
+
+
+def told(study, answers, n):
+    asked = []
+    for _ in range(n):
+        question = study.ask()
+        asked.append((question.set_id, question.score, question.runner_up))
+        study.tell(question.set_id, answers[question.set_id])
+    return asked
+
+
+def test_a_study_on_files_asks_what_one_in_memory_asks(sets, answers, pool, model, tmp_path):
+    made = model.embed(pool, tmp_path / "design")
+    with sw.create_study(tmp_path / "disk.db", made) as study:
+        first = told(study, answers, 6)
+        with pytest.raises(sw.SettingError, match="leave sets_file out"):
+            sw.create_study(tmp_path / "b.db", made, sets_file=tmp_path / "s.parquet")
+    with sw.open_study(tmp_path / "disk.db") as study:
+        on_disk = first + told(study, answers, 6)
+        status = study.status()
+        assert study.predict_sets().mean.shape == (60,)
+        assert len(study.predict()) == len(sets.x)
+        assert len(study.ask(3)) == 3
+    with sw.create_study(tmp_path / "memory.db", sets, model=model) as study:
+        in_memory = told(study, answers, 12)
+        expected = study.status()
+    assert [(a, c) for a, _, c in on_disk] == [(a, c) for a, _, c in in_memory]
+    assert_allclose([b for _, b, _ in on_disk], [b for _, b, _ in in_memory], rtol=1e-8)
+    assert_allclose(status.information_left, expected.information_left, rtol=1e-6)
+    assert_allclose(status.mean_variance, expected.mean_variance, rtol=1e-6)
+
+
+def test_a_study_on_files_looks_back_and_ahead_without_its_individuals(
+    answers, pool, model, tmp_path, monkeypatch
+):
+    made = model.embed(pool, tmp_path / "design")
+    monkeypatch.setattr(embedded, "LARGEST_READ", 0)
+    with sw.create_study(tmp_path / "s.db", made) as study:
+        told(study, answers, 4)
+        seen = study.insight()
+        assert len(seen.steps) == 4
+        assert study.status().answers == 4
+        assert len(study.propose(2)) == 2
+        with pytest.raises(sw.SettingError, match="looks at every individual"):
+            study.predict()
+
+
+def test_a_study_moves_along_with_a_design_beside_it(sets, pool, model, tmp_path):
+    (tmp_path / "here").mkdir()
+    made = model.embed(pool, tmp_path / "here" / "design")
+    sw.create_study(tmp_path / "here" / "s.db", made).close()
+    (tmp_path / "here").rename(tmp_path / "there")
+    with sw.open_study(tmp_path / "there" / "s.db") as study:
+        assert study.ids == sets.ids
+
+
+def test_a_study_whose_design_was_changed_is_refused(sets, pool, model, tmp_path):
+    made = model.embed(pool, tmp_path / "design")
+    sw.create_study(tmp_path / "s.db", made).close()
+    other = sw.AggregateRegressor(n_basis=8).embed(pool, tmp_path / "other")
+    (tmp_path / "design").rename(tmp_path / "kept")
+    with pytest.raises(sw.DataError, match="holds no design"):
+        sw.open_study(tmp_path / "s.db")
+    (tmp_path / "other").rename(tmp_path / "design")
+    assert other.folder.endswith("other")
+    with pytest.raises(sw.DataError, match="another design than the one"):
+        sw.open_study(tmp_path / "s.db")
+
+
+def test_single_precision_asks_for_sets_that_are_as_good(sets, answers, pool, model, tmp_path):
+    made = model.embed(pool, tmp_path / "single", dtype="float32")
+    asked = play(sw.ActiveLearner(made), answers, 8)
+    exact = play(sw.ActiveLearner(sets, model), answers, 8)
+    assert_allclose([s for _, s in asked], [s for _, s in exact], rtol=1e-4)
+    assert pa.array([name for name, _ in asked]).equals(pa.array([name for name, _ in exact]))
