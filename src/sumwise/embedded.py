@@ -199,7 +199,8 @@ def read_whole(scan: Scan) -> Sets:
         raise SettingError(
             f"this looks at every individual, and {scan.rows} of them would take "
             f"{n_bytes / 1e9:.0f} GB of memory. Use a strategy that needs totals only (AggMI, "
-            "AggEnt, MaxN, MinN, Rand), and stream predictions to files."
+            "AggEnt, MaxN, MinN, Rand), name targets for IVR and EPIG, and stream predictions to "
+            "files."
         )
     columns = list(dict.fromkeys((*scan.by, *scan.x, *filter(None, [scan.theta_column]))))
     tables = []

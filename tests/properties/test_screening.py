@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -188,3 +190,47 @@ def test_nothing_allowed_is_nothing_left():
     _, posterior = learned(pool, 0, 1.0, 1.0, np.random.default_rng(0))
     with pytest.raises(sw.PoolExhaustedError):
         leaders("AggMI", pool, posterior, np.random.default_rng(0), np.zeros(3, dtype=bool))
+
+
+@settings(deadline=None)
+@given(
+    KINDS, st.integers(2, 30), st.integers(1, 9), st.integers(0, 14),
+    st.sampled_from(sorted(KEYS)), st.booleans(), seeds,
+)  # fmt: skip
+def test_features_with_amplitudes_are_chosen_from_as_if_multiplied_beforehand(
+    kind, n_sets, n_basis, n_seen, strategy, single, seed
+):
+    rng = np.random.default_rng(seed)
+    pool = a_pool(kind, n_sets, n_basis, 1.0, seed, np.float32 if single else np.float64)
+    amplitude = rng.choice([0.0, 0.1, 1.0, 30.0], n_basis)
+    times = replace(pool.design, u=pool.design.u.astype(float) * amplitude)
+    rows = times.rows(seen := rng.permutation(n_sets)[: min(n_seen, n_sets - 1)])
+    spectrum = decompose(rows, np.ones((len(seen), 1)))
+    posterior = condition(spectrum, Hyperparameters(1.0, 2.0), amplitude=amplitude)
+    allowed = np.ones(n_sets, dtype=bool)
+    allowed[seen] = False
+    found = leaders(strategy, pool, posterior, rng, allowed, n=2)
+    dense = np.linalg.inv(np.eye(n_basis) + 2.0 * (rows.u / rows.noise_scale[:, None]).T @ rows.u)
+    signal = np.einsum("ak,kl,al->a", times.u, dense, times.u)
+    noise = times.noise_scale / 2.0
+    scores = 0.5 * np.log1p(signal / noise)
+    if strategy == "AggEnt":
+        scores = 0.5 * (np.log(noise + signal) + np.log(2 * np.pi) + 1)
+    assert_allclose(found.score(found.best()), scores[allowed].max(), rtol=1e-6, atol=1e-9)
+
+
+@settings(deadline=None)
+@given(KINDS, st.integers(2, 30), st.integers(1, 9), seeds)
+def test_with_costs_the_best_gain_most_for_theirs(kind, n_sets, n_basis, seed):
+    rng = np.random.default_rng(seed)
+    pool = a_pool(kind, n_sets, n_basis, 1.0, seed)
+    _, posterior = learned(pool, 0, 1.0, 1.0, rng)
+    cost, allowed = rng.uniform(0.1, 10.0, n_sets), rng.random(n_sets) < 0.7
+    allowed[:2] = True
+    found = leaders("AggMI", pool, posterior, rng, allowed, n=2, cost=cost)
+    scores = scores_of("AggMI", pool, posterior, rng)
+    first = best(scores / cost, allowed, pool.sets.ids)
+    assert found.best() == first
+    assert found.score(first) == scores[first]
+    allowed[first] = False
+    assert found.best(but=first) == best(scores / cost, allowed, pool.sets.ids)

@@ -197,3 +197,52 @@ def test_single_precision_asks_for_sets_that_are_as_good(sets, answers, pool, mo
     exact = play(sw.ActiveLearner(sets, model), answers, 8)
     assert_allclose([s for _, s in asked], [s for _, s in exact], rtol=1e-4)
     assert pa.array([name for name, _ in asked]).equals(pa.array([name for name, _ in exact]))
+
+
+def test_noise_costs_and_targets_are_those_of_sets_in_memory(
+    sets, answers, pool, model, tmp_path, monkeypatch
+):
+    made = model.embed(pool, tmp_path / "design")
+    told = {name: answers[name] for name in sets.ids[:12]}
+    known = {name: 0.1 * (a + 1) for a, name in enumerate(told)}
+    here = sw.AggregateRegressor(**model.get_params())
+    here.fit(sets[list(told)], list(told.values()), pool=sets, noise_std=known)
+    there = sw.AggregateRegressor(**model.get_params()).fit(made, told, noise_std=known)
+    monkeypatch.setattr(embedded, "LARGEST_READ", 0)  # nobody may look at individuals
+    some, cost = sets.x[:7], 1.0 + sets.sizes
+    blur = np.linspace(0.0, 2.0, len(sets))
+    for name in ("AggMI", "IVR", "EPIG"):
+        wanted = {"targets": some, "noise_std": blur}
+        scores = sw.score(made, there, name, **wanted)
+        assert_allclose(scores, sw.score(sets, here, name, **wanted), rtol=1e-6)
+        wanted |= {"cost": cost, "budget": 25.0}
+        assert sw.select(made, there, name, **wanted) == sw.select(sets, here, name, **wanted)
+    with pytest.raises(sw.SettingError, match=r"(?s)every individual.*targets"):
+        sw.score(made, there, "IVR")
+
+
+def test_a_study_with_aims_asks_what_it_asks_of_sets_in_memory(
+    sets, answers, pool, model, tmp_path
+):
+    made = model.embed(pool, tmp_path / "design")
+    wanted = {"cost": 1.0 + sets.sizes, "noise_std": 0.3, "targets": sets.x[:7], "enough": 0.1}
+    asked = []
+    for where, given, own in (("disk", made, None), ("memory", sets, model)):
+        with sw.create_study(
+            tmp_path / f"{where}.db", given, model=own, strategy="IVR", **wanted
+        ) as study:
+            for name in sets.ids[:5]:
+                study.tell(name, answers[name], noise_std=0.3)
+        with sw.open_study(tmp_path / f"{where}.db") as study:
+            batch = [question.set_id for question in study.ask(budget=20.0)]
+            asked.append((batch, study.expected(sets.ids[0]), study.status().stop))
+    assert asked[0][0] == asked[1][0]
+    assert len(asked[0][0]) > 1
+    assert_allclose(asked[0][1], asked[1][1], rtol=1e-6)
+    assert asked[0][2] == asked[1][2]
+
+
+def test_a_basis_that_is_not_for_files_beyond_memory_says_so(pool, tmp_path):
+    with pytest.raises(sw.SettingError, match=r"basis=.auto.*basis=.fourier"):
+        sw.AggregateRegressor("auto").embed(pool, tmp_path / "design")
+    assert not (tmp_path / "design").exists()
