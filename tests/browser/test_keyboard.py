@@ -65,6 +65,25 @@ def test_a_set_is_claimed_answered_and_another_skipped_by_keyboard(server, visit
     expect(page.get_by_text("1 skipped")).to_be_visible()
 
 
+def test_whoever_asks_may_type_at_once(server, visit):
+    page, held = visit(server), []
+    ask = page.get_by_role("button", name="Ask for me")
+    ask.wait_for()
+    page.route("**/api/questions", lambda route: held.append(route))
+    ask.click()
+    page.keyboard.type("37")  # the server is still thinking; 3 would be Pool
+    expect(page.get_by_role("heading", name="What to measure next")).to_be_visible()
+    held[0].continue_()
+    field = page.get_by_role("region", name="Yours").get_by_label("Measured total")
+    expect(field).to_be_focused()
+    page.keyboard.type("6")
+    expect(field).to_have_value("376")
+    # and once that is over, a digit is a key again
+    page.locator("h1").first.click()
+    page.keyboard.press("3")
+    expect(page.get_by_role("heading", level=1, name="Pool")).to_be_visible()
+
+
 def test_the_unlikely_question_starts_on_the_careful_answer(standing, visit):
     page = visit(standing)
     name = page.locator(".part.proposed .card h3").first.inner_text()

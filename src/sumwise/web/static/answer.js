@@ -3,12 +3,11 @@
 // twice is the same answer.
 
 import { send } from "./api.js";
-import { amend, mark } from "./actions.js";
-import { ask, failure, field } from "./dialogs.js";
+import { amend, confirmUnlikely, mark } from "./actions.js";
+import { failure, field } from "./dialogs.js";
 import { fill, h, name, shortened } from "./dom.js";
 import { notice } from "./notices.js";
-import { exact, like, parse, spread } from "./numbers.js";
-import { percent } from "./pieces.js";
+import { exact, parse } from "./numbers.js";
 import { draft, emit, keepDraft, on, signed } from "./store.js";
 
 /** The form and what its surroundings do with it; `saved` is called when the answer is kept. */
@@ -106,7 +105,7 @@ export function answerForm(set, { saved = () => {}, cancel = null } = {}) {
       return (await send("POST", "/api/answers", sent)) ?? true;
     } catch (error) {
       if (error.code !== "unlikely") throw error;
-      const kept = await sure(set, sent.total, error.body, () => send("POST", "/api/answers", { ...sent, sure: true }));
+      const kept = await confirmUnlikely(set, sent.total, error.body, () => send("POST", "/api/answers", { ...sent, sure: true }));
       if (!kept) total.input.focus();
       return kept;
     }
@@ -157,32 +156,16 @@ export function answerForm(set, { saved = () => {}, cancel = null } = {}) {
     typed,
     clear,
     dispose,
-    focus: () => total.input.focus(),
+    /** Into the field, with what was typed before it was there. */
+    focus: (text = "") => {
+      total.input.focus();
+      if (!text) return;
+      total.input.value += text;
+      total.input.dispatchEvent(new Event("input"));
+    },
     openNote: () => {
       more.hidden = false;
       note.input.focus();
     },
   };
-}
-
-/** Is a total that is far from what is predicted really meant? */
-function sure(set, total, { expected, std, lower, upper }, submit) {
-  const [low, high] = like(std, lower, upper);
-  return ask({
-    title: "Sure?",
-    words: [
-      h("p", null, "This is far from what is predicted for ", name(set.id), "."),
-      h(
-        "dl",
-        { class: "facts compare" },
-        h("div", null, h("dt", null, "Predicted"), h("dd", null, h("strong", null, spread(expected, std)), h("span", { class: "soft" }, ` ${percent()} within ${low} to ${high}`))),
-        h("div", null, h("dt", null, "You typed"), h("dd", null, h("strong", null, exact(total)))),
-      ),
-      h("p", null, "If it is what was measured, save it: the prediction may well be wrong. A digit too many or a wrong unit is what this question is for."),
-    ],
-    confirm: `Yes, save ${exact(total)}`,
-    cancel: "Change it",
-    calm: true,
-    submit,
-  });
 }

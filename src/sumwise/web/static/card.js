@@ -2,6 +2,7 @@
 // set is shown, so whatever is typed or focused in it survives every update around it.
 
 import { claim, release, renew, skip } from "./actions.js";
+import { begin, end } from "./ahead.js";
 import { answerForm } from "./answer.js";
 import { fill, h, wholeName } from "./dom.js";
 import { counted, exact } from "./numbers.js";
@@ -17,6 +18,7 @@ export function setCard(set, { leave }) {
   const form = answerForm(set, { saved: leave, cancel: () => fold(true) });
   const formBox = h("div", { class: "writes", hidden: true }, form.element);
   let kind = "";
+  let holder = null; // who has claimed it
 
   const act = (words, attributes, work) => {
     const button = h("button", { type: "button", ...attributes }, words, h("span", { class: "unseen" }, " ", head.textContent.slice(0, 80)));
@@ -32,9 +34,12 @@ export function setCard(set, { leave }) {
     return button;
   };
   const take = act("Claim", { class: "primary writes" }, async () => {
-    if (!(await claim(set))) return;
+    begin();
+    const claimed = await claim(set);
+    const typed = end();
+    if (!claimed) return;
     fold(false);
-    form.focus();
+    if (typed !== null) form.focus(typed);
   });
   const answer = act("Answer", { class: "writes" }, () => {
     fold(false);
@@ -49,7 +54,7 @@ export function setCard(set, { leave }) {
   });
   const longer = act("Keep longer", { class: "quiet writes" }, () => renew(set));
   const back = act("Give back", { class: "quiet writes" }, async () => {
-    if (await release(set)) leave();
+    if (await release(set, holder)) leave();
   });
   const inside = h("a", { class: "button", href: `#/next/set/${set.position}` }, "Look inside", h("span", { class: "unseen" }, " ", head.textContent.slice(0, 80)));
   const actions = h("div", { class: "buttons actions" }, take, answer, inside, note, longer, back, pass);
@@ -73,6 +78,7 @@ export function setCard(set, { leave }) {
   function update(shown) {
     const changed = kind !== shown.kind;
     kind = shown.kind;
+    holder = shown.by;
     element.classList.toggle("mine", kind === "mine");
     element.classList.toggle("compact", kind === "other");
     rank.textContent = shown.rank ?? "";
@@ -84,7 +90,7 @@ export function setCard(set, { leave }) {
     note.hidden = settled;
     pass.hidden = settled || kind === "other";
     longer.hidden = kind !== "mine";
-    back.hidden = kind !== "mine";
+    back.hidden = !["mine", "other"].includes(kind);
     if (kind === "mine" || form.typed()) formBox.hidden = false;
     else if (changed && kind === "proposed") formBox.hidden = true;
     answer.hidden = kind === "mine" || !formBox.hidden;

@@ -2,6 +2,7 @@
 
 import { get } from "./api.js";
 import { askForMe } from "./actions.js";
+import { begin, end } from "./ahead.js";
 import { setCard } from "./card.js";
 import { arrange, fill, h, undisturbed } from "./dom.js";
 import { advance, empty, trouble, working } from "./pieces.js";
@@ -48,23 +49,34 @@ export function create() {
     parts.other,
   );
   let latest = 0;
+  let asked = null; // the position of what was asked for, until its field has the focus
 
   // a card that was kept only because it had the focus may go when that leaves
   lists.kept.addEventListener("focusout", () => setTimeout(refresh, 100));
   best.addEventListener("click", async () => {
     if (best.getAttribute("aria-disabled")) return;
     best.setAttribute("aria-disabled", "true");
+    begin();
     try {
       const question = await askForMe();
-      if (!question) return;
-      await refresh();
-      const card = cards.get(question.position);
-      card?.form.focus();
-      card?.element.scrollIntoView({ block: "nearest" });
+      if (!question) return void end();
+      asked = question.position;
+      handOver(); // or whichever rendering brings its card will do it
     } finally {
       best.removeAttribute("aria-disabled");
     }
   });
+
+  /** Give the field of what was asked for the focus, and what was typed meanwhile. */
+  function handOver() {
+    const card = cards.get(asked);
+    if (!card?.element.classList.contains("mine")) return;
+    asked = null;
+    const typed = end();
+    if (typed === null) return;
+    card.form.focus(typed);
+    card.element.scrollIntoView({ block: "nearest" });
+  }
 
   async function refresh() {
     const turn = ++latest;
@@ -72,7 +84,9 @@ export function create() {
       const { questions, claims } = await get(`/api/next?n=${PROPOSED}`);
       const shown = [...questions.map((each, i) => ({ ...each, kind: "proposed", rank: i + 1 })), ...claims.map(ofClaim)];
       const kept = await keptOnes(new Set(shown.map((each) => each.position)));
-      if (turn === latest) undisturbed(() => render([...shown, ...kept]));
+      if (turn !== latest) return;
+      undisturbed(() => render([...shown, ...kept]));
+      handOver();
     } catch (error) {
       if (turn === latest && !cards.size) trouble(status, error, refresh);
     }

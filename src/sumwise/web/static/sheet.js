@@ -79,7 +79,7 @@ export function openSheet(position, view, closed) {
     };
     if (found.state === "answered") return [button("Amend…", amend), button("Retract…", retract)];
     if (found.state === "skipped") return [button("Unskip", unskip), button("Claim", claim)];
-    if (found.state === "open") return [button("Keep longer", renew, "quiet"), button("Give back", release, "quiet"), button("Skip…", skip, "quiet")];
+    if (found.state === "open") return [button("Keep longer", renew, "quiet"), button("Give back", () => release(found, found.claim?.by), "quiet"), button("Skip…", skip, "quiet")];
     return [button("Claim", claim), button("Skip…", skip, "quiet")];
   }
 
