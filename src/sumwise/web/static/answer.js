@@ -16,7 +16,8 @@ export function answerForm(set, { saved = () => {}, cancel = null } = {}) {
   const total = field(label, { inputmode: "decimal", maxlength: 100, class: "total" });
   const note = field("Note (optional)", { rows: 2, hint: "Kept with the answer, for whoever reads it later." });
   const noise = field("Known noise (optional)", { inputmode: "decimal", maxlength: 100, hint: "Standard deviation of noise that this measurement is known to have, such as noise added for privacy." });
-  const more = h("div", { class: "more", hidden: true }, note.element, noise.element);
+  const known = h("button", { type: "button", class: "plain" }, "This measurement has known noise…");
+  const more = h("div", { class: "more", hidden: true }, note.element, known, noise.element);
   const save = h("button", { type: "submit", class: "primary" }, "Save answer");
   const drop = h("button", { type: "button" }, "Cancel");
   const trouble = h("p", { class: "problem", role: "alert" });
@@ -39,8 +40,14 @@ export function answerForm(set, { saved = () => {}, cancel = null } = {}) {
     note.input.value = mine?.note ?? "";
     noise.input.value = mine?.noise ?? "";
     more.hidden = !(mine?.note || mine?.noise) && more.hidden;
+    showNoise(Boolean(mine?.noise));
     readBack();
     return Boolean(mine);
+  }
+
+  function showNoise(wanted) {
+    noise.element.hidden = !wanted;
+    known.hidden = wanted;
   }
 
   /** What the text will be taken for, wherever it is not the plain number itself. */
@@ -55,6 +62,7 @@ export function answerForm(set, { saved = () => {}, cancel = null } = {}) {
       each.complain("");
     }
     more.hidden = true;
+    showNoise(false);
     fill(trouble);
     readBack();
     keepDraft(set.position, null, element);
@@ -65,9 +73,9 @@ export function answerForm(set, { saved = () => {}, cancel = null } = {}) {
     if (read.problem) return complain(total, read.problem);
     const sent = { position: set.position, total: read.value };
     if (noise.input.value.trim()) {
-      const known = parse(noise.input.value);
-      if (known.problem || known.value < 0) return complain(noise, known.problem ?? "Noise cannot be negative.");
-      if (known.value > 0) sent.noise_std = known.value;
+      const std = parse(noise.input.value);
+      if (std.problem || std.value < 0) return complain(noise, std.problem ?? "Noise cannot be negative.");
+      if (std.value > 0) sent.noise_std = std.value;
     }
     if (note.input.value.trim()) sent.note = note.input.value.trim();
     return signed(sent);
@@ -75,6 +83,7 @@ export function answerForm(set, { saved = () => {}, cancel = null } = {}) {
 
   function complain(where, words) {
     if (where !== total) more.hidden = false;
+    if (where === noise) showNoise(true);
     where.complain(words);
     where.input.focus();
     return null;
@@ -140,6 +149,10 @@ export function answerForm(set, { saved = () => {}, cancel = null } = {}) {
       keepDraft(set.position, content(), element);
     });
   }
+  known.addEventListener("click", () => {
+    showNoise(true);
+    noise.input.focus();
+  });
   element.addEventListener("submit", submit);
   drop.addEventListener("click", () => {
     clear();
@@ -162,6 +175,12 @@ export function answerForm(set, { saved = () => {}, cancel = null } = {}) {
       if (!text) return;
       total.input.value += text;
       total.input.dispatchEvent(new Event("input"));
+    },
+    /** Somebody else has answered: what is typed is to be let go of, rather than saved. */
+    settle: (settled) => {
+      save.classList.toggle("primary", !settled);
+      drop.classList.toggle("primary", settled);
+      drop.textContent = settled ? "Discard what I typed" : "Cancel";
     },
     openNote: () => {
       more.hidden = false;

@@ -15,9 +15,10 @@ export function setCard(set, { leave }) {
   const head = h("h3", { tabindex: "-1" }, wholeName(set.id));
   const side = h("p", { class: "soft tight" });
   const facts = h("div", { class: "about" });
-  const form = answerForm(set, { saved: leave, cancel: () => fold(true) });
+  const form = answerForm(set, { saved: leave, cancel: () => (settled ? leave() : fold(true)) });
   const formBox = h("div", { class: "writes", hidden: true }, form.element);
   let kind = "";
+  let settled = false; // somebody else has answered
   let holder = null; // who has claimed it
 
   const act = (words, attributes, work) => {
@@ -85,8 +86,9 @@ export function setCard(set, { leave }) {
     rank.hidden = !shown.rank;
     fill(side, ...sideline(shown));
     fill(facts, ...about(shown, form.typed()));
-    const settled = kind === "kept" && shown.state === "answered";
+    settled = kind === "kept" && shown.state === "answered";
     take.hidden = !(kind === "proposed" || (kind === "kept" && shown.state === "free"));
+    form.settle(settled);
     note.hidden = settled;
     pass.hidden = settled || kind === "other";
     longer.hidden = kind !== "mine";

@@ -66,8 +66,8 @@ function refocus(back) {
  */
 export function ask({ title, words = [], fields = [], confirm, cancel = "Cancel", danger = false, calm = false, check, submit }) {
   const trouble = h("p", { class: "problem", role: "alert" });
-  const yes = h("button", { type: "submit", class: danger ? "danger" : "primary" }, confirm);
-  const no = h("button", { type: "button" }, cancel);
+  const yes = h("button", { type: "submit", class: danger ? "danger" : calm ? "" : "primary" }, confirm);
+  const no = h("button", { type: "button", class: calm ? "primary" : "" }, cancel);
   let busy = false;
   const { done } = modal(title, (close) => {
     no.addEventListener("click", () => close());
@@ -104,7 +104,7 @@ export function ask({ title, words = [], fields = [], confirm, cancel = "Cancel"
     });
     return [form];
   }, { light: false });
-  // the careful answer has the focus where the other one is hard to undo
+  // the careful answer stands out and has the focus where the other one is hard to undo
   if (calm) no.focus();
   else fields[0]?.input.focus();
   return done;

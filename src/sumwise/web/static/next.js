@@ -5,7 +5,7 @@ import { askForMe } from "./actions.js";
 import { begin, end } from "./ahead.js";
 import { setCard } from "./card.js";
 import { arrange, fill, h, undisturbed } from "./dom.js";
-import { advance, empty, trouble, working } from "./pieces.js";
+import { advance, empty, person, trouble, working } from "./pieces.js";
 import { nameForm } from "./who.js";
 import { draft, drafted, on, state, who } from "./store.js";
 
@@ -22,12 +22,15 @@ export function create() {
     return h("section", { class: `part ${key}`, hidden: true, "aria-labelledby": `${key}-title` }, h("h2", { id: `${key}-title`, tabindex: "-1" }, title, " ", counts[key]), lists[key]);
   };
   const yours = h("span", null, "Yours");
+  const keptTitle = h("span");
+  const inTurn = h("p", { class: "soft tight" }, "Each as if those above it, and all that are being measured, were answered.");
   const parts = {
     mine: part("mine", yours),
-    kept: part("kept", "Not proposed any more"),
+    kept: part("kept", keptTitle),
     proposed: part("proposed", "Proposed"),
     other: part("other", "Others are measuring"),
   };
+  lists.proposed.before(inTurn);
   const lead = h("div", { class: "lead" });
   const naming = h("div", { class: "naming writes" });
   const best = h("button", { type: "button", class: "primary" }, "Ask for me");
@@ -133,6 +136,8 @@ export function create() {
     }
     yours.textContent = who() ? "Yours" : "Claimed without a name";
     askBox.hidden = !elements.proposed.length;
+    inTurn.hidden = elements.proposed.length < 2;
+    fill(keptTitle, ...meanwhile(shown.filter((each) => each.kind === "kept")));
     fill(nothing, nothingToDo(elements));
   }
 
@@ -158,6 +163,13 @@ export function create() {
 function ofClaim(claim) {
   const mine = (claim.by ?? "") === who(); // without a name, those that carry none
   return { ...claim, kind: mine ? "mine" : "other" };
+}
+
+/** A heading for sets that are shown only because of what is typed for them. */
+function meanwhile(kept) {
+  if (!kept.length || kept.some((each) => each.state !== "answered")) return ["Not proposed any more"];
+  const people = new Set(kept.map((each) => each.by));
+  return people.size === 1 ? ["Answered by ", person([...people][0]), " meanwhile"] : ["Answered meanwhile"];
 }
 
 function nothingToDo({ mine, proposed, other }) {

@@ -103,7 +103,7 @@ function facts(found) {
   if (found.skip) rows.push(row("Skipped by", person(found.skip.by), found.skip.note ? [": ", h("bdi", { class: "note" }, visible(found.skip.note))] : "", h("span", { class: "soft" }, " ", when(found.skip.at))));
   rows.push(row(answer ? "Predicted now" : "Expected total", expectation(found)));
   if (!answer) rows.push(row("Would teach", `${figure(found.information)} nats`));
-  return [h("dl", { class: "facts rows" }, rows), found.why ? h("p", { class: "why" }, found.why) : null].filter(Boolean);
+  return [h("dl", { class: "facts rows" }, rows), found.why && found.claim ? h("p", { class: "why" }, "When it was asked for, ", when(found.claim.asked), ": ", found.why) : null].filter(Boolean);
 }
 
 /** The individuals of one set, paged by the server inside the answer about the set. */
