@@ -5,7 +5,8 @@ expect, and how much did it teach? Looking back from now: what would the model s
 not been told (`leave_one_out`)? The first shows how knowledge grew, and nothing of the answer was
 known; but the errors of the first forecasts tell nothing of the model of now. The second is of that
 one model: how far off it is, and whether its intervals are right. A basis that learns has learned
-from all answers and would not forget the one left out: it is judged by the forecasts. All is of the answers as they stand: what was taken back is not there.
+from all answers and would not forget the one left out: it is judged by the forecasts. All is of the
+answers as they stand: what was taken back is not there.
 """
 
 from __future__ import annotations

@@ -97,6 +97,22 @@ def test_the_unlikely_question_starts_on_the_careful_answer(standing, visit):
     assert name not in told(standing.place)
 
 
+def test_an_amendment_far_off_is_asked_about_too(standing, visit, shot):
+    page = visit(standing, at="history?show=answers")
+    page.get_by_role("button", name="Amend…").first.click()
+    amend = page.get_by_role("dialog", name="Amend the answer")
+    amend.get_by_label("Measured total").fill("9999999")
+    amend.get_by_label("Why").fill("a slip")
+    amend.get_by_role("button", name="Save the change").click()
+    sure = page.get_by_role("dialog", name="Sure?")
+    expect(sure.get_by_role("button", name="Change it")).to_be_focused()
+    shot(page, "amend-sure")
+    page.keyboard.press("Enter")
+    expect(sure).to_have_count(0)
+    expect(amend.get_by_label("Measured total")).to_have_value("9999999")  # to be changed
+    assert 9999999 not in told(standing.place).values()
+
+
 def test_tables_are_sorted_paged_and_searched_by_keyboard(standing, visit):
     page = visit(standing, at="pool")
     page.locator("tbody tr").first.wait_for()

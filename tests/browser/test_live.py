@@ -95,6 +95,8 @@ def test_somebody_else_answers_what_one_is_typing(server, visit, shot):
     expect(field).to_be_focused()
     expect(field).to_have_value(str(total + 1))
     shot(ann, "meanwhile")
+    expect(ann.get_by_role("heading", name="Answered by bob meanwhile")).to_be_visible()
+    expect(card(ann, name).locator("button.primary:visible")).to_have_text(["Discard what I typed"])
     card(ann, name).get_by_role("button", name="Save answer").click()
     expect(card(ann, name)).to_contain_text("measured already")
     assert told(server.place)[name] == total

@@ -230,6 +230,7 @@ def test_a_network_says_that_forecasts_are_shown():
     title = panels(insight(12, by_forecast="It remembers."))[0].chart.to_dict()["title"]
     assert title["text"] == "Forecasts are off by 0.300 per individual"
     assert title["subtitle"][0] == "Over the last 10 answers."
+    assert "when less was known" in panels(insight(12))[0].words[0]
 
 
 def test_tables_hold_the_figures_of_the_charts():
