@@ -262,10 +262,11 @@ def _chart(
     names = list(LOOKS)[::-1]
     legend = alt.Legend(title=None, orient="top", symbolOpacity=1, labelFontSize=12.5)
 
-    def channel(encoding: Any, part: int) -> Any:
+    # in the order of the legend; for sizes Vega-Lite wants a field that has an order
+    def channel(encoding: Any, part: int, kind: str = "N") -> Any:
         values = [LOOKS[name][part] for name in names]
         scale = alt.Scale(type="ordinal", domain=names, range=values)
-        return encoding("state:O", sort=names, scale=scale, legend=legend)
+        return encoding(f"state:{kind}", sort=names, scale=scale, legend=legend)
 
     ends, ratio = frame(points, degrees=kind == "map")
     x, y = (
@@ -285,7 +286,7 @@ def _chart(
             y,
             channel(alt.Color, 0),
             channel(alt.Shape, 1),
-            channel(alt.Size, 2),
+            channel(alt.Size, 2, "O"),
             tooltip=[alt.Tooltip(f"{field}:N") for field in ("set", "state", "row", "predicted")],
         )
     )

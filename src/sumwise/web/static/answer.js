@@ -16,7 +16,7 @@ export function answerForm(set, { saved = () => {}, cancel = null } = {}) {
   const total = field(label, { inputmode: "decimal", maxlength: 100, class: "total" });
   const note = field("Note (optional)", { rows: 2, hint: "Kept with the answer, for whoever reads it later." });
   const noise = field("Known noise (optional)", { inputmode: "decimal", maxlength: 100, hint: "Standard deviation of noise that this measurement is known to have, such as noise added for privacy." });
-  const known = h("button", { type: "button", class: "plain" }, "This measurement has known noise…");
+  const known = h("button", { type: "button", class: "quiet known" }, "This measurement has known noise…");
   const more = h("div", { class: "more", hidden: true }, note.element, known, noise.element);
   const save = h("button", { type: "submit", class: "primary" }, "Save answer");
   const drop = h("button", { type: "button" }, "Cancel");

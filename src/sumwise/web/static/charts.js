@@ -107,7 +107,7 @@ function legendInstead(spec) {
   const lines = spec.layer?.filter((layer) => layer.data?.name !== "labels");
   if (!lines || lines.length === spec.layer.length) return;
   spec.layer = lines;
-  const legend = { title: null, orient: "top", direction: "vertical", symbolType: "stroke", symbolSize: 600 };
+  const legend = { title: null, orient: "top", direction: "vertical", symbolType: "stroke", symbolSize: 600, labelFontSize: 12.5 };
   for (const { encoding } of lines) {
     for (const channel of ["color", "strokeDash"]) if (encoding[channel]) encoding[channel].legend = legend;
   }
