@@ -113,6 +113,12 @@ def test_an_amendment_far_off_is_asked_about_too(standing, visit, shot):
     assert 9999999 not in told(standing.place).values()
 
 
+def test_a_claimed_set_says_when_its_reason_was_given(standing, visit):
+    page = visit(standing, at="pool?state=open")
+    page.locator("tbody th a").first.click()
+    expect(page.get_by_role("dialog")).to_contain_text("When it was asked for, ")
+
+
 def test_tables_are_sorted_paged_and_searched_by_keyboard(standing, visit):
     page = visit(standing, at="pool")
     page.locator("tbody tr").first.wait_for()
@@ -147,6 +153,9 @@ def test_shortcuts_are_documented_harmless_and_can_be_switched_off(standing, vis
     page.keyboard.press("?")
     help_ = page.get_by_role("dialog", name="How this works")
     expect(help_).to_contain_text("Next, Progress, Pool, Individuals, History")
+    expect(help_.locator("dt")).to_have_text(
+        ["Set", "Individual", "Expected total", "Score", "Information"]
+    )
     help_.get_by_label("Use these keys").uncheck()
     help_.get_by_role("button", name="Close").click()
     page.keyboard.press("1")
