@@ -286,9 +286,10 @@ def _left_out(pool: Pool, model: Model, answers: Answers) -> list[tuple[int, flo
 def _typical(
     pool: Pool, model: Model, answers: Answers, compared: Sequence[Compared]
 ) -> tuple[float | None, float | None]:
-    """Root mean square errors of answers left out, per √s_a; and had the rest's mean been given.
+    """Median errors of answers left out, per √s_a; and had the rest's mean been given.
 
-    The mean is `scaling.offset_of` without each answer, from the sums before and after it, which
+    One large set that is unlike all others must not speak for the rest, hence the median. The mean
+    is `scaling.offset_of` without each answer, from the sums before and after it, which
     do not cancel.
     """
     if not compared:
@@ -304,18 +305,13 @@ def _typical(
         (answers.y_bar - expected) / np.sqrt(design.noise_scale)
         for expected in (predicted, mean * design.theta_sum)
     )
-    return _root_mean_square(error), _root_mean_square(naive)
+    return float(np.median(abs(error))), float(np.median(abs(naive)))
 
 
 def _sums_of_others(values: Float[np.ndarray, " t"]) -> Float[np.ndarray, " t"]:
     """For each value, the sum of all others."""
     before, after = np.cumsum(values)[:-1], np.cumsum(values[::-1])[-2::-1]
     return np.concatenate([[0.0], before]) + np.concatenate([after, [0.0]])
-
-
-def _root_mean_square(values: Float[np.ndarray, " t"]) -> float:
-    peak = float(abs(values).max()) or 1.0  # whose squares neither overflow nor vanish
-    return peak * math.sqrt(float(np.mean((values / peak) ** 2)))
 
 
 def _last_typical(steps: Sequence[Step]) -> tuple[float | None, float | None]:

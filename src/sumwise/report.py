@@ -117,9 +117,9 @@ def _errors(insight: Insight) -> str:
         mean = f", and giving everybody the mean so far by {figure(naive)}"
         return f"{before}{mean}{worse}{first}."
     return (
-        f"Asked for each answer as if it had not been told, the model is off by {figure(now)} per "
-        f"individual, and giving everybody the mean of the others by {figure(naive)}{worse}. "
-        f"{before}{first}."
+        f"Asked for each answer as if it had not been told, the model is off by less than "
+        f"{figure(now)} per individual in half of them, and giving everybody the mean of the "
+        f"others by less than {figure(naive)}{worse}. {before}{first}."
     )
 
 

@@ -193,7 +193,7 @@ def test_intervals_are_not_drawn_from_fewer_than_ten():
 def test_every_panel_of_a_full_study_has_a_chart_and_a_title_with_the_finding():
     shown = panels(insight(12))
     titles = [panel.chart.to_dict()["title"]["text"] for panel in shown]
-    assert titles[0] == "Predictions are off by 0.300 per individual"
+    assert titles[0] == "Half of the predictions are off by less than 0.300 per individual"
     assert shown[0].chart.to_dict()["title"]["subtitle"] == [
         "By the model of now, asked for each answer as if it had not been told.",
         "The same for everyone would be off by 0.800.",

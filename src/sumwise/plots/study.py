@@ -146,7 +146,7 @@ def progress(insight: Insight) -> Panel:
         said, how = f"Forecasts are off by {now} per individual", f"Over the last {WINDOW} answers."
         then = ""
     else:
-        said = f"Predictions are off by {now} per individual"
+        said = f"Half of the predictions are off by less than {now} per individual"
         how = "By the model of now, asked for each answer as if it had not been told."
         then = (
             "These lines keep what was expected when less was known; how far off the model of now "
