@@ -2,10 +2,11 @@
 
 Two questions are put to each answer. Looking ahead, as it came in: what did the model before it
 expect, and how much did it teach? Looking back from now: what would the model say of it, had it
-not been told (`leave_one_out`)? The first is the honest measure of error, for nothing of the answer
-was known; the second is of one model, that of now, and shows whether its intervals are right. A
-basis that learns has learned from all answers and would not forget the one left out: its intervals
-are judged by the forecasts. All is of the answers as they stand: what was taken back is not there.
+not been told (`leave_one_out`)? The first shows how knowledge grew, and nothing of the answer was
+known; but the errors of the first forecasts tell nothing of the model of now. The second is of that
+one model: how far off it is, and whether its intervals are right. A basis that learns has learned
+from all answers and would not forget the one left out: it is judged by the forecasts. All is of the
+answers as they stand: what was taken back is not there.
 """
 
 from __future__ import annotations
@@ -91,6 +92,8 @@ class Insight:
     level: float  # of the intervals in `compared`
     steps: tuple[Step, ...]
     compared: tuple[Compared, ...]  # with the model of now less the answer, or with forecasts
+    typical_error: float | None  # of `compared`, per individual; with forecasts, of the last ten
+    typical_naive_error: float | None  # had everybody been given the mean of the other answers
     unit: str | None  # of weight, by which totals may be divided to compare sets of many sizes
     by_forecast: str  # why with forecasts, in words; empty where answers could be left out
     calibration: tuple[Coverage, ...]
@@ -243,11 +246,14 @@ def review(
         for number, mean, std in rows
     )
     calibration = coverage([row.z for row in compared], level)
+    error, naive = _last_typical(steps) if learns else _typical(pool, model, answers, compared)
     return Insight(
         status=status,
         level=level,
         steps=steps,
         compared=compared,
+        typical_error=error,
+        typical_naive_error=naive,
         unit=_unit(pool),
         by_forecast=(NO_CLOSED_FORM if model.spectrum is None else HAS_LEARNED) if learns else "",
         calibration=calibration,
@@ -273,6 +279,41 @@ def _left_out(pool: Pool, model: Model, answers: Answers) -> list[tuple[int, flo
     design = pool.design.rows(list(answers.positions))
     mean, std = leave_one_out(model, design, answers.y_bar[:, None], answers.noise_std)
     return list(zip(range(1, n + 1), mean[:, 0].tolist(), std[:, 0].tolist(), strict=True))
+
+
+def _typical(
+    pool: Pool, model: Model, answers: Answers, compared: Sequence[Compared]
+) -> tuple[float | None, float | None]:
+    """Median errors of answers left out, per √s_a; and had the rest's mean been given.
+
+    One large set that is unlike all others must not speak for the rest, hence the median. The mean
+    is `scaling.offset_of` without each answer, from the sums before and after it, which
+    do not cancel.
+    """
+    if not compared:
+        return None, None
+    posterior, design = model.posterior, pool.design.rows(list(answers.positions))
+    noise = answers.noise_std / float(posterior.output_scale[0])
+    design = known_noise.blurred(design, noise, posterior.noise_precision)
+    pull = design.theta_sum / design.noise_scale
+    told, weight = _sums_of_others(pull * answers.y_bar), _sums_of_others(pull * design.theta_sum)
+    mean = np.divide(told, weight, out=np.zeros(len(told)), where=weight > 0)
+    predicted = np.array([row.predicted for row in compared])
+    error, naive = (
+        (answers.y_bar - expected) / np.sqrt(design.noise_scale)
+        for expected in (predicted, mean * design.theta_sum)
+    )
+    return float(np.median(abs(error))), float(np.median(abs(naive)))
+
+
+def _sums_of_others(values: Float[np.ndarray, " t"]) -> Float[np.ndarray, " t"]:
+    """For each value, the sum of all others."""
+    before, after = np.cumsum(values)[:-1], np.cumsum(values[::-1])[-2::-1]
+    return np.concatenate([[0.0], before]) + np.concatenate([after, [0.0]])
+
+
+def _last_typical(steps: Sequence[Step]) -> tuple[float | None, float | None]:
+    return (steps[-1].typical_error, steps[-1].typical_naive_error) if steps else (None, None)
 
 
 def _forecasts(steps: Sequence[Step]) -> list[tuple[int, float, float]]:

@@ -154,13 +154,17 @@ REASONS: Mapping[str, Callable[[float], str]] = {
 def reason(
     strategy: str | Acquisition, score: float, size: int, left: int, kind: str = "unmeasured"
 ) -> str:
-    """Why this set of so many individuals comes first of those that are left, in a sentence."""
+    """Why this set of so many individuals comes first of those that are left, in a sentence.
+
+    Of those that are "free", others are being measured or were proposed before it: it comes next.
+    """
     individuals = "1 individual" if size == 1 else f"{size} individuals"
     known = REASONS.get(strategy) if isinstance(strategy, str) else None
     reason = known(score) if known else f"it has the highest score ({score:.4g})"
     if left == 1:
         return f"This is the only {kind} set that is left, of {individuals}: {reason}."
-    return f"Of {left} {kind} sets, this one of {individuals} comes first: {reason}."
+    turn = "next" if kind == "free" else "first"
+    return f"Of {left} {kind} sets, this one of {individuals} comes {turn}: {reason}."
 
 
 def settle(

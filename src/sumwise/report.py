@@ -29,7 +29,7 @@ from sumwise.study import Study
 
 MOST: Final = 1000  # rows of a table
 MOST_INPUTS: Final = 6  # columns of individuals' inputs
-NOBODY: Final = "not said"
+NOBODY: Final = "somebody"
 ATTEMPTS: Final = 3  # to read a study while somebody keeps telling
 
 
@@ -109,19 +109,23 @@ def _lead(seen: _Seen) -> str:
 
 
 def _errors(insight: Insight) -> str:
-    """How far off forecasts are and were, and whether that is better than no model."""
+    """How far off the model is and was, and whether that is better than no model."""
     made = [step for step in insight.steps if step.typical_error is not None]
-    last, n = made[-1], min(len(made), WINDOW)
-    now, naive = last.typical_error or 0.0, last.typical_naive_error or 0.0
-    said = (
-        f"Over the last {n} answers, forecasts made beforehand were off by {figure(now)} per "
-        f"individual, and giving everybody the mean so far by {figure(naive)}"
-    )
-    if now >= naive:
-        said += ": the model is no better than that yet"
+    now, naive = insight.typical_error or 0.0, insight.typical_naive_error or 0.0
+    before = f"Over the last {min(len(made), WINDOW)} answers, forecasts made beforehand were off"
+    before += f" by {figure(made[-1].typical_error or 0.0)} per individual"
+    first = ""
     if len(made) >= 2 * WINDOW:
-        said += f"; over the first {WINDOW}, by {figure(made[WINDOW - 1].typical_error or 0.0)}"
-    return said + "."
+        first = f"; over the first {WINDOW}, by {figure(made[WINDOW - 1].typical_error or 0.0)}"
+    worse = ": the model is no better than that yet" if now >= naive else ""
+    if insight.by_forecast:
+        mean = f", and giving everybody the mean so far by {figure(naive)}"
+        return f"{before}{mean}{worse}{first}."
+    return (
+        f"Asked for each answer as if it had not been told, the model is off by less than "
+        f"{figure(now)} per individual in half of them, and giving everybody the mean of the "
+        f"others by less than {figure(naive)}{worse}. {before}{first}."
+    )
 
 
 # --- sections -------------------------------------------------------------------------------------

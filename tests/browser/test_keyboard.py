@@ -65,6 +65,25 @@ def test_a_set_is_claimed_answered_and_another_skipped_by_keyboard(server, visit
     expect(page.get_by_text("1 skipped")).to_be_visible()
 
 
+def test_whoever_asks_may_type_at_once(server, visit):
+    page, held = visit(server), []
+    ask = page.get_by_role("button", name="Ask for me")
+    ask.wait_for()
+    page.route("**/api/questions", lambda route: held.append(route))
+    ask.click()
+    page.keyboard.type("37")  # the server is still thinking; 3 would be Pool
+    expect(page.get_by_role("heading", name="What to measure next")).to_be_visible()
+    held[0].continue_()
+    field = page.get_by_role("region", name="Yours").get_by_label("Measured total")
+    expect(field).to_be_focused()
+    page.keyboard.type("6")
+    expect(field).to_have_value("376")
+    # and once that is over, a digit is a key again
+    page.locator("h1").first.click()
+    page.keyboard.press("3")
+    expect(page.get_by_role("heading", level=1, name="Pool")).to_be_visible()
+
+
 def test_the_unlikely_question_starts_on_the_careful_answer(standing, visit):
     page = visit(standing)
     name = page.locator(".part.proposed .card h3").first.inner_text()
@@ -76,6 +95,28 @@ def test_the_unlikely_question_starts_on_the_careful_answer(standing, visit):
     page.keyboard.press("Enter")
     expect(card(page, name).get_by_label("Measured total")).to_be_focused()
     assert name not in told(standing.place)
+
+
+def test_an_amendment_far_off_is_asked_about_too(standing, visit, shot):
+    page = visit(standing, at="history?show=answers")
+    page.get_by_role("button", name="Amend…").first.click()
+    amend = page.get_by_role("dialog", name="Amend the answer")
+    amend.get_by_label("Measured total").fill("9999999")
+    amend.get_by_label("Why").fill("a slip")
+    amend.get_by_role("button", name="Save the change").click()
+    sure = page.get_by_role("dialog", name="Sure?")
+    expect(sure.get_by_role("button", name="Change it")).to_be_focused()
+    shot(page, "amend-sure")
+    page.keyboard.press("Enter")
+    expect(sure).to_have_count(0)
+    expect(amend.get_by_label("Measured total")).to_have_value("9999999")  # to be changed
+    assert 9999999 not in told(standing.place).values()
+
+
+def test_a_claimed_set_says_when_its_reason_was_given(standing, visit):
+    page = visit(standing, at="pool?state=open")
+    page.locator("tbody th a").first.click()
+    expect(page.get_by_role("dialog")).to_contain_text("When it was asked for, ")
 
 
 def test_tables_are_sorted_paged_and_searched_by_keyboard(standing, visit):
@@ -112,6 +153,9 @@ def test_shortcuts_are_documented_harmless_and_can_be_switched_off(standing, vis
     page.keyboard.press("?")
     help_ = page.get_by_role("dialog", name="How this works")
     expect(help_).to_contain_text("Next, Progress, Pool, Individuals, History")
+    expect(help_.locator("dt")).to_have_text(
+        ["Set", "Individual", "Expected total", "Score", "Information"]
+    )
     help_.get_by_label("Use these keys").uncheck()
     help_.get_by_role("button", name="Close").click()
     page.keyboard.press("1")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sumwise as sw
-from tests.browser.places import told
+from tests.browser.places import events, told
 from tests.browser.tools import card, expect, proposed
 
 
@@ -27,6 +27,38 @@ def test_two_people_see_each_other(server, visit, shot):
     ann.wait_for_timeout(1000)
     expect(ann.locator("#notices")).not_to_contain_text("You claimed")
     expect(ann.locator("#notices")).not_to_contain_text("You answered")
+
+
+def test_nobody_claims_without_a_name_unawares(server, visit, shot):
+    page, bob = visit(server, ""), visit(server, "bob")
+    page.get_by_role("button", name="Ask for me").click()
+    who = page.get_by_role("dialog", name="Who is going to measure?")
+    expect(who.get_by_label("Your name")).to_be_focused()
+    shot(page, "who-first")
+    who.get_by_role("button", name="Use this name").click()
+    expect(who).to_contain_text("Write a name, or go on without one.")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("region", name="Others are measuring")).to_have_count(0)
+    assert not events(server.place, "asked")[12:]  # nothing is claimed yet
+
+    # without a name, if that is what one wants; who gives one later finds the claim with somebody
+    page.get_by_role("button", name="Ask for me").click()
+    who.get_by_role("button", name="Go on without a name").click()
+    mine = page.get_by_role("region", name="Claimed without a name")
+    expect(mine.get_by_label("Measured total")).to_be_focused()
+    name = mine.locator("h3").inner_text()
+    page.get_by_label("Your name").fill("Ann")
+    page.get_by_role("button", name="Use this name").click()
+    other = page.get_by_role("region", name="Others are measuring")
+    expect(other).to_contain_text("claimed by somebody")
+
+    # anybody can give it back, when asked twice
+    there = card(bob, name)
+    there.get_by_role("button", name="Give back").click()
+    expect(bob.get_by_role("dialog")).to_contain_text("claimed by somebody")
+    bob.get_by_role("button", name="Give it back").click()
+    expect(other).to_have_count(0)
+    assert [event.by for event in events(server.place, "released")] == ["bob"]
 
 
 def test_news_does_not_touch_focus_caret_text_or_scroll(server, visit):
@@ -63,6 +95,8 @@ def test_somebody_else_answers_what_one_is_typing(server, visit, shot):
     expect(field).to_be_focused()
     expect(field).to_have_value(str(total + 1))
     shot(ann, "meanwhile")
+    expect(ann.get_by_role("heading", name="Answered by bob meanwhile")).to_be_visible()
+    expect(card(ann, name).locator("button.primary:visible")).to_have_text(["Discard what I typed"])
     card(ann, name).get_by_role("button", name="Save answer").click()
     expect(card(ann, name)).to_contain_text("measured already")
     assert told(server.place)[name] == total

@@ -15,6 +15,7 @@ def begin(page):
     where = card(page, name)
     where.get_by_role("button", name="Note").click()
     where.get_by_label("Note (optional)").fill("from the yearbook")
+    expect(where.get_by_label("Known noise")).to_be_hidden()  # few need it
     where.get_by_label("Measured total").fill("32")
     return name, where
 

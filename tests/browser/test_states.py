@@ -113,6 +113,20 @@ def test_numbers_are_read_only_if_they_can_be_read_in_one_way(standing, visit):
     }
 
 
+def test_a_unit_is_named_as_what_is_wrong(standing, visit):
+    page = visit(standing)
+    said = page.evaluate(
+        """async (texts) => {
+          const { parse } = await import("/static/numbers.js");
+          return texts.map((text) => parse(text, false).problem);
+        }""",
+        ["12 people", "244.3 km", "1 23"],
+    )
+    assert "without a unit" in said[0]
+    assert said[0] == said[1]
+    assert "12\u00a0345" in said[2]  # never broken between the digits
+
+
 def test_what_is_shown_can_be_typed_back(standing, visit):
     values = [0, 1, -1, 12.5, 1234.5, 1234567, 8430000.25, 0.001234, -98765.4321, 3e-7, 2.5e13]
     page = visit(standing)

@@ -217,6 +217,12 @@ def test_the_pool_is_a_table_and_a_picture(standing, visit, shot):
     settled(page)
     expect(page.locator(".chart svg.marks")).to_have_count(1)
     shot(page, "picture", full=True)
+    dot = page.locator(".chart svg .mark-symbol[role=graphics-object] path").last
+    dot.hover(force=True)
+    expect(page.get_by_role("tooltip")).to_contain_text("predicted")
+    dot.click(force=True)
+    expect(page.get_by_role("dialog")).to_contain_text("Predicted now")  # the last are answered
+    page.keyboard.press("Escape")
     page.get_by_role("button", name="By likeness").click()
     expect(page.locator(".chart svg.marks")).to_have_count(1)
 

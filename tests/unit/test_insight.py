@@ -242,6 +242,28 @@ def test_answers_left_out_are_predicted_by_a_fit_without_them(tmp_path, problem)
     assert inside[0.8] == sum(not row.outside for row in found.compared)
 
 
+def test_the_typical_error_is_of_the_model_of_now_and_forgets_early_forecasts(tmp_path, problem):
+    """Early forecasts are far off here, and say nothing of what the model does now."""
+    sets, answers = problem
+    settings = {"basis": "linear", "hyperparameters": (1e-3, 4.0)}
+    with begun(tmp_path, problem, model=sw.AggregateRegressor(**settings)) as study:
+        play(study, answers, 9)
+        found = study.insight()
+    told = [row.set_id for row in found.compared]
+    y = np.array([answers[i] for i in told])
+    weight = np.array([sets[i].theta.sum() for i in told])
+    root = np.array([np.linalg.norm(sets[i].theta) for i in told])
+    error = [(row.answer - row.predicted) / r for row, r in zip(found.compared, root, strict=True)]
+    naive = []
+    for a in range(len(told)):
+        rest = np.arange(len(told)) != a
+        mean = np.linalg.lstsq((weight / root)[rest, None], (y / root)[rest])[0][0]
+        naive.append((y[a] - mean * weight[a]) / root[a])
+    assert_allclose(found.typical_error, np.median(np.abs(error)))
+    assert_allclose(found.typical_naive_error, np.median(np.abs(naive)))
+    assert found.typical_error < found.steps[-1].typical_error
+
+
 @pytest.mark.parametrize(("kind", "words"), [("neural", "has learned"), ("dropout", "committee")])
 def test_networks_are_judged_by_their_forecasts(tmp_path, problem, kind, words):
     """Their weights remember an answer that is left out now."""
@@ -254,6 +276,8 @@ def test_networks_are_judged_by_their_forecasts(tmp_path, problem, kind, words):
         assert (row.set_id, row.answer) == (step.set_id, step.answer)
         assert (row.predicted, row.std) == (step.forecast, step.forecast_std)
     assert found.calibration[0].answers == 11
+    assert found.typical_error == found.steps[-1].typical_error
+    assert found.typical_naive_error == found.steps[-1].typical_naive_error
 
 
 def test_uncertainty_under_a_network_is_averaged_over_a_sample(tmp_path, problem, monkeypatch):

@@ -52,6 +52,8 @@ def insight(
         level=0.9,
         steps=tuple(step(k, name) for k, name in enumerate(names, start=1)),
         compared=rows if n >= 3 else (),
+        typical_error=0.3,
+        typical_naive_error=0.8,
         unit=unit,
         by_forecast=by_forecast,
         calibration=coverage([row.z for row in rows], 0.9) if n >= 3 else (),
@@ -191,7 +193,11 @@ def test_intervals_are_not_drawn_from_fewer_than_ten():
 def test_every_panel_of_a_full_study_has_a_chart_and_a_title_with_the_finding():
     shown = panels(insight(12))
     titles = [panel.chart.to_dict()["title"]["text"] for panel in shown]
-    assert titles[0] == "Forecasts are off by 0.417 per individual"
+    assert titles[0] == "Half of the predictions are off by less than 0.300 per individual"
+    assert shown[0].chart.to_dict()["title"]["subtitle"] == [
+        "By the model of now, asked for each answer as if it had not been told.",
+        "The same for everyone would be off by 0.800.",
+    ]
     assert titles[2] == "9 of 12 answers lie in their 90 % interval"
     assert [panel.title for panel in shown] == [
         "Progress", "Information per answer", "Predicted and answered",
@@ -221,6 +227,10 @@ def test_a_network_says_that_forecasts_are_shown():
     words = panels(insight(12, by_forecast="The network remembers."))[2].words[0]
     assert words.startswith("The network remembers. Each answer is compared with the forecast")
     assert "had it not been told" in panels(insight(12))[2].words[0]
+    title = panels(insight(12, by_forecast="It remembers."))[0].chart.to_dict()["title"]
+    assert title["text"] == "Forecasts are off by 0.300 per individual"
+    assert title["subtitle"][0] == "Over the last 10 answers."
+    assert "when less was known" in panels(insight(12))[0].words[0]
 
 
 def test_tables_hold_the_figures_of_the_charts():

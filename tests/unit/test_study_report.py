@@ -58,7 +58,7 @@ def test_the_page_has_its_sections_in_order(lively):
     assert list(sections_of(text)) == [
         "Where the study stands", "Progress", "Information per answer", "Predicted and answered",
         "Are the intervals right?", "What to ask next", "Open questions", "Skipped sets",
-        "Every answer", "History", "What was done", "Individuals",
+        "The model", "Every answer", "History", "What was done", "Individuals",
     ]  # fmt: skip
     assert Elements(text).texts["h1"] == ["Michigan: 24 of 40 sets measured"]
     assert len(charts_in(text)) == 5
@@ -69,8 +69,9 @@ def test_the_lead_says_what_was_found(lively):
     found, lead = study.insight(), lead_of(text)
     assert lead.startswith(f"From 24 totals the outputs of {len(study.sets.x)} individuals are")
     last = found.steps[-1]
-    assert f"off by {figure(last.typical_error)} per individual" in lead
-    assert f"the mean so far by {figure(last.typical_naive_error)}" in lead
+    assert f"is off by less than {figure(found.typical_error)} per individual in half" in lead
+    assert f"mean of the others by less than {figure(found.typical_naive_error)}" in lead
+    assert f"beforehand were off by {figure(last.typical_error)} per individual" in lead
     assert "over the first 10, by " in lead
     assert lead.endswith(found.trust)
 
@@ -106,7 +107,7 @@ def test_every_answer_is_there_with_what_was_predicted(lively):
     assert [row[1] for row in rows] == [told.set_id for told in study.answers]
     assert rows[0][2:4] == ["1.5", "–"]
     assert rows[-1][2] == "2 (± 0.250)"
-    assert rows[-1][7] == "not said"
+    assert rows[-1][7] == "somebody"
     for row, step, compared in zip(rows, found.steps, found.compared, strict=True):
         assert row[5] == f"{compared.z:.1f}".replace("-", "−")
         assert float(row[6]) == pytest.approx(step.information, rel=1e-2)
@@ -121,7 +122,7 @@ def test_history_says_who_did_how_much(lively):
     assert rows["ann"] == ["16", "17", "16", "–", "–", "–"]
     assert rows["bob"] == ["6", "9", "8", "–", "–", "1"]  # one taken back, one corrected
     assert rows["cem"] == ["1", "–", "–", "1", "1", "–"]
-    assert rows["not said"][0] == "1"
+    assert rows["somebody"][0] == "1"
     assert sum(int(row[0]) for row in rows.values()) == len(study.answers)
 
 

@@ -166,6 +166,48 @@ def test_a_correction_counts_at_once_in_what_is_expected(web, study, problem):
     assert got(web.post("/api/answers", json=wild), 409)["code"] == "unlikely"
 
 
+def test_a_change_far_from_what_the_other_answers_say_needs_to_be_sure(web, study, problem):
+    answers = problem[1]
+    tell(web, answers, 12)
+    row = next(row for row in study.insight().compared if row.set_id == "set 4")
+    change = {"total": row.predicted + 4.1 * row.std, "note": "typed again"}
+    refused = got(web.patch("/api/answers/4", json=change), 409)
+    assert refused["code"] == "unlikely"
+    assert refused["expected"] == pytest.approx(row.predicted)
+    assert refused["std"] == pytest.approx(row.std)
+    assert study.answers[4].y_bar == answers["set 4"]
+    near = {"total": row.predicted - 3.9 * row.std}
+    assert got(web.patch("/api/answers/4", json=near))["total"] == near["total"]
+    assert got(web.patch("/api/answers/4", json={**change, "sure": True}))["note"] == "typed again"
+    got(web.patch("/api/answers/4", json=change))  # as it is already
+
+
+def test_a_wrong_answer_is_corrected_without_further_questions(web, study, problem):
+    """It has no say in what is expected, however far off it was."""
+    tell(web, problem[1], 12)
+    got(web.patch("/api/answers/4", json={"total": 1e6, "sure": True}))
+    got(web.patch("/api/answers/4", json={"total": problem[1]["set 4"]}))
+
+
+def test_a_change_with_known_noise_may_be_further_off(web, study, problem):
+    tell(web, problem[1], 12)
+    row = next(row for row in study.insight().compared if row.set_id == "set 4")
+    change = {"total": row.predicted + 6 * row.std}
+    got(web.patch("/api/answers/4", json=change), 409)
+    got(web.patch("/api/answers/4", json={**change, "noise_std": 2 * row.std}))
+
+
+def test_no_change_is_unlikely_with_fewer_than_three_other_answers(web, study, problem):
+    tell(web, problem[1], 3)
+    got(web.patch("/api/answers/1", json={"total": 1e9}))
+
+
+def test_only_the_first_proposal_says_that_it_comes_first(web, study):
+    proposed = got(web.get("/api/next", params={"n": 3}))["questions"]
+    turns = [question["why"].split(":")[0].rsplit(" ", 1)[1] for question in proposed]
+    assert turns == ["first", "next", "next"]
+
+
 def test_the_check_of_a_total_does_not_fit_a_model_for_every_answer(web, study, problem):
     tell(web, problem[1], 20)
     fits, fit = [], study._models._fit

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import sumwise as sw
+from sumwise.plots.text import figure
 from sumwise.web import create_app, picture
 from sumwise.web.picture import ANSWERED, MOST, OPEN, PROPOSAL, REST, sample
 from tests.builders import random_sets
@@ -43,6 +44,18 @@ def test_every_individual_is_coloured_by_what_became_of_its_set(web, study, prob
     study.tell("set 20", 1.0)
     after = points(got(web.get("/api/picture")))
     assert {row["state"] for row in after if row["set"] == "set 20"} == {"answered"}
+
+
+def test_every_point_knows_its_individual_and_what_is_predicted_for_it(web, study, problem):
+    play(study, problem[1], 4)
+    rows = points(got(web.get("/api/picture")))
+    listed = got(web.get("/api/individuals", params={"size": 200}))["rows"]
+    known = {(row["set"]["position"], row["row"]): row for row in listed}
+    drawn = {(row["position"], row["row"]): row["predicted"] for row in rows}
+    assert known.keys() <= drawn.keys()
+    assert len(drawn) == len(rows)
+    for key, row in known.items():
+        assert drawn[key] == f"{figure(row['mean'], 4)} ± {figure(row['std'])}"
 
 
 def test_the_plane_is_that_of_the_two_principal_components(web, problem):

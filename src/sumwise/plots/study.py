@@ -141,20 +141,30 @@ def progress(insight: Insight) -> Panel:
     rows, title = progress_rows(insight), "Progress"
     if len(insight.steps) < FEWEST:
         return Panel(title, [_needs("How the error falls shows", insight)], rows)
-    last = insight.steps[-1]
+    last, now = insight.steps[-1], figure(insight.typical_error or 0.0)
+    if insight.by_forecast:
+        said, how = f"Forecasts are off by {now} per individual", f"Over the last {WINDOW} answers."
+        then = ""
+    else:
+        said = f"Half of the predictions are off by less than {now} per individual"
+        how = "By the model of now, asked for each answer as if it had not been told."
+        then = (
+            "These lines keep what was expected when less was known; how far off the model of now "
+            "is, the heading says. "
+        )
     words = (
         f"Before each answer the model says what it expects. “{ERROR.capitalize()}” is how far off "
         f"that was, typically, over the last {WINDOW} answers; “{EVERYONE}”, how far off it "
-        "would be to give everybody the mean so far. An error of a total is divided by the root "
-        "of its size, which makes it that of one individual if individuals err independently. "
+        f"would be to give everybody the mean so far. {then}An error of a total is divided by the "
+        "root of its size, which makes it that of one individual if individuals err independently. "
         f"“{SPREAD.capitalize()}” is how unsure the model is of an individual, on average; the "
         f"individuals' own noise, {figure(last.noise_std)} by the latest estimate, comes on top "
         "and no question takes it away. It may also rise: the model's settings are estimated anew "
         "with every answer, and a surprise makes it less sure."
     )
-    falls = f"Forecasts are off by {figure(last.typical_error or 0.0)} per individual"
-    against = f"The same for everyone would be off by {figure(last.typical_naive_error or 0.0)}."
-    chart = draw.progress_chart(rows, falls, [against])
+    naive = figure(insight.typical_naive_error or 0.0)
+    against = f"The same for everyone would be off by {naive}."
+    chart = draw.progress_chart(rows, said, [how, against])
     return Panel(title, [words], rows, chart, _progress_table(rows))
 
 

@@ -65,13 +65,21 @@ def tell(here: Here, response: Response, body: bodies.NewAnswer) -> Any:
     summary="Correct an answer",
     operation_id="amend",
     response_model=schemas.Answer,
-    responses=documented(404, 409),
+    responses={
+        **documented(404),
+        409: {"model": schemas.Unlikely | schemas.Problem, "description": MEANINGS[409]},
+    },
 )
 @writing
 def amend(here: Here, position: Position, body: bodies.Correction) -> Any:
-    """History keeps what was said before."""
+    """History keeps what was said before.
+
+    Another total is refused with the code `unlikely`, unless it comes with `sure`, if it is more
+    than four standard deviations from what all other answers, of which there have to be three, let
+    one expect.
+    """
     inside = here.inside
-    values = (inside.position(position), body.total, body.noise_std, body.by, body.note)
+    values = (inside.position(position), body.total, body.noise_std, body.by, body.note, body.sure)
     return write.amend(inside, *values)
 
 

@@ -43,6 +43,10 @@ Noise = Annotated[
     ),
 ]
 
+Sure = Annotated[
+    bool, Field(strict=True, description="Store it even if it is far from what is expected.")
+]
+
 # --- in addresses ---------------------------------------------------------------------------------
 
 Position = Annotated[
@@ -126,9 +130,7 @@ class NewAnswer(OneSet):
     total: Annotated[Number, Field(description="In the study's units.", examples=[843.0])]
     note: Note = None
     noise_std: Noise = None
-    sure: Annotated[
-        bool, Field(strict=True, description="Store it even if it is far from what is expected.")
-    ] = False
+    sure: Sure = False
 
 
 class Correction(Remark):
@@ -138,3 +140,4 @@ class Correction(Remark):
     noise_std: Annotated[
         Spread | None, Field(description="Left out, the noise stays as it was; 0 takes it away.")
     ] = None
+    sure: Sure = False

@@ -19,8 +19,10 @@ import numpy as np
 import sqlalchemy as sa
 
 from sumwise import outputs
-from sumwise.design import Pool
+from sumwise.aims import aimed
+from sumwise.design import Design, Pool
 from sumwise.errors import StorageError, UnknownSetError
+from sumwise.leaving_out import leave_one_out
 from sumwise.model import Model
 from sumwise.naming import by_text, find, shown
 from sumwise.questions import Question, propose
@@ -71,7 +73,8 @@ class Fitted:
     """A model, and the sets as it sees them."""
 
     model: Model
-    pool: Pool
+    pool: Pool  # with targets and known noise
+    design: Design  # without: answers bring their own
     answers: int
     last_event: int
 
@@ -158,10 +161,13 @@ class Inside:
         """The model after all answers of that moment."""
         with self._fitting:
             answers = seen.snapshot.answers
-            model, pool = self.study._aimed(seen.snapshot)
+            model, plain = self.study._models.after(answers)
+            pool = aimed(plain, model, self.kept.aims)
             held = self._fitted
             if held is None or held.model is not model or held.last_event < seen.last_event:
-                held = self._fitted = Fitted(model, pool, len(answers), seen.last_event)
+                held = self._fitted = Fitted(
+                    model, pool, plain.design, len(answers), seen.last_event
+                )
             return held
 
     def propose(self, seen: Seen, n: int) -> list[Question]:
@@ -187,14 +193,37 @@ class Inside:
         None if too little is known. Where a model is quickly fitted, it misses at most one in ten
         answers and no correction; otherwise it is the latest that somebody else had to wait for.
         """
-        fitted = self._fitted
-        if self._quick and (fitted is None or not self._recent(fitted)):
-            fitted = self.fitted(self.seen())
+        fitted = self._rough()
         if fitted is None or fitted.answers < FEWEST:
             return None
         rows = fitted.pool.design.rows([position])
         mean, std = outputs.predict_sets(fitted.model, rows, include_noise=True)
         return float(mean[0, 0]), float(std[0, 0])
+
+    def expectation_without(self, position: int) -> tuple[float, float] | None:
+        """The same for a set that is answered, as if it were not: by all other answers.
+
+        The settings and the basis are those of a model that may know it. None for a dropout
+        network too, which cannot forget.
+        """
+        fitted, told = self._rough(), self.seen().snapshot.answers
+        at = [answer.position for answer in told]
+        if fitted is None or fitted.model.spectrum is None or position not in at:
+            return None
+        if len(told) <= FEWEST:
+            return None
+        y_bar = np.array([[answer.y_bar] for answer in told])
+        noise = np.array([answer.noise_std or 0.0 for answer in told])
+        planned = self.kept.aims.noise_std  # that of the new answer may be another
+        noise[at.index(position)] = 0.0 if planned is None else planned[position]
+        mean, std = leave_one_out(fitted.model, fitted.design.rows(at), y_bar, noise)
+        return float(mean[at.index(position), 0]), float(std[at.index(position), 0])
+
+    def _rough(self) -> Fitted | None:
+        fitted = self._fitted
+        if self._quick and (fitted is None or not self._recent(fitted)):
+            fitted = self.fitted(self.seen())
+        return fitted
 
     @cached_property
     def _quick(self) -> bool:

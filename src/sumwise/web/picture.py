@@ -18,12 +18,14 @@ from typing import Any, Final
 import numpy as np
 
 from sumwise.errors import SettingError
+from sumwise.model import Model
 from sumwise.plots.curves import COLOURS, GREY, finish
-from sumwise.plots.text import label
+from sumwise.plots.text import figure, label
 from sumwise.shapes import Float, Int
 from sumwise.web.inside import Inside, Seen
 from sumwise.web.latest import Latest
 from sumwise.web.problems import Refused
+from sumwise.web.views import predict
 
 MOST: Final = 3000  # points
 PROPOSED: Final = 5
@@ -88,9 +90,21 @@ class Pictures:
             return _panel(kind, None, ["The inputs are too far apart to be drawn."], [])
         order = np.argsort(state[owners], kind="stable")
         names = list(LOOKS)
+        first = sets.starts[owners]
+        model = inside.fitted(seen).model
+        said_of = _predicted(model, sets.x[which], bool(seen.snapshot.answers))
+        columns = (_rounded(points[order]), owners[order].tolist(), (which - first + 1)[order])
         rows = [
-            {"x": x, "y": y, "set": label(sets.ids[owner]), "state": names[state[owner]]}
-            for (x, y), owner in zip(_rounded(points[order]), owners[order].tolist(), strict=True)
+            {
+                "x": x,
+                "y": y,
+                "set": label(sets.ids[owner]),
+                "state": names[state[owner]],
+                "position": owner,
+                "row": int(row),
+                "predicted": said_of[at],
+            }
+            for (x, y), owner, row, at in zip(*columns, order.tolist(), strict=True)
         ]
         said = [words]
         if len(which) < int(sets.starts[-1]):
@@ -219,6 +233,14 @@ def _columns(inside: Inside, places: tuple[str, str]) -> tuple[int, int]:
     return names.index(places[0]), names.index(places[1])
 
 
+def _predicted(model: Model, x: Float[np.ndarray, "n D"], known: bool) -> list[str]:
+    """What is predicted for individuals, with its standard deviation; nothing is, at first."""
+    if not known:
+        return ["not before the first answer"] * len(x)
+    pairs = zip(*predict(model, x), strict=True)
+    return [f"{figure(float(mean), 4)} ± {figure(float(std))}" for mean, std in pairs]
+
+
 # --- drawing --------------------------------------------------------------------------------------
 
 
@@ -240,10 +262,11 @@ def _chart(
     names = list(LOOKS)[::-1]
     legend = alt.Legend(title=None, orient="top", symbolOpacity=1, labelFontSize=12.5)
 
-    def channel(encoding: Any, part: int) -> Any:
+    # in the order of the legend; for sizes Vega-Lite wants a field that has an order
+    def channel(encoding: Any, part: int, kind: str = "N") -> Any:
         values = [LOOKS[name][part] for name in names]
         scale = alt.Scale(type="ordinal", domain=names, range=values)
-        return encoding("state:N", scale=scale, legend=legend)
+        return encoding(f"state:{kind}", sort=names, scale=scale, legend=legend)
 
     ends, ratio = frame(points, degrees=kind == "map")
     x, y = (
@@ -263,8 +286,8 @@ def _chart(
             y,
             channel(alt.Color, 0),
             channel(alt.Shape, 1),
-            channel(alt.Size, 2),
-            tooltip=[alt.Tooltip("set:N"), alt.Tooltip("state:N")],
+            channel(alt.Size, 2, "O"),
+            tooltip=[alt.Tooltip(f"{field}:N") for field in ("set", "state", "row", "predicted")],
         )
     )
     drawn = finish(chart, TITLES[kind], (), height=HEIGHT, wide=True)

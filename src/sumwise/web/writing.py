@@ -56,10 +56,13 @@ def amend(
     noise_std: float | None,
     by: str | None,
     note: str | None,
+    sure: bool,
 ) -> dict[str, Any]:
     """Correct an answer; gives it as it is kept."""
     own, value, noise = inside.study._checked(inside.sets.ids[position], total, noise_std)
     who, why = arguments.text(by, "by"), arguments.text(note, "note")
+    if not sure:
+        _refuse_unlikely_change(inside, position, value, noise, noise_std is None)
     with inside.turn(), inside.database.write() as connection:
         try:
             rules.amend(connection, inside.kept, own, value, noise, noise_std is None, who, why)
@@ -70,18 +73,41 @@ def amend(
 
 def _refuse_unlikely(inside: Inside, position: int, total: float, noise: float | None) -> None:
     """A slip of a finger is cheapest to mend before it is stored."""
-    expectation = inside.rough_expectation(position)
-    if expectation is None:
-        return
-    mean, std = expectation
-    spread = math.hypot(std, noise or 0.0)
-    if not abs(total - mean) > FAR * spread:
+    unlikely = _unlikely(total, noise, inside.rough_expectation(position))
+    if unlikely is None:
         return
     with inside.database.read() as connection:
-        if _row(connection, inside, position) is not None:
-            return  # it is answered: that is said elsewhere
+        if _row(connection, inside, position) is None:  # otherwise something else is wrong with it
+            raise unlikely
+
+
+def _refuse_unlikely_change(
+    inside: Inside, position: int, total: float, noise: float | None, keep_noise: bool
+) -> None:
+    """The same for a correction; what is corrected has no say in what is expected."""
+    with inside.database.read() as connection:
+        known = _row(connection, inside, position)
+    if known is None:
+        return  # there is nothing to correct: that is said elsewhere
+    noise = known.noise_std if keep_noise else noise
+    if known.y_bar == total:
+        return  # only what is known of its noise, or nothing, is to change
+    unlikely = _unlikely(total, noise, inside.expectation_without(position))
+    if unlikely is not None:
+        raise unlikely
+
+
+def _unlikely(
+    total: float, noise: float | None, expectation: tuple[float, float] | None
+) -> Refused | None:
+    """A refusal if a total is far from what is expected of it."""
+    if expectation is None:
+        return None
+    mean, spread = expectation[0], math.hypot(expectation[1], noise or 0.0)
+    if not abs(total - mean) > FAR * spread:
+        return None
     lower, upper = mean - REACH * spread, mean + REACH * spread
-    raise Refused(
+    return Refused(
         409,
         "unlikely",
         f"{total:.12g} is far from what is expected, {figure(mean)} ± {figure(spread)}; nothing "

@@ -1,11 +1,13 @@
 // What people do to a set. Each function asks what it must, sends it, and says that it is done.
 
 import { send } from "./api.js";
-import { ask, field, reason } from "./dialogs.js";
+import { ask, field, KEEP_OPEN, reason } from "./dialogs.js";
 import { h, name } from "./dom.js";
+import { percent, person } from "./pieces.js";
+import { named } from "./who.js";
 import { notice } from "./notices.js";
-import { exact, parse } from "./numbers.js";
-import { emit, signed } from "./store.js";
+import { exact, like, parse, spread } from "./numbers.js";
+import { emit, signed, who } from "./store.js";
 
 // what this page has done itself, which is no news when it comes back as an event
 const own = [];
@@ -41,7 +43,8 @@ async function quietly(work) {
   }
 }
 
-export function claim(set) {
+export async function claim(set) {
+  if (!(await named())) return false;
   return quietly(async () => {
     const question = await send("POST", "/api/claims", signed({ position: set.position }));
     await done("asked", set.position, [name(set.id), " is yours to measure."]);
@@ -49,7 +52,8 @@ export function claim(set) {
   });
 }
 
-export function askForMe() {
+export async function askForMe() {
+  if (!(await named())) return false;
   return quietly(async () => {
     const { questions } = await send("POST", "/api/questions", signed({ n: 1 }));
     await done("asked", questions[0].position, ["Please measure ", name(questions[0].id), "."]);
@@ -57,10 +61,19 @@ export function askForMe() {
   });
 }
 
-export function release(set) {
-  return quietly(async () => {
+/** Give back what one holds; what somebody else holds, only once that is confirmed. */
+export function release(set, holder) {
+  const submit = async () => {
     await send("POST", `/api/claims/${set.position}/release`, signed({}));
     await done("released", set.position, ["Gave back ", name(set.id), "."]);
+  };
+  if ((holder ?? "") === who()) return quietly(submit);
+  return ask({
+    title: ["Give back ", name(set.id), "?"],
+    words: h("p", null, "It is claimed by ", person(holder), ". Once it is given back, anybody may be asked for it."),
+    confirm: "Give it back",
+    calm: true,
+    submit,
   });
 }
 
@@ -127,8 +140,37 @@ export function amend(set, answer, typed = "") {
     },
     submit: async () => {
       const note = why.input.value.trim();
-      await send("PATCH", `/api/answers/${set.position}`, signed({ total: value, note }));
+      const sent = signed({ total: value, note });
+      const save = (sure) => send("PATCH", `/api/answers/${set.position}`, sure ? { ...sent, sure } : sent);
+      try {
+        await save(false);
+      } catch (error) {
+        if (error.code !== "unlikely") throw error;
+        if (!(await confirmUnlikely(set, value, error.body, () => save(true)))) return KEEP_OPEN;
+      }
       await done("amended", set.position, ["Changed ", name(set.id), ` to ${exact(value)}.`]);
     },
+  });
+}
+
+/** Is a total that is far from what is predicted really meant? */
+export function confirmUnlikely(set, total, { expected, std, lower, upper }, submit) {
+  const [low, high] = like(std, lower, upper);
+  return ask({
+    title: "Sure?",
+    words: [
+      h("p", null, "This is far from what is predicted for ", name(set.id), "."),
+      h(
+        "dl",
+        { class: "facts compare" },
+        h("div", null, h("dt", null, "Predicted"), h("dd", null, h("strong", null, spread(expected, std)), h("span", { class: "soft" }, ` ${percent()} within ${low} to ${high}`))),
+        h("div", null, h("dt", null, "You typed"), h("dd", null, h("strong", null, exact(total)))),
+      ),
+      h("p", null, "If it is what was measured, save it: the prediction may well be wrong. A digit too many or a wrong unit is what this question is for."),
+    ],
+    confirm: `Yes, save ${exact(total)}`,
+    cancel: "Change it",
+    calm: true,
+    submit,
   });
 }

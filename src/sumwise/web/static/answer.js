@@ -3,12 +3,11 @@
 // twice is the same answer.
 
 import { send } from "./api.js";
-import { amend, mark } from "./actions.js";
-import { ask, failure, field } from "./dialogs.js";
+import { amend, confirmUnlikely, mark } from "./actions.js";
+import { failure, field } from "./dialogs.js";
 import { fill, h, name, shortened } from "./dom.js";
 import { notice } from "./notices.js";
-import { exact, like, parse, spread } from "./numbers.js";
-import { percent } from "./pieces.js";
+import { exact, parse } from "./numbers.js";
 import { draft, emit, keepDraft, on, signed } from "./store.js";
 
 /** The form and what its surroundings do with it; `saved` is called when the answer is kept. */
@@ -17,7 +16,8 @@ export function answerForm(set, { saved = () => {}, cancel = null } = {}) {
   const total = field(label, { inputmode: "decimal", maxlength: 100, class: "total" });
   const note = field("Note (optional)", { rows: 2, hint: "Kept with the answer, for whoever reads it later." });
   const noise = field("Known noise (optional)", { inputmode: "decimal", maxlength: 100, hint: "Standard deviation of noise that this measurement is known to have, such as noise added for privacy." });
-  const more = h("div", { class: "more", hidden: true }, note.element, noise.element);
+  const known = h("button", { type: "button", class: "quiet known" }, "This measurement has known noise…");
+  const more = h("div", { class: "more", hidden: true }, note.element, known, noise.element);
   const save = h("button", { type: "submit", class: "primary" }, "Save answer");
   const drop = h("button", { type: "button" }, "Cancel");
   const trouble = h("p", { class: "problem", role: "alert" });
@@ -40,8 +40,14 @@ export function answerForm(set, { saved = () => {}, cancel = null } = {}) {
     note.input.value = mine?.note ?? "";
     noise.input.value = mine?.noise ?? "";
     more.hidden = !(mine?.note || mine?.noise) && more.hidden;
+    showNoise(Boolean(mine?.noise));
     readBack();
     return Boolean(mine);
+  }
+
+  function showNoise(wanted) {
+    noise.element.hidden = !wanted;
+    known.hidden = wanted;
   }
 
   /** What the text will be taken for, wherever it is not the plain number itself. */
@@ -56,6 +62,7 @@ export function answerForm(set, { saved = () => {}, cancel = null } = {}) {
       each.complain("");
     }
     more.hidden = true;
+    showNoise(false);
     fill(trouble);
     readBack();
     keepDraft(set.position, null, element);
@@ -66,9 +73,9 @@ export function answerForm(set, { saved = () => {}, cancel = null } = {}) {
     if (read.problem) return complain(total, read.problem);
     const sent = { position: set.position, total: read.value };
     if (noise.input.value.trim()) {
-      const known = parse(noise.input.value);
-      if (known.problem || known.value < 0) return complain(noise, known.problem ?? "Noise cannot be negative.");
-      if (known.value > 0) sent.noise_std = known.value;
+      const std = parse(noise.input.value);
+      if (std.problem || std.value < 0) return complain(noise, std.problem ?? "Noise cannot be negative.");
+      if (std.value > 0) sent.noise_std = std.value;
     }
     if (note.input.value.trim()) sent.note = note.input.value.trim();
     return signed(sent);
@@ -76,6 +83,7 @@ export function answerForm(set, { saved = () => {}, cancel = null } = {}) {
 
   function complain(where, words) {
     if (where !== total) more.hidden = false;
+    if (where === noise) showNoise(true);
     where.complain(words);
     where.input.focus();
     return null;
@@ -106,7 +114,7 @@ export function answerForm(set, { saved = () => {}, cancel = null } = {}) {
       return (await send("POST", "/api/answers", sent)) ?? true;
     } catch (error) {
       if (error.code !== "unlikely") throw error;
-      const kept = await sure(set, sent.total, error.body, () => send("POST", "/api/answers", { ...sent, sure: true }));
+      const kept = await confirmUnlikely(set, sent.total, error.body, () => send("POST", "/api/answers", { ...sent, sure: true }));
       if (!kept) total.input.focus();
       return kept;
     }
@@ -141,6 +149,10 @@ export function answerForm(set, { saved = () => {}, cancel = null } = {}) {
       keepDraft(set.position, content(), element);
     });
   }
+  known.addEventListener("click", () => {
+    showNoise(true);
+    noise.input.focus();
+  });
   element.addEventListener("submit", submit);
   drop.addEventListener("click", () => {
     clear();
@@ -157,32 +169,22 @@ export function answerForm(set, { saved = () => {}, cancel = null } = {}) {
     typed,
     clear,
     dispose,
-    focus: () => total.input.focus(),
+    /** Into the field, with what was typed before it was there. */
+    focus: (text = "") => {
+      total.input.focus();
+      if (!text) return;
+      total.input.value += text;
+      total.input.dispatchEvent(new Event("input"));
+    },
+    /** Somebody else has answered: what is typed is to be let go of, rather than saved. */
+    settle: (settled) => {
+      save.classList.toggle("primary", !settled);
+      drop.classList.toggle("primary", settled);
+      drop.textContent = settled ? "Discard what I typed" : "Cancel";
+    },
     openNote: () => {
       more.hidden = false;
       note.input.focus();
     },
   };
-}
-
-/** Is a total that is far from what is predicted really meant? */
-function sure(set, total, { expected, std, lower, upper }, submit) {
-  const [low, high] = like(std, lower, upper);
-  return ask({
-    title: "Sure?",
-    words: [
-      h("p", null, "This is far from what is predicted for ", name(set.id), "."),
-      h(
-        "dl",
-        { class: "facts compare" },
-        h("div", null, h("dt", null, "Predicted"), h("dd", null, h("strong", null, spread(expected, std)), h("span", { class: "soft" }, ` ${percent()} within ${low} to ${high}`))),
-        h("div", null, h("dt", null, "You typed"), h("dd", null, h("strong", null, exact(total)))),
-      ),
-      h("p", null, "If it is what was measured, save it: the prediction may well be wrong. A digit too many or a wrong unit is what this question is for."),
-    ],
-    confirm: `Yes, save ${exact(total)}`,
-    cancel: "Change it",
-    calm: true,
-    submit,
-  });
 }

@@ -2,6 +2,7 @@
 // set is shown, so whatever is typed or focused in it survives every update around it.
 
 import { claim, release, renew, skip } from "./actions.js";
+import { begin, end } from "./ahead.js";
 import { answerForm } from "./answer.js";
 import { fill, h, wholeName } from "./dom.js";
 import { counted, exact } from "./numbers.js";
@@ -14,9 +15,11 @@ export function setCard(set, { leave }) {
   const head = h("h3", { tabindex: "-1" }, wholeName(set.id));
   const side = h("p", { class: "soft tight" });
   const facts = h("div", { class: "about" });
-  const form = answerForm(set, { saved: leave, cancel: () => fold(true) });
+  const form = answerForm(set, { saved: leave, cancel: () => (settled ? leave() : fold(true)) });
   const formBox = h("div", { class: "writes", hidden: true }, form.element);
   let kind = "";
+  let settled = false; // somebody else has answered
+  let holder = null; // who has claimed it
 
   const act = (words, attributes, work) => {
     const button = h("button", { type: "button", ...attributes }, words, h("span", { class: "unseen" }, " ", head.textContent.slice(0, 80)));
@@ -32,9 +35,12 @@ export function setCard(set, { leave }) {
     return button;
   };
   const take = act("Claim", { class: "primary writes" }, async () => {
-    if (!(await claim(set))) return;
+    begin();
+    const claimed = await claim(set);
+    const typed = end();
+    if (!claimed) return;
     fold(false);
-    form.focus();
+    if (typed !== null) form.focus(typed);
   });
   const answer = act("Answer", { class: "writes" }, () => {
     fold(false);
@@ -49,7 +55,7 @@ export function setCard(set, { leave }) {
   });
   const longer = act("Keep longer", { class: "quiet writes" }, () => renew(set));
   const back = act("Give back", { class: "quiet writes" }, async () => {
-    if (await release(set)) leave();
+    if (await release(set, holder)) leave();
   });
   const inside = h("a", { class: "button", href: `#/next/set/${set.position}` }, "Look inside", h("span", { class: "unseen" }, " ", head.textContent.slice(0, 80)));
   const actions = h("div", { class: "buttons actions" }, take, answer, inside, note, longer, back, pass);
@@ -73,18 +79,20 @@ export function setCard(set, { leave }) {
   function update(shown) {
     const changed = kind !== shown.kind;
     kind = shown.kind;
+    holder = shown.by;
     element.classList.toggle("mine", kind === "mine");
     element.classList.toggle("compact", kind === "other");
     rank.textContent = shown.rank ?? "";
     rank.hidden = !shown.rank;
     fill(side, ...sideline(shown));
     fill(facts, ...about(shown, form.typed()));
-    const settled = kind === "kept" && shown.state === "answered";
+    settled = kind === "kept" && shown.state === "answered";
     take.hidden = !(kind === "proposed" || (kind === "kept" && shown.state === "free"));
+    form.settle(settled);
     note.hidden = settled;
     pass.hidden = settled || kind === "other";
     longer.hidden = kind !== "mine";
-    back.hidden = kind !== "mine";
+    back.hidden = !["mine", "other"].includes(kind);
     if (kind === "mine" || form.typed()) formBox.hidden = false;
     else if (changed && kind === "proposed") formBox.hidden = true;
     answer.hidden = kind === "mine" || !formBox.hidden;

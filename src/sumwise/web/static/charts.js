@@ -45,6 +45,11 @@ export async function draw(box, spec) {
       defaultStyle: false,
       tooltip,
     });
+    // a mark that stands for something in a set opens that set
+    view.addEventListener("click", (event, item) => {
+      const position = item?.datum?.position;
+      if (Number.isInteger(position)) location.hash = `${location.hash.split(/[/?]/, 2).join("/")}/set/${position}`;
+    });
     drawn.get(box)?.view.finalize();
     drawn.set(box, { spec, view });
     fresh.classList.remove("coming");
@@ -92,8 +97,20 @@ function dressed(spec, room) {
     text: { ...rest.config?.text, color: ink },
     font: "Arial, sans-serif",
   };
+  if (room < NARROW) legendInstead(rest);
   const painted = dark.matches ? repaint(rest) : rest;
   return { ...painted, ...shape(usermeta?.ratio, room), background: "transparent", config };
+}
+
+/** Names at the ends of lines take half of a phone's width: there, a legend above says the same. */
+function legendInstead(spec) {
+  const lines = spec.layer?.filter((layer) => layer.data?.name !== "labels");
+  if (!lines || lines.length === spec.layer.length) return;
+  spec.layer = lines;
+  const legend = { title: null, orient: "top", direction: "vertical", symbolType: "stroke", symbolSize: 600, labelFontSize: 12.5 };
+  for (const { encoding } of lines) {
+    for (const channel of ["color", "strokeDash"]) if (encoding[channel]) encoding[channel].legend = legend;
+  }
 }
 
 /** Width and height of a picture in which a step is as long up as across. */

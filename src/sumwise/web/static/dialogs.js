@@ -4,6 +4,8 @@ import { fill, h } from "./dom.js";
 import { follow } from "./notices.js";
 import { Unreachable } from "./api.js";
 
+export const KEEP_OPEN = Symbol("keep open");
+
 let made = 0;
 
 /** Show a dialog; `done` resolves with what `close` was given, or null. */
@@ -58,13 +60,14 @@ function refocus(back) {
 /**
  * Ask for a few fields and do something with them; the dialog stays, with words, if that fails.
  *
- * `fields` are made by `field`; `check` gives a problem as [field, words], and `submit` is awaited.
+ * `fields` are made by `field`; `check` gives a problem as [field, words], and `submit` is awaited;
+ * if that gives KEEP_OPEN, somebody wants to change something first.
  * Resolves with what `submit` gave, or null.
  */
 export function ask({ title, words = [], fields = [], confirm, cancel = "Cancel", danger = false, calm = false, check, submit }) {
   const trouble = h("p", { class: "problem", role: "alert" });
-  const yes = h("button", { type: "submit", class: danger ? "danger" : "primary" }, confirm);
-  const no = h("button", { type: "button" }, cancel);
+  const yes = h("button", { type: "submit", class: danger ? "danger" : calm ? "" : "primary" }, confirm);
+  const no = h("button", { type: "button", class: calm ? "primary" : "" }, cancel);
   let busy = false;
   const { done } = modal(title, (close) => {
     no.addEventListener("click", () => close());
@@ -90,7 +93,8 @@ export function ask({ title, words = [], fields = [], confirm, cancel = "Cancel"
       busy = true;
       yes.setAttribute("aria-disabled", "true");
       try {
-        close((await submit()) ?? true);
+        const done = (await submit()) ?? true;
+        if (done !== KEEP_OPEN) close(done);
       } catch (error) {
         fill(trouble, failure(error));
       } finally {
@@ -100,7 +104,7 @@ export function ask({ title, words = [], fields = [], confirm, cancel = "Cancel"
     });
     return [form];
   }, { light: false });
-  // the careful answer has the focus where the other one is hard to undo
+  // the careful answer stands out and has the focus where the other one is hard to undo
   if (calm) no.focus();
   else fields[0]?.input.focus();
   return done;

@@ -12,6 +12,14 @@ const KEYS = [
   ["Esc", "Close what is in front"],
 ];
 
+const WORDS = [
+  ["Set", "a group whose total can be measured, such as the schools of a district."],
+  ["Individual", "one member of a set, with inputs that are known; its own value is predicted, never measured."],
+  ["Expected total", "what the model thinks will be measured; ± is one standard deviation, and about two in three totals lie that close."],
+  ["Score", "how much the study's strategy wants a set; the highest is proposed first."],
+  ["Information", "how much an answer narrows down what the model may be, in nats: 0.7 nats halve what is possible."],
+];
+
 export function openHelp() {
   const use = h("input", { type: "checkbox", id: "use-shortcuts" });
   use.checked = shortcuts();
@@ -31,6 +39,8 @@ export function openHelp() {
           h("li", null, h("strong", null, "Skip"), " what cannot be measured, and say why."),
         ),
         h("p", null, "A mistake can be amended or retracted under History; nothing is ever lost there."),
+        h("h3", null, "Words"),
+        h("dl", { class: "terms" }, WORDS.map(([word, meaning]) => h("div", null, h("dt", null, word), h("dd", null, meaning)))),
         h("h3", null, "Your name"),
         h("p", null, LABEL_NOT_LOGIN),
         h("h3", null, "Keys"),

@@ -2,9 +2,10 @@
 
 import { get } from "./api.js";
 import { askForMe } from "./actions.js";
+import { begin, end } from "./ahead.js";
 import { setCard } from "./card.js";
 import { arrange, fill, h, undisturbed } from "./dom.js";
-import { advance, empty, trouble, working } from "./pieces.js";
+import { advance, empty, person, trouble, working } from "./pieces.js";
 import { nameForm } from "./who.js";
 import { draft, drafted, on, state, who } from "./store.js";
 
@@ -21,12 +22,15 @@ export function create() {
     return h("section", { class: `part ${key}`, hidden: true, "aria-labelledby": `${key}-title` }, h("h2", { id: `${key}-title`, tabindex: "-1" }, title, " ", counts[key]), lists[key]);
   };
   const yours = h("span", null, "Yours");
+  const keptTitle = h("span");
+  const inTurn = h("p", { class: "soft tight" }, "Each as if those above it, and all that are being measured, were answered.");
   const parts = {
     mine: part("mine", yours),
-    kept: part("kept", "Not proposed any more"),
+    kept: part("kept", keptTitle),
     proposed: part("proposed", "Proposed"),
     other: part("other", "Others are measuring"),
   };
+  lists.proposed.before(inTurn);
   const lead = h("div", { class: "lead" });
   const naming = h("div", { class: "naming writes" });
   const best = h("button", { type: "button", class: "primary" }, "Ask for me");
@@ -48,23 +52,34 @@ export function create() {
     parts.other,
   );
   let latest = 0;
+  let asked = null; // the position of what was asked for, until its field has the focus
 
   // a card that was kept only because it had the focus may go when that leaves
   lists.kept.addEventListener("focusout", () => setTimeout(refresh, 100));
   best.addEventListener("click", async () => {
     if (best.getAttribute("aria-disabled")) return;
     best.setAttribute("aria-disabled", "true");
+    begin();
     try {
       const question = await askForMe();
-      if (!question) return;
-      await refresh();
-      const card = cards.get(question.position);
-      card?.form.focus();
-      card?.element.scrollIntoView({ block: "nearest" });
+      if (!question) return void end();
+      asked = question.position;
+      handOver(); // or whichever rendering brings its card will do it
     } finally {
       best.removeAttribute("aria-disabled");
     }
   });
+
+  /** Give the field of what was asked for the focus, and what was typed meanwhile. */
+  function handOver() {
+    const card = cards.get(asked);
+    if (!card?.element.classList.contains("mine")) return;
+    asked = null;
+    const typed = end();
+    if (typed === null) return;
+    card.form.focus(typed);
+    card.element.scrollIntoView({ block: "nearest" });
+  }
 
   async function refresh() {
     const turn = ++latest;
@@ -72,7 +87,9 @@ export function create() {
       const { questions, claims } = await get(`/api/next?n=${PROPOSED}`);
       const shown = [...questions.map((each, i) => ({ ...each, kind: "proposed", rank: i + 1 })), ...claims.map(ofClaim)];
       const kept = await keptOnes(new Set(shown.map((each) => each.position)));
-      if (turn === latest) undisturbed(() => render([...shown, ...kept]));
+      if (turn !== latest) return;
+      undisturbed(() => render([...shown, ...kept]));
+      handOver();
     } catch (error) {
       if (turn === latest && !cards.size) trouble(status, error, refresh);
     }
@@ -119,6 +136,8 @@ export function create() {
     }
     yours.textContent = who() ? "Yours" : "Claimed without a name";
     askBox.hidden = !elements.proposed.length;
+    inTurn.hidden = elements.proposed.length < 2;
+    fill(keptTitle, ...meanwhile(shown.filter((each) => each.kind === "kept")));
     fill(nothing, nothingToDo(elements));
   }
 
@@ -144,6 +163,13 @@ export function create() {
 function ofClaim(claim) {
   const mine = (claim.by ?? "") === who(); // without a name, those that carry none
   return { ...claim, kind: mine ? "mine" : "other" };
+}
+
+/** A heading for sets that are shown only because of what is typed for them. */
+function meanwhile(kept) {
+  if (!kept.length || kept.some((each) => each.state !== "answered")) return ["Not proposed any more"];
+  const people = new Set(kept.map((each) => each.by));
+  return people.size === 1 ? ["Answered by ", person([...people][0]), " meanwhile"] : ["Answered meanwhile"];
 }
 
 function nothingToDo({ mine, proposed, other }) {

@@ -2,7 +2,7 @@
 
 import { h } from "./dom.js";
 
-const SECONDS = 7;
+const SECONDS = { done: 4, news: 7, trouble: 7 }; // what one has done oneself is no surprise
 const MOST = 3; // at once
 
 const box = document.getElementById("notices");
@@ -17,7 +17,7 @@ export function notice(content, kind = "news") {
   const note = h("div", { class: `notice ${kind}` }, h("p", null, ...parts), close);
   let timer = 0;
   const remove = () => note.remove();
-  const wait = () => (timer = setTimeout(remove, SECONDS * 1000));
+  const wait = () => (timer = setTimeout(remove, SECONDS[kind] * 1000));
   close.addEventListener("click", remove);
   for (const stay of ["pointerenter", "focusin"]) note.addEventListener(stay, () => clearTimeout(timer));
   for (const go of ["pointerleave", "focusout"]) note.addEventListener(go, wait);

@@ -12,13 +12,16 @@ export function decimalComma(language = navigator.language) {
   }
 }
 
+const NUMBER_ONLY = "Write the number only, without a unit, such as 843 or 12.5.";
+
 /** `{value, plain}`, or `{problem}` in words that say what to type instead. */
 export function parse(text, comma = decimalComma()) {
   const typed = plainDigits(text.trim());
   if (!typed) return { problem: "Type the measured total first." };
+  if (/[^\d\s.,'’+\-e]/i.test(typed)) return { problem: NUMBER_ONLY };
   const joined = ungrouped(typed);
   if (joined === null) {
-    return { problem: "Spaces may only group digits by three, as in 12 345. Write the number without them." };
+    return { problem: "Spaces may only group digits by three, as in 12\u00a0345. Write the number without them." };
   }
   const commas = joined.split(",").length - 1;
   const dots = joined.split(".").length - 1;
@@ -37,7 +40,7 @@ export function parse(text, comma = decimalComma()) {
   }
   const plain = joined.replace(",", ".").replace(/^\+/, "");
   if (!/^-?(\d+(\.\d*)?|\.\d+)(e[-+]?\d+)?$/i.test(plain)) {
-    return { problem: "This is no number. Write digits only, without a unit, such as 843 or 12.5." };
+    return { problem: NUMBER_ONLY };
   }
   const value = Number(plain);
   if (!Number.isFinite(value)) return { problem: "This number is too large to keep." };

@@ -79,7 +79,7 @@ export function openSheet(position, view, closed) {
     };
     if (found.state === "answered") return [button("Amend…", amend), button("Retract…", retract)];
     if (found.state === "skipped") return [button("Unskip", unskip), button("Claim", claim)];
-    if (found.state === "open") return [button("Keep longer", renew, "quiet"), button("Give back", release, "quiet"), button("Skip…", skip, "quiet")];
+    if (found.state === "open") return [button("Keep longer", renew, "quiet"), button("Give back", () => release(found, found.claim?.by), "quiet"), button("Skip…", skip, "quiet")];
     return [button("Claim", claim), button("Skip…", skip, "quiet")];
   }
 
@@ -103,7 +103,7 @@ function facts(found) {
   if (found.skip) rows.push(row("Skipped by", person(found.skip.by), found.skip.note ? [": ", h("bdi", { class: "note" }, visible(found.skip.note))] : "", h("span", { class: "soft" }, " ", when(found.skip.at))));
   rows.push(row(answer ? "Predicted now" : "Expected total", expectation(found)));
   if (!answer) rows.push(row("Would teach", `${figure(found.information)} nats`));
-  return [h("dl", { class: "facts rows" }, rows), found.why ? h("p", { class: "why" }, found.why) : null].filter(Boolean);
+  return [h("dl", { class: "facts rows" }, rows), found.why && found.claim ? h("p", { class: "why" }, "When it was asked for, ", when(found.claim.asked), ": ", found.why) : null].filter(Boolean);
 }
 
 /** The individuals of one set, paged by the server inside the answer about the set. */

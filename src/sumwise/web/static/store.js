@@ -49,6 +49,7 @@ export const state = {
 
 export const token = () => read("token");
 export const who = () => read("who") ?? "";
+export const nameless = () => read("nameless") === "yes"; // somebody has said to go on without a name
 export const writable = () => Boolean(token()) && !state.refused && state.study?.writable !== false;
 export const shortcuts = () => read("shortcuts") !== "off";
 
@@ -67,6 +68,10 @@ export function refuseToken() {
 export function setWho(text) {
   write("who", text.trim().slice(0, 100) || null);
   emit("who");
+}
+
+export function goNameless() {
+  write("nameless", "yes");
 }
 
 export function setShortcuts(use) {

@@ -2,16 +2,20 @@
 
 import { field, modal } from "./dialogs.js";
 import { h } from "./dom.js";
-import { setWho, who } from "./store.js";
+import { goNameless, nameless, setWho, who } from "./store.js";
 
 export const LABEL_NOT_LOGIN = "Others see it beside what you claim and answer. It is a label, not a login: it is kept in this browser and protects nothing.";
 
-/** A small form for a name. */
-export function nameForm({ done = () => {} } = {}) {
+/** A small form for a name; with `without`, a way to go on without one that has to be chosen. */
+export function nameForm({ done = () => {}, without = null } = {}) {
   const text = field("Your name", { value: who(), maxlength: 100, autocomplete: "nickname", hint: LABEL_NOT_LOGIN });
-  const form = h("form", { class: "name", novalidate: true }, text.element, h("div", { class: "buttons" }, h("button", { type: "submit" }, "Use this name")));
+  const form = h("form", { class: "name", novalidate: true }, text.element, h("div", { class: "buttons" }, h("button", { type: "submit", class: without ? "primary" : "" }, "Use this name"), without));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
+    if (without && !text.input.value.trim()) {
+      text.complain("Write a name, or go on without one.");
+      return;
+    }
     setWho(text.input.value);
     done();
   });
@@ -20,4 +24,22 @@ export function nameForm({ done = () => {} } = {}) {
 
 export function askWho() {
   modal("Who are you?", (close) => [nameForm({ done: () => close() })]);
+}
+
+/** Whether to go on: who has no name yet is asked for one, or says that they want none. */
+export async function named() {
+  if (who() || nameless()) return true;
+  const without = h("button", { type: "button" }, "Go on without a name");
+  const { done, dialog } = modal("Who is going to measure?", (close) => {
+    without.addEventListener("click", () => {
+      goNameless();
+      close(true);
+    });
+    return [
+      h("p", null, "A claim without a name looks to everybody, and to you later, as if somebody had it."),
+      nameForm({ done: () => close(true), without }),
+    ];
+  }, { light: false });
+  dialog.querySelector("input").focus();
+  return Boolean(await done);
 }
