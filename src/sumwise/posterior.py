@@ -132,7 +132,7 @@ class Posterior:
     ) -> Float[np.ndarray, "A K"]:
         """The part of each row that no label has seen; ‖u‖² − ‖along‖² would cancel."""
         if len(self.directions) == u.shape[1]:
-            return np.zeros_like(u)
+            return np.zeros(u.shape)  # in double precision: λ may be beyond single
         return u - along @ self.directions
 
     def sample(self, n_samples: int, rng: np.random.Generator) -> Float[np.ndarray, "L K M"]:
