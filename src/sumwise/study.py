@@ -21,7 +21,7 @@ from sumwise import outputs
 from sumwise.estimator import AggregateRegressor
 from sumwise.lazy import whole
 from sumwise.predictions import Predictions, check_level, individuals
-from sumwise.questions import Question, Status, count, outlook, propose
+from sumwise.questions import FEWEST, Question, Status, count, outlook, propose
 from sumwise.scan import Scan
 from sumwise.sets import Sets
 from sumwise.storage import arguments, bulk, chain, records, rules
@@ -31,7 +31,6 @@ from sumwise.storage.values import Claim, Event, Kept, Skip, Snapshot, Told
 if TYPE_CHECKING:
     from sumwise.insight import Insight
 
-FEWEST = 3  # answers before anything can be expected
 OVERTAKEN = 2  # how often before the lock is held while thinking
 
 
