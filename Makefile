@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+# BLAS threads with nothing to do sleep at once: the test workers need the cores they would wait on
+export OPENBLAS_THREAD_TIMEOUT = 4
 # data sets beside the project are used if they are there; `SUMWISE_DATA=DIR make …` names others
 SUMWISE_DATA ?= $(abspath $(wildcard ../shared/data))
 export SUMWISE_DATA

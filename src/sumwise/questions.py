@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -24,6 +24,10 @@ from sumwise.posterior import BLOCK, Posterior
 from sumwise.screening import leaders
 from sumwise.selection import nothing_affordable
 from sumwise.shapes import Float
+
+# when a total deserves a second look, in the shell and on the page alike
+FEWEST: Final = 3  # other answers, before anything can be expected
+FAR: Final = 4.0  # standard deviations from what is expected
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from sumwise.estimator import AggregateRegressor
 from sumwise.lazy import whole
 from sumwise.model import Model
 from sumwise.predictions import Predictions, check_level, individuals
-from sumwise.questions import Question, Status, count, outlook, propose
+from sumwise.questions import FEWEST, Question, Status, count, outlook, propose
 from sumwise.scan import Scan
 from sumwise.selection import check_budget
 from sumwise.sets import Sets
@@ -36,7 +36,6 @@ from sumwise.storage.values import Claim, Event, Kept, Skip, Snapshot, Told
 if TYPE_CHECKING:
     from sumwise.insight import Insight
 
-FEWEST = 3  # answers before anything can be expected
 OVERTAKEN = 2  # how often before the lock is held while thinking
 
 

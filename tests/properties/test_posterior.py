@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
+from sumwise.design import Design
 from sumwise.posterior import Hyperparameters, condition, decompose
 from tests import oracles
 from tests.builders import linear_pool, phi_of, precisions, random_sets, seeds, set_sizes
@@ -117,3 +118,13 @@ def test_samples_of_several_outputs_are_independent():
     cross = (draws[:, :, 0] * draws[:, :, 1]).mean(axis=0)
     assert (abs(cross) < 5 * variance / np.sqrt(len(draws))).all()
     assert_allclose(draws.var(axis=0), variance[:, None] * np.ones(2), rtol=0.1)
+
+
+def test_a_prior_beyond_single_precision_leaves_rows_in_single_precision_finite():
+    """Every direction is known, and 0 / λ would be 0 / 0 in the rows' own precision."""
+    rng = np.random.default_rng(0)
+    design = Design(rng.normal(size=(6, 3)), np.ones(6), np.ones(6))
+    found = condition(decompose(design, rng.normal(size=(6, 1))), Hyperparameters(1e-60, 1.0))
+    rows = rng.normal(size=(4, 3)).astype(np.float32)
+    variance = found.variance_along(rows)
+    assert_allclose(variance, found.variance_along(rows.astype(np.float64)), rtol=1e-5)

@@ -73,6 +73,14 @@ def test_known_noise_makes_a_far_total_likely(url):
     assert "far from" not in told.stdout
 
 
+def test_a_correction_keeps_its_known_noise_when_it_is_judged(url):
+    with sw.open_study(url) as study:
+        mean, std = study.expected("007")
+    run("tell", url, "007", mean, "--noise-std", 10 * std)
+    assert "far from" not in run("amend", url, "007", mean + 6 * std).stdout
+    assert "far from" in run("amend", url, "007", mean + 5 * std, "--noise-std", 0).stdout
+
+
 def test_nothing_is_expected_of_the_first_answers(tmp_path):
     path = str(tmp_path / "new.db")
     run("init", path, write_csv(tmp_path / "data.csv"), "--by", "g")

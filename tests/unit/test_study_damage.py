@@ -10,8 +10,10 @@ import sqlite3
 
 import pandas as pd
 import pytest
+import sqlalchemy as sa
 
 import sumwise as sw
+from sumwise.storage.database import Database
 
 IDS = ["A", "B", "C"]
 SETS = sw.Sets.from_arrays([[[0.0]], [[1.0]], [[2.0], [3.0]]], ids=IDS)
@@ -46,6 +48,20 @@ def test_what_is_told_to_a_file_that_was_removed_is_not_acknowledged(path):
         with pytest.raises(sw.StorageError, match="open it anew"):
             study.history()
     assert not path.exists()
+
+
+def test_a_file_that_goes_while_something_is_written_is_noticed_afterwards(path):
+    database = Database(path)
+    database.require()
+
+    def write():
+        with database.write() as connection:
+            connection.execute(sa.text("UPDATE sumwise_answers SET note = 'x'"))
+            os.unlink(path)
+
+    with pytest.raises(sw.StorageError, match="removed or replaced"):
+        write()
+    database.close()
 
 
 def test_a_copy_that_is_put_back_under_an_open_study_stays_as_it_is(path, tmp_path):

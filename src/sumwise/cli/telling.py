@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable
 from math import hypot
 from pathlib import Path
-from typing import Final
 
 import rich_click as click
 
@@ -25,11 +24,9 @@ from sumwise.cli.studies import (
 from sumwise.cli.words import named, show, show_json, suggest, talk, typed, visible, with_error
 from sumwise.errors import LabelError, SumwiseError
 from sumwise.naming import shown
-from sumwise.questions import count
+from sumwise.questions import FAR, count
 from sumwise.tables import number
 from sumwise.threads import one_thread
-
-FAR: Final = 4.0  # standard deviations beyond which somebody should look again
 
 
 @click.command(cls=Signed, context_settings=SETTINGS)
@@ -150,6 +147,7 @@ def amend(
         own = find_set(study, set_text)
         foreseen = study.expected(own)
         study.amend(own, value, by=by, note=note, noise_std=noise)
+        noise = next(told.noise_std for told in study.answers if told.set_id == own)
     if as_json:
         show_json({"set": shown(own), "total": value})
         return

@@ -25,7 +25,7 @@ from sumwise.errors import StorageError, UnknownSetError
 from sumwise.leaving_out import leave_one_out
 from sumwise.model import Model
 from sumwise.naming import by_text, find, shown
-from sumwise.questions import Question, propose
+from sumwise.questions import FEWEST, Question, propose
 from sumwise.storage import arguments, chain, records
 from sumwise.storage.database import Database
 from sumwise.storage.schema import events
@@ -34,7 +34,6 @@ from sumwise.study import Study
 
 PATIENCE: Final = 10.0  # seconds to wait for others who write: somebody looks at a page meanwhile
 BEHIND: Final = 10  # a model may miss one in so many answers where a rough idea will do
-FEWEST: Final = 3  # answers from which a prediction means something
 
 # written once: putting a statement together takes longer than running it
 _MINE: Final = events.c.study_id == sa.bindparam("study")
@@ -221,13 +220,9 @@ class Inside:
 
     def _rough(self) -> Fitted | None:
         fitted = self._fitted
-        if self._quick and (fitted is None or not self._recent(fitted)):
+        if chain.quick(self.kept) and (fitted is None or not self._recent(fitted)):
             fitted = self.fitted(self.seen())
         return fitted
-
-    @cached_property
-    def _quick(self) -> bool:
-        return not chain.learns(self.kept) and self.kept.config.hyperparameters != "adam"
 
     def _recent(self, fitted: Fitted) -> bool:
         since = {"study": self.kept.id, "last": fitted.last_event}

@@ -9,7 +9,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from sumwise.errors import LabelError
-from sumwise.questions import figure
+from sumwise.questions import FAR, figure
 from sumwise.storage import arguments, records, rules
 from sumwise.storage.schema import answers
 from sumwise.web.inside import Inside, finite
@@ -21,7 +21,6 @@ REACH: Final = NormalDist().inv_cdf(0.5 + 0.5 * LEVEL)
 _ANSWER: Final = sa.select(answers).where(
     answers.c.study_id == sa.bindparam("study"), answers.c.position == sa.bindparam("at")
 )
-FAR: Final = 4.0  # standard deviations beyond which somebody should look again
 
 
 def tell(
