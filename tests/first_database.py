@@ -16,7 +16,7 @@ from tests.builders import random_sets
 FIRST = Path(__file__).with_name("databases") / "v0001.db"
 QUESTIONS = {"evidence": "c", "adam": "d", "neural": "d"}  # what each asks next
 MODELS = {
-    "evidence": sw.AggregateRegressor(n_basis=8),
+    "evidence": sw.AggregateRegressor("fourier", n_basis=8),
     "adam": sw.AggregateRegressor("linear", hyperparameters="adam"),
     "neural": sw.AggregateRegressor(sw.Neural(width=3, depth=2, n_basis=4, epochs=10)),
 }

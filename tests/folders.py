@@ -23,9 +23,9 @@ NOTES = ["", None, "\\", "=1+1", 'say "so", twice', "a\nb\r\nc\rd", "😀 \u202e
 IDS = ["=1+1", 'a,"b"', "two\nlines", "", "\\", "\ud800", "nul\0", 7, 2.5, True, ("MI", 81010)]
 IDS += [datetime.date(2025, 1, 2), datetime.datetime(2025, 1, 2, 3, 4), np.datetime64("2025-03")]
 MODELS = {  # what random_state=None has drawn can only be kept, and never be drawn again
-    "evidence": (sw.AggregateRegressor(n_basis=16), "EMCM"),
-    "anew": (sw.AggregateRegressor(n_basis=16, random_state=None), "AggEnt"),
-    "adam": (sw.AggregateRegressor(n_basis=16, hyperparameters="adam"), "AggMI"),
+    "evidence": (sw.AggregateRegressor("fourier", n_basis=16), "EMCM"),
+    "anew": (sw.AggregateRegressor("fourier", n_basis=16, random_state=None), "AggEnt"),
+    "adam": (sw.AggregateRegressor("fourier", n_basis=16, hyperparameters="adam"), "AggMI"),
     "linear": (sw.AggregateRegressor("linear", hyperparameters=(0.1, 3.0)), "QBC"),
     "polynomial": (sw.AggregateRegressor("polynomial", standardize=False), "Rand"),
     "neural": (

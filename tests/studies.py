@@ -21,7 +21,7 @@ LINEAR = sw.AggregateRegressor("linear")
 def small_study(place: Any, hyperparameters: str = "evidence") -> Any:
     """A study of four sets with one answer, closed."""
     model = sw.AggregateRegressor("linear", hyperparameters=hyperparameters)
-    with sw.create_study(place, SETS, model=model) as study:
+    with sw.create_study(place, SETS, model=model, strategy="AggMI") as study:
         study.tell(1, 5.0)
     return place
 
@@ -45,8 +45,9 @@ def problem():
 
 @pytest.fixture
 def study(problem, tmp_path):
-    model = sw.AggregateRegressor(n_basis=24)
-    with sw.create_study(tmp_path / "a.db", problem[0], model=model, seed=3) as study:
+    model = sw.AggregateRegressor("fourier", n_basis=24)
+    options = {"model": model, "strategy": "AggMI", "seed": 3}
+    with sw.create_study(tmp_path / "a.db", problem[0], **options) as study:
         yield study
 
 

@@ -61,7 +61,7 @@ class AggregateRegressor:
 
     def __init__(
         self,
-        basis: str | Basis | Neural = "fourier",
+        basis: str | Basis | Neural = "auto",
         *,
         n_basis: int = 128,
         lengthscale: float = 1.0,

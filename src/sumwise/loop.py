@@ -13,7 +13,7 @@ import numpy as np
 
 from sumwise import model as core
 from sumwise import outputs
-from sumwise.acquisition import BY_DROPOUT, Acquisition, named
+from sumwise.acquisition import BY_DROPOUT, DEFAULT, Acquisition, named
 from sumwise.basis import Auto, Trainable, with_dropout
 from sumwise.design import Pool, embed
 from sumwise.embedded import Embedded
@@ -188,7 +188,8 @@ def settle(
         if model is not None or strategy is not None:
             raise SettingError("a preset brings its own model and strategy; give one or the other")
         core.check_seed(seed, "seed")
-        model = AggregateRegressor(hyperparameters="adam", random_state=int(seed))
+        model = AggregateRegressor("fourier", hyperparameters="adam", random_state=int(seed))
+        strategy = "AggMI"
     core.check_seed(seed, "seed")
     if model is None:
         model = AggregateRegressor(random_state=int(seed))
@@ -198,7 +199,7 @@ def settle(
             "AggregateRegressor('linear')"
         )
     model = AggregateRegressor(**model.get_params())  # the caller's stays theirs
-    strategy = "AggMI" if strategy is None else strategy
+    strategy = DEFAULT if strategy is None else strategy
     named(strategy)  # refuses an unknown name now, not at the first question
     if isinstance(strategy, str) and strategy in BY_DROPOUT:
         model.set_params(basis=with_dropout(model.basis, model.n_basis))

@@ -33,7 +33,7 @@ TYPICAL_NOISE_SHARE = 0.1  # of an individual's variance: where the weak prior o
 class ModelConfig:
     """Settings of a model; see `AggregateRegressor` for what they mean."""
 
-    basis: str | Basis | Neural = "fourier"
+    basis: str | Basis | Neural = "auto"
     n_basis: int = 128
     lengthscale: float = 1.0
     degree: int = 2
@@ -44,6 +44,11 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         check_seed(self.random_state, "random_state", or_none=True)
+        if isinstance(self.basis, str) and self.basis == "auto" and self.lengthscale != 1.0:
+            raise SettingError(
+                f"lengthscale is {self.lengthscale!r}, and basis 'auto' chooses its own; leave it "
+                "out, or use basis='fourier'"
+            )
         chosen = self.hyperparameters
         if isinstance(chosen, str):
             if chosen not in ("evidence", "adam"):

@@ -9,7 +9,7 @@ import numpy as np
 
 from sumwise import aims, outputs
 from sumwise import model as core
-from sumwise.acquisition import Acquisition, best, per_cost, refuse_non_finite, scores_of
+from sumwise.acquisition import DEFAULT, Acquisition, best, per_cost, refuse_non_finite, scores_of
 from sumwise.design import Pool, embed
 from sumwise.embedded import Embedded
 from sumwise.errors import InvalidSetError, PoolExhaustedError, SettingError
@@ -29,7 +29,7 @@ class Fitted(Protocol):
 def score(
     sets: Sets | Embedded,
     model: Fitted,
-    strategy: str | Acquisition = "AggMI",
+    strategy: str | Acquisition = DEFAULT,
     *,
     targets: Any = None,
     target_weights: Any = None,
@@ -51,7 +51,7 @@ def score(
     >>> import sumwise as sw
     >>> sets = sw.Sets.from_arrays([[[0.0]], [[3.0]], [[3.0], [3.1]]], ids=["a", "b", "c"])
     >>> model = sw.AggregateRegressor(basis="linear", hyperparameters=(1.0, 1.0))
-    >>> sw.score(sets, model.fit(sets[["a"]], [1.0], pool=sets)).round(3)
+    >>> sw.score(sets, model.fit(sets[["a"]], [1.0], pool=sets), "AggMI").round(3)
     array([0.294, 0.417, 0.654])
     """
     fitted = _fitted(model)
@@ -68,7 +68,7 @@ def score(
 def select(
     sets: Sets | Embedded,
     model: Fitted,
-    strategy: str | Acquisition = "AggMI",
+    strategy: str | Acquisition = DEFAULT,
     n: int | None = None,
     *,
     pending: Iterable[Hashable] = (),

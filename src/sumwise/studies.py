@@ -28,7 +28,7 @@ def create_study(
     *,
     name: str | None = None,
     model: AggregateRegressor | None = None,
-    strategy: str = "AggMI",
+    strategy: str | None = None,
     seed: int = 0,
     preset: str | None = None,
     claim_days: float = 7.0,
@@ -48,7 +48,7 @@ def create_study(
             to with a checksum.
         name: Of the study; "study" if left out.
         model: An `AggregateRegressor`, whose settings are used.
-        strategy: A name; see `sumwise.score`.
+        strategy: A name; see `sumwise.score`. IVR if left out.
         seed: Of the strategy's draws, and of the basis if no model is given.
         preset: `"paper"` takes the paper's model and AggMI in one word.
         claim_days: How long a set stays with whoever asked for it.
@@ -65,8 +65,7 @@ def create_study(
     named = "study" if name is None else arguments.text(name, "name")
     if not named or not named.strip():
         raise SettingError(f"name is {name!r}; give a study a name that can be seen")
-    wanted = None if preset is not None and strategy == "AggMI" else strategy
-    estimator, chosen = settle(sets, model, wanted, seed, preset)
+    estimator, chosen = settle(sets, model, strategy, seed, preset)
     if not isinstance(chosen, str):
         raise SettingError(
             f"the strategy {chosen!r:.60} is code of yours, and a study is opened by people who do "

@@ -54,7 +54,7 @@ class Study:
     >>> study.tell(1, 12.5, by="ann")
     >>> study.close()
     >>> sw.open_study(path)
-    Study 'study': 1 of 4 sets measured, 0 open questions, strategy 'AggMI'
+    Study 'study': 1 of 4 sets measured, 0 open questions, strategy 'IVR'
     """
 
     def __init__(self, database: Database, kept: Kept) -> None:

@@ -45,7 +45,7 @@ TOWNS = tuple(
         "Sturgis",
     ]
 )
-MODEL = sw.AggregateRegressor(n_basis=32)
+MODEL = sw.AggregateRegressor("fourier", n_basis=32)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ def test_a_hundred_thousand_sets(serve, visit, shot, tmp_path):
     ids = [f"plot {number:06d}" for number in range(SETS)]
     sets = sw.Sets.from_arrays([x[a : a + 1] for a in range(SETS)], ids=ids)
     with sw.create_study(
-        tmp_path / "large.db", sets, model=sw.AggregateRegressor(n_basis=32)
+        tmp_path / "large.db", sets, model=sw.AggregateRegressor("fourier", n_basis=32)
     ) as study:
         for position in range(0, 50_000, 5_000):
             study.tell(ids[position], float(3 * x[position, 0] + rng.normal(0, 0.1)))

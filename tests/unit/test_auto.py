@@ -86,3 +86,13 @@ def test_squares_that_would_cancel_are_not_used():
     sets, _, _ = smooth_problem()
     config = ModelConfig(basis="auto", hyperparameters=(1e-9, 1e9), standardize=False)
     assert loop._weighed(loop.begin(config, sets)).signal is None
+
+
+def test_defaults_are_what_wins_and_the_papers_are_one_word_away():
+    sets, _, _ = smooth_problem()
+    plain, paper = sw.ActiveLearner(sets), sw.ActiveLearner(sets, preset="paper")
+    assert "strategy 'IVR', AggregateRegressor()" in repr(plain)
+    assert "strategy 'AggMI'" in repr(paper)
+    assert paper.model.get_params()["basis"] == "fourier"
+    with pytest.raises(sw.SettingError, match="basis 'auto' chooses its own"):
+        sw.AggregateRegressor(lengthscale=2.0).fit(sets[:1], [1.0])

@@ -26,6 +26,8 @@ from tests.tables import write_csv
 
 CONSOLE_SCRIPT = str(Path(sys.executable).with_name("sumwise"))
 
+LINEAR = ("--basis", "linear", "--strategy", "AggMI")
+
 
 def run(*arguments, **env):
     """The command in this process, 80 columns wide and without a terminal."""
@@ -56,7 +58,7 @@ def data(tmp_path):
 def url(data, tmp_path):
     """A small study."""
     path = str(tmp_path / "s.db")
-    done("init", path, data, "--by", "g", "--x", "a", "--x", "b", "--basis", "linear")
+    done("init", path, data, "--by", "g", "--x", "a", "--x", "b", *LINEAR)
     return path
 
 
@@ -64,7 +66,7 @@ def url(data, tmp_path):
 
 
 def test_the_whole_story(place, data, tmp_path):
-    made = done("init", place, data, "--by", "g", "--x", "a", "--x", "b", "--basis", "linear")
+    made = done("init", place, data, "--by", "g", "--x", "a", "--x", "b", *LINEAR)
     assert "12 sets of 1 to 4 individuals" in one_line(made.stdout)
     assert "2 inputs, strategy AggMI" in one_line(made.stdout)
     assert "sumwise ask " in made.stderr
@@ -138,7 +140,7 @@ def test_init_as_json_is_one_document(data, tmp_path):
     made = data_of("init", tmp_path / "s.db", data, "--by", "g", "--name", "soil", "--seed", 4)
     assert made == {
         "study": "soil", "sets": 12, "individuals": 35, "by": ["g"], "inputs": ["y", "a", "b"],
-        "left_out": ["note"], "weights": "sum", "strategy": "AggMI", "basis": "fourier", "seed": 4,
+        "left_out": ["note"], "weights": "sum", "strategy": "IVR", "basis": "auto", "seed": 4,
         "preset": None, "claim_days": 7.0,
     }  # fmt: skip
     with sw.open_study(tmp_path / "s.db") as study:
@@ -557,7 +559,7 @@ def test_several_studies_in_one_database_are_told_apart(place, data):
     assert [line["being_measured"] for line in found] == [0, int(asked_other)]
     assert [line["asked"] for line in found] == [0, 1]
     shown = done("storage", "studies", place).stdout
-    assert re.search(r"^south +AggMI +1 ", shown, re.M)
+    assert re.search(r"^south +IVR +1 ", shown, re.M)
 
 
 def test_a_database_is_brought_to_the_present_schema(url):

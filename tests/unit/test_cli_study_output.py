@@ -42,7 +42,7 @@ def shell(*arguments, **options):
 def url(tmp_path):
     path = str(tmp_path / "s.db")
     data = write_csv(tmp_path / "data.csv")
-    words = ("--by", "g", "--x", "a", "--x", "b", "--basis", "linear")
+    words = ("--by", "g", "--x", "a", "--x", "b", "--basis", "linear", "--strategy", "AggMI")
     assert run("init", path, data, *words).exit_code == 0
     return path
 

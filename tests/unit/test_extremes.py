@@ -58,11 +58,11 @@ def test_information_is_exact_at_a_very_high_signal_to_noise_ratio(lam, beta, rt
 def test_the_learner_asks_what_score_says_however_small_the_noise():
     rng = np.random.default_rng(3)
     sets = sw.Sets.from_arrays([rng.normal(size=(1, 1)) for _ in range(20)])
-    model = R(hyperparameters=(1e-8, 1e8), lengthscale=2.0)
-    learner = sw.ActiveLearner(sets, model=model)
+    model = R("fourier", hyperparameters=(1e-8, 1e8), lengthscale=2.0)
+    learner = sw.ActiveLearner(sets, model=model, strategy="AggMI")
     for _ in range(12):
         left = [a for a in sets if a not in learner.labels]
-        scores = sw.score(sets[left], learner.model)
+        scores = sw.score(sets[left], learner.model, "AggMI")
         ask = learner.ask()
         assert_allclose(ask.score, scores.max(), rtol=1e-6)
         learner.tell(ask.set_id, float(np.sin(sets[ask.set_id].x).sum()))

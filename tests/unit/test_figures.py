@@ -42,7 +42,9 @@ def test_four_different_sets_are_chosen_among_sets_of_at_most_ten(selection):
 def test_the_sets_chosen_are_those_that_the_learner_asks_for(small, selection):
     split = protocol.make_split(small, 0, largest_set=10)
     seed = protocol.paper_model("made up", 0).random_state
-    model = sw.AggregateRegressor(hyperparameters="adam", standardize=False, random_state=seed)
+    model = sw.AggregateRegressor(
+        "fourier", hyperparameters="adam", standardize=False, random_state=seed
+    )
     learner = sw.ActiveLearner(split.sets, model=model, strategy="AggMI")
     for position in selection.chosen:
         ask = learner.ask()

@@ -26,7 +26,9 @@ from tests.folders import FILES, edit, lived
 def plain_export(tmp_path_factory):
     place = tmp_path_factory.mktemp("plain")
     sets = random_sets([2] * 12, np.random.default_rng(0), ids=[f"s{a}" for a in range(12)])
-    with sw.create_study(place / "a.db", sets, model=sw.AggregateRegressor(n_basis=8)) as study:
+    with sw.create_study(
+        place / "a.db", sets, model=sw.AggregateRegressor("fourier", n_basis=8)
+    ) as study:
         for a in (3, 1, 4, 2):
             study.tell(f"s{a}", a / 10, by="ann", noise_std=a / 100)
         study.retract("s1")

@@ -18,9 +18,9 @@ from tests.oracles import joint, mutual_information
 from tests.studies import play
 
 MODELS = {
-    "evidence": sw.AggregateRegressor(n_basis=16),
+    "evidence": sw.AggregateRegressor("fourier", n_basis=16),
     "given": sw.AggregateRegressor("linear", hyperparameters=(0.5, 4.0)),
-    "adam": sw.AggregateRegressor(n_basis=16, hyperparameters="adam"),
+    "adam": sw.AggregateRegressor("fourier", n_basis=16, hyperparameters="adam"),
     "neural": sw.AggregateRegressor(sw.Neural(width=3, depth=2, n_basis=4, epochs=5)),
     "dropout": sw.AggregateRegressor(sw.Neural(width=3, depth=2, dropout=0.2, epochs=5, samples=8)),
 }

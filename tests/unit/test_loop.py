@@ -52,12 +52,14 @@ def test_another_seed_gives_other_random_questions(problem):
 def test_each_question_is_the_best_set_from_scratch(problem, hyperparameters):
     """The learner keeps products up to date; a fresh model and `score` must agree with it."""
     sets, answers = problem
-    model = sw.AggregateRegressor(n_basis=20, lengthscale=2.0, hyperparameters=hyperparameters)
-    learner = sw.ActiveLearner(sets, model=model)
+    model = sw.AggregateRegressor(
+        "fourier", n_basis=20, lengthscale=2.0, hyperparameters=hyperparameters
+    )
+    learner = sw.ActiveLearner(sets, model=model, strategy="AggMI")
     for _ in range(25):  # beyond the number of features
         current = learner.model
         left = [i for i in sets.ids if i not in learner.labels]
-        scores = sw.score(sets[left], current)
+        scores = sw.score(sets[left], current, "AggMI")
         question = learner.ask()
         assert question.set_id == left[int(np.argmax(scores))]
         assert_allclose(question.score, scores.max(), rtol=1e-8)
@@ -68,9 +70,9 @@ def test_each_question_is_the_best_set_from_scratch(problem, hyperparameters):
 
 def test_the_model_is_that_of_a_fit_to_the_labels(problem):
     sets, answers = problem
-    learner = sw.ActiveLearner(sets, model=sw.AggregateRegressor(lengthscale=2.0))
+    learner = sw.ActiveLearner(sets, model=sw.AggregateRegressor("fourier", lengthscale=2.0))
     asked = play(learner, answers, 6)
-    alone = sw.AggregateRegressor(lengthscale=2.0)
+    alone = sw.AggregateRegressor("fourier", lengthscale=2.0)
     alone.fit(sets[asked], [answers[i] for i in asked], pool=sets)
     assert_allclose(learner.model.predict(sets.x), alone.predict(sets.x), rtol=1e-9)
     assert learner.labels == {i: answers[i] for i in asked}
@@ -92,7 +94,7 @@ def test_adam_starts_where_the_previous_question_left_off(problem):
 def test_the_papers_preset_is_the_papers_model(problem):
     sets, answers = problem
     learner = sw.ActiveLearner(sets, preset="paper", seed=4)
-    model = sw.AggregateRegressor(n_basis=128, hyperparameters="adam", random_state=4)
+    model = sw.AggregateRegressor("fourier", n_basis=128, hyperparameters="adam", random_state=4)
     by_hand = sw.ActiveLearner(sets, model=model, strategy="AggMI", seed=4)
     assert play(learner, answers, 5) == play(by_hand, answers, 5)
 
@@ -104,7 +106,8 @@ def test_questions_are_stable_and_say_why(problem):
     assert learner.ask() is first
     assert first.why == (
         f"Of 40 unmeasured sets, this one of {sets[first.set_id].sizes[0]} individuals comes "
-        f"first: measuring it is expected to teach {first.score:.3g} nats about the model. "
+        f"first: its total is expected to lower the variance of predictions by {first.score:.3g} "
+        "on average. "
         "Nothing is measured yet, so what to expect is anybody's guess."
     )
     learner.tell(first.set_id, answers[first.set_id])
@@ -183,11 +186,11 @@ def test_bad_settings_are_refused(problem):
 
 def test_a_learner_says_where_it_stands(problem):
     sets, answers = problem
-    learner = sw.ActiveLearner(sets, model=sw.AggregateRegressor(lengthscale=2.0))
+    learner = sw.ActiveLearner(sets, model=sw.AggregateRegressor("fourier", lengthscale=2.0))
     play(learner, answers, 2)
     assert repr(learner) == (
-        "ActiveLearner: 2 of 40 sets measured, strategy 'AggMI', "
-        "AggregateRegressor(lengthscale=2.0)"
+        "ActiveLearner: 2 of 40 sets measured, strategy 'IVR', "
+        "AggregateRegressor(basis='fourier', lengthscale=2.0)"
     )
 
 
@@ -225,7 +228,7 @@ def test_of_tied_sets_the_first_is_picked():
 def fitted(problem, n=5):
     sets, answers = problem
     asked = list(sets.ids[:n])
-    model = sw.AggregateRegressor(hyperparameters=(1.0, 20.0), lengthscale=2.0)
+    model = sw.AggregateRegressor("fourier", hyperparameters=(1.0, 20.0), lengthscale=2.0)
     return model.fit(sets[asked], [answers[i] for i in asked], pool=sets), sets[n:]
 
 
@@ -247,7 +250,7 @@ def test_a_batch_is_chosen_jointly_and_close_to_the_best_pair(problem):
     best_pair = max(joint_information(model, rest, p) for p in itertools.combinations(rest.ids, 2))
     found = joint_information(model, rest, pair)
     assert (1 - 1 / np.e) * best_pair <= found <= best_pair * (1 + 1e-12)
-    top = [rest.ids[a] for a in np.argsort(-sw.score(rest, model))[:2]]
+    top = [rest.ids[a] for a in np.argsort(-sw.score(rest, model, "AggMI"))[:2]]
     assert found >= joint_information(model, rest, top) - 1e-12
 
 

@@ -57,7 +57,7 @@ def test_a_run_gives_the_errors_of_the_plain_learner(name, method):
     split, config = protocol.make_split(dataset, 2), protocol.paper_model(name, 2)
     (curve,) = protocol.run_split(name, 2, split, config, [method], queries=6)
     model = sw.AggregateRegressor(
-        hyperparameters="adam", standardize=False, random_state=config.random_state
+        "fourier", hyperparameters="adam", standardize=False, random_state=config.random_state
     )
     seed = protocol.seed_of(name, method, 2)
     learner = sw.ActiveLearner(split.sets, model=model, strategy=method, seed=seed)

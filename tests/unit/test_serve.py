@@ -104,7 +104,7 @@ def test_a_crowd_loses_nothing(tmp_path):
     sets = random_sets(rng.integers(1, 5, 300).tolist(), rng)
     totals = rng.normal(size=300)
     place = tmp_path / "a.db"
-    sw.create_study(place, sets, model=sw.AggregateRegressor(n_basis=16)).close()
+    sw.create_study(place, sets, model=sw.AggregateRegressor("fourier", n_basis=16)).close()
     with running(str(place), tmp_path / "state") as server:
         seen = asyncio.run(work(server, 20, 4.0, totals))
     assert seen.errors == []

@@ -55,7 +55,7 @@ def test_a_question_says_what_it_expects_and_what_came_second(problem, study):
     play(study, answers, 3)
     question = study.ask(by="ann")
     left = [i for i in sets.ids if i not in {told.set_id for told in study.answers}]
-    scores = sw.score(sets[left], study.model)
+    scores = sw.score(sets[left], study.model, "AggMI")
     order = np.argsort(-scores)
     assert question.set_id == left[order[0]]
     assert question.runner_up == left[order[1]]
@@ -73,9 +73,8 @@ def test_open_questions_are_conditioned_on_exactly(problem, study):
     play(study, answers, 2)
     first = study.ask(by="ann")
     told = [answer.set_id for answer in study.answers]
-    expected = sw.select(
-        sets[[i for i in sets.ids if i not in told]], study.model, pending=[first.set_id]
-    )
+    free = sets[[i for i in sets.ids if i not in told]]
+    expected = sw.select(free, study.model, "AggMI", pending=[first.set_id])
     second = study.ask(by="bob")
     assert [second.set_id] == expected
     assert second.why.endswith("It adds to a question that is not answered yet.")

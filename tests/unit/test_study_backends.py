@@ -15,8 +15,8 @@ from tests.builders import random_sets
 from tests.workers import ask_and_tell, processes, tell_until_killed, value_of
 
 MODELS = {
-    "evidence": sw.AggregateRegressor(n_basis=16),
-    "adam": sw.AggregateRegressor(n_basis=16, hyperparameters="adam"),
+    "evidence": sw.AggregateRegressor("fourier", n_basis=16),
+    "adam": sw.AggregateRegressor("fourier", n_basis=16, hyperparameters="adam"),
     "neural": sw.AggregateRegressor(sw.Neural(width=3, depth=2, n_basis=4, epochs=5)),
     "dropout": sw.AggregateRegressor(sw.Neural(width=3, depth=2, dropout=0.2, epochs=5, samples=8)),
 }

@@ -37,7 +37,7 @@ def lead_of(text):
 def lively(problem, tmp_path_factory):
     """A study in which everything has happened, and its page."""
     path = tmp_path_factory.mktemp("secret") / "place.db"
-    model = sw.AggregateRegressor(n_basis=24)
+    model = sw.AggregateRegressor("fourier", n_basis=24)
     with sw.create_study(path, problem[0], name="Michigan", model=model, seed=3) as study:
         for k in range(24):
             question = study.ask(by="ann" if k % 3 else "bob")

@@ -8,6 +8,7 @@ from typing import Any, Final
 import rich_click as click
 
 from sumwise import ACQUISITIONS, BASES, AggregateRegressor
+from sumwise.acquisition import DEFAULT
 from sumwise.cli import beyond
 from sumwise.cli.cluster import dask_option
 from sumwise.cli.common import SETTINGS, waiting
@@ -46,15 +47,13 @@ MOST_NAMED: Final = 20  # columns in a sentence
     "--strategy",
     type=click.Choice(list(ACQUISITIONS), case_sensitive=False),
     metavar="NAME",
-    default="AggMI",
-    show_default=True,
-    help=f"Which set is asked for next: {', '.join(ACQUISITIONS)}.",
+    help=f"Which set is asked for next: {', '.join(ACQUISITIONS)}; IVR if left out.",
 )
 @click.option(
     "--basis",
     type=click.Choice(list(BASES)),
     metavar="NAME",
-    help=f"Of the model: {', '.join(BASES)}; fourier if left out.",
+    help=f"Of the model: {', '.join(BASES)}; auto if left out.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Of everything drawn.")
 @click.option(
@@ -91,7 +90,7 @@ def init(
     by: tuple[str, ...],
     x: tuple[str, ...],
     weights: str,
-    strategy: str,
+    strategy: str | None,
     basis: str | None,
     seed: int,
     preset: str | None,
@@ -149,10 +148,11 @@ def init(
         made_as = study.name
     for sentence in _columns(made):
         talk(sentence)
+    asks = strategy or ("AggMI" if preset else DEFAULT)
     if as_json:
-        show_json(_as_json(made, made_as, weights, strategy, basis, seed, preset, claim_days))
+        show_json(_as_json(made, made_as, weights, asks, basis, seed, preset, claim_days))
         return
-    show(_made(made, made_as, url, weights, strategy))
+    show(_made(made, made_as, url, weights, asks))
     suggest("Next, ask which set to measure:", typed("ask", *repeated(url, name)))
 
 
@@ -200,7 +200,7 @@ def _as_json(
         "left_out": made.left_out,
         "weights": weights,
         "strategy": strategy,
-        "basis": basis or "fourier",
+        "basis": basis or ("fourier" if preset else "auto"),
         "seed": seed,
         "preset": preset,
         "claim_days": claim_days,

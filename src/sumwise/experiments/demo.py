@@ -140,7 +140,7 @@ def run(
     done = 0
     for seed in range(n_seeds):
         for name, strategy in STRATEGIES.items():
-            model = AggregateRegressor(random_state=seed)
+            model = AggregateRegressor("fourier", random_state=seed)
             learner = ActiveLearner(schools.sets, model=model, strategy=strategy, seed=seed)
             asked[name].append([])
             for question in range(n_questions):

@@ -90,7 +90,7 @@ def _cut(order: np.ndarray, largest_set: int, rng: np.random.Generator) -> list[
 def paper_model(dataset: str, number: int) -> ModelConfig:
     """K = 128 Fourier features of length-scale 1, Adam from a random start; no scaling of ours."""
     seed = seed_of(dataset, "basis", number)
-    return ModelConfig(hyperparameters="adam", standardize=False, random_state=seed)
+    return ModelConfig("fourier", hyperparameters="adam", standardize=False, random_state=seed)
 
 
 def neural_model(dataset: str, number: int) -> ModelConfig:

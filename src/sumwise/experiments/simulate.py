@@ -176,7 +176,7 @@ def run_one(
         n_individuals, total = len(split.sets.x), float(split.y_bar.sum())
         if plan.weights == "mean":
             split = averaged(split)
-        config = ModelConfig(random_state=seed_of(NAME, "basis", number))
+        config = ModelConfig("fourier", random_state=seed_of(NAME, "basis", number))
         curves = run_split(NAME, number, split, config, plan.methods, plan.queries)
         guess = float(np.sqrt(np.mean((total / n_individuals - split.y_test) ** 2)))
         return number, {curve.method: np.sqrt(curve.mse) for curve in curves}, guess
