@@ -167,7 +167,7 @@ def _kernel(model: sw.AggregateRegressor, inputs: np.ndarray, u: np.ndarray) -> 
         np.append(np.arange(0, n, SET_SIZE), n),
         np.ascontiguousarray(fourier.frequencies.T / (2 * np.pi), dtype=np.float32),
         (fourier.phases / (2 * np.pi)).astype(np.float32),
-        np.float32(fourier.amplitude),
+        np.full(len(fourier.phases), fourier.amplitude, np.float32),
         u,
     )
 

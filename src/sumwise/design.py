@@ -11,20 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
-from sumwise.basis import Basis, RandomFourierFeatures, Scaled
+from sumwise import waves
+from sumwise.basis import Basis, Scaled
 from sumwise.errors import SettingError
 from sumwise.sets import Sets
 from sumwise.shapes import Float
 from sumwise.targets import Targets
 
 BLOCK_NUMBERS = 2**16  # features held at once: half a MB, which stays in a core's own cache
-COMPILED_FROM = 2**25  # features; below this, loading numba costs more than it saves
-LARGEST_ANGLE = 1e6  # of a cosine the kernel's range reduction is exact for
+CHUNK = 2**15  # individuals that the compiled kernel is handed at once
 
 
 def freeze(*arrays: np.ndarray) -> None:
@@ -85,13 +84,12 @@ def embed(
         n_basis = features(basis, np.zeros((1, sets.n_inputs))).shape[1]
         return Design(np.empty((0, n_basis)), np.empty(0), np.empty(0))
     if compiled is None:
-        compiled = _worth_compiling(sets, basis, numba_anyway)
-    if compiled:
-        u = _embed_compiled(sets, basis)
-        if products is not None:
-            add_products(sets.x, basis, products)
-    else:
+        compiled = waves.worth_compiling(len(sets.x), basis, numba_anyway)
+    u = _embed_compiled(sets, basis) if compiled else None
+    if u is None:
         u = _embed_blocks(sets, basis, products)
+    elif products is not None:
+        add_products(sets.x, basis, products)
     _refuse_infinite(u, sets)
     return Design(u, *_weight_sums(sets))
 
@@ -188,34 +186,20 @@ def _embed_blocks(
     return u
 
 
-def _fourier(basis: Scaled) -> RandomFourierFeatures | None:
-    """The Fourier features under the scaling: what the compiled kernel can do."""
-    return basis.basis if isinstance(basis.basis, RandomFourierFeatures) else None
-
-
-def _worth_compiling(sets: Sets, basis: Scaled, numba_anyway: bool = False) -> bool:
-    fourier = _fourier(basis)
-    return (
-        fourier is not None
-        and (numba_anyway or len(sets.x) * len(fourier.phases) >= COMPILED_FROM)
-        and find_spec("numba") is not None
-        and _largest_angle(sets, basis, fourier) < LARGEST_ANGLE
-    )
-
-
-def _largest_angle(sets: Sets, basis: Scaled, fourier: RandomFourierFeatures) -> float:
-    ends = np.array([sets.x.min(axis=0), sets.x.max(axis=0)])
-    far = abs((ends - basis.shift) / basis.scale).max(axis=0)
-    return float((abs(fourier.frequencies) @ far).max(initial=0.0)) + 2 * np.pi
-
-
-def _embed_compiled(sets: Sets, basis: Scaled) -> Float[np.ndarray, "A K"]:
-    from sumwise.kernels import sum_waves
-
-    fourier = _fourier(basis)
-    if fourier is None:
-        raise SettingError("the compiled kernel embeds Fourier features only")
-    u = np.empty((len(sets), len(fourier.phases) + 1))
-    waves = np.ascontiguousarray(fourier.frequencies.T), fourier.phases, fourier.amplitude
-    sum_waves(sets.x, sets.theta, sets.starts, basis.shift, basis.scale, *waves, u)
+def _embed_compiled(sets: Sets, basis: Scaled) -> Float[np.ndarray, "A K"] | None:
+    """By the compiled kernel, some sets at a time; None where inputs are too far out for it."""
+    if not waves.families(basis):
+        raise SettingError("the compiled kernel embeds bases that are made of waves only")
+    u = np.empty((len(sets), waves.n_features(basis)))
+    first = 0
+    while first < len(sets):
+        begin = sets.starts[first]
+        last = max(first + 1, int(np.searchsorted(sets.starts, begin + CHUNK, side="right")) - 1)
+        end = sets.starts[last]
+        part = sets.x[begin:end].T, sets.theta[begin:end], sets.starts[first : last + 1] - begin
+        sums = waves.summed(*part, basis, u.dtype)
+        if sums is None:
+            return None
+        u[first:last] = sums
+        first = last
     return u

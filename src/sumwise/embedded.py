@@ -8,6 +8,7 @@ A folder holds
     u.npy           u_a, single or double precision
     sums.npy        s_a, Σθ and ‖u_a‖²
     moment.npy      mean of φ φᵀ over individuals, of a sample if there are many
+    stand_ins.npy   individuals that stand for all (`targets`); older designs have none
 
 While it is being made there is `begun.json` instead of the manifest, and a small file for each
 part that is finished: whoever is stopped goes on from there.
@@ -26,7 +27,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from sumwise.basis import RandomFourierFeatures, Scaled
+from sumwise.basis import Auto, RandomFourierFeatures, Scaled
 from sumwise.design import Design, Pool
 from sumwise.drawn import unpack_config, unpack_prepared
 from sumwise.errors import DataError, SettingError
@@ -36,10 +37,12 @@ from sumwise.scan import File, Scan, open_parquet
 from sumwise.sets import Sets
 from sumwise.shapes import Int
 from sumwise.survey import ids_of
+from sumwise.targets import Targets, stand_ins
 
+STAND_INS: Final = "stand_ins.npy"
 FORMAT: Final = "sumwise design 1"
 DTYPES: Final = ("float64", "float32")
-PIECES: Final = ("ids.arrow", "sizes.npy", "basis.npz", "sums.npy", "moment.npy")
+PIECES: Final = ("ids.arrow", "sizes.npy", "basis.npz", "sums.npy", "moment.npy", STAND_INS)
 LARGEST_READ: Final = 2**33  # bytes of individuals that are read into memory if somebody looks
 
 
@@ -99,8 +102,11 @@ class Embedded:
 def _numbers_of(basis: Scaled) -> tuple[Any, ...]:
     """What makes a basis itself, to be compared."""
     drawn = basis.basis
+    own: Any
     if isinstance(drawn, RandomFourierFeatures):
-        own: Any = drawn.frequencies.tobytes(), drawn.phases.tobytes()
+        own = drawn.frequencies.tobytes(), drawn.phases.tobytes()
+    elif isinstance(drawn, Auto):
+        own = tuple(values.tobytes() for values in drawn.arrays().values())
     else:
         own = drawn
     return own, basis.shift.tobytes(), basis.scale.tobytes()
@@ -131,6 +137,9 @@ def open_folder(folder: str, check: bool) -> Embedded:
         sums = np.load(os.path.join(folder, "sums.npy"), allow_pickle=False)
         moment = np.load(os.path.join(folder, "moment.npy"), allow_pickle=False)
         sizes = np.load(os.path.join(folder, "sizes.npy"), allow_pickle=False)
+        few = None
+        if STAND_INS in known["pieces"]:
+            few = np.load(os.path.join(folder, STAND_INS), allow_pickle=False)
     except (ValueError, OSError) as error:
         raise DataError(f"the design in {folder} cannot be read ({error})") from error
     if u.shape != (known["sets"], known["features"]):
@@ -138,7 +147,8 @@ def open_folder(folder: str, check: bool) -> Embedded:
     sets = lazy_sets(partial(ids_in, folder), sizes, scan)
     prepared = prepared_in(folder, config, scan, sets)
     design = Design(u.view(np.ndarray), sums[0], sums[1])
-    pool = Pool(sets, prepared.basis, design, moment=moment, square=sums[2])
+    aimed = None if few is None else Targets(few, stand_ins(scan.rows)[1])
+    pool = Pool(sets, prepared.basis, design, moment=moment, targets=aimed, square=sums[2])
     return Embedded(
         folder, scan, config, prepared, pool, sha256_of(os.path.join(folder, "manifest.json"))
     )

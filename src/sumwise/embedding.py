@@ -13,19 +13,18 @@ import os
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Any, Final
 
 import numpy as np
 
-from sumwise import archives
-from sumwise.basis import RandomFourierFeatures, Scaled
-from sumwise.design import BLOCK_NUMBERS, COMPILED_FROM, LARGEST_ANGLE, features
+from sumwise import archives, waves
+from sumwise.basis import Scaled
+from sumwise.design import BLOCK_NUMBERS, features
 from sumwise.errors import SettingError
 from sumwise.scan import Batch, Part, Scan, batches, run_starts
 from sumwise.shapes import Float, Int
+from sumwise.survey import stand_ins_in
 
-LARGEST_SINGLE_ANGLE: Final = 500.0  # whose cosine single precision still has to 1e-5
 MOMENT_SAMPLE: Final = 2**14  # individuals that the mean of φ φᵀ is taken over
 
 
@@ -62,6 +61,7 @@ def embed_part(job: Job) -> int:
     products = np.zeros((job.n_basis, job.n_basis))
     sums: list[Float[np.ndarray, "3 r"]] = []
     edges: list[Float[np.ndarray, " K"]] = []
+    stand_ins = [np.empty((0, len(job.scan.x)))]
     checksum, written, sampled = 0, 0, 0
     step = max(1, job.scan.rows // MOMENT_SAMPLE)
     with open(os.path.join(job.folder, "u.npy"), "r+b", buffering=0) as file:
@@ -85,10 +85,12 @@ def embed_part(job: Job) -> int:
                 phi = features(job.basis, some.T.astype(np.float64), job.n_basis)
                 products += phi.T @ phi
                 sampled += len(phi)
+                stand_ins.append(stand_ins_in(job.scan, batch))
     kept = {
         "sums": np.concatenate(sums, axis=1),
         "edges": np.stack(edges),
         "products": products,
+        "stand_ins": np.concatenate(stand_ins),
         "counts": np.array([checksum, written, sampled], dtype=np.int64),
     }
     replace_file(part_file(job.folder, job.part.number), archives.to_bytes(kept))
@@ -173,16 +175,11 @@ def embed_rows(
     dtype: np.dtype[Any],
 ) -> Rows:
     """Sums over the runs of a batch; single precision where that is wanted and good enough."""
-    fourier = basis.basis if isinstance(basis.basis, RandomFourierFeatures) else None
     bounds = np.append(starts, len(batch))
-    compiled = (
-        fourier is not None
-        and scan.rows * len(fourier.phases) >= COMPILED_FROM
-        and find_spec("numba") is not None
-    )
-    if fourier is not None and compiled:
-        u = _embed_compiled(batch.inputs, theta, bounds, basis, fourier, dtype)
-    else:
+    u = None
+    if waves.worth_compiling(scan.rows, basis):
+        u = waves.summed(batch.inputs, theta, bounds, basis, dtype)
+    if u is None:
         u = _embed_blocks(batch.inputs, theta, bounds, basis).astype(dtype, copy=False)
     with np.errstate(over="ignore", invalid="ignore"):
         square = np.einsum("ak,ak->a", u, u)
@@ -193,37 +190,6 @@ def embed_rows(
                 "Rescale the inputs (standardize=True does) or choose another basis."
             )
         return Rows(u, np.add.reduceat(theta**2, starts), np.add.reduceat(theta, starts))
-
-
-def _embed_compiled(
-    inputs: Float[np.ndarray, "D n"],
-    theta: Float[np.ndarray, " n"],
-    bounds: Int[np.ndarray, " r1"],
-    basis: Scaled,
-    fourier: RandomFourierFeatures,
-    dtype: np.dtype[Any],
-) -> Float[np.ndarray, "r K"]:
-    from sumwise import kernels
-
-    shape = (len(bounds) - 1, len(fourier.phases) + 1)
-    standard = np.empty(inputs.shape, dtype)
-    for d, column in enumerate(inputs):  # in double precision, whatever the file holds
-        np.divide(column - basis.shift[d], basis.scale[d], out=standard[d], casting="same_kind")
-    far = np.maximum(standard.max(axis=1), -standard.min(axis=1))
-    angle = float((abs(fourier.frequencies) @ far).max(initial=0.0)) + 2 * np.pi
-    if not angle < LARGEST_ANGLE:
-        return _embed_blocks(inputs, theta, bounds, basis).astype(dtype, copy=False)
-    if dtype == np.float32 and angle < LARGEST_SINGLE_ANGLE:
-        turns = np.ascontiguousarray(fourier.frequencies.T / (2 * np.pi), dtype=np.float32)
-        phases = (fourier.phases / (2 * np.pi)).astype(np.float32)
-        single = np.empty(shape, np.float32)
-        amplitude = np.float32(fourier.amplitude)
-        kernels.sum_waves_single(standard, theta, bounds, turns, phases, amplitude, single)
-        return single
-    x, u = np.ascontiguousarray(inputs.T, dtype=np.float64), np.empty(shape)
-    waves = np.ascontiguousarray(fourier.frequencies.T), fourier.phases, fourier.amplitude
-    kernels.sum_waves(x, theta, bounds, basis.shift, basis.scale, *waves, u)
-    return u.astype(dtype, copy=False)
 
 
 def _embed_blocks(

@@ -1,6 +1,6 @@
 """Three loops worth compiling, with numba (`pip install 'sumwise[fast]'`).
 
-`sum_waves` embeds sets under random Fourier features (Eq. 24) without ever holding φ: the
+`sum_waves` adds up random Fourier features (Eq. 24) over sets without ever holding φ: the
 features of one instance live in cache and are added to their set at once. Its time is the
 cosine, so that is a polynomial that vectorises: cos v = 1 − 2 sin² h with h = v/2 − qπ in
 [−π/2, π/2], sin h by its Taylor series to h²¹ (remainder 1e-18).
@@ -23,7 +23,7 @@ from numba import njit
 _ROUND = 6755399441055744.0
 _INV_TWO_PI = 1.0 / (2.0 * math.pi)
 # π in two parts; the first ends in 20 zero bits, so q times it is exact for |q| < 2²⁰, which
-# `design.LARGEST_ANGLE` keeps well inside of
+# `waves.LARGEST_ANGLE` keeps well inside of
 _PI_HIGH = 3.14159265346825122833
 _PI_LOW = 1.21542010130123844986e-10
 
@@ -46,7 +46,7 @@ def _cosine(v):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def sum_waves(x, theta, starts, shift, scale, frequencies, phases, amplitude, out):  # type: ignore[no-untyped-def]
-    """Write u_a into `out` (A, W + 1); `frequencies` is (D, W), so that W is contiguous."""
+    """Write u_a into `out` (A, W + 1), Σθ last; `frequencies` is (D, W), so W is contiguous."""
     waves, n_inputs = phases.shape[0], x.shape[1]
     room = (waves + 31) // 32 * 32  # whole vectors: the rest of a loop would run one by one
     depth = (n_inputs + 3) // 4 * 4  # inputs go four at a time: fewer loads and stores of angles
@@ -73,7 +73,7 @@ def sum_waves(x, theta, starts, shift, scale, frequencies, phases, amplitude, ou
                 total[k] += weight * _cosine(angle[k])
             bias += weight
         for k in range(waves):
-            out[a, k] = amplitude * total[k]
+            out[a, k] = amplitude[k] * total[k]
         out[a, waves] = bias
 
 
@@ -95,7 +95,7 @@ def _cosine_of_turns(v):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def sum_waves_single(inputs, theta, starts, turns, phases, amplitude, out):  # type: ignore[no-untyped-def]
-    """Write u_a into `out` (A, W + 1), all in single precision.
+    """Write u_a into `out` (A, W + 1), Σθ last, all in single precision.
 
     `inputs` is (D, N), standardised; `turns` (D, W) and `phases` (W) are divided by 2π.
     """
@@ -126,7 +126,7 @@ def sum_waves_single(inputs, theta, starts, turns, phases, amplitude, out):  # t
                 total[k] += weight * _cosine_of_turns(angle[k])
             bias += theta[n]
         for k in range(waves):
-            out[a, k] = amplitude * total[k]
+            out[a, k] = amplitude[k] * total[k]
         out[a, waves] = bias
 
 

@@ -14,13 +14,12 @@ import numpy as np
 from sumwise import model as core
 from sumwise import outputs
 from sumwise.acquisition import BY_DROPOUT, DEFAULT, Acquisition, named
-from sumwise.basis import Auto, Trainable, with_dropout
+from sumwise.basis import Trainable, with_dropout
 from sumwise.design import Pool, embed
 from sumwise.embedded import Embedded
 from sumwise.errors import InvalidSetError, LabelError, SettingError
 from sumwise.estimator import AggregateRegressor
 from sumwise.labels import check_label
-from sumwise.posterior import Squares
 from sumwise.screening import Ceiling, leaders, with_squares
 from sumwise.sets import Sets
 
@@ -56,7 +55,6 @@ class Progress:
     labels: Mapping[int, float]  # position in the pool -> ȳ, in order of arrival
     model: core.Model
     ceiling: Ceiling | None = None  # of the scores, from an earlier question
-    squares: Squares | None = None  # of a basis whose parts are weighed anew with each label
 
 
 def begin(config: core.ModelConfig, sets: Sets) -> Progress:
@@ -69,12 +67,8 @@ def begin(config: core.ModelConfig, sets: Sets) -> Progress:
 
 def begin_on(config: core.ModelConfig, prepared: core.Prepared, pool: Pool) -> Progress:
     """The same, where the sets are embedded already."""
-    basis = prepared.basis.basis
-    nobody = pool.sets[:0] if isinstance(basis, Trainable) else None
+    nobody = pool.sets[:0] if isinstance(prepared.basis.basis, Trainable) else None
     fitted = core.fit(config, prepared, nobody, pool.design.rows([]), np.empty((0, 1)))
-    if isinstance(basis, Auto):
-        squares = Squares.of(pool.design, basis.columns)
-        return Progress(config, prepared, pool, {}, fitted, squares=squares)
     return Progress(config, prepared, with_squares(pool), {}, fitted)
 
 
@@ -90,7 +84,7 @@ def look(
     sets, fitted = progress.pool.sets, progress.model
     allowed = np.ones(len(sets), dtype=bool)
     allowed[list(progress.labels)] = False
-    seen = _weighed(progress), fitted.posterior, rng, allowed
+    seen = progress.pool, fitted.posterior, rng, allowed
     found = leaders(strategy, *seen, ceiling=progress.ceiling)
     chosen = found.best()
     score = found.score(chosen)
@@ -118,15 +112,6 @@ def tell(progress: Progress, index: int, y_bar: float) -> Progress:
         pool = with_squares(Pool(pool.sets, fitted.basis, design))
         return replace(told, pool=pool, ceiling=None)
     return told
-
-
-def _weighed(progress: Progress) -> Pool:
-    """The pool, with its variances where kept squares give them."""
-    choice = progress.model.choice
-    if progress.squares is None or choice is None:
-        return progress.pool
-    seen = progress.pool.design, progress.model.posterior, choice.variances
-    return replace(progress.pool, signal=progress.squares.signal(*seen))
 
 
 REASONS: Mapping[str, Callable[[float], str]] = {

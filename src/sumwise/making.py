@@ -81,7 +81,6 @@ def embed_scan(
         memory: Bytes that sorting by set may take, if that is necessary.
         run: Where parts are worked on.
     """
-    refuse_auto(config)
     if dtype not in DTYPES:
         raise SettingError(f"dtype is {dtype!r}; give 'float64' or 'float32'")
     folder = os.fspath(out)
@@ -110,15 +109,6 @@ def embed_scan(
     return open_folder(folder, False)
 
 
-def refuse_auto(config: ModelConfig) -> None:
-    if isinstance(config.basis, str) and config.basis == "auto":
-        raise SettingError(
-            "basis='auto' looks at the range of the inputs and at individuals that stand for all, "
-            "which designs of files beyond memory do not have yet. Use basis='fourier', "
-            "'polynomial' or 'linear'."
-        )
-
-
 def _other(folder: str) -> SettingError:
     return SettingError(
         f"{folder} holds a design of other files, or with other settings; name another folder, or "
@@ -140,7 +130,7 @@ def _begin(
         raise SettingError(f"{folder} is a folder with other files in it; name a new one")
     os.makedirs(os.path.join(folder, "parts"), exist_ok=True)
     index = survey(scan, inputs=prepared is None, run=run)
-    source, first_look = scan, index
+    source, look = scan, index.look
     if not index.contiguous:
         place = os.path.join(folder, "sorted")
         shutil.rmtree(place, ignore_errors=True)
@@ -148,15 +138,13 @@ def _begin(
         source = sorted_copy(scan, place, ids_of(index.keys), bucket)
         index = survey(source, inputs=False, run=run)
     if prepared is None:
-        shift, scale = np.zeros(len(scan.x)), np.ones(len(scan.x))
-        if config.standardize and first_look.moments is not None:
-            shift, scale = first_look.moments.location_and_spread()
+        assert look is not None  # it was wanted
         blank = lazy_sets((), np.empty(0, int), scan)
-        prepared = core.prepare_on(config, blank, shift, scale, first_look.sample)
+        prepared = core.prepare_on(config, blank, look.inputs())
     if isinstance(prepared.basis.basis, Trainable):
         raise SettingError(
             "a basis that learns looks at the individuals again after every answer, so there is "
-            "nothing to embed beforehand. Use basis='fourier', 'polynomial' or 'linear'."
+            "nothing to embed beforehand. Use basis='auto', 'fourier', 'polynomial' or 'linear'."
         )
     n_basis = features(prepared.basis, np.zeros((1, len(scan.x)))).shape[1]
     assert index.sizes is not None  # what was not sorted is now
@@ -235,7 +223,7 @@ def _finish(folder: str, known: Mapping[str, Any]) -> None:
     sums = np.zeros((3, n_sets))
     products, sampled = np.zeros((n_basis, n_basis)), 0
     shared: dict[int, Float[np.ndarray, " K"]] = {}
-    regions = []
+    regions, stand_ins = [], []
     for number, first in enumerate(known["first_sets"]):
         with open(part_file(folder, number), "rb") as file:
             kept = archives.from_bytes(file.read(), f"part {number} of {folder}")
@@ -246,6 +234,7 @@ def _finish(folder: str, known: Mapping[str, Any]) -> None:
         checksum, written, seen = kept["counts"].tolist()
         regions.append([first + 1, written, checksum])
         products += kept["products"]
+        stand_ins.append(kept["stand_ins"])
         sampled += seen
     u = np.load(os.path.join(folder, "u.npy"), mmap_mode="r+")
     for at, edge in shared.items():
@@ -263,6 +252,7 @@ def _finish(folder: str, known: Mapping[str, Any]) -> None:
         )
     np.save(os.path.join(folder, "sums.npy"), sums, allow_pickle=False)
     np.save(os.path.join(folder, "moment.npy"), products / sampled, allow_pickle=False)
+    np.save(os.path.join(folder, "stand_ins.npy"), np.concatenate(stand_ins), allow_pickle=False)
     regions += [[at, 1, checksum_of(folder, known, at, 1)] for at in sorted(shared)]
     manifest = {
         **known["wanted"],

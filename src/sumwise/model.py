@@ -22,6 +22,7 @@ from sumwise.basis import Auto, Basis, Neural, Scaled, Trainable, draw
 from sumwise.basis.auto import POWER
 from sumwise.design import Design, embed, features
 from sumwise.errors import LabelError, SettingError
+from sumwise.inputs import Inputs
 from sumwise.posterior import Hyperparameters, Posterior, Spectrum
 from sumwise.sets import Sets
 from sumwise.shapes import Float
@@ -44,11 +45,6 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         check_seed(self.random_state, "random_state", or_none=True)
-        if isinstance(self.basis, str) and self.basis == "auto" and self.lengthscale != 1.0:
-            raise SettingError(
-                f"lengthscale is {self.lengthscale!r}, and basis 'auto' chooses its own; leave it "
-                "out, or use basis='fourier'"
-            )
         chosen = self.hyperparameters
         if isinstance(chosen, str):
             if chosen not in ("evidence", "adam"):
@@ -100,32 +96,18 @@ def check_seed(seed: Any, name: str, *, or_none: bool = False) -> None:
 
 def prepare(config: ModelConfig, sets: Sets) -> Prepared:
     """Draw the basis and take the scaling of inputs from `sets`."""
-    shift, scale = np.zeros(sets.n_inputs), np.ones(sets.n_inputs)
-    auto = isinstance(config.basis, str) and config.basis == "auto"  # brings its own scalings
-    if (config.standardize or auto) and len(sets):
-        shift, scale = scaling.location_and_spread(sets.x)
-    if auto:
-        rng = np.random.default_rng(config.random_state)
-        basis = Scaled(Auto.draw(sets.x, config.n_basis, rng, shift, scale), shift, scale)
-        start = Hyperparameters(*np.exp(rng.standard_normal(2)).tolist())
-        return Prepared(basis, POWER, start, sets.input_names)
-    some = sets.x[:: max(1, len(sets.x) // 128)] if len(sets) else np.zeros((1, sets.n_inputs))
-    return prepare_on(config, sets, shift, scale, some)
+    return prepare_on(
+        config, sets, Inputs.of(sets.x if len(sets) else np.zeros((1, sets.n_inputs)))
+    )
 
 
-def prepare_on(
-    config: ModelConfig,
-    sets: Sets,
-    shift: Float[np.ndarray, " D"],
-    scale: Float[np.ndarray, " D"],
-    some: Float[np.ndarray, "n D"],
-) -> Prepared:
-    """Draw the basis for inputs of this location and spread.
-
-    Args:
-        some: Individuals by whose features their usual size is judged.
-    """
+def prepare_on(config: ModelConfig, sets: Sets, inputs: Inputs) -> Prepared:
+    """Draw the basis for inputs that are spread like this."""
     rng = np.random.default_rng(config.random_state)
+    if isinstance(config.basis, str) and config.basis == "auto":  # brings its own scalings
+        auto = Auto.draw(inputs, config.n_basis, config.lengthscale, rng)
+        start = Hyperparameters(*np.exp(rng.standard_normal(2)).tolist())
+        return Prepared(Scaled(auto, inputs.shift, inputs.scale), POWER, start, sets.input_names)
     drawn = draw(
         config.basis,
         sets,
@@ -134,8 +116,11 @@ def prepare_on(
         degree=config.degree,
         rng=rng,
     )
+    shift, scale = np.zeros(sets.n_inputs), np.ones(sets.n_inputs)
+    if config.standardize:
+        shift, scale = inputs.shift, inputs.scale
     basis = Scaled(drawn, shift, scale)
-    power = float(np.mean(np.sum(features(basis, some) ** 2, axis=1)))
+    power = float(np.mean(np.sum(features(basis, inputs.sample) ** 2, axis=1)))
     start = Hyperparameters(*np.exp(rng.standard_normal(2)).tolist())
     return Prepared(basis, power if 0 < power < math.inf else 1.0, start, sets.input_names)
 

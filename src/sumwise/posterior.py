@@ -17,7 +17,6 @@ features have amplitudes a_k, w_k ~ N(0, a_k²/λ): the same in terms of w_k/a_k
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -130,10 +129,14 @@ class Posterior:
 
     def times(self, u: Float[np.ndarray, "A K"]) -> Float[np.ndarray, "A K"]:
         """Rows S u_a."""
+        return self._weighed(self.inner(u))
+
+    def inner(self, u: Float[np.ndarray, "A K"]) -> Float[np.ndarray, "A K"]:
+        """Rows S u_a, divided by the amplitudes."""
         rows = self._weighed(u)
         along = rows @ self.directions.T
         unseen = self._rest(rows, along) / self.hyper.prior_precision
-        return self._weighed((along * self.variances) @ self.directions + unseen)
+        return (along * self.variances) @ self.directions + unseen
 
     def _root_times(self, rows: Float[np.ndarray, "A K"]) -> Float[np.ndarray, "A K"]:
         along = rows @ self.directions.T
@@ -216,36 +219,3 @@ def committee(
     hyper = Hyperparameters(float(n_members), noise_precision)
     known = np.array([np.inf]), ones / np.sqrt(n_members)
     return Posterior(ones.T / n_members, *known, hyper, output_scale)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Squares:
-    """‖u_a‖² over the features of each part, where a part's features share their amplitude.
-
-    With them variances of a pool under new amplitudes need one product with `directions`, and no
-    copy of u. The price is a difference of squares, which cancels where noise is very small.
-    """
-
-    parts: Float[np.ndarray, "A P"]
-
-    @classmethod
-    def of(cls, design: Design, columns: Sequence[slice]) -> Squares:
-        parts = [np.einsum("ak,ak->a", design.u[:, at], design.u[:, at]) for at in columns]
-        return cls(np.stack(parts, axis=1))
-
-    def signal(
-        self, design: Design, posterior: Posterior, variances: Float[np.ndarray, " P"]
-    ) -> Float[np.ndarray, " A"] | None:
-        """u_aᵀ S u_a of every set; None where the difference might cancel."""
-        lam, beta = posterior.hyper.prior_precision, posterior.hyper.noise_precision
-        square = self.parts @ variances
-        if EPSILON * beta / lam * float((square / design.noise_scale).max(initial=0.0)) >= 1e-9:
-            return None
-        assert posterior.amplitude is not None  # parts are for those
-        towards = (posterior.directions * posterior.amplitude).T
-        gain = beta * posterior.values / (lam + beta * posterior.values)
-        known = np.empty(len(square))
-        for low in range(0, len(known), BLOCK):
-            along = design.u[low : low + BLOCK] @ towards
-            known[low : low + BLOCK] = np.square(along, out=along) @ gain
-        return np.maximum(square - known, 0.0) / lam

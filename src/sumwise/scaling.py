@@ -17,18 +17,6 @@ from sumwise.design import Design
 from sumwise.shapes import Float
 
 
-def location_and_spread(
-    x: Float[np.ndarray, "N D"],
-) -> tuple[Float[np.ndarray, " D"], Float[np.ndarray, " D"]]:
-    """Mean and standard deviation of each column; a constant column gets 1."""
-    peak = np.maximum(abs(x).max(axis=0), np.finfo(float).tiny)
-    unit = x / peak  # so that huge and tiny inputs neither overflow nor vanish when squared
-    mean, spread = unit.mean(axis=0), unit.std(axis=0)
-    # a column that varies by rounding alone is divided by its size, which makes it vanish
-    scale = np.where(spread > 1e-14, spread * peak, peak)
-    return mean * peak, np.where(abs(x).max(axis=0) > 0, scale, 1.0)
-
-
 def offset_of(design: Design, y_bar: Float[np.ndarray, "t M"]) -> Float[np.ndarray, " M"]:
     pull = design.theta_sum / design.noise_scale
     total = float(pull @ design.theta_sum)

@@ -1,50 +1,45 @@
 """The best of very many sets, without scoring each in full.
 
-A pass in single precision gives bounds on every u_aᵀ S u_a; the sets that could be among the best
-by these bounds are scored in double precision, by the strategy itself. So chosen sets and their
-scores are those of scoring everything:
+A pass in single precision gives bounds on every score (`sumwise.bounds`); the sets that could be
+among the best by these bounds are scored in double precision, by the strategy itself. So chosen
+sets and their scores are those of scoring everything.
 
-    u_aᵀ S u_a = (‖u_a‖² − Σ_i (1 − λ v_i) (r_iᵀ u_a)²) / λ,    v_i = 1 / (λ + β g_i)
-
-With weights of at most 1, single precision is off by no more than κ ‖u_a‖² / λ (`_slack`): each
-product r_iᵀ u_a by γ_K ‖u_a‖ in whatever order it is summed, and squares add up by Cauchy–Schwarz.
-
-A question never teaches more after another one is answered, so bounds stay bounds. A learner keeps
-one number per set from question to question (`Ceiling`), which mostly saves the pass; whoever has
-none does the pass. A joint batch works with them too: a shortlist is worked
+Under a fixed prior a question never teaches more after another one is answered, so bounds stay
+bounds. A learner keeps one number per set from question to question (`Ceiling`), which mostly saves
+the pass; whoever has none does the pass. A joint batch works with them too: a shortlist is worked
 through until its best falls to the bound on all others (`joint`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from sumwise.acquisition import TIE, Acquisition, named, per_cost, refuse_non_finite, scores_of
+from sumwise.bounds import (
+    HUGE,
+    KEYS,
+    Between,
+    bounds,
+    explained,
+    key_between,
+    known_rows,
+    powers,
+    squares,
+    variance_reduction_between,
+)
 from sumwise.design import Design, Pool
 from sumwise.errors import PoolExhaustedError
 from sumwise.posterior import Hyperparameters, Posterior
 from sumwise.shapes import Bool, Float, Int
 
 SCREENED_FROM: Final = 4096  # sets; fewer are scored in full at no cost worth mentioning
-BLOCK: Final = 4096  # sets looked at together
 SHORTLIST: Final = 1024  # sets at least
 LOOK: Final = 256  # sets that are looked at to see what the best is like
 FEW: Final = 16  # one in so many sets is scored in full without a pass over all
-_UNIT: Final = 2.0**-24  # rounding of single precision
-_TINY: Final = 1e-33  # squares below this may vanish in single precision
-_HUGE: Final = 1e36  # and those above it overflow
 _MARGIN: Final = 1e-6  # more than scores may differ by and still count as equal
-
-Key = Callable[[np.ndarray, np.ndarray, float], np.ndarray]
-# strategies that rise with (u_aᵀ S u_a, s_a, β) ↦ this, and never rise when more is known
-KEYS: Final[Mapping[str, Key]] = {
-    "AggMI": lambda signal, noise_scale, beta: signal / noise_scale,
-    "AggEnt": lambda signal, noise_scale, beta: signal + noise_scale / beta,
-}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,13 +82,13 @@ class Leaders:
 
 
 def screens(strategy: str | Acquisition, pool: Pool, posterior: Posterior) -> bool:
-    """Whether bounds help here: they are for features that all have the same prior variance."""
+    """Whether bounds help here."""
+    largest = 1.0 if posterior.amplitude is None else float((posterior.amplitude**2).max())
     return (
         isinstance(strategy, str)
-        and strategy in KEYS
-        and posterior.amplitude is None
+        and (strategy in KEYS or strategy == "IVR")
         and len(pool.design) >= SCREENED_FROM
-        and bool(squares(pool).max() < _HUGE)
+        and bool(squares(pool).max() * max(largest, 1.0) < HUGE)
     )
 
 
@@ -118,19 +113,19 @@ def leaders(
     count = int(allowed.sum())
     if not count:
         raise PoolExhaustedError("every set is measured already; nothing is left to ask")
-    if cost is not None or not screens(strategy, pool, posterior):
-        scores = scores_of(strategy, pool, posterior, rng)
-        refuse_non_finite(scores, allowed, pool.sets.ids)
-        positions = np.flatnonzero(allowed)
-        ranked = None if cost is None else per_cost(strategy, scores, cost)[positions]
-        return Leaders(positions, scores[positions], per_cost=ranked)
-    n = min(n, count)
+    if not screens(strategy, pool, posterior):
+        return _everything(strategy, pool, posterior, rng, allowed, cost)
+    n, strategy = min(n, count), str(strategy)
+    keeps = strategy == "AggMI" and posterior.amplitude is None and cost is None
     high: Float[np.ndarray, " A"] | None = None
-    if ceiling is not None and strategy == "AggMI":
+    if ceiling is not None and keeps:
         high = ceiling.under(posterior.hyper)
         chosen = _under_ceiling(pool, posterior, high, allowed, n)
     if high is None or chosen.sum() > len(chosen) // FEW:
-        low, high = bounds(str(strategy), pool.design, squares(pool), posterior)
+        between = _ranked_between(strategy, pool, posterior, cost)
+        if between is None:
+            return _everything(strategy, pool, posterior, rng, allowed, cost)
+        low, high = between
         low[~allowed] = -np.inf
         cut = _nth_largest(low, n)
         chosen = allowed & (high >= cut - _MARGIN * abs(cut))
@@ -146,11 +141,45 @@ def leaders(
         scattered[positions] = scores
         refuse_non_finite(scattered, allowed, pool.sets.ids)
     kept = None
-    if strategy == "AggMI":
+    if keeps:
         exact = posterior.noise_precision * signal / rows.noise_scale
         high[positions] = exact * (1 + _MARGIN)
         kept = Ceiling(high, _ratio(posterior.hyper))
-    return Leaders(positions, scores, kept)
+    ranked = None if cost is None else per_cost(strategy, scores, cost[positions])
+    return Leaders(positions, scores, kept, ranked)
+
+
+def _everything(
+    strategy: str | Acquisition,
+    pool: Pool,
+    posterior: Posterior,
+    rng: np.random.Generator,
+    allowed: Bool[np.ndarray, " A"],
+    cost: Float[np.ndarray, " A"] | None,
+) -> Leaders:
+    """All allowed sets, scored in full."""
+    scores = scores_of(strategy, pool, posterior, rng)
+    refuse_non_finite(scores, allowed, pool.sets.ids)
+    positions = np.flatnonzero(allowed)
+    ranked = None if cost is None else per_cost(strategy, scores, cost)[positions]
+    return Leaders(positions, scores[positions], per_cost=ranked)
+
+
+def _ranked_between(
+    strategy: str, pool: Pool, posterior: Posterior, cost: Float[np.ndarray, " A"] | None
+) -> Between | None:
+    """Bounds on what sets are ranked by: keys, or gains for their cost."""
+    power = powers(pool, posterior)
+    if strategy == "IVR":
+        found = variance_reduction_between(pool, power, posterior)
+    else:
+        found = bounds(strategy, pool.design, power, posterior)
+    if found is None or cost is None:
+        return found
+    if strategy == "AggMI":  # whose score is ½ log(1 + β key), for each output
+        beta = posterior.noise_precision
+        found = np.log1p(beta * found[0]), np.log1p(beta * found[1])
+    return per_cost(strategy, found[0], cost), per_cost(strategy, found[1], cost)
 
 
 def _under_ceiling(
@@ -170,77 +199,9 @@ def _under_ceiling(
     return free >= cut * (1 - _MARGIN)
 
 
-def squares(pool: Pool) -> Float[np.ndarray, " A"]:
-    """‖u_a‖² of every set."""
-    if pool.square is not None:
-        return pool.square
-    u = pool.design.u
-    return np.einsum("ak,ak->a", u, u).astype(np.float64, copy=False)
-
-
 def with_squares(pool: Pool) -> Pool:
     """The pool with what a screening pass needs, worked out once."""
     return replace(pool, square=squares(pool)) if len(pool.design) >= SCREENED_FROM else pool
-
-
-def bounds(
-    strategy: str, design: Design, square: Float[np.ndarray, " A"], posterior: Posterior
-) -> tuple[Float[np.ndarray, " A"], Float[np.ndarray, " A"]]:
-    """What the strategy's key of each set is at least, and at most."""
-    weighted = _weighted(posterior)
-    known = _explained(design.u, weighted)
-    return _between(strategy, design, square, known, weighted, posterior.hyper)
-
-
-def _weighted(posterior: Posterior) -> Float[np.ndarray, "r K"]:
-    """Rows √(1 − λ v_i) r_i: what is known of w along each direction."""
-    share = 1 - posterior.hyper.prior_precision * posterior.variances
-    return np.sqrt(np.clip(share, 0.0, 1.0))[:, None] * posterior.directions
-
-
-def _between(
-    strategy: str,
-    design: Design,
-    square: Float[np.ndarray, " A"],
-    known: Float[np.ndarray, " A"],
-    weighted: Float[np.ndarray, "r K"],
-    hyper: Hyperparameters,
-) -> tuple[Float[np.ndarray, " A"], Float[np.ndarray, " A"]]:
-    lam, beta = hyper.prior_precision, hyper.noise_precision
-    slack = _slack(weighted) * square + _TINY
-    left = square - known
-    low, high = (np.maximum(left + side, 0.0) / lam for side in (-slack, slack))
-    key = KEYS[strategy]
-    return key(low, design.noise_scale, beta), key(high, design.noise_scale, beta)
-
-
-def _explained(
-    u: Float[np.ndarray, "A K"], weighted: Float[np.ndarray, "r K"]
-) -> Float[np.ndarray, " A"]:
-    """Σ_i (1 − λ v_i) (r_iᵀ u_a)², in single precision."""
-    out = np.zeros(len(u), np.float32)
-    if not len(weighted):
-        return out
-    columns = np.ascontiguousarray(weighted.T, dtype=np.float32)
-    along = np.empty((min(BLOCK, len(u)), columns.shape[1]), np.float32)
-    block = np.empty((len(along), u.shape[1]), np.float32)
-    for start in range(0, len(u), BLOCK):
-        rows = u[start : start + BLOCK]
-        if rows.dtype != np.float32:
-            block[: len(rows)] = rows
-            rows = block[: len(rows)]
-        product = np.matmul(rows, columns, out=along[: len(rows)])
-        np.einsum("ai,ai->a", product, product, out=out[start : start + BLOCK])
-    return out
-
-
-def _slack(weighted: Float[np.ndarray, "r K"]) -> float:
-    """κ: how far ‖u‖² less what is explained may be off, in units of ‖u‖²."""
-    n_rows, n_basis = weighted.shape
-    gamma = (n_basis + 4) * _UNIT / (1 - n_basis * _UNIT)
-    power = float(np.einsum("rk,rk->", weighted, weighted))
-    products = 2 * gamma * power**0.5 + gamma**2 * power
-    return 1.01 * (products + (n_rows + 2 + n_basis + 2) * _UNIT)
 
 
 def _nth_largest(values: Float[np.ndarray, " A"], n: int) -> float:
@@ -329,22 +290,25 @@ def joint(
     strategy: str, pool: Pool, posterior: Posterior, allowed: Bool[np.ndarray, " A"], n: int
 ) -> list[int]:
     """Positions of a joint batch, the same as picking one after another from all."""
-    design, square, free = pool.design, squares(pool), allowed.copy()
-    lam = posterior.hyper.prior_precision
+    design, power, free = pool.design, powers(pool, posterior), allowed.copy()
+    lam, amplitude = posterior.hyper.prior_precision, posterior.amplitude
     root = posterior.root_times(np.eye(design.u.shape[1]))
-    weighted = _weighted(posterior)
-    known = _explained(design.u, weighted).astype(np.float64)
+    weighted = known_rows(posterior)
+    known = explained(design.u, weighted, amplitude).astype(np.float64)
     size = max(SHORTLIST, len(design) // 8)
     picked: list[int] = []
     while True:
-        high = _between(strategy, design, square, known, weighted, posterior.hyper)[1]
+        high = key_between(strategy, design, power, known, weighted, posterior)[1]
         found = shortlist(design, high, free, size)
         new, changes, root = greedy(strategy, pool, found, root, posterior, n - len(picked))
         picked += new
         if len(picked) == n:
             return picked
         free[new] = False
-        known += _explained(design.u, lam**0.5 * changes)
-        weighted = np.concatenate([weighted, lam**0.5 * changes])
+        changes *= lam**0.5
+        if amplitude is not None:  # where it is 0, nothing changes
+            changes = np.divide(changes, amplitude, out=np.zeros_like(changes), where=amplitude > 0)
+        known += explained(design.u, changes, amplitude)
+        weighted = np.concatenate([weighted, changes])
         if not new:
             size *= 4  # many sets are nearly as good

@@ -9,12 +9,13 @@ import numpy as np
 
 from sumwise import aims, outputs
 from sumwise import model as core
-from sumwise.acquisition import DEFAULT, Acquisition, best, per_cost, refuse_non_finite, scores_of
+from sumwise.acquisition import DEFAULT, Acquisition, refuse_non_finite, scores_of
+from sumwise.bounds import KEYS
 from sumwise.design import Pool, embed
 from sumwise.embedded import Embedded
 from sumwise.errors import InvalidSetError, PoolExhaustedError, SettingError
 from sumwise.model import Model
-from sumwise.screening import joint, screens
+from sumwise.screening import joint, leaders, screens
 from sumwise.sets import Sets
 from sumwise.shapes import Bool, Float
 
@@ -116,7 +117,8 @@ def select(
         raise PoolExhaustedError(
             f"{n} sets were asked for and {allowed.sum()} of {len(sets)} are free; ask for fewer"
         )
-    if isinstance(strategy, str) and known.cost is None and screens(strategy, pool, posterior):
+    plain = known.cost is None and screens(strategy, pool, posterior)
+    if plain and isinstance(strategy, str) and strategy in KEYS:
         return [sets.ids[a] for a in joint(strategy, pool, posterior, allowed, most)]
     picked: list[int] = []
     source = np.random.default_rng(seed)
@@ -124,8 +126,8 @@ def select(
         affordable = allowed if known.cost is None else allowed & (known.cost <= left)
         if not affordable.any():
             break
-        scores = scores_of(strategy, pool, posterior, source.spawn(1)[0])
-        chosen = best(per_cost(strategy, scores, known.cost), affordable, sets.ids)
+        drawn = source.spawn(1)[0]
+        chosen = leaders(strategy, pool, posterior, drawn, affordable, cost=known.cost).best()
         picked.append(chosen)
         allowed[chosen] = False
         posterior = posterior.given(pool.design.rows([chosen]))

@@ -13,10 +13,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from sumwise.scan import Part, Scan, batches, run_starts
+from sumwise.inputs import SAMPLE, Inputs
+from sumwise.scan import Batch, Part, Scan, batches, run_starts
 from sumwise.shapes import Float, Int
+from sumwise.targets import stand_ins
 
-SAMPLE: Final = 128  # rows, evenly spaced, that the size of features is judged by
 FOLD: Final = 2**20  # ids that are compared together
 
 
@@ -28,14 +29,18 @@ class Moments:
     mean: Float[np.ndarray, " D"]
     squares: Float[np.ndarray, " D"]
     peak: Float[np.ndarray, " D"]
+    low: Float[np.ndarray, " D"]
+    high: Float[np.ndarray, " D"]
 
     @classmethod
     def of(cls, inputs: Float[np.ndarray, "D n"]) -> Moments:
-        peak = np.abs(inputs).max(axis=1).astype(np.float64)
+        low, high = (end.astype(np.float64) for end in (inputs.min(axis=1), inputs.max(axis=1)))
+        peak = np.maximum(abs(low), abs(high))
         unit = inputs / np.maximum(peak, np.finfo(float).tiny)[:, None]  # in double precision
         mean = unit.mean(axis=1)
         unit -= mean[:, None]
-        return cls(inputs.shape[1], mean, np.einsum("dn,dn->d", unit, unit), peak)
+        squares = np.einsum("dn,dn->d", unit, unit)
+        return cls(inputs.shape[1], mean, squares, peak, low, high)
 
     def plus(self, other: Moments) -> Moments:
         peak = np.maximum(self.peak, other.peak)
@@ -46,13 +51,48 @@ class Moments:
         mean = self.mean * mine + apart * (other.count / total)
         squares = self.squares * mine**2 + other.squares * theirs**2
         squares = squares + apart**2 * (self.count * (other.count / total))
-        return Moments(total, mean, squares, peak)
+        ends = np.minimum(self.low, other.low), np.maximum(self.high, other.high)
+        return Moments(total, mean, squares, peak, *ends)
 
     def location_and_spread(self) -> tuple[Float[np.ndarray, " D"], Float[np.ndarray, " D"]]:
-        """As `scaling.location_and_spread` gives them for all rows at once, to rounding."""
+        """As `inputs.location_and_spread` gives them for all rows at once, to rounding."""
         spread = np.sqrt(self.squares / self.count)
         scale = np.where(spread > 1e-14, spread * self.peak, self.peak)
         return self.mean * self.peak, np.where(self.peak > 0, scale, 1.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Look:
+    """What some rows show of the inputs, and what they have of two samples of all rows."""
+
+    moments: Moments
+    sample: Float[np.ndarray, "m D"]
+    stand_ins: Float[np.ndarray, "n D"]
+
+    @classmethod
+    def at(cls, scan: Scan, batch: Batch) -> Look:
+        step = max(1, scan.rows // SAMPLE)
+        sample = batch.inputs[:, -batch.first_individual % step :: step].T.astype(np.float64)
+        return cls(Moments.of(batch.inputs), sample, stand_ins_in(scan, batch))
+
+    def plus(self, other: Look) -> Look:
+        """With rows that come later."""
+        sample = np.concatenate([self.sample, other.sample])
+        stand_ins = np.concatenate([self.stand_ins, other.stand_ins])
+        return Look(self.moments.plus(other.moments), sample, stand_ins)
+
+    def inputs(self) -> Inputs:
+        moments = self.moments
+        spread = moments.location_and_spread()
+        return Inputs(*spread, moments.low, moments.high, self.sample, self.stand_ins)
+
+
+def stand_ins_in(scan: Scan, batch: Batch) -> Float[np.ndarray, "n D"]:
+    """Which rows of a batch are among the few that stand for all rows of the scan."""
+    chosen, _ = stand_ins(scan.rows)
+    first = batch.first_individual
+    low, high = np.searchsorted(chosen, [first, first + batch.inputs.shape[1]])
+    return batch.inputs[:, chosen[low:high] - first].T.astype(np.float64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,20 +101,15 @@ class PartSurvey:
 
     keys: Any  # an Arrow table with a row per run
     lengths: Int[np.ndarray, " r"]
-    moments: Moments | None
-    sample: Float[np.ndarray, "m D"]
+    look: Look | None
 
 
 def survey_part(scan: Scan, part: Part, *, inputs: bool) -> PartSurvey:
-    """Read a part once; without `inputs`, only the columns that name sets.
-
-    The sample is of every so-manieth row of the whole scan, wherever the part begins.
-    """
+    """Read a part once; without `inputs`, only the columns that name sets."""
     import pyarrow as pa
 
-    step = max(1, scan.rows // SAMPLE)
-    tables, lengths, samples = [], [], [np.empty((0, len(scan.x)))]
-    moments: Moments | None = None
+    tables, lengths = [], []
+    look: Look | None = None
     for batch in batches(scan, part, inputs=inputs):
         if not len(batch):
             continue
@@ -82,12 +117,10 @@ def survey_part(scan: Scan, part: Part, *, inputs: bool) -> PartSurvey:
         tables.append(pa.table(list(batch.keys), names=list(scan.by)).take(starts))
         lengths.append(np.diff(starts, append=len(batch)))
         if inputs:
-            here = Moments.of(batch.inputs)
-            moments = here if moments is None else moments.plus(here)
-            first = -batch.first_individual % step
-            samples.append(batch.inputs[:, first::step].T.astype(np.float64))
+            here = Look.at(scan, batch)
+            look = here if look is None else look.plus(here)
     keys, sizes = joined(tables, lengths)
-    return PartSurvey(keys, sizes, moments, np.concatenate(samples))
+    return PartSurvey(keys, sizes, look)
 
 
 def joined(tables: list[Any], lengths: list[Int[np.ndarray, " r"]]) -> Any:
@@ -116,8 +149,7 @@ class Index:
     keys: Any  # an Arrow table with a row per set and a column for each of `by`
     sizes: Int[np.ndarray, " A"] | None  # None unless the rows of each set follow one another
     first_sets: tuple[int, ...]  # position of the first set of each part, where they do
-    moments: Moments | None
-    sample: Float[np.ndarray, "m D"]
+    look: Look | None
 
     @property
     def contiguous(self) -> bool:
@@ -135,8 +167,7 @@ def index_of(surveys: Iterable[PartSurvey]) -> Index:
     waiting: list[Any] = []  # runs that have not been compared with them yet
     sizes: list[Int[np.ndarray, " r"]] | None = []
     firsts: list[int] = []
-    moments: Moments | None = None
-    samples: list[Float[np.ndarray, "m D"]] = []
+    look: Look | None = None
     last: Any = None
     runs = 0
 
@@ -167,12 +198,11 @@ def index_of(surveys: Iterable[PartSurvey]) -> Index:
                 sizes.append(lengths)
         if sum(t.num_rows for t in waiting) > max(FOLD, 0 if known is None else known.num_rows):
             fold()
-        if found.moments is not None:
-            moments = found.moments if moments is None else moments.plus(found.moments)
-        samples.append(found.sample)
+        if found.look is not None:
+            look = found.look if look is None else look.plus(found.look)
     fold()
     counted = None if sizes is None else np.concatenate(sizes)
-    return Index(known, counted, tuple(firsts), moments, np.concatenate(samples))
+    return Index(known, counted, tuple(firsts), look)
 
 
 def ascends(keys: Any) -> bool:

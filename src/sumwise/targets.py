@@ -15,7 +15,7 @@ import numpy as np
 
 from sumwise.errors import SettingError
 from sumwise.readers import input_matrix, to_float
-from sumwise.shapes import Float
+from sumwise.shapes import Float, Int
 
 MOST: Final = 512
 GOLDEN: Final = (5**0.5 - 1) / 2
@@ -39,19 +39,27 @@ def thinned(x: Float[np.ndarray, "N D"], weight: Float[np.ndarray, " N"] | None 
     Args:
         weight: At least 0, not all 0; the same for everybody if left out.
     """
-    n = len(x)
-    if n <= MOST:
-        share = np.full(n, 1 / max(n, 1)) if weight is None else weight / weight.sum()
-        return Targets(np.array(x, dtype=np.float64), share)
-    way = np.modf(np.arange(1, MOST + 1) * GOLDEN)[0]
     if weight is None:
-        at = (way * n).astype(np.intp)
-    else:
-        ends = np.cumsum(weight)
-        at = np.searchsorted(ends, way * ends[-1], side="right")
-        at = np.minimum(at, np.flatnonzero(weight)[-1])
-    at, counts = np.unique(at, return_counts=True)
+        at, share = stand_ins(len(x))
+        return Targets(np.array(x[at], dtype=np.float64), share)
+    if len(x) <= MOST:
+        return Targets(np.array(x, dtype=np.float64), weight / weight.sum())
+    ends = np.cumsum(weight)
+    at = np.searchsorted(ends, _way() * ends[-1], side="right")
+    at, counts = np.unique(np.minimum(at, np.flatnonzero(weight)[-1]), return_counts=True)
     return Targets(np.array(x[at], dtype=np.float64), counts / MOST)
+
+
+def stand_ins(n: int) -> tuple[Int[np.ndarray, " m"], Float[np.ndarray, " m"]]:
+    """Which of `n` individuals of equal weight stand for all, in order, and for how many."""
+    if n <= MOST:
+        return np.arange(n), np.full(n, 1 / max(n, 1))
+    at, counts = np.unique((_way() * n).astype(np.int64), return_counts=True)
+    return at, counts / MOST
+
+
+def _way() -> Float[np.ndarray, " m"]:
+    return np.modf(np.arange(1, MOST + 1) * GOLDEN)[0]
 
 
 def read(

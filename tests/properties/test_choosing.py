@@ -14,6 +14,7 @@ from sumwise.basis import Auto
 from sumwise.basis.auto import CANDIDATES, PARTS, POWER, VARIANCES
 from sumwise.design import embed
 from sumwise.evidence import WeakPrior
+from sumwise.inputs import Inputs
 from sumwise.leaving_out import leave_one_out
 from sumwise.posterior import Hyperparameters, decompose
 from sumwise.sets import Sets
@@ -24,7 +25,7 @@ few_sizes = st.lists(st.integers(1, 4), min_size=1, max_size=6)
 
 
 def drawn(sets, n_basis=8, seed=0):
-    return Auto.draw(sets.x, n_basis, np.random.default_rng(seed))
+    return Auto.draw(Inputs.of(sets.x), n_basis, 1.0, np.random.default_rng(seed))
 
 
 def dense(basis, variances, sets, z, prior):

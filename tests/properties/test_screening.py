@@ -11,11 +11,14 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import sumwise as sw
+from sumwise import bounds as bounding
 from sumwise import screening
 from sumwise.acquisition import best, scores_of
+from sumwise.bounds import KEYS, bounds, powers, squares, variance_reduction_between
 from sumwise.design import Design, Pool
 from sumwise.posterior import Hyperparameters, condition, decompose
-from sumwise.screening import KEYS, bounds, joint, leaders, squares
+from sumwise.screening import joint, leaders
+from sumwise.targets import Targets
 from tests.builders import random_sets, seeds, unscaled
 
 SCALES = st.sampled_from([1e-25, 1e-12, 1e-3, 1.0, 1e3, 1e12, 1e25])
@@ -26,7 +29,7 @@ KINDS = st.sampled_from(["plain", "collinear", "twins", "one size"])
 def screen_everything(monkeypatch):
     monkeypatch.setattr(screening, "SCREENED_FROM", 1)
     monkeypatch.setattr(screening, "SHORTLIST", 2)
-    monkeypatch.setattr(screening, "BLOCK", 7)
+    monkeypatch.setattr(bounding, "BLOCK", 7)
     monkeypatch.setattr(screening, "LOOK", 2)
     monkeypatch.setattr(screening, "FEW", 2)
 
@@ -192,31 +195,85 @@ def test_nothing_allowed_is_nothing_left():
         leaders("AggMI", pool, posterior, np.random.default_rng(0), np.zeros(3, dtype=bool))
 
 
-@settings(deadline=None)
-@given(
-    KINDS, st.integers(2, 30), st.integers(1, 9), st.integers(0, 14),
-    st.sampled_from(sorted(KEYS)), st.booleans(), seeds,
+def aimed(pool, n_basis, rng) -> Pool:
+    """With targets whose features are their inputs."""
+    scale = float(np.abs(pool.design.u).max()) or 1.0
+    weight = rng.uniform(0.1, 1.0, 5)
+    targets = Targets(scale * rng.normal(size=(5, n_basis)), weight / weight.sum())
+    return replace(pool, basis=unscaled(lambda x: x, n_basis), targets=targets)
+
+
+def weighed(pool, n_seen, scale, beta, rng):
+    """A posterior under amplitudes, some of them 0, and the same by dense algebra."""
+    n_sets, n_basis = pool.design.u.shape
+    amplitude = rng.choice([0.0, 0.1, 1.0, 30.0], n_basis)
+    seen = rng.permutation(n_sets)[: min(n_seen, n_sets - 1)]
+    rows = pool.design.rows(seen)
+    rows = replace(rows, u=rows.u.astype(float) * amplitude)
+    hyper = Hyperparameters(scale**2, beta * scale**2)
+    spectrum = decompose(rows, np.ones((len(seen), 1)))
+    within = scale**2 * np.eye(n_basis)
+    within += hyper.noise_precision * (rows.u / rows.noise_scale[:, None]).T @ rows.u
+    dense = amplitude[:, None] * np.linalg.inv(within) * amplitude
+    return seen, condition(spectrum, hyper, amplitude=amplitude), dense
+
+
+by_prediction = given(
+    KINDS, st.integers(2, 30), st.integers(1, 9), st.integers(0, 14), SCALES,
+    st.sampled_from([1e-6, 1.0, 1e3]), st.sampled_from(["IVR", *sorted(KEYS)]), st.booleans(),
+    st.booleans(), seeds,
 )  # fmt: skip
+
+
+@settings(deadline=None)
+@by_prediction
 def test_features_with_amplitudes_are_chosen_from_as_if_multiplied_beforehand(
-    kind, n_sets, n_basis, n_seen, strategy, single, seed
+    kind, n_sets, n_basis, n_seen, scale, beta, strategy, single, priced, seed
 ):
     rng = np.random.default_rng(seed)
-    pool = a_pool(kind, n_sets, n_basis, 1.0, seed, np.float32 if single else np.float64)
-    amplitude = rng.choice([0.0, 0.1, 1.0, 30.0], n_basis)
-    times = replace(pool.design, u=pool.design.u.astype(float) * amplitude)
-    rows = times.rows(seen := rng.permutation(n_sets)[: min(n_seen, n_sets - 1)])
-    spectrum = decompose(rows, np.ones((len(seen), 1)))
-    posterior = condition(spectrum, Hyperparameters(1.0, 2.0), amplitude=amplitude)
+    pool = a_pool(kind, n_sets, n_basis, scale, seed, np.float32 if single else np.float64)
+    pool = aimed(pool, n_basis, rng)
+    seen, posterior, dense = weighed(pool, n_seen, scale, beta, rng)
     allowed = np.ones(n_sets, dtype=bool)
     allowed[seen] = False
-    found = leaders(strategy, pool, posterior, rng, allowed, n=2)
-    dense = np.linalg.inv(np.eye(n_basis) + 2.0 * (rows.u / rows.noise_scale[:, None]).T @ rows.u)
-    signal = np.einsum("ak,kl,al->a", times.u, dense, times.u)
-    noise = times.noise_scale / 2.0
+    cost = rng.uniform(0.1, 10.0, n_sets) if priced and strategy != "AggEnt" else None
+    found = leaders(strategy, pool, posterior, rng, allowed, n=2, cost=cost)
+    u = pool.design.u.astype(float)
+    signal = np.einsum("ak,kl,al->a", u, dense, u)
+    noise = pool.design.noise_scale / posterior.noise_precision
     scores = 0.5 * np.log1p(signal / noise)
     if strategy == "AggEnt":
         scores = 0.5 * (np.log(noise + signal) + np.log(2 * np.pi) + 1)
-    assert_allclose(found.score(found.best()), scores[allowed].max(), rtol=1e-6, atol=1e-9)
+    if strategy == "IVR":
+        along = pool.targets.x @ dense @ u.T
+        scores = pool.targets.weight @ along**2 / (noise + signal)
+    ranked = scores if cost is None else scores / cost
+    top = ranked[allowed].max()
+    assert_allclose(ranked[found.best()], top, rtol=1e-6, atol=1e-12)
+    assert_allclose(found.score(found.best()), scores[found.best()], rtol=1e-6, atol=1e-9)
+
+
+@settings(deadline=None)
+@by_prediction
+def test_bounds_on_drops_of_variance_hold(
+    kind, n_sets, n_basis, n_seen, scale, beta, strategy, single, plain, seed
+):
+    del strategy
+    rng = np.random.default_rng(seed)
+    pool = a_pool(kind, n_sets, n_basis, scale, seed, np.float32 if single else np.float64)
+    pool = aimed(pool, n_basis, rng)
+    if plain:
+        _, posterior = learned(pool, min(n_seen, n_sets), 1.0, beta, rng)
+    else:
+        _, posterior, _ = weighed(pool, n_seen, scale, beta, rng)
+    if not squares(pool).max() * 900 < 1e36:
+        return
+    found = variance_reduction_between(pool, powers(pool, posterior), posterior)
+    scores = scores_of("IVR", pool, posterior, rng)
+    if found is None:
+        return
+    assert (found[0] <= scores * (1 + 1e-9)).all()
+    assert (found[1] >= scores * (1 - 1e-9)).all()
 
 
 @settings(deadline=None)

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import sumwise as sw
-from sumwise import loop
+from sumwise.design import embed
 from sumwise.model import ModelConfig, prepare
 from sumwise.storage import keeping
 from sumwise.storage.packing import pack_prepared, unpack_prepared
@@ -71,28 +71,25 @@ def test_it_is_cheap_enough_to_be_fitted_again_and_does_not_depend_on_order():
     assert_allclose(one.predict(sets.x), other.predict(sets.x), rtol=1e-6)
 
 
-@pytest.mark.parametrize("n", [0, 1, 10, 60])
-def test_variances_from_kept_squares_are_those_of_the_posterior(n):
-    sets, _, y_bar = smooth_problem()
-    progress = loop.begin(ModelConfig(basis="auto", n_basis=16), sets)
-    for a in range(n):
-        progress = loop.tell(progress, a, float(y_bar[a]))
-    quick = loop._weighed(progress).signal
-    exact = progress.model.posterior.variance_along(progress.pool.design.u)
-    assert_allclose(quick, exact, rtol=1e-6, atol=1e-9 * exact.max())
-
-
-def test_squares_that_would_cancel_are_not_used():
-    sets, _, _ = smooth_problem()
-    config = ModelConfig(basis="auto", hyperparameters=(1e-9, 1e9), standardize=False)
-    assert loop._weighed(loop.begin(config, sets)).signal is None
-
-
 def test_defaults_are_what_wins_and_the_papers_are_one_word_away():
     sets, _, _ = smooth_problem()
     plain, paper = sw.ActiveLearner(sets), sw.ActiveLearner(sets, preset="paper")
     assert "strategy 'IVR', AggregateRegressor()" in repr(plain)
     assert "strategy 'AggMI'" in repr(paper)
     assert paper.model.get_params()["basis"] == "fourier"
-    with pytest.raises(sw.SettingError, match="basis 'auto' chooses its own"):
-        sw.AggregateRegressor(lengthscale=2.0).fit(sets[:1], [1.0])
+
+
+def test_the_lengthscale_is_a_unit_for_those_that_are_chosen_from():
+    sets, _, _ = smooth_problem()
+    once, twice = (
+        sw.AggregateRegressor(lengthscale=unit).fit(sets[:1], [1.0]).fitted().basis.basis
+        for unit in (1.0, 2.0)
+    )
+    assert_allclose(once.frequencies, 2 * twice.frequencies)
+
+
+def test_compiled_sums_are_those_of_the_features():
+    sets, _, _ = smooth_problem()
+    basis = prepare(ModelConfig(n_basis=30), sets).basis
+    plain, compiled = (embed(sets, basis, compiled=c) for c in (False, True))
+    assert_allclose(compiled.u, plain.u, rtol=1e-11, atol=1e-12)

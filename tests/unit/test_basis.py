@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.preprocessing import PolynomialFeatures
 
-from sumwise import Sets, SettingError, design
+from sumwise import Sets, SettingError, design, waves
 from sumwise.basis import BASES, Linear, Polynomial, RandomFourierFeatures, Scaled, draw
 from sumwise.design import embed, features
 from tests.builders import random_sets, unscaled
@@ -146,18 +146,19 @@ def test_the_kernel_is_used_when_it_pays_and_only_where_it_is_exact(monkeypatch)
     rng = np.random.default_rng(0)
     sets = random_sets([3, 4], rng)
     fourier = RandomFourierFeatures.draw(8, 3, 1.0, rng)
-    assert not design._worth_compiling(sets, unscaled(fourier))
-    monkeypatch.setattr(design, "COMPILED_FROM", 10)
-    assert design._worth_compiling(sets, unscaled(fourier))
-    assert not design._worth_compiling(sets, unscaled(Linear()))
-    wild = RandomFourierFeatures(fourier.frequencies * 1e7, fourier.phases)
-    assert not design._worth_compiling(sets, unscaled(wild))
-    monkeypatch.setattr(design, "find_spec", lambda name: None)
-    assert not design._worth_compiling(sets, unscaled(fourier))
+    assert not waves.worth_compiling(len(sets.x), unscaled(fourier))
+    monkeypatch.setattr(waves, "COMPILED_FROM", 10)
+    assert waves.worth_compiling(len(sets.x), unscaled(fourier))
+    assert not waves.worth_compiling(len(sets.x), unscaled(Linear()))
+    wild = unscaled(RandomFourierFeatures(fourier.frequencies * 1e7, fourier.phases))
+    assert design._embed_compiled(sets, wild) is None
+    assert_allclose(embed(sets, wild).u, embed(sets, wild, compiled=False).u, rtol=1e-12)
+    monkeypatch.setattr(waves, "find_spec", lambda name: None)
+    assert not waves.worth_compiling(len(sets.x), unscaled(fourier))
 
 
 def test_the_kernel_refuses_other_bases():
-    with pytest.raises(SettingError, match="Fourier features only"):
+    with pytest.raises(SettingError, match="made of waves only"):
         embed(random_sets([2], np.random.default_rng(0)), unscaled(Linear()), compiled=True)
 
 

@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import sumwise as sw
-from sumwise import embedded, screening
+from sumwise import embedded, screening, waves
 from sumwise import scan as scanning
 from tests import parquet
 from tests.builders import random_sets, totals
@@ -217,8 +217,8 @@ def test_noise_costs_and_targets_are_those_of_sets_in_memory(
         assert_allclose(scores, sw.score(sets, here, name, **wanted), rtol=1e-6)
         wanted |= {"cost": cost, "budget": 25.0}
         assert sw.select(made, there, name, **wanted) == sw.select(sets, here, name, **wanted)
-    with pytest.raises(sw.SettingError, match=r"(?s)every individual.*targets"):
-        sw.score(made, there, "IVR")
+    for name in ("IVR", "EPIG"):  # by individuals that stand for all
+        assert_allclose(sw.score(made, there, name), sw.score(sets, here, name), rtol=1e-6)
 
 
 def test_a_study_with_aims_asks_what_it_asks_of_sets_in_memory(
@@ -242,7 +242,21 @@ def test_a_study_with_aims_asks_what_it_asks_of_sets_in_memory(
     assert asked[0][2] == asked[1][2]
 
 
-def test_a_basis_that_is_not_for_files_beyond_memory_says_so(pool, tmp_path):
-    with pytest.raises(sw.SettingError, match=r"basis=.auto.*basis=.fourier"):
-        sw.AggregateRegressor("auto").embed(pool, tmp_path / "design")
-    assert not (tmp_path / "design").exists()
+@pytest.mark.parametrize("compiled_from", [1, 2**40])
+def test_a_model_that_chooses_itself_is_the_same_on_disk(
+    sets, answers, pool, tmp_path, monkeypatch, compiled_from
+):
+    monkeypatch.setattr(waves, "COMPILED_FROM", compiled_from)
+    model = sw.AggregateRegressor(n_basis=20)
+    made = model.embed(pool, tmp_path / "design")
+    monkeypatch.setattr(embedded, "LARGEST_READ", 0)  # nobody may look at individuals
+    asked = play(sw.ActiveLearner(made), answers, 8)
+    expected = play(sw.ActiveLearner(sets, model), answers, 8)
+    assert [name for name, _ in asked] == [name for name, _ in expected]
+    assert_allclose([s for _, s in asked], [s for _, s in expected], rtol=1e-6)
+    told = {name: answers[name] for name in sets.ids[:12]}
+    there = sw.AggregateRegressor(n_basis=20).fit(made, told)
+    here = sw.AggregateRegressor(n_basis=20).fit(sets[list(told)], list(told.values()), pool=sets)
+    assert there.summary() == here.summary()
+    single = model.embed(pool, tmp_path / "single", dtype="float32")
+    assert_allclose(single.pool.design.u, made.pool.design.u, rtol=1e-4, atol=1e-4)

@@ -15,10 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import sumwise as sw
-from sumwise import embedded, scaling
+from sumwise import embedded
 from sumwise import scan as scanning
 from sumwise.design import embed
 from sumwise.embedded import Embedded
+from sumwise.inputs import location_and_spread
 from sumwise.making import in_threads, survey
 from sumwise.model import prepare
 from sumwise.survey import Moments, ids_of
@@ -187,7 +188,7 @@ def test_moments_of_pieces_are_those_of_the_whole(sizes, size, level, seed):
     for piece in pieces[1:]:
         moments = moments.plus(Moments.of(piece.T))
     shift, scale = moments.location_and_spread()
-    expected = scaling.location_and_spread(x)
+    expected = location_and_spread(x)
     np.testing.assert_allclose(shift, expected[0], rtol=1e-12, atol=1e-13 * size)
     np.testing.assert_allclose(scale, expected[1], rtol=1e-10)
 

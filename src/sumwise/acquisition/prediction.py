@@ -33,15 +33,14 @@ def integrated_variance_reduction(
 ) -> Float[np.ndarray, " A"]:
     """Expected drop of the targets' mean variance (IVR)."""
     del rng
-    phi, weight = _targets(pool)
+    phi, weight = targets_of(pool)
     towards = posterior.times(phi * np.sqrt(weight)[:, None]).T
     total = _total_variance(pool, posterior)
     drop = np.empty(len(pool.design))
     for low in range(0, len(drop), BLOCK):
         along = pool.design.u[low : low + BLOCK] @ towards
         drop[low : low + BLOCK] = np.einsum("aj,aj->a", along, along)
-    unit = min(float((posterior.output_scale**2).mean()), LARGEST_UNIT)
-    return unit * (drop / total)
+    return unit_of(posterior) * (drop / total)
 
 
 def expected_predictive_information(
@@ -49,7 +48,7 @@ def expected_predictive_information(
 ) -> Float[np.ndarray, " A"]:
     """Mean information about one target's output (EPIG)."""
     del rng
-    phi, weight = _targets(pool)
+    phi, weight = targets_of(pool)
     own = 1 / posterior.noise_precision + posterior.variance_along(phi)
     towards = (posterior.times(phi) / np.sqrt(own)[:, None]).T
     total = _total_variance(pool, posterior)
@@ -62,7 +61,12 @@ def expected_predictive_information(
     return -0.5 * posterior.n_outputs * gain
 
 
-def _targets(pool: Pool) -> tuple[Float[np.ndarray, "J K"], Float[np.ndarray, " J"]]:
+def unit_of(posterior: Posterior) -> float:
+    """Squared unit of the outputs, in those of the model."""
+    return min(float((posterior.output_scale**2).mean()), LARGEST_UNIT)
+
+
+def targets_of(pool: Pool) -> tuple[Float[np.ndarray, "J K"], Float[np.ndarray, " J"]]:
     targets = thinned(pool.sets.x) if pool.targets is None else pool.targets
     return features(pool.basis, targets.x), targets.weight
 

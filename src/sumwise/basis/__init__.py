@@ -17,6 +17,7 @@ from sumwise.basis.auto import Auto
 from sumwise.basis.fixed import Linear, Polynomial, RandomFourierFeatures, Scaled
 from sumwise.basis.settings import Neural, with_dropout
 from sumwise.errors import SettingError
+from sumwise.inputs import Inputs
 from sumwise.sets import Sets
 from sumwise.shapes import Float
 
@@ -73,7 +74,9 @@ BASES: Final[Mapping[str, Callable[[Sets, int, float, int, np.random.Generator],
     "fourier": lambda sets, n_basis, lengthscale, degree, rng: RandomFourierFeatures.draw(
         n_basis, sets.n_inputs, lengthscale, rng
     ),
-    "auto": lambda sets, n_basis, lengthscale, degree, rng: Auto.draw(sets.x, n_basis, rng),
+    "auto": lambda sets, n_basis, lengthscale, degree, rng: Auto.draw(
+        Inputs.of(sets.x), n_basis, lengthscale, rng
+    ),
     "neural": lambda sets, n_basis, lengthscale, degree, rng: Neural(n_basis=n_basis).draw(
         sets, rng
     ),

@@ -22,8 +22,8 @@ from typing import Any, Final
 import numpy as np
 
 from sumwise.basis.fixed import RandomFourierFeatures
+from sumwise.inputs import Inputs
 from sumwise.shapes import Float
-from sumwise.targets import thinned
 
 SCALINGS: Final = ("range", "squash")
 LENGTHSCALES: Final = (0.5, 1.0, 2.0)  # times √D
@@ -81,26 +81,24 @@ class Auto:
     @classmethod
     def draw(
         cls,
-        x: Float[np.ndarray, "N D"],
+        inputs: Inputs,
         n_basis: int,
+        lengthscale: float,
         rng: np.random.Generator,
-        shift: Float[np.ndarray, " D"] | float = 0.0,
-        scale: Float[np.ndarray, " D"] | float = 1.0,
     ) -> Auto:
-        """For individuals like these.
+        """For inputs like these, which it will see as (x − shift) / scale.
 
         Args:
             n_basis: Twice the number of waves of each length-scale.
-            shift: What standardises `x`, with `scale`: the basis will see (x − shift) / scale.
+            lengthscale: What all of `LENGTHSCALES` are multiplied by.
         """
-        drawn = RandomFourierFeatures.draw(n_basis, x.shape[1], 1.0, rng)  # which checks n_basis
+        n_inputs = len(inputs.shift)
+        drawn = RandomFourierFeatures.draw(n_basis, n_inputs, lengthscale, rng)  # which checks them
         if n_basis < 3:  # too few waves to halve
-            drawn = RandomFourierFeatures.draw(3, x.shape[1], 1.0, rng)
+            drawn = RandomFourierFeatures.draw(3, n_inputs, lengthscale, rng)
         n_waves = (len(drawn.phases) + 1) // 2
-        everybody = x if len(x) else np.zeros((1, x.shape[1]))
-        some = (thinned(everybody).x - shift) / scale
-        low, high = (
-            (end - shift) / scale for end in (everybody.min(axis=0), everybody.max(axis=0))
+        some, low, high = (
+            (x - inputs.shift) / inputs.scale for x in (inputs.stand_ins, inputs.low, inputs.high)
         )
         squashed = 2 * np.tanh(some / 2)
         spread = squashed.std(axis=0)
@@ -114,7 +112,7 @@ class Auto:
                     np.where(spread > 1e-12, spread, 1.0),
                 ]
             ),
-            np.zeros((2, x.shape[1])),
+            np.zeros((2, n_inputs)),
             np.ones(len(PARTS)),
         )
         centred = replace(plain, centre=np.stack([z.mean(axis=0) for z in plain.scaled(some)]))

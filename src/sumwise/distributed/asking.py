@@ -11,6 +11,7 @@ import numpy as np
 from sumwise import model as core
 from sumwise import screening
 from sumwise.acquisition import TIE
+from sumwise.bounds import KEYS, bounds, powers
 from sumwise.design import Design
 from sumwise.distributed.slices import ClusterPool, Slice, nobody
 from sumwise.errors import PoolExhaustedError, SettingError, UnknownSetError
@@ -116,10 +117,8 @@ def select(
 
 
 def _checked(pool: ClusterPool, model: AggregateRegressor, strategy: str) -> Posterior:
-    if strategy not in screening.KEYS:
-        raise SettingError(
-            f"strategy is {strategy!r}; on a cluster there are {', '.join(screening.KEYS)}"
-        )
+    if strategy not in KEYS:
+        raise SettingError(f"strategy is {strategy!r}; on a cluster there are {', '.join(KEYS)}")
     fitted = model.fitted()
     if fitted.basis is not pool.prepared.basis:
         raise SettingError(
@@ -160,7 +159,7 @@ def _shortlist(
     allowed[taken.get(number, [])] = False
     if not allowed.any():
         return None
-    high = screening.bounds(strategy, held.design, held.square, posterior)[1]
+    high = bounds(strategy, held.design, powers(held.pool(), posterior), posterior)[1]
     found = screening.shortlist(held.design, high, allowed, size)
     return number, found, ids_of(held.keys.take(found.positions))
 

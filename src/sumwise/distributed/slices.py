@@ -23,11 +23,10 @@ from sumwise.embedding import Rows, columns, runs
 from sumwise.errors import InvalidSetError, SettingError
 from sumwise.estimator import AggregateRegressor
 from sumwise.lazy import LazySets
-from sumwise.making import refuse_auto
 from sumwise.model import Prepared
 from sumwise.scan import Part, Scan
 from sumwise.shapes import Float, Int
-from sumwise.survey import Moments, PartSurvey, ascends, ids_of, survey_part
+from sumwise.survey import Look, PartSurvey, ascends, ids_of, survey_part
 
 BUCKETS: Final = 8  # of ids that are compared with one another, where files are not in order
 
@@ -96,8 +95,7 @@ class _Summary:
     last_rows: int
     ascends: bool  # ids of one column, each greater than the one before
     repeated: Hashable | None  # an id with two runs in this part
-    moments: Moments | None
-    sample: Float[np.ndarray, "m D"]
+    look: Look | None
 
 
 def embed(
@@ -108,7 +106,6 @@ def embed(
     The rows of a set must follow one another, across files if need be. Sets come in order of first
     appearance, as everywhere.
     """
-    refuse_auto(model.config())
     parts = scan.parts()
     prepared: Prepared | None = vars(model).get("prepared_")
     config = model.config()
@@ -157,18 +154,14 @@ def _summary(survey: PartSurvey) -> _Summary:
         repeated = _first_repeat([ids_of(keys)])
     first, last = (ids_of(keys.slice(at, 1))[0] for at in (0, keys.num_rows - 1))
     ends = first, last, int(lengths[0]), int(lengths[-1])
-    return _Summary(len(lengths), *ends, rises, repeated, survey.moments, survey.sample)
+    return _Summary(len(lengths), *ends, rises, repeated, survey.look)
 
 
 def _prepared(config: core.ModelConfig, scan: Scan, summaries: Sequence[_Summary]) -> Prepared:
     """The basis, drawn for the inputs of all parts."""
-    shift, scale = np.zeros(len(scan.x)), np.ones(len(scan.x))
-    if config.standardize:
-        every = [summary.moments for summary in summaries if summary.moments is not None]
-        shift, scale = reduce(Moments.plus, every).location_and_spread()
+    looks = (summary.look for summary in summaries if summary.look is not None)
     blank = LazySets((), (), len(scan.x), scan.x, nobody)
-    some = np.concatenate([summary.sample for summary in summaries])
-    return core.prepare_on(config, blank, shift, scale, some)
+    return core.prepare_on(config, blank, reduce(Look.plus, looks).inputs())
 
 
 def _owners(summaries: Sequence[_Summary]) -> list[int]:
