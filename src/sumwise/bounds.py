@@ -34,7 +34,7 @@ KEYS: Final[Mapping[str, Key]] = {
     "AggMI": lambda signal, noise_scale, beta: signal / noise_scale,
     "AggEnt": lambda signal, noise_scale, beta: signal + noise_scale / beta,
 }
-Between = tuple[Float[np.ndarray, " A"], Float[np.ndarray, " A"]]
+Between = tuple[np.ndarray, np.ndarray]  # one number per set each
 
 
 def squares(pool: Pool) -> Float[np.ndarray, " A"]:
