@@ -13,6 +13,7 @@ value σ are left out, so its root is off by (γ_K ‖Q‖ + σ) ‖u_a‖ at mo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -45,29 +46,11 @@ def squares(pool: Pool) -> Float[np.ndarray, " A"]:
     return np.einsum("ak,ak->a", u, u).astype(np.float64, copy=False)
 
 
-def powers(pool: Pool, posterior: Posterior) -> Float[np.ndarray, " A"]:
-    """‖a ∘ u_a‖² of every set, to single precision where there are amplitudes."""
-    if posterior.amplitude is None:
-        return squares(pool)
-    u, weight = pool.design.u, (posterior.amplitude**2).astype(np.float32)
-    out = np.empty(len(u))
-    for low in range(0, len(u), BLOCK):
-        rows = u[low : low + BLOCK].astype(np.float32, copy=False)
-        out[low : low + BLOCK] = np.square(rows) @ weight
-    return out
-
-
-def bounds(
-    strategy: str, design: Design, power: Float[np.ndarray, " A"], posterior: Posterior
-) -> Between:
-    """What the key of each set is at least, and at most.
-
-    Args:
-        power: From `powers`.
-    """
+def bounds(strategy: str, pool: Pool, posterior: Posterior) -> Between:
+    """What the key of each set is at least, and at most."""
     weighted = known_rows(posterior)
-    known = explained(design.u, weighted, posterior.amplitude)
-    return key_between(strategy, design, power, known, weighted, posterior)
+    (known,), power = look(pool, posterior, weighted)
+    return key_between(strategy, pool.design, power, known, weighted, posterior)
 
 
 def known_rows(posterior: Posterior) -> Float[np.ndarray, "r K"]:
@@ -100,53 +83,56 @@ def _signal_between(
     return np.maximum(left - slack, 0.0) / lam, np.maximum(left + slack, 0.0) / lam
 
 
-def variance_reduction_between(
-    pool: Pool, power: Float[np.ndarray, " A"], posterior: Posterior
-) -> Between | None:
+def variance_reduction_between(pool: Pool, posterior: Posterior) -> Between | None:
     """What IVR of each set is at least, and at most; None if nothing can be learned."""
     phi, weight = targets_of(pool)
     towards = posterior.inner(phi * np.sqrt(weight)[:, None])
-    _, values, axes = np.linalg.svd(towards, full_matrices=False)
+    powers, axes = np.linalg.eigh(towards.T @ towards)
+    values, axes = np.sqrt(np.maximum(powers[::-1], 0.0)), axes.T[::-1]
     if not 1e-150 < values[0] < 1e150:
         return None
-    rows = (values / values[0])[:, None] * axes
-    used = int((values > _LEFT_OUT * values[0]).sum())
-    left_out = float(values[used] / values[0]) if used < len(values) else 0.0
-    rows = rows[:used]
-    found = np.sqrt(explained(pool.design.u, rows, posterior.amplitude).astype(np.float64))
+    values, unit = values / values[0], unit_of(posterior) * float(values[0]) ** 2
+    used = int((values > _LEFT_OUT).sum())
+    left_out = _LEFT_OUT if used < len(values) else 0.0
+    rows, weighted = values[:used, None] * axes[:used], known_rows(posterior)
+    (found, known), power = look(pool, posterior, rows, weighted)
+    found = np.sqrt(found)
     length = np.sqrt(power * (1 + _slack(rows[:0])) + _TINY)
     wide = _gamma(rows) * float(np.linalg.norm(rows)) + left_out
     off = wide * length + (used + 2) * _UNIT * found + _TINY**0.5
-    weighted = known_rows(posterior)
-    known = explained(pool.design.u, weighted, posterior.amplitude)
     noise = pool.design.noise_scale / posterior.noise_precision
     least, most = _signal_between(power, known, weighted, posterior)
-    unit = unit_of(posterior) * float(values[0]) ** 2
     low = unit * np.maximum(found - off, 0.0) ** 2 / (noise + most)
     return low, unit * (found + off) ** 2 / (noise + least)
 
 
-def explained(
-    u: Float[np.ndarray, "A K"],
-    rows: Float[np.ndarray, "r K"],
-    amplitude: Float[np.ndarray, " K"] | None,
-) -> Float[np.ndarray, " A"]:
-    """Σ_i (row_iᵀ u_a)², in single precision."""
-    out = np.zeros(len(u), np.float32)
-    if not len(rows):
-        return out
-    outer = rows if amplitude is None else rows * amplitude
+def look(
+    pool: Pool, posterior: Posterior, *rows: Float[np.ndarray, "r K"]
+) -> tuple[list[Float[np.ndarray, " A"]], Float[np.ndarray, " A"]]:
+    """Σ_i (row_iᵀ u_a)² of every set, for each of some lists of rows, and ‖u_a‖²; in one pass."""
+    u, amplitude = pool.design.u, posterior.amplitude
+    together = np.concatenate(rows)
+    outer = together if amplitude is None else together * amplitude
     columns = np.ascontiguousarray(outer.T, dtype=np.float32)
-    along = np.empty((min(BLOCK, len(u)), columns.shape[1]), np.float32)
-    block = np.empty((len(along), u.shape[1]), np.float32)
+    ends = np.cumsum([0, *map(len, rows)]).tolist()
+    parts = [slice(low, high) for low, high in pairwise(ends)]
+    found = [np.zeros(len(u)) for _ in rows]
+    power = squares(pool) if amplitude is None else np.empty(len(u))
+    weight = None if amplitude is None else (amplitude**2).astype(np.float32)
+    block = np.empty((min(BLOCK, len(u)), u.shape[1]), np.float32)
+    along = np.empty((len(block), columns.shape[1]), np.float32)
     for start in range(0, len(u), BLOCK):
-        some = u[start : start + BLOCK]
+        here = slice(start, min(start + BLOCK, len(u)))
+        some = u[here]
         if some.dtype != np.float32:
             block[: len(some)] = some
             some = block[: len(some)]
         product = np.matmul(some, columns, out=along[: len(some)])
-        np.einsum("ai,ai->a", product, product, out=out[start : start + BLOCK])
-    return out
+        for part, sums in zip(parts, found, strict=True):
+            sums[here] = np.einsum("ai,ai->a", product[:, part], product[:, part])
+        if weight is not None:
+            power[here] = np.square(some, out=block[: len(some)]) @ weight
+    return found, power
 
 
 def _gamma(rows: Float[np.ndarray, "r K"]) -> float:

@@ -23,16 +23,15 @@ from sumwise.bounds import (
     KEYS,
     Between,
     bounds,
-    explained,
     key_between,
     known_rows,
-    powers,
+    look,
     squares,
     variance_reduction_between,
 )
 from sumwise.design import Design, Pool
 from sumwise.errors import PoolExhaustedError
-from sumwise.posterior import Hyperparameters, Posterior
+from sumwise.posterior import Posterior
 from sumwise.shapes import Bool, Float, Int
 
 SCREENED_FROM: Final = 4096  # sets; fewer are scored in full at no cost worth mentioning
@@ -44,21 +43,28 @@ _MARGIN: Final = 1e-6  # more than scores may differ by and still count as equal
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ceiling:
-    """What β u_aᵀ S u_a / s_a was at most when β/λ was `ratio`; more may be known since.
+    """What β u_aᵀ S u_a / s_a was at most when β/λ, times squared amplitudes, was `prior`.
 
-    β S = (λ/β I + Σ u uᵀ/s)⁻¹ falls with every label, and rises with β/λ by its factor at most.
+    More may be known since: β S = (diag(1/prior) + Σ u uᵀ/s)⁻¹ falls with every label, and where
+    no entry of `prior` rises by more than a factor, neither does β S.
     """
 
     high: Float[np.ndarray, " A"]
-    ratio: float
+    prior: Float[np.ndarray, " K"]
 
-    def under(self, hyper: Hyperparameters) -> Float[np.ndarray, " A"]:
-        """The same for other λ and β."""
-        return self.high * max(1.0, _ratio(hyper) / self.ratio)
+    def under(self, posterior: Posterior) -> Float[np.ndarray, " A"] | None:
+        """The same for another prior; None if that has features which this one had not."""
+        new = _prior(posterior)
+        if (new[self.prior == 0] > 0).any():
+            return None
+        ratio = np.divide(new, self.prior, out=np.ones_like(new), where=self.prior > 0)
+        return self.high * max(1.0, float(ratio.max()))
 
 
-def _ratio(hyper: Hyperparameters) -> float:
-    return hyper.noise_precision / hyper.prior_precision
+def _prior(posterior: Posterior) -> Float[np.ndarray, " K"]:
+    ratio = posterior.hyper.noise_precision / posterior.hyper.prior_precision
+    amplitude = np.ones(1) if posterior.amplitude is None else posterior.amplitude
+    return ratio * amplitude**2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,10 +122,11 @@ def leaders(
     if not screens(strategy, pool, posterior):
         return _everything(strategy, pool, posterior, rng, allowed, cost)
     n, strategy = min(n, count), str(strategy)
-    keeps = strategy == "AggMI" and posterior.amplitude is None and cost is None
+    keeps = strategy == "AggMI" and cost is None
     high: Float[np.ndarray, " A"] | None = None
     if ceiling is not None and keeps:
-        high = ceiling.under(posterior.hyper)
+        high = ceiling.under(posterior)
+    if high is not None:
         chosen = _under_ceiling(pool, posterior, high, allowed, n)
     if high is None or chosen.sum() > len(chosen) // FEW:
         between = _ranked_between(strategy, pool, posterior, cost)
@@ -144,7 +151,7 @@ def leaders(
     if keeps:
         exact = posterior.noise_precision * signal / rows.noise_scale
         high[positions] = exact * (1 + _MARGIN)
-        kept = Ceiling(high, _ratio(posterior.hyper))
+        kept = Ceiling(high, _prior(posterior))
     ranked = None if cost is None else per_cost(strategy, scores, cost[positions])
     return Leaders(positions, scores, kept, ranked)
 
@@ -169,11 +176,10 @@ def _ranked_between(
     strategy: str, pool: Pool, posterior: Posterior, cost: Float[np.ndarray, " A"] | None
 ) -> Between | None:
     """Bounds on what sets are ranked by: keys, or gains for their cost."""
-    power = powers(pool, posterior)
     if strategy == "IVR":
-        found = variance_reduction_between(pool, power, posterior)
+        found = variance_reduction_between(pool, posterior)
     else:
-        found = bounds(strategy, pool.design, power, posterior)
+        found = bounds(strategy, pool, posterior)
     if found is None or cost is None:
         return found
     if strategy == "AggMI":  # whose score is ½ log(1 + β key), for each output
@@ -290,11 +296,11 @@ def joint(
     strategy: str, pool: Pool, posterior: Posterior, allowed: Bool[np.ndarray, " A"], n: int
 ) -> list[int]:
     """Positions of a joint batch, the same as picking one after another from all."""
-    design, power, free = pool.design, powers(pool, posterior), allowed.copy()
+    design, free = pool.design, allowed.copy()
     lam, amplitude = posterior.hyper.prior_precision, posterior.amplitude
     root = posterior.root_times(np.eye(design.u.shape[1]))
     weighted = known_rows(posterior)
-    known = explained(design.u, weighted, amplitude).astype(np.float64)
+    (known,), power = look(pool, posterior, weighted)
     size = max(SHORTLIST, len(design) // 8)
     picked: list[int] = []
     while True:
@@ -308,7 +314,7 @@ def joint(
         changes *= lam**0.5
         if amplitude is not None:  # where it is 0, nothing changes
             changes = np.divide(changes, amplitude, out=np.zeros_like(changes), where=amplitude > 0)
-        known += explained(design.u, changes, amplitude)
+        known += look(pool, posterior, changes)[0][0]
         weighted = np.concatenate([weighted, changes])
         if not new:
             size *= 4  # many sets are nearly as good

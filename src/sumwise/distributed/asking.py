@@ -11,7 +11,7 @@ import numpy as np
 from sumwise import model as core
 from sumwise import screening
 from sumwise.acquisition import TIE
-from sumwise.bounds import KEYS, bounds, powers
+from sumwise.bounds import KEYS, bounds
 from sumwise.design import Design
 from sumwise.distributed.slices import ClusterPool, Slice, nobody
 from sumwise.errors import PoolExhaustedError, SettingError, UnknownSetError
@@ -159,7 +159,7 @@ def _shortlist(
     allowed[taken.get(number, [])] = False
     if not allowed.any():
         return None
-    high = bounds(strategy, held.design, powers(held.pool(), posterior), posterior)[1]
+    high = bounds(strategy, held.pool(), posterior)[1]
     found = screening.shortlist(held.design, high, allowed, size)
     return number, found, ids_of(held.keys.take(found.positions))
 
