@@ -85,7 +85,7 @@ def test_the_demo_prints_the_table_the_districts_and_the_verdict(shown):
         "guessing the state mean for every school is off by 19.3",
         "1. district 82010 (168 schools)",
         "of the 1,692 schools",
-        "averaged over 3 questions, AggMI's error is",
+        "averaged over 3 questions, IVR's error is",
     ):
         assert words in text
 
@@ -120,12 +120,12 @@ def test_one_seed_is_printed_without_standard_errors(tmp_path):
 def test_a_loss_is_printed_plainly(tmp_path, monkeypatch):
     lost = demo.DemoResult(
         errors={
-            "AggMI": np.array([[6.0, 6.0], [6.1, 6.0]]),
+            "IVR": np.array([[6.0, 6.0], [6.1, 6.0]]),
             "Random": np.array([[5.0, 4.0], [5.1, 4.0]]),
             "Largest first": np.array([[5.0, 4.0], [5.1, 4.0]]),
         },
         asked=(demo.District(1, 1), demo.District(2, 5)),
-        schools_measured={"AggMI": 6.0, "Random": 5.5, "Largest first": 9.0},
+        schools_measured={"IVR": 6.0, "Random": 5.5, "Largest first": 9.0},
         guess_error=9.0,
         n_schools=10,
         n_districts=3,
@@ -135,9 +135,9 @@ def test_a_loss_is_printed_plainly(tmp_path, monkeypatch):
     result = run(*SHORT, "--out", tmp_path)
     text = one_line(result.stdout)
     assert result.exit_code == 0
-    assert "AggMI does not win: " in text
+    assert "IVR does not win: " in text
     assert "Drawing districts at random was better here." in text
-    assert "AggMI wins" not in text
+    assert "IVR wins" not in text
     assert "1. district 1 (1 school)" in text
 
 
@@ -146,11 +146,11 @@ def test_json_on_stdout_is_the_whole_result(tmp_path):
     data = json.loads(result.stdout)
     assert "Michigan" in result.stderr
     assert (data["schools"], data["districts"]) == (1692, 461)
-    assert np.shape(data["errors"]["AggMI"]) == np.shape(data["errors"]["Random"]) == (2, 3)
+    assert np.shape(data["errors"]["IVR"]) == np.shape(data["errors"]["Random"]) == (2, 3)
     assert data["asked"][0] == {"code": 82010, "n_schools": 168}
     assert data["verdict"]["outcome"] in ("wins", "loses", "even")
     assert data["table"][-1]["question"] == 3
-    assert data["table"][-1]["chosen"] == pytest.approx(np.mean(data["errors"]["AggMI"], 0)[-1])
+    assert data["table"][-1]["chosen"] == pytest.approx(np.mean(data["errors"]["IVR"], 0)[-1])
     assert all(Path(path).exists() for path in data["files"])
 
 

