@@ -29,7 +29,7 @@ import numpy as np
 from sumwise.basis import RandomFourierFeatures, Scaled
 from sumwise.design import Design, Pool
 from sumwise.drawn import unpack_config, unpack_prepared
-from sumwise.errors import DataError, SettingError
+from sumwise.errors import DataError, InvalidSetError, SettingError
 from sumwise.lazy import LazySets
 from sumwise.model import ModelConfig, Prepared
 from sumwise.scan import File, Scan, open_parquet
@@ -100,6 +100,19 @@ def _numbers_of(basis: Scaled) -> tuple[Any, ...]:
     return own, basis.shift.tobytes(), basis.scale.tobytes()
 
 
+def no_sets(given: Any, name: str = "sets") -> InvalidSetError:
+    """What to say to somebody who gave something else for sets."""
+    if isinstance(given, Scan):
+        return InvalidSetError(
+            f"{name} is a scan of files, which nobody has looked through yet; embed it first: "
+            "AggregateRegressor().embed(scan, 'a.design') gives what can be used here"
+        )
+    return InvalidSetError(
+        f"{name} is a {type(given).__name__}; make a Sets first, for example with "
+        "Sets.from_frame(df, by=..., x=...)"
+    )
+
+
 # --- opening --------------------------------------------------------------------------------------
 
 
@@ -129,7 +142,7 @@ def open_folder(folder: str, check: bool) -> Embedded:
         raise DataError(f"the design in {folder} cannot be read ({error})") from error
     if u.shape != (known["sets"], known["features"]):
         raise _damaged(folder, "u.npy")
-    sets = lazy_sets(partial(ids_in, folder), sizes, scan)
+    sets = lazy_sets(partial(ids_in, os.path.abspath(folder)), sizes, scan)
     prepared = prepared_in(folder, config, scan, sets)
     design = Design(u.view(np.ndarray), sums[0], sums[1])
     pool = Pool(sets, prepared.basis, design, moment=moment, square=sums[2])

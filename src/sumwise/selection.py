@@ -11,8 +11,8 @@ from sumwise import model as core
 from sumwise import outputs
 from sumwise.acquisition import Acquisition, best, refuse_non_finite, scores_of
 from sumwise.design import Pool, embed
-from sumwise.embedded import Embedded
-from sumwise.errors import InvalidSetError, PoolExhaustedError, SettingError
+from sumwise.embedded import Embedded, no_sets
+from sumwise.errors import PoolExhaustedError, SettingError
 from sumwise.model import Model
 from sumwise.screening import joint, screens
 from sumwise.sets import Sets
@@ -110,6 +110,6 @@ def pool_of(sets: Sets | Embedded, model: Model) -> Pool:
     if isinstance(sets, Embedded):
         return sets.under(model.basis)
     if not isinstance(sets, Sets):
-        raise InvalidSetError(f"sets is a {type(sets).__name__}; make a Sets first")
+        raise no_sets(sets)
     outputs.check_inputs(model, sets)
     return Pool(sets, model.basis, embed(sets, model.basis))
