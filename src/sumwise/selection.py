@@ -57,15 +57,18 @@ def select(
     strategy: str | Acquisition = "AggMI",
     n: int = 1,
     *,
+    but: Iterable[Hashable] = (),
     pending: Iterable[Hashable] = (),
     seed: int = 0,
 ) -> list[Hashable]:
     """Ids of `n` sets to measure together: a joint batch, never the n best one by one.
 
     After each pick the model is conditioned on it as if it were measured, so a batch does not ask
-    the same thing twice. Any of `sets` may be picked: leave out those that are measured already.
+    the same thing twice. Any of `sets` may be picked: leave out those that are measured already,
+    or name them.
 
     Args:
+        but: Ids in `sets` that are measured already, and not picked again.
         pending: Ids in `sets` that are being measured: conditioned on, and not picked again.
     """
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
@@ -75,6 +78,7 @@ def select(
     pool = pool_of(sets, fitted)
     sets = pool.sets
     allowed = np.ones(len(sets), dtype=bool)
+    allowed[[sets.position(set_id) for set_id in but or ()]] = False
     posterior = fitted.posterior
     waiting = [sets.position(set_id) for set_id in pending or ()]
     if waiting:

@@ -119,6 +119,18 @@ def test_predictions_keep_the_names_of_group_columns(sets, model, tmp_path):
     assert not (tmp_path / "never").exists()
 
 
+def test_a_batch_leaves_out_what_is_measured(sets, answers, pool, model, tmp_path):
+    design = model.embed(pool, tmp_path / "design")
+    told = {name: answers[name] for name in sw.select(sets, model.fit(design, {}), n=5)}
+    fitted = model.fit(design, told)
+    rest = sets[[name for name in sets if name not in told]]
+    assert sw.select(design, fitted, n=6, but=told) == sw.select(rest, fitted, n=6)
+    with pytest.raises(sw.PoolExhaustedError, match="55 of 60 are free"):
+        sw.select(design, fitted, n=56, but=told)
+    with pytest.raises(sw.UnknownSetError):
+        sw.select(design, fitted, but=["nobody"])
+
+
 def test_a_scan_is_not_mistaken_for_sets(pool, model, tmp_path):
     fitted = sw.AggregateRegressor().fit(sw.Sets.from_arrays([[[1.0]]]), [1.0])
     for use in (
