@@ -205,8 +205,9 @@ def read_whole(scan: Scan) -> Sets:
     if n_bytes > LARGEST_READ:
         raise SettingError(
             f"this looks at every individual, and {scan.rows} of them would take "
-            f"{n_bytes / 1e9:.0f} GB of memory. Use a strategy that needs totals only (AggMI, "
-            "AggEnt, MaxN, MinN, Rand), and stream predictions to files."
+            f"{n_bytes / 1e9:.0f} GB of memory. Reports, exports, lists of individuals and the "
+            "strategies MI, Ent and Var do so; AggMI and the other strategies, totals of sets and "
+            "predictions that are streamed to Parquet files do not."
         )
     columns = list(dict.fromkeys((*scan.by, *scan.x, *filter(None, [scan.theta_column]))))
     tables = []
