@@ -30,7 +30,7 @@ import numpy as np
 from sumwise.basis import Auto, RandomFourierFeatures, Scaled
 from sumwise.design import Design, Pool
 from sumwise.drawn import unpack_config, unpack_prepared
-from sumwise.errors import DataError, SettingError
+from sumwise.errors import DataError, InvalidSetError, SettingError
 from sumwise.lazy import LazySets
 from sumwise.model import ModelConfig, Prepared
 from sumwise.scan import File, Scan, open_parquet
@@ -112,6 +112,19 @@ def _numbers_of(basis: Scaled) -> tuple[Any, ...]:
     return own, basis.shift.tobytes(), basis.scale.tobytes()
 
 
+def no_sets(given: Any, name: str = "sets") -> InvalidSetError:
+    """What to say to somebody who gave something else for sets."""
+    if isinstance(given, Scan):
+        return InvalidSetError(
+            f"{name} is a scan of files, which nobody has looked through yet; embed it first: "
+            "AggregateRegressor().embed(scan, 'a.design') gives what can be used here"
+        )
+    return InvalidSetError(
+        f"{name} is a {type(given).__name__}; make a Sets first, for example with "
+        "Sets.from_frame(df, by=..., x=...)"
+    )
+
+
 # --- opening --------------------------------------------------------------------------------------
 
 
@@ -144,7 +157,7 @@ def open_folder(folder: str, check: bool) -> Embedded:
         raise DataError(f"the design in {folder} cannot be read ({error})") from error
     if u.shape != (known["sets"], known["features"]):
         raise _damaged(folder, "u.npy")
-    sets = lazy_sets(partial(ids_in, folder), sizes, scan)
+    sets = lazy_sets(partial(ids_in, os.path.abspath(folder)), sizes, scan)
     prepared = prepared_in(folder, config, scan, sets)
     design = Design(u.view(np.ndarray), sums[0], sums[1])
     aimed = None if few is None else Targets(few, stand_ins(scan.rows)[1])
@@ -208,9 +221,9 @@ def read_whole(scan: Scan) -> Sets:
     if n_bytes > LARGEST_READ:
         raise SettingError(
             f"this looks at every individual, and {scan.rows} of them would take "
-            f"{n_bytes / 1e9:.0f} GB of memory. Use a strategy that needs totals only (AggMI, "
-            "AggEnt, MaxN, MinN, Rand), name targets for IVR and EPIG, and stream predictions to "
-            "files."
+            f"{n_bytes / 1e9:.0f} GB of memory. Reports, exports, lists of individuals and the "
+            "strategies MI, Ent and Var do so; AggMI and the other strategies, totals of sets and "
+            "predictions that are streamed to Parquet files do not."
         )
     columns = list(dict.fromkeys((*scan.by, *scan.x, *filter(None, [scan.theta_column]))))
     tables = []

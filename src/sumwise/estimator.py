@@ -18,7 +18,7 @@ from sumwise import aims, describing, outputs, streams
 from sumwise import model as core
 from sumwise.basis import Basis, Neural
 from sumwise.design import Design, embed
-from sumwise.embedded import Embedded
+from sumwise.embedded import Embedded, no_sets
 from sumwise.errors import InvalidSetError, SettingError
 from sumwise.labels import check_labels
 from sumwise.making import embed_scan, in_threads
@@ -108,10 +108,7 @@ class AggregateRegressor:
         pool = sets if pool is None else pool
         for name, given in (("sets", sets), ("pool", pool)):
             if not isinstance(given, Sets):
-                raise InvalidSetError(
-                    f"{name} is a {type(given).__name__}; make a Sets first, for example with "
-                    "Sets.from_frame(df, by=..., x=...)"
-                )
+                raise no_sets(given, name)
         config = self.config()
         labels = check_labels(y_bar, sets.ids)
         prepared = core.prepare(config, pool)
@@ -158,7 +155,8 @@ class AggregateRegressor:
             out: A folder, which is made.
             dtype: Of the rows on disk: `"float64"`, or `"float32"` for half the space and a third
                 of the time, with features that are right to about 1e-6.
-            memory: Bytes that sorting may take if the rows of a set do not follow one another.
+            memory: Bytes that sorting may take if the rows of a set do not follow one another;
+                half a gigabyte if left out.
             run: Where parts are worked on: in threads, unless `sumwise.distributed` says otherwise.
         """
         if not isinstance(pool, Scan):
@@ -249,8 +247,9 @@ class AggregateRegressor:
 
         Args:
             pool: From `Sets.scan_parquet`.
-            out: A folder, which is made, for a file per part of the pool with its group columns
-                and mean, std, lower and upper; or one file, if it ends in .parquet.
+            out: A folder, which is made, for a file per part of the pool; or one file, if it ends
+                in .parquet. Rows come in the order of yours: the group columns, the file and the
+                row in it (from 1) that they are of, mean, std, lower and upper.
             level: Of the interval from lower to upper.
             run: As in `embed`; for a folder.
 
@@ -262,6 +261,11 @@ class AggregateRegressor:
             raise InvalidSetError(
                 f"pool is {pool!r:.200}; scan files with the {self.n_features_in_} inputs of the "
                 "model (Sets.scan_parquet)"
+            )
+        names = tuple(getattr(self, "feature_names_in_", pool.x))
+        if names != pool.x:
+            raise InvalidSetError(
+                f"the scan has the inputs {pool.x}; the model knows {names}, in that order"
             )
         return streams.predict(fitted, pool, os.fspath(out), share, run or in_threads)
 
@@ -381,7 +385,7 @@ class AggregateRegressor:
         if isinstance(sets, Embedded):
             return sets.under(fitted.basis).design
         if not isinstance(sets, Sets):
-            raise InvalidSetError(f"sets is a {type(sets).__name__}; make a Sets first")
+            raise no_sets(sets)
         outputs.check_inputs(fitted, sets)
         return embed(sets, fitted.basis)
 

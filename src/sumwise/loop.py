@@ -16,8 +16,8 @@ from sumwise import outputs
 from sumwise.acquisition import BY_DROPOUT, DEFAULT, Acquisition, named
 from sumwise.basis import Trainable, with_dropout
 from sumwise.design import Pool, embed
-from sumwise.embedded import Embedded
-from sumwise.errors import InvalidSetError, LabelError, SettingError
+from sumwise.embedded import Embedded, no_sets
+from sumwise.errors import LabelError, SettingError
 from sumwise.estimator import AggregateRegressor
 from sumwise.labels import check_label
 from sumwise.screening import Ceiling, leaders, with_squares
@@ -163,10 +163,7 @@ def settle(
     if isinstance(sets, Embedded):
         model, preset = _as_embedded(sets, model, preset), None
     elif not isinstance(sets, Sets):
-        raise InvalidSetError(
-            f"sets is a {type(sets).__name__}; make a Sets first, for example with "
-            "Sets.from_frame(df, by=..., x=...)"
-        )
+        raise no_sets(sets)
     if preset is not None:
         if preset != "paper":
             raise SettingError(f"no preset is called {preset!r}; there is 'paper'")

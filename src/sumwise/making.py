@@ -83,6 +83,8 @@ def embed_scan(
     """
     if dtype not in DTYPES:
         raise SettingError(f"dtype is {dtype!r}; give 'float64' or 'float32'")
+    if not (memory is None or (isinstance(memory, int | np.integer) and memory > 0)):
+        raise SettingError(f"memory is {memory!r}; give a number of bytes, such as 2_000_000_000")
     folder = os.fspath(out)
     wanted = {
         "format": FORMAT,
@@ -112,7 +114,7 @@ def embed_scan(
 def _other(folder: str) -> SettingError:
     return SettingError(
         f"{folder} holds a design of other files, or with other settings; name another folder, or "
-        "remove it"
+        "remove it if no study is of it"
     )
 
 
@@ -193,8 +195,9 @@ def _work(folder: str, scan: Scan, known: Mapping[str, Any], run: Run) -> None:
     source = scan_from(known["source"])
     prepared = prepared_in(folder, unpack_config(known["wanted"]["config"]), scan)
     parts = source.parts()
+    place = os.path.abspath(folder)  # workers may run in another folder
     jobs = [
-        Job(source, part, prepared.basis, known["features"], first, folder, known["offset"],
+        Job(source, part, prepared.basis, known["features"], first, place, known["offset"],
             known["wanted"]["dtype"])
         for part, first in zip(parts, known["first_sets"], strict=True)
         if not _is_done(folder, part.number, first, known)

@@ -102,7 +102,7 @@ def scan_parquet(path: Any, *, by: Any, x: Any, weights: str = "sum") -> Scan:
     if not isinstance(weights, str):
         raise SettingError(f"weights is {weights!r:.60}; give 'sum', 'mean' or a column's name")
     scan = Scan((), tuple(groups), tuple(inputs), weights)
-    looks = [_look(where, scan) for where in _files(path)]
+    looks = [_look(where, scan) for where in parquet_files(path)]
     (first, kinds), *rest = looks
     for file, others in rest:
         if others != kinds:
@@ -119,10 +119,13 @@ def scan_parquet(path: Any, *, by: Any, x: Any, weights: str = "sum") -> Scan:
 # --- files ----------------------------------------------------------------------------------------
 
 
-def _files(path: Any) -> list[str]:
-    """The Parquet files of a file, a folder, an address, or several of these, in order."""
+def parquet_files(path: Any) -> list[str]:
+    """The Parquet files of a file, a folder, an address, or several of these, in order.
+
+    Paths are whole ones: a design is opened from other folders, and by workers that run elsewhere.
+    """
     if isinstance(path, list | tuple):
-        return [name for one in path for name in _files(one)]
+        return [name for one in path for name in parquet_files(one)]
     where = os.fspath(path)
     if "://" in where:
         files, root = _remote(where)
@@ -134,7 +137,7 @@ def _files(path: Any) -> list[str]:
         if not found:
             raise DataError(f"there are no files that end in .parquet under {where} ({scheme})")
         return found
-    place = Path(where)
+    place = Path(os.path.abspath(where))
     if place.is_dir():
         inside = (p.relative_to(place) for p in place.rglob("*.parquet"))
         kept = (p for p in inside if not any(part[0] in "._" for part in p.parts))
@@ -144,7 +147,7 @@ def _files(path: Any) -> list[str]:
         return found
     if not place.is_file():
         raise DataError(f"there is no file or folder {where}. Check the name.")
-    return [where]
+    return [str(place)]
 
 
 def _remote(where: str) -> tuple[Any, str]:
@@ -171,6 +174,10 @@ def open_parquet(path: str) -> Any:
             files, root = _remote(path)
             return parquet.ParquetFile(files.open(root, "rb"))
         return parquet.ParquetFile(path)
+    except FileNotFoundError as error:
+        raise DataError(
+            f"there is no file {path} (any more). Individuals are read from it; put it back."
+        ) from error
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise DataError(f"{path} cannot be read as Parquet ({reason:.200})") from error

@@ -12,8 +12,8 @@ from sumwise import model as core
 from sumwise.acquisition import DEFAULT, Acquisition, refuse_non_finite, scores_of
 from sumwise.bounds import KEYS
 from sumwise.design import Pool, embed
-from sumwise.embedded import Embedded
-from sumwise.errors import InvalidSetError, PoolExhaustedError, SettingError
+from sumwise.embedded import Embedded, no_sets
+from sumwise.errors import PoolExhaustedError, SettingError
 from sumwise.model import Model
 from sumwise.screening import joint, leaders, screens
 from sumwise.sets import Sets
@@ -72,6 +72,7 @@ def select(
     strategy: str | Acquisition = DEFAULT,
     n: int | None = None,
     *,
+    but: Iterable[Hashable] = (),
     pending: Iterable[Hashable] = (),
     targets: Any = None,
     target_weights: Any = None,
@@ -83,10 +84,12 @@ def select(
     """Ids of `n` sets to measure together: a joint batch, never the n best one by one.
 
     After each pick the model is conditioned on it as if it were measured, so a batch does not ask
-    the same thing twice. Any of `sets` may be picked: leave out those that are measured already.
+    the same thing twice. Any of `sets` may be picked: leave out those that are measured already,
+    or name them.
 
     Args:
         n: How many; 1 if left out, or with a budget as many as it pays for.
+        but: Ids in `sets` that are measured already, and not picked again.
         pending: Ids in `sets` that are being measured: conditioned on, and not picked again.
         targets: As in `score`.
         target_weights: As in `score`.
@@ -107,6 +110,7 @@ def select(
     left = check_budget(budget, known.cost)
     pool = aims.aimed(pool, fitted, known)
     allowed = np.ones(len(sets), dtype=bool)
+    allowed[[sets.position(set_id) for set_id in but or ()]] = False
     posterior = fitted.posterior
     waiting = [sets.position(set_id) for set_id in pending or ()]
     if waiting:
@@ -177,6 +181,6 @@ def pool_of(sets: Sets | Embedded, model: Model) -> Pool:
     if isinstance(sets, Embedded):
         return sets.under(model.basis)
     if not isinstance(sets, Sets):
-        raise InvalidSetError(f"sets is a {type(sets).__name__}; make a Sets first")
+        raise no_sets(sets)
     outputs.check_inputs(model, sets)
     return Pool(sets, model.basis, embed(sets, model.basis))

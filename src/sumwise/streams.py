@@ -18,10 +18,11 @@ import numpy as np
 from sumwise import outputs
 from sumwise.errors import SettingError
 from sumwise.model import Model
+from sumwise.predictions import PREFIX
 from sumwise.progress import Slow
-from sumwise.scan import Part, Scan, batches
+from sumwise.scan import Batch, Part, Scan, batches
 
-ADDED: Final = ("mean", "std", "lower", "upper")
+ADDED: Final = ("file", "row", "mean", "std", "lower", "upper")
 Run = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
 
 
@@ -38,11 +39,8 @@ class Job:
 
 def predict(model: Model, scan: Scan, out: str, level: float, run: Run) -> int:
     """All parts, each to a file of its own in a new folder; or to one file, one after another."""
-    if set(scan.by) & set(ADDED):
-        raise SettingError(
-            f"the group columns {scan.by} have the name of a column that predictions add "
-            f"({', '.join(ADDED)}); give them another name"
-        )
+    _added(scan)  # refused now, not in the middle
+    out = os.path.abspath(out)  # workers may run in another folder
     single = out.endswith(".parquet")
     if os.path.exists(out) and (single or os.listdir(out)):
         raise SettingError(f"{out} exists; name a new {'file' if single else 'folder'}")
@@ -57,6 +55,24 @@ def predict(model: Model, scan: Scan, out: str, level: float, run: Run) -> int:
     return done
 
 
+def _added(scan: Scan) -> list[str]:
+    """Names of our columns, with a prefix where a group column has such a name itself."""
+    prefix = PREFIX if set(scan.by) & set(ADDED) else ""
+    names = [f"{prefix}{name}" for name in ADDED]
+    for name in names:
+        if name in scan.by:
+            raise SettingError(f"there is a group column {name!r} already; give it another name")
+    return names
+
+
+def _repeated(batch: Batch) -> Any:
+    """The file of every row, stored once."""
+    import pyarrow as pa
+
+    codes = pa.array(np.zeros(len(batch), np.int32))
+    return pa.DictionaryArray.from_arrays(codes, [batch.path])
+
+
 def predict_part(job: Job) -> int:
     """A part to a file; whole, or not there."""
     name = os.path.join(job.folder, f"part-{job.part.number:06}.parquet")
@@ -68,6 +84,7 @@ def _one_file(jobs: Sequence[Job], path: str) -> Iterator[int]:
     import pyarrow as pa
     from pyarrow import parquet
 
+    added = _added(jobs[0].scan)
     partial, writer = f"{path}.{os.getpid()}.part", None
     try:
         for job in jobs:
@@ -76,9 +93,10 @@ def _one_file(jobs: Sequence[Job], path: str) -> Iterator[int]:
                 mean = outputs.predict_mean(job.model, x)[:, 0]
                 std = outputs.predict_std(job.model, x, include_noise=True)[:, 0]
                 reach = NormalDist().inv_cdf(0.5 + 0.5 * job.level) * std
-                found = (mean, std, mean - reach, mean + reach)
+                number = np.arange(len(batch)) + batch.first_row + 1
+                found = (_repeated(batch), number, mean, std, mean - reach, mean + reach)
                 columns = dict(zip(job.scan.by, batch.keys, strict=True))
-                table = pa.table({**columns, **dict(zip(ADDED, found, strict=True))})
+                table = pa.table({**columns, **dict(zip(added, found, strict=True))})
                 if writer is None:
                     writer = parquet.ParquetWriter(partial, table.schema)
                 writer.write_table(table)

@@ -113,6 +113,57 @@ def test_options_that_make_no_sense_are_refused(folder, tmp_path, more, message)
     assert not (tmp_path / "m.db").exists()
 
 
+def test_an_address_is_kept_as_it_is(sets, folder, tmp_path):
+    pytest.importorskip("fsspec")
+    done("init", tmp_path / "m.db", folder.as_uri(), "--by", "set", "--weights", "theta")
+    with sw.open_study(tmp_path / "m.db") as study:
+        assert study.ids == sets.ids
+        assert all(file.path.startswith("file://") for file in study.scan.files)
+
+
+def test_a_study_that_is_there_is_refused_before_any_work(folder, tmp_path, monkeypatch):
+    url, given = tmp_path / "m.db", ("--by", "set", "--x", "x0")
+    done("init", url, folder, *given)
+    kept = (tmp_path / "m.design" / "manifest.json").read_bytes()
+    with monkeypatch.context() as patched:
+        patched.setattr(sw.AggregateRegressor, "embed", None)
+        refused = run("init", url, folder, *given, "--x", "x1")
+    assert "there is a study called 'study' already" in one_line(refused.stderr)
+    done("init", url, folder, *given, "--x", "x1", "--name", "with two")
+    assert (tmp_path / "m-with_two.design").is_dir()
+    assert (tmp_path / "m.design" / "manifest.json").read_bytes() == kept
+    for name in ("study", "with two"):
+        done("ask", url, "--study", name)
+    (tmp_path / "m.design").rename(tmp_path / "n.design")
+    other = run("init", tmp_path / "n.db", folder, *given, "--x", "x2")
+    assert "begin under another --name, or remove it if no study is of it" in one_line(other.stderr)
+
+
+def test_whoever_stops_it_learns_that_nothing_is_lost(folder, tmp_path, monkeypatch):
+    def stopped(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sw.AggregateRegressor, "embed", stopped)
+    result = run("init", tmp_path / "m.db", folder, "--by", "set")
+    assert result.exit_code == 1
+    assert "m.design; the same command goes on" in one_line(result.stderr)
+
+
+def test_a_scheduler_without_workers_is_refused(folder, tmp_path):
+    pytest.importorskip("distributed")
+    from distributed import LocalCluster
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with LocalCluster(
+            n_workers=0, processes=False, dashboard_address=None, silence_logs=50,
+            protocol="tcp", host="127.0.0.1",
+        ) as cluster:  # fmt: skip
+            given = ("--by", "set", "--dask", cluster.scheduler_address)
+            result = run("init", tmp_path / "m.db", folder, *given)
+    assert "has no workers; start some" in one_line(result.stderr)
+
+
 def test_folders_without_numbers_or_files_are_refused(tmp_path):
     (tmp_path / "none").mkdir()
     result = run("init", tmp_path / "m.db", tmp_path / "none", "--by", "set")

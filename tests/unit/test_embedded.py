@@ -83,7 +83,9 @@ def test_predictions_of_all_individuals_are_streamed(sets, answers, pool, model,
     out = tmp_path / ("all.parquet" if single else "all")
     assert model.predict_parquet(pool, out, level=0.8) == len(sets.x)
     found = pq.read_table(out)
-    assert found.column_names == ["set", "mean", "std", "lower", "upper"]
+    assert found.column_names == ["set", "file", "row", "mean", "std", "lower", "upper"]
+    rows = [(file.path, row + 1) for file in pool.files for row in range(sum(file.group_rows))]
+    assert list(zip(*(found[name].to_pylist() for name in ("file", "row")), strict=True)) == rows
     mean, std = model.predict(sets.x, return_std=True)
     assert_allclose(found["mean"].to_numpy(), mean, rtol=1e-10)
     assert_allclose(found["std"].to_numpy(), std, rtol=1e-10)
@@ -98,10 +100,66 @@ def test_predictions_refuse_what_does_not_fit(sets, pool, model, tmp_path):
     model.fit(sets[:2], [1.0, 2.0], pool=sets)
     with pytest.raises(sw.InvalidSetError, match="3 inputs of the model"):
         model.predict_parquet(3, tmp_path / "out")
-    table = parquet.table_of(sets).rename_columns(["mean", "x0", "x1", "x2", "theta"])
-    named = parquet.scan(parquet.write(table, tmp_path / "n"), by="mean")
-    with pytest.raises(sw.SettingError, match="give them another name"):
-        model.predict_parquet(named, tmp_path / "out")
+    model.feature_names_in_ = np.array(["x1", "x0", "x2"], dtype=object)
+    with pytest.raises(sw.InvalidSetError, match="in that order"):
+        model.predict_parquet(pool, tmp_path / "out")
+
+
+def test_predictions_keep_the_names_of_group_columns(sets, model, tmp_path):
+    model.fit(sets[:2], [1.0, 2.0], pool=sets)
+    table = parquet.table_of(sets).rename_columns(["row", "x0", "x1", "x2", "theta"])
+    parquet.write(table, tmp_path / "n")
+    model.predict_parquet(parquet.scan(tmp_path / "n", by="row"), tmp_path / "out.parquet")
+    found = pq.read_table(tmp_path / "out.parquet")
+    assert found.column_names[:4] == ["row", "sumwise_file", "sumwise_row", "sumwise_mean"]
+    both = table.append_column("sumwise_std", table["row"])
+    named = parquet.scan(parquet.write(both, tmp_path / "b"), by=["row", "sumwise_std"])
+    with pytest.raises(sw.SettingError, match="group column 'sumwise_std' already"):
+        model.predict_parquet(named, tmp_path / "never")
+    assert not (tmp_path / "never").exists()
+
+
+def test_a_batch_leaves_out_what_is_measured(sets, answers, pool, model, tmp_path):
+    design = model.embed(pool, tmp_path / "design")
+    told = {name: answers[name] for name in sw.select(sets, model.fit(design, {}), n=5)}
+    fitted = model.fit(design, told)
+    rest = sets[[name for name in sets if name not in told]]
+    assert sw.select(design, fitted, n=6, but=told) == sw.select(rest, fitted, n=6)
+    with pytest.raises(sw.PoolExhaustedError, match="55 of 60 are free"):
+        sw.select(design, fitted, n=56, but=told)
+    with pytest.raises(sw.UnknownSetError):
+        sw.select(design, fitted, but=["nobody"])
+
+
+def test_a_scan_is_not_mistaken_for_sets(pool, model, tmp_path):
+    fitted = sw.AggregateRegressor().fit(sw.Sets.from_arrays([[[1.0]]]), [1.0])
+    for use in (
+        sw.ActiveLearner,
+        lambda scan: sw.create_study(tmp_path / "s.db", scan),
+        lambda scan: model.fit(scan, [1.0]),
+        lambda scan: sw.select(scan, fitted),
+        fitted.predict_sets,
+    ):
+        with pytest.raises(sw.InvalidSetError, match="embed it first"):
+            use(pool)
+    with pytest.raises(sw.SettingError, match="give a number of bytes"):
+        model.embed(pool, tmp_path / "design", memory="1GB")
+
+
+def test_files_are_found_from_other_folders(sets, model, tmp_path, monkeypatch):
+    parquet.write(parquet.table_of(sets), tmp_path / "here" / "files")
+    (tmp_path / "there").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    made = model.embed(parquet.scan("files"), "a.design")
+    monkeypatch.chdir(tmp_path / "there")
+    again = sw.Embedded.open(tmp_path / "here" / "a.design")
+    assert again.ids == made.ids
+    np.testing.assert_array_equal(again.sets.x, sets.x)
+    for file in (tmp_path / "here" / "files").iterdir():
+        file.unlink()
+    gone = sw.Embedded.open(tmp_path / "here" / "a.design")
+    with pytest.raises(sw.DataError, match="put it back"):
+        gone.sets.x  # noqa: B018
 
 
 def test_another_model_than_the_one_embedded_with_is_refused(sets, pool, model, tmp_path):

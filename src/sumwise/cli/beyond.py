@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 import rich_click as click
 
 from sumwise import AggregateRegressor, Embedded, Sets
 from sumwise.cli.data import Individuals
+from sumwise.cli.words import talk, visible
 from sumwise.errors import DataError, SettingError
-from sumwise.scan import open_parquet
+from sumwise.scan import open_parquet, parquet_files
 from sumwise.tables import listed
 
 UNITS: Final = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
@@ -40,19 +42,19 @@ def default_limit() -> int:
         return 4 * 10**9
 
 
-def is_beyond(data: Path, limit: int) -> bool:
-    """Whether the table is in several files, or would not fit."""
-    if data.is_dir() or "://" in str(data):
+def is_beyond(data: str, limit: int) -> bool:
+    """Whether the table is in several files, or elsewhere, or would not fit."""
+    if "://" in data or Path(data).is_dir():
         return True
-    if data.suffix.lower() != ".parquet" or not data.is_file():
+    if not data.lower().endswith(".parquet") or not Path(data).is_file():
         return False
-    with open_parquet(str(data)) as file:
+    with open_parquet(data) as file:
         about = file.metadata
         return bool(8 * about.num_rows * about.num_columns * COPIES > limit)
 
 
 def embed_files(
-    data: Path,
+    data: str,
     by: Sequence[str],
     x: Sequence[str],
     weights: str,
@@ -64,7 +66,7 @@ def embed_files(
     """The design in the folder `place`, single precision if double would take half the limit."""
     groups, inputs = tuple(dict.fromkeys(by)), tuple(dict.fromkeys(x))
     taken, silent = (inputs, ()) if inputs else _numeric(data, groups, weights)
-    scan = Sets.scan_parquet(str(data), by=groups, x=taken, weights=weights)
+    scan = Sets.scan_parquet(data, by=groups, x=taken, weights=weights)
     widest = 8 * scan.rows * model.n_basis
     dtype = "float64" if widest <= limit // 2 else "float32"
     settings: dict[str, Any] = {"dtype": dtype, "memory": limit // 4}
@@ -79,15 +81,12 @@ def embed_files(
 
 
 def _numeric(
-    data: Path, groups: Sequence[str], weights: str
+    data: str, groups: Sequence[str], weights: str
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Columns that hold numbers, and those that do not, of the first file."""
     import pyarrow as pa
 
-    files = sorted(data.rglob("*.parquet")) if data.is_dir() else [data]
-    if not files:
-        raise DataError(f"there are no files that end in .parquet in the folder {data}")
-    with open_parquet(str(files[0])) as file:
+    with open_parquet(parquet_files(data)[0]) as file:
         schema = file.schema_arrow
     t, rest = pa.types, [name for name in schema.names if name not in (*groups, weights)]
     kinds = (t.is_integer, t.is_floating, t.is_decimal, t.is_boolean)
@@ -100,11 +99,35 @@ def _numeric(
     return taken, tuple(name for name in rest if name not in taken)
 
 
-def design_folder(url: str, data: Path) -> Path:
-    """Beside a study in a file; else in the folder that we are in."""
+def design_folder(url: str, data: str, name: str | None) -> Path:
+    """Beside a study in a file, else in the folder that we are in; one for each name."""
+    of_study = "" if name is None else "-" + re.sub(r"[^\w.-]", "_", name)
     if "://" in url:
-        return Path(f"{data.stem}.design")
-    return Path(url).with_suffix(".design")
+        return Path(f"{PurePosixPath(data).stem}{of_study}.design")
+    place = Path(url)
+    return place.with_name(f"{place.stem}{of_study}.design")
+
+
+def refuse_existing(url: str, name: str | None) -> None:
+    """A study that is there already, before work on another that may take hours."""
+    from sumwise.storage.overview import names
+
+    named = "study" if name is None else name
+    if named in names(url):
+        raise SettingError(
+            f"there is a study called {named!r} already; give another name with --name, or begin "
+            "anew in another file"
+        )
+
+
+@contextmanager
+def going_on(place: Path) -> Iterator[None]:
+    """Whoever stops it learns that nothing is lost."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        talk(f"Stopped. What is done is in {visible(str(place), 200)}; the same command goes on.")
+        raise
 
 
 def refuse_options(sets_file: Path | None, basis: str | None) -> None:

@@ -99,6 +99,7 @@ _PHRASES: Final = {
     "open it with open_study, or give another name": (
         "give another name with --name, or begin anew in another file"
     ),
+    "name another folder, or remove it": "begin under another --name, or remove it",
     "create_study": "sumwise init",
     "Say which, by name.": "Say which with --study NAME.",
     "sets_file='sets.parquet'": "--sets-file sets.parquet",

@@ -22,7 +22,7 @@ MOST_NAMED: Final = 20  # columns in a sentence
 
 @click.command(context_settings=SETTINGS)
 @url_argument
-@click.argument("data", type=click.Path(path_type=Path))
+@click.argument("data")  # a path or an address, whose slashes a Path would merge
 @click.option(
     "--by",
     metavar="COLUMN",
@@ -86,7 +86,7 @@ MOST_NAMED: Final = 20  # columns in a sentence
 @json_option
 def init(
     url: str,
-    data: Path,
+    data: str,
     by: tuple[str, ...],
     x: tuple[str, ...],
     weights: str,
@@ -104,7 +104,7 @@ def init(
     """Begin a study from a table of individuals.
 
     DATA is a CSV file (UTF-8, commas, a heading) or a Parquet file with a row for each individual,
-    or a folder of Parquet files, which need not fit in memory.
+    or a folder of Parquet files or its address (s3://…), which need not fit in memory.
     URL is where the study is kept: the path of an SQLite file, which is made, or a PostgreSQL
     database, as postgresql://user@host/database. Nothing that is there is overwritten.
 
@@ -123,13 +123,15 @@ def init(
         beyond.refuse_options(sets_file, basis)
         adam = "adam" if preset == "paper" else "evidence"
         model = model or AggregateRegressor(hyperparameters=adam, random_state=seed)
-        place, preset_too = beyond.design_folder(url, data), None
-        pool, made = beyond.embed_files(data, by, x, weights, model, place, limit, dask)
-        talk(f"The design of {visible(str(data), 200)} is in {visible(str(place), 200)}.")
+        place, preset_too = beyond.design_folder(url, data, name), None
+        beyond.refuse_existing(url, name)
+        with beyond.going_on(place):
+            pool, made = beyond.embed_files(data, by, x, weights, model, place, limit, dask)
+        talk(f"The design of {visible(data, 200)} is in {visible(str(place), 200)}.")
     else:
         preset_too = preset
-        with waiting(f"reading {visible(data.name)}"):
-            made = read_individuals(data, by, x, weights)
+        with waiting(f"reading {visible(Path(data).name)}"):
+            made = read_individuals(Path(data), by, x, weights)
         pool = made.sets
     with (
         waiting("making the study"),

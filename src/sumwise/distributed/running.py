@@ -11,15 +11,21 @@ from sumwise.making import Run
 
 
 def connect(address: str) -> Any:
-    """A client of the scheduler at this address."""
+    """A client of the scheduler at this address; one without workers would wait for ever."""
     try:
         from distributed import Client
     except ImportError as error:
         raise MissingExtraError("a cluster needs Dask: pip install 'sumwise[dask]'") from error
     try:
-        return Client(address, timeout="10s")
+        client = Client(address, timeout="10s")
     except (OSError, ValueError, TimeoutError) as error:
         raise SettingError(f"no Dask scheduler answers at {address} ({error})") from error
+    if not client.nthreads():
+        client.close()
+        raise SettingError(
+            f"the Dask scheduler at {address} has no workers; start some: dask worker {address}"
+        )
+    return client
 
 
 def on(client: Any) -> Run:
@@ -58,7 +64,5 @@ def runs_on(address: str | None, jobs: int) -> Iterator[int]:
 
     with connect(address) as client:
         threads = sum(client.nthreads().values())
-        if not threads:
-            raise SettingError(f"the Dask scheduler at {address} has no workers; start some")
         with parallel_config(backend="dask", wait_for_workers_timeout=10):
             yield threads

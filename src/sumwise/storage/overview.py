@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
 from sumwise.storage import records
 from sumwise.storage.database import Database
-from sumwise.storage.schema import answers, claims, studies
+from sumwise.storage.schema import VERSION_TABLE, answers, claims, studies
 
 
 class Line(NamedTuple):
@@ -34,6 +35,22 @@ def overview(url: Any) -> list[Line]:
         database.require()
         with database.read() as connection:
             return [Line(*row) for row in connection.execute(listed.order_by(studies.c.id))]
+    finally:
+        database.close()
+
+
+def names(url: Any) -> list[str]:
+    """Of the studies that a database holds; none where there is no database yet."""
+    database = Database(url)
+    try:
+        if database.path is not None and not os.path.exists(database.path):
+            return []
+        with database.read() as connection:
+            if not sa.inspect(connection).has_table(VERSION_TABLE):
+                return []
+        database.require()
+        with database.read() as connection:
+            return list(connection.execute(sa.select(studies.c.name)).scalars())
     finally:
         database.close()
 
