@@ -29,8 +29,8 @@ from sumwise.cli.words import (
     with_error,
 )
 from sumwise.errors import SettingError, SumwiseError
-from sumwise.naming import moment, shown
-from sumwise.questions import Question, figure
+from sumwise.naming import figure, moment, shown
+from sumwise.questions import Question
 from sumwise.tables import number
 from sumwise.threads import one_thread
 

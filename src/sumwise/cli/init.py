@@ -14,7 +14,7 @@ from sumwise.cli.common import SETTINGS, waiting
 from sumwise.cli.data import Individuals, read_individuals
 from sumwise.cli.studies import json_option, repeated, url_argument
 from sumwise.cli.words import message, show, show_json, suggest, talk, typed, visible
-from sumwise.questions import count
+from sumwise.naming import count
 
 MOST_NAMED: Final = 20  # columns in a sentence
 

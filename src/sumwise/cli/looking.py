@@ -21,8 +21,8 @@ from sumwise.cli.words import (
     typed,
     visible,
 )
-from sumwise.naming import moment, shown
-from sumwise.questions import Status, count
+from sumwise.naming import count, moment, shown
+from sumwise.status import Status
 from sumwise.tables import check_output, write_table
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from sumwise.cli.studies import (
 )
 from sumwise.cli.words import named, show, show_json, suggest, talk, typed, visible, with_error
 from sumwise.errors import LabelError, SumwiseError
-from sumwise.naming import shown
-from sumwise.questions import FAR, count
+from sumwise.naming import count, shown
+from sumwise.questions import FAR
 from sumwise.tables import number
 from sumwise.threads import one_thread
 
