@@ -18,11 +18,10 @@ from sumwise import outputs
 from sumwise.acquisition import Acquisition
 from sumwise.design import Pool
 from sumwise.errors import PoolExhaustedError
-from sumwise.loop import reason
 from sumwise.model import Model
-from sumwise.naming import figure
+from sumwise.reasons import price, reason
 from sumwise.screening import leaders
-from sumwise.selection import nothing_affordable
+from sumwise.selection import nothing_affordable, pays_for
 from sumwise.shapes import Float
 
 # when a total deserves a second look, in the shell and on the page alike
@@ -45,6 +44,19 @@ class Question:
     number: int  # questions asked before this one
     by: str | None  # who is to answer
     expires: str  # when the set is free again if nobody answers, UTC
+    cost: float | None = None  # of measuring it; None where measuring has no cost
+    runner_up_cost: float | None = None
+
+    @property
+    def score_per_cost(self) -> float | None:
+        """What it was chosen by where measuring has a cost."""
+        return None if self.cost is None else self.score / self.cost
+
+    @property
+    def runner_up_score_per_cost(self) -> float | None:
+        if self.runner_up_score is None or self.runner_up_cost is None:
+            return None
+        return self.runner_up_score / self.runner_up_cost
 
 
 def propose(
@@ -80,17 +92,17 @@ def propose(
     if allowed.sum() < n and budget == math.inf:
         raise _exhausted(n, int(allowed.sum()), len(claimed), len(skipped))
     posterior = model.posterior
-    asked: list[Question] = []
+    asked, paid = list[Question](), 0.0
     if claimed:
         posterior = posterior.given(pool.design.rows(list(claimed)))
     for number in range(first, first + min(n, int(allowed.sum()))):
-        affordable = allowed if cost is None else allowed & (cost <= budget)
+        affordable = allowed if cost is None else allowed & pays_for(budget, paid, cost)
         if not affordable.any():
             break
         rng = np.random.default_rng([seed, number])
         seen = pool, posterior, rng, affordable
         found = leaders(strategy, *seen, n=2, also=wanted, cost=cost)
-        chosen, left = found.best(), int(affordable.sum())
+        chosen, left, free = found.best(), int(affordable.sum()), int(allowed.sum())
         by_hand = wanted is not None and number == first and chosen != wanted
         chosen = wanted if by_hand and wanted is not None else chosen
         allowed[chosen] = False
@@ -99,12 +111,14 @@ def propose(
         mean, std = outputs.predict_sets(model, design, include_noise=True)
         waiting = len(claimed) + len(asked)
         kind = "free" if waiting else "unmeasured"
+        if left < free:
+            kind = "affordable"  # others are left, and cost more than the budget has
         why = reason(strategy, found.score(chosen), int(sets.sizes[chosen]), left, kind)
-        if cost is not None:
-            budget -= float(cost[chosen])
-            why += f" It costs {figure(float(cost[chosen]))}, and gains most for that."
         if by_hand:
             why = f"This set was chosen by hand; {strategy} would have asked for another first."
+        if cost is not None:
+            paid += float(cost[chosen])
+            why += f" {price(found.score(chosen), float(cost[chosen]), best=not by_hand)}"
         if waiting:
             others = "a question that is" if waiting == 1 else f"{waiting} questions that are"
             why += f" It adds to {others} not answered yet."
@@ -124,6 +138,8 @@ def propose(
                 number=number,
                 by=None,
                 expires="",
+                cost=None if cost is None else float(cost[chosen]),
+                runner_up_cost=None if cost is None or second is None else float(cost[second]),
             )
         )
         if number < first + n - 1:
