@@ -51,9 +51,9 @@ def price(score: float, cost: float, best: bool = True) -> str:
     """What a set costs, and why that is well spent if it gains most for it.
 
     >>> price(0.5, 4.0)
-    'It costs 4.00, and gains most for that: 0.125 for each unit of cost.'
+    'It costs 4, and gains most for that: 0.125 for each unit of cost.'
     """
     if not best:
-        return f"It costs {figure(cost)}."
+        return f"It costs {cost:.6g}."
     each = f"{figure(score / cost)} for each unit of cost"
-    return f"It costs {figure(cost)}, and gains most for that: {each}."
+    return f"It costs {cost:.6g}, and gains most for that: {each}."

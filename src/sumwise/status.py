@@ -35,7 +35,7 @@ class Status:
     noise_variance: float  # of an individual's own noise, which no question takes away
     enough: float | None = None  # improvement, in units of the outputs, below which to stop
     spent: float | None = None  # on answers so far; None where measuring has no cost
-    next_cost: float | None = None  # of the next questions
+    next_cost: float | None = None  # of open claims and the next questions
 
     @property
     def improvement(self) -> float:
@@ -77,28 +77,33 @@ class Status:
             unsure += f"{share:.0f} % less variance"
         noise = f"An individual's own noise, ± {figure(self.noise_variance**0.5)}, comes on top; "
         said += [f"{unsure}.", f"{noise}no answer takes it away."]
-        return (*said, *self._verdict(coming), *self._money())
+        advice = self.advice
+        return (*said, *(() if advice is None else (advice,)), *self._money())
 
-    def _verdict(self, coming: str) -> tuple[str, ...]:
-        """Whether to go on, where a threshold says so."""
+    @property
+    def advice(self) -> str | None:
+        """Whether to go on, in a sentence; None where no threshold says so."""
+        coming = self._coming()
         if self.stop is None or self.enough is None or not coming:
-            return ()
+            return None
         gain = f"an expected improvement of {figure(self.improvement)}"
         if self.stop:
             return (
                 f"You may stop: answers to {coming} promise {gain}, less than the "
-                f"{figure(self.enough)} that is worth asking for.",
+                f"{figure(self.enough)} that is worth asking for."
             )
         return (
             f"Go on: answers to {coming} promise {gain}, and {figure(self.enough)} is worth asking "
-            "for.",
+            "for."
         )
 
     def _money(self) -> tuple[str, ...]:
         if self.spent is None:
             return ()
-        ahead = "" if self.next_cost is None else f"; the next cost {figure(self.next_cost)}"
-        return (f"Answers so far have cost {figure(self.spent)}{ahead}.",)
+        coming, ahead = self._coming(), ""
+        if coming and self.next_cost is not None:
+            ahead = f"; those to {coming} will cost {self.next_cost:.6g}"
+        return (f"Answers so far have cost {self.spent:.6g}{ahead}.",)
 
     def _coming(self) -> str:
         """The questions behind `mean_variance_after`."""

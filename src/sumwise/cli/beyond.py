@@ -60,10 +60,11 @@ def embed_files(
     place: Path,
     limit: int,
     dask: str | None,
+    hidden: Sequence[str] = (),
 ) -> tuple[Embedded, Individuals]:
     """The design in the folder `place`, single precision if double would take half the limit."""
     groups, inputs = tuple(dict.fromkeys(by)), tuple(dict.fromkeys(x))
-    taken, silent = (inputs, ()) if inputs else _numeric(data, groups, weights)
+    taken, silent = (inputs, ()) if inputs else _numeric(data, (*groups, weights, *hidden))
     scan = Sets.scan_parquet(str(data), by=groups, x=taken, weights=weights)
     widest = 8 * scan.rows * model.n_basis
     dtype = "float64" if widest <= limit // 2 else "float32"
@@ -78,10 +79,8 @@ def embed_files(
     return made, Individuals(made.sets, groups, taken, silent)
 
 
-def _numeric(
-    data: Path, groups: Sequence[str], weights: str
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Columns that hold numbers, and those that do not, of the first file."""
+def _numeric(data: Path, used: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Columns that hold numbers, and those that do not, of the first file, but for those used."""
     import pyarrow as pa
 
     files = sorted(data.rglob("*.parquet")) if data.is_dir() else [data]
@@ -89,12 +88,12 @@ def _numeric(
         raise DataError(f"there are no files that end in .parquet in the folder {data}")
     with open_parquet(str(files[0])) as file:
         schema = file.schema_arrow
-    t, rest = pa.types, [name for name in schema.names if name not in (*groups, weights)]
+    t, rest = pa.types, [name for name in schema.names if name not in used]
     kinds = (t.is_integer, t.is_floating, t.is_decimal, t.is_boolean)
     taken = tuple(n for n in rest if any(kind(schema.field(n).type) for kind in kinds))
     if not taken:
         raise DataError(
-            f"{data} has no input columns: nothing but {listed(groups)} holds numbers. What is "
+            f"{data} has no input columns: nothing but {listed(used)} holds numbers. What is "
             "known of each individual must be there, as numbers."
         )
     return taken, tuple(name for name in rest if name not in taken)

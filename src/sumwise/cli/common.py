@@ -100,6 +100,9 @@ _PHRASES: Final = {
         "give another name with --name, or begin anew in another file"
     ),
     "create_study": "sumwise init",
+    "say what measuring each set costs": (
+        "this study was begun without; begin one with sumwise init --cost"
+    ),
     "Say which, by name.": "Say which with --study NAME.",
     "sets_file='sets.parquet'": "--sets-file sets.parquet",
 }
