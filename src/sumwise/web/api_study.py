@@ -43,6 +43,7 @@ def study(here: Here) -> Any:
         "open": counts[2],
         "skipped": counts[3],
         "questions": counts[4],
+        "spent": inside.spent(now),
         "words": said.words[:1],
         "claim_days": kept.claim_days,
         "changes": now.changes,
@@ -66,7 +67,8 @@ def status(here: Here) -> Any:
     found = here.insights.status()
     values = asdict(found).items()
     numbers = {name: finite(value) if isinstance(value, float) else value for name, value in values}
-    return {**numbers, "words": found.words}
+    verdict = {"stop": found.stop, "advice": found.advice, "words": found.words}
+    return {**numbers, **verdict, "improvement": finite(found.improvement)}
 
 
 @router.get(
