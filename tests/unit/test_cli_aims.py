@@ -314,6 +314,20 @@ def test_budgets_that_cannot_be_used_are_refused_and_nothing_is_claimed(tmp_path
     assert (status["spent"], status["stop"], status["advice"]) == (None, None, None)
 
 
+def test_a_total_without_the_noise_that_was_planned_comes_with_a_hint(tmp_path, data):
+    url, _ = begin(tmp_path, data, "--noise-std", "blur")
+    told = done("tell", url, "F02", "12")
+    assert "where ± 1 was planned" in told.stderr
+    hint = f"sumwise amend {url} F02 12 --noise-std 1"
+    assert hint in told.stderr
+    done(*hint.split()[1:])
+    with sw.open_study(url) as study:
+        assert study.answers[0].noise_std == 1
+    assert "planned" not in done("tell", url, "F03", "12").stderr  # whose noise is 0
+    assert "planned" not in done("tell", url, "F04", "12", "--noise-std", "0.5").stderr
+    assert "planned" not in done("tell", url, "F02", "12", "--noise-std", "1").stderr
+
+
 def test_status_says_when_to_stop_and_what_to_do_then(tmp_path, data):
     url, _ = begin(tmp_path, data, "--enough", "1e6")
     done("tell", url, "F03", "10")
