@@ -110,10 +110,10 @@ def propose(
         design = pool.design.rows([chosen])
         mean, std = outputs.predict_sets(model, design, include_noise=True)
         waiting = len(claimed) + len(asked)
-        kind = "free" if waiting else "unmeasured"
+        kind, turn = ("free", "next") if waiting else ("unmeasured", "first")
         if left < free:
             kind = "affordable"  # others are left, and cost more than the budget has
-        why = reason(strategy, found.score(chosen), int(sets.sizes[chosen]), left, kind)
+        why = reason(strategy, found.score(chosen), int(sets.sizes[chosen]), left, kind, turn)
         if by_hand:
             why = f"This set was chosen by hand; {strategy} would have asked for another first."
         if cost is not None:

@@ -31,19 +31,25 @@ REASONS: Final[Mapping[str, Callable[[float], str]]] = {
 
 
 def reason(
-    strategy: str | Acquisition, score: float, size: int, left: int, kind: str = "unmeasured"
+    strategy: str | Acquisition,
+    score: float,
+    size: int,
+    left: int,
+    kind: str = "unmeasured",
+    turn: str = "first",
 ) -> str:
-    """Why this set of so many individuals comes first of those that are left, in a sentence.
+    """Why this set of so many individuals is asked for, of those that are left, in a sentence.
 
-    Of those that are "free", others are being measured or were proposed before it: it comes next.
-    "affordable" are those that a budget still pays for.
+    Args:
+        kind: "free" where others are being measured or were proposed before it, "affordable" where
+            a budget pays for these only.
+        turn: "next" where others were asked for before it.
     """
     individuals = "1 individual" if size == 1 else f"{size} individuals"
     known = REASONS.get(strategy) if isinstance(strategy, str) else None
     reason = known(score) if known else f"it has the highest score ({score:.4g})"
     if left == 1:
         return f"This is the only {kind} set that is left, of {individuals}: {reason}."
-    turn = "first" if kind == "unmeasured" else "next"
     return f"Of {left} {kind} sets, this one of {individuals} comes {turn}: {reason}."
 
 

@@ -334,7 +334,7 @@ def test_status_says_when_to_stop_and_what_to_do_then(tmp_path, data):
     done("tell", url, "F04", "12")
     status = done("status", url)
     assert "You may stop: " in one_line(status.stdout)
-    assert "sumwise predict" in status.stderr.splitlines()[-1]
+    assert "sumwise predict" in status.stderr.splitlines()[-2]
 
 
 def test_wishes_are_exported_and_imported(tmp_path, data):

@@ -92,8 +92,9 @@ def _numeric(data: Path, used: Sequence[str]) -> tuple[tuple[str, ...], tuple[st
     kinds = (t.is_integer, t.is_floating, t.is_decimal, t.is_boolean)
     taken = tuple(n for n in rest if any(kind(schema.field(n).type) for kind in kinds))
     if not taken:
+        known = [name for name in schema.names if name in used]
         raise DataError(
-            f"{data} has no input columns: nothing but {listed(used)} holds numbers. What is "
+            f"{data} has no input columns: nothing but {listed(known)} holds numbers. What is "
             "known of each individual must be there, as numbers."
         )
     return taken, tuple(name for name in rest if name not in taken)

@@ -75,7 +75,7 @@ def read_individuals(
     taken = inputs or tuple(name for name in rest if holds_numbers(table, name))
     if not taken:
         raise DataError(
-            f"{path} has no input columns: nothing but {listed(sorted(used))} holds numbers. "
+            f"{path} has no input columns: nothing but {listed([n for n in names if n in used])} holds numbers. "
             "What is known of each individual must be there, as numbers."
         )
     where = place(path)

@@ -61,7 +61,7 @@ def status(url: str, name: str | None, as_json: bool) -> None:
         _show_skips(skips)
     again = repeated(url, name)
     if found.stop:
-        suggest("Next, or go on with sumwise ask:", typed("predict", *again))
+        suggest("Next:", typed("predict", *again), typed("ask", *again))
     elif found.answers + found.open_claims + found.skipped < found.sets:
         suggest("Next:", typed("ask", *again), typed("predict", *again))
     elif claims:
