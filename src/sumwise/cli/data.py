@@ -74,8 +74,9 @@ def read_individuals(
     rest = [name for name in names if name not in used]
     taken = inputs or tuple(name for name in rest if holds_numbers(table, name))
     if not taken:
+        known = [name for name in names if name in used]
         raise DataError(
-            f"{path} has no input columns: nothing but {listed([n for n in names if n in used])} holds numbers. "
+            f"{path} has no input columns: nothing but {listed(known)} holds numbers. "
             "What is known of each individual must be there, as numbers."
         )
     where = place(path)
