@@ -344,6 +344,14 @@ def test_questions_within_a_budget_say_of_how_many(tmp_path):
         assert [q.score_per_cost for q in asked] == [q.score / q.cost for q in asked]
         assert asked[0].runner_up_cost in cost
         assert asked[0].runner_up_score_per_cost <= asked[0].score_per_cost
-        by_hand = study.claim(3)
-        assert by_hand.cost == 50
-        assert by_hand.why.startswith("This is the only free set") or "by hand" in by_hand.why
+
+
+def test_a_set_chosen_by_hand_says_its_cost_and_not_that_it_gains_most(tmp_path):
+    sets = random_sets([2, 3, 1, 4], np.random.default_rng(0))
+    cost = [1.0, 2.0, 1.0, 5000.0]
+    with sw.create_study(tmp_path / "s.db", sets, model=LINEAR, cost=cost) as study:
+        asked = study.claim(3)
+    assert asked.cost == 5000
+    assert "chosen by hand" in asked.why
+    assert "It costs 5000. " in asked.why
+    assert "gains most" not in asked.why
