@@ -26,8 +26,9 @@ from sumwise.design import Pool, embed, features
 from sumwise.leaving_out import NO_CLOSED_FORM, leave_one_out
 from sumwise.model import Model
 from sumwise.progress import Slow, quiet
-from sumwise.questions import Question, Status, second_moment
+from sumwise.questions import Question
 from sumwise.shapes import Float
+from sumwise.status import Status, second_moment
 from sumwise.threads import one_thread
 
 WINDOW: Final = 10  # forecasts that the typical error is taken over

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
@@ -43,6 +44,20 @@ def check_label(y_bar: Any, set_id: Hashable) -> float:
     if values.shape != (1, 1) or np.ndim(y_bar):
         raise LabelError(f"total of set {set_id!r} is {y_bar!r:.80}; give one finite number")
     return float(values[0, 0])
+
+
+def check_noise(noise_std: Any, set_id: Hashable, most: float = math.inf) -> float:
+    """A standard deviation, or a refusal that names the set."""
+    try:
+        value = check_label(noise_std, set_id)
+    except LabelError:
+        value = -1.0
+    if not 0 <= value <= most:
+        raise LabelError(
+            f"noise_std of set {set_id!r} is {noise_std!r:.80}; give a standard deviation, a "
+            "finite number of at least 0"
+        )
+    return value
 
 
 def _by_id(y_bar: Any, ids: Sequence[Hashable]) -> Any:

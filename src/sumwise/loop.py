@@ -6,22 +6,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
+from sumwise import aims, outputs
 from sumwise import model as core
-from sumwise import outputs
-from sumwise.acquisition import BY_DROPOUT, DEFAULT, Acquisition, named
-from sumwise.basis import Trainable, with_dropout
+from sumwise.acquisition import Acquisition, per_cost
+from sumwise.aims import Aims
+from sumwise.basis import Trainable
 from sumwise.design import Pool, embed
-from sumwise.embedded import Embedded, no_sets
-from sumwise.errors import LabelError, SettingError
+from sumwise.embedded import Embedded
+from sumwise.errors import LabelError
 from sumwise.estimator import AggregateRegressor
-from sumwise.labels import check_label
+from sumwise.labels import check_label, check_noise
+from sumwise.reasons import price, reason
 from sumwise.screening import Ceiling, leaders, with_squares
 from sumwise.sets import Sets
+from sumwise.settling import settle
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,7 @@ class Ask:
     expected: float  # what the model thinks will be measured; 0 before the first answer
     std: float  # and how sure it is of that, noise included
     why: str
+    cost: float | None = None  # of measuring it; None where measuring has no cost
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,7 @@ class Answer:
     set_id: Hashable
     y_bar: float
     ask: Ask | None  # the question it answers; None if nobody asked
+    noise_std: float | None = None  # that this measurement is known to have
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,6 +61,10 @@ class Progress:
     labels: Mapping[int, float]  # position in the pool -> ȳ, in order of arrival
     model: core.Model
     ceiling: Ceiling | None = None  # of the scores, from an earlier question
+    aims: Aims = field(default_factory=Aims)
+    noise: Mapping[int, float] = field(
+        default_factory=dict
+    )  # of labels that have some of their own
 
 
 def begin(config: core.ModelConfig, sets: Sets) -> Progress:
@@ -84,126 +94,43 @@ def look(
     sets, fitted = progress.pool.sets, progress.model
     allowed = np.ones(len(sets), dtype=bool)
     allowed[list(progress.labels)] = False
-    seen = progress.pool, fitted.posterior, rng, allowed
-    found = leaders(strategy, *seen, ceiling=progress.ceiling)
+    cost = progress.aims.cost
+    pool = aims.aimed(progress.pool, fitted, progress.aims)
+    blurred = progress.noise or progress.aims.noise_std is not None
+    ceiling = None if blurred else progress.ceiling  # s_a + β r_a² moves with β, bounds do not
+    found = leaders(strategy, pool, fitted.posterior, rng, allowed, ceiling=ceiling, cost=cost)
     chosen = found.best()
     score = found.score(chosen)
-    design = progress.pool.design.rows([chosen])
+    design = pool.design.rows([chosen])
     mean, std = outputs.predict_sets(fitted, design, include_noise=True)
     size, left = int(sets.sizes[chosen]), int(allowed.sum())
     why = reason(strategy, score, size, left)
+    paid = None if cost is None else float(cost[chosen])
+    if paid is not None:
+        why += f" {price(score, paid)}"
     if not progress.labels:
         why += " Nothing is measured yet, so what to expect is anybody's guess."
-    asked = Ask(sets.ids[chosen], score, float(mean[0, 0]), float(std[0, 0]), why)
+    asked = Ask(sets.ids[chosen], score, float(mean[0, 0]), float(std[0, 0]), why, paid)
     return asked, replace(progress, ceiling=found.ceiling)
 
 
-def tell(progress: Progress, index: int, y_bar: float) -> Progress:
+def tell(progress: Progress, index: int, y_bar: float, noise_std: float = 0.0) -> Progress:
     """Lines 5–9: label a set, estimate λ and β anew, and the posterior."""
     labels = {**progress.labels, index: y_bar}
+    noise = {**progress.noise, index: noise_std} if noise_std else progress.noise
+    blur = np.array([noise.get(a, 0.0) for a in labels]) if noise else None
     totals = np.array(list(labels.values()))[:, None]
     pool, at = progress.pool, list(labels)
     learns = isinstance(progress.prepared.basis.basis, Trainable)
     labelled, design = pool.sets.take(at) if learns else None, pool.design.rows(at)
-    fitted = core.fit(progress.config, progress.prepared, labelled, design, totals, progress.model)
-    told = replace(progress, labels=labels, model=fitted)
+    known = progress.config, progress.prepared, labelled, design, totals, progress.model
+    fitted = core.fit(*known, noise_std=blur)
+    told = replace(progress, labels=labels, model=fitted, noise=noise)
     if fitted.basis is not pool.basis:  # it has learned: every set looks different now
         design = embed(pool.sets, fitted.basis)
         pool = with_squares(Pool(pool.sets, fitted.basis, design))
         return replace(told, pool=pool, ceiling=None)
     return told
-
-
-REASONS: Mapping[str, Callable[[float], str]] = {
-    "AggMI": lambda score: f"measuring it is expected to teach {score:.3g} nats about the model",
-    "AggEnt": lambda score: f"its total is the least certain (entropy {score:.3g} nats)",
-    "MI": lambda score: f"its individuals would teach {score:.3g} nats one by one",
-    "Ent": lambda score: f"its individuals are the least certain (entropy {score:.3g} nats)",
-    "IVR": lambda score: (
-        f"its total is expected to lower the variance of predictions by {score:.3g} on average"
-    ),
-    "EPIG": lambda score: (
-        f"its total is expected to teach {score:.3g} nats about an individual's output on average"
-    ),
-    "QBC": lambda score: f"drawn models disagree most about its total (variance {score:.3g})",
-    "EMCM": lambda score: f"its total would move the model most (by {score:.3g})",
-    "Var": lambda score: f"its inputs vary most (variance {score:.3g})",
-    "MaxN": lambda score: "it has the most individuals",
-    "MinN": lambda score: "it has the fewest individuals",
-    "Rand": lambda score: "it was drawn at random",
-    "DAMI": lambda score: f"by dropout, measuring it is expected to teach {score:.3g} nats",
-    "DAEnt": lambda score: f"by dropout, its total is the least certain ({score:.3g} nats)",
-}
-
-
-def reason(
-    strategy: str | Acquisition, score: float, size: int, left: int, kind: str = "unmeasured"
-) -> str:
-    """Why this set of so many individuals comes first of those that are left, in a sentence.
-
-    Of those that are "free", others are being measured or were proposed before it: it comes next.
-    """
-    individuals = "1 individual" if size == 1 else f"{size} individuals"
-    known = REASONS.get(strategy) if isinstance(strategy, str) else None
-    reason = known(score) if known else f"it has the highest score ({score:.4g})"
-    if left == 1:
-        return f"This is the only {kind} set that is left, of {individuals}: {reason}."
-    turn = "next" if kind == "free" else "first"
-    return f"Of {left} {kind} sets, this one of {individuals} comes {turn}: {reason}."
-
-
-def settle(
-    sets: Sets | Embedded,
-    model: AggregateRegressor | None,
-    strategy: str | Acquisition | None,
-    seed: int,
-    preset: str | None,
-) -> tuple[AggregateRegressor, str | Acquisition]:
-    """The model and strategy that these arguments mean; what makes no sense is refused."""
-    if isinstance(sets, Embedded):
-        model, preset = _as_embedded(sets, model, preset), None
-    elif not isinstance(sets, Sets):
-        raise no_sets(sets)
-    if preset is not None:
-        if preset != "paper":
-            raise SettingError(f"no preset is called {preset!r}; there is 'paper'")
-        if model is not None or strategy is not None:
-            raise SettingError("a preset brings its own model and strategy; give one or the other")
-        core.check_seed(seed, "seed")
-        model = AggregateRegressor("fourier", hyperparameters="adam", random_state=int(seed))
-        strategy = "AggMI"
-    core.check_seed(seed, "seed")
-    if model is None:
-        model = AggregateRegressor(random_state=int(seed))
-    elif not isinstance(model, AggregateRegressor):
-        raise SettingError(
-            f"model is {model!r}; give an AggregateRegressor, for example "
-            "AggregateRegressor('linear')"
-        )
-    model = AggregateRegressor(**model.get_params())  # the caller's stays theirs
-    strategy = DEFAULT if strategy is None else strategy
-    named(strategy)  # refuses an unknown name now, not at the first question
-    if isinstance(strategy, str) and strategy in BY_DROPOUT:
-        model.set_params(basis=with_dropout(model.basis, model.n_basis))
-    return model, strategy
-
-
-def _as_embedded(
-    sets: Embedded, model: AggregateRegressor | None, preset: str | None
-) -> AggregateRegressor:
-    """The model that the sets were embedded with: its basis is settled."""
-    own = AggregateRegressor(
-        **{field.name: getattr(sets.config, field.name) for field in fields(sets.config)}
-    )
-    same = model is None or (
-        isinstance(model, AggregateRegressor) and model.get_params() == own.get_params()
-    )
-    if preset is not None or not same:
-        raise SettingError(
-            f"these sets are embedded with {own!r}; leave model and preset out, or embed them anew "
-            "with another model"
-        )
-    return own
 
 
 class ActiveLearner:
@@ -216,6 +143,11 @@ class ActiveLearner:
         seed: Of the strategy's draws, and of the basis if no model is given.
         preset: `"paper"` takes the paper's model (128 Fourier features of length-scale 1, Adam)
             and AggMI in one word.
+        targets: Individuals whose predictions count, as in `sumwise.score`, and `target_weights`.
+        noise_std: Noise that measuring each set will have, as in `sumwise.score`; what an answer
+            really had is said when it is told.
+        cost: What measuring each set costs, as in `sumwise.select`: questions are asked by gain
+            per cost.
 
     The same seed and answers give the same questions. A learner belongs to one thread.
 
@@ -238,13 +170,27 @@ class ActiveLearner:
         strategy: str | Acquisition | None = None,
         seed: int = 0,
         preset: str | None = None,
+        *,
+        targets: Any = None,
+        target_weights: Any = None,
+        noise_std: Any = None,
+        cost: Any = None,
     ) -> None:
         self._estimator, self._strategy = settle(sets, model, strategy, seed, preset)
         self._seed = seed
+        wishes = aims.read(
+            sets.sets if isinstance(sets, Embedded) else sets,
+            wanted=targets,
+            target_weights=target_weights,
+            noise_std=noise_std,
+            cost=cost,
+        )
+        per_cost(self._strategy, np.zeros(len(sets)), wishes.cost)  # refuses what has no gains
         if isinstance(sets, Embedded):
-            self._progress = begin_on(sets.config, sets.prepared, sets.pool)
+            begun = begin_on(sets.config, sets.prepared, sets.pool)
         else:
-            self._progress = begin(self._estimator.config(), sets)
+            begun = begin(self._estimator.config(), sets)
+        self._progress = replace(begun, aims=wishes)
         self._history: tuple[Answer, ...] = ()
         self._asked: Ask | None = None
 
@@ -255,10 +201,16 @@ class ActiveLearner:
             self._asked, self._progress = look(self._progress, self._strategy, rng)
         return self._asked
 
-    def tell(self, set_id: Hashable, y_bar: float) -> None:
-        """The measured total of a set, asked for or not."""
+    def tell(self, set_id: Hashable, y_bar: float, noise_std: float | None = None) -> None:
+        """The measured total of a set, asked for or not.
+
+        Args:
+            noise_std: Standard deviation of noise that this measurement is known to have beside
+                that of its individuals, such as noise added for privacy.
+        """
         index = self._progress.pool.sets.position(set_id)
         value = check_label(y_bar, set_id)
+        noise = (0.0 if noise_std is None else check_noise(noise_std, set_id)) or None
         if index in self._progress.labels:
             raise LabelError(
                 f"set {set_id!r} is measured already ({self._progress.labels[index]:g}); "
@@ -266,8 +218,8 @@ class ActiveLearner:
             )
         own_id = self._progress.pool.sets.ids[index]  # 4.0 finds the set 4, and is not its name
         asked = self._asked if self._asked and self._asked.set_id == own_id else None
-        self._progress = tell(self._progress, index, value)
-        self._history += (Answer(len(self._history) + 1, own_id, value, asked),)
+        self._progress = tell(self._progress, index, value, noise or 0.0)
+        self._history += (Answer(len(self._history) + 1, own_id, value, asked, noise),)
         self._asked = None
 
     def __repr__(self) -> str:

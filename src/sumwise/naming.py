@@ -1,10 +1,11 @@
-"""Ids of sets, and times, as people type and read them: in a shell, in a CSV file, on a page.
+"""Ids of sets, times and figures as people type and read them: in a shell, in a file, on a page.
 
 An id may be text, a number, a date or a tuple of such; what people see of it is text.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Final
@@ -56,3 +57,19 @@ def moment(stamp: str) -> str:
     '2026-11-23 03:16 UTC'
     """
     return f"{stamp[:10]} {stamp[11:16]} UTC"
+
+
+def figure(value: float) -> str:
+    """Three digits, or as many as a whole number has, for people.
+
+    >>> figure(1199.54), figure(9.4243), figure(0.01234), figure(-3.2e12)
+    ('1200', '9.42', '0.0123', '-3.2e+12')
+    """
+    if not 1e-4 <= abs(value) < 1e9:
+        return f"{value:.3g}"
+    return f"{value:.{max(0, 2 - math.floor(math.log10(abs(value))))}f}"
+
+
+def count(number: int, thing: str) -> str:
+    """So many of a thing, in the singular or plural."""
+    return f"{number} {thing}" + ("" if number == 1 else "s")

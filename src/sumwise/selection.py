@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from sumwise.model import Model
 from sumwise.screening import joint, leaders, screens
 from sumwise.sets import Sets
 from sumwise.shapes import Bool, Float
+
+ROUNDING: Final = 1e-12  # of a budget: sums of costs are rounded
 
 
 @runtime_checkable
@@ -107,7 +109,7 @@ def select(
     known = aims.read(
         sets, wanted=targets, target_weights=target_weights, noise_std=noise_std, cost=cost
     )
-    left = check_budget(budget, known.cost)
+    money, paid = check_budget(budget, known.cost), 0.0
     pool = aims.aimed(pool, fitted, known)
     allowed = np.ones(len(sets), dtype=bool)
     allowed[[sets.position(set_id) for set_id in but or ()]] = False
@@ -127,7 +129,9 @@ def select(
     picked: list[int] = []
     source = np.random.default_rng(seed)
     for _ in range(most):
-        affordable = allowed if known.cost is None else allowed & (known.cost <= left)
+        affordable = allowed
+        if known.cost is not None:
+            affordable = allowed & pays_for(money, paid, known.cost)
         if not affordable.any():
             break
         drawn = source.spawn(1)[0]
@@ -135,9 +139,9 @@ def select(
         picked.append(chosen)
         allowed[chosen] = False
         posterior = posterior.given(pool.design.rows([chosen]))
-        left -= 0.0 if known.cost is None else float(known.cost[chosen])
+        paid += 0.0 if known.cost is None else float(known.cost[chosen])
     if not picked:
-        raise nothing_affordable(left, known.cost, allowed)
+        raise nothing_affordable(money, known.cost, allowed)
     return [sets.ids[a] for a in picked]
 
 
@@ -148,7 +152,7 @@ def check_budget(budget: Any, cost: Float[np.ndarray, " A"] | None) -> float:
     if (
         isinstance(budget, bool)
         or not isinstance(budget, int | float | np.number)
-        or not budget > 0
+        or not 0 < budget < float("inf")
     ):
         raise SettingError(f"budget is {budget!r}; give a number above 0, in the units of cost")
     if cost is None:
@@ -156,13 +160,18 @@ def check_budget(budget: Any, cost: Float[np.ndarray, " A"] | None) -> float:
     return float(budget)
 
 
+def pays_for(budget: float, paid: float, cost: Float[np.ndarray, " A"]) -> Bool[np.ndarray, " A"]:
+    """Which sets the rest of a budget pays for; three that cost 0.1 are paid by 0.3."""
+    return paid + cost <= budget * (1 + ROUNDING)
+
+
 def nothing_affordable(
-    left: float, cost: Float[np.ndarray, " A"] | None, allowed: Bool[np.ndarray, " A"]
+    budget: float, cost: Float[np.ndarray, " A"] | None, allowed: Bool[np.ndarray, " A"]
 ) -> PoolExhaustedError:
     if cost is None or not allowed.any():
         return PoolExhaustedError("every set is measured or being measured; nothing is left to ask")
     return PoolExhaustedError(
-        f"the budget of {left:g} pays for no set: the cheapest that is free costs "
+        f"the budget of {budget:g} pays for no set: the cheapest that is free costs "
         f"{cost[allowed].min():g}"
     )
 

@@ -15,8 +15,8 @@ from sumwise.acquisition import per_cost
 from sumwise.embedded import Embedded
 from sumwise.errors import SettingError
 from sumwise.estimator import AggregateRegressor
-from sumwise.loop import settle
 from sumwise.sets import Sets
+from sumwise.settling import settle
 from sumwise.storage import arguments, keeping, packing, records
 from sumwise.storage.database import Database
 from sumwise.study import Study

@@ -24,11 +24,13 @@ from sumwise.design import Pool
 from sumwise.estimator import AggregateRegressor
 from sumwise.lazy import whole
 from sumwise.model import Model
+from sumwise.naming import count
 from sumwise.predictions import Predictions, check_level, individuals
-from sumwise.questions import FEWEST, Question, Status, count, outlook, propose
+from sumwise.questions import FEWEST, Question, propose
 from sumwise.scan import Scan
 from sumwise.selection import check_budget
 from sumwise.sets import Sets
+from sumwise.status import Status, outlook
 from sumwise.storage import arguments, bulk, chain, records, rules
 from sumwise.storage.database import Database
 from sumwise.storage.values import Claim, Event, Kept, Skip, Snapshot, Told

@@ -56,8 +56,14 @@ class Place:
     totals: dict[str, float]
 
 
-def schools(path: Path, answers: int = 0, names=TOWNS, inputs=("lunch", "enrolment")) -> Place:
-    """A study of one set for each name, some of them answered by Ann and Bob in turn."""
+def schools(
+    path: Path, answers: int = 0, names=TOWNS, inputs=("lunch", "enrolment"), **wishes: Any
+) -> Place:
+    """A study of one set for each name, some of them answered by Ann and Bob in turn.
+
+    Args:
+        wishes: What `create_study` is told of costs and when to stop.
+    """
     rng = np.random.default_rng(7)
     owners = np.repeat(names, rng.integers(2, 14, len(names)))
     lunch, enrolment = rng.uniform(5, 80, len(owners)), rng.uniform(150, 900, len(owners))
@@ -65,7 +71,8 @@ def schools(path: Path, answers: int = 0, names=TOWNS, inputs=("lunch", "enrolme
     frame = pd.DataFrame({"district": owners, inputs[0]: lunch, inputs[1]: enrolment, "y": y})
     sets = sw.Sets.from_frame(frame, by="district", x=list(inputs))
     totals = frame.groupby("district")["y"].sum().round(1).to_dict()
-    with sw.create_study(path, sets, name="Michigan schools", model=MODEL, seed=0) as study:
+    settings = {"name": "Michigan schools", "model": MODEL, "seed": 0, **wishes}
+    with sw.create_study(path, sets, **settings) as study:
         for turn in range(answers):
             by = ("ann", "bob")[turn % 2]
             question = study.ask(by=by)

@@ -41,6 +41,33 @@ def test_when_every_set_is_measured(serve, visit, shot, tmp_path):
     shot(page, "finished-progress", full=True)
 
 
+def test_costs_what_was_spent_and_whether_to_stop(serve, visit, shot, tmp_path):
+    wishes = {"strategy": "IVR", "cost": 12.5, "enough": 1e6}
+    server = serve(schools(tmp_path / "costs.db", answers=4, **wishes))
+    page = visit(server)
+    expect(page.get_by_text("50 spent")).to_be_visible()
+    card = page.locator(".part.proposed .card").first
+    expect(card.get_by_text("costs 12.5", exact=False).first).to_be_visible()
+    expect(card.get_by_text("Score per cost", exact=True)).to_be_visible()
+    shot(page, "costs-next")
+    card.get_by_role("button", name="Claim").click()
+    expect(page.locator(".part.mine .card").get_by_text("costs 12.5", exact=False)).to_be_visible()
+    go(page, "progress")
+    advice = page.locator(".words.status p").first
+    expect(advice).to_contain_text("You may stop")
+    expect(page.get_by_text("You may stop")).to_have_count(1)
+    expect(page.get_by_text("Answers so far have cost 50;")).to_be_visible()
+    shot(page, "costs-progress")
+
+
+def test_without_costs_nothing_is_said_of_them(serve, visit, tmp_path):
+    page = visit(serve(schools(tmp_path / "plain.db", answers=4)))
+    expect(page.locator(".part.proposed .card").first).to_be_visible()
+    expect(page.get_by_text("spent")).to_have_count(0)
+    expect(page.get_by_text("costs")).to_have_count(0)
+    expect(page.get_by_text("Score", exact=True).first).to_be_visible()
+
+
 def test_when_the_rest_is_claimed_or_skipped(serve, visit, tmp_path):
     place = schools(tmp_path / "few.db", answers=2, names=TOWNS[:4])
     server = serve(place)

@@ -16,6 +16,7 @@ from sumwise.errors import PoolExhaustedError, SettingError
 from sumwise.sets import Sets
 from tests import oracles
 from tests.builders import precisions, random_sets, seeds, set_sizes, smooth_problem, totals
+from tests.studies import LINEAR
 
 
 def linear_model(sets, n_seen, lam=1.0, beta=1.0, noise_std=None, seed=0):
@@ -243,3 +244,114 @@ def test_without_a_threshold_or_an_answer_nothing_is_said_of_stopping(tmp_path):
     study.close()
     assert totals(sets, np.ones(len(sets.x))).shape == y_bar.shape
     assert isinstance(sets, Sets)
+
+
+# --- a learner in memory --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("strategy", ["AggMI", "IVR", "EPIG"])
+@pytest.mark.parametrize("basis", ["auto", "fourier"])
+def test_a_learner_asks_what_select_would(strategy, basis):
+    sets, _, y_bar = smooth_problem()
+    rng = np.random.default_rng(3)
+    cost, noise = rng.uniform(1, 5, len(sets)), rng.uniform(0, 20, len(sets))
+    targets, care = sets.x[::3], rng.uniform(0, 1, len(sets.x[::3]))
+    said = {"targets": targets, "target_weights": care}
+    model = sw.AggregateRegressor(basis, n_basis=16)
+    learner = sw.ActiveLearner(sets, model, strategy, cost=cost, noise_std=noise, **said)
+    left = np.ones(len(sets), dtype=bool)
+    for step in range(6):
+        asked = learner.ask()
+        at = np.flatnonzero(left)
+        rest = sets[[sets.ids[a] for a in at]]
+        expected = sw.select(
+            rest, learner.model, strategy, cost=cost[at], noise_std=noise[at], **said
+        )
+        assert [asked.set_id] == expected
+        here = sets.position(asked.set_id)
+        assert asked.cost == cost[here]
+        assert "for each unit of cost" in asked.why
+        left[here] = False
+        own = 5.0 if step % 2 else None
+        learner.tell(asked.set_id, float(y_bar[here]), noise_std=own)
+        assert learner.history[-1].noise_std == own
+
+
+def test_known_noise_of_answers_enters_the_model_of_a_learner():
+    sets, _, y_bar = smooth_problem()
+    learner = sw.ActiveLearner(sets, sw.AggregateRegressor("linear"))
+    noise = np.array([0.0, 30.0, 0.0, 5.0, 80.0])
+    for a in range(5):
+        learner.tell(sets.ids[a], float(y_bar[a]), noise_std=float(noise[a]))
+    expected = sw.AggregateRegressor("linear")
+    expected.fit(sets[:5], y_bar[:5], pool=sets, noise_std=noise)
+    assert_allclose(learner.model.predict(sets.x), expected.predict(sets.x), rtol=1e-9)
+    plain = sw.ActiveLearner(sets, sw.AggregateRegressor("linear"))
+    for a in range(5):
+        plain.tell(sets.ids[a], float(y_bar[a]))
+    assert abs(plain.model.predict(sets.x) - expected.predict(sets.x)).max() > 1e-3
+
+
+def test_a_learner_of_very_many_sets_asks_what_select_would_with_known_noise(monkeypatch):
+    """Bounds of an earlier question do not hold where noise moves with β: they are not used."""
+    monkeypatch.setattr("sumwise.screening.SCREENED_FROM", 8)
+    sets, _, y_bar = smooth_problem()
+    noise = np.random.default_rng(0).uniform(0, 200, len(sets))
+    learner = sw.ActiveLearner(sets, sw.AggregateRegressor(n_basis=16), noise_std=noise)
+    left = list(sets.ids)
+    for _ in range(8):
+        at = [sets.position(a) for a in left]
+        (expected,) = sw.select(sets[left], learner.model, noise_std=noise[at])
+        assert learner.ask().set_id == expected
+        here = sets.position(expected)
+        learner.tell(expected, float(y_bar[here]), noise_std=float(noise[here]))
+        left.remove(expected)
+
+
+@pytest.mark.parametrize(
+    ("given_", "said"),
+    [
+        ({"cost": 0}, "cost of set 0 is 0; it must be above 0"),
+        ({"cost": 1, "strategy": "MaxN"}, "no gains"),
+        ({"noise_std": -1}, "at least 0"),
+        ({"target_weights": [1.0]}, "one number for each"),
+    ],
+)
+def test_a_learner_refuses_what_makes_no_sense(given_, said):
+    sets = random_sets([2, 3, 1], np.random.default_rng(0))
+    with pytest.raises(SettingError, match=said):
+        sw.ActiveLearner(sets, **given_)
+    learner = sw.ActiveLearner(sets)
+    with pytest.raises(sw.LabelError, match="noise_std of set 0 is -1"):
+        learner.tell(0, 1.0, noise_std=-1)
+    assert learner.labels == {}
+
+
+def test_a_budget_is_paid_to_the_last_cent():
+    sets = random_sets([2, 3, 1], np.random.default_rng(0))
+    assert len(sw.select(sets, linear_model(sets, 0), cost=0.1, budget=0.3)) == 3
+    with pytest.raises(SettingError, match="budget is inf"):
+        sw.select(sets, linear_model(sets, 0), cost=0.1, budget=float("inf"))
+
+
+def test_questions_within_a_budget_say_of_how_many(tmp_path):
+    sets = random_sets([2, 3, 1, 4], np.random.default_rng(0))
+    cost = [1.0, 2.0, 1.0, 50.0]
+    with sw.create_study(tmp_path / "s.db", sets, model=LINEAR, cost=cost) as study:
+        asked = study.ask(budget=4)
+        assert "Of 3 affordable sets" in asked[0].why
+        assert "the only affordable set that is left" in asked[2].why
+        assert [q.score_per_cost for q in asked] == [q.score / q.cost for q in asked]
+        assert asked[0].runner_up_cost in cost
+        assert asked[0].runner_up_score_per_cost <= asked[0].score_per_cost
+
+
+def test_a_set_chosen_by_hand_says_its_cost_and_not_that_it_gains_most(tmp_path):
+    sets = random_sets([2, 3, 1, 4], np.random.default_rng(0))
+    cost = [1.0, 2.0, 1.0, 5000.0]
+    with sw.create_study(tmp_path / "s.db", sets, model=LINEAR, cost=cost) as study:
+        asked = study.claim(3)
+    assert asked.cost == 5000
+    assert "chosen by hand" in asked.why
+    assert "It costs 5000. " in asked.why
+    assert "gains most" not in asked.why

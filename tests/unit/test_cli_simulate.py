@@ -78,6 +78,16 @@ def test_it_fits_80_columns(shown):
     assert all(len(line) <= 80 for line in lines if not line.startswith("Report: "))
 
 
+def test_strategies_beyond_the_papers_can_be_compared(tmp_path):
+    data, out = write_csv(tmp_path / "data.csv"), tmp_path / "report.html"
+    words = ("--splits", 2, "--queries", 3, "--jobs", 1, "--methods", "IVR", "--methods", "EPIG")
+    result = run(data, "--by", "g", "--y", "y", "--x", "a", *words, "--out", out, "--json")
+    found = json.loads(result.stdout)
+    assert found["plan"]["methods"] == ["Rand", "IVR", "EPIG"]
+    assert np.isfinite(list(found["errors"].values())).all()
+    assert "make predictions most certain" in out.read_text(encoding="utf-8")
+
+
 def test_json_on_stdout_is_the_whole_result(tmp_path):
     data = write_csv(tmp_path / "data.csv")
     out = tmp_path / "report.html"

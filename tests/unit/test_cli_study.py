@@ -21,7 +21,7 @@ from pyarrow import parquet
 
 import sumwise as sw
 from sumwise.cli import main
-from sumwise.questions import Status
+from sumwise.status import Status
 from tests.tables import write_csv
 
 CONSOLE_SCRIPT = str(Path(sys.executable).with_name("sumwise"))
@@ -141,7 +141,8 @@ def test_init_as_json_is_one_document(data, tmp_path):
     assert made == {
         "study": "soil", "sets": 12, "individuals": 35, "by": ["g"], "inputs": ["y", "a", "b"],
         "left_out": ["note"], "weights": "sum", "strategy": "IVR", "basis": "auto", "seed": 4,
-        "preset": None, "claim_days": 7.0,
+        "preset": None, "claim_days": 7.0, "cost": None, "noise_std": None, "targets": None,
+        "target_weights": None, "enough": None,
     }  # fmt: skip
     with sw.open_study(tmp_path / "s.db") as study:
         assert (study.name, study.seed) == ("soil", 4)

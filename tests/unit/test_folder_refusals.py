@@ -272,6 +272,34 @@ def test_settings_that_do_not_fit_are_refused(plain, tmp_path, setting, value, w
     refused(plain, tmp_path, words)
 
 
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"cost": [1.0] * 11 + [0.0]}, "cost of set 's11' is 0; it must be above 0"),
+        ({"cost": [1.0, 2.0]}, "give one number for each of 12 sets"),
+        ({"cost": "much"}, "could not convert"),
+        ({"noise_std": [-1.0] * 12}, "noise_std has a number that cannot be used"),
+        ({"enough": -1}, "enough has a number that cannot be used"),
+        ({"targets": [[1.0]], "target_weights": [1.0]}, "where the sets have 3 inputs"),
+        ({"targets": [], "target_weights": []}, "targets have shape"),
+        ({"target_weights": [1.0]}, "their weights"),
+        ({"target_weights": [0.0, 0.0]}, "add up to 0; they must add up to 1"),
+    ],
+)
+def test_aims_that_do_not_fit_are_refused(tmp_path, changes, words):
+    sets = random_sets([2] * 12, np.random.default_rng(0), ids=[f"s{a}" for a in range(12)])
+    wishes = {"cost": 2.0, "noise_std": 1.0, "enough": 0.5, "targets": sets.x[:2]}
+    model = sw.AggregateRegressor("linear")
+    with sw.create_study(tmp_path / "a.db", sets, model=model, **wishes) as study:
+        folder = study.export(tmp_path / "out")
+    path = folder / "study.json"
+    known = json.loads(path.read_text())
+    path.write_text(json.dumps({**known, "aims": {**known["aims"], **changes}}))
+    refused(folder, tmp_path, words)
+    path.write_text(json.dumps({**known, "strategy": "MaxN"}))
+    refused(folder, tmp_path, "with costs use one of")
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "5", "[" * 200_000, "\xff"])
 def test_a_description_that_is_no_json_is_refused(plain, tmp_path, text):
     (plain / "study.json").write_bytes(text.encode("latin-1"))

@@ -11,7 +11,8 @@ from sumwise.insight import Compared, Insight, Step
 from sumwise.plots import save, study, study_charts
 from sumwise.plots.study import panels
 from sumwise.plots.text import as_given, figure, label
-from sumwise.questions import Question, Status
+from sumwise.questions import Question
+from sumwise.status import Status
 
 WICKED = "</script><img src=x onerror=alert(1)>\"'&{{datum.x}}"
 

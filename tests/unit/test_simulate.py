@@ -161,7 +161,7 @@ def test_many_groups_and_splits_leave_the_caveats_that_always_hold(table, small)
 
 
 def test_every_strategy_is_explained():
-    assert tuple(ASKS_FOR) == METHODS
+    assert tuple(ASKS_FOR) == simulate.STRATEGIES
 
 
 def test_the_report_says_the_verdict_and_what_was_done(table, small):

@@ -508,3 +508,44 @@ def test_the_page_and_its_files(web):
     assert vega.headers["content-type"].startswith("text/javascript")
     assert "window.vegaEmbed" in vega.text
     assert not math.isnan(len(vega.content))
+
+
+# --- costs and when to stop -----------------------------------------------------------------------
+
+
+def test_costs_and_advice_are_the_studys_own(tmp_path, problem):
+    sets, answers = problem
+    cost = {set_id: 1.0 + a % 3 for a, set_id in enumerate(sets.ids)}
+    wishes = {"cost": cost, "enough": 1e6}
+    with sw.create_study(tmp_path / "c.db", sets, model=LINEAR, strategy="IVR", **wishes) as study:
+        web = client_of(create_app(study))
+        assert got(web.get("/api/study"))["spent"] == 0
+        tell(web, answers, 4)
+        paid = sum(cost[set_id] for set_id in sets.ids[:4])
+        assert got(web.get("/api/study"))["spent"] == paid
+        found, expected = got(web.get("/api/status")), study.status()
+        assert (found["spent"], found["next_cost"]) == (paid, expected.next_cost)
+        assert (found["enough"], found["stop"]) == (1e6, True)
+        assert found["improvement"] == expected.improvement
+        assert found["advice"] == expected.advice
+        assert found["advice"].startswith("You may stop")
+        assert found["advice"] in found["words"]
+        (question,) = got(web.post("/api/questions", json={"by": "ann"}), 201)["questions"]
+        assert question["cost"] == cost[question["id"]]
+        assert question["score_per_cost"] == question["score"] / question["cost"]
+        assert question["runner_up_score_per_cost"] <= question["score_per_cost"]
+        following = got(web.get("/api/next?n=1"))
+        assert following["claims"][0]["cost"] == question["cost"]
+        assert following["questions"][0]["cost"] == cost[following["questions"][0]["id"]]
+
+
+def test_a_study_without_costs_says_nothing_of_them(web, study, problem):
+    tell(web, problem[1], 4)
+    assert got(web.get("/api/study"))["spent"] is None
+    status = got(web.get("/api/status"))
+    assert {status[name] for name in ("spent", "next_cost", "enough", "stop", "advice")} == {None}
+    study.ask()
+    following = got(web.get("/api/next?n=1"))
+    for row in (*following["questions"], *following["claims"]):
+        assert row["cost"] is None
+    assert following["questions"][0]["score_per_cost"] is None

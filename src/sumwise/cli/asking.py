@@ -14,6 +14,7 @@ from sumwise.cli.studies import (
     find_set,
     note_option,
     opened,
+    option_number,
     repeated,
     set_argument,
     study_options,
@@ -28,10 +29,8 @@ from sumwise.cli.words import (
     visible,
     with_error,
 )
-from sumwise.errors import SettingError, SumwiseError
-from sumwise.naming import moment, shown
-from sumwise.questions import Question, figure
-from sumwise.tables import number
+from sumwise.naming import figure, moment, shown
+from sumwise.questions import Question
 from sumwise.threads import one_thread
 
 
@@ -42,13 +41,19 @@ from sumwise.threads import one_thread
     "n",
     type=click.IntRange(min=1),
     metavar="NUMBER",
-    default=1,
-    show_default=True,
-    help="How many sets, chosen to be good together.",
+    help="How many sets, chosen to be good together; 1 if left out, or with --budget as many as it "
+    "pays for.",
+)
+@click.option(
+    "--budget",
+    metavar="NUMBER",
+    help="Ask only for what this pays for, in the unit of the costs that init was given.",
 )
 @by_option("Who will measure.")
 @study_options
-def ask(url: str, name: str | None, n: int, by: str | None, as_json: bool) -> None:
+def ask(
+    url: str, name: str | None, n: int | None, budget: str | None, by: str | None, as_json: bool
+) -> None:
     """Which set to measure next, and why.
 
     The set is yours until you tell its total, release it, or the time is up: nobody else is asked
@@ -57,12 +62,15 @@ def ask(url: str, name: str | None, n: int, by: str | None, as_json: bool) -> No
     \b
       sumwise ask schools.db
       sumwise ask schools.db -n 3 --by ann
+      sumwise ask schools.db --budget 40
       sumwise ask schools.db --json | python -m json.tool
     """
     with one_thread(), opened(url, name) as study:  # threads would mostly wait for one another
-        asked = study.ask(n, by=by)
+        money = None if budget is None else option_number("--budget", budget)
+        asked = study.ask(n, by=by, budget=money)
         known = bool(study.answers)
-    _show_questions([asked] if n == 1 else asked, known, repeated(url, name), by, as_json)
+    questions = asked if isinstance(asked, list) else [asked]
+    _show_questions(questions, known, repeated(url, name), by, as_json, money)
 
 
 @click.command(cls=Signed, context_settings=SETTINGS)
@@ -91,16 +99,23 @@ def _show_questions(
     again: Sequence[str],
     by: str | None,
     as_json: bool,
+    budget: float | None = None,
 ) -> None:
     """Questions and how to answer; `known` says whether anything can be expected yet."""
+    prices = [question.cost for question in questions if question.cost is not None]
     if as_json:
-        show_json({"questions": [_as_json(question) for question in questions]})
+        rows = [_as_json(question) for question in questions]
+        show_json({"questions": rows, "cost": sum(prices) if prices else None})
         return
     several = len(questions) > 1
     for place, question in enumerate(questions, start=1):
         if place > 1:
             click.echo()
         _show_question(question, f"{place}. " if several else "", known)
+    if prices and (several or budget is not None):
+        click.echo()
+        whole = "" if budget is None else f" of the budget of {budget:.9g}"
+        show(f"{'Together they cost' if several else 'It costs'} {sum(prices):.9g}{whole}.")
     who = () if by is None else ("--by", by)
     suggest(
         "When one is measured, for example:" if several else "When it is measured:",
@@ -116,7 +131,9 @@ def _show_question(question: Question, numbered: str, known: bool) -> None:
         show(f"Its total would teach {figure(question.information)} nats.", indent)
     show(question.why, indent)
     if question.runner_up is not None and question.runner_up_score is not None:
-        show(f"Next best: {named(question.runner_up)} ({question.runner_up_score:.3g}).", indent)
+        each = question.runner_up_score_per_cost
+        score = f"{question.runner_up_score:.3g}" if each is None else f"{each:.3g} for each unit"
+        show(f"Next best: {named(question.runner_up)} ({score}).", indent)
     holder = "Held" if question.by is None else f"Held by {visible(question.by, 40)}"
     show(f"{holder} until {moment(question.expires)}.", indent)
 
@@ -132,6 +149,9 @@ def _as_json(question: Question) -> dict[str, Any]:
         "why": question.why,
         "runner_up": None if second is None else shown(second),
         "runner_up_score": question.runner_up_score,
+        "cost": question.cost,
+        "score_per_cost": question.score_per_cost,
+        "runner_up_cost": question.runner_up_cost,
         "number": question.number,
         "by": question.by,
         "expires": question.expires,
@@ -231,15 +251,9 @@ def renew(
     """
     with opened(url, name) as study:
         own = find_set(study, set_text)
-        expires = study.renew(own, days=None if days is None else _days(days), by=by)
+        longer = None if days is None else option_number("--days", days)
+        expires = study.renew(own, days=longer, by=by)
     if as_json:
         show_json({"set": shown(own), "expires": expires})
     else:
         show(f"{named(own)} is held until {moment(expires)}.")
-
-
-def _days(text: str) -> float:
-    try:
-        return number(text)
-    except SumwiseError as error:
-        raise SettingError(f"--days: {error}") from None

@@ -62,10 +62,11 @@ def embed_files(
     place: Path,
     limit: int,
     dask: str | None,
+    hidden: Sequence[str] = (),
 ) -> tuple[Embedded, Individuals]:
     """The design in the folder `place`, single precision if double would take half the limit."""
     groups, inputs = tuple(dict.fromkeys(by)), tuple(dict.fromkeys(x))
-    taken, silent = (inputs, ()) if inputs else _numeric(data, groups, weights)
+    taken, silent = (inputs, ()) if inputs else _numeric(data, (*groups, weights, *hidden))
     scan = Sets.scan_parquet(data, by=groups, x=taken, weights=weights)
     widest = 8 * scan.rows * model.n_basis
     dtype = "float64" if widest <= limit // 2 else "float32"
@@ -80,20 +81,19 @@ def embed_files(
     return made, Individuals(made.sets, groups, taken, silent)
 
 
-def _numeric(
-    data: str, groups: Sequence[str], weights: str
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Columns that hold numbers, and those that do not, of the first file."""
+def _numeric(data: str, used: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Columns that hold numbers, and those that do not, of the first file, but for those used."""
     import pyarrow as pa
 
     with open_parquet(parquet_files(data)[0]) as file:
         schema = file.schema_arrow
-    t, rest = pa.types, [name for name in schema.names if name not in (*groups, weights)]
+    t, rest = pa.types, [name for name in schema.names if name not in used]
     kinds = (t.is_integer, t.is_floating, t.is_decimal, t.is_boolean)
     taken = tuple(n for n in rest if any(kind(schema.field(n).type) for kind in kinds))
     if not taken:
+        known = [name for name in schema.names if name in used]
         raise DataError(
-            f"{data} has no input columns: nothing but {listed(groups)} holds numbers. What is "
+            f"{data} has no input columns: nothing but {listed(known)} holds numbers. What is "
             "known of each individual must be there, as numbers."
         )
     return taken, tuple(name for name in rest if name not in taken)

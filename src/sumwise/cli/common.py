@@ -101,6 +101,9 @@ _PHRASES: Final = {
     ),
     "name another folder, or remove it": "begin under another --name, or remove it",
     "create_study": "sumwise init",
+    "say what measuring each set costs": (
+        "this study was begun without; begin one with sumwise init --cost"
+    ),
     "Say which, by name.": "Say which with --study NAME.",
     "sets_file='sets.parquet'": "--sets-file sets.parquet",
 }

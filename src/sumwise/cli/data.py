@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,9 @@ import numpy as np
 from sumwise import readers
 from sumwise.checks import theta_of
 from sumwise.errors import DataError
+from sumwise.naming import shown
 from sumwise.sets import Sets
+from sumwise.shapes import Float
 from sumwise.tables import (
     column_names,
     holds_numbers,
@@ -34,10 +36,17 @@ class Individuals:
     by: tuple[str, ...]
     x: tuple[str, ...]
     left_out: tuple[str, ...]  # columns that nobody named, and that hold no numbers
+    aside: Mapping[str, Float[np.ndarray, " N"]] = field(default_factory=dict)  # no inputs
+    where: Callable[[int], str] = str  # the place of an individual, by its row of `sets.x`
 
 
 def read_individuals(
-    path: Path, by: Sequence[str], x: Sequence[str], weights: str = "sum"
+    path: Path,
+    by: Sequence[str],
+    x: Sequence[str],
+    weights: str = "sum",
+    aside: Mapping[str, str | None] | None = None,
+    hidden: Sequence[str] = (),
 ) -> Individuals:
     """The table in `path`, its rows brought together by group.
 
@@ -45,6 +54,9 @@ def read_individuals(
         by: Column that names the group, text in a CSV file; several columns together name it.
         x: Inputs; all other columns that hold numbers if left out.
         weights: `"sum"`, `"mean"`, or the column that holds θ.
+        aside: Columns to be read as well, and what each was given as, None for one that need not
+            be there; they are no inputs unless `x` has them.
+        hidden: More names that are no inputs, whether there are such columns or not.
     """
     groups, inputs = tuple(dict.fromkeys(by)), tuple(dict.fromkeys(x))
     theta = () if weights in ("sum", "mean") else (weights,)
@@ -53,18 +65,29 @@ def read_individuals(
     require(names, groups, "given as --by", path)
     require(names, inputs, "given as --x", path)
     require(names, theta, "given as --weights, which may also be sum or mean", path)
+    for name, role in (aside or {}).items():
+        require(names, () if role is None else (name,), role or "", path)
+    beside = [name for name in aside or {} if name in names]
     if not table.num_rows:
         raise DataError(f"{path} has a heading and no rows; there is nothing to measure")
-    rest = [name for name in names if name not in (*groups, *theta)]
+    used = {*groups, *theta, *beside, *hidden}
+    rest = [name for name in names if name not in used]
     taken = inputs or tuple(name for name in rest if holds_numbers(table, name))
     if not taken:
+        known = [name for name in names if name in used]
         raise DataError(
-            f"{path} has no input columns: nothing but {listed((*groups, *theta))} holds numbers. "
+            f"{path} has no input columns: nothing but {listed(known)} holds numbers. "
             "What is known of each individual must be there, as numbers."
         )
     where = place(path)
-    grouped = readers.group_rows(_keys(table, groups, where))
-    table = _also_numbers(table, set(groups) & {*taken, *theta})
+    keys = _keys(table, groups, where)
+    grouped = readers.group_rows(keys)
+    table = _also_numbers(table, set(groups) & {*taken, *theta, *beside})
+
+    def in_set(row: int) -> str:
+        return f"{where(row)}, set {shown(keys[row])!r:.80}"
+
+    kept = {name: numbers(table, name, in_set)[grouped.order] for name in beside}
     matrix = np.column_stack([numbers(table, name, where) for name in taken])
     weighed: Any = numbers(table, weights, where)[grouped.order] if theta else weights
     sets = Sets(
@@ -75,7 +98,8 @@ def read_individuals(
         taken,
     )
     silent = () if inputs else tuple(name for name in rest if name not in taken)
-    return Individuals(sets, groups, taken, silent)
+    places = grouped.order
+    return Individuals(sets, groups, taken, silent, kept, lambda row: in_set(int(places[row])))
 
 
 def _keys(table: Any, by: Sequence[str], where: Callable[[int], str]) -> list[Hashable]:

@@ -8,14 +8,23 @@ from typing import Any, Final
 import rich_click as click
 
 from sumwise import ACQUISITIONS, BASES, AggregateRegressor
-from sumwise.acquisition import DEFAULT
+from sumwise.acquisition import BY_PREDICTION, DEFAULT
 from sumwise.cli import beyond
 from sumwise.cli.cluster import dask_option
 from sumwise.cli.common import SETTINGS, waiting
 from sumwise.cli.data import Individuals, read_individuals
 from sumwise.cli.studies import json_option, repeated, url_argument
+from sumwise.cli.wishes import (
+    Wishes,
+    as_json_too,
+    said,
+    targets_of,
+    understood,
+    wish_options,
+    without_columns,
+)
 from sumwise.cli.words import message, show, show_json, suggest, talk, typed, visible
-from sumwise.questions import count
+from sumwise.naming import count
 
 MOST_NAMED: Final = 20  # columns in a sentence
 
@@ -82,6 +91,7 @@ MOST_NAMED: Final = 20  # columns in a sentence
     help="Leave Parquet that would take more than this, such as 2GB, in its files and keep a "
     "design of it beside the study; half of the memory there is if left out.",
 )
+@wish_options
 @dask_option
 @json_option
 def init(
@@ -98,6 +108,11 @@ def init(
     name: str | None,
     sets_file: Path | None,
     memory_limit: int | None,
+    cost: str | None,
+    noise_std: str | None,
+    targets: Path | None,
+    target_weights: str | None,
+    enough: str | None,
     dask: str | None,
     as_json: bool,
 ) -> None:
@@ -113,25 +128,33 @@ def init(
       sumwise init meters.db devices.parquet --by meter --weights mean
       sumwise init postgresql://ann@host/lab plots.csv --by state --by year
       sumwise init meters.db devices/ --by meter --x load --memory-limit 2GB
+      sumwise init plots.db plots.csv --by state --strategy IVR --cost hours --enough 0.5
     """
     from sumwise.studies import create_study
 
+    wishes = Wishes(cost, noise_std, targets, target_weights, enough)
     limit = beyond.default_limit() if memory_limit is None else memory_limit
     model = None if basis is None else AggregateRegressor(basis, random_state=seed)
     pool: Any = None
     if dask is not None or beyond.is_beyond(data, limit):
         beyond.refuse_options(sets_file, basis)
-        adam = "adam" if preset == "paper" else "evidence"
-        model = model or AggregateRegressor(hyperparameters=adam, random_state=seed)
+        model = model or AggregateRegressor(random_state=seed)
+        if preset == "paper":  # whose model has to be known before there is a study
+            model = AggregateRegressor("fourier", hyperparameters="adam", random_state=seed)
+            strategy = strategy or "AggMI"
         place, preset_too = beyond.design_folder(url, data, name), None
         beyond.refuse_existing(url, name)
+        meant = without_columns(wishes)
+        hidden = (*wishes.columns, *wishes.hidden)
         with beyond.going_on(place):
-            pool, made = beyond.embed_files(data, by, x, weights, model, place, limit, dask)
+            pool, made = beyond.embed_files(data, by, x, weights, model, place, limit, dask, hidden)
+        meant |= targets_of(wishes, made.x)
         talk(f"The design of {visible(data, 200)} is in {visible(str(place), 200)}.")
     else:
         preset_too = preset
         with waiting(f"reading {visible(Path(data).name)}"):
-            made = read_individuals(Path(data), by, x, weights)
+            made = read_individuals(Path(data), by, x, weights, wishes.columns, wishes.hidden)
+            meant = understood(wishes, made)
         pool = made.sets
     with (
         waiting("making the study"),
@@ -145,16 +168,22 @@ def init(
             preset=preset_too,
             claim_days=claim_days,
             sets_file=sets_file,
+            **meant,
         ) as study,
     ):
         made_as = study.name
     for sentence in _columns(made):
         talk(sentence)
     asks = strategy or ("AggMI" if preset else DEFAULT)
+    if (targets is not None or target_weights is not None) and asks not in BY_PREDICTION:
+        talk(f"{asks} asks the same whatever the targets are; IVR and EPIG aim at them.")
     if as_json:
-        show_json(_as_json(made, made_as, weights, asks, basis, seed, preset, claim_days))
+        known = _as_json(made, made_as, weights, asks, basis, seed, preset, claim_days)
+        show_json({**known, **as_json_too(wishes, meant)})
         return
     show(_made(made, made_as, url, weights, asks))
+    for sentence in said(meant):
+        show(sentence)
     suggest("Next, ask which set to measure:", typed("ask", *repeated(url, name)))
 
 

@@ -21,8 +21,8 @@ from sumwise.cli.words import (
     typed,
     visible,
 )
-from sumwise.naming import moment, shown
-from sumwise.questions import Status, count
+from sumwise.naming import count, moment, shown
+from sumwise.status import Status
 from sumwise.tables import check_output, write_table
 
 if TYPE_CHECKING:
@@ -38,7 +38,8 @@ def status(url: str, name: str | None, as_json: bool) -> None:
     """Where the study stands, and how much there is still to learn.
 
     What is measured, what somebody is measuring, how sure the model is of individuals, and how
-    much surer the next questions should make it.
+    much surer the next questions should make it. Where init was given --cost, what was spent; where
+    it was given --enough, whether more questions still pay.
 
     \b
       sumwise status schools.db
@@ -59,7 +60,9 @@ def status(url: str, name: str | None, as_json: bool) -> None:
         click.echo()
         _show_skips(skips)
     again = repeated(url, name)
-    if found.answers + found.open_claims + found.skipped < found.sets:
+    if found.stop:
+        suggest("Next:", typed("predict", *again), typed("ask", *again))
+    elif found.answers + found.open_claims + found.skipped < found.sets:
         suggest("Next:", typed("ask", *again), typed("predict", *again))
     elif claims:
         first = shown(claims[0].set_id)
@@ -108,7 +111,8 @@ def _status_json(found: Status, claims: Sequence[Claim], skips: Sequence[Skip]) 
         {"set": shown(skip.set_id), "by": skip.by, "at": skip.at, "note": skip.note}
         for skip in skips
     ]
-    return {**asdict(found), "words": found.words, "claims": held, "skips": aside}
+    verdict = {"improvement": found.improvement, "stop": found.stop, "advice": found.advice}
+    return {**asdict(found), **verdict, "words": found.words, "claims": held, "skips": aside}
 
 
 @click.command(context_settings=SETTINGS)

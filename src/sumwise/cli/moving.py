@@ -26,8 +26,7 @@ from sumwise.cli.words import (
     visible,
 )
 from sumwise.errors import SettingError
-from sumwise.naming import moment
-from sumwise.questions import count
+from sumwise.naming import count, moment
 
 
 @click.command(context_settings=SETTINGS)

@@ -25,9 +25,9 @@ from sumwise.cli.words import (
     width,
 )
 from sumwise.errors import DataError
+from sumwise.naming import count, figure
 from sumwise.predictions import Predictions, check_level, individuals
 from sumwise.progress import Slow
-from sumwise.questions import count, figure
 from sumwise.shapes import Float
 from sumwise.tables import check_output, column_names, numbers, place, read_table, require
 from sumwise.tables import write_table as write

@@ -45,8 +45,10 @@ from sumwise.plots.page import save_page
 @click.option(
     "--methods",
     multiple=True,
-    type=click.Choice(METHODS),
-    help="Strategy to compare; may be repeated. All ten if left out; Rand is always there.",
+    type=click.Choice(experiment.STRATEGIES),
+    metavar="NAME",
+    help=f"Strategy to compare; may be repeated: {', '.join(experiment.STRATEGIES)}. If left out, "
+    "the paper's ten, which are all but IVR and EPIG; Rand is always there.",
 )
 @click.option(
     "--splits",
@@ -101,6 +103,7 @@ def simulate(
 
     \b
       sumwise simulate schools.csv --by district --y math4
+      sumwise simulate schools.csv --by district --y math4 --methods IVR --methods AggMI
       sumwise simulate fields.parquet --by state --y yield --x rain --x soil
     """
     talk = Console(stderr=True, highlight=False, markup=False, emoji=False)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import rich_click as click
 
-from sumwise.errors import SumwiseError
+from sumwise.errors import SettingError, SumwiseError
 from sumwise.naming import by_text, find, shown
+from sumwise.tables import number
 
 if TYPE_CHECKING:
     from sumwise.study import Study
@@ -107,6 +108,14 @@ def set_argument(required: bool = True) -> Decorator:
     return click.argument(
         "set_text", metavar=metavar, required=required, shell_complete=_sets_to_offer
     )
+
+
+def option_number(option: str, text: str) -> float:
+    """A number that was typed for an option."""
+    try:
+        return number(text)
+    except SumwiseError as error:
+        raise SettingError(f"{option}: {error}") from None
 
 
 # --- completion -----------------------------------------------------------------------------------

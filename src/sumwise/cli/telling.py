@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from math import hypot
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import rich_click as click
 
@@ -23,10 +24,13 @@ from sumwise.cli.studies import (
 )
 from sumwise.cli.words import named, show, show_json, suggest, talk, typed, visible, with_error
 from sumwise.errors import LabelError, SumwiseError
-from sumwise.naming import shown
-from sumwise.questions import FAR, count
+from sumwise.naming import count, shown
+from sumwise.questions import FAR
 from sumwise.tables import number
 from sumwise.threads import one_thread
+
+if TYPE_CHECKING:
+    from sumwise.study import Study
 
 
 @click.command(cls=Signed, context_settings=SETTINGS)
@@ -81,6 +85,7 @@ def tell(
         before, foreseen = len(study.answers), study.expected(own)
         study.tell(own, value, by=by, note=note, noise_std=noise)
         measured, sets = len(study.answers), len(study.ids)
+        planned = _planned(study, own)
     if as_json:
         mean, std = foreseen or (None, None)
         told = {"set": shown(own), "total": value, "measured": measured, "new": measured > before}
@@ -89,6 +94,10 @@ def tell(
     said = "Kept" if measured > before else "Known already"
     show(f"{said}: {named(own)} is {value:.12g}. {measured} of {count(sets, 'set')} measured.")
     _doubt(own, value, noise, foreseen, (url, name))
+    if noise is None and planned and measured > before:
+        again = typed("amend", *repeated(url, name), shown(own), total, "--noise-std")
+        talk(f"It is taken without noise of its own, where ± {planned:.6g} was planned.")
+        suggest("If it has that:", f"{again} {planned:.6g}")
     suggest("Next:", typed("ask", *repeated(url, name), *_who(by)))
 
 
@@ -196,6 +205,12 @@ def _doubt(
         return
     show(f"That is far from the {with_error(mean, spread)} that was expected.")
     suggest("If it is mistyped:", typed("amend", *repeated(*where), shown(own), "TOTAL"))
+
+
+def _planned(study: Study, own: Hashable) -> float:
+    """Noise that measuring this set was to have."""
+    noise = study.aims.noise_std
+    return 0.0 if noise is None else float(noise[study.ids.index(own)])
 
 
 def _number(text: str, what: str) -> float:

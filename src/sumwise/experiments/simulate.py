@@ -16,6 +16,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
+from sumwise.acquisition import BY_PREDICTION
 from sumwise.errors import SettingError
 from sumwise.experiments.labelled import NAME, Labelled
 from sumwise.experiments.protocol import (
@@ -34,6 +35,7 @@ Errors: TypeAlias = (
     "Mapping[str, Float[np.ndarray, 'S T']]"  # by strategy: a split a row, a query a column
 )
 
+STRATEGIES: Final = (*METHODS, *BY_PREDICTION)
 RANDOM: Final = "Rand"
 OURS: Final = "AggMI"  # the strategy that we recommend, so the one to be judged first
 SPLITS: Final = 20
@@ -113,8 +115,9 @@ def plan(
 ) -> Plan:
     """Random is always among the strategies: without it there is nothing to compare with."""
     for method in methods:
-        if method not in METHODS:
-            raise SettingError(f"no strategy is called {method!r}; there are {', '.join(METHODS)}")
+        if method not in STRATEGIES:
+            known = ", ".join(STRATEGIES)
+            raise SettingError(f"no strategy is called {method!r}; there are {known}")
     if splits < 1:
         raise SettingError(f"{splits} splits were wanted; give at least 1")
     if weights not in WEIGHTS:
@@ -126,7 +129,7 @@ def plan(
             f"{queries} queries were wanted; of {table.n_groups} groups {most} are there to learn "
             f"from, so give 1 to {most}"
         )
-    chosen = tuple(method for method in METHODS if method in methods or method == RANDOM)
+    chosen = tuple(method for method in STRATEGIES if method in methods or method == RANDOM)
     if chosen == (RANDOM,):
         raise SettingError("name a strategy besides Rand, which all others are compared with")
     return Plan(chosen, splits, wanted, weights)

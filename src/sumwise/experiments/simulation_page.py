@@ -39,6 +39,8 @@ ASKS_FOR: Final[Mapping[str, str]] = {
     "MaxN": "the largest group",
     "MinN": "the smallest group",
     "Rand": "any group, drawn at random",
+    "IVR": "the total that should make predictions most certain",
+    "EPIG": "the total that should teach most about an individual's output",
 }
 NONE: Final = "–"
 

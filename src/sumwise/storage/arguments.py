@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sumwise.errors import LabelError, SettingError
-from sumwise.labels import check_label
+from sumwise.labels import check_label, check_noise
 
 LARGEST_TOTAL = 1e150  # its square is still a number
 LONGEST_TEXT = 10_000
@@ -26,16 +26,7 @@ def total(y_bar: Any, set_id: Hashable) -> float:
 
 
 def noise(noise_std: Any, set_id: Hashable) -> float:
-    try:
-        value = check_label(noise_std, set_id)
-    except LabelError:
-        value = -1.0
-    if not 0 <= value <= LARGEST_TOTAL:
-        raise LabelError(
-            f"noise_std of set {set_id!r} is {noise_std!r:.80}; give a standard deviation, a "
-            "finite number of at least 0"
-        )
-    return value
+    return check_noise(noise_std, set_id, most=LARGEST_TOTAL)
 
 
 def days(value: Any, name: str) -> float:

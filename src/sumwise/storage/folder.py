@@ -159,6 +159,7 @@ def _read(place: Path) -> Exported:
     with _opened(place, SETS) as file:
         _compare(file, SETS, head)
         sets = folder_tables.read_sets(file, head.inputs)
+    folder_head.check_aims(head, sets)
     with _opened(place, BASIS) as file:
         _compare(file, BASIS, head)
         prepared = folder_tables.read_basis(file, head.config, sets)

@@ -10,7 +10,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from sumwise.acquisition import ACQUISITIONS
+from sumwise import aims
+from sumwise.acquisition import ACQUISITIONS, per_cost
 from sumwise.aims import Aims
 from sumwise.errors import DataError, SettingError, SumwiseError
 from sumwise.model import ModelConfig, check_seed
@@ -114,20 +115,20 @@ def _checked(known: Mapping[str, Any]) -> Head:
     )
 
 
-def _plain(aims: Aims) -> dict[str, Any]:
+def _plain(wanted: Aims) -> dict[str, Any]:
     """Numbers and lists; a float is written so that it comes back the same."""
-    targets = aims.targets
+    targets = wanted.targets
     return {
-        "noise_std": None if aims.noise_std is None else aims.noise_std.tolist(),
-        "cost": None if aims.cost is None else aims.cost.tolist(),
-        "enough": aims.enough,
+        "noise_std": None if wanted.noise_std is None else wanted.noise_std.tolist(),
+        "cost": None if wanted.cost is None else wanted.cost.tolist(),
+        "enough": wanted.enough,
         "targets": None if targets is None else targets.x.tolist(),
         "target_weights": None if targets is None else targets.weight.tolist(),
     }
 
 
 def _aims(known: Mapping[str, Any]) -> Aims:
-    """What `_plain` wrote; whether it fits the sets is seen when the study is opened."""
+    """What `_plain` wrote; `check_aims` sees whether it fits the sets."""
 
     def numbers(name: str) -> Any:
         if known[name] is None:
@@ -141,6 +142,29 @@ def _aims(known: Mapping[str, Any]) -> Aims:
     targets = None if x is None else Targets(x, numbers("target_weights"))
     level = None if enough is None else float(enough)
     return Aims(targets, numbers("noise_std"), numbers("cost"), level)
+
+
+def check_aims(head: Head, sets: Sets) -> None:
+    """Refuse costs, noise and targets that do not fit the sets or the strategy."""
+    wanted = head.aims
+    try:
+        aims.read(sets, noise_std=wanted.noise_std, cost=wanted.cost, enough=wanted.enough)
+        per_cost(head.strategy, np.zeros(len(sets)), wanted.cost)
+    except SettingError as error:
+        raise DataError(f"{STUDY} cannot be used: {error}") from None
+    if wanted.targets is None:
+        return
+    x, weight = wanted.targets.x, wanted.targets.weight
+    if x.ndim != 2 or not len(x) or x.shape[1] != sets.n_inputs or weight.shape != (len(x),):
+        raise DataError(
+            f"{STUDY} cannot be used: targets have shape {x.shape} and their weights "
+            f"{weight.shape}, where the sets have {sets.n_inputs} inputs"
+        )
+    if abs(weight.sum() - 1) > 1e-9:
+        raise DataError(
+            f"{STUDY} cannot be used: target_weights add up to {weight.sum():g}; they must add up "
+            "to 1"
+        )
 
 
 def visible(name: Any) -> str:

@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query
 from fastapi.responses import StreamingResponse
 
-from sumwise import __version__, questions
+from sumwise import __version__
+from sumwise.status import Status
 from sumwise.web import rows, schemas
 from sumwise.web.bodies import MOST_ASKED, Page, Size
 from sumwise.web.inside import finite
@@ -31,7 +32,7 @@ def study(here: Here) -> Any:
     inside = here.inside
     now, kept = inside.seen().snapshot, inside.kept
     counts = (len(inside.sets), len(now.answers), len(now.claims), len(now.skips), now.questions)
-    said = questions.Status(kept.name, kept.strategy, *counts, 0.0, 0.0, 0.0, 0, 0.0)
+    said = Status(kept.name, kept.strategy, *counts, 0.0, 0.0, 0.0, 0, 0.0)
     return {
         "name": kept.name,
         "sets": counts[0],
@@ -42,6 +43,7 @@ def study(here: Here) -> Any:
         "open": counts[2],
         "skipped": counts[3],
         "questions": counts[4],
+        "spent": inside.spent(now),
         "words": said.words[:1],
         "claim_days": kept.claim_days,
         "changes": now.changes,
@@ -65,7 +67,8 @@ def status(here: Here) -> Any:
     found = here.insights.status()
     values = asdict(found).items()
     numbers = {name: finite(value) if isinstance(value, float) else value for name, value in values}
-    return {**numbers, "words": found.words}
+    verdict = {"stop": found.stop, "advice": found.advice, "words": found.words}
+    return {**numbers, **verdict, "improvement": finite(found.improvement)}
 
 
 @router.get(

@@ -9,7 +9,7 @@ from typing import Any, Final
 from sumwise.insight import Insight
 from sumwise.plots import study as panels
 from sumwise.plots.study import Panel
-from sumwise.questions import Status
+from sumwise.status import Status
 from sumwise.web.inside import Inside, Seen
 from sumwise.web.latest import Latest
 

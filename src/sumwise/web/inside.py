@@ -122,6 +122,18 @@ class Inside:
         low, high = self.sets.starts[position : position + 2].tolist()
         return int(high - low)
 
+    def cost(self, position: int) -> float | None:
+        """Of measuring a set; None where measuring has no cost."""
+        cost = self.kept.aims.cost
+        return None if cost is None else finite(cost[position])
+
+    def spent(self, now: Snapshot) -> float | None:
+        """On the answers of a moment."""
+        cost = self.kept.aims.cost
+        if cost is None:
+            return None
+        return finite(cost[[answer.position for answer in now.answers]].sum())
+
     # --- moments ------------------------------------------------------------------------------
 
     def changes(self) -> int:

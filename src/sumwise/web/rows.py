@@ -29,11 +29,18 @@ def question(inside: Inside, asked: questions.Question) -> Row:
         "score": finite(asked.score),
         "why": asked.why,
         "runner_up": None if second is None else inside.name(inside.sets.position(second)),
-        "runner_up_score": None if score is None else finite(score),
+        "runner_up_score": _finite(score),
+        "cost": inside.cost(position),
+        "score_per_cost": _finite(asked.score_per_cost),
+        "runner_up_score_per_cost": _finite(asked.runner_up_score_per_cost),
         "number": asked.number,
         "by": asked.by,
         "expires": asked.expires or None,
     }
+
+
+def _finite(value: float | None) -> float | None:
+    return None if value is None else finite(value)
 
 
 def claims(inside: Inside, seen: Seen) -> list[Row]:
@@ -52,6 +59,7 @@ def claims(inside: Inside, seen: Seen) -> list[Row]:
             **_holding(claim),
             "why": reasons.get(claim.position, {}).get("why"),
             "information": reasons.get(claim.position, {}).get("information"),
+            "cost": inside.cost(claim.position),
         }
         for i, claim in enumerate(held)
     ]

@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field
 
 Real = float | None
+Cost = Annotated[Real, Field(description="Of measuring it; null where measuring has no cost.")]
+Spent = Annotated[Real, Field(description="On answers so far; null where measuring has no cost.")]
 State = Literal["free", "open", "answered", "skipped"]
 
 
@@ -46,6 +48,11 @@ class Question(Expectation, SetName):
     why: str
     runner_up: SetName | None
     runner_up_score: Real
+    cost: Cost
+    score_per_cost: Annotated[
+        Real, Field(description="What sets are ranked by where measuring has a cost.")
+    ]
+    runner_up_score_per_cost: Real
     number: Annotated[int, Field(description="Questions asked before this one.")]
     by: str | None
     expires: Annotated[str | None, Field(description="When the set is free again, if it is held.")]
@@ -65,6 +72,7 @@ class Claim(Expectation, SetName):
     expires: str
     why: Annotated[str | None, Field(description="As it was said when the set was asked for.")]
     information: Real
+    cost: Cost
 
 
 class Next(BaseModel):
@@ -225,6 +233,7 @@ class Study(BaseModel):
     open: int
     skipped: int
     questions: Annotated[int, Field(description="Asked so far.")]
+    spent: Spent
     words: list[str]
     claim_days: float
     changes: Annotated[int, Field(description="One more with every change.")]
@@ -249,6 +258,23 @@ class Status(BaseModel):
     mean_variance_after: Real
     next_questions: int
     noise_variance: Real
+    spent: Spent
+    next_cost: Annotated[Real, Field(description="Of open claims and the next questions.")]
+    enough: Annotated[
+        Real, Field(description="Improvement, in units of the outputs, below which to stop.")
+    ]
+    improvement: Annotated[
+        Real,
+        Field(
+            description="How much less uncertain predictions should be (standard deviation) once "
+            "open claims and the next questions are answered."
+        ),
+    ]
+    stop: Annotated[
+        bool | None,
+        Field(description="Whether more questions have stopped paying; null if unknown."),
+    ]
+    advice: Annotated[str | None, Field(description="The same in a sentence, one of `words`.")]
     words: list[str]
 
 

@@ -9,7 +9,8 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from sumwise.errors import LabelError
-from sumwise.questions import FAR, figure
+from sumwise.naming import figure
+from sumwise.questions import FAR
 from sumwise.storage import arguments, records, rules
 from sumwise.storage.schema import answers
 from sumwise.web.inside import Inside, finite

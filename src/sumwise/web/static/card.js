@@ -105,6 +105,7 @@ export function setCard(set, { leave }) {
 
 function sideline(shown) {
   const parts = [counted(shown.size, "individual")];
+  if (Number.isFinite(shown.cost)) parts.push(` · costs ${exact(shown.cost)}`);
   if (shown.kind === "mine") parts.push(" · claimed ", when(shown.asked), ", free again ", when(shown.expires));
   if (shown.kind === "other") parts.push(" · claimed by ", person(shown.by), " ", when(shown.asked), ", free again ", when(shown.expires));
   return parts;
@@ -116,7 +117,7 @@ function about(shown, typed) {
   if (shown.kind !== "proposed") return [h("dl", { class: "facts" }, expected)];
   return [
     h("p", { class: "why" }, shown.why),
-    h("dl", { class: "facts two" }, expected, h("div", null, h("dt", null, "Score"), h("dd", null, scores(shown)))),
+    h("dl", { class: "facts two" }, expected, h("div", null, h("dt", null, Number.isFinite(shown.score_per_cost) ? "Score per cost" : "Score"), h("dd", null, scores(shown)))),
   ];
 }
 

@@ -1,7 +1,7 @@
 // Small parts that several views share.
 
 import { fill, h, name, svg } from "./dom.js";
-import { alike, counted, like, spread, whole } from "./numbers.js";
+import { alike, counted, exact, like, spread, whole } from "./numbers.js";
 import { state, who } from "./store.js";
 
 export const STATES = { free: "free", open: "being measured", answered: "answered", skipped: "skipped" };
@@ -42,12 +42,13 @@ function ends(set) {
 
 /** A score beside that of the runner-up: two thin bars with their figures. */
 export function scores(question) {
-  const second = question.runner_up_score;
-  const best = Math.max(question.score, second ?? 0, 1e-300);
+  const first = question.score_per_cost ?? question.score; // what sets are ranked by
+  const second = question.runner_up_score_per_cost ?? question.runner_up_score;
+  const best = Math.max(first, second ?? 0, 1e-300);
   const runner = question.runner_up;
   const compared = runner !== null && runner !== undefined && second !== null && second !== undefined;
-  const [own, other] = alike(question.score, ...(compared ? [second] : []));
-  const rows = [bar(question.score, own, best, "this set", "own")];
+  const [own, other] = alike(first, ...(compared ? [second] : []));
+  const rows = [bar(first, own, best, "this set", "own")];
   if (compared) {
     rows.push(bar(second, other, best, [name(runner.id ?? runner, 24), h("span", { class: "soft" }, " (runner-up)")], "other"));
   }
@@ -72,10 +73,11 @@ function bar(value, text, best, label, kind) {
 
 /** How far along the study is, as a bar in three shades and a sentence. */
 export function advance() {
-  const { sets, answers, open, skipped } = state.study;
+  const { sets, answers, open, skipped, spent } = state.study;
   const free = Math.max(0, sets - answers - open - skipped);
   const words = [`${whole(answers)} of ${counted(sets, "set")} measured`, `${whole(open)} being measured`, `${whole(free)} free`];
   if (skipped) words.push(`${whole(skipped)} skipped`);
+  if (Number.isFinite(spent)) words.push(`${exact(spent)} spent`);
   let from = 0;
   const parts = [[answers, "answered"], [open, "open"], [skipped, "skipped"]].map(([count, kind]) => {
     const width = count ? Math.max(0.4, (100 * count) / sets) : 0; // one of a million is still there

@@ -23,8 +23,10 @@ export function create() {
     fill(lead, ...advance());
     try {
       const status = await get("/api/status");
-      // the first sentence counts the sets, which the line above does already
-      fill(words, status.words.slice(1).map((each) => h("p", null, each)));
+      // the first sentence counts the sets, which the line above does already; advice leads
+      const rest = status.words.slice(1).filter((each) => each !== status.advice);
+      const advice = status.advice ? h("p", { class: "advice" }, h("strong", null, status.advice)) : null;
+      fill(words, advice, rest.map((each) => h("p", null, each)));
     } catch (error) {
       if (!words.querySelector("p:not(.working)")) trouble(words, error, refresh);
     }

@@ -1,0 +1,188 @@
+"""Where a study stands: what was measured and spent, what is left to learn, and when to stop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sumwise.acquisition import Acquisition
+from sumwise.design import Pool, add_products, features
+from sumwise.model import Model
+from sumwise.naming import count, figure
+from sumwise.posterior import BLOCK, Posterior
+from sumwise.questions import propose
+from sumwise.shapes import Float
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Where a study stands; information in nats, variances in squared units of the outputs."""
+
+    name: str
+    strategy: str
+    sets: int
+    answers: int
+    open_claims: int
+    skipped: int  # set aside by somebody
+    questions: int  # asked so far
+    information_left: float  # that measuring every set that is left would teach
+    mean_variance: float  # of an individual's noise-free output, over all individuals
+    mean_variance_after: float  # expected once open claims and the next questions are answered
+    next_questions: int  # how many: 5, or as many as are free
+    noise_variance: float  # of an individual's own noise, which no question takes away
+    enough: float | None = None  # improvement, in units of the outputs, below which to stop
+    spent: float | None = None  # on answers so far; None where measuring has no cost
+    next_cost: float | None = None  # of open claims and the next questions
+
+    @property
+    def improvement(self) -> float:
+        """How much less uncertain predictions should be (standard deviation, in units of the
+        outputs) once open claims and the next questions are answered."""
+        return max(0.0, self.mean_variance**0.5 - self.mean_variance_after**0.5)
+
+    @property
+    def stop(self) -> bool | None:
+        """Whether more questions have stopped paying; None without a threshold or an answer."""
+        if self.enough is None or not self.answers:
+            return None
+        return self.improvement < self.enough
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The same in sentences."""
+        free = self.sets - self.answers - self.open_claims - self.skipped
+        said = [
+            f"{self.answers} of {count(self.sets, 'set')} measured, {self.open_claims} being "
+            f"measured, {free} free" + (f", {self.skipped} skipped." if self.skipped else ".")
+        ]
+        if not free and not self.open_claims:
+            said.append("Nothing is left to ask.")
+        else:
+            left = figure(self.information_left)
+            said.append(f"Measuring all that are left would teach {left} nats about the model.")
+        before, after = self.mean_variance, self.mean_variance_after
+        coming, share = self._coming(), 100 * (1 - after / before) if before > 0 else 0
+        if not self.answers:
+            less = f"; answers to {coming} should leave {share:.0f} % less variance"
+            unit = "Nothing is measured yet, so uncertainty has no unit"
+            said.append(f"{unit}{less if coming else ''}.")
+            return (*said, *self._money())
+        unsure = f"Predictions of individuals are uncertain by ± {figure(before**0.5)} (standard "
+        unsure += "deviation) because of what the model does not know"
+        if coming:
+            unsure += f"; answers to {coming} should bring that to ± {figure(after**0.5)}, "
+            unsure += f"{share:.0f} % less variance"
+        noise = f"An individual's own noise, ± {figure(self.noise_variance**0.5)}, comes on top; "
+        said += [f"{unsure}.", f"{noise}no answer takes it away."]
+        advice = self.advice
+        return (*said, *(() if advice is None else (advice,)), *self._money())
+
+    @property
+    def advice(self) -> str | None:
+        """Whether to go on, in a sentence; None where no threshold says so."""
+        coming = self._coming()
+        if self.stop is None or self.enough is None or not coming:
+            return None
+        gain = f"an expected improvement of {figure(self.improvement)}"
+        if self.stop:
+            return (
+                f"You may stop: answers to {coming} promise {gain}, less than the "
+                f"{figure(self.enough)} that is worth asking for."
+            )
+        return (
+            f"Go on: answers to {coming} promise {gain}, and {figure(self.enough)} is worth asking "
+            "for."
+        )
+
+    def _money(self) -> tuple[str, ...]:
+        if self.spent is None:
+            return ()
+        coming, ahead = self._coming(), ""
+        if coming and self.next_cost is not None:
+            ahead = f"; those to {coming} will cost {self.next_cost:.6g}"
+        return (f"Answers so far have cost {self.spent:.6g}{ahead}.",)
+
+    def _coming(self) -> str:
+        """The questions behind `mean_variance_after`."""
+        n, waiting = self.next_questions, count(self.open_claims, "open question")
+        if not self.open_claims:
+            return "" if not n else "the next question" if n == 1 else f"the next {n} questions"
+        return waiting if not n else f"{waiting} and the next" + (f" {n}" if n > 1 else "")
+
+
+def outlook(
+    pool: Pool,
+    model: Model,
+    strategy: str | Acquisition,
+    *,
+    seed: int,
+    first: int,
+    answered: Sequence[int],
+    claimed: Sequence[int],
+    skipped: Sequence[int] = (),
+    cost: Float[np.ndarray, " A"] | None = None,
+    ahead: int = 5,
+) -> dict[str, Any]:
+    """What `Status` says is left to learn, and what the next questions should do about it."""
+    left = np.ones(len(pool.sets), dtype=bool)
+    left[[*answered, *skipped]] = False
+    ahead = min(ahead, int(left.sum()) - len(claimed))
+    coming = list(claimed)
+    if ahead:
+        asked = propose(
+            pool,
+            model,
+            strategy,
+            seed=seed,
+            first=first,
+            n=ahead,
+            answered=answered,
+            claimed=claimed,
+            skipped=skipped,
+            cost=cost,
+        )
+        coming += [pool.sets.position(question.set_id) for question in asked]
+    posterior = model.posterior
+    after = posterior.given(pool.design.rows(coming)) if coming else posterior
+    powers, axes = second_moment(pool)
+    unit = float((posterior.output_scale**2).mean())
+    return {
+        "information_left": joint_information(pool, posterior, np.flatnonzero(left)),
+        "mean_variance": unit * float(powers @ posterior.variance_along(axes)),
+        "mean_variance_after": unit * float(powers @ after.variance_along(axes)),
+        "next_questions": ahead,
+        "noise_variance": unit / posterior.noise_precision,
+        "spent": None if cost is None else float(cost[list(answered)].sum()),
+        "next_cost": None if cost is None or not coming else float(cost[coming].sum()),
+    }
+
+
+def joint_information(pool: Pool, posterior: Posterior, which: np.ndarray) -> float:
+    """½ log det(I + β S^½ Σ_a u_a u_aᵀ/s_a S^½): what measuring all these sets would teach."""
+    n_basis = pool.design.u.shape[1]
+    gram = np.zeros((n_basis, n_basis))
+    for low in range(0, len(which), BLOCK):
+        design = pool.design.rows(which[low : low + BLOCK])
+        half = posterior.root_times(design.u) / np.sqrt(design.noise_scale)[:, None]
+        gram += half.T @ half
+    gains = posterior.noise_precision * np.maximum(np.linalg.eigvalsh(gram), 0.0)
+    return float(0.5 * posterior.n_outputs * np.log1p(gains).sum())
+
+
+def second_moment(pool: Pool) -> tuple[Float[np.ndarray, " K"], Float[np.ndarray, "K K"]]:
+    """Mean of φ φᵀ over all individuals, as powers and the axes (rows) they lie along; over
+    targets with their weights, where some are named."""
+    moment = pool.moment
+    if moment is None and pool.targets is not None:
+        phi = features(pool.basis, pool.targets.x)
+        moment = (phi * pool.targets.weight[:, None]).T @ phi
+    elif moment is None:
+        n_basis = pool.design.u.shape[1]
+        moment = np.zeros((n_basis, n_basis))
+        add_products(pool.sets.x, pool.basis, moment)
+        moment /= len(pool.sets.x)
+    powers, axes = np.linalg.eigh(moment)
+    return np.maximum(powers, 0.0), axes.T
