@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 
@@ -78,7 +78,7 @@ def embed_part(job: Job) -> int:
                 inside = inside[:-1]
             content = np.ascontiguousarray(inside, dtype=kind).reshape(-1).view(np.uint8).data
             checksum = zlib.crc32(content, checksum)
-            file.write(content)
+            write_all(file, content)
             written += len(inside)
             if batch is not None:
                 some = batch.inputs[:, -batch.first_individual % step :: step]
@@ -93,6 +93,13 @@ def embed_part(job: Job) -> int:
     }
     replace_file(part_file(job.folder, job.part.number), archives.to_bytes(kept))
     return job.part.rows
+
+
+def write_all(file: BinaryIO, content: Any) -> None:
+    """An unbuffered file may take less than it is given: Linux at most 2 GiB, or a full disk."""
+    left = memoryview(content)
+    while len(left):
+        left = left[file.write(left) :]
 
 
 def replace_file(path: str, content: bytes) -> None:
@@ -141,6 +148,8 @@ def runs(
         if held is not None:  # its last set and our first are one
             for before, mine in zip(columns(held), columns(rows), strict=True):
                 mine[0] += before[0]
+            if not np.isfinite(rows.u[0]).all():
+                raise _not_finite(batch, 0)
         held = Rows(*(values[-1:].copy() for values in columns(rows)))
         yield Rows(*(values[:-1] for values in columns(rows))), batch, False
         at += len(starts) - 1
@@ -188,11 +197,16 @@ def embed_rows(
         square = np.einsum("ak,ak->a", u, u)
         if not (np.isfinite(square).all() or np.isfinite(u).all()):
             row = int(starts[int(np.argmin(np.isfinite(u).all(axis=1)))])
-            raise SettingError(
-                f"the basis gives a feature that is not finite in the set of {batch.place(row)}. "
-                "Rescale the inputs (standardize=True does) or choose another basis."
-            )
+            raise _not_finite(batch, row)
         return Rows(u, np.add.reduceat(theta**2, starts), np.add.reduceat(theta, starts))
+
+
+def _not_finite(batch: Batch, row: int) -> SettingError:
+    return SettingError(
+        f"the set of {batch.place(row)} has a feature that is not finite: its weights are too "
+        "large for this dtype, or its inputs for the basis. Rescale them (standardize=True does "
+        "for inputs), or choose dtype='float64' or another basis."
+    )
 
 
 def _embed_compiled(

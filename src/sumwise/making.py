@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict
 from functools import partial
@@ -24,6 +25,7 @@ from sumwise.basis import Trainable
 from sumwise.design import features
 from sumwise.drawn import pack_config, pack_prepared, unpack_config
 from sumwise.embedded import (
+    DTYPES,
     FORMAT,
     PIECES,
     Embedded,
@@ -36,16 +38,18 @@ from sumwise.embedded import (
     scan_from,
     sha256_of,
 )
-from sumwise.embedding import Job, embed_part, part_file, replace_file
-from sumwise.errors import InvalidSetError, SettingError
+from sumwise.embedding import Job, embed_part, part_file, replace_file, write_all
+from sumwise.errors import DataError, InvalidSetError, SettingError
 from sumwise.model import ModelConfig, Prepared
 from sumwise.progress import Slow
 from sumwise.regroup import BUCKET_BYTES, sorted_copy
 from sumwise.scan import PART_ROWS, Scan
 from sumwise.shapes import Float
-from sumwise.survey import Index, ids_of, index_of, survey_part
+from sumwise.survey import Index, ids_of, index_of, refuse_ids, survey_part
 
-DTYPES: Final = ("float64", "float32")
+LOCK: Final = "lock"
+SORTED: Final = "_sorted"  # which no scan of a folder around it would read
+SMALLEST_SINGLE: Final = 1e-60  # s_a from which on u_a has all its digits in single precision
 
 # runs a function on many jobs, anywhere, and gives the results in any order
 Run: TypeAlias = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
@@ -81,9 +85,13 @@ def embed_scan(
         memory: Bytes that sorting by set may take, if that is necessary.
         run: Where parts are worked on.
     """
-    if dtype not in DTYPES:
-        raise SettingError(f"dtype is {dtype!r}; give 'float64' or 'float32'")
-    folder = os.fspath(out)
+    check_dtype(dtype)
+    if memory is not None and not (isinstance(memory, int | np.integer) and memory > 0):
+        raise SettingError(f"memory is {memory!r}; give a number of bytes, such as 2 * 10**9")
+    if not isinstance(out, str | os.PathLike) or not isinstance(folder := os.fspath(out), str):
+        raise SettingError(f"out is {out!r:.60}; give the path of a new folder")
+    if not folder:
+        raise SettingError("out is empty; give the path of a new folder")
     wanted = {
         "format": FORMAT,
         "config": pack_config(config),
@@ -98,15 +106,74 @@ def embed_scan(
         if {name: known.get(name) for name in wanted} != wanted:
             raise _other(folder)
         return open_folder(folder, True)
-    begun = os.path.join(folder, "begun.json")
-    if not os.path.exists(begun):
-        _begin(folder, scan, config, prepared, wanted, memory, run)
-    known = read_json(folder, "begun.json")
-    if known["wanted"] != wanted:
-        raise _other(folder)
-    _work(folder, scan, known, run)
-    _finish(folder, known)
+    try:
+        with _only_writer(folder):
+            if not os.path.exists(os.path.join(folder, "manifest.json")):
+                if not os.path.exists(os.path.join(folder, "begun.json")):
+                    _begin(folder, scan, config, prepared, wanted, memory, run)
+                known = _begun(folder)
+                if known["wanted"] != wanted:
+                    raise _other(folder)
+                _work(folder, scan, known, run)
+                _finish(folder, known)
+    except OSError as error:
+        raise DataError(
+            f"the design cannot be written to {folder} ({error.strerror or error}). Make room "
+            "there and call again, which goes on where it stopped; or choose another place."
+        ) from error
     return open_folder(folder, False)
+
+
+def check_dtype(dtype: Any) -> None:
+    if dtype not in DTYPES:
+        raise SettingError(f"dtype is {dtype!r}; give 'float64' or 'float32'")
+
+
+@contextmanager
+def _only_writer(folder: str) -> Iterator[None]:
+    """Refuse a second process that would write to the same design at the same time."""
+    os.makedirs(folder, exist_ok=True)
+    _refuse_others(folder)
+    with open(os.path.join(folder, LOCK), "wb") as file:
+        try:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise DataError(
+                f"another process is embedding to {folder}; wait for it, or name another folder"
+            ) from None
+        except (ImportError, OSError):  # a system or disk without such locks
+            pass
+        yield
+        os.unlink(file.name)
+
+
+def _refuse_others(folder: str) -> None:
+    """What is in the folder must be ours, or leftovers of a run that was stopped."""
+    ours = {*PIECES, "u.npy", SORTED, "parts", LOCK, "begun.json", "manifest.json"}
+    for name in sorted(os.listdir(folder)):
+        if name not in ours and not (name.endswith(".part") and name.split(".")[0] in _stems(ours)):
+            raise SettingError(f"{folder} is a folder with other files in it; name a new one")
+
+
+def _stems(names: Iterable[str]) -> set[str]:
+    return {name.split(".")[0] for name in names}
+
+
+def _begun(folder: str) -> Any:
+    """What was written when the design was begun, and not by somebody else since."""
+    known = read_json(folder, "begun.json")
+    if not isinstance(known, dict) or known.pop("sha256", None) != _digest(known):
+        raise DataError(
+            f"{os.path.join(folder, 'begun.json')} is not what it was when the design was begun. "
+            f"Remove {folder} and embed again."
+        )
+    return known
+
+
+def _digest(known: Any) -> str:
+    return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
 
 
 def _other(folder: str) -> SettingError:
@@ -126,13 +193,13 @@ def _begin(
     run: Run,
 ) -> None:
     """Look through the files once, sort them if need be, and draw the basis."""
-    if os.path.isdir(folder) and set(os.listdir(folder)) - {*PIECES, "u.npy", "sorted", "parts"}:
-        raise SettingError(f"{folder} is a folder with other files in it; name a new one")
-    os.makedirs(os.path.join(folder, "parts"), exist_ok=True)
+    shutil.rmtree(os.path.join(folder, "parts"), ignore_errors=True)  # of another beginning
+    os.makedirs(os.path.join(folder, "parts"))
     index = survey(scan, inputs=prepared is None, run=run)
+    refuse_ids(index.keys)
     source, first_look = scan, index
     if not index.contiguous:
-        place = os.path.join(folder, "sorted")
+        place = os.path.join(folder, SORTED)
         shutil.rmtree(place, ignore_errors=True)
         bucket = BUCKET_BYTES if memory is None else max(2**20, memory // 4)
         source = sorted_copy(scan, place, ids_of(index.keys), bucket)
@@ -165,7 +232,9 @@ def _begin(
         "offset": u.offset,
     }
     del u
-    replace_file(os.path.join(folder, "begun.json"), json.dumps(known).encode())
+    known = json.loads(json.dumps(known))
+    content = json.dumps({**known, "sha256": _digest(known)}).encode()
+    replace_file(os.path.join(folder, "begun.json"), content)
 
 
 def survey(scan: Scan, *, inputs: bool, run: Run = in_threads) -> Index:
@@ -214,8 +283,11 @@ def _is_done(folder: str, number: int, first: int, known: Mapping[str, Any]) -> 
     path = part_file(folder, number)
     if not os.path.exists(path):
         return False
-    with open(path, "rb") as file:
-        checksum, written, _ = archives.from_bytes(file.read(), path)["counts"].tolist()
+    try:
+        with open(path, "rb") as file:
+            checksum, written, _ = archives.from_bytes(file.read(), path)["counts"].tolist()
+    except (DataError, KeyError, ValueError):  # cut off: it is done again
+        return False
     return checksum_of(folder, known, first + 1, written) == checksum
 
 
@@ -230,6 +302,8 @@ def _finish(folder: str, known: Mapping[str, Any]) -> None:
         with open(part_file(folder, number), "rb") as file:
             kept = archives.from_bytes(file.read(), f"part {number} of {folder}")
         count = kept["sums"].shape[1]
+        if first + count not in ((following := [*known["first_sets"], n_sets][number + 1]), following + 1):
+            raise DataError(f"part {number} of the files has changed since the design was begun")
         sums[:, first : first + count] += kept["sums"]
         for at, edge in zip((first, first + count - 1), kept["edges"], strict=False):
             shared[at] = shared.get(at, 0.0) + edge
@@ -237,19 +311,24 @@ def _finish(folder: str, known: Mapping[str, Any]) -> None:
         regions.append([first + 1, written, checksum])
         products += kept["products"]
         sampled += seen
-    u = np.load(os.path.join(folder, "u.npy"), mmap_mode="r+")
-    for at, edge in shared.items():
-        u[at] = edge
-        sums[2, at] = float(edge @ edge)
-    u.flush()
-    del u
-    with np.errstate(over="ignore"):
-        bad = np.flatnonzero(~(np.isfinite(sums[0]) & (sums[0] > 0)))
-    if len(bad):
+    kind = np.dtype(known["wanted"]["dtype"])
+    least = SMALLEST_SINGLE if kind == np.float32 else 0.0
+    bad = ~(np.isfinite(sums[0]) & (sums[0] > least))
+    with open(os.path.join(folder, "u.npy"), "r+b", buffering=0) as out:  # a full disk says so here
+        for at, edge in shared.items():
+            with np.errstate(over="ignore"):
+                row, sums[2, at] = np.asarray(edge, dtype=kind), float(edge @ edge)
+            bad[at] |= not np.isfinite(row).all()
+            out.seek(known["offset"] + at * n_basis * kind.itemsize)
+            write_all(out, row.view(np.uint8).data)
+        os.fsync(out.fileno())
+    if bad.any():
+        name = ids_in(folder, n_sets)[int(np.argmax(bad))]
+        hint = "" if kind == np.float64 else "; dtype='float64' holds smaller and larger ones"
         raise InvalidSetError(
-            f"weights of set {ids_in(folder)[int(bad[0])]!r} are all zero, or beyond what can be "
-            "squared: its total would say nothing that can be computed with. Drop the set or "
-            "rescale its weights, and embed into a new folder."
+            f"weights of set {name!r} are all zero, or beyond what can be squared in {kind}: its "
+            "total would say nothing that can be computed with. Drop the set or rescale its "
+            f"weights, and embed into a new folder{hint}."
         )
     np.save(os.path.join(folder, "sums.npy"), sums, allow_pickle=False)
     np.save(os.path.join(folder, "moment.npy"), products / sampled, allow_pickle=False)
@@ -264,5 +343,5 @@ def _finish(folder: str, known: Mapping[str, Any]) -> None:
     }
     replace_file(os.path.join(folder, "manifest.json"), json.dumps(manifest).encode())
     os.unlink(os.path.join(folder, "begun.json"))
-    for left in ("parts", "sorted"):
+    for left in ("parts", SORTED):
         shutil.rmtree(os.path.join(folder, left), ignore_errors=True)

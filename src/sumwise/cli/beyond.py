@@ -13,7 +13,7 @@ import rich_click as click
 from sumwise import AggregateRegressor, Embedded, Sets
 from sumwise.cli.data import Individuals
 from sumwise.errors import DataError, SettingError
-from sumwise.scan import open_parquet
+from sumwise.parquet_files import find_files, open_parquet
 from sumwise.tables import listed
 
 UNITS: Final = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
