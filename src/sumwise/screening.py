@@ -37,7 +37,8 @@ FEW: Final = 16  # one in so many sets is scored in full without a pass over all
 _UNIT: Final = 2.0**-24  # rounding of single precision
 _TINY: Final = 1e-33  # squares below this may vanish in single precision
 _HUGE: Final = 1e36  # and those above it overflow
-_MARGIN: Final = 1e-6  # more than scores may differ by and still count as equal
+# more than keys may differ by and scores still count as equal: those are logarithms, of up to 1,400
+_MARGIN: Final = 4e-6
 
 Key = Callable[[np.ndarray, np.ndarray, float], np.ndarray]
 # strategies that rise with (u_aᵀ S u_a, s_a, β) ↦ this, and never rise when more is known
@@ -156,10 +157,12 @@ def _under_ceiling(
 ) -> Bool[np.ndarray, " A"]:
     """Sets that may be among the best, by bounds of before and a look at the highest of them."""
     free = np.where(allowed, high, -np.inf)
-    some = min(LOOK, int(allowed.sum()))
+    some = min(max(LOOK, n), int(allowed.sum()))
     top = np.argpartition(free, len(free) - some)[len(free) - some :]
     rows = pool.design.rows(top)
     exact = posterior.noise_precision * posterior.variance_along(rows.u) / rows.noise_scale
+    if (exact > free[top]).any():  # so little is left to learn that rounding is all there is
+        return allowed.copy()
     cut = _nth_largest(exact, min(n, some))
     return free >= cut * (1 - _MARGIN)
 
