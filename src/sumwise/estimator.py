@@ -248,6 +248,11 @@ class AggregateRegressor:
                 f"pool is {pool!r:.200}; scan files with the {self.n_features_in_} inputs of the "
                 "model (Sets.scan_parquet)"
             )
+        names = tuple(getattr(self, "feature_names_in_", pool.x))
+        if names != pool.x:
+            raise InvalidSetError(
+                f"the scan has the inputs {pool.x}; the model knows {names}, in that order"
+            )
         return streams.predict(fitted, pool, os.fspath(out), share, run or in_threads)
 
     def predict_sets(

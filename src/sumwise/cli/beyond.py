@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 import rich_click as click
 
@@ -29,7 +30,19 @@ class Size(click.ParamType):  # type: ignore[type-arg]
         found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", str(value).strip(), re.IGNORECASE)
         if found is None:
             self.fail(f"{value!r} is no size; write 500MB or 2GB", param, ctx)
-        return int(float(found[1]) * UNITS[found[2].upper()])
+        size = float(found[1]) * UNITS[found[2].upper()]
+        if not size < 2**63:
+            self.fail(f"{str(value)[:20]!r}… is more than any machine has", param, ctx)
+        return int(size)
+
+
+class Table(click.ParamType):  # type: ignore[type-arg]
+    """A path; or an address, whose slashes a path would lose."""
+
+    name = "path"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Path | str:
+        return str(value) if "://" in str(value) else Path(value)
 
 
 def default_limit() -> int:
@@ -40,9 +53,9 @@ def default_limit() -> int:
         return 4 * 10**9
 
 
-def is_beyond(data: Path, limit: int) -> bool:
-    """Whether the table is in several files, or would not fit."""
-    if data.is_dir() or "://" in str(data):
+def is_beyond(data: Path | str, limit: int) -> bool:
+    """Whether the table is in several files or elsewhere, or would not fit."""
+    if isinstance(data, str) or data.is_dir():
         return True
     if data.suffix.lower() != ".parquet" or not data.is_file():
         return False
@@ -52,7 +65,7 @@ def is_beyond(data: Path, limit: int) -> bool:
 
 
 def embed_files(
-    data: Path,
+    data: Path | str,
     by: Sequence[str],
     x: Sequence[str],
     weights: str,
@@ -67,7 +80,7 @@ def embed_files(
     scan = Sets.scan_parquet(str(data), by=groups, x=taken, weights=weights)
     widest = 8 * scan.rows * model.n_basis
     dtype = "float64" if widest <= limit // 2 else "float32"
-    settings: dict[str, Any] = {"dtype": dtype, "memory": limit // 4}
+    settings: dict[str, Any] = {"dtype": dtype, "memory": max(1, limit // 4)}
     if dask is None:
         made = model.embed(scan, place, **settings)
     else:
@@ -79,15 +92,12 @@ def embed_files(
 
 
 def _numeric(
-    data: Path, groups: Sequence[str], weights: str
+    data: Path | str, groups: Sequence[str], weights: str
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Columns that hold numbers, and those that do not, of the first file."""
     import pyarrow as pa
 
-    files = sorted(data.rglob("*.parquet")) if data.is_dir() else [data]
-    if not files:
-        raise DataError(f"there are no files that end in .parquet in the folder {data}")
-    with open_parquet(str(files[0])) as file:
+    with open_parquet(find_files(str(data))[0]) as file:
         schema = file.schema_arrow
     t, rest = pa.types, [name for name in schema.names if name not in (*groups, weights)]
     kinds = (t.is_integer, t.is_floating, t.is_decimal, t.is_boolean)
@@ -100,11 +110,15 @@ def _numeric(
     return taken, tuple(name for name in rest if name not in taken)
 
 
-def design_folder(url: str, data: Path) -> Path:
-    """Beside a study in a file; else in the folder that we are in."""
+def design_folder(url: str, data: Path | str, name: str | None) -> Path:
+    """Beside a study in a file; else in the folder that we are in. Each name has its own."""
+    more = "" if name is None else f"-{quote(name, safe=' ')}"
     if "://" in url:
-        return Path(f"{data.stem}.design")
-    return Path(url).with_suffix(".design")
+        return Path(f"{Path(data).stem}{more}.design")
+    place = Path(url)
+    if not place.name or place.is_dir():
+        raise SettingError(f"{url!r} is a folder; give the path of a file in it")
+    return place.with_name(f"{place.stem}{more}.design")
 
 
 def refuse_options(sets_file: Path | None, basis: str | None) -> None:

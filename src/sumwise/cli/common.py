@@ -100,6 +100,9 @@ _PHRASES: Final = {
         "give another name with --name, or begin anew in another file"
     ),
     "create_study": "sumwise init",
+    "which a study may need; name another folder": (
+        "which a study may need; give this study another name with --name, or begin in another file"
+    ),
     "Say which, by name.": "Say which with --study NAME.",
     "sets_file='sets.parquet'": "--sets-file sets.parquet",
 }

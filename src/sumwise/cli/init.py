@@ -21,7 +21,7 @@ MOST_NAMED: Final = 20  # columns in a sentence
 
 @click.command(context_settings=SETTINGS)
 @url_argument
-@click.argument("data", type=click.Path(path_type=Path))
+@click.argument("data", type=beyond.Table())
 @click.option(
     "--by",
     metavar="COLUMN",
@@ -87,7 +87,7 @@ MOST_NAMED: Final = 20  # columns in a sentence
 @json_option
 def init(
     url: str,
-    data: Path,
+    data: Path | str,
     by: tuple[str, ...],
     x: tuple[str, ...],
     weights: str,
@@ -105,7 +105,7 @@ def init(
     """Begin a study from a table of individuals.
 
     DATA is a CSV file (UTF-8, commas, a heading) or a Parquet file with a row for each individual,
-    or a folder of Parquet files, which need not fit in memory.
+    or a folder of Parquet files, which need not fit in memory; or an address such as s3://….
     URL is where the study is kept: the path of an SQLite file, which is made, or a PostgreSQL
     database, as postgresql://user@host/database. Nothing that is there is overwritten.
 
@@ -124,11 +124,12 @@ def init(
         beyond.refuse_options(sets_file, basis)
         adam = "adam" if preset == "paper" else "evidence"
         model = model or AggregateRegressor(hyperparameters=adam, random_state=seed)
-        place, preset_too = beyond.design_folder(url, data), None
+        place, preset_too = beyond.design_folder(url, data, name), None
         pool, made = beyond.embed_files(data, by, x, weights, model, place, limit, dask)
         talk(f"The design of {visible(str(data), 200)} is in {visible(str(place), 200)}.")
     else:
         preset_too = preset
+        assert isinstance(data, Path)  # what is elsewhere is beyond
         with waiting(f"reading {visible(data.name)}"):
             made = read_individuals(data, by, x, weights)
         pool = made.sets

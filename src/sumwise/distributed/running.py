@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 from sumwise.errors import MissingExtraError, SettingError, SumwiseError
 from sumwise.making import Run
+
+PATIENCE: Final = 10  # seconds that a scheduler may be without workers
 
 
 def connect(address: str) -> Any:
@@ -17,9 +19,15 @@ def connect(address: str) -> Any:
     except ImportError as error:
         raise MissingExtraError("a cluster needs Dask: pip install 'sumwise[dask]'") from error
     try:
-        return Client(address, timeout="10s")
+        client = Client(address, timeout="10s")
     except (OSError, ValueError, TimeoutError) as error:
         raise SettingError(f"no Dask scheduler answers at {address} ({error})") from error
+    try:
+        client.wait_for_workers(1, timeout=PATIENCE)
+    except TimeoutError:
+        client.close()
+        raise SettingError(f"the Dask scheduler at {address} has no workers; start some") from None
+    return client
 
 
 def on(client: Any) -> Run:
@@ -58,7 +66,5 @@ def runs_on(address: str | None, jobs: int) -> Iterator[int]:
 
     with connect(address) as client:
         threads = sum(client.nthreads().values())
-        if not threads:
-            raise SettingError(f"the Dask scheduler at {address} has no workers; start some")
         with parallel_config(backend="dask", wait_for_workers_timeout=10):
             yield threads
