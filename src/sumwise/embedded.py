@@ -42,7 +42,7 @@ FORMAT: Final = "sumwise design 1"
 DTYPES: Final = ("float64", "float32")
 PIECES: Final = ("ids.arrow", "sizes.npy", "basis.npz", "sums.npy", "moment.npy")
 _UNREADABLE: Final = (
-    AttributeError, EOFError, KeyError, OSError, OverflowError, TypeError, ValueError
+    AttributeError, EOFError, LookupError, OSError, OverflowError, TypeError, ValueError
 )  # fmt: skip
 LARGEST_READ: Final = 2**33  # bytes of individuals that are read into memory if somebody looks
 
@@ -132,8 +132,12 @@ def _opened(folder: str, known: Mapping[str, Any], check: bool) -> Embedded:
     config = unpack_config(known["config"])
     n_sets, n_basis = known["sets"], known["features"]
     arrays = {
-        name: np.load(os.path.join(folder, name), mmap_mode=mode, allow_pickle=False)
-        for name, mode in (("u.npy", "r"), *((f"{n}.npy", None) for n in ("sums", "moment", "sizes")))
+        name: np.load(
+            os.path.join(folder, name),
+            mmap_mode="r" if name == "u.npy" else None,
+            allow_pickle=False,
+        )
+        for name in ("u.npy", "sums.npy", "moment.npy", "sizes.npy")
     }
     shapes = (n_sets, n_basis), (3, n_sets), (n_basis, n_basis), (n_sets,)
     for (name, array), shape in zip(arrays.items(), shapes, strict=True):

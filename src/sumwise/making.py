@@ -11,10 +11,10 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict
 from functools import partial
+from numbers import Real
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -22,6 +22,7 @@ import numpy as np
 from sumwise import archives
 from sumwise import model as core
 from sumwise.basis import Trainable
+from sumwise.begun import SORTED, only_writer, read_begun, write_begun
 from sumwise.design import features
 from sumwise.drawn import pack_config, pack_prepared, unpack_config
 from sumwise.embedded import (
@@ -47,8 +48,6 @@ from sumwise.scan import PART_ROWS, Scan
 from sumwise.shapes import Float
 from sumwise.survey import Index, ids_of, index_of, refuse_ids, survey_part
 
-LOCK: Final = "lock"
-SORTED: Final = "_sorted"  # which no scan of a folder around it would read
 SMALLEST_SINGLE: Final = 1e-60  # s_a from which on u_a has all its digits in single precision
 
 # runs a function on many jobs, anywhere, and gives the results in any order
@@ -86,7 +85,7 @@ def embed_scan(
         run: Where parts are worked on.
     """
     check_dtype(dtype)
-    if memory is not None and not (isinstance(memory, int | np.integer) and memory > 0):
+    if memory is not None and not (isinstance(memory, Real) and 0 < memory < np.inf):
         raise SettingError(f"memory is {memory!r}; give a number of bytes, such as 2 * 10**9")
     if not isinstance(out, str | os.PathLike) or not isinstance(folder := os.fspath(out), str):
         raise SettingError(f"out is {out!r:.60}; give the path of a new folder")
@@ -107,11 +106,11 @@ def embed_scan(
             raise _other(folder)
         return open_folder(folder, True)
     try:
-        with _only_writer(folder):
+        with only_writer(folder):
             if not os.path.exists(os.path.join(folder, "manifest.json")):
                 if not os.path.exists(os.path.join(folder, "begun.json")):
                     _begin(folder, scan, config, prepared, wanted, memory, run)
-                known = _begun(folder)
+                known = read_begun(folder)
                 if known["wanted"] != wanted:
                     raise _other(folder)
                 _work(folder, scan, known, run)
@@ -129,57 +128,10 @@ def check_dtype(dtype: Any) -> None:
         raise SettingError(f"dtype is {dtype!r}; give 'float64' or 'float32'")
 
 
-@contextmanager
-def _only_writer(folder: str) -> Iterator[None]:
-    """Refuse a second process that would write to the same design at the same time."""
-    os.makedirs(folder, exist_ok=True)
-    _refuse_others(folder)
-    with open(os.path.join(folder, LOCK), "wb") as file:
-        try:
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise DataError(
-                f"another process is embedding to {folder}; wait for it, or name another folder"
-            ) from None
-        except (ImportError, OSError):  # a system or disk without such locks
-            pass
-        yield
-        os.unlink(file.name)
-
-
-def _refuse_others(folder: str) -> None:
-    """What is in the folder must be ours, or leftovers of a run that was stopped."""
-    ours = {*PIECES, "u.npy", SORTED, "parts", LOCK, "begun.json", "manifest.json"}
-    for name in sorted(os.listdir(folder)):
-        if name not in ours and not (name.endswith(".part") and name.split(".")[0] in _stems(ours)):
-            raise SettingError(f"{folder} is a folder with other files in it; name a new one")
-
-
-def _stems(names: Iterable[str]) -> set[str]:
-    return {name.split(".")[0] for name in names}
-
-
-def _begun(folder: str) -> Any:
-    """What was written when the design was begun, and not by somebody else since."""
-    known = read_json(folder, "begun.json")
-    if not isinstance(known, dict) or known.pop("sha256", None) != _digest(known):
-        raise DataError(
-            f"{os.path.join(folder, 'begun.json')} is not what it was when the design was begun. "
-            f"Remove {folder} and embed again."
-        )
-    return known
-
-
-def _digest(known: Any) -> str:
-    return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
-
-
 def _other(folder: str) -> SettingError:
     return SettingError(
-        f"{folder} holds a design of other files, or with other settings; name another folder, or "
-        "remove it"
+        f"{folder} holds a design of other files, or with other settings, which a study may need; "
+        "name another folder"
     )
 
 
@@ -201,7 +153,7 @@ def _begin(
     if not index.contiguous:
         place = os.path.join(folder, SORTED)
         shutil.rmtree(place, ignore_errors=True)
-        bucket = BUCKET_BYTES if memory is None else max(2**20, memory // 4)
+        bucket = BUCKET_BYTES if memory is None else max(2**20, int(memory) // 4)
         source = sorted_copy(scan, place, ids_of(index.keys), bucket)
         index = survey(source, inputs=False, run=run)
     if prepared is None:
@@ -232,9 +184,7 @@ def _begin(
         "offset": u.offset,
     }
     del u
-    known = json.loads(json.dumps(known))
-    content = json.dumps({**known, "sha256": _digest(known)}).encode()
-    replace_file(os.path.join(folder, "begun.json"), content)
+    write_begun(folder, known)
 
 
 def survey(scan: Scan, *, inputs: bool, run: Run = in_threads) -> Index:
@@ -302,7 +252,8 @@ def _finish(folder: str, known: Mapping[str, Any]) -> None:
         with open(part_file(folder, number), "rb") as file:
             kept = archives.from_bytes(file.read(), f"part {number} of {folder}")
         count = kept["sums"].shape[1]
-        if first + count not in ((following := [*known["first_sets"], n_sets][number + 1]), following + 1):
+        following = [*known["first_sets"], n_sets][number + 1]
+        if first + count not in (following, following + 1):
             raise DataError(f"part {number} of the files has changed since the design was begun")
         sums[:, first : first + count] += kept["sums"]
         for at, edge in zip((first, first + count - 1), kept["edges"], strict=False):

@@ -41,7 +41,7 @@ def find_files(path: Any) -> list[str]:
     found = list(_under(path))
     if not found:
         raise SettingError("the list of files is empty; name at least one file or folder")
-    real = {}
+    real: dict[str, str] = {}
     for name in found:
         where = name if "://" in name else os.path.realpath(name)
         if where in real:
