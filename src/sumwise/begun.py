@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
-from sumwise.embedded import PIECES, read_json
+from sumwise.embedded import PIECES, read_json, sha256_of
 from sumwise.embedding import replace_file
 from sumwise.errors import DataError, SettingError
 
@@ -52,16 +52,26 @@ def read_begun(folder: str) -> Any:
     """What was written when the design was begun, and not by somebody else since."""
     known = read_json(folder, "begun.json")
     if not isinstance(known, dict) or known.pop("sha256", None) != _digest(known):
-        raise DataError(
-            f"{os.path.join(folder, 'begun.json')} is not what it was when the design was begun. "
-            f"Remove {folder} and embed again."
-        )
+        raise _damaged(folder, "begun.json")
+    for name, digest in known["pieces"].items():
+        if sha256_of(os.path.join(folder, name)) != digest:
+            raise _damaged(folder, name)
+    if not os.path.isfile(os.path.join(folder, "u.npy")):
+        raise _damaged(folder, "u.npy")
     return known
+
+
+def _damaged(folder: str, name: str) -> DataError:
+    return DataError(
+        f"{os.path.join(folder, name)} is not what it was when the design was begun. Remove "
+        f"{folder} and embed again."
+    )
 
 
 def write_begun(folder: str, known: Mapping[str, Any]) -> None:
     """The last thing that is written before parts are worked on."""
-    plain = json.loads(json.dumps(known))
+    pieces = {name: sha256_of(os.path.join(folder, name)) for name in PIECES[:3]}
+    plain = json.loads(json.dumps({**known, "pieces": pieces}))
     content = json.dumps({**plain, "sha256": _digest(plain)}).encode()
     replace_file(os.path.join(folder, "begun.json"), content)
 

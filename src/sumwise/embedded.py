@@ -20,7 +20,7 @@ import json
 import os
 import zlib
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -40,7 +40,7 @@ from sumwise.survey import ids_of
 
 FORMAT: Final = "sumwise design 1"
 DTYPES: Final = ("float64", "float32")
-PIECES: Final = ("ids.arrow", "sizes.npy", "basis.npz", "sums.npy", "moment.npy")
+PIECES: Final = ("ids.arrow", "sizes.npy", "basis.npz", "sums.npy", "moment.npy")  # three at first
 _UNREADABLE: Final = (
     AttributeError, EOFError, LookupError, OSError, OverflowError, TypeError, ValueError
 )  # fmt: skip
@@ -128,7 +128,7 @@ def open_folder(folder: str, check: bool) -> Embedded:
 def _opened(folder: str, known: Mapping[str, Any], check: bool) -> Embedded:
     if check:
         _compare(folder, known)
-    scan = scan_from(known["scan"])
+    scan = _moved_along(scan_from(known["scan"]), known.get("home"), os.path.abspath(folder))
     config = unpack_config(known["config"])
     n_sets, n_basis = known["sets"], known["features"]
     arrays = {
@@ -204,6 +204,20 @@ def scan_from(known: Mapping[str, Any]) -> Scan:
         for f in known["files"]
     )
     return Scan(files, tuple(known["by"]), tuple(known["x"]), known["weights"])
+
+
+def _moved_along(scan: Scan, home: str | None, here: str) -> Scan:
+    """Files that were beside the design are looked for beside it: both may have moved."""
+    if home is None or home == here:
+        return scan
+    beside = os.path.join(os.path.dirname(home), "")
+
+    def now(file: File) -> File:
+        moved = os.path.join(os.path.dirname(here), file.path.removeprefix(beside))
+        inside = file.path.startswith(beside) and os.path.exists(moved)
+        return replace(file, path=moved) if inside else file
+
+    return replace(scan, files=tuple(map(now, scan.files)))
 
 
 def ids_in(folder: str, n_sets: int) -> tuple[Any, ...]:

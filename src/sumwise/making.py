@@ -211,6 +211,7 @@ def _write_ids(path: str, keys: Any) -> None:
 
 def _work(folder: str, scan: Scan, known: Mapping[str, Any], run: Run) -> None:
     """Embed the parts that are not there yet."""
+    os.makedirs(os.path.join(folder, "parts"), exist_ok=True)
     source = scan_from(known["source"])
     prepared = prepared_in(folder, unpack_config(known["wanted"]["config"]), scan)
     parts = source.parts()
@@ -289,6 +290,7 @@ def _finish(folder: str, known: Mapping[str, Any]) -> None:
         "sets": n_sets,
         "features": n_basis,
         "offset": known["offset"],
+        "home": os.path.abspath(folder),
         "regions": regions,
         "pieces": {name: sha256_of(os.path.join(folder, name)) for name in PIECES},
     }
