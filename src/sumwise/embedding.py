@@ -67,7 +67,8 @@ def embed_part(job: Job) -> int:
     with open(os.path.join(job.folder, "u.npy"), "r+b", buffering=0) as file:
         file.seek(job.offset + (job.first_set + 1) * job.n_basis * kind.itemsize)
         for rows, batch, last in runs(job.scan, job.part, job.basis, kind, _sizes(job)):
-            square = np.einsum("ak,ak->a", rows.u, rows.u)
+            with np.errstate(over="ignore"):  # beyond single precision it is not screened by
+                square = np.einsum("ak,ak->a", rows.u, rows.u)
             sums.append(np.stack([rows.noise_scale, rows.theta_sum, square]))
             inside = rows.u
             if not edges and len(inside):  # the first set of all
@@ -146,8 +147,9 @@ def runs(
         theta = _theta(batch, starts, at, sizes)
         rows = embed_rows(scan, batch, theta, starts, basis, dtype)
         if held is not None:  # its last set and our first are one
-            for before, mine in zip(columns(held), columns(rows), strict=True):
-                mine[0] += before[0]
+            with np.errstate(over="ignore", invalid="ignore"):
+                for before, mine in zip(columns(held), columns(rows), strict=True):
+                    mine[0] += before[0]
             if not np.isfinite(rows.u[0]).all():
                 raise _not_finite(batch, 0)
         held = Rows(*(values[-1:].copy() for values in columns(rows)))
@@ -189,11 +191,11 @@ def embed_rows(
         and scan.rows * len(fourier.phases) >= COMPILED_FROM
         and find_spec("numba") is not None
     )
-    if fourier is not None and compiled:
-        u = _embed_compiled(batch.inputs, theta, bounds, basis, fourier, dtype)
-    else:
-        u = _embed_blocks(batch.inputs, theta, bounds, basis).astype(dtype, copy=False)
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):  # refused below, by row
+        if fourier is not None and compiled:
+            u = _embed_compiled(batch.inputs, theta, bounds, basis, fourier, dtype)
+        else:
+            u = _embed_blocks(batch.inputs, theta, bounds, basis).astype(dtype, copy=False)
         square = np.einsum("ak,ak->a", u, u)
         if not (np.isfinite(square).all() or np.isfinite(u).all()):
             row = int(starts[int(np.argmin(np.isfinite(u).all(axis=1)))])
