@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -181,6 +183,27 @@ def test_ceilings_hold_whatever_is_answered_and_however_the_precisions_move(
             if allowed.sum() > 1:
                 allowed[chosen] = False
                 seen.append(chosen)
+
+
+def test_ceilings_below_rounding_are_not_believed(monkeypatch):
+    """Nothing is left to learn of any set; what rounding leaves may rise with a label."""
+    monkeypatch.setattr(screening, "LOOK", 4)
+    monkeypatch.setattr(screening, "FEW", 1)
+    rng = np.random.default_rng(0)
+    for seed in range(40):
+        pool = a_pool("plain", 30, 5, 1.0, seed)
+        design = replace(pool.design, noise_scale=np.full(30, 1e-40))
+        pool, seen, ceiling = replace(pool, design=design), list(range(4)), None
+        for chosen in range(4, 12):
+            allowed = np.ones(30, dtype=bool)
+            allowed[seen] = False
+            spectrum = decompose(pool.design.rows(seen), np.ones((len(seen), 1)))
+            hyper = Hyperparameters(*(10 ** rng.uniform(-6, 6, size=2)).tolist())
+            posterior = condition(spectrum, hyper)
+            found = leaders("AggMI", pool, posterior, rng, allowed, ceiling=ceiling)
+            assert allowed[found.best()]
+            ceiling = found.ceiling
+            seen.append(chosen)
 
 
 def test_nothing_allowed_is_nothing_left():

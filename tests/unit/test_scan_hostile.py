@@ -45,12 +45,10 @@ def stopped(scan, out, after=2):
     """An embedding that somebody has stopped after so many parts."""
 
     def run(job, jobs):
-        done = 0
-        for one in jobs:
-            if job is embedding.embed_part and done == after:
+        for number, one in enumerate(jobs):
+            if job is embedding.embed_part and number == after:
                 raise KeyboardInterrupt
             yield job(one)
-            done += 1
 
     with pytest.raises(KeyboardInterrupt):
         MODEL.embed(scan, out, run=run)
@@ -123,14 +121,15 @@ def test_a_file_that_changed_since_it_was_scanned_is_refused(tmp_path, use):
     if use == "resume":
         stopped(pool, tmp_path / "out")
     written(folder, x=2 * X)
-    model = sw.AggregateRegressor(n_basis=8)
+    fitted = sw.AggregateRegressor(n_basis=8).fit(made, {3: 1.0, 5: 2.0})
+    uses = {
+        "embed": lambda: MODEL.embed(pool, tmp_path / "out"),
+        "resume": lambda: MODEL.embed(pool, tmp_path / "out"),
+        "predict": lambda: fitted.predict_parquet(pool, tmp_path / "p"),
+        "individuals": lambda: Embedded.open(tmp_path / "made").sets.x,
+    }
     with pytest.raises(sw.DataError, match=r"a\.parquet is not what it was when it was scanned"):
-        if use == "predict":
-            model.fit(made, {3: 1.0, 5: 2.0}).predict_parquet(pool, tmp_path / "p")
-        elif use == "individuals":
-            assert len(Embedded.open(tmp_path / "made").sets.x)
-        else:
-            MODEL.embed(pool, tmp_path / "out")
+        uses[use]()
     if use == "resume":
         with pytest.raises(sw.SettingError, match="a design of other files"):
             MODEL.embed(scanned(folder), tmp_path / "out")
@@ -223,7 +222,7 @@ def test_single_precision_adds_up_large_sets_without_drifting(tmp_path, monkeypa
 def test_weights_beyond_single_precision_are_refused_there(tmp_path, weight):
     folder = written(tmp_path / "d", w=np.full(60, weight))
     pool = scanned(folder, weights="w")
-    with pytest.raises(sw.SumwiseError, match="weights .*dtype='float64'"):
+    with pytest.raises(sw.SumwiseError, match=r"weights .*dtype='float64'"):
         MODEL.embed(pool, tmp_path / "single", dtype="float32")
     assert len(MODEL.embed(pool, tmp_path / "double")) == 20
 
@@ -272,7 +271,7 @@ def test_places_that_cannot_be_written_are_refused_in_words(tmp_path):
     made = MODEL.embed(pool, tmp_path / "out")
     model = sw.AggregateRegressor(n_basis=8).fit(made, {3: 1.0, 5: 2.0})
     for place in ("file", "file/below"):
-        with pytest.raises(sw.DataError, match="the design cannot be written to .*another place"):
+        with pytest.raises(sw.DataError, match=r"the design cannot be written to .*another place"):
             MODEL.embed(pool, tmp_path / place)
     with pytest.raises(sw.SettingError, match="exists; name a new folder"):
         model.predict_parquet(pool, tmp_path / "file")
@@ -313,9 +312,8 @@ def test_a_beginning_that_was_damaged_is_not_gone_on_with(tmp_path, name, gone):
     (out / name).unlink()
     if not gone:
         (out / name).write_bytes(content[:-20] + bytes(20))
-    if (name == "u.npy" and not gone) or (
-        name == "begun.json" and gone
-    ):  # its parts have checksums: some are done again
+    # parts in u.npy have checksums, and are done again; without begun.json everything is
+    if (name, gone) in (("u.npy", False), ("begun.json", True)):
         assert_equal(MODEL.embed(pool, out), MODEL.embed(pool, tmp_path / "new"))
     else:
         with pytest.raises(sw.DataError, match=f"{name} (is not what it was|cannot be read)"):
@@ -357,7 +355,7 @@ def test_a_manifest_that_was_edited_is_refused(tmp_path, change):
 def test_a_manifest_that_is_something_else_is_refused(tmp_path, content):
     MODEL.embed(scanned(written(tmp_path / "d")), tmp_path / "out")
     (tmp_path / "out" / "manifest.json").write_text(content)
-    with pytest.raises(sw.DataError, match="cannot be read|has the format"):
+    with pytest.raises(sw.DataError, match=r"cannot be read|has the format"):
         Embedded.open(tmp_path / "out")
 
 
