@@ -21,7 +21,7 @@ import json
 import os
 import zlib
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -33,7 +33,8 @@ from sumwise.drawn import unpack_config, unpack_prepared
 from sumwise.errors import DataError, InvalidSetError, SettingError
 from sumwise.lazy import LazySets
 from sumwise.model import ModelConfig, Prepared
-from sumwise.scan import File, Scan, open_parquet
+from sumwise.parquet_files import File, open_parquet
+from sumwise.scan import Scan
 from sumwise.sets import Sets
 from sumwise.shapes import Int
 from sumwise.survey import ids_of
@@ -42,7 +43,11 @@ from sumwise.targets import Targets, stand_ins
 STAND_INS: Final = "stand_ins.npy"
 FORMAT: Final = "sumwise design 1"
 DTYPES: Final = ("float64", "float32")
+# the first three come first
 PIECES: Final = ("ids.arrow", "sizes.npy", "basis.npz", "sums.npy", "moment.npy", STAND_INS)
+_UNREADABLE: Final = (
+    AttributeError, EOFError, LookupError, OSError, OverflowError, TypeError, ValueError
+)  # fmt: skip
 LARGEST_READ: Final = 2**33  # bytes of individuals that are read into memory if somebody looks
 
 
@@ -134,30 +139,45 @@ def open_folder(folder: str, check: bool) -> Embedded:
         begun = os.path.exists(os.path.join(folder, "begun.json"))
         raise DataError(f"{folder} holds no design" + (f": {hint}" if begun else ""))
     known = read_json(folder, "manifest.json")
-    if known.get("format") != FORMAT:
-        raise DataError(f"{folder} has the format {known.get('format')!r}, not {FORMAT!r}")
-    if check:
-        for name, digest in known["pieces"].items():
-            if not os.path.exists(path := os.path.join(folder, name)) or sha256_of(path) != digest:
-                raise _damaged(folder, name)
-        for first, rows, checksum in known["regions"]:
-            if checksum_of(folder, known, first, rows) != checksum:
-                raise _damaged(folder, "u.npy")
-    scan = scan_from(known["scan"])
-    config = unpack_config(known["config"])
+    if not isinstance(known, dict) or known.get("format") != FORMAT:
+        found = known.get("format") if isinstance(known, dict) else None
+        raise DataError(f"{folder} has the format {found!r:.60}, not {FORMAT!r}")
     try:
-        u = np.load(os.path.join(folder, "u.npy"), mmap_mode="r", allow_pickle=False)
-        sums = np.load(os.path.join(folder, "sums.npy"), allow_pickle=False)
-        moment = np.load(os.path.join(folder, "moment.npy"), allow_pickle=False)
-        sizes = np.load(os.path.join(folder, "sizes.npy"), allow_pickle=False)
-        few = None
-        if STAND_INS in known["pieces"]:
-            few = np.load(os.path.join(folder, STAND_INS), allow_pickle=False)
-    except (ValueError, OSError) as error:
-        raise DataError(f"the design in {folder} cannot be read ({error})") from error
-    if u.shape != (known["sets"], known["features"]):
-        raise _damaged(folder, "u.npy")
-    sets = lazy_sets(partial(ids_in, os.path.abspath(folder)), sizes, scan)
+        return _opened(folder, known, check)
+    except _UNREADABLE as error:
+        raise DataError(
+            f"the design in {folder} cannot be read ({type(error).__name__}: {error}). Restore it "
+            "from a copy, or embed again into a new folder."
+        ) from error
+
+
+def _opened(folder: str, known: Mapping[str, Any], check: bool) -> Embedded:
+    if check:
+        _compare(folder, known)
+    scan = _moved_along(scan_from(known["scan"]), known.get("home"), os.path.abspath(folder))
+    config = unpack_config(known["config"])
+    n_sets, n_basis = known["sets"], known["features"]
+    arrays = {
+        name: np.load(
+            os.path.join(folder, name),
+            mmap_mode="r" if name == "u.npy" else None,
+            allow_pickle=False,
+        )
+        for name in ("u.npy", "sums.npy", "moment.npy", "sizes.npy")
+    }
+    shapes = (n_sets, n_basis), (3, n_sets), (n_basis, n_basis), (n_sets,)
+    for (name, array), shape in zip(arrays.items(), shapes, strict=True):
+        if array.shape != shape or (name == "u.npy" and array.dtype.name not in DTYPES):
+            raise _damaged(folder, name)
+    u, sums, moment, sizes = arrays.values()
+    if sizes.sum() != scan.rows:
+        raise _damaged(folder, "sizes.npy")
+    few = None
+    if STAND_INS in known["pieces"]:
+        few = np.load(os.path.join(folder, STAND_INS), allow_pickle=False)
+        if few.shape != (len(stand_ins(scan.rows)[0]), len(scan.x)):
+            raise _damaged(folder, STAND_INS)
+    sets = lazy_sets(partial(ids_in, os.path.abspath(folder), n_sets), sizes, scan)
     prepared = prepared_in(folder, config, scan, sets)
     design = Design(u.view(np.ndarray), sums[0], sums[1])
     aimed = None if few is None else Targets(few, stand_ins(scan.rows)[1])
@@ -165,6 +185,24 @@ def open_folder(folder: str, check: bool) -> Embedded:
     return Embedded(
         folder, scan, config, prepared, pool, sha256_of(os.path.join(folder, "manifest.json"))
     )
+
+
+def _compare(folder: str, known: Mapping[str, Any]) -> None:
+    """All checksums with what is there; they must be of everything, and of nothing else."""
+    if sorted(known["pieces"]) != sorted(PIECES):
+        raise _damaged(folder, "manifest.json")
+    for name in PIECES:
+        if sha256_of(os.path.join(folder, name)) != known["pieces"][name]:
+            raise _damaged(folder, name)
+    end = 0
+    for first, rows, checksum in sorted(region for region in known["regions"] if region[1]):
+        if first != end or rows < 0:
+            raise _damaged(folder, "manifest.json")
+        if checksum_of(folder, known, first, rows) != checksum:
+            raise _damaged(folder, "u.npy")
+        end += rows
+    if end != known["sets"]:
+        raise _damaged(folder, "manifest.json")
 
 
 def _damaged(folder: str, name: str) -> DataError:
@@ -179,29 +217,53 @@ def read_json(folder: str, name: str) -> Any:
     try:
         with open(path, "rb") as file:
             return json.loads(file.read())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{path} cannot be read ({error})") from error
 
 
 def sha256_of(path: str) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    """Of a file; one that is not there has another than any that is."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except (FileNotFoundError, IsADirectoryError):
+        return ""
 
 
 def scan_from(known: Mapping[str, Any]) -> Scan:
-    files = tuple(File(f["path"], f["n_bytes"], tuple(f["group_rows"])) for f in known["files"])
+    files = tuple(
+        File(f["path"], f["n_bytes"], tuple(f["group_rows"]), f.get("footer", ""))
+        for f in known["files"]
+    )
     return Scan(files, tuple(known["by"]), tuple(known["x"]), known["weights"])
 
 
-def ids_in(folder: str) -> tuple[Any, ...]:
+def _moved_along(scan: Scan, home: str | None, here: str) -> Scan:
+    """Files that were beside the design are looked for beside it: both may have moved."""
+    if home is None or home == here:
+        return scan
+    beside = os.path.join(os.path.dirname(home), "")
+
+    def now(file: File) -> File:
+        moved = os.path.join(os.path.dirname(here), file.path.removeprefix(beside))
+        inside = file.path.startswith(beside) and os.path.exists(moved)
+        return replace(file, path=moved) if inside else file
+
+    return replace(scan, files=tuple(map(now, scan.files)))
+
+
+def ids_in(folder: str, n_sets: int) -> tuple[Any, ...]:
     import pyarrow as pa
 
     path = os.path.join(folder, "ids.arrow")
     try:
         with pa.OSFile(path) as file:
-            return ids_of(pa.ipc.open_file(file).read_all())
-    except (pa.ArrowException, OSError) as error:
+            ids = ids_of(pa.ipc.open_file(file).read_all())
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
         raise DataError(f"{path} cannot be read ({error})") from error
+    if len(ids) != n_sets:
+        raise _damaged(folder, "ids.arrow")
+    return ids
 
 
 def prepared_in(folder: str, config: ModelConfig, scan: Scan, sets: Sets | None = None) -> Prepared:
@@ -226,10 +288,17 @@ def read_whole(scan: Scan) -> Sets:
             "predictions that are streamed to Parquet files do not."
         )
     columns = list(dict.fromkeys((*scan.by, *scan.x, *filter(None, [scan.theta_column]))))
+    numbers = {*scan.x, scan.theta_column} - {*scan.by}
     tables = []
     for file in scan.files:
-        with open_parquet(file.path) as parquet:
-            tables.append(parquet.read(columns=columns))
+        with open_parquet(file.path, file.footer) as parquet:
+            try:
+                table = parquet.read(columns=columns).select(columns)
+            except (pa.ArrowException, OSError) as error:
+                reason = next(iter(str(error).splitlines()), type(error).__name__)
+                raise DataError(f"{file.path} cannot be read ({reason:.200})") from error
+        kinds = ((f.name, pa.float64() if f.name in numbers else f.type) for f in table.schema)
+        tables.append(table.cast(pa.schema(list(kinds)), safe=False))  # files may differ in these
     by: Any = scan.by[0] if len(scan.by) == 1 else scan.by
     return Sets.from_frame(pa.concat_tables(tables), by=by, x=scan.x, weights=scan.weights)
 

@@ -13,7 +13,7 @@ import os
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 
@@ -67,7 +67,8 @@ def embed_part(job: Job) -> int:
     with open(os.path.join(job.folder, "u.npy"), "r+b", buffering=0) as file:
         file.seek(job.offset + (job.first_set + 1) * job.n_basis * kind.itemsize)
         for rows, batch, last in runs(job.scan, job.part, job.basis, kind, _sizes(job)):
-            square = np.einsum("ak,ak->a", rows.u, rows.u)
+            with np.errstate(over="ignore"):  # beyond single precision it is not screened by
+                square = np.einsum("ak,ak->a", rows.u, rows.u)
             sums.append(np.stack([rows.noise_scale, rows.theta_sum, square]))
             inside = rows.u
             if not edges and len(inside):  # the first set of all
@@ -78,7 +79,7 @@ def embed_part(job: Job) -> int:
                 inside = inside[:-1]
             content = np.ascontiguousarray(inside, dtype=kind).reshape(-1).view(np.uint8).data
             checksum = zlib.crc32(content, checksum)
-            file.write(content)
+            write_all(file, content)
             written += len(inside)
             if batch is not None:
                 some = batch.inputs[:, -batch.first_individual % step :: step]
@@ -95,6 +96,13 @@ def embed_part(job: Job) -> int:
     }
     replace_file(part_file(job.folder, job.part.number), archives.to_bytes(kept))
     return job.part.rows
+
+
+def write_all(file: BinaryIO, content: Any) -> None:
+    """An unbuffered file may take less than it is given: Linux at most 2 GiB, or a full disk."""
+    left = memoryview(content)
+    while len(left):
+        left = left[file.write(left) :]
 
 
 def replace_file(path: str, content: bytes) -> None:
@@ -141,8 +149,11 @@ def runs(
         theta = _theta(batch, starts, at, sizes)
         rows = embed_rows(scan, batch, theta, starts, basis, dtype)
         if held is not None:  # its last set and our first are one
-            for before, mine in zip(columns(held), columns(rows), strict=True):
-                mine[0] += before[0]
+            with np.errstate(over="ignore", invalid="ignore"):
+                for before, mine in zip(columns(held), columns(rows), strict=True):
+                    mine[0] += before[0]
+            if not np.isfinite(rows.u[0]).all():
+                raise _not_finite(batch, 0)
         held = Rows(*(values[-1:].copy() for values in columns(rows)))
         yield Rows(*(values[:-1] for values in columns(rows))), batch, False
         at += len(starts) - 1
@@ -177,19 +188,24 @@ def embed_rows(
     """Sums over the runs of a batch; single precision where that is wanted and good enough."""
     bounds = np.append(starts, len(batch))
     u = None
-    if waves.worth_compiling(scan.rows, basis):
-        u = waves.summed(batch.inputs, theta, bounds, basis, dtype)
-    if u is None:
-        u = _embed_blocks(batch.inputs, theta, bounds, basis).astype(dtype, copy=False)
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):  # refused below, by row
+        if waves.worth_compiling(scan.rows, basis):
+            u = waves.summed(batch.inputs, theta, bounds, basis, dtype)
+        if u is None:
+            u = _embed_blocks(batch.inputs, theta, bounds, basis).astype(dtype, copy=False)
         square = np.einsum("ak,ak->a", u, u)
         if not (np.isfinite(square).all() or np.isfinite(u).all()):
             row = int(starts[int(np.argmin(np.isfinite(u).all(axis=1)))])
-            raise SettingError(
-                f"the basis gives a feature that is not finite in the set of {batch.place(row)}. "
-                "Rescale the inputs (standardize=True does) or choose another basis."
-            )
+            raise _not_finite(batch, row)
         return Rows(u, np.add.reduceat(theta**2, starts), np.add.reduceat(theta, starts))
+
+
+def _not_finite(batch: Batch, row: int) -> SettingError:
+    return SettingError(
+        f"the set of {batch.place(row)} has a feature that is not finite: its weights are too "
+        "large for this dtype, or its inputs for the basis. Rescale them (standardize=True does "
+        "for inputs), or choose dtype='float64' or another basis."
+    )
 
 
 def _embed_blocks(

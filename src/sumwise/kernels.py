@@ -83,6 +83,7 @@ _P1, _P3, _P5, _P7, _P9, _P11, _P13 = (
     np.float32((-1.0) ** (n // 2) * math.pi**n / math.factorial(n)) for n in range(1, 14, 2)
 )
 _ONE, _TWO = np.float32(1.0), np.float32(2.0)
+_TOGETHER = 64  # rows
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"}, inline="always")
@@ -97,7 +98,9 @@ def _cosine_of_turns(v):  # type: ignore[no-untyped-def]
 def sum_waves_single(inputs, theta, starts, turns, phases, amplitude, out):  # type: ignore[no-untyped-def]
     """Write u_a into `out` (A, W + 1), Σθ last, all in single precision.
 
-    `inputs` is (D, N), standardised; `turns` (D, W) and `phases` (W) are divided by 2π.
+    `inputs` is (D, N), standardised; `turns` (D, W) and `phases` (W) are divided by 2π. Every so
+    many rows what was added up goes to a sum in double precision: of a large set, single precision
+    would round each cosine in the same direction.
     """
     waves, n_inputs = phases.shape[0], inputs.shape[0]
     room = (waves + 31) // 32 * 32
@@ -105,9 +108,10 @@ def sum_waves_single(inputs, theta, starts, turns, phases, amplitude, out):  # t
     b, c = np.zeros((depth, room), np.float32), np.zeros(room, np.float32)
     b[:n_inputs, :waves], c[:waves] = turns, phases
     z, angle = np.zeros(depth, np.float32), np.empty(room, np.float32)
-    total = np.empty(room, np.float32)
+    total, whole = np.empty(room, np.float32), np.empty(room)
     for a in range(starts.shape[0] - 1):
         total[:] = np.float32(0.0)
+        whole[:] = 0.0
         bias = 0.0
         for n in range(starts[a], starts[a + 1]):
             for d in range(n_inputs):
@@ -125,8 +129,12 @@ def sum_waves_single(inputs, theta, starts, turns, phases, amplitude, out):  # t
             for k in range(room):
                 total[k] += weight * _cosine_of_turns(angle[k])
             bias += theta[n]
+            if (n - starts[a]) % _TOGETHER == _TOGETHER - 1:
+                for k in range(room):
+                    whole[k] += total[k]
+                    total[k] = np.float32(0.0)
         for k in range(waves):
-            out[a, k] = amplitude[k] * total[k]
+            out[a, k] = amplitude[k] * (whole[k] + total[k])
         out[a, waves] = bias
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict
 from functools import partial
+from numbers import Real
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -21,9 +22,11 @@ import numpy as np
 from sumwise import archives
 from sumwise import model as core
 from sumwise.basis import Trainable
+from sumwise.begun import SORTED, only_writer, read_begun, write_begun
 from sumwise.design import features
 from sumwise.drawn import pack_config, pack_prepared, unpack_config
 from sumwise.embedded import (
+    DTYPES,
     FORMAT,
     PIECES,
     Embedded,
@@ -36,16 +39,16 @@ from sumwise.embedded import (
     scan_from,
     sha256_of,
 )
-from sumwise.embedding import Job, embed_part, part_file, replace_file
-from sumwise.errors import InvalidSetError, SettingError
+from sumwise.embedding import Job, embed_part, part_file, replace_file, write_all
+from sumwise.errors import DataError, InvalidSetError, SettingError
 from sumwise.model import ModelConfig, Prepared
 from sumwise.progress import Slow
 from sumwise.regroup import BUCKET_BYTES, sorted_copy
 from sumwise.scan import PART_ROWS, Scan
 from sumwise.shapes import Float
-from sumwise.survey import Index, ids_of, index_of, survey_part
+from sumwise.survey import Index, ids_of, index_of, refuse_ids, survey_part
 
-DTYPES: Final = ("float64", "float32")
+SMALLEST_SINGLE: Final = 1e-60  # s_a from which on u_a has all its digits in single precision
 
 # runs a function on many jobs, anywhere, and gives the results in any order
 Run: TypeAlias = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
@@ -81,11 +84,13 @@ def embed_scan(
         memory: Bytes that sorting by set may take, if that is necessary.
         run: Where parts are worked on.
     """
-    if dtype not in DTYPES:
-        raise SettingError(f"dtype is {dtype!r}; give 'float64' or 'float32'")
-    if not (memory is None or (isinstance(memory, int | np.integer) and memory > 0)):
-        raise SettingError(f"memory is {memory!r}; give a number of bytes, such as 2_000_000_000")
-    folder = os.fspath(out)
+    check_dtype(dtype)
+    if memory is not None and not (isinstance(memory, Real) and 0 < memory < np.inf):
+        raise SettingError(f"memory is {memory!r}; give a number of bytes, such as 2 * 10**9")
+    if not isinstance(out, str | os.PathLike) or not isinstance(folder := os.fspath(out), str):
+        raise SettingError(f"out is {out!r:.60}; give the path of a new folder")
+    if not folder:
+        raise SettingError("out is empty; give the path of a new folder")
     wanted = {
         "format": FORMAT,
         "config": pack_config(config),
@@ -100,21 +105,33 @@ def embed_scan(
         if {name: known.get(name) for name in wanted} != wanted:
             raise _other(folder)
         return open_folder(folder, True)
-    begun = os.path.join(folder, "begun.json")
-    if not os.path.exists(begun):
-        _begin(folder, scan, config, prepared, wanted, memory, run)
-    known = read_json(folder, "begun.json")
-    if known["wanted"] != wanted:
-        raise _other(folder)
-    _work(folder, scan, known, run)
-    _finish(folder, known)
+    try:
+        with only_writer(folder):
+            if not os.path.exists(os.path.join(folder, "manifest.json")):
+                if not os.path.exists(os.path.join(folder, "begun.json")):
+                    _begin(folder, scan, config, prepared, wanted, memory, run)
+                known = read_begun(folder)
+                if known["wanted"] != wanted:
+                    raise _other(folder)
+                _work(folder, scan, known, run)
+                _finish(folder, known)
+    except OSError as error:
+        raise DataError(
+            f"the design cannot be written to {folder} ({error.strerror or error}). Make room "
+            "there and call again, which goes on where it stopped; or choose another place."
+        ) from error
     return open_folder(folder, False)
+
+
+def check_dtype(dtype: Any) -> None:
+    if dtype not in DTYPES:
+        raise SettingError(f"dtype is {dtype!r}; give 'float64' or 'float32'")
 
 
 def _other(folder: str) -> SettingError:
     return SettingError(
-        f"{folder} holds a design of other files, or with other settings; name another folder, or "
-        "remove it if no study is of it"
+        f"{folder} holds a design of other files, or with other settings, which a study may need; "
+        "name another folder"
     )
 
 
@@ -128,15 +145,15 @@ def _begin(
     run: Run,
 ) -> None:
     """Look through the files once, sort them if need be, and draw the basis."""
-    if os.path.isdir(folder) and set(os.listdir(folder)) - {*PIECES, "u.npy", "sorted", "parts"}:
-        raise SettingError(f"{folder} is a folder with other files in it; name a new one")
-    os.makedirs(os.path.join(folder, "parts"), exist_ok=True)
+    shutil.rmtree(os.path.join(folder, "parts"), ignore_errors=True)  # of another beginning
+    os.makedirs(os.path.join(folder, "parts"))
     index = survey(scan, inputs=prepared is None, run=run)
+    refuse_ids(index.keys)
     source, look = scan, index.look
     if not index.contiguous:
-        place = os.path.join(folder, "sorted")
+        place = os.path.join(folder, SORTED)
         shutil.rmtree(place, ignore_errors=True)
-        bucket = BUCKET_BYTES if memory is None else max(2**20, memory // 4)
+        bucket = BUCKET_BYTES if memory is None else max(2**20, int(memory) // 4)
         source = sorted_copy(scan, place, ids_of(index.keys), bucket)
         index = survey(source, inputs=False, run=run)
     if prepared is None:
@@ -165,7 +182,7 @@ def _begin(
         "offset": u.offset,
     }
     del u
-    replace_file(os.path.join(folder, "begun.json"), json.dumps(known).encode())
+    write_begun(folder, known)
 
 
 def survey(scan: Scan, *, inputs: bool, run: Run = in_threads) -> Index:
@@ -192,6 +209,7 @@ def _write_ids(path: str, keys: Any) -> None:
 
 def _work(folder: str, scan: Scan, known: Mapping[str, Any], run: Run) -> None:
     """Embed the parts that are not there yet."""
+    os.makedirs(os.path.join(folder, "parts"), exist_ok=True)
     source = scan_from(known["source"])
     prepared = prepared_in(folder, unpack_config(known["wanted"]["config"]), scan)
     parts = source.parts()
@@ -215,8 +233,11 @@ def _is_done(folder: str, number: int, first: int, known: Mapping[str, Any]) -> 
     path = part_file(folder, number)
     if not os.path.exists(path):
         return False
-    with open(path, "rb") as file:
-        checksum, written, _ = archives.from_bytes(file.read(), path)["counts"].tolist()
+    try:
+        with open(path, "rb") as file:
+            checksum, written, _ = archives.from_bytes(file.read(), path)["counts"].tolist()
+    except (DataError, KeyError, ValueError):  # cut off: it is done again
+        return False
     return checksum_of(folder, known, first + 1, written) == checksum
 
 
@@ -231,6 +252,9 @@ def _finish(folder: str, known: Mapping[str, Any]) -> None:
         with open(part_file(folder, number), "rb") as file:
             kept = archives.from_bytes(file.read(), f"part {number} of {folder}")
         count = kept["sums"].shape[1]
+        following = [*known["first_sets"], n_sets][number + 1]
+        if first + count not in (following, following + 1):
+            raise DataError(f"part {number} of the files has changed since the design was begun")
         sums[:, first : first + count] += kept["sums"]
         for at, edge in zip((first, first + count - 1), kept["edges"], strict=False):
             shared[at] = shared.get(at, 0.0) + edge
@@ -239,19 +263,24 @@ def _finish(folder: str, known: Mapping[str, Any]) -> None:
         products += kept["products"]
         stand_ins.append(kept["stand_ins"])
         sampled += seen
-    u = np.load(os.path.join(folder, "u.npy"), mmap_mode="r+")
-    for at, edge in shared.items():
-        u[at] = edge
-        sums[2, at] = float(edge @ edge)
-    u.flush()
-    del u
-    with np.errstate(over="ignore"):
-        bad = np.flatnonzero(~(np.isfinite(sums[0]) & (sums[0] > 0)))
-    if len(bad):
+    kind = np.dtype(known["wanted"]["dtype"])
+    least = SMALLEST_SINGLE if kind == np.float32 else 0.0
+    bad = ~(np.isfinite(sums[0]) & (sums[0] > least))
+    with open(os.path.join(folder, "u.npy"), "r+b", buffering=0) as out:  # a full disk says so here
+        for at, edge in shared.items():
+            with np.errstate(over="ignore"):
+                row, sums[2, at] = np.asarray(edge, dtype=kind), float(edge @ edge)
+            bad[at] |= not np.isfinite(row).all()
+            out.seek(known["offset"] + at * n_basis * kind.itemsize)
+            write_all(out, row.view(np.uint8).data)
+        os.fsync(out.fileno())
+    if bad.any():
+        name = ids_in(folder, n_sets)[int(np.argmax(bad))]
+        hint = "" if kind == np.float64 else "; dtype='float64' holds smaller and larger ones"
         raise InvalidSetError(
-            f"weights of set {ids_in(folder)[int(bad[0])]!r} are all zero, or beyond what can be "
-            "squared: its total would say nothing that can be computed with. Drop the set or "
-            "rescale its weights, and embed into a new folder."
+            f"weights of set {name!r} are all zero, or beyond what can be squared in {kind}: its "
+            "total would say nothing that can be computed with. Drop the set or rescale its "
+            f"weights, and embed into a new folder{hint}."
         )
     np.save(os.path.join(folder, "sums.npy"), sums, allow_pickle=False)
     np.save(os.path.join(folder, "moment.npy"), products / sampled, allow_pickle=False)
@@ -262,10 +291,11 @@ def _finish(folder: str, known: Mapping[str, Any]) -> None:
         "sets": n_sets,
         "features": n_basis,
         "offset": known["offset"],
+        "home": os.path.abspath(folder),
         "regions": regions,
         "pieces": {name: sha256_of(os.path.join(folder, name)) for name in PIECES},
     }
     replace_file(os.path.join(folder, "manifest.json"), json.dumps(manifest).encode())
     os.unlink(os.path.join(folder, "begun.json"))
-    for left in ("parts", "sorted"):
+    for left in ("parts", SORTED):
         shutil.rmtree(os.path.join(folder, left), ignore_errors=True)

@@ -76,10 +76,21 @@ def require_columns(frame: Any, names: Sequence[str], role: str) -> None:
             )
 
 
+def _values(series: Any, name: str) -> list[Any]:
+    try:
+        return list(series.to_list())
+    except (ValueError, OverflowError) as error:  # Arrow's errors are ValueErrors
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise InvalidSetError(
+            f"group column {name!r} holds values that cannot name a group ({reason:.200}). Use "
+            "text, numbers or dates."
+        ) from error
+
+
 def group_keys(frame: Any, by: Sequence[str]) -> list[Hashable]:
     """One id per row: the value of a single `by` column, or a tuple of several."""
     require_columns(frame, by, "by")
-    columns = [frame.get_column(name).to_list() for name in by]
+    columns = [_values(frame.get_column(name), name) for name in by]
     for name, values in zip(by, columns, strict=True):
         for row, value in enumerate(values):
             if not isinstance(value, Hashable):

@@ -21,7 +21,6 @@ from sumwise.shapes import Int
 
 BUCKET_BYTES: Final = 2**27  # of rows in memory at once
 MOST_BUCKETS: Final = 256  # files open at once
-POSITION: Final = "position of the set"
 
 
 def sorted_copy(
@@ -41,36 +40,39 @@ def sorted_copy(
     positions = {name: position for position, name in enumerate(ids)}
     row_bytes = 8 * (len(scan.x) + len(scan.by) + 2)
     n_buckets = min(MOST_BUCKETS, len(ids), max(1, math.ceil(scan.rows * row_bytes / bucket_bytes)))
-    names = [os.path.join(folder, f"{b:05}.arrow") for b in range(n_buckets)]
+    names = [os.path.join(folder, f"{b:05}") for b in range(n_buckets)]
+    position = "position"
+    while position in (*scan.by, *scan.x, scan.theta_column):
+        position += "_"
     parts = scan.parts()
     writers: list[Any] = [None] * n_buckets
     with ExitStack() as opened, Slow("sorting by set", 2 * len(parts)) as slow:
         for part in parts:
             for batch in batches(scan, part):
                 at = _positions(batch, positions)
-                table = _table(scan, batch, at)
+                table = _table(scan, batch).append_column(position, [at])
                 bucket = at * n_buckets // len(ids)
                 order = np.argsort(bucket, kind="stable")
                 ends = np.searchsorted(bucket[order], np.arange(n_buckets + 1))
                 table = table.take(order)
                 for b in np.flatnonzero(np.diff(ends)).tolist():
                     if writers[b] is None:
-                        file = opened.enter_context(pa.OSFile(names[b], "wb"))
+                        file = opened.enter_context(pa.OSFile(f"{names[b]}.arrow", "wb"))
                         writers[b] = opened.enter_context(pa.ipc.new_stream(file, table.schema))
                     writers[b].write_table(table.slice(ends[b], ends[b + 1] - ends[b]))
             slow.at(part.number + 1)
     found = []
     with Slow("sorting by set", 2 * n_buckets) as slow:
         for b, name in enumerate(names):
-            with pa.OSFile(name) as file, pa.ipc.open_stream(file) as stream:
+            with pa.OSFile(f"{name}.arrow") as file, pa.ipc.open_stream(file) as stream:
                 table = stream.read_all()
-            order = np.argsort(np.from_dlpack(table[POSITION].combine_chunks()), kind="stable")
-            table = table.drop_columns([POSITION]).take(order)
-            found.append(name.replace(".arrow", ".parquet"))
+            order = np.argsort(np.from_dlpack(table[position].combine_chunks()), kind="stable")
+            table = table.drop_columns([position]).take(order)
+            found.append(f"{name}.parquet")
             parquet.write_table(
                 table, found[-1], row_group_size=PART_ROWS, compression="none", use_dictionary=False
             )
-            os.unlink(name)
+            os.unlink(f"{name}.arrow")
             slow.at(n_buckets + b + 1)
     return scan_parquet(found, by=scan.by, x=scan.x, weights=scan.weights)
 
@@ -85,11 +87,11 @@ def _positions(batch: Batch, known: Mapping[Hashable, int]) -> Int[np.ndarray, "
     return np.fromiter((known[name] for name in names), np.int64, len(batch))
 
 
-def _table(scan: Scan, batch: Batch, at: Int[np.ndarray, " n"]) -> Any:
+def _table(scan: Scan, batch: Batch) -> Any:
     import pyarrow as pa
 
     columns: dict[str, Any] = dict(zip(scan.x, batch.inputs, strict=True))
     if scan.theta_column is not None:
         columns[scan.theta_column] = batch.theta
     columns |= dict(zip(scan.by, batch.keys, strict=True))  # which may be an input as well
-    return pa.table({**columns, POSITION: at})
+    return pa.table(columns)

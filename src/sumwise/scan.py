@@ -9,33 +9,19 @@ A set's rows may span batches, parts and files; whoever sums over sets adds up t
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from sumwise import readers
-from sumwise.errors import DataError, InvalidSetError, MissingExtraError, SettingError
+from sumwise.errors import DataError, InvalidSetError, SettingError
+from sumwise.parquet_files import File, find_files, footer_of, open_parquet, size_of
 from sumwise.shapes import Float, Int
 
 PART_ROWS: Final = 2**19  # of a part, where row groups are smaller; larger ones are parts
 BATCH_ROWS: Final = 2**17  # in memory at once
-
-
-@dataclass(frozen=True, slots=True)
-class File:
-    """A Parquet file as its footer describes it."""
-
-    path: str
-    n_bytes: int
-    group_rows: tuple[int, ...]  # rows of each row group
-
-    @property
-    def rows(self) -> int:
-        return sum(self.group_rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +34,7 @@ class Part:
     first_row: int  # in the file, from 0
     rows: int
     first_individual: int  # in the whole scan, from 0
+    footer: str = ""  # checksum of the file's footer when it was scanned
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -81,7 +68,8 @@ class Scan:
                 held += count
                 if held >= PART_ROWS or group == len(file.group_rows) - 1:
                     if held:
-                        found.append(Part(len(found), file.path, tuple(groups), first, held, seen))
+                        where = len(found), file.path, tuple(groups), first, held, seen
+                        found.append(Part(*where, file.footer))
                     first, seen = first + held, seen + held
                     groups, held = [], 0
         return tuple(found)
@@ -101,8 +89,10 @@ def scan_parquet(path: Any, *, by: Any, x: Any, weights: str = "sum") -> Scan:
         raise SettingError("name at least one input column (x) and one group column (by)")
     if not isinstance(weights, str):
         raise SettingError(f"weights is {weights!r:.60}; give 'sum', 'mean' or a column's name")
+    if twice := [name for name in groups if groups.count(name) > 1]:
+        raise SettingError(f"by names the column {twice[0]!r} twice; name it once")
     scan = Scan((), tuple(groups), tuple(inputs), weights)
-    looks = [_look(where, scan) for where in parquet_files(path)]
+    looks = [_look(where, scan) for where in find_files(path)]
     (first, kinds), *rest = looks
     for file, others in rest:
         if others != kinds:
@@ -116,77 +106,11 @@ def scan_parquet(path: Any, *, by: Any, x: Any, weights: str = "sum") -> Scan:
     return scan
 
 
-# --- files ----------------------------------------------------------------------------------------
-
-
-def parquet_files(path: Any) -> list[str]:
-    """The Parquet files of a file, a folder, an address, or several of these, in order.
-
-    Paths are whole ones: a design is opened from other folders, and by workers that run elsewhere.
-    """
-    if isinstance(path, list | tuple):
-        return [name for one in path for name in parquet_files(one)]
-    where = os.fspath(path)
-    if "://" in where:
-        files, root = _remote(where)
-        if files.isfile(root):
-            return [where]
-        scheme = where.split("://", 1)[0]
-        named = sorted(name for name in files.find(root) if name.endswith(".parquet"))
-        found = [files.unstrip_protocol(name) if "://" not in name else name for name in named]
-        if not found:
-            raise DataError(f"there are no files that end in .parquet under {where} ({scheme})")
-        return found
-    place = Path(os.path.abspath(where))
-    if place.is_dir():
-        inside = (p.relative_to(place) for p in place.rglob("*.parquet"))
-        kept = (p for p in inside if not any(part[0] in "._" for part in p.parts))
-        found = [str(place / p) for p in sorted(kept)]
-        if not found:
-            raise DataError(f"there are no files that end in .parquet in the folder {where}")
-        return found
-    if not place.is_file():
-        raise DataError(f"there is no file or folder {where}. Check the name.")
-    return [str(place)]
-
-
-def _remote(where: str) -> tuple[Any, str]:
-    try:
-        from fsspec.core import url_to_fs
-    except ImportError as error:
-        raise MissingExtraError(
-            f"reading {where.split('://', 1)[0]}:// needs fsspec: pip install 'sumwise[dask]'"
-        ) from error
-    try:
-        files, root = url_to_fs(where)
-    except (ImportError, ValueError) as error:
-        raise DataError(f"{where} cannot be opened ({error})") from error
-    return files, root
-
-
-def open_parquet(path: str) -> Any:
-    """A `pyarrow.parquet.ParquetFile`; what cannot be read is refused by name."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    try:
-        if "://" in path:
-            files, root = _remote(path)
-            return parquet.ParquetFile(files.open(root, "rb"))
-        return parquet.ParquetFile(path)
-    except FileNotFoundError as error:
-        raise DataError(
-            f"there is no file {path} (any more). Individuals are read from it; put it back."
-        ) from error
-    except (pa.ArrowException, OSError, ValueError) as error:
-        reason = str(error).splitlines()[0]
-        raise DataError(f"{path} cannot be read as Parquet ({reason:.200})") from error
+# --- columns -------------------------------------------------------------------------------------
 
 
 def _look(path: str, scan: Scan) -> tuple[File, list[str]]:
     """The footer of a file and the types of its group columns; what cannot be used is refused."""
-    import pyarrow as pa
-
     with open_parquet(path) as file:
         schema, about = file.schema_arrow, file.metadata
         for names, role in ((scan.by, "by"), (scan.x, "x"), (_theta(scan), "weights")):
@@ -204,19 +128,14 @@ def _look(path: str, scan: Scan) -> tuple[File, list[str]]:
                         f"{path}: column {name!r} (given as {role}) holds {kind}, not numbers. "
                         "Convert it, or encode categories as numeric columns."
                     )
-                if role == "by" and (pa.types.is_nested(kind) or pa.types.is_null(kind)):
+                if role == "by" and not _can_name(kind):
                     raise InvalidSetError(
                         f"{path}: column {name!r} holds {kind}, which cannot name a group. Use "
                         "text, numbers or dates."
                     )
         counts = tuple(about.row_group(i).num_rows for i in range(about.num_row_groups))
-    size = os.path.getsize(path) if "://" not in path else _remote_size(path)
-    return File(path, size, counts), [str(schema.field(name).type) for name in scan.by]
-
-
-def _remote_size(path: str) -> int:
-    files, root = _remote(path)
-    return int(files.size(root) or 0)
+    kinds = [str(schema.field(name).type) for name in scan.by]
+    return File(path, size_of(path), counts, footer_of(path)), kinds
 
 
 def _theta(scan: Scan) -> tuple[str, ...]:
@@ -228,6 +147,22 @@ def _is_number(kind: Any) -> bool:
 
     t = pa.types
     return any(check(kind) for check in (t.is_integer, t.is_floating, t.is_decimal, t.is_boolean))
+
+
+def _can_name(kind: Any) -> bool:
+    """Whether values of this type can be told from one another and put in order, by Arrow."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if pa.types.is_nested(kind) or pa.types.is_null(kind):
+        return False
+    try:
+        none = pa.array([], kind.value_type if pa.types.is_dictionary(kind) else kind)
+        compute.less(none, none)
+        pa.table([none], names=["id"]).take(pa.array([], pa.int64())).group_by("id").aggregate([])
+    except pa.ArrowException:
+        return False
+    return True
 
 
 # --- rows -----------------------------------------------------------------------------------------
@@ -259,7 +194,7 @@ def batches(scan: Scan, part: Part, *, keys: bool = True, inputs: bool = True) -
     named = scan.by if keys else ()
     wanted = (*named, *scan.x, *_theta(scan)) if inputs else named
     seen = 0
-    with open_parquet(part.path) as file:
+    with open_parquet(part.path, part.footer) as file:
         reader = file.iter_batches(
             BATCH_ROWS, row_groups=list(part.groups), columns=list(dict.fromkeys(wanted)),
             use_threads=False,
@@ -316,6 +251,8 @@ def _key(column: Any, name: str, where: Any) -> Any:
 
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
+    if pa.types.is_floating(column.type):
+        column = compute.add(column, pa.scalar(0.0, column.type))  # −0.0 is the set 0.0
     if column.null_count or pa.types.is_floating(column.type):
         missing = compute.index(compute.is_null(column, nan_is_null=True), True).as_py()
         if missing >= 0:
@@ -337,7 +274,9 @@ def _numbers(column: Any, name: str, where: Any) -> np.ndarray:
     if not (pa.types.is_float32(column.type) or pa.types.is_float64(column.type)):
         column = compute.cast(column, pa.float64(), safe=False)
     values = np.from_dlpack(column) if len(column) else np.empty(0)
-    if not np.isfinite(values.sum(dtype=np.float64)):  # a mask would cost more than this
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = values.sum(dtype=np.float64)  # a mask would cost more than this
+    if not np.isfinite(total):
         for row in np.flatnonzero(~np.isfinite(values)).tolist():
             raise InvalidSetError(
                 f"{where(row)}: {name!r} is {values[row]}. Fill it in or drop the row."

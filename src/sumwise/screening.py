@@ -38,7 +38,8 @@ SCREENED_FROM: Final = 4096  # sets; fewer are scored in full at no cost worth m
 SHORTLIST: Final = 1024  # sets at least
 LOOK: Final = 256  # sets that are looked at to see what the best is like
 FEW: Final = 16  # one in so many sets is scored in full without a pass over all
-_MARGIN: Final = 1e-6  # more than scores may differ by and still count as equal
+# more than keys may differ by and scores still count as equal: those are logarithms, of up to 1,400
+_MARGIN: Final = 4e-6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -197,10 +198,12 @@ def _under_ceiling(
 ) -> Bool[np.ndarray, " A"]:
     """Sets that may be among the best, by bounds of before and a look at the highest of them."""
     free = np.where(allowed, high, -np.inf)
-    some = min(LOOK, int(allowed.sum()))
+    some = min(max(LOOK, n), int(allowed.sum()))
     top = np.argpartition(free, len(free) - some)[len(free) - some :]
     rows = pool.design.rows(top)
     exact = posterior.noise_precision * posterior.variance_along(rows.u) / rows.noise_scale
+    if (exact > free[top]).any():  # so little is left to learn that rounding is all there is
+        return allowed.copy()
     cut = _nth_largest(exact, min(n, some))
     return free >= cut * (1 - _MARGIN)
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from sumwise import outputs
-from sumwise.errors import SettingError
+from sumwise.errors import DataError, InvalidSetError, SettingError
 from sumwise.model import Model
 from sumwise.predictions import PREFIX
 from sumwise.progress import Slow
@@ -42,10 +42,20 @@ def predict(model: Model, scan: Scan, out: str, level: float, run: Run) -> int:
     _added(scan)  # refused now, not in the middle
     out = os.path.abspath(out)  # workers may run in another folder
     single = out.endswith(".parquet")
-    if os.path.exists(out) and (single or os.listdir(out)):
-        raise SettingError(f"{out} exists; name a new {'file' if single else 'folder'}")
-    jobs = [Job(scan, part, model, level, out) for part in scan.parts()]
-    done = 0
+    if not out or (os.path.lexists(out) and (single or not os.path.isdir(out) or os.listdir(out))):
+        raise SettingError(f"{out!r} exists; name a new {'file' if single else 'folder'}")
+    try:
+        return _predict(scan, [Job(scan, part, model, level, out) for part in scan.parts()], run)
+    except OSError as error:
+        raise DataError(
+            f"predictions cannot be written to {out} ({error.strerror or error}); make room, or "
+            "choose another place"
+        ) from error
+
+
+def _predict(scan: Scan, jobs: Sequence[Job], run: Run) -> int:
+    out, done = jobs[0].folder, 0
+    single = out.endswith(".parquet")
     with Slow("predicting", scan.rows) as slow:
         if not single:
             os.makedirs(out, exist_ok=True)
@@ -90,8 +100,12 @@ def _one_file(jobs: Sequence[Job], path: str) -> Iterator[int]:
         for job in jobs:
             for batch in batches(job.scan, job.part):
                 x = np.ascontiguousarray(batch.inputs.T, dtype=np.float64)
-                mean = outputs.predict_mean(job.model, x)[:, 0]
-                std = outputs.predict_std(job.model, x, include_noise=True)[:, 0]
+                try:
+                    mean = outputs.predict_mean(job.model, x)[:, 0]
+                    std = outputs.predict_std(job.model, x, include_noise=True)[:, 0]
+                except InvalidSetError as error:
+                    where = f"{batch.path}, rows from {batch.first_row + 1} on"
+                    raise InvalidSetError(f"{where}: {error}") from error
                 reach = NormalDist().inv_cdf(0.5 + 0.5 * job.level) * std
                 number = np.arange(len(batch)) + batch.first_row + 1
                 found = (_repeated(batch), number, mean, std, mean - reach, mean + reach)

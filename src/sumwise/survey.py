@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from sumwise.errors import InvalidSetError
 from sumwise.inputs import SAMPLE, Inputs
 from sumwise.scan import Batch, Part, Scan, batches, run_starts
 from sumwise.shapes import Float, Int
@@ -215,6 +216,34 @@ def ascends(keys: Any) -> bool:
     return bool(
         compute.all(compute.less(column.slice(0, len(column) - 1), column.slice(1))).as_py()
     )
+
+
+def refuse_ids(keys: Any) -> None:
+    """Ids that Python does not have, or that are the same there and not in Arrow."""
+    import pyarrow as pa
+
+    plain = (pa.types.is_integer, pa.types.is_boolean, pa.types.is_date32, pa.types.is_floating,
+             pa.types.is_string, pa.types.is_large_string, pa.types.is_binary)  # fmt: skip
+    try:
+        keys.validate(full=True)  # text must be UTF-8
+        if all(any(kind(column.type) for kind in plain) for column in keys.columns):
+            return
+        ids = ids_of(keys)
+    except (pa.ArrowException, ValueError, OverflowError) as error:
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise InvalidSetError(
+            f"the group columns {', '.join(keys.column_names)} hold values that cannot name a set "
+            f"({reason:.200}). Write them as text, numbers or dates."
+        ) from error
+    seen: set[Any] = set()
+    for name in ids:
+        if name in seen:
+            raise InvalidSetError(
+                f"two sets have the id {name!r} in Python: their ids differ by less than a "
+                "microsecond, or by an hour when clocks went back. Write ids as text, or times "
+                "without a time zone."
+            )
+        seen.add(name)
 
 
 def ids_of(keys: Any) -> tuple[Any, ...]:

@@ -192,6 +192,18 @@ def test_ceilings_hold_whatever_is_answered_and_however_the_prior_moves(
                 seen.append(chosen)
 
 
+def test_ceilings_that_rounding_has_broken_are_not_believed():
+    """Where next to nothing is left to learn, what rounding leaves may rise with a label."""
+    rng = np.random.default_rng(0)
+    pool = a_pool("plain", 30, 5, 1.0, 0)
+    _, posterior = learned(pool, 3, 1.0, 1.0, rng)
+    allowed = np.ones(30, dtype=bool)
+    broken = screening.Ceiling(np.full(30, 1e-9), 1.0)
+    found = leaders("AggMI", pool, posterior, rng, allowed, ceiling=broken)
+    scores = scores_of("AggMI", pool, posterior, rng)
+    assert found.best() == best(scores, allowed, pool.sets.ids)
+
+
 def test_nothing_allowed_is_nothing_left():
     pool = a_pool("plain", 3, 2, 1.0, 0)
     _, posterior = learned(pool, 0, 1.0, 1.0, np.random.default_rng(0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import warnings
 
 import numpy as np
@@ -101,6 +102,7 @@ def test_a_file_beyond_the_limit_stays_where_it_is(sets, tmp_path):
     ("more", "message"),
     [
         (("--memory-limit", "much"), "'much' is no size; write 500MB or 2GB"),
+        (("--memory-limit", "9" * 400 + "GB"), "is more than any machine has"),
         (("--sets-file", "s.parquet"), "leave --sets-file out"),
         (("--basis", "neural"), "choose another --basis"),
         (("--dask", "tcp://127.0.0.1:1"), "no Dask scheduler answers"),
@@ -172,6 +174,35 @@ def test_folders_without_numbers_or_files_are_refused(tmp_path):
     parquet.write(table, tmp_path / "bare")
     result = run("init", tmp_path / "m.db", tmp_path / "bare", "--by", "set")
     assert "has no input columns" in one_line(result.stderr)
+
+
+@pytest.mark.parametrize("url", [".", "..", "", "/"])
+def test_a_study_in_a_folder_is_refused_before_anything_is_embedded(folder, monkeypatch, url):
+    monkeypatch.chdir(folder)
+    before = sorted(os.listdir(folder.parent))
+    result = run("init", url, folder, "--by", "set")
+    assert result.exit_code == 1
+    assert "is a folder; give the path of a file in it" in one_line(result.stderr)
+    assert sorted(os.listdir(folder.parent)) == before
+
+
+def test_two_studies_in_one_database_have_their_own_designs(sets, folder, tmp_path):
+    given = ("--by", "set", "--x", "x0")
+    done("init", tmp_path / "m.db", folder, *given)
+    other = parquet.write(parquet.table_of(sets[:5]), tmp_path / "other")
+    result = run("init", tmp_path / "m.db", other, *given)
+    assert "give this study another name with --name" in one_line(result.stderr)
+    done("init", tmp_path / "m.db", other, *given, "--name", "a/b")
+    for name, expected in (("study", sets.ids), ("a/b", sets.ids[:5])):
+        with sw.open_study(tmp_path / "m.db", name) as study:
+            assert study.ids == expected
+
+
+def test_addresses_are_taken_as_they_are(sets, folder, tmp_path):
+    pytest.importorskip("fsspec")
+    done("init", tmp_path / "m.db", f"file://{folder}", "--by", "set", "--x", "x0")
+    with sw.open_study(tmp_path / "m.db") as study:
+        assert study.ids == sets.ids
 
 
 def test_sizes_are_read_as_people_write_them():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import warnings
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -145,6 +146,15 @@ def test_what_cannot_be_is_refused_in_words(client, model, tmp_path):
     prior = distributed.fit(far, {})
     with pytest.raises(sw.SettingError, match="on a cluster there are AggMI, AggEnt"):
         distributed.score(far, prior, "MaxN")
+    for n in (0, -1, True, 1.5):
+        with pytest.raises(sw.SettingError, match="whole number of at least 1"):
+            distributed.score(far, prior, n=n)
+        with pytest.raises(sw.SettingError, match="whole number of at least 1"):
+            distributed.select(far, prior, n=n)
+    with pytest.raises(sw.SettingError, match="give 'float64' or 'float32'"):
+        distributed.embed(client, pool, model, dtype="int32")
+    with pytest.raises(sw.InvalidSetError, match="in that order"):
+        distributed.embed(client, replace(pool, x=pool.x[::-1]), prior)
     with pytest.raises(sw.SettingError, match="another basis"):
         distributed.score(far, model.fit(sets, np.ones(15)))
     with pytest.raises(sw.UnknownSetError, match="no set has the id 'x'"):

@@ -6,8 +6,9 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 import rich_click as click
 
@@ -15,7 +16,7 @@ from sumwise import AggregateRegressor, Embedded, Sets
 from sumwise.cli.data import Individuals
 from sumwise.cli.words import talk, visible
 from sumwise.errors import DataError, SettingError
-from sumwise.scan import open_parquet, parquet_files
+from sumwise.parquet_files import find_files, open_parquet
 from sumwise.tables import listed
 
 UNITS: Final = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
@@ -31,7 +32,19 @@ class Size(click.ParamType):  # type: ignore[type-arg]
         found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", str(value).strip(), re.IGNORECASE)
         if found is None:
             self.fail(f"{value!r} is no size; write 500MB or 2GB", param, ctx)
-        return int(float(found[1]) * UNITS[found[2].upper()])
+        size = float(found[1]) * UNITS[found[2].upper()]
+        if not size < 2**63:
+            self.fail(f"{str(value)[:20]!r}… is more than any machine has", param, ctx)
+        return int(size)
+
+
+class Table(click.ParamType):  # type: ignore[type-arg]
+    """A path; or an address, whose slashes a path would lose."""
+
+    name = "path"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Path | str:
+        return str(value) if "://" in str(value) else Path(value)
 
 
 def default_limit() -> int:
@@ -42,19 +55,19 @@ def default_limit() -> int:
         return 4 * 10**9
 
 
-def is_beyond(data: str, limit: int) -> bool:
-    """Whether the table is in several files, or elsewhere, or would not fit."""
-    if "://" in data or Path(data).is_dir():
+def is_beyond(data: Path | str, limit: int) -> bool:
+    """Whether the table is in several files or elsewhere, or would not fit."""
+    if isinstance(data, str) or data.is_dir():
         return True
-    if not data.lower().endswith(".parquet") or not Path(data).is_file():
+    if data.suffix.lower() != ".parquet" or not data.is_file():
         return False
-    with open_parquet(data) as file:
+    with open_parquet(str(data)) as file:
         about = file.metadata
         return bool(8 * about.num_rows * about.num_columns * COPIES > limit)
 
 
 def embed_files(
-    data: str,
+    data: Path | str,
     by: Sequence[str],
     x: Sequence[str],
     weights: str,
@@ -67,10 +80,10 @@ def embed_files(
     """The design in the folder `place`, single precision if double would take half the limit."""
     groups, inputs = tuple(dict.fromkeys(by)), tuple(dict.fromkeys(x))
     taken, silent = (inputs, ()) if inputs else _numeric(data, (*groups, weights, *hidden))
-    scan = Sets.scan_parquet(data, by=groups, x=taken, weights=weights)
+    scan = Sets.scan_parquet(str(data), by=groups, x=taken, weights=weights)
     widest = 8 * scan.rows * model.n_basis
     dtype = "float64" if widest <= limit // 2 else "float32"
-    settings: dict[str, Any] = {"dtype": dtype, "memory": limit // 4}
+    settings: dict[str, Any] = {"dtype": dtype, "memory": max(1, limit // 4)}
     if dask is None:
         made = model.embed(scan, place, **settings)
     else:
@@ -81,11 +94,11 @@ def embed_files(
     return made, Individuals(made.sets, groups, taken, silent)
 
 
-def _numeric(data: str, used: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _numeric(data: Path | str, used: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Columns that hold numbers, and those that do not, of the first file, but for those used."""
     import pyarrow as pa
 
-    with open_parquet(parquet_files(data)[0]) as file:
+    with open_parquet(find_files(str(data))[0]) as file:
         schema = file.schema_arrow
     t, rest = pa.types, [name for name in schema.names if name not in used]
     kinds = (t.is_integer, t.is_floating, t.is_decimal, t.is_boolean)
@@ -99,13 +112,15 @@ def _numeric(data: str, used: Sequence[str]) -> tuple[tuple[str, ...], tuple[str
     return taken, tuple(name for name in rest if name not in taken)
 
 
-def design_folder(url: str, data: str, name: str | None) -> Path:
-    """Beside a study in a file, else in the folder that we are in; one for each name."""
-    of_study = "" if name is None else "-" + re.sub(r"[^\w.-]", "_", name)
+def design_folder(url: str, data: Path | str, name: str | None) -> Path:
+    """Beside a study in a file; else in the folder that we are in. Each name has its own."""
+    more = "" if name is None else f"-{quote(name, safe=' ')}"
     if "://" in url:
-        return Path(f"{PurePosixPath(data).stem}{of_study}.design")
+        return Path(f"{Path(data).stem}{more}.design")
     place = Path(url)
-    return place.with_name(f"{place.stem}{of_study}.design")
+    if not place.name or place.is_dir():
+        raise SettingError(f"{url!r} is a folder; give the path of a file in it")
+    return place.with_name(f"{place.stem}{more}.design")
 
 
 def refuse_existing(url: str, name: str | None) -> None:

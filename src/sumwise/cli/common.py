@@ -104,6 +104,9 @@ _PHRASES: Final = {
     "say what measuring each set costs": (
         "this study was begun without; begin one with sumwise init --cost"
     ),
+    "which a study may need; name another folder": (
+        "which a study may need; give this study another name with --name, or begin in another file"
+    ),
     "Say which, by name.": "Say which with --study NAME.",
     "sets_file='sets.parquet'": "--sets-file sets.parquet",
 }

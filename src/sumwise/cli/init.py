@@ -31,7 +31,7 @@ MOST_NAMED: Final = 20  # columns in a sentence
 
 @click.command(context_settings=SETTINGS)
 @url_argument
-@click.argument("data")  # a path or an address, whose slashes a Path would merge
+@click.argument("data", type=beyond.Table())
 @click.option(
     "--by",
     metavar="COLUMN",
@@ -96,7 +96,7 @@ MOST_NAMED: Final = 20  # columns in a sentence
 @json_option
 def init(
     url: str,
-    data: str,
+    data: Path | str,
     by: tuple[str, ...],
     x: tuple[str, ...],
     weights: str,
@@ -119,7 +119,7 @@ def init(
     """Begin a study from a table of individuals.
 
     DATA is a CSV file (UTF-8, commas, a heading) or a Parquet file with a row for each individual,
-    or a folder of Parquet files or its address (s3://…), which need not fit in memory.
+    or a folder of Parquet files, which need not fit in memory; or an address such as s3://….
     URL is where the study is kept: the path of an SQLite file, which is made, or a PostgreSQL
     database, as postgresql://user@host/database. Nothing that is there is overwritten.
 
@@ -149,11 +149,12 @@ def init(
         with beyond.going_on(place):
             pool, made = beyond.embed_files(data, by, x, weights, model, place, limit, dask, hidden)
         meant |= targets_of(wishes, made.x)
-        talk(f"The design of {visible(data, 200)} is in {visible(str(place), 200)}.")
+        talk(f"The design of {visible(str(data), 200)} is in {visible(str(place), 200)}.")
     else:
         preset_too = preset
-        with waiting(f"reading {visible(Path(data).name)}"):
-            made = read_individuals(Path(data), by, x, weights, wishes.columns, wishes.hidden)
+        assert isinstance(data, Path)  # what is elsewhere is beyond
+        with waiting(f"reading {visible(data.name)}"):
+            made = read_individuals(data, by, x, weights, wishes.columns, wishes.hidden)
             meant = understood(wishes, made)
         pool = made.sets
     with (

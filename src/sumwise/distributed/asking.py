@@ -59,7 +59,7 @@ def score(
         strategy: AggMI or AggEnt.
         but: Ids of sets that are measured already.
     """
-    posterior = _checked(pool, model, strategy)
+    posterior = _checked(pool, model, strategy, n)
     taken = _by_slice(pool, positions_of(pool, but))
     found = [one for held in pool.each(_lead, strategy, posterior, taken, n) for one in held]
     if len(found) < n:
@@ -88,7 +88,7 @@ def select(
         but: Ids of sets that are measured already.
         pending: Ids of sets that are being measured: conditioned on, and not picked again.
     """
-    posterior = _checked(pool, model, strategy)
+    posterior = _checked(pool, model, strategy, n)
     waiting = positions_of(pool, pending)
     if waiting:
         posterior = posterior.given(rows_of(pool, waiting))
@@ -116,7 +116,9 @@ def select(
     return [names[position] for position in picked]
 
 
-def _checked(pool: ClusterPool, model: AggregateRegressor, strategy: str) -> Posterior:
+def _checked(pool: ClusterPool, model: AggregateRegressor, strategy: str, n: int) -> Posterior:
+    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+        raise SettingError(f"n is {n!r}; give a whole number of at least 1")
     if strategy not in KEYS:
         raise SettingError(f"strategy is {strategy!r}; on a cluster there are {', '.join(KEYS)}")
     fitted = model.fitted()

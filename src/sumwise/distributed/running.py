@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 from sumwise.errors import MissingExtraError, SettingError, SumwiseError
 from sumwise.making import Run
+
+PATIENCE: Final = 10  # seconds that a scheduler may be without workers
 
 
 def connect(address: str) -> Any:
@@ -20,11 +22,13 @@ def connect(address: str) -> Any:
         client = Client(address, timeout="10s")
     except (OSError, ValueError, TimeoutError) as error:
         raise SettingError(f"no Dask scheduler answers at {address} ({error})") from error
-    if not client.nthreads():
+    try:
+        client.wait_for_workers(1, timeout=PATIENCE)
+    except TimeoutError:
         client.close()
         raise SettingError(
             f"the Dask scheduler at {address} has no workers; start some: dask worker {address}"
-        )
+        ) from None
     return client
 
 

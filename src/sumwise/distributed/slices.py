@@ -23,10 +23,11 @@ from sumwise.embedding import Rows, columns, runs
 from sumwise.errors import InvalidSetError, SettingError
 from sumwise.estimator import AggregateRegressor
 from sumwise.lazy import LazySets
+from sumwise.making import SMALLEST_SINGLE, check_dtype
 from sumwise.model import Prepared
 from sumwise.scan import Part, Scan
 from sumwise.shapes import Float, Int
-from sumwise.survey import Look, PartSurvey, ascends, ids_of, survey_part
+from sumwise.survey import Look, PartSurvey, ascends, ids_of, refuse_ids, survey_part
 
 BUCKETS: Final = 8  # of ids that are compared with one another, where files are not in order
 
@@ -106,8 +107,14 @@ def embed(
     The rows of a set must follow one another, across files if need be. Sets come in order of first
     appearance, as everywhere.
     """
+    check_dtype(dtype)
     parts = scan.parts()
     prepared: Prepared | None = vars(model).get("prepared_")
+    if prepared is not None and prepared.input_names not in (None, scan.x):
+        raise InvalidSetError(
+            f"the scan has the inputs {scan.x}; the model knows {prepared.input_names}, in that "
+            "order"
+        )
     config = model.config()
     surveys = client.map(partial(_surveyed, scan, inputs=prepared is None), parts, pure=False)
     summaries: list[_Summary] = client.gather(client.map(_summary, surveys, pure=False))
@@ -144,7 +151,9 @@ def embed(
 
 
 def _surveyed(scan: Scan, part: Part, *, inputs: bool) -> PartSurvey:
-    return survey_part(scan, part, inputs=inputs)
+    found = survey_part(scan, part, inputs=inputs)
+    refuse_ids(found.keys)
+    return found
 
 
 def _summary(survey: PartSurvey) -> _Summary:
@@ -267,7 +276,10 @@ def _closed(
         noise_scale[-1] += share.noise_scale[0]
         theta_sum[-1] += share.theta_sum[0]
     keys = survey.keys.slice(int(goes_on))
-    bad = np.flatnonzero(~(np.isfinite(noise_scale) & (noise_scale > 0)))
+    least = SMALLEST_SINGLE if u.dtype == np.float32 else 0.0
+    usable = np.isfinite(noise_scale) & (noise_scale > least)
+    usable[-1] &= np.isfinite(u[-1]).all()
+    bad = np.flatnonzero(~usable)
     if len(bad):
         name = ids_of(keys.slice(int(bad[0]), 1))[0]
         raise InvalidSetError(
