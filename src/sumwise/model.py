@@ -255,14 +255,18 @@ def _decompose(
     found: bool,
 ) -> tuple[Spectrum, Hyperparameters]:
     """The labelled sets decomposed, and λ and β: `hyper` if they are found already or given."""
+    averaged = averaged and config.hyperparameters == "evidence" and config.evidence_prior
     if seen.noise_std is not None:
         if not found:
             args = (design, seen.totals, seen.noise_std, hyper, seen.prior)
             hyper = known_noise.search(*args, config.hyperparameters, config.evidence_prior)
+        if not found and averaged:  # means around the maximum, where r is worth so many s
+            near = known_noise.blurred(design, seen.noise_std, hyper.noise_precision)
+            hyper = choosing.typical(posterior.decompose(near, seen.totals), seen.prior)
         design = known_noise.blurred(design, seen.noise_std, hyper.noise_precision)
         return posterior.decompose(design, seen.totals), hyper
     spectrum = posterior.decompose(design, seen.totals)
-    if not found and config.hyperparameters == "evidence" and averaged and config.evidence_prior:
+    if not found and averaged:
         hyper = choosing.typical(spectrum, seen.prior)
     elif not found and config.hyperparameters == "evidence":
         hyper = evidence.maximise(spectrum, seen.prior, use_prior=config.evidence_prior)

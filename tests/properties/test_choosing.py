@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -25,7 +27,9 @@ few_sizes = st.lists(st.integers(1, 4), min_size=1, max_size=6)
 
 
 def drawn(sets, n_basis=8, seed=0):
-    return Auto.draw(Inputs.of(sets.x), n_basis, 1.0, np.random.default_rng(seed))
+    plain = {"shift": np.zeros(sets.n_inputs), "scale": np.ones(sets.n_inputs)}
+    inputs = replace(Inputs.of(sets.x), **plain)
+    return Auto.draw(inputs, n_basis, 1.0, np.random.default_rng(seed))
 
 
 def dense(basis, variances, sets, z, prior):

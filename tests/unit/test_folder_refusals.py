@@ -346,7 +346,7 @@ FORGED = [
     ("sets.parquet", lambda t: t.slice(0, 0), "rows are not set by set"),
     ("sets.parquet", lambda t: t.slice(3), "rows are not set by set"),
     ("sets.parquet", lambda t: pa.concat_tables([t, t]), "rows are not set by set"),
-    ("sets.parquet", lambda t: t.slice(0, 20), "history.csv, line 9: "),
+    ("sets.parquet", lambda t: t.slice(0, 20), r"history.csv, line \d+: "),
     ("sets.parquet", column(0, [0] * 23 + [None]), "column 'set' does not have a number"),
     ("sets.parquet", column(3, [1.0] * 23 + [None]), "column 'theta' does not have a number"),
     ("sets.parquet", column(3, [0.0] * 24), "weights of set 's0' are all zero"),

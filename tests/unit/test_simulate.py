@@ -51,7 +51,7 @@ def test_random_is_always_there(small):
 def test_the_errors_are_those_of_an_active_learner(table, small):
     _, result = small
     split = make_split(table.data, 1)
-    model = AggregateRegressor(random_state=seed_of("simulate", "basis", 1))
+    model = AggregateRegressor("fourier", random_state=seed_of("simulate", "basis", 1))
     learner = ActiveLearner(
         split.sets, model=model, strategy="AggMI", seed=seed_of("simulate", "AggMI", 1)
     )

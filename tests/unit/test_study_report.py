@@ -148,7 +148,7 @@ def test_individuals_have_their_set_number_inputs_and_interval(lively):
 
 def test_it_says_what_was_done(lively):
     rows = dict(cells_of(sections_of(lively[1])["What was done"]))
-    assert rows["strategy"] == "AggMI, seed 3"
+    assert rows["strategy"] == "IVR, seed 3"
     assert rows["model"].startswith("24 random Fourier features, length-scale 1; inputs and")
     assert rows["a measurement tells"] == "a weighted sum over a set"
     assert f"sumwise {sw.__version__}" in rows["versions"]

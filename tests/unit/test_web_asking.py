@@ -45,7 +45,9 @@ def test_people_who_ask_at_once_get_what_they_would_get_one_after_the_other(
     study, problem, tmp_path
 ):
     model = sw.AggregateRegressor("fourier", n_basis=24)
-    with sw.create_study(tmp_path / "twin.db", problem[0], model=model, seed=3) as twin:
+    with sw.create_study(
+        tmp_path / "twin.db", problem[0], model=model, strategy="AggMI", seed=3
+    ) as twin:
         for each in (study, twin):
             play(each, problem[1], 5)
         inside = Inside(study)
