@@ -56,7 +56,7 @@ def _time_row(n_instances: int) -> Row:
 
 def drawn_basis(sets: sw.Sets) -> Basis:
     """The default basis: K = 128, random state 0."""
-    return sw.AggregateRegressor().fit(sets[:2], [0.0, 0.0]).fitted().basis
+    return sw.AggregateRegressor("fourier").fit(sets[:2], [0.0, 0.0]).fitted().basis
 
 
 def _job(sets: sw.Sets, basis: Basis, compiled: bool):  # type: ignore[no-untyped-def]

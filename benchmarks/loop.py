@@ -50,7 +50,7 @@ def run(full: bool) -> list[Row]:
 
 def _learn(sets: sw.Sets, y_bar: np.ndarray, hyperparameters: str) -> sw.ActiveLearner:
     """The run that is timed. Inputs and totals stay as they are, so peers see the same numbers."""
-    model = sw.AggregateRegressor(hyperparameters=hyperparameters, standardize=False)
+    model = sw.AggregateRegressor("fourier", hyperparameters=hyperparameters, standardize=False)
     learner = sw.ActiveLearner(sets, model=model, strategy="AggMI", seed=0)
     for _ in range(peers.QUERIES):
         ask = learner.ask()
@@ -59,7 +59,9 @@ def _learn(sets: sw.Sets, y_bar: np.ndarray, hyperparameters: str) -> sw.ActiveL
 
 
 def _design(sets: sw.Sets) -> Design:
-    learner = sw.ActiveLearner(sets, model=sw.AggregateRegressor(standardize=False))
+    learner = sw.ActiveLearner(
+        sets, model=sw.AggregateRegressor("fourier", standardize=False), strategy="AggMI"
+    )
     return embed(sets, learner.model.fitted().basis)
 
 
@@ -116,11 +118,11 @@ def _check_ridge(
         ridge = peers.fit_ridge(rows, targets, asked[:t])
         known, totals = sets.take(asked[:t]), y_bar[asked[:t]]
         found = (float(ridge.lambda_), float(ridge.alpha_))
-        at = sw.AggregateRegressor(hyperparameters=found, standardize=False)
+        at = sw.AggregateRegressor("fourier", hyperparameters=found, standardize=False)
         at.fit(known, totals, pool=sets)
         expected = peers.ridge_information(ridge, rows)
         np.testing.assert_allclose(sw.score(sets, at, "AggMI"), expected, rtol=1e-8, atol=1e-10)
-        best = sw.AggregateRegressor(evidence_prior=False, standardize=False)
+        best = sw.AggregateRegressor("fourier", evidence_prior=False, standardize=False)
         best.fit(known, totals, pool=sets)
         np.testing.assert_array_less(at.log_evidence_, best.log_evidence_ + 1e-9)
 
@@ -208,7 +210,7 @@ class _Step:
 
 
 def _path(sets: sw.Sets, y_bar: np.ndarray) -> list[_Step]:
-    model = sw.AggregateRegressor(hyperparameters="adam", standardize=False)
+    model = sw.AggregateRegressor("fourier", hyperparameters="adam", standardize=False)
     learner = sw.ActiveLearner(sets, model=model, strategy="AggMI", seed=0)
     steps = []
     for _ in range(peers.QUERIES):

@@ -83,7 +83,7 @@ def prepared_model() -> sw.AggregateRegressor:
     """With a basis that is drawn already: embedding is then one pass."""
     rng = np.random.default_rng(1)
     sets = sw.Sets.from_arrays([rng.random((5, N_INPUTS))])
-    return sw.AggregateRegressor().fit(sets, [1.0])
+    return sw.AggregateRegressor("fourier").fit(sets, [1.0])
 
 
 def _embedding(folder: Path, n_sets: int) -> list[Row]:

@@ -136,25 +136,41 @@ def leaders(
         low, high = between
         low[~allowed] = -np.inf
         cut = _nth_largest(low, n)
+        if strategy == "IVR":  # whose bounds are wide where there is little noise
+            top = np.argsort(np.where(allowed, high, -np.inf))[-min(max(LOOK, n), count) :]
+            _, gains = _scored(strategy, pool, posterior, rng, top)
+            cut = max(cut, _nth_largest(gains if cost is None else gains / cost[top], n))
         chosen = allowed & (high >= cut - _MARGIN * abs(cut))
         high *= posterior.noise_precision
     if also is not None and allowed[also]:
         chosen[also] = True
     positions = np.flatnonzero(chosen)
-    rows = pool.design.rows(positions)
-    signal = posterior.variance_along(rows.u)
-    scores = named(strategy)(replace(pool, design=rows, signal=signal, square=None), posterior, rng)
+    signal, scores = _scored(strategy, pool, posterior, rng, positions)
     if not np.isfinite(scores).all():
         scattered = np.zeros(len(allowed))
         scattered[positions] = scores
         refuse_non_finite(scattered, allowed, pool.sets.ids)
     kept = None
     if keeps:
-        exact = posterior.noise_precision * signal / rows.noise_scale
+        exact = posterior.noise_precision * signal / pool.design.noise_scale[positions]
         high[positions] = exact * (1 + _MARGIN)
         kept = Ceiling(high, _prior(posterior))
     ranked = None if cost is None else per_cost(strategy, scores, cost[positions])
     return Leaders(positions, scores, kept, ranked)
+
+
+def _scored(
+    strategy: str,
+    pool: Pool,
+    posterior: Posterior,
+    rng: np.random.Generator,
+    positions: Int[np.ndarray, " c"],
+) -> tuple[Float[np.ndarray, " c"], Float[np.ndarray, " c"]]:
+    """u_aᵀ S u_a and scores of some sets, by the strategy itself."""
+    rows = pool.design.rows(positions)
+    signal = posterior.variance_along(rows.u)
+    some = replace(pool, design=rows, signal=signal, square=None)
+    return signal, named(strategy)(some, posterior, rng)
 
 
 def _everything(

@@ -83,7 +83,7 @@ def test_the_demo_prints_the_table_the_districts_and_the_verdict(shown):
     for words in (
         "percentage points",
         "guessing the state mean for every school is off by 19.3",
-        "1. district 82010 (168 schools)",
+        "1. district 82150 (15 schools)",
         "of the 1,692 schools",
         "averaged over 3 questions, IVR's error is",
     ):
@@ -147,7 +147,7 @@ def test_json_on_stdout_is_the_whole_result(tmp_path):
     assert "Michigan" in result.stderr
     assert (data["schools"], data["districts"]) == (1692, 461)
     assert np.shape(data["errors"]["IVR"]) == np.shape(data["errors"]["Random"]) == (2, 3)
-    assert data["asked"][0] == {"code": 82010, "n_schools": 168}
+    assert data["asked"][0] == {"code": 82150, "n_schools": 15}
     assert data["verdict"]["outcome"] in ("wins", "loses", "even")
     assert data["table"][-1]["question"] == 3
     assert data["table"][-1]["chosen"] == pytest.approx(np.mean(data["errors"]["IVR"], 0)[-1])

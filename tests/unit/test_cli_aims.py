@@ -127,7 +127,8 @@ def test_targets_come_from_a_table_of_their_own(tmp_path, data, suffix):
         rows = zip(*columns.values(), strict=True)
         path.write_text("\n".join(",".join(map(str, r)) for r in [columns, *rows]) + "\n")
     said = ("--targets", path, "--target-weights", "care")
-    url, made = begin(tmp_path, data, "--cost", "hours", "--noise-std", "blur", *said)
+    given = ("--cost", "hours", "--noise-std", "blur", "--strategy", "AggMI")
+    url, made = begin(tmp_path, data, *given, *said)
     assert "Predictions count for 3 targets." in one_line(made.stdout)
     assert "AggMI asks the same whatever the targets are" in one_line(made.stderr)
     with sw.open_study(url) as study:
@@ -157,7 +158,7 @@ def test_what_a_column_cannot_hold_is_refused_with_line_and_set(
     data = write(tmp_path / "fields.csv", change)
     said = refusal("init", tmp_path / "f.db", data, "--by", "field", option, column)
     assert words in said
-    assert "fields.csv, line " in said
+    assert "fields.csv,line" in said.replace(" ", "")  # a long path is cut where a line ends
     assert "set 'F07'" in said
     assert not (tmp_path / "f.db").exists()
 

@@ -132,13 +132,13 @@ def test_a_study_that_is_there_is_refused_before_any_work(folder, tmp_path, monk
         refused = run("init", url, folder, *given, "--x", "x1")
     assert "there is a study called 'study' already" in one_line(refused.stderr)
     done("init", url, folder, *given, "--x", "x1", "--name", "with two")
-    assert (tmp_path / "m-with_two.design").is_dir()
+    assert (tmp_path / "m-with two.design").is_dir()
     assert (tmp_path / "m.design" / "manifest.json").read_bytes() == kept
     for name in ("study", "with two"):
         done("ask", url, "--study", name)
     (tmp_path / "m.design").rename(tmp_path / "n.design")
     other = run("init", tmp_path / "n.db", folder, *given, "--x", "x2")
-    assert "begin under another --name, or remove it if no study is of it" in one_line(other.stderr)
+    assert "give this study another name with --name" in one_line(other.stderr)
 
 
 def test_whoever_stops_it_learns_that_nothing_is_lost(folder, tmp_path, monkeypatch):
@@ -191,7 +191,7 @@ def test_two_studies_in_one_database_have_their_own_designs(sets, folder, tmp_pa
     done("init", tmp_path / "m.db", folder, *given)
     other = parquet.write(parquet.table_of(sets[:5]), tmp_path / "other")
     result = run("init", tmp_path / "m.db", other, *given)
-    assert "give this study another name with --name" in one_line(result.stderr)
+    assert "give another name with --name" in one_line(result.stderr)
     done("init", tmp_path / "m.db", other, *given, "--name", "a/b")
     for name, expected in (("study", sets.ids), ("a/b", sets.ids[:5])):
         with sw.open_study(tmp_path / "m.db", name) as study:

@@ -99,7 +99,6 @@ _PHRASES: Final = {
     "open it with open_study, or give another name": (
         "give another name with --name, or begin anew in another file"
     ),
-    "name another folder, or remove it": "begin under another --name, or remove it",
     "create_study": "sumwise init",
     "say what measuring each set costs": (
         "this study was begun without; begin one with sumwise init --cost"
