@@ -70,7 +70,7 @@ def _ask(place: Path, sets: Any, y_bar: np.ndarray, told: np.ndarray, target: bo
 
 def _check_ask(place: Path, sets: Any, y_bar: np.ndarray, told: np.ndarray) -> None:
     """The question is the best one by the plain functions, on all sets at once."""
-    model = sw.AggregateRegressor().fit(sets.take(told), y_bar[told])
+    model = sw.AggregateRegressor("fourier").fit(sets.take(told), y_bar[told])
     scores = sw.score(sets, model, "AggMI")
     scores[told] = -np.inf
     asked = _asked(_shell("ask", place, "--json")[1])
