@@ -11,6 +11,13 @@ the top of the evidence is a poor summary of it. So one label does not turn the 
 intervals know of what is still possible, and all that follows (posterior, batches, leaving one
 out) is the ordinary model on features times `amplitude`.
 
+Inputs that the answers need less get a smaller part of the linear variance. With w' = w/a, whose
+prior is N(0, I/λ), a few steps of expectation and maximisation move each input's relevance by
+
+    r_d ← r_d λ Σ_i v_i E[w'_id²] / Σ_i v_i,     scaled to a mean of 1,    v_i: of scaling i,
+
+which is 1 where nothing is learned of w'_id: relevances stay equal until labels tell them apart.
+
 The spectrum of each candidate comes from t×t products of its labelled rows, or from products of
 its own features once there are more labels than those.
 """
@@ -18,19 +25,20 @@ its own features once there are more labels than those.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from sumwise import known_noise
-from sumwise.basis.auto import CANDIDATES, VARIANCES, Auto
+from sumwise.basis.auto import CANDIDATES, SCALINGS, VARIANCES, Auto
 from sumwise.design import Design
 from sumwise.evidence import WeakPrior
-from sumwise.posterior import Hyperparameters, Spectrum
+from sumwise.posterior import Hyperparameters, Spectrum, condition, decompose
 from sumwise.shapes import Float
 
 NOISE_SHARE = 0.03  # of an individual's variance: where the weak prior on β is centred
 PRIOR_STD = 2.0  # of log λ and log β
+RELEVANCE_STEPS = 2
 _POINTS = np.linspace(-1.0, 1.0, 33)  # of a grid, from one end to the other
 _REACH = 4 * PRIOR_STD  # of the first grid, each way
 _ZOOMS = 12  # at most; each makes steps at least four times smaller where they are too long
@@ -42,6 +50,7 @@ class Choice:
 
     probability: Float[np.ndarray, " C"]  # of each of `CANDIDATES`
     variances: Float[np.ndarray, " P"]  # prior variance of each of `PARTS`, averaged
+    relevance: Float[np.ndarray, " D"]  # of each input in linear parts, 1 on average
     amplitude: Float[np.ndarray, " K"]  # of each feature
 
     @property
@@ -87,7 +96,37 @@ def choose(
     likely = np.exp(logs - logs.max())
     probability = likely / likely.sum()
     variances = probability @ VARIANCES
-    return Choice(probability, variances, basis.amplitude(variances))
+    relevance = relevances(basis, design, target, variances, prior, fixed, use_prior)
+    return Choice(probability, variances, relevance, basis.amplitude(variances, relevance))
+
+
+def relevances(
+    basis: Auto,
+    design: Design,
+    target: Float[np.ndarray, "t M"],
+    variances: Float[np.ndarray, " P"],
+    prior: WeakPrior,
+    fixed: Hyperparameters | None,
+    use_prior: bool,
+) -> Float[np.ndarray, " D"]:
+    """How much of the linear variance each input has, 1 on average; see the module."""
+    n_inputs = basis.frequencies.shape[1]
+    relevance, share = np.ones(n_inputs), variances[: len(SCALINGS)]
+    if not len(design) or n_inputs == 1 or not share.any():
+        return relevance
+    for _ in range(RELEVANCE_STEPS):
+        weighed = replace(design, u=design.u * basis.amplitude(variances, relevance))
+        spectrum = decompose(weighed, target)
+        now = condition(spectrum, fixed or typical(spectrum, prior, use_prior=use_prior))
+        lam = now.hyper.prior_precision
+        known = (1 - lam * now.variances) @ now.directions**2
+        second = lam * (now.mean**2).mean(axis=1) + 1 - known  # λ E[w'²]
+        linear = second[: len(SCALINGS) * n_inputs].reshape(len(SCALINGS), n_inputs)
+        moved = relevance * (share @ linear)
+        if not 0 < moved.sum() < math.inf:
+            break
+        relevance = moved / moved.mean()
+    return relevance
 
 
 def log_evidences(
@@ -109,13 +148,13 @@ def log_evidences(
     return np.array([_log_likelihood(terms, ratio, log_noise)[0, 0] for terms in spectra])
 
 
-def typical(spectrum: Spectrum, prior: WeakPrior) -> Hyperparameters:
+def typical(spectrum: Spectrum, prior: WeakPrior, *, use_prior: bool = True) -> Hyperparameters:
     """λ and β at the posterior means of their logarithms; without labels, the prior's centre."""
     rank, outputs = len(spectrum.values), spectrum.n_outputs
     power = np.append((spectrum.projected**2).sum(axis=1), spectrum.residual_power)
     count = np.append(np.full(rank, outputs), (spectrum.n_labels - rank) * outputs)
     terms = _Terms(np.append(spectrum.values, 0.0), power, count.astype(np.float64))
-    _, log_prior, log_noise = explore(terms, prior)
+    _, log_prior, log_noise = explore(terms, prior, use_prior=use_prior)
     return Hyperparameters(math.exp(log_prior), math.exp(log_noise))
 
 

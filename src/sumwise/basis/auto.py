@@ -28,6 +28,7 @@ from sumwise.shapes import Float
 SCALINGS: Final = ("range", "squash")
 LENGTHSCALES: Final = (0.5, 1.0, 2.0)  # times √D
 LINEAR_SHARES: Final = (0.0, 0.5, 0.9, 1.0)
+FARTHEST: Final = 4.0  # half a range beyond all individuals, from where on nothing changes
 BIAS: Final = 1.0  # prior variance of the level, beside 1 for all that varies
 PARTS: Final = (
     *((scaling, None) for scaling in SCALINGS),  # linear
@@ -128,19 +129,29 @@ class Auto:
         ends = np.cumsum([0, *widths]).tolist()
         return [slice(low, high) for low, high in pairwise(ends)]
 
-    def amplitude(self, variances: Float[np.ndarray, " P"]) -> Float[np.ndarray, " K"]:
-        """Prior standard deviation of every coefficient, from the variance of every part."""
+    def amplitude(
+        self, variances: Float[np.ndarray, " P"], relevance: Float[np.ndarray, " D"]
+    ) -> Float[np.ndarray, " K"]:
+        """Prior standard deviation of every coefficient, from the variance of every part.
+
+        Args:
+            relevance: What the variances of linear parts are multiplied by, input by input.
+        """
         widths = [at.stop - at.start for at in self.columns]
-        return np.repeat(np.sqrt(variances), widths)
+        each = np.repeat(variances, widths)
+        linear = len(SCALINGS) * len(relevance)
+        each[:linear] *= np.tile(relevance, len(SCALINGS))
+        return np.sqrt(each)
 
     def scaled(self, x: Float[np.ndarray, "N D"]) -> list[Float[np.ndarray, "N D"]]:
         """The inputs in each of `SCALINGS`."""
-        return [
+        ranged, squashed = (
             (seen - shift) / scale
             for seen, shift, scale in zip(
                 (x, 2 * np.tanh(x / 2)), self.shift, self.scale, strict=True
             )
-        ]
+        )
+        return [np.clip(ranged, -FARTHEST, FARTHEST), squashed]
 
     def __call__(self, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N K"]:
         columns, both = self.columns, self.scaled(x)
