@@ -236,6 +236,8 @@ def visit(chromium):
         if at != "next":
             page.goto(f"{server.url}/#/{at}")
         page.locator("main h1:visible").wait_for()
+        if token:  # before it knows what has happened so far, a page tells no news
+            page.locator("main[data-up-to]").wait_for()
         return page
 
     yield open_page

@@ -162,6 +162,7 @@ async function news() {
   const fresh = rows.filter((event) => event.number > lastEvent).reverse();
   const known = lastEvent >= 0;
   lastEvent = Math.max(lastEvent, ...rows.map((event) => event.number), 0);
+  main.dataset.upTo = lastEvent; // from here on news is told
   const others = fresh.filter((event) => !ownDoing(event));
   if (!known || !others.length) return;
   if (others.length > 3) {
