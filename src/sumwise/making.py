@@ -11,9 +11,10 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import asdict
 from functools import partial
+from itertools import islice
 from numbers import Real
 from typing import Any, Final, TypeAlias
 
@@ -56,13 +57,17 @@ Run: TypeAlias = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
 
 def in_threads(job: Callable[[Any], Any], jobs: Sequence[Any]) -> Iterator[Any]:
     """The kernel and Arrow let go of Python's lock, so threads are enough."""
-    with ThreadPoolExecutor(max(1, min(len(jobs), os.cpu_count() or 1))) as pool:
-        futures = [pool.submit(job, one) for one in jobs]
+    count, left = max(1, min(len(jobs), os.cpu_count() or 1)), iter(jobs)
+    with ThreadPoolExecutor(count) as pool:
+        begun = {pool.submit(job, one) for one in islice(left, 2 * count)}
         try:
-            for future in as_completed(futures):
-                yield future.result()
+            while begun:  # few at a time: what is done and not yet taken is held in memory
+                done, begun = wait(begun, return_when=FIRST_COMPLETED)
+                for future in done:
+                    begun |= {pool.submit(job, one) for one in islice(left, 1)}
+                    yield future.result()
         finally:
-            for future in futures:
+            for future in begun:
                 future.cancel()
 
 
@@ -188,12 +193,20 @@ def _begin(
 def survey(scan: Scan, *, inputs: bool, run: Run = in_threads) -> Index:
     """Which sets there are, and where; with `inputs`, how these are spread."""
     parts = scan.parts()
-    found: dict[int, Any] = {}
     with Slow("looking through the files", len(parts)) as slow:
-        for number, survey in run(partial(_surveyed, scan, inputs), parts):
-            found[number] = survey
-            slow.at(len(found))
-    return index_of(found.pop(part.number) for part in parts)
+        return index_of(in_order(run(partial(_surveyed, scan, inputs), parts), slow.at))
+
+
+def in_order(found: Iterable[tuple[int, Any]], seen: Callable[[int], None]) -> Iterator[Any]:
+    """Numbered pieces from 0 on, each as soon as all before it are there; no others are held."""
+    ahead: dict[int, Any] = {}
+    following = 0
+    for count, (number, piece) in enumerate(found, start=1):
+        seen(count)
+        ahead[number] = piece
+        while following in ahead:
+            yield ahead.pop(following)
+            following += 1
 
 
 def _surveyed(scan: Scan, inputs: bool, part: Any) -> tuple[int, Any]:

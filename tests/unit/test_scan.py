@@ -20,7 +20,7 @@ from sumwise import scan as scanning
 from sumwise.design import embed
 from sumwise.embedded import Embedded
 from sumwise.inputs import location_and_spread
-from sumwise.making import in_threads, survey
+from sumwise.making import in_order, in_threads, survey
 from sumwise.model import prepare
 from sumwise.survey import Moments, ids_of
 from tests import parquet
@@ -423,3 +423,27 @@ def test_a_basis_that_learns_is_refused(tmp_path):
     pool = parquet.scan(parquet.write(parquet.table_of(some_sets()), tmp_path / "d"))
     with pytest.raises(sw.SettingError, match="looks at the individuals again"):
         sw.AggregateRegressor("neural").embed(pool, tmp_path / "out")
+
+
+def test_pieces_are_taken_in_order_and_as_soon_as_they_are_there():
+    taken: list[int] = []
+
+    def pieces():
+        for number in (0, 2, 1, 3):
+            taken.append(number)
+            yield number, f"piece {number}"
+
+    counted: list[int] = []
+    found = in_order(pieces(), counted.append)
+    assert next(found) == "piece 0"
+    assert taken == [0]  # nobody waits for the others
+    assert list(found) == ["piece 1", "piece 2", "piece 3"]
+    assert counted == [1, 2, 3, 4]
+
+
+def test_threads_begin_few_jobs_before_results_are_taken():
+    begun: list[int] = []
+    results = in_threads(lambda job: begun.append(job) or job, list(range(100)))
+    first = [next(results)]
+    assert len(begun) <= 3 * (os.cpu_count() or 1) + 1
+    assert sorted(first + list(results)) == list(range(100))
