@@ -112,8 +112,8 @@ def relevances(
     """How much of the linear variance each input has, 1 on average; see the module."""
     n_inputs = basis.frequencies.shape[1]
     relevance, share = np.ones(n_inputs), variances[: len(SCALINGS)]
-    if not len(design) or n_inputs == 1 or not share.any():
-        return relevance
+    if not len(design) or n_inputs == 1 or not 0 < share.sum() < math.inf:
+        return relevance  # nothing linear; or no number, which `model.fit` refuses in words
     for _ in range(RELEVANCE_STEPS):
         weighed = replace(design, u=design.u * basis.amplitude(variances, relevance))
         spectrum = decompose(weighed, target)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Final
 
 import numpy as np
@@ -9,7 +10,10 @@ import numpy as np
 from sumwise.basis.auto import CANDIDATES, LENGTHSCALES, SCALINGS, Candidate
 from sumwise.choosing import Choice
 from sumwise.model import Model
+from sumwise.naming import shown
 
+MOST_INPUTS: Final = 5  # that are named
+LEAST_LINEAR: Final = 0.05  # below that, what the linear part rests on says little
 SCALED: Final = {
     "range": "inputs scaled to their range",
     "squash": "inputs with far values drawn in",
@@ -21,7 +25,7 @@ def summary(model: Model) -> tuple[str, ...]:
     labels = None if model.spectrum is None else model.spectrum.n_labels
     lines = []
     if model.choice is not None:
-        lines += _chosen(model.choice, labels or 0)
+        lines += _chosen(model.choice, labels or 0, model.input_names)
     else:
         lines.append(f"Basis: {type(model.basis.basis).__name__}, fixed, not chosen by answers.")
     posterior = model.posterior
@@ -35,7 +39,7 @@ def summary(model: Model) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _chosen(choice: Choice, labels: int) -> list[str]:
+def _chosen(choice: Choice, labels: int, names: tuple[Hashable, ...] | None) -> list[str]:
     if not labels:
         return [
             f"Basis: the average of {len(CANDIDATES)} candidates, all alike before any answer "
@@ -52,11 +56,28 @@ def _chosen(choice: Choice, labels: int) -> list[str]:
         f"Basis: the average of {len(CANDIDATES)} candidates, weighed by how well each explains "
         f"the answers (its evidence).",
         f"Linear in the inputs: {100 * choice.linear:.0f} % of what varies.",
-        f"Length-scales of the rest: {lengths}.",
+        *_rests_on(choice, names),
+        f"Length-scales of the rest, D being the number of inputs: {lengths}.",
         f"Scaling: {scalings}.",
         f"Most likely is {_name(first)} (probability {chances[0]:.2f}), next {_name(second)} "
         f"({chances[1]:.2f}).",
     ]
+
+
+def _rests_on(choice: Choice, names: tuple[Hashable, ...] | None) -> list[str]:
+    """Each input's part of the linear variance; inputs without names are counted from 1."""
+    n_inputs = len(choice.relevance)
+    if n_inputs == 1 or choice.linear < LEAST_LINEAR:
+        return []
+    called = names or tuple(f"input {d + 1}" for d in range(n_inputs))
+    percent = 100 * choice.relevance / n_inputs
+    order = np.argsort(-percent, kind="stable")[:MOST_INPUTS]
+    parts = [f"{shown(called[d])} ({percent[d]:.0f} %)" for d in order]
+    if n_inputs > len(order):
+        rest = n_inputs - len(order)
+        others = "one more input" if rest == 1 else f"{rest} more inputs"
+        parts.append(f"{others} ({np.delete(percent, order).sum():.0f} %)")
+    return [f"The linear part rests on {', '.join(parts)}."]
 
 
 def _name(candidate: Candidate) -> str:

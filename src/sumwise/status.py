@@ -29,13 +29,14 @@ class Status:
     skipped: int  # set aside by somebody
     questions: int  # asked so far
     information_left: float  # that measuring every set that is left would teach
-    mean_variance: float  # of an individual's noise-free output, over all individuals
+    mean_variance: float  # of an individual's noise-free output, over all or over targets
     mean_variance_after: float  # expected once open claims and the next questions are answered
     next_questions: int  # how many: 5, or as many as are free
     noise_variance: float  # of an individual's own noise, which no question takes away
     enough: float | None = None  # improvement, in units of the outputs, below which to stop
     spent: float | None = None  # on answers so far; None where measuring has no cost
     next_cost: float | None = None  # of open claims and the next questions
+    aimed: bool = False  # whether targets were named, and variances are theirs
 
     @property
     def improvement(self) -> float:
@@ -70,7 +71,8 @@ class Status:
             unit = "Nothing is measured yet, so uncertainty has no unit"
             said.append(f"{unit}{less if coming else ''}.")
             return (*said, *self._money())
-        unsure = f"Predictions of individuals are uncertain by ± {figure(before**0.5)} (standard "
+        whose = "the individuals that count" if self.aimed else "individuals"
+        unsure = f"Predictions of {whose} are uncertain by ± {figure(before**0.5)} (standard "
         unsure += "deviation) because of what the model does not know"
         if coming:
             unsure += f"; answers to {coming} should bring that to ± {figure(after**0.5)}, "

@@ -311,8 +311,8 @@ class Study:
         fitted, pool = self._aimed(seen)
         left = outlook(pool, fitted, kept.strategy, **self._asking(seen))
         counts = (len(kept.sets), len(seen.answers), len(seen.claims), len(seen.skips))
-        enough = kept.aims.enough
-        return Status(kept.name, kept.strategy, *counts, seen.questions, **left, enough=enough)
+        left |= {"enough": kept.aims.enough, "aimed": kept.aims.targets is not None}
+        return Status(kept.name, kept.strategy, *counts, seen.questions, **left)
 
     def export(self, folder: Any) -> Path:
         """Write everything to a new folder of CSV, Parquet and JSON, for `import_study` or others.

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import sumwise as sw
-from sumwise import choosing, known_noise
+from sumwise import choosing, describing, known_noise
 from sumwise.basis import Auto
 from sumwise.basis.auto import CANDIDATES, PARTS, POWER, VARIANCES
 from sumwise.design import embed
@@ -276,6 +276,46 @@ def test_the_choice_is_told_in_words():
     assert "all alike before any answer" in fitted(sets, sets.x[:, 0], 0).summary()
     plain = sw.AggregateRegressor("fourier").fit(sets[:3], [1.0, 2.0, 3.0])
     assert plain.summary().startswith("Basis: RandomFourierFeatures, fixed")
+
+
+def inputs_line(model):
+    return [line for line in model.summary().splitlines() if "The linear part rests on" in line]
+
+
+def test_the_inputs_that_a_linear_part_rests_on_are_named_with_their_shares():
+    rng = np.random.default_rng(2)
+    blocks = [rng.normal(size=(n, 7)) for n in rng.integers(1, 4, 40)]
+    plain = sw.Sets.from_arrays(blocks)
+    sets = replace(plain, input_names=("age", "income", *"abcd", ("a", "pair")))
+    y = 3 * sets.x[:, 1] + sets.x[:, 0]
+    model = fitted(sets, y, 40)
+    (line,) = inputs_line(model)
+    relevance = model.fitted().choice.relevance
+    percent = 100 * relevance / relevance.sum()
+    assert line.startswith(f"The linear part rests on income ({percent[1]:.0f} %), age ")
+    assert line.endswith(f", 2 more inputs ({np.sort(percent)[:2].sum():.0f} %).")
+    assert line.count("%") == 6
+    assert "input 2 " in inputs_line(fitted(plain, y, 40))[0]  # counted from 1 where none is named
+    pair = replace(sets, x=sets.x[:, [0, 6]], input_names=("age", ("a", "pair")))
+    assert (
+        "age (50 %), a / pair (50 %)"
+        in inputs_line(
+            sw.AggregateRegressor("auto", hyperparameters=(1e9, 1e-9)).fit(
+                pair[:1], [1.0], pool=pair
+            )
+        )[0]
+    )
+
+
+def test_no_inputs_are_named_where_there_is_one_or_little_that_is_linear():
+    sets, _ = thirty()
+    one = replace(sets, x=sets.x[:, :1], input_names=None)
+    assert not inputs_line(fitted(one, one.x[:, 0], 30))
+    assert not inputs_line(fitted(sets, sets.x[:, 0], 0))
+    model = fitted(sets, sets.x[:, 0], 30).fitted()
+    waves = np.array([float(not c.linear) for c in CANDIDATES])
+    curved = replace(model.choice, probability=waves / waves.sum())
+    assert not any("rests on" in line for line in describing.summary(replace(model, choice=curved)))
 
 
 @pytest.mark.parametrize("hyperparameters", ["evidence", (1.0, 1.0)])

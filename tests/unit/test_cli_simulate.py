@@ -12,7 +12,7 @@ from sumwise.cli.common import Main
 from sumwise.cli.simulate import simulate
 from tests.tables import write_csv
 
-SHORT = ("--splits", 3, "--queries", 4, "--jobs", 1, "--methods", "AggMI", "--methods", "MaxN")
+SHORT = ("--splits", 3, "--queries", 4, "--jobs", 1, "--methods", "IVR", "--methods", "MaxN")
 
 
 def run(*arguments):
@@ -53,12 +53,12 @@ def test_it_prints_the_table_the_verdict_and_the_caveats(shown):
     text = one_line(result.stdout)
     for words in (
         "Error of y (root mean square), lowest average first",
-        "AggMI",
+        "IVR",
         "MaxN",
         "Rand",
         " ± ",
         "predicting the mean for everyone is off by",
-        "Averaged over 4 measurements, the error of AggMI is",
+        "Averaged over 4 measurements, the error of IVR is",
         "3 splits only",
         "12 groups only",
     ):
@@ -97,9 +97,9 @@ def test_json_on_stdout_is_the_whole_result(tmp_path):
     assert (found["data"], found["by"], found["y"], found["x"]) == ("data.csv", ["g"], "y", ["a"])
     assert (found["groups"], found["training_groups"]) == (12, 10)
     assert found["plan"] == {
-        "methods": ["AggMI", "MaxN", "Rand"], "splits": 3, "queries": 4, "weights": "sum"
+        "methods": ["MaxN", "Rand", "IVR"], "splits": 3, "queries": 4, "weights": "sum"
     }  # fmt: skip
-    assert np.shape(found["errors"]["AggMI"]) == (3, 4)
+    assert np.shape(found["errors"]["IVR"]) == (3, 4)
     best = found["strategies"][0]
     assert best["average"] == pytest.approx(np.mean(found["errors"][best["method"]]))
     assert found["verdict"]["outcome"] in ("wins", "even", "loses")

@@ -12,7 +12,7 @@ from sumwise.errors import SettingError
 from sumwise.estimator import AggregateRegressor
 from sumwise.experiments import simulate
 from sumwise.experiments.labelled import read_labelled
-from sumwise.experiments.protocol import METHODS, make_split, seed_of
+from sumwise.experiments.protocol import make_split, seed_of
 from sumwise.experiments.simulation_page import ASKS_FOR, simulation_page
 from sumwise.experiments.verdict import caveats, verdict
 from sumwise.loop import ActiveLearner
@@ -37,7 +37,7 @@ def small(table):
 
 def test_by_default_all_strategies_ask_for_as_many_groups_as_there_are(table):
     plan = simulate.plan(table)
-    assert plan == simulate.Plan(METHODS, 20, 10, "sum")
+    assert plan == simulate.Plan(simulate.STRATEGIES, 20, 10, "sum")
 
 
 def test_random_is_always_there(small):
@@ -51,7 +51,7 @@ def test_random_is_always_there(small):
 def test_the_errors_are_those_of_an_active_learner(table, small):
     _, result = small
     split = make_split(table.data, 1)
-    model = AggregateRegressor("fourier", random_state=seed_of("simulate", "basis", 1))
+    model = AggregateRegressor(random_state=seed_of("simulate", "basis", 1))
     learner = ActiveLearner(
         split.sets, model=model, strategy="AggMI", seed=seed_of("simulate", "AggMI", 1)
     )

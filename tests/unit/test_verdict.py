@@ -11,70 +11,70 @@ from tests.tables import WOBBLE, made_up
 
 
 def test_a_clear_win_says_by_how_much_and_what_it_saves():
-    found = verdict(made_up({"AggMI": -1.0, "MaxN": 0.5, "Rand": 0.0}))
-    assert (found.outcome, found.best, found.best_is_clear) == ("wins", "AggMI", True)
-    assert found.headline == "AggMI beats Random"
-    assert "the error of AggMI is 1.00 below Random's (95 % interval: " in found.sentences[0]
-    assert "AggMI needs 4 of 6 measurements for the error that Random has after 6: 2 saved." in (
+    found = verdict(made_up({"IVR": -1.0, "MaxN": 0.5, "Rand": 0.0}))
+    assert (found.outcome, found.best, found.best_is_clear) == ("wins", "IVR", True)
+    assert found.headline == "IVR beats Random"
+    assert "the error of IVR is 1.00 below Random's (95 % interval: " in found.sentences[0]
+    assert "IVR needs 4 of 6 measurements for the error that Random has after 6: 2 saved." in (
         found.sentences
     )
 
 
 def test_a_win_on_the_way_that_random_makes_up_saves_nothing():
-    errors = made_up({"AggMI": -1.0, "Rand": 0.0})
-    errors["AggMI"][:, -1] += 2.0
+    errors = made_up({"IVR": -1.0, "Rand": 0.0})
+    errors["IVR"][:, -1] += 2.0
     found = verdict(errors)
     assert found.outcome == "wins"
     assert found.sentences[-1].startswith("By the last measurement Random has caught up")
 
 
 def test_another_strategy_that_is_better_still_is_named():
-    found = verdict(made_up({"AggMI": -1.0, "MaxN": -2.0, "Rand": 0.0}))
-    assert found.headline == "AggMI beats Random; the lowest error is that of MaxN"
-    assert found.sentences[-1].endswith("1.00 below that of AggMI: more than luck would give.")
-    errors = made_up({"AggMI": -1.0, "Rand": 0.0})
-    errors["MaxN"] = errors["AggMI"] - 0.1 + WOBBLE
-    assert verdict(errors).sentences[-1].endswith("that of AggMI: no more than luck could give.")
+    found = verdict(made_up({"IVR": -1.0, "MaxN": -2.0, "Rand": 0.0}))
+    assert found.headline == "IVR beats Random; the lowest error is that of MaxN"
+    assert found.sentences[-1].endswith("1.00 below that of IVR: more than luck would give.")
+    errors = made_up({"IVR": -1.0, "Rand": 0.0})
+    errors["MaxN"] = errors["IVR"] - 0.1 + WOBBLE
+    assert verdict(errors).sentences[-1].endswith("that of IVR: no more than luck could give.")
 
 
 def test_no_clear_difference_is_called_that():
-    found = verdict(made_up({"AggMI": 0.0, "Rand": 0.0}, noise=1.0, seed=3))
+    found = verdict(made_up({"IVR": 0.0, "Rand": 0.0}, noise=1.0, seed=3))
     assert found.outcome == "even"
-    assert found.headline == "No clear difference between AggMI and Random"
+    assert found.headline == "No clear difference between IVR and Random"
     assert "Chance alone could give that difference." in found.sentences
     assert " below to " in found.sentences[0]
     assert not found.best_is_clear
 
 
 def test_another_clear_winner_is_named_where_ours_is_not_ahead():
-    even = verdict(made_up({"AggMI": 0.0, "MaxN": -3.0, "Rand": 0.0}, noise=0.5, seed=3))
-    assert even.headline == "MaxN wins; no clear difference between AggMI and Random"
-    lost = verdict(made_up({"AggMI": 1.0, "MaxN": -3.0, "Rand": 0.0}))
-    assert lost.headline == "MaxN wins; Random is better than AggMI"
+    even = verdict(made_up({"IVR": 0.0, "MaxN": -3.0, "Rand": 0.0}, noise=0.5, seed=3))
+    assert even.headline == "MaxN wins; no clear difference between IVR and Random"
+    lost = verdict(made_up({"IVR": 1.0, "MaxN": -3.0, "Rand": 0.0}))
+    assert lost.headline == "MaxN wins; Random is better than IVR"
     assert "MaxN has the lowest average, clearly 3.00 below Random's." in lost.sentences[-1]
 
 
 def test_the_best_of_several_must_do_more_than_luck_could():
-    errors = made_up({"AggMI": 0.5, "Rand": 0.0}, noise=0.01)
+    errors = made_up({"IVR": 0.5, "Rand": 0.0}, noise=0.01)
     errors["MaxN"] = errors["Rand"] - 0.98 + WOBBLE  # clear on its own, not as the best of two
     assert simulate.difference(errors, "MaxN", "Rand").sign == -1
     found = verdict(errors)
     assert found.best == "MaxN"
     assert not found.best_is_clear
-    assert found.headline == "Random is better than AggMI"
+    assert found.headline == "Random is better than IVR"
     assert "the best of 2 looks good by luck alone" in found.sentences[-1]
 
 
 def test_a_loss_is_called_a_loss():
-    found = verdict(made_up({"AggMI": 1.0, "MaxN": 2.0, "Rand": 0.0}))
+    found = verdict(made_up({"IVR": 1.0, "MaxN": 2.0, "Rand": 0.0}))
     assert (found.outcome, found.best, found.best_is_clear) == ("loses", "Rand", False)
-    assert found.headline == "Random is better than AggMI"
+    assert found.headline == "Random is better than IVR"
     assert "Drawing groups at random was better here." in found.sentences
     assert found.sentences[-1] == "No strategy had a lower average error than Random."
 
 
 def test_one_split_gives_no_verdict():
-    found = verdict(made_up({"AggMI": -1.0, "MaxN": -2.0, "Rand": 0.0}, splits=1))
+    found = verdict(made_up({"IVR": -1.0, "MaxN": -2.0, "Rand": 0.0}, splits=1))
     assert found.outcome == "unknown"
     assert found.headline == "One split gives no verdict"
     assert not found.best_is_clear

@@ -18,7 +18,7 @@ from sumwise.cli.common import SETTINGS, progress_bar
 from sumwise.errors import SettingError
 from sumwise.experiments import simulate as experiment
 from sumwise.experiments.labelled import Labelled, read_labelled
-from sumwise.experiments.protocol import METHODS, QUERIES
+from sumwise.experiments.protocol import QUERIES
 from sumwise.experiments.simulation_page import needs, simulation_page
 from sumwise.experiments.verdict import caveats, count, figures, span, verdict
 from sumwise.plots.page import save_page
@@ -48,7 +48,7 @@ from sumwise.plots.page import save_page
     type=click.Choice(experiment.STRATEGIES),
     metavar="NAME",
     help=f"Strategy to compare; may be repeated: {', '.join(experiment.STRATEGIES)}. If left out, "
-    "the paper's ten, which are all but IVR and EPIG; Rand is always there.",
+    "all of them; Rand is always there.",
 )
 @click.option(
     "--splits",
@@ -109,7 +109,7 @@ def simulate(
     talk = Console(stderr=True, highlight=False, markup=False, emoji=False)
     _refuse_to_overwrite(out, data, force)  # before the work, not after it
     table = read_labelled(data, by, y, x)
-    plan = experiment.plan(table, methods or METHODS, splits, queries, weights)
+    plan = experiment.plan(table, methods or experiment.STRATEGIES, splits, queries, weights)
     talk.print(_intro(table, plan), end="\n\n")
     with runs_on(dask, jobs) as jobs, progress_bar(talk, "simulating") as on_progress:
         result = experiment.run(table, plan, jobs, on_progress)

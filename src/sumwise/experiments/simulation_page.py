@@ -208,8 +208,8 @@ def _what_was_done(table: Labelled, plan: Plan) -> Section:
         ("a measurement tells", f"the {told} of the target over a group, and nothing else"),
         (
             "model",
-            "the library's default: 128 random Fourier features, inputs and outputs standardised, "
-            "λ and β by maximum evidence after each measurement",
+            "the library's default, basis 'auto': linear parts and waves of three length-scales, "
+            "weighed by evidence after each measurement, as are λ and β",
         ),
         ("seeds", "fixed by the number of the split and the name of the strategy"),
         (

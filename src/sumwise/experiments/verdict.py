@@ -1,8 +1,8 @@
 """The verdict of a simulation in words, read off the numbers.
 
-AggMI is judged first, because it is what we would have recommended without looking. Another
+IVR is judged first, because it is what we would have recommended without looking. Another
 strategy that comes out on top was picked by looking, so it must clear a wider interval
-(`simulate.difference`). Where AggMI is not ahead, the verdict says so.
+(`simulate.difference`). Where IVR is not ahead, the verdict says so.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Verdict:
     """Who won, by the error averaged over all queries."""
 
     outcome: str  # "wins", "even", "loses" or, after one split, "unknown": `subject` and Random
-    subject: str  # AggMI if it took part, else the best
+    subject: str  # IVR if it took part, else the best
     best: str  # lowest average error of all, Random included
     best_is_clear: bool  # whether chance alone could hardly put it below Random
     headline: str
