@@ -300,6 +300,8 @@ class Study:
             np.array([answer.noise_std or 0.0 for answer in seen.answers]),
         )
         fitted, pool = self._models.after(seen.answers)
+        whose = dataclasses.replace(self._kept.aims, noise_std=None)  # answers bring their own
+        pool = aimed(pool, fitted, whose)
         steps = trace(pool, partial(self._models.along, seen.answers), told)
         status, ahead = self._status(seen), list[Question]()
         if status.next_questions:

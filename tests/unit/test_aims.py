@@ -356,3 +356,14 @@ def test_a_set_chosen_by_hand_says_its_cost_and_not_that_it_gains_most(tmp_path)
     assert "chosen by hand" in asked.why
     assert "It costs 5000. " in asked.why
     assert "gains most" not in asked.why
+
+
+@pytest.mark.parametrize("basis", ["linear", "auto"])
+def test_progress_and_status_are_of_the_same_individuals(tmp_path, basis):
+    sets, _, y_bar = smooth_problem()
+    model = sw.AggregateRegressor(basis, random_state=0)
+    care = (sets.x[:, 0] > 0.5).astype(float)
+    with sw.create_study(tmp_path / "a.db", sets, model=model, target_weights=care) as study:
+        study.tell_many(sets.ids[:6], y_bar[:6])
+        steps, status = study.insight().steps, study.status()
+        assert_allclose(steps[-1].individual_std, status.mean_variance**0.5, rtol=1e-8)
