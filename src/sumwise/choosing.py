@@ -112,7 +112,7 @@ def relevances(
     """How much of the linear variance each input has, 1 on average; see the module."""
     n_inputs = basis.frequencies.shape[1]
     relevance, share = np.ones(n_inputs), variances[: len(SCALINGS)]
-    if not len(design) or n_inputs == 1 or not share.any():
+    if not len(design) or n_inputs == 1 or not 0 < share.sum() < math.inf:
         return relevance
     for _ in range(RELEVANCE_STEPS):
         weighed = replace(design, u=design.u * basis.amplitude(variances, relevance))
@@ -122,7 +122,7 @@ def relevances(
         known = (1 - lam * now.variances) @ now.directions**2
         second = lam * (now.mean**2).mean(axis=1) + 1 - known  # λ E[w'²]
         linear = second[: len(SCALINGS) * n_inputs].reshape(len(SCALINGS), n_inputs)
-        moved = relevance * (share @ linear)
+        moved = relevance * (share @ np.maximum(linear, 0.0))  # 1 − known may round below 0
         if not 0 < moved.sum() < math.inf:
             break
         relevance = moved / moved.mean()
