@@ -129,10 +129,13 @@ def aimed(pool: Pool, model: Model, aims: Aims) -> Pool:
     """The pool as strategies are to see it: with targets, and with known noise in s_a."""
     if aims.targets is not None:
         pool = replace(pool, targets=aims.targets, moment=None)  # which is of everybody
-    if aims.noise_std is None:
+    if aims.noise_std is None or not aims.noise_std.any():
         return pool
     if model.posterior.n_outputs != 1:
-        raise SettingError("known measurement noise (noise_std) works with one output")
+        raise SettingError(
+            "known measurement noise (noise_std) works with one output, and the model has "
+            f"{model.posterior.n_outputs}; score with a model for each, or leave noise_std out"
+        )
     with np.errstate(over="ignore"):
         noise = aims.noise_std / float(model.posterior.output_scale[0])
     noise = np.minimum(noise, MOST_NOISE)

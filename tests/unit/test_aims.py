@@ -178,6 +178,14 @@ def test_noise_beyond_all_measure_makes_a_set_worthless(noise, strategy):
     assert sw.select(sets, model, strategy, 3, noise_std=noise)
 
 
+def test_several_outputs_know_no_noise_and_none_is_no_trouble():
+    sets = random_sets([2, 3, 1], np.random.default_rng(0))
+    model = sw.AggregateRegressor().fit(sets[:2], [[1.0, 2.0], [3.0, 5.0]], pool=sets)
+    assert_allclose(sw.score(sets, model, noise_std=0.0), sw.score(sets, model))
+    with pytest.raises(SettingError, match="one output, and the model has 2; score with"):
+        sw.score(sets, model, noise_std=1.0)
+
+
 # --- studies --------------------------------------------------------------------------------------
 
 
