@@ -373,6 +373,12 @@ def test_totals_beyond_double_precision_are_refused_in_words(hyperparameters):
         model.fit(sets[:3], [1e200, 2e200, 3e200])
 
 
+def test_inputs_whose_range_is_beyond_double_precision_are_refused_in_words():
+    sets = Sets.from_arrays([[[1.7e308]], [[-1.7e308]], [[1.7e308]]])
+    with pytest.raises(sw.SumwiseError, match="not finite in set 0. Rescale the inputs"):
+        sw.AggregateRegressor("auto").fit(sets[:2], [1.0, 2.0], pool=sets)
+
+
 def test_totals_that_are_only_huge_are_asked_about():
     sets, _ = thirty()
     model = sw.AggregateRegressor("auto").fit(sets[:3], [1e150, 2e160, -3e170], pool=sets)
