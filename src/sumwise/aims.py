@@ -10,10 +10,9 @@ Noise that is known beforehand enters scores as it enters the fit: s_a becomes s
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -25,6 +24,10 @@ from sumwise.readers import to_float
 from sumwise.sets import Sets
 from sumwise.shapes import Float
 from sumwise.targets import Targets
+
+CHEAPEST: Final = 1e-100  # below, gains for a cost would overflow; above its inverse, vanish
+LARGEST: Final = float(np.finfo(float).max)
+MOST_NOISE: Final = 1e100  # in units of the outputs; with more, nothing is learned either
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,9 +73,9 @@ def read(
         aimed = targets.read(wanted, target_weights, *shape, everybody=lambda: sets.x)
     if enough is not None:
         real = isinstance(enough, int | float | np.number) and not isinstance(enough, bool)
-        if not real or not 0 <= enough < math.inf:
+        if not real or not 0 <= enough <= LARGEST:
             raise SettingError(
-                f"enough is {enough!r}; give a number of at least 0 in the units of the outputs"
+                f"enough is {enough!r:.60}; give a number of at least 0 in the units of the outputs"
             )
         enough = float(enough)
     noise = None if noise_std is None else per_set(noise_std, sets, "noise_std")
@@ -81,6 +84,9 @@ def read(
         raise _refused("noise_std", noise, noise < 0, sets, "at least 0")
     if price is not None and (price <= 0).any():
         raise _refused("cost", price, price <= 0, sets, "above 0")
+    if price is not None and ((price < CHEAPEST) | (price > 1 / CHEAPEST)).any():
+        odd = (price < CHEAPEST) | (price > 1 / CHEAPEST)
+        raise _refused("cost", price, odd, sets, f"between {CHEAPEST:g} and {1 / CHEAPEST:g}")
     return Aims(aimed, noise, price, enough)
 
 
@@ -123,10 +129,15 @@ def aimed(pool: Pool, model: Model, aims: Aims) -> Pool:
     """The pool as strategies are to see it: with targets, and with known noise in s_a."""
     if aims.targets is not None:
         pool = replace(pool, targets=aims.targets, moment=None)  # which is of everybody
-    if aims.noise_std is None:
+    if aims.noise_std is None or not aims.noise_std.any():
         return pool
     if model.posterior.n_outputs != 1:
-        raise SettingError("known measurement noise (noise_std) works with one output")
-    noise = aims.noise_std / float(model.posterior.output_scale[0])
+        raise SettingError(
+            "known measurement noise (noise_std) works with one output, and the model has "
+            f"{model.posterior.n_outputs}; score with a model for each, or leave noise_std out"
+        )
+    with np.errstate(over="ignore"):
+        noise = aims.noise_std / float(model.posterior.output_scale[0])
+    noise = np.minimum(noise, MOST_NOISE)
     design = known_noise.blurred(pool.design, noise, model.posterior.noise_precision)
     return replace(pool, design=design)

@@ -122,7 +122,7 @@ def relevances(
         known = (1 - lam * now.variances) @ now.directions**2
         second = lam * (now.mean**2).mean(axis=1) + 1 - known  # λ E[w'²]
         linear = second[: len(SCALINGS) * n_inputs].reshape(len(SCALINGS), n_inputs)
-        moved = relevance * (share @ linear)
+        moved = relevance * (share @ np.maximum(linear, 0.0))  # 1 − known may round below 0
         if not 0 < moved.sum() < math.inf:
             break
         relevance = moved / moved.mean()

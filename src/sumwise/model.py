@@ -105,7 +105,8 @@ def prepare_on(config: ModelConfig, sets: Sets, inputs: Inputs) -> Prepared:
     """Draw the basis for inputs that are spread like this."""
     rng = np.random.default_rng(config.random_state)
     if isinstance(config.basis, str) and config.basis == "auto":  # brings its own scalings
-        auto = Auto.draw(inputs, config.n_basis, config.lengthscale, rng)
+        with np.errstate(all="ignore"):  # features that are not finite are refused by name
+            auto = Auto.draw(inputs, config.n_basis, config.lengthscale, rng)
         start = Hyperparameters(*np.exp(rng.standard_normal(2)).tolist())
         return Prepared(Scaled(auto, inputs.shift, inputs.scale), POWER, start, sets.input_names)
     drawn = draw(

@@ -136,7 +136,9 @@ def matrix_and_names(
     return numeric_columns(frame, frame.columns, what), tuple(frame.columns)
 
 
-def input_matrix(x: Any, names: Sequence[str] | None, n_inputs: int) -> Float[np.ndarray, "N D"]:
+def input_matrix(
+    x: Any, names: Sequence[str] | None, n_inputs: int, what: str = "X"
+) -> Float[np.ndarray, "N D"]:
     """Individuals to predict, as an array; of a frame, the columns the model was fitted on."""
     frame = None if isinstance(x, np.ndarray) else as_frame(x)
     if frame is not None and names is not None:
@@ -144,10 +146,10 @@ def input_matrix(x: Any, names: Sequence[str] | None, n_inputs: int) -> Float[np
     elif frame is not None:
         matrix = numeric_columns(frame, frame.columns, "input")
     else:
-        matrix = to_float(x, "X")
+        matrix = to_float(x, what)
     if matrix.ndim != 2 or matrix.shape[1] != n_inputs:
         raise InvalidSetError(
-            f"X has shape {matrix.shape}; the model was fitted on {n_inputs} inputs, so give "
+            f"{what} has shape {matrix.shape}; the model was fitted on {n_inputs} inputs, so give "
             f"(n, {n_inputs})."
         )
     bad = np.argwhere(~np.isfinite(matrix))
@@ -155,7 +157,8 @@ def input_matrix(x: Any, names: Sequence[str] | None, n_inputs: int) -> Float[np
         row, column = (int(i) for i in bad[0])
         label = repr(names[column]) if names is not None else str(column)
         raise InvalidSetError(
-            f"X has {matrix[row, column]} in row {row}, input {label}. Fill it in or drop the row."
+            f"{what} has {matrix[row, column]} in row {row}, input {label}. Fill it in or drop the "
+            "row."
         )
     return matrix
 

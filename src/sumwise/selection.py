@@ -152,9 +152,9 @@ def check_budget(budget: Any, cost: Float[np.ndarray, " A"] | None) -> float:
     if (
         isinstance(budget, bool)
         or not isinstance(budget, int | float | np.number)
-        or not 0 < budget < float("inf")
+        or not 0 < budget <= aims.LARGEST
     ):
-        raise SettingError(f"budget is {budget!r}; give a number above 0, in the units of cost")
+        raise SettingError(f"budget is {budget!r:.60}; give a number above 0, in the units of cost")
     if cost is None:
         raise SettingError("a budget needs costs: say what measuring each set costs")
     return float(budget)

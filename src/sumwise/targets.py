@@ -80,7 +80,7 @@ def read(
     """
     if targets is None and weights is None:
         return None
-    rows = everybody() if targets is None else input_matrix(targets, names, n_inputs)
+    rows = everybody() if targets is None else input_matrix(targets, names, n_inputs, "targets")
     if not len(rows):
         raise SettingError("targets has no rows; name at least one individual, or leave it out")
     if weights is None:

@@ -32,9 +32,14 @@ def drawn(sets, n_basis=8, seed=0):
     return Auto.draw(inputs, n_basis, 1.0, np.random.default_rng(seed))
 
 
+def alike(basis, variances):
+    """Amplitudes where all inputs matter alike."""
+    return basis.amplitude(variances, np.ones(basis.frequencies.shape[1]))
+
+
 def dense(basis, variances, sets, z, prior):
     """log ∫∫ and the means of log λ and log β, from densities of the joint Gaussian."""
-    phi = basis(sets.x) * basis.amplitude(variances)
+    phi = basis(sets.x) * alike(basis, variances)
     steps = np.arange(-8.0, 8.01, 0.4)
     logs, points = [], []
     for noise in steps + prior.log_noise_precision:
@@ -60,7 +65,7 @@ def test_evidence_is_the_integral_of_the_joint_gaussian(sizes, seed):
     got = choosing.log_evidences(*args, fixed=None, use_prior=True)
     expected = [dense(basis, VARIANCES[c], sets, z, prior) for c in (one, other)]
     assert got[one] - got[other] == pytest.approx(expected[0][0] - expected[1][0], abs=1e-4)
-    phi = unscaled(lambda x: basis(x) * basis.amplitude(VARIANCES[one]), 2)
+    phi = unscaled(lambda x: basis(x) * alike(basis, VARIANCES[one]), 2)
     typical = choosing.typical(decompose(embed(sets, phi), z[:, None]), prior)
     means = np.log([typical.prior_precision, typical.noise_precision])
     assert_allclose(means, expected[0][1], atol=2e-3)
@@ -76,7 +81,7 @@ def test_given_precisions_are_not_integrated(sizes, seed, lam, beta):
     got = choosing.choose(basis, design, z[:, None], None, prior, fixed=fixed, use_prior=True)
     logs = []
     for variances in VARIANCES:
-        model = oracles.joint(sets, basis(sets.x) * basis.amplitude(variances), lam, beta)
+        model = oracles.joint(sets, basis(sets.x) * alike(basis, variances), lam, beta)
         logs.append(oracles.log_density(model, np.arange(len(sets)), z))
     likely = np.exp(np.array(logs) - max(logs))
     assert_allclose(got.probability, likely / likely.sum(), rtol=1e-5, atol=1e-9)
@@ -127,6 +132,88 @@ def test_every_part_has_the_same_power_over_individuals():
     assert [power[at].sum() for at in basis.columns] == pytest.approx([1.0] * len(PARTS))
     assert basis.columns[-1].stop == 2 * 4 + 6 * 16 + 1
     assert_allclose(basis(sets.x[3:4]), basis(sets.x)[3:4], rtol=1e-12, atol=1e-12)
+
+
+# --- relevances -----------------------------------------------------------------------------------
+
+
+def moved(basis, sets, z, variances, relevance, lam, beta):
+    """One step of expectation and maximisation, from moments of w in the joint Gaussian."""
+    n_inputs = len(relevance)
+    amplitude = basis.amplitude(variances, relevance)
+    phi = basis(sets.x) * amplitude
+    sums = oracles.joint(sets, phi, lam, beta).sums
+    cross = (sums @ phi).T / lam  # of w' and the totals
+    inside = np.linalg.inv(oracles.total_covariance(oracles.joint(sets, phi, lam, beta)))
+    covariance = np.eye(len(amplitude)) / lam - cross @ inside @ cross.T
+    out = np.zeros(n_inputs)
+    for d in range(n_inputs):
+        for scaling, share in enumerate(variances[:2]):
+            k = scaling * n_inputs + d
+            square = np.mean([(cross[k] @ inside @ each) ** 2 for each in z.T])
+            out[d] += relevance[d] * share * lam * (square + covariance[k, k])
+    return out / out.mean()
+
+
+def relevances(basis, sets, z, variances, fixed):
+    design, prior = embed(sets, unscaled(basis, sets.n_inputs)), WeakPrior(0.0, 0.0, 2.0)
+    return choosing.relevances(basis, design, z, variances, prior, fixed, True)
+
+
+@given(few_sizes, seeds, precisions, precisions, st.integers(1, 3), st.integers(2, 4))
+def test_relevances_are_moments_of_the_joint_gaussian(sizes, seed, lam, beta, outputs, n_inputs):
+    rng = np.random.default_rng(seed)
+    sets = random_sets(sizes, rng, n_inputs=n_inputs)
+    z, basis = rng.normal(size=(len(sets), outputs)), drawn(sets)
+    variances = rng.dirichlet(np.ones(len(CANDIDATES))) @ VARIANCES
+    expected = np.ones(n_inputs)
+    for _ in range(choosing.RELEVANCE_STEPS):
+        expected = moved(basis, sets, z, variances, expected, lam, beta)
+    got = relevances(basis, sets, z, variances, Hyperparameters(lam, beta))
+    assert_allclose(got, expected, rtol=1e-6)
+    assert got.mean() == pytest.approx(1.0)
+
+
+@given(few_sizes, seeds)
+def test_inputs_that_are_the_same_are_equally_relevant(sizes, seed):
+    rng = np.random.default_rng(seed)
+    sets = random_sets(sizes, rng, n_inputs=3)
+    same = replace(sets, x=sets.x[:, [0, 1, 1, 2]])
+    z, basis = rng.normal(size=(len(sets), 1)), drawn(same)
+    basis = replace(basis, frequencies=basis.frequencies[:, [0, 1, 1, 3]])  # for waves too
+    got = relevances(basis, same, z, VARIANCES.mean(axis=0), None)
+    assert got[1] == pytest.approx(got[2], rel=1e-6)
+    assert got.mean() == pytest.approx(1.0)
+
+
+def test_inputs_are_alike_before_any_answer_and_where_nothing_is_linear():
+    rng = np.random.default_rng(0)
+    sets = random_sets([2, 3, 1], rng)
+    basis, fixed = drawn(sets), Hyperparameters(1.0, 1.0)
+    average = VARIANCES.mean(axis=0)
+    assert_allclose(relevances(basis, sets[:0], np.empty((0, 1)), average, fixed), 1.0, rtol=0)
+    waves = VARIANCES[[c.linear == 0 for c in CANDIDATES]][0]
+    assert_allclose(relevances(basis, sets, np.ones((3, 1)), waves, fixed), 1.0, rtol=0)
+
+
+def test_an_input_that_explains_the_totals_is_relevant_and_a_constant_one_says_nothing():
+    rng = np.random.default_rng(0)
+    sets = random_sets([2] * 40, rng, n_inputs=5)
+    sets = replace(sets, x=np.column_stack([sets.x[:, :4], np.ones(len(sets.x))]))
+    got = fitted(sets, 3 * sets.x[:, 2] + 0.01 * rng.normal(size=len(sets.x)), 40).fitted()
+    relevance = got.choice.relevance
+    assert relevance[2] > 10 * relevance[[0, 1, 3]].max()
+    assert np.isfinite(relevance).all()
+
+
+@pytest.mark.parametrize("precisions", [(1e-10, 1e10), (1e-90, 1e90), (1e90, 1e-90)])
+@pytest.mark.parametrize("n", [1, 30, 60])
+def test_rounding_makes_no_relevance_negative(precisions, n):
+    """Totals of 0 with next to no noise leave 1 − 1 of a second moment."""
+    sets, _ = thirty()
+    model = fitted(sets, np.zeros(len(sets.x)), n, hyperparameters=precisions)
+    assert (model.fitted().choice.relevance >= 0).all()
+    assert np.isfinite(model.predict(sets.x)).all()
 
 
 # --- what it chooses ------------------------------------------------------------------------------
@@ -324,6 +411,12 @@ def test_totals_beyond_double_precision_are_refused_in_words(hyperparameters):
     model = sw.AggregateRegressor("auto", hyperparameters=hyperparameters, standardize=False)
     with pytest.raises(sw.SumwiseError, match="double precision"):
         model.fit(sets[:3], [1e200, 2e200, 3e200])
+
+
+def test_inputs_whose_range_is_beyond_double_precision_are_refused_in_words():
+    sets = Sets.from_arrays([[[1.7e308]], [[-1.7e308]], [[1.7e308]]])
+    with pytest.raises(sw.SumwiseError, match="not finite in set 0"):
+        sw.AggregateRegressor("auto").fit(sets[:2], [1.0, 2.0], pool=sets)
 
 
 def test_totals_that_are_only_huge_are_asked_about():

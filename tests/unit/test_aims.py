@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 
 import sumwise as sw
 from sumwise import report
-from sumwise.errors import PoolExhaustedError, SettingError
+from sumwise.errors import PoolExhaustedError, SettingError, SumwiseError
 from sumwise.sets import Sets
 from tests import oracles
 from tests.builders import precisions, random_sets, seeds, set_sizes, smooth_problem, totals
@@ -136,6 +136,9 @@ def test_within_a_budget_a_batch_is_near_the_best_of_all_batches():
         ({"budget": 3.0}, "a budget needs costs"),
         ({"cost": 1.0, "budget": 0}, "above 0"),
         ({"cost": 1.0, "budget": "3"}, "above 0"),
+        ({"cost": 1.0, "budget": 10**400}, "budget is 1000"),
+        ({"cost": [1.0, 1e-310, 2.0]}, "cost of set 1 is 1e-310; it must be between 1e-100"),
+        ({"cost": [1.0, 1.0, 1e308]}, r"cost of set 2 is 1e\+308; it must be between 1e-100"),
         ({"cost": 1.0, "strategy": "AggEnt"}, "no gains that could be divided by a cost"),
         ({"cost": 1.0, "strategy": lambda p, m, r: -np.ones(3)}, "no gains"),
     ],
@@ -144,6 +147,43 @@ def test_what_makes_no_sense_is_refused(given_, said):
     sets = random_sets([2, 3, 1], np.random.default_rng(0))
     with pytest.raises(SettingError, match=said):
         sw.select(sets, linear_model(sets, 0), **given_)
+
+
+@pytest.mark.parametrize(
+    ("targets", "said"),
+    [
+        ([[1.0, 2.0]], r"targets has shape \(1, 2\)"),
+        ([[1.0, np.nan, 2.0]], "targets has nan in row 0, input 1"),
+        ("all", "targets must be an array of numbers"),
+        (np.empty((0, 3)), "targets has no rows"),
+    ],
+)
+def test_targets_are_refused_by_that_name(targets, said):
+    sets = random_sets([2, 3, 1], np.random.default_rng(0))
+    with pytest.raises(SumwiseError, match=said):
+        sw.score(sets, linear_model(sets, 0), "IVR", targets=targets)
+
+
+@pytest.mark.parametrize("noise", [1e160, 1e308])
+@pytest.mark.parametrize("strategy", ["IVR", "EPIG", "AggMI", "AggEnt"])
+def test_noise_beyond_all_measure_makes_a_set_worthless(noise, strategy):
+    sets = random_sets([2, 3, 1], np.random.default_rng(0))
+    model = linear_model(sets, 1)
+    plain = sw.score(sets, model, strategy)
+    got = sw.score(sets, model, strategy, noise_std=[0.0, noise, 0.0])
+    assert np.isfinite(got).all()
+    assert_allclose(got[[0, 2]], plain[[0, 2]])
+    if strategy != "AggEnt":
+        assert 0 <= got[1] < 1e-100
+    assert sw.select(sets, model, strategy, 3, noise_std=noise)
+
+
+def test_several_outputs_know_no_noise_and_none_is_no_trouble():
+    sets = random_sets([2, 3, 1], np.random.default_rng(0))
+    model = sw.AggregateRegressor().fit(sets[:2], [[1.0, 2.0], [3.0, 5.0]], pool=sets)
+    assert_allclose(sw.score(sets, model, noise_std=0.0), sw.score(sets, model))
+    with pytest.raises(SettingError, match="one output, and the model has 2; score with"):
+        sw.score(sets, model, noise_std=1.0)
 
 
 # --- studies --------------------------------------------------------------------------------------

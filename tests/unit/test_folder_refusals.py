@@ -277,7 +277,15 @@ def test_settings_that_do_not_fit_are_refused(plain, tmp_path, setting, value, w
     [
         ({"cost": [1.0] * 11 + [0.0]}, "cost of set 's11' is 0; it must be above 0"),
         ({"cost": [1.0, 2.0]}, "give one number for each of 12 sets"),
-        ({"cost": "much"}, "could not convert"),
+        ({"cost": "much"}, "cost must be an array of numbers"),
+        ({"cost": 2}, "cost is one number; give a list with one for each of 12 sets"),
+        ({"noise_std": 0.5}, "noise_std is one number; give a list"),
+        ({"cost": ["2"] * 12}, "cost must be an array of numbers"),
+        ({"cost": [1e308] * 12}, "between 1e-100 and 1e"),
+        ({"enough": [0.5]}, "give one number"),
+        ({"enough": "0.5"}, "enough must be an array of numbers"),
+        ({"target_weights": None}, "targets and target_weights go together"),
+        ({"targets": None}, "targets and target_weights go together"),
         ({"noise_std": [-1.0] * 12}, "noise_std has a number that cannot be used"),
         ({"enough": -1}, "enough has a number that cannot be used"),
         ({"targets": [[1.0]], "target_weights": [1.0]}, "where the sets have 3 inputs"),
@@ -298,6 +306,8 @@ def test_aims_that_do_not_fit_are_refused(tmp_path, changes, words):
     refused(folder, tmp_path, words)
     path.write_text(json.dumps({**known, "strategy": "MaxN"}))
     refused(folder, tmp_path, "with costs use one of")
+    path.write_text(json.dumps({**known, "aims": []}))
+    refused(folder, tmp_path, "aims is .*; leave it out")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "5", "[" * 200_000, "\xff"])

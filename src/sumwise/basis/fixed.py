@@ -82,7 +82,9 @@ class RandomFourierFeatures:
             raise SettingError(f"n_basis is {n_basis}; give 1 to {MOST_WAVES}")
         real = isinstance(lengthscale, int | float | np.integer | np.floating)
         if not real or not 1e-100 < lengthscale < 1e100:
-            raise SettingError(f"lengthscale is {lengthscale!r}; give a positive number")
+            raise SettingError(
+                f"lengthscale is {lengthscale!r:.60}; give a positive number, 1e-100 to 1e100"
+            )
         waves = int(n_basis) - 1  # the last feature is the bias
         frequencies = rng.standard_normal((waves, n_inputs)) / float(lengthscale)
         return cls(frequencies, rng.uniform(0, 2 * np.pi, waves))

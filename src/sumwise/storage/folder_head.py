@@ -15,6 +15,7 @@ from sumwise.acquisition import ACQUISITIONS, per_cost
 from sumwise.aims import Aims
 from sumwise.errors import DataError, SettingError, SumwiseError
 from sumwise.model import ModelConfig, check_seed
+from sumwise.readers import to_float
 from sumwise.sets import Sets
 from sumwise.storage import arguments, packing, records
 from sumwise.storage.folder_csv import LARGEST_WHOLE
@@ -133,13 +134,19 @@ def _aims(known: Mapping[str, Any]) -> Aims:
     def numbers(name: str) -> Any:
         if known[name] is None:
             return None
-        values = np.array(known[name], dtype=np.float64)
+        values = to_float(known[name], name)
         if not np.isfinite(values).all() or (name != "targets" and (values < 0).any()):
             raise DataError(f"{name} has a number that cannot be used")
         return values
 
-    enough, x = numbers("enough"), numbers("targets")
-    targets = None if x is None else Targets(x, numbers("target_weights"))
+    if not isinstance(known, dict):
+        raise DataError(f"aims is {known!r:.60}; leave it out, or give what an export wrote there")
+    enough, x, weight = numbers("enough"), numbers("targets"), numbers("target_weights")
+    if (x is None) != (weight is None):
+        raise DataError("targets and target_weights go together; give both, or null for both")
+    if enough is not None and enough.ndim:
+        raise DataError(f"enough is {known['enough']!r:.60}; give one number")
+    targets = None if x is None or weight is None else Targets(x, weight)
     level = None if enough is None else float(enough)
     return Aims(targets, numbers("noise_std"), numbers("cost"), level)
 
@@ -147,6 +154,12 @@ def _aims(known: Mapping[str, Any]) -> Aims:
 def check_aims(head: Head, sets: Sets) -> None:
     """Refuse costs, noise and targets that do not fit the sets or the strategy."""
     wanted = head.aims
+    for name, values in (("noise_std", wanted.noise_std), ("cost", wanted.cost)):
+        if values is not None and not values.ndim:
+            raise DataError(
+                f"{STUDY} cannot be used: {name} is one number; give a list with one for each of "
+                f"{len(sets)} sets"
+            )
     try:
         aims.read(sets, noise_std=wanted.noise_std, cost=wanted.cost, enough=wanted.enough)
         per_cost(head.strategy, np.zeros(len(sets)), wanted.cost)
