@@ -26,7 +26,7 @@ from benchmarks.embedding import _status
 from benchmarks.peers import fit_ridge
 from benchmarks.report import Row, at_most, faster
 from benchmarks.timing import Times, in_turns, say
-from sumwise import loop, screening
+from sumwise import batches, loop
 from sumwise.design import Design, Pool
 from sumwise.posterior import Hyperparameters, condition, decompose
 
@@ -286,7 +286,7 @@ def _batch(n_sets: int) -> Row:
     free = np.ones(n_sets, dtype=bool)
 
     def ours() -> list[int]:
-        return screening.joint("AggMI", pool, prior, free, BATCH)
+        return batches.joint("AggMI", pool, prior, free, BATCH)
 
     if find_spec("bmdal_reg") is None or find_spec("torch") is None:
         note = "bmdal_reg is not installed: pip install bmdal_reg"

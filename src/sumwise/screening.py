@@ -6,8 +6,7 @@ sets and their scores are those of scoring everything.
 
 Under a fixed prior a question never teaches more after another one is answered, so bounds stay
 bounds. A learner keeps one number per set from question to question (`Ceiling`), which mostly saves
-the pass; whoever has none does the pass. A joint batch works with them too: a shortlist is worked
-through until its best falls to the bound on all others (`joint`).
+the pass; whoever has none does the pass.
 """
 
 from __future__ import annotations
@@ -23,23 +22,19 @@ from sumwise.bounds import (
     KEYS,
     Between,
     bounds,
-    key_between,
-    known_rows,
-    look,
     squares,
     variance_reduction_between,
 )
-from sumwise.design import Design, Pool
+from sumwise.design import Pool
 from sumwise.errors import PoolExhaustedError
 from sumwise.posterior import Posterior
 from sumwise.shapes import Bool, Float, Int
 
 SCREENED_FROM: Final = 4096  # sets; fewer are scored in full at no cost worth mentioning
-SHORTLIST: Final = 1024  # sets at least
 LOOK: Final = 256  # sets that are looked at to see what the best is like
 FEW: Final = 16  # one in so many sets is scored in full without a pass over all
 # more than keys may differ by and scores still count as equal: those are logarithms, of up to 1,400
-_MARGIN: Final = 4e-6
+MARGIN: Final = 4e-6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,7 +135,7 @@ def leaders(
             top = np.argsort(np.where(allowed, high, -np.inf))[-min(max(LOOK, n), count) :]
             _, gains = _scored(strategy, pool, posterior, rng, top)
             cut = max(cut, _nth_largest(gains if cost is None else gains / cost[top], n))
-        chosen = allowed & (high >= cut - _MARGIN * abs(cut))
+        chosen = allowed & (high >= cut - MARGIN * abs(cut))
         high *= posterior.noise_precision
     if also is not None and allowed[also]:
         chosen[also] = True
@@ -153,7 +148,7 @@ def leaders(
     kept = None
     if keeps:
         exact = posterior.noise_precision * signal / pool.design.noise_scale[positions]
-        high[positions] = exact * (1 + _MARGIN)
+        high[positions] = exact * (1 + MARGIN)
         kept = Ceiling(high, _prior(posterior))
     ranked = None if cost is None else per_cost(strategy, scores, cost[positions])
     return Leaders(positions, scores, kept, ranked)
@@ -221,7 +216,7 @@ def _under_ceiling(
     if (exact > free[top]).any():  # so little is left to learn that rounding is all there is
         return allowed.copy()
     cut = _nth_largest(exact, min(n, some))
-    return free >= cut * (1 - _MARGIN)
+    return free >= cut * (1 - MARGIN)
 
 
 def with_squares(pool: Pool) -> Pool:
@@ -233,107 +228,3 @@ def _nth_largest(values: Float[np.ndarray, " A"], n: int) -> float:
     if n == 1:
         return float(values.max())
     return float(np.partition(values, -n)[-n])
-
-
-# --- joint batches --------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Shortlist:
-    """Some sets, and a bound on the key of all that were left out."""
-
-    positions: Int[np.ndarray, " c"]
-    rows: Design
-    rest: float
-
-
-def shortlist(
-    design: Design, high: Float[np.ndarray, " A"], allowed: Bool[np.ndarray, " A"], size: int
-) -> Shortlist:
-    """The `size` allowed sets with the highest bounds, in order of position."""
-    high = np.where(allowed, high, -np.inf)
-    others = len(high) - min(size, int(allowed.sum()))
-    order = np.argpartition(high, others)
-    positions = np.sort(order[others:])
-    rest = float(high[order[:others]].max()) if others else -np.inf
-    return Shortlist(positions, design.rows(positions), rest)
-
-
-def greedy(
-    strategy: str,
-    pool: Pool,
-    found: Shortlist,
-    root: Float[np.ndarray, "K K"],
-    posterior: Posterior,
-    n: int,
-) -> tuple[list[int], Float[np.ndarray, "p K"], Float[np.ndarray, "K K"]]:
-    """Up to `n` of a shortlist, one after another, each as if those before it were answered.
-
-    Stops where a set that was left out could be better. With S = M Mᵀ and z = Mᵀ u_p / √s_p,
-    knowing set p takes S to S − w wᵀ, w = M z √(β / (1 + β‖z‖²)), and M to M (I − α z zᵀ) with
-    α = (1 − (1 + β‖z‖²)^−½) / ‖z‖². Differences of u_aᵀ S u_a only say who is worth a full look.
-
-    Args:
-        root: M, of what is known so far; `posterior` need not know of sets picked before.
-
-    Returns:
-        Positions, the w of each, and the last M.
-    """
-    rows, beta = found.rows, posterior.noise_precision
-    u = rows.u.astype(np.float64, copy=False)
-    key = KEYS[strategy]
-    signal = np.einsum("ak,ak->a", along := u @ root, along)
-    fuzz = 1e-10 * signal
-    left = np.ones(len(u), dtype=bool)
-    picked, changes = [], [np.empty((0, root.shape[1]))]
-    for _ in range(min(n, len(u))):
-        high = np.where(left, key(signal + fuzz, rows.noise_scale, beta), -np.inf)
-        low = np.where(left, key(signal - fuzz, rows.noise_scale, beta), -np.inf)
-        top = low.max()
-        near = np.flatnonzero(high >= top - _MARGIN * abs(top))
-        exact = np.einsum("ak,ak->a", along := u[near] @ root, along)
-        some = replace(pool, design=rows.rows(near), signal=exact, square=None)
-        scores = named(strategy)(some, posterior, np.random.default_rng(0))
-        at = int(np.flatnonzero(scores >= scores.max() - TIE * abs(scores.max()))[0])
-        chosen, best = int(near[at]), float(key(exact[at], rows.noise_scale[near[at]], beta))
-        if best - _MARGIN * abs(best) <= found.rest:
-            break
-        picked.append(int(found.positions[chosen]))
-        left[chosen] = False
-        z = root.T @ u[chosen] / np.sqrt(rows.noise_scale[chosen])
-        length = float(z @ z)
-        forward = root @ z
-        change = forward * np.sqrt(beta / (1 + beta * length))
-        changes.append(change[None])
-        signal -= (u @ change) ** 2
-        if length > 0:
-            root = root - np.outer((1 - (1 + beta * length) ** -0.5) / length * forward, z)
-    return picked, np.concatenate(changes), root
-
-
-def joint(
-    strategy: str, pool: Pool, posterior: Posterior, allowed: Bool[np.ndarray, " A"], n: int
-) -> list[int]:
-    """Positions of a joint batch, the same as picking one after another from all."""
-    design, free = pool.design, allowed.copy()
-    lam, amplitude = posterior.hyper.prior_precision, posterior.amplitude
-    root = posterior.root_times(np.eye(design.u.shape[1]))
-    weighted = known_rows(posterior)
-    (known,), power = look(pool, posterior, weighted)
-    size = max(SHORTLIST, len(design) // 8)
-    picked: list[int] = []
-    while True:
-        high = key_between(strategy, design, power, known, weighted, posterior)[1]
-        found = shortlist(design, high, free, size)
-        new, changes, root = greedy(strategy, pool, found, root, posterior, n - len(picked))
-        picked += new
-        if len(picked) == n:
-            return picked
-        free[new] = False
-        changes *= lam**0.5
-        if amplitude is not None:  # where it is 0, nothing changes
-            changes = np.divide(changes, amplitude, out=np.zeros_like(changes), where=amplitude > 0)
-        known += look(pool, posterior, changes)[0][0]
-        weighted = np.concatenate([weighted, changes])
-        if not new:
-            size *= 4  # many sets are nearly as good

@@ -10,12 +10,13 @@ import numpy as np
 from sumwise import aims, outputs
 from sumwise import model as core
 from sumwise.acquisition import DEFAULT, Acquisition, refuse_non_finite, scores_of
+from sumwise.batches import joint
 from sumwise.bounds import KEYS
 from sumwise.design import Pool, embed
 from sumwise.embedded import Embedded, no_sets
 from sumwise.errors import PoolExhaustedError, SettingError
 from sumwise.model import Model
-from sumwise.screening import joint, leaders, screens
+from sumwise.screening import leaders, screens
 from sumwise.sets import Sets
 from sumwise.shapes import Bool, Float
 

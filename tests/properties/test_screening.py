@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import sumwise as sw
+from sumwise import batches, screening
 from sumwise import bounds as bounding
-from sumwise import screening
 from sumwise.acquisition import best, scores_of
+from sumwise.batches import joint
 from sumwise.bounds import KEYS, bounds, squares, variance_reduction_between
 from sumwise.design import Design, Pool
 from sumwise.posterior import Hyperparameters, condition, decompose
-from sumwise.screening import joint, leaders
+from sumwise.screening import leaders
 from sumwise.targets import Targets
 from tests.builders import random_sets, seeds, unscaled
 
@@ -28,7 +29,7 @@ KINDS = st.sampled_from(["plain", "collinear", "twins", "one size"])
 @pytest.fixture(autouse=True)
 def screen_everything(monkeypatch):
     monkeypatch.setattr(screening, "SCREENED_FROM", 1)
-    monkeypatch.setattr(screening, "SHORTLIST", 2)
+    monkeypatch.setattr(batches, "SHORTLIST", 2)
     monkeypatch.setattr(bounding, "BLOCK", 7)
     monkeypatch.setattr(screening, "LOOK", 2)
     monkeypatch.setattr(screening, "FEW", 2)

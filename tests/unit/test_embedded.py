@@ -315,6 +315,9 @@ def test_a_model_that_chooses_itself_is_the_same_on_disk(
     told = {name: answers[name] for name in sets.ids[:12]}
     there = sw.AggregateRegressor(n_basis=20).fit(made, told)
     here = sw.AggregateRegressor(n_basis=20).fit(sets[list(told)], list(told.values()), pool=sets)
-    assert there.summary() == here.summary()
+    named = there.summary()  # by columns of the files, which these sets in memory have no names for
+    for d in range(sets.n_inputs):
+        named = named.replace(f"x{d} (", f"input {d + 1} (")
+    assert named == here.summary()
     single = model.embed(pool, tmp_path / "single", dtype="float32")
     assert_allclose(single.pool.design.u, made.pool.design.u, rtol=1e-4, atol=1e-4)

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from sumwise import batches
 from sumwise import model as core
-from sumwise import screening
 from sumwise.acquisition import TIE
 from sumwise.bounds import KEYS, bounds
 from sumwise.design import Design
@@ -19,6 +19,7 @@ from sumwise.estimator import AggregateRegressor
 from sumwise.labels import check_labels
 from sumwise.lazy import LazySets
 from sumwise.posterior import Posterior
+from sumwise.screening import leaders
 from sumwise.survey import ids_of
 
 SHORTLIST: Final = 128  # sets of each slice that a batch is looked for in first
@@ -106,7 +107,7 @@ def select(
         names |= known
         root = now.root_times(np.eye(len(now.mean)))
         stub = Slice(None, np.empty(0, int), found.rows, np.empty(0)).pool()
-        new, _, _ = screening.greedy(strategy, stub, found, root, now, n - len(picked))
+        new, _, _ = batches.greedy(strategy, stub, found, root, now, n - len(picked))
         picked += new
         if new:
             at = np.searchsorted(found.positions, new)
@@ -142,7 +143,7 @@ def _lead(
     if not allowed.any():
         return []
     rng = np.random.default_rng(0)
-    found = screening.leaders(strategy, held.pool(), posterior, rng, allowed, n)
+    found = leaders(strategy, held.pool(), posterior, rng, allowed, n)
     order = np.lexsort((found.positions, -found.scores))[:n]
     ids = ids_of(held.keys.take(found.positions[order]))
     where = zip(found.positions[order].tolist(), ids, found.scores[order].tolist(), strict=True)
@@ -156,20 +157,20 @@ def _shortlist(
     posterior: Posterior,
     taken: Mapping[int, list[int]],
     size: int,
-) -> tuple[int, screening.Shortlist, tuple[Hashable, ...]] | None:
+) -> tuple[int, batches.Shortlist, tuple[Hashable, ...]] | None:
     allowed = np.ones(len(held.sizes), dtype=bool)
     allowed[taken.get(number, [])] = False
     if not allowed.any():
         return None
     high = bounds(strategy, held.pool(), posterior)[1]
-    found = screening.shortlist(held.design, high, allowed, size)
+    found = batches.shortlist(held.design, high, allowed, size)
     return number, found, ids_of(held.keys.take(found.positions))
 
 
 def _merged(
     pool: ClusterPool,
-    lists: Sequence[tuple[int, screening.Shortlist, tuple[Hashable, ...]]],
-) -> tuple[screening.Shortlist, dict[int, Hashable]]:
+    lists: Sequence[tuple[int, batches.Shortlist, tuple[Hashable, ...]]],
+) -> tuple[batches.Shortlist, dict[int, Hashable]]:
     positions = np.concatenate([pool.first(number) + one.positions for number, one, _ in lists])
     rows = Design(
         np.concatenate([one.rows.u for _, one, _ in lists]),
@@ -178,7 +179,7 @@ def _merged(
     )
     names = [name for _, _, ids in lists for name in ids]
     rest = max(one.rest for _, one, _ in lists)
-    return screening.Shortlist(positions, rows, rest), dict(
+    return batches.Shortlist(positions, rows, rest), dict(
         zip(positions.tolist(), names, strict=True)
     )
 
