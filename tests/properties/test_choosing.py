@@ -53,7 +53,7 @@ def dense(basis, variances, sets, z, prior):
     return max(logs) + np.log(mass.sum() * 0.4**2), mass @ np.array(points) / mass.sum()
 
 
-@settings(max_examples=15)
+@settings(max_examples=6)
 @given(few_sizes, seeds)
 def test_evidence_is_the_integral_of_the_joint_gaussian(sizes, seed):
     rng = np.random.default_rng(seed)

@@ -82,13 +82,14 @@ def test_a_large_study_asks_and_tells_without_its_individuals(place, sets):
         assert study.sets.ids == sets.ids
 
 
-@pytest.mark.parametrize("strategy", ["AggMI", "Var", "MI", "MaxN"])
+@pytest.mark.parametrize("strategy", ["AggMI", "IVR", "Var", "MI", "MaxN"])
 def test_pieces_change_no_question_and_no_prediction(tmp_path, sets, strategy, monkeypatch):
     asked, predicted, left = [], [], []
     for large in (True, False):
         monkeypatch.setattr(keeping, "LARGE", LARGE if large else np.inf)
-        with sw.create_study(tmp_path / f"{large}.db", sets, strategy=strategy) as study:
-            assert ("design" in pieces_of(tmp_path / f"{large}.db")) == large
+        path, model = tmp_path / f"{large}.db", sw.AggregateRegressor("fourier", random_state=0)
+        with sw.create_study(path, sets, model=model, strategy=strategy) as study:
+            assert ("design" in pieces_of(path)) == large
             mine = []
             for _ in range(3):
                 question = study.ask()
