@@ -35,7 +35,7 @@ browser-here:
 	@if [ "$(CI)" = true ] || [ "$$(id -u)" = 0 ]; then scripts/browser || [ "$(CI)" != true ]; fi
 
 test: $(STAMP) browser-here ## all tests
-	$(BIN)/python -m pytest -q -n 4
+	$(BIN)/python -m pytest -q -n 4 --dist worksteal
 
 check: $(STAMP) lint types cov ## what must hold before a merge: lint, types, import contract, coverage
 
@@ -52,13 +52,13 @@ types: $(STAMP)
 	$(BIN)/mypy
 
 cov: $(STAMP) browser-here
-	$(BIN)/python -m pytest -q -n 4 --cov --cov-report=term
+	$(BIN)/python -m pytest -q -n 4 --dist worksteal --cov --cov-report=term
 
 mutants: $(STAMP) ## break the code on purpose; every break must make a test fail (minutes)
 	$(BIN)/python -m tests.mutants
 
 test-all: $(STAMP) browser-here ## all tests, a thousand examples for each property (minutes)
-	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -q -n 4
+	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -q -n 4 --dist worksteal
 
 soak: $(STAMP) ## crashes, crowds, full disks and bad files, eight times as much as in the tests (an hour)
 	SUMWISE_SOAK=8 $(BIN)/python -m pytest -q -rP tests/reliability
