@@ -10,7 +10,6 @@ All other bases, and inputs so large that a kernel's range reduction would fail,
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Final
@@ -101,13 +100,16 @@ def summed(
     for d, column in enumerate(inputs):  # in double precision, whatever the file holds
         np.divide(column - basis.shift[d], basis.scale[d], out=standard[d], casting="same_kind")
     u = np.empty((len(bounds) - 1, n_features(basis)), kind)
-    for family, z in zip(waves, _seen(basis, standard.T), strict=True):
+    seen = _seen(basis, standard.T)
+    for family, z in zip(waves, seen, strict=True):
         # the kernel writes a bias after its waves: it stays after the last family
         out = u if len(waves) == 1 else u[:, family.first : family.first + len(family.phases) + 1]
         _sum(family, z, theta, bounds, out)
-    if isinstance(basis.basis, Auto):
-        for at, z in _linear(basis.basis, standard.T):
-            u[:, at] = np.add.reduceat(theta[:, None] * z, bounds[:-1])
+    drawn = basis.basis
+    if isinstance(drawn, Auto):
+        for i, z in enumerate(seen):
+            linear = theta[:, None] * ((z - drawn.centre[i]) / drawn.size[i])
+            u[:, drawn.columns[i]] = np.add.reduceat(linear, bounds[:-1])
     return u.astype(dtype, copy=False)
 
 
@@ -115,13 +117,6 @@ def _seen(basis: Scaled, standard: Float[np.ndarray, "n D"]) -> list[Float[np.nd
     """Standardised inputs as each family sees them."""
     drawn = basis.basis
     return drawn.scaled(standard) if isinstance(drawn, Auto) else [standard]
-
-
-def _linear(
-    drawn: Auto, standard: Float[np.ndarray, "n D"]
-) -> Iterator[tuple[slice, Float[np.ndarray, "n D"]]]:
-    for i, z in enumerate(drawn.scaled(standard)):
-        yield drawn.columns[i], (z - drawn.centre[i]) / drawn.size[i]
 
 
 def _sum(
