@@ -20,12 +20,16 @@ SCALED: Final = {
 }
 
 
-def summary(model: Model) -> tuple[str, ...]:
-    """Lines that say what the model is and how the answers chose it."""
+def summary(model: Model, lengthscale: float) -> tuple[str, ...]:
+    """Lines that say what the model is and how the answers chose it.
+
+    Args:
+        lengthscale: What those of the candidates are multiplied by.
+    """
     labels = None if model.spectrum is None else model.spectrum.n_labels
     lines = []
     if model.choice is not None:
-        lines += _chosen(model.choice, labels or 0, model.input_names)
+        lines += _chosen(model.choice, labels or 0, model.input_names, lengthscale)
     else:
         lines.append(f"Basis: {type(model.basis.basis).__name__}, fixed, not chosen by answers.")
     posterior = model.posterior
@@ -39,7 +43,9 @@ def summary(model: Model) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _chosen(choice: Choice, labels: int, names: tuple[Hashable, ...] | None) -> list[str]:
+def _chosen(
+    choice: Choice, labels: int, names: tuple[Hashable, ...] | None, unit: float
+) -> list[str]:
     if not labels:
         return [
             f"Basis: the average of {len(CANDIDATES)} candidates, all alike before any answer "
@@ -49,7 +55,8 @@ def _chosen(choice: Choice, labels: int, names: tuple[Hashable, ...] | None) -> 
     first, second = (CANDIDATES[i] for i in order[:2])
     chances = choice.probability[order[:2]]
     lengths = ", ".join(
-        f"{100 * choice.of_lengthscale(length):.0f} % at {length:g}√D" for length in LENGTHSCALES
+        f"{100 * choice.of_lengthscale(length):.0f} % at {unit * length:g}√D"
+        for length in LENGTHSCALES
     )
     scalings = ", ".join(f"{100 * choice.of_scaling(s):.0f} % {SCALED[s]}" for s in SCALINGS)
     return [
@@ -59,7 +66,7 @@ def _chosen(choice: Choice, labels: int, names: tuple[Hashable, ...] | None) -> 
         *_rests_on(choice, names),
         f"Length-scales of the rest, D being the number of inputs: {lengths}.",
         f"Scaling: {scalings}.",
-        f"Most likely is {_name(first)} (probability {chances[0]:.2f}), next {_name(second)} "
+        f"Most likely is {_name(first, unit)} (probability {chances[0]:.2f}), next {_name(second, unit)} "
         f"({chances[1]:.2f}).",
     ]
 
@@ -80,9 +87,9 @@ def _rests_on(choice: Choice, names: tuple[Hashable, ...] | None) -> list[str]:
     return [f"The linear part rests on {', '.join(parts)}."]
 
 
-def _name(candidate: Candidate) -> str:
+def _name(candidate: Candidate, unit: float) -> str:
     scaled = SCALED[candidate.scaling]
     if candidate.lengthscale is None:
         return f"a linear model of {scaled}"
     linear = f"{100 * candidate.linear:.0f} % linear" if candidate.linear else "not linear"
-    return f"length-scale {candidate.lengthscale:g}√D, {linear}, {scaled}"
+    return f"length-scale {unit * candidate.lengthscale:g}√D, {linear}, {scaled}"

@@ -40,7 +40,8 @@ class AggregateRegressor:
             function from an (N, D) array to an (N, K) array.
         n_basis: K of the Fourier basis, bias included, and of `"neural"`; for `"auto"`, twice the
             number of waves of each length-scale.
-        lengthscale: Of the Fourier basis, in standard deviations of the inputs.
+        lengthscale: Of the Fourier basis, in standard deviations of the inputs; for `"auto"`, what
+            the length-scales that it chooses from are multiplied by.
         degree: Of the polynomial basis.
         hyperparameters: How λ (precision of the prior) and β (precision of an individual's noise)
             are found: `"evidence"` maximises the evidence, `"adam"` is the paper's search, and two
@@ -318,7 +319,7 @@ class AggregateRegressor:
 
     def summary(self) -> str:
         """The fitted model in words: what `"auto"` has chosen and why, noise, evidence."""
-        return "\n".join(describing.summary(self.fitted()))
+        return "\n".join(describing.summary(self.fitted(), self.lengthscale))
 
     @property
     def log_evidence_(self) -> float:

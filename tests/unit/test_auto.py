@@ -80,12 +80,26 @@ def test_defaults_are_what_wins_and_the_papers_are_one_word_away():
 
 
 def test_the_lengthscale_is_a_unit_for_those_that_are_chosen_from():
-    sets, _, _ = smooth_problem()
+    sets, _, y_bar = smooth_problem()
     once, twice = (
         sw.AggregateRegressor(lengthscale=unit).fit(sets[:1], [1.0]).fitted().basis.basis
         for unit in (1.0, 2.0)
     )
     assert_allclose(once.frequencies, 2 * twice.frequencies)
+    words = sw.AggregateRegressor(lengthscale=3.0).fit(sets[:9], y_bar[:9], pool=sets).summary()
+    assert "% at 1.5√D" in words
+    assert "% at 6√D" in words
+
+
+def test_nothing_changes_from_half_a_range_beyond_all_individuals_on():
+    sets, _, _ = smooth_problem()
+    basis = prepare(ModelConfig(n_basis=8), sets).basis
+    low, high = sets.x.min(axis=0), sets.x.max(axis=0)
+    ends = np.array([high + share * (high - low) for share in (0.4, 0.5, 0.6, 1e3)])
+    near, border, far, farther = basis.basis.scaled((ends - basis.shift) / basis.scale)[0]
+    assert_allclose(far, border)
+    assert_allclose(farther, border)
+    assert (near < border).all()
 
 
 def test_compiled_sums_are_those_of_the_features():

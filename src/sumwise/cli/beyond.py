@@ -81,7 +81,8 @@ def embed_files(
     groups, inputs = tuple(dict.fromkeys(by)), tuple(dict.fromkeys(x))
     taken, silent = (inputs, ()) if inputs else _numeric(data, (*groups, weights, *hidden))
     scan = Sets.scan_parquet(str(data), by=groups, x=taken, weights=weights)
-    widest = 8 * scan.rows * model.n_basis
+    n_basis = model.n_basis * (3 if model.basis == "auto" else 1)  # or a little more
+    widest = 8 * scan.rows * n_basis
     dtype = "float64" if widest <= limit // 2 else "float32"
     settings: dict[str, Any] = {"dtype": dtype, "memory": max(1, limit // 4)}
     if dask is None:
