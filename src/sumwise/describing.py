@@ -66,8 +66,8 @@ def _chosen(
         *_rests_on(choice, names),
         f"Length-scales of the rest, D being the number of inputs: {lengths}.",
         f"Scaling: {scalings}.",
-        f"Most likely is {_name(first, unit)} (probability {chances[0]:.2f}), next {_name(second, unit)} "
-        f"({chances[1]:.2f}).",
+        f"Most likely is {_name(first, unit)} (probability {chances[0]:.2f}), next "
+        f"{_name(second, unit)} ({chances[1]:.2f}).",
     ]
 
 
