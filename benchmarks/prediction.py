@@ -17,7 +17,7 @@ from benchmarks.report import Row, at_most, faster
 from benchmarks.timing import in_turns, say
 from sumwise import loop
 from sumwise.model import ModelConfig
-from sumwise.naming import count
+from sumwise.util.text import count
 
 N_SETS, N_INPUTS, LABELS, TARGETS = 2000, 15, 10, 50
 LAM, BETA = 1.0, 4.0

@@ -22,8 +22,8 @@ from sumwise.errors import InvalidSetError, SettingError
 from sumwise.model import Model
 from sumwise.readers import to_float
 from sumwise.sets import Sets
-from sumwise.shapes import Float
 from sumwise.targets import Targets
+from sumwise.util.shapes import Float
 
 CHEAPEST: Final = 1e-100  # below, gains for a cost would overflow; above its inverse, vanish
 LARGEST: Final = float(np.finfo(float).max)

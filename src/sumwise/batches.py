@@ -17,7 +17,7 @@ from sumwise.bounds import KEYS, key_between, known_rows, look
 from sumwise.design import Design, Pool
 from sumwise.posterior import Posterior
 from sumwise.screening import MARGIN
-from sumwise.shapes import Bool, Float, Int
+from sumwise.util.shapes import Bool, Float, Int
 
 SHORTLIST: Final = 1024  # sets at least
 

@@ -21,7 +21,7 @@ import numpy as np
 from sumwise.acquisition.prediction import targets_of, unit_of
 from sumwise.design import Design, Pool
 from sumwise.posterior import Posterior
-from sumwise.shapes import Float
+from sumwise.util.shapes import Float
 
 BLOCK: Final = 4096  # sets looked at together
 _UNIT: Final = 2.0**-24  # rounding of single precision

@@ -10,7 +10,7 @@ import numpy as np
 
 from sumwise.errors import InvalidSetError, SettingError
 from sumwise.readers import to_float
-from sumwise.shapes import Float
+from sumwise.util.shapes import Float
 
 MOST_CELLS = 50_000_000  # over all boxes: some gigabytes of points
 

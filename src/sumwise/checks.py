@@ -10,7 +10,7 @@ import numpy as np
 
 from sumwise import readers
 from sumwise.errors import InvalidSetError, SettingError
-from sumwise.shapes import Bool, Float, Int
+from sumwise.util.shapes import Bool, Float, Int
 
 
 class SetsLike(Protocol):

@@ -34,7 +34,7 @@ from sumwise.basis.auto import CANDIDATES, SCALINGS, VARIANCES, Auto
 from sumwise.design import Design
 from sumwise.evidence import WeakPrior
 from sumwise.posterior import Hyperparameters, Spectrum, condition, decompose
-from sumwise.shapes import Float
+from sumwise.util.shapes import Float
 
 NOISE_SHARE = 0.03  # of an individual's variance: where the weak prior on β is centred
 PRIOR_STD = 2.0  # of log λ and log β

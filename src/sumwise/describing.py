@@ -10,7 +10,7 @@ import numpy as np
 from sumwise.basis.auto import CANDIDATES, LENGTHSCALES, SCALINGS, Candidate
 from sumwise.choosing import Choice
 from sumwise.model import Model
-from sumwise.naming import shown
+from sumwise.util.text import shown
 
 MOST_INPUTS: Final = 5  # that are named
 LEAST_LINEAR: Final = 0.05  # below that, what the linear part rests on says little

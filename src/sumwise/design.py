@@ -19,8 +19,8 @@ from sumwise import waves
 from sumwise.basis import Basis, Scaled
 from sumwise.errors import SettingError
 from sumwise.sets import Sets
-from sumwise.shapes import Float
 from sumwise.targets import Targets
+from sumwise.util.shapes import Float
 
 BLOCK_NUMBERS = 2**16  # features held at once: half a MB, which stays in a core's own cache
 CHUNK = 2**15  # individuals that the compiled kernel is handed at once

@@ -36,9 +36,9 @@ from sumwise.model import ModelConfig, Prepared
 from sumwise.parquet_files import File, open_parquet
 from sumwise.scan import Scan
 from sumwise.sets import Sets
-from sumwise.shapes import Int
 from sumwise.survey import ids_of
 from sumwise.targets import Targets, stand_ins
+from sumwise.util.shapes import Int
 
 STAND_INS: Final = "stand_ins.npy"
 FORMAT: Final = "sumwise design 1"

@@ -22,8 +22,8 @@ from sumwise.basis import Scaled
 from sumwise.design import BLOCK_NUMBERS, features
 from sumwise.errors import SettingError
 from sumwise.scan import Batch, Part, Scan, batches, run_starts
-from sumwise.shapes import Float, Int
 from sumwise.survey import stand_ins_in
+from sumwise.util.shapes import Float, Int
 
 MOMENT_SAMPLE: Final = 2**14  # individuals that the mean of φ φᵀ is taken over
 

@@ -26,7 +26,7 @@ from sumwise.predictions import check_level
 from sumwise.readers import input_matrix, to_float
 from sumwise.scan import Scan
 from sumwise.sets import Sets
-from sumwise.shapes import Float
+from sumwise.util.shapes import Float
 
 
 class AggregateRegressor:

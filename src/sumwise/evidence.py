@@ -20,7 +20,7 @@ import numpy as np
 
 from sumwise.errors import SumwiseError
 from sumwise.posterior import Hyperparameters, Spectrum
-from sumwise.shapes import Float
+from sumwise.util.shapes import Float
 
 REACH = 25.0  # log λ and log β stay within this of the centre: a factor of 7e10 each way
 ADAM_EPOCHS, ADAM_RATE = 1000, 1e-3  # the paper's

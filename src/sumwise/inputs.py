@@ -7,8 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from sumwise.shapes import Float
 from sumwise.targets import thinned
+from sumwise.util.shapes import Float
 
 SAMPLE: Final = 128  # individuals, evenly spaced, that the size of features is judged by
 

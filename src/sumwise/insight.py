@@ -25,11 +25,11 @@ from sumwise.calibration import Coverage, coverage, verdict
 from sumwise.design import Pool, embed, features
 from sumwise.leaving_out import NO_CLOSED_FORM, leave_one_out
 from sumwise.model import Model
-from sumwise.progress import Slow, quiet
 from sumwise.questions import Question
-from sumwise.shapes import Float
 from sumwise.status import Status, second_moment
-from sumwise.threads import one_thread
+from sumwise.util.progress import Slow, quiet
+from sumwise.util.shapes import Float
+from sumwise.util.threads import one_thread
 
 WINDOW: Final = 10  # forecasts that the typical error is taken over
 FEWEST: Final = 3  # answers from which leaving one out says anything: the level is taken from all

@@ -25,7 +25,7 @@ from sumwise.design import Design
 from sumwise.errors import LabelError
 from sumwise.evidence import ADAM_EPOCHS, ADAM_RATE, REACH, WeakPrior
 from sumwise.posterior import Hyperparameters, decompose
-from sumwise.shapes import Float
+from sumwise.util.shapes import Float
 
 _NOISES = np.arange(-REACH + 1, REACH, 2.0)  # of log β around its centre, where a search begins
 _PRIORS = np.arange(-REACH, REACH + 0.5, 0.5)  # of log λ

@@ -10,7 +10,7 @@ import numpy as np
 
 from sumwise.errors import InvalidSetError, LabelError
 from sumwise.readers import to_float
-from sumwise.shapes import Float
+from sumwise.util.shapes import Float
 
 
 def check_labels(y_bar: Any, ids: Sequence[Hashable]) -> Float[np.ndarray, "t M"]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 import numpy as np
 
 from sumwise.sets import Sets
-from sumwise.shapes import Float, Int
+from sumwise.util.shapes import Float, Int
 
 
 class LazySets(Sets):

@@ -26,7 +26,7 @@ from sumwise.design import Design
 from sumwise.errors import SettingError
 from sumwise.model import Model
 from sumwise.posterior import EPSILON, Hyperparameters, Spectrum, condition, decompose
-from sumwise.shapes import Float
+from sumwise.util.shapes import Float
 
 ALONE: Final = 1e-6  # share of an answer that is its own noise; below, rounding begins to show
 NO_CLOSED_FORM: Final = (

@@ -43,11 +43,11 @@ from sumwise.embedded import (
 from sumwise.embedding import Job, embed_part, part_file, replace_file, write_all
 from sumwise.errors import DataError, InvalidSetError, SettingError
 from sumwise.model import ModelConfig, Prepared
-from sumwise.progress import Slow
 from sumwise.regroup import BUCKET_BYTES, sorted_copy
 from sumwise.scan import PART_ROWS, Scan
-from sumwise.shapes import Float
 from sumwise.survey import Index, ids_of, index_of, refuse_ids, survey_part
+from sumwise.util.progress import Slow
+from sumwise.util.shapes import Float
 
 SMALLEST_SINGLE: Final = 1e-60  # s_a from which on u_a has all its digits in single precision
 

@@ -25,7 +25,7 @@ from sumwise.errors import LabelError, SettingError
 from sumwise.inputs import Inputs
 from sumwise.posterior import Hyperparameters, Posterior, Spectrum
 from sumwise.sets import Sets
-from sumwise.shapes import Float
+from sumwise.util.shapes import Float
 
 TYPICAL_NOISE_SHARE = 0.1  # of an individual's variance: where the weak prior on β is centred
 

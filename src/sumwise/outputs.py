@@ -9,7 +9,7 @@ from sumwise.errors import InvalidSetError
 from sumwise.model import Model, Prepared
 from sumwise.posterior import BLOCK
 from sumwise.sets import Sets
-from sumwise.shapes import Float
+from sumwise.util.shapes import Float
 
 
 def predict_sets(

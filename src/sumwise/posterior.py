@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sumwise.design import Design, freeze
-from sumwise.shapes import Float
+from sumwise.util.shapes import Float
 
 EPSILON = float(np.finfo(float).eps)
 BLOCK = 2048  # sets looked at together: what is worked out of them stays in cache

@@ -10,9 +10,9 @@ from typing import Any, Final
 import numpy as np
 
 from sumwise.errors import DataError, SettingError
-from sumwise.naming import shown
 from sumwise.sets import Sets
-from sumwise.shapes import Float
+from sumwise.util.shapes import Float
+from sumwise.util.text import shown
 
 PREFIX: Final = "sumwise_"
 

@@ -22,7 +22,7 @@ from sumwise.model import Model
 from sumwise.reasons import price, reason
 from sumwise.screening import leaders
 from sumwise.selection import nothing_affordable, pays_for
-from sumwise.shapes import Float
+from sumwise.util.shapes import Float
 
 # when a total deserves a second look, in the shell and on the page alike
 FEWEST: Final = 3  # other answers, before anything can be expected

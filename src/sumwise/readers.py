@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from sumwise.errors import InvalidSetError
-from sumwise.shapes import Float, Int
+from sumwise.util.shapes import Float, Int
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from sumwise.acquisition import Acquisition
-from sumwise.naming import figure
+from sumwise.util.text import figure
 
 REASONS: Final[Mapping[str, Callable[[float], str]]] = {
     "AggMI": lambda score: f"measuring it is expected to teach {score:.3g} nats about the model",

@@ -15,9 +15,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from sumwise.progress import Slow
 from sumwise.scan import PART_ROWS, Batch, Scan, batches, scan_parquet
-from sumwise.shapes import Int
+from sumwise.util.progress import Slow
+from sumwise.util.shapes import Int
 
 BUCKET_BYTES: Final = 2**27  # of rows in memory at once
 MOST_BUCKETS: Final = 256  # files open at once

@@ -16,7 +16,6 @@ import numpy as np
 import sumwise
 from sumwise.calibration import percent
 from sumwise.insight import FEWEST, WINDOW, Insight
-from sumwise.naming import count
 from sumwise.plots.files import check_folder
 from sumwise.plots.page import Section, Table, page, save_page
 from sumwise.plots.spending import spending
@@ -26,6 +25,7 @@ from sumwise.predictions import Predictions
 from sumwise.sets import Sets
 from sumwise.storage.values import Claim, Event, Skip, Told
 from sumwise.study import Study
+from sumwise.util.text import count
 
 MOST: Final = 1000  # rows of a table
 MOST_INPUTS: Final = 6  # columns of individuals' inputs

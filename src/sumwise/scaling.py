@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from sumwise.design import Design
-from sumwise.shapes import Float
+from sumwise.util.shapes import Float
 
 
 def offset_of(design: Design, y_bar: Float[np.ndarray, "t M"]) -> Float[np.ndarray, " M"]:

@@ -18,7 +18,7 @@ import numpy as np
 from sumwise import readers
 from sumwise.errors import DataError, InvalidSetError, SettingError
 from sumwise.parquet_files import File, find_files, footer_of, open_parquet, size_of
-from sumwise.shapes import Float, Int
+from sumwise.util.shapes import Float, Int
 
 PART_ROWS: Final = 2**19  # of a part, where row groups are smaller; larger ones are parts
 BATCH_ROWS: Final = 2**17  # in memory at once

@@ -28,7 +28,7 @@ from sumwise.bounds import (
 from sumwise.design import Pool
 from sumwise.errors import PoolExhaustedError
 from sumwise.posterior import Posterior
-from sumwise.shapes import Bool, Float, Int
+from sumwise.util.shapes import Bool, Float, Int
 
 SCREENED_FROM: Final = 4096  # sets; fewer are scored in full at no cost worth mentioning
 LOOK: Final = 256  # sets that are looked at to see what the best is like

@@ -18,7 +18,7 @@ from sumwise.errors import PoolExhaustedError, SettingError
 from sumwise.model import Model
 from sumwise.screening import leaders, screens
 from sumwise.sets import Sets
-from sumwise.shapes import Bool, Float
+from sumwise.util.shapes import Bool, Float
 
 ROUNDING: Final = 1e-12  # of a budget: sums of costs are rounded
 

@@ -29,7 +29,7 @@ from sumwise.checks import (
 )
 from sumwise.errors import InvalidSetError, SettingError, UnknownSetError
 from sumwise.scan import Scan, scan_parquet
-from sumwise.shapes import Float, Int
+from sumwise.util.shapes import Float, Int
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -11,10 +11,10 @@ import numpy as np
 from sumwise.acquisition import Acquisition
 from sumwise.design import Pool, add_products, features
 from sumwise.model import Model
-from sumwise.naming import count, figure
 from sumwise.posterior import BLOCK, Posterior
 from sumwise.questions import propose
-from sumwise.shapes import Float
+from sumwise.util.shapes import Float
+from sumwise.util.text import count, figure
 
 
 @dataclass(frozen=True, slots=True)

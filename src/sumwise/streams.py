@@ -19,8 +19,8 @@ from sumwise import outputs
 from sumwise.errors import DataError, InvalidSetError, SettingError
 from sumwise.model import Model
 from sumwise.predictions import PREFIX
-from sumwise.progress import Slow
 from sumwise.scan import Batch, Part, Scan, batches
+from sumwise.util.progress import Slow
 
 ADDED: Final = ("file", "row", "mean", "std", "lower", "upper")
 Run = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]

@@ -24,7 +24,6 @@ from sumwise.design import Pool
 from sumwise.estimator import AggregateRegressor
 from sumwise.lazy import whole
 from sumwise.model import Model
-from sumwise.naming import count
 from sumwise.predictions import Predictions, check_level, individuals
 from sumwise.questions import FEWEST, Question, propose
 from sumwise.scan import Scan
@@ -34,6 +33,7 @@ from sumwise.status import Status, outlook
 from sumwise.storage import arguments, bulk, chain, records, rules
 from sumwise.storage.database import Database
 from sumwise.storage.values import Claim, Event, Kept, Skip, Snapshot, Told
+from sumwise.util.text import count
 
 if TYPE_CHECKING:
     from sumwise.insight import Insight

@@ -16,8 +16,8 @@ import numpy as np
 from sumwise.errors import InvalidSetError
 from sumwise.inputs import SAMPLE, Inputs
 from sumwise.scan import Batch, Part, Scan, batches, run_starts
-from sumwise.shapes import Float, Int
 from sumwise.targets import stand_ins
+from sumwise.util.shapes import Float, Int
 
 FOLD: Final = 2**20  # ids that are compared together
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from sumwise.errors import DataError, LabelError, SettingError
-from sumwise.shapes import Float
+from sumwise.util.shapes import Float
 
 _NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _THOUSANDS: Final = re.compile(r"[+-]?[0-9]{1,3}(,[0-9]{3})+\.[0-9]*")

@@ -15,7 +15,7 @@ import numpy as np
 
 from sumwise.errors import SettingError
 from sumwise.readers import input_matrix, to_float
-from sumwise.shapes import Float, Int
+from sumwise.util.shapes import Float, Int
 
 MOST: Final = 512
 GOLDEN: Final = (5**0.5 - 1) / 2

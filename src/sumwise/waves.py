@@ -18,7 +18,7 @@ import numpy as np
 
 from sumwise.basis import Auto, RandomFourierFeatures, Scaled
 from sumwise.basis.auto import LENGTHSCALES
-from sumwise.shapes import Float, Int
+from sumwise.util.shapes import Float, Int
 
 COMPILED_FROM: Final = 2**25  # features; below this, loading numba costs more than it saves
 LARGEST_ANGLE: Final = 1e6  # of a cosine the kernel's range reduction is exact for

@@ -12,7 +12,7 @@ import sumwise as sw
 from sumwise import insight as looking
 from sumwise.calibration import coverage, verdict
 from sumwise.storage.schema import chain
-from sumwise.threads import one_thread
+from sumwise.util.threads import one_thread
 from tests.builders import random_sets
 from tests.oracles import joint, mutual_information
 from tests.studies import play

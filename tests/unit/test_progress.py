@@ -10,8 +10,9 @@ from dataclasses import replace
 
 import pytest
 
-from sumwise import AggregateRegressor, progress
+from sumwise import AggregateRegressor
 from sumwise.basis import training
+from sumwise.util import progress
 from tests.networks import TINY, problem
 
 COUNT = """

@@ -28,7 +28,7 @@ from sumwise.design import Pool
 from sumwise.errors import InvalidSetError, NonFiniteScoreError, PoolExhaustedError, SettingError
 from sumwise.posterior import Posterior
 from sumwise.readers import to_float
-from sumwise.shapes import Bool, Float
+from sumwise.util.shapes import Bool, Float
 
 TIE = 1e-9  # scores this close, relative to the best, count as equal
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from sumwise.design import Pool
 from sumwise.posterior import Posterior
-from sumwise.shapes import Float
+from sumwise.util.shapes import Float
 
 COMMITTEE_SIZE = 10  # the paper does not say
 

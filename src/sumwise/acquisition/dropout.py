@@ -20,7 +20,7 @@ from sumwise.acquisition.information import LOG_2_PI_E
 from sumwise.design import Pool
 from sumwise.errors import SettingError
 from sumwise.posterior import Posterior
-from sumwise.shapes import Float
+from sumwise.util.shapes import Float
 
 
 def dropout_entropy(

@@ -6,7 +6,7 @@ import numpy as np
 
 from sumwise.design import Pool
 from sumwise.posterior import Posterior
-from sumwise.shapes import Float
+from sumwise.util.shapes import Float
 
 
 def input_variance(

@@ -14,7 +14,7 @@ import numpy as np
 
 from sumwise.design import Pool, blocks, features, sum_by_set
 from sumwise.posterior import Posterior
-from sumwise.shapes import Float
+from sumwise.util.shapes import Float
 
 LOG_2_PI_E = float(np.log(2 * np.pi) + 1)
 

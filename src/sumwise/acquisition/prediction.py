@@ -22,8 +22,8 @@ import numpy as np
 from sumwise.acquisition.information import signal_variance
 from sumwise.design import Pool, features
 from sumwise.posterior import BLOCK, Posterior
-from sumwise.shapes import Float
 from sumwise.targets import thinned
+from sumwise.util.shapes import Float
 
 LARGEST_UNIT = 1e200  # squared: beyond, scores keep their order and lose their unit
 

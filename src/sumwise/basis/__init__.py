@@ -19,7 +19,7 @@ from sumwise.basis.settings import Neural, with_dropout
 from sumwise.errors import SettingError
 from sumwise.inputs import Inputs
 from sumwise.sets import Sets
-from sumwise.shapes import Float
+from sumwise.util.shapes import Float
 
 __all__ = [
     "BASES",

@@ -23,7 +23,7 @@ import numpy as np
 
 from sumwise.basis.fixed import RandomFourierFeatures
 from sumwise.inputs import Inputs
-from sumwise.shapes import Float
+from sumwise.util.shapes import Float
 
 SCALINGS: Final = ("range", "squash")
 LENGTHSCALES: Final = (0.5, 1.0, 2.0)  # times √D

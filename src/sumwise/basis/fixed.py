@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sumwise.errors import SettingError
-from sumwise.shapes import Float
+from sumwise.util.shapes import Float
 
 MOST_WAVES = 1_000_000
 MOST_MONOMIALS = 20_000  # beyond this a row of features is larger than any sensible input row

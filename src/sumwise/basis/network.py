@@ -17,7 +17,7 @@ from sumwise import archives
 from sumwise.basis.rooms import step_up
 from sumwise.basis.settings import Neural
 from sumwise.errors import DataError, SettingError
-from sumwise.shapes import Float
+from sumwise.util.shapes import Float
 
 FEWEST_ROWS = 512  # evaluated at once: a small number of its own would be compiled for
 

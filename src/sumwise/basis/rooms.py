@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sumwise.sets import Sets
-from sumwise.shapes import Float
+from sumwise.util.shapes import Float
 
 FIRST_SETS = 4  # labels that the first compilation is for; the second is for 32
 MANY_TIMES = 3  # the average of the pool, which the first few labels may well have

@@ -18,9 +18,9 @@ import optax
 from sumwise.basis.rooms import Room, room_for
 from sumwise.basis.settings import Neural
 from sumwise.errors import SumwiseError
-from sumwise.progress import Slow
 from sumwise.sets import Sets
-from sumwise.shapes import Float
+from sumwise.util.progress import Slow
+from sumwise.util.shapes import Float
 
 EPOCHS_AT_ONCE = 100  # then the loss is looked at, and somebody waiting is told how far it is
 

@@ -29,9 +29,9 @@ from sumwise.cli.words import (
     visible,
     with_error,
 )
-from sumwise.naming import figure, moment, shown
 from sumwise.questions import Question
-from sumwise.threads import one_thread
+from sumwise.util.text import figure, moment, shown
+from sumwise.util.threads import one_thread
 
 
 @click.command(context_settings=SETTINGS)

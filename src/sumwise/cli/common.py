@@ -19,7 +19,7 @@ import rich_click as click
 
 from sumwise.cli.words import message
 from sumwise.errors import SumwiseError
-from sumwise.progress import PATIENCE, quiet
+from sumwise.util.progress import PATIENCE, quiet
 
 if TYPE_CHECKING:
     from rich.console import Console

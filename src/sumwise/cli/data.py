@@ -13,9 +13,7 @@ import numpy as np
 from sumwise import readers
 from sumwise.checks import theta_of
 from sumwise.errors import DataError
-from sumwise.naming import shown
 from sumwise.sets import Sets
-from sumwise.shapes import Float
 from sumwise.tables import (
     column_names,
     holds_numbers,
@@ -26,6 +24,8 @@ from sumwise.tables import (
     refuse_missing,
     require,
 )
+from sumwise.util.shapes import Float
+from sumwise.util.text import shown
 
 
 @dataclass(frozen=True, slots=True, eq=False)

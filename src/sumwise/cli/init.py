@@ -24,7 +24,7 @@ from sumwise.cli.wishes import (
     without_columns,
 )
 from sumwise.cli.words import message, show, show_json, suggest, talk, typed, visible
-from sumwise.naming import count
+from sumwise.util.text import count
 
 MOST_NAMED: Final = 20  # columns in a sentence
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from sumwise.errors import DataError, LabelError, SumwiseError
-from sumwise.naming import by_text, find, shown
 from sumwise.tables import column_names, holds_numbers, number, place, read_table, require
+from sumwise.util.text import by_text, find, shown
 
 TOTALS: Final = ("total", "y_bar")
 OPTIONAL: Final = ("by", "note", "noise_std")

@@ -21,9 +21,9 @@ from sumwise.cli.words import (
     typed,
     visible,
 )
-from sumwise.naming import count, moment, shown
 from sumwise.status import Status
 from sumwise.tables import check_output, write_table
+from sumwise.util.text import count, moment, shown
 
 if TYPE_CHECKING:
     from sumwise.storage.values import Claim, Event, Skip

@@ -26,7 +26,7 @@ from sumwise.cli.words import (
     visible,
 )
 from sumwise.errors import SettingError
-from sumwise.naming import count, moment
+from sumwise.util.text import count, moment
 
 
 @click.command(context_settings=SETTINGS)

@@ -25,12 +25,12 @@ from sumwise.cli.words import (
     width,
 )
 from sumwise.errors import DataError
-from sumwise.naming import count, figure
 from sumwise.predictions import Predictions, check_level, individuals
-from sumwise.progress import Slow
-from sumwise.shapes import Float
 from sumwise.tables import check_output, column_names, numbers, place, read_table, require
 from sumwise.tables import write_table as write
+from sumwise.util.progress import Slow
+from sumwise.util.shapes import Float
+from sumwise.util.text import count, figure
 
 if TYPE_CHECKING:
     from sumwise.study import Study

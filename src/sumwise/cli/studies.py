@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 import rich_click as click
 
 from sumwise.errors import SettingError, SumwiseError
-from sumwise.naming import by_text, find, shown
 from sumwise.tables import number
+from sumwise.util.text import by_text, find, shown
 
 if TYPE_CHECKING:
     from sumwise.study import Study

@@ -24,10 +24,10 @@ from sumwise.cli.studies import (
 )
 from sumwise.cli.words import named, show, show_json, suggest, talk, typed, visible, with_error
 from sumwise.errors import LabelError, SumwiseError
-from sumwise.naming import count, shown
 from sumwise.questions import FAR
 from sumwise.tables import number
-from sumwise.threads import one_thread
+from sumwise.util.text import count, shown
+from sumwise.util.threads import one_thread
 
 if TYPE_CHECKING:
     from sumwise.study import Study

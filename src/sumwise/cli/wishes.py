@@ -12,8 +12,8 @@ import rich_click as click
 
 from sumwise.cli.studies import option_number
 from sumwise.errors import DataError, SettingError, SumwiseError
-from sumwise.shapes import Float
 from sumwise.tables import column_names, number, numbers, place, read_table, require
+from sumwise.util.shapes import Float
 
 if TYPE_CHECKING:
     from sumwise.cli.data import Individuals

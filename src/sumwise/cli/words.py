@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import rich_click as click
 
-from sumwise.naming import shown
+from sumwise.util.text import shown
 
 if TYPE_CHECKING:
     from rich.table import Table

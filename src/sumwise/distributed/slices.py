@@ -26,8 +26,8 @@ from sumwise.lazy import LazySets
 from sumwise.making import SMALLEST_SINGLE, check_dtype
 from sumwise.model import Prepared
 from sumwise.scan import Part, Scan
-from sumwise.shapes import Float, Int
 from sumwise.survey import Look, PartSurvey, ascends, ids_of, refuse_ids, survey_part
+from sumwise.util.shapes import Float, Int
 
 BUCKETS: Final = 8  # of ids that are compared with one another, where files are not in order
 

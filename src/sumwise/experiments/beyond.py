@@ -28,8 +28,8 @@ from sumwise.experiments.protocol import QUERIES, Split, paper_model, seed_of
 from sumwise.experiments.reproduce import load
 from sumwise.experiments.tables import Grid, markdown
 from sumwise.model import ModelConfig
-from sumwise.progress import quiet
-from sumwise.shapes import Float
+from sumwise.util.progress import quiet
+from sumwise.util.shapes import Float
 
 CHECKED: Final = (10, 20, 30)  # questions after which intervals are counted
 LEVEL: Final = 0.9

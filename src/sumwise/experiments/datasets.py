@@ -22,7 +22,7 @@ from typing import Final, TextIO
 import numpy as np
 
 from sumwise.errors import DataError
-from sumwise.shapes import Float, Int
+from sumwise.util.shapes import Float, Int
 
 LIBSVM_HOME: Final = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/regression/"
 # name in the paper -> (file, rows, attributes)

@@ -22,7 +22,7 @@ from sumwise.errors import MissingExtraError, SettingError
 from sumwise.estimator import AggregateRegressor
 from sumwise.loop import ActiveLearner
 from sumwise.sets import Sets
-from sumwise.shapes import Float
+from sumwise.util.shapes import Float
 
 DATA: Final = "meap00_01"
 INPUTS: Final = ("lunch", "enroll", "exppp")

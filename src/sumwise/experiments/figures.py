@@ -23,7 +23,7 @@ from sumwise.plots.embedding import embedding_rows, selection_panels
 from sumwise.plots.files import save
 from sumwise.plots.grid import curve_grid
 from sumwise.sets import Sets
-from sumwise.shapes import Float
+from sumwise.util.shapes import Float
 
 METHOD: Final = "AggMI"
 IN_FIGURE_3: Final = NAMES[:9]

@@ -15,7 +15,6 @@ import numpy as np
 
 from sumwise.errors import DataError
 from sumwise.experiments.datasets import Dataset
-from sumwise.shapes import Float, Int
 from sumwise.tables import (
     column_names,
     holds_numbers,
@@ -26,6 +25,7 @@ from sumwise.tables import (
     refuse_missing,
     require,
 )
+from sumwise.util.shapes import Float, Int
 
 NAME = "simulate"  # of the data, in seeds: a file may be renamed and gives the same splits
 FEWEST_GROUPS = 3  # two to learn from and one to be tested on

@@ -23,7 +23,7 @@ from sumwise.experiments.datasets import Dataset
 from sumwise.model import ModelConfig
 from sumwise.outputs import predict_mean
 from sumwise.sets import Sets
-from sumwise.shapes import Float
+from sumwise.util.shapes import Float
 
 METHODS: Final = tuple(  # Table 3's, in its order
     m for m in ACQUISITIONS if m not in (*BY_DROPOUT, *BY_PREDICTION)

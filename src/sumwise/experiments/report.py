@@ -15,7 +15,7 @@ from sumwise.experiments import results, tables
 from sumwise.experiments.protocol import RFF, Curve, Experiment
 from sumwise.experiments.reproduce import load
 from sumwise.plots.page import Section, Table, page, save_page
-from sumwise.shapes import Float
+from sumwise.util.shapes import Float
 
 SECONDS = "published_seconds_abalone.csv"
 

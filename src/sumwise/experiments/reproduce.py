@@ -14,7 +14,7 @@ from sumwise.basis import Neural
 from sumwise.errors import SettingError, SumwiseError
 from sumwise.experiments import datasets, protocol, results
 from sumwise.experiments.protocol import NEURAL, Curve, Experiment
-from sumwise.progress import quiet
+from sumwise.util.progress import quiet
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ import sumwise
 from sumwise.errors import DataError
 from sumwise.experiments.datasets import NAMES
 from sumwise.experiments.protocol import NEURAL, Curve
-from sumwise.shapes import Float
+from sumwise.util.shapes import Float
 
 FORMAT: Final = 1
 FIELDS: Final = ("dataset", "method", "split", "query", "mse", "seconds")

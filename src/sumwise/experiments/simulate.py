@@ -29,7 +29,7 @@ from sumwise.experiments.protocol import (
     seed_of,
 )
 from sumwise.model import ModelConfig
-from sumwise.shapes import Float
+from sumwise.util.shapes import Float
 
 Errors: TypeAlias = (
     "Mapping[str, Float[np.ndarray, 'S T']]"  # by strategy: a split a row, a query a column

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from sumwise.errors import DataError
-from sumwise.shapes import Float
+from sumwise.util.shapes import Float
 
 LEVEL = 0.05
 

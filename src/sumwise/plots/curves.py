@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from sumwise.shapes import Float
+from sumwise.util.shapes import Float
 
 # Okabe and Ito's colours, which stay apart for colour-blind readers, and dashes for print
 COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")

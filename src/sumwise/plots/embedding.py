@@ -14,7 +14,7 @@ import numpy as np
 
 from sumwise.errors import SettingError
 from sumwise.plots.curves import GREY, OFFLINE_ACTIONS
-from sumwise.shapes import Float, Int
+from sumwise.util.shapes import Float, Int
 
 NEW, EARLIER, REST = "newly chosen set", "sets chosen earlier", "not measured"
 # drawn in this order, so that what is new lies on top: name -> (colour, shape, area)

@@ -16,7 +16,7 @@ import numpy as np
 
 from sumwise.errors import SettingError
 from sumwise.plots.curves import COLOURS, DASHES, GREY, OFFLINE_ACTIONS, learning_curve_rows
-from sumwise.shapes import Float
+from sumwise.util.shapes import Float
 
 LEADING: Final = ("Rand", "AggMI")  # drawn last, so on top, in this order
 # colours of Okabe and Ito and of Tol, which stay apart for colour-blind readers

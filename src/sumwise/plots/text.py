@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Hashable
 from typing import Final
 
-from sumwise.naming import shown
+from sumwise.util.text import shown
 
 LONGEST: Final = 30  # characters of an id in a chart
 JOINERS: Final = "\u200c\u200d"  # unseen, and needed: they make one sign of several

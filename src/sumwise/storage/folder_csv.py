@@ -16,9 +16,9 @@ from datetime import datetime
 from typing import IO, Any, Final
 
 from sumwise.errors import DataError, SettingError
-from sumwise.naming import shown
 from sumwise.sets import Sets
 from sumwise.storage import arguments, records
+from sumwise.util.text import shown
 
 LARGEST_WHOLE: Final = 10**9  # far from what a database cannot count to
 LONGEST_FIELD: Final = 2**31 - 1  # Python's own limit is shorter than an id may be

@@ -20,10 +20,10 @@ from sumwise import model as core
 from sumwise.errors import DataError, SumwiseError
 from sumwise.model import ModelConfig, Prepared
 from sumwise.sets import Sets
-from sumwise.shapes import Int
 from sumwise.storage import packing
 from sumwise.storage.folder_csv import cell_of
 from sumwise.storage.names import many_from_json, to_json
+from sumwise.util.shapes import Int
 
 SETS: Final = "sets.parquet"
 BASIS: Final = "basis.parquet"

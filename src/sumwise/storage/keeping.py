@@ -34,12 +34,12 @@ from sumwise.errors import DataError, SettingError, StorageError
 from sumwise.lazy import LazySets
 from sumwise.model import ModelConfig, Prepared
 from sumwise.sets import Sets
-from sumwise.shapes import Float
 from sumwise.storage import packing, sqlite
 from sumwise.storage.names import many_from_json, many_to_json
 from sumwise.storage.schema import files
 from sumwise.targets import thinned
-from sumwise.threads import one_thread
+from sumwise.util.shapes import Float
+from sumwise.util.threads import one_thread
 
 LARGE: Final = 2**22  # features of individuals: from here on embedding them takes a while
 LARGEST_DESIGN: Final = 2**29  # bytes; beyond, it is worked out anew by whoever asks

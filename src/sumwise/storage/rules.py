@@ -13,11 +13,11 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from sumwise.errors import LabelError, SettingError
-from sumwise.naming import moment
 from sumwise.questions import Question
 from sumwise.storage import records
 from sumwise.storage.schema import answers, claims, skips
 from sumwise.storage.values import Claim, Kept, Snapshot
+from sumwise.util.text import moment
 
 _ANSWER: Final = sa.select(answers).where(
     answers.c.study_id == sa.bindparam("study"), answers.c.position == sa.bindparam("at")

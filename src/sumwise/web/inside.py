@@ -24,13 +24,13 @@ from sumwise.design import Design, Pool
 from sumwise.errors import StorageError, UnknownSetError
 from sumwise.leaving_out import leave_one_out
 from sumwise.model import Model
-from sumwise.naming import by_text, find, shown
 from sumwise.questions import FEWEST, Question, propose
 from sumwise.storage import arguments, chain, records
 from sumwise.storage.database import Database
 from sumwise.storage.schema import events
 from sumwise.storage.values import Snapshot
 from sumwise.study import Study
+from sumwise.util.text import by_text, find, shown
 
 PATIENCE: Final = 10.0  # seconds to wait for others who write: somebody looks at a page meanwhile
 BEHIND: Final = 10  # a model may miss one in so many answers where a rough idea will do

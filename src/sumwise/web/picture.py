@@ -21,7 +21,7 @@ from sumwise.errors import SettingError
 from sumwise.model import Model
 from sumwise.plots.curves import COLOURS, GREY, finish
 from sumwise.plots.text import figure, label
-from sumwise.shapes import Float, Int
+from sumwise.util.shapes import Float, Int
 from sumwise.web.inside import Inside, Seen
 from sumwise.web.latest import Latest
 from sumwise.web.problems import Refused

@@ -15,7 +15,7 @@ import numpy as np
 
 from sumwise import outputs
 from sumwise.model import Model
-from sumwise.shapes import Bool, Float, Int
+from sumwise.util.shapes import Bool, Float, Int
 from sumwise.web.inside import Fitted, Inside, Seen, finite
 from sumwise.web.latest import Latest
 from sumwise.web.writing import REACH

@@ -9,10 +9,10 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from sumwise.errors import LabelError
-from sumwise.naming import figure
 from sumwise.questions import FAR
 from sumwise.storage import arguments, records, rules
 from sumwise.storage.schema import answers
+from sumwise.util.text import figure
 from sumwise.web.inside import Inside, finite
 from sumwise.web.problems import Refused
 

@@ -1,0 +1,1 @@
+"""Small tools with no knowledge of statistics: text, files, progress, array types."""
