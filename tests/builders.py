@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from sumwise.basis import Linear, Scaled
+from sumwise.data.sets import Sets
 from sumwise.design import Pool, embed
-from sumwise.sets import Sets
 
 set_sizes = st.lists(st.integers(1, 6), min_size=2, max_size=9)
 precisions = st.floats(-3.0, 3.0).map(lambda exponent: float(np.exp(exponent)))

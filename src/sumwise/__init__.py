@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from sumwise.acquisition import ACQUISITIONS, Acquisition
     from sumwise.basis import BASES, Basis, Neural
+    from sumwise.data.scan import Scan
+    from sumwise.data.sets import Sets
     from sumwise.embedded import Embedded
     from sumwise.errors import (
         DataError,
@@ -29,9 +31,7 @@ if TYPE_CHECKING:
     )
     from sumwise.estimator import AggregateRegressor
     from sumwise.loop import ActiveLearner, Answer, Ask
-    from sumwise.scan import Scan
     from sumwise.selection import score, select
-    from sumwise.sets import Sets
     from sumwise.studies import create_study, import_study, open_study
     from sumwise.study import Study
 
@@ -89,9 +89,9 @@ _HOMES: Final = {
     ),
     "estimator": ("AggregateRegressor",),
     "loop": ("ActiveLearner", "Answer", "Ask"),
-    "scan": ("Scan",),
+    "data.scan": ("Scan",),
     "selection": ("score", "select"),
-    "sets": ("Sets",),
+    "data.sets": ("Sets",),
     "studies": ("create_study", "import_study", "open_study"),
     "study": ("Study",),
 }

@@ -17,9 +17,9 @@ import numpy as np
 
 from sumwise import waves
 from sumwise.basis import Basis, Scaled
+from sumwise.data.sets import Sets
+from sumwise.data.targets import Targets
 from sumwise.errors import SettingError
-from sumwise.sets import Sets
-from sumwise.targets import Targets
 from sumwise.util.shapes import Float
 
 BLOCK_NUMBERS = 2**16  # features held at once: half a MB, which stays in a core's own cache

@@ -23,11 +23,11 @@ from sumwise.basis import (
     Trainable,
     draw,
 )
+from sumwise.data.sets import Sets
 from sumwise.design import freeze
 from sumwise.errors import DataError, SettingError
 from sumwise.model import ModelConfig, Prepared
 from sumwise.posterior import Hyperparameters
-from sumwise.sets import Sets
 
 # --- settings -------------------------------------------------------------------------------------
 

@@ -19,9 +19,9 @@ import numpy as np
 
 from sumwise import archives, waves
 from sumwise.basis import Scaled
+from sumwise.data.scan import Batch, Part, Scan, batches, run_starts
 from sumwise.design import BLOCK_NUMBERS, features
 from sumwise.errors import SettingError
-from sumwise.scan import Batch, Part, Scan, batches, run_starts
 from sumwise.survey import stand_ins_in
 from sumwise.util.shapes import Float, Int
 

@@ -17,15 +17,15 @@ import numpy as np
 from sumwise import aims, describing, outputs, streams
 from sumwise import model as core
 from sumwise.basis import Basis, Neural
+from sumwise.data.frames import input_matrix, to_float
+from sumwise.data.scan import Scan
+from sumwise.data.sets import Sets
+from sumwise.data.validate import check_labels
 from sumwise.design import Design, embed
 from sumwise.embedded import Embedded, no_sets
 from sumwise.errors import InvalidSetError, SettingError
-from sumwise.labels import check_labels
 from sumwise.making import embed_scan, in_threads
 from sumwise.predictions import check_level
-from sumwise.readers import input_matrix, to_float
-from sumwise.scan import Scan
-from sumwise.sets import Sets
 from sumwise.util.shapes import Float
 
 

@@ -17,14 +17,14 @@ from sumwise import model as core
 from sumwise.acquisition import Acquisition, per_cost
 from sumwise.aims import Aims
 from sumwise.basis import Trainable
+from sumwise.data.sets import Sets
+from sumwise.data.validate import check_label, check_noise
 from sumwise.design import Pool, embed
 from sumwise.embedded import Embedded
 from sumwise.errors import LabelError
 from sumwise.estimator import AggregateRegressor
-from sumwise.labels import check_label, check_noise
 from sumwise.reasons import price, reason
 from sumwise.screening import Ceiling, leaders, with_squares
-from sumwise.sets import Sets
 from sumwise.settling import settle
 
 

@@ -24,6 +24,7 @@ from sumwise import archives
 from sumwise import model as core
 from sumwise.basis import Trainable
 from sumwise.begun import SORTED, only_writer, read_begun, write_begun
+from sumwise.data.scan import PART_ROWS, Scan
 from sumwise.design import features
 from sumwise.drawn import pack_config, pack_prepared, unpack_config
 from sumwise.embedded import (
@@ -44,7 +45,6 @@ from sumwise.embedding import Job, embed_part, part_file, replace_file, write_al
 from sumwise.errors import DataError, InvalidSetError, SettingError
 from sumwise.model import ModelConfig, Prepared
 from sumwise.regroup import BUCKET_BYTES, sorted_copy
-from sumwise.scan import PART_ROWS, Scan
 from sumwise.survey import Index, ids_of, index_of, refuse_ids, survey_part
 from sumwise.util.progress import Slow
 from sumwise.util.shapes import Float

@@ -20,11 +20,11 @@ import numpy as np
 from sumwise import choosing, evidence, known_noise, posterior, scaling
 from sumwise.basis import Auto, Basis, Neural, Scaled, Trainable, draw
 from sumwise.basis.auto import POWER
+from sumwise.data.input_stats import Inputs
+from sumwise.data.sets import Sets
 from sumwise.design import Design, embed, features
 from sumwise.errors import LabelError, SettingError
-from sumwise.inputs import Inputs
 from sumwise.posterior import Hyperparameters, Posterior, Spectrum
-from sumwise.sets import Sets
 from sumwise.util.shapes import Float
 
 TYPICAL_NOISE_SHARE = 0.1  # of an individual's variance: where the weak prior on β is centred

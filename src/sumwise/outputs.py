@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from sumwise.data.sets import Sets
 from sumwise.design import Design, blocks, features
 from sumwise.errors import InvalidSetError
 from sumwise.model import Model, Prepared
 from sumwise.posterior import BLOCK
-from sumwise.sets import Sets
 from sumwise.util.shapes import Float
 
 

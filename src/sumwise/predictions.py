@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from sumwise.data.sets import Sets
 from sumwise.errors import DataError, SettingError
-from sumwise.sets import Sets
 from sumwise.util.shapes import Float
 from sumwise.util.text import shown
 

@@ -12,12 +12,12 @@ from sumwise import model as core
 from sumwise.acquisition import DEFAULT, Acquisition, refuse_non_finite, scores_of
 from sumwise.batches import joint
 from sumwise.bounds import KEYS
+from sumwise.data.sets import Sets
 from sumwise.design import Pool, embed
 from sumwise.embedded import Embedded, no_sets
 from sumwise.errors import PoolExhaustedError, SettingError
 from sumwise.model import Model
 from sumwise.screening import leaders, screens
-from sumwise.sets import Sets
 from sumwise.util.shapes import Bool, Float
 
 ROUNDING: Final = 1e-12  # of a budget: sums of costs are rounded

@@ -7,10 +7,10 @@ from dataclasses import fields
 from sumwise import model as core
 from sumwise.acquisition import BY_DROPOUT, DEFAULT, Acquisition, named
 from sumwise.basis import with_dropout
+from sumwise.data.sets import Sets
 from sumwise.embedded import Embedded, no_sets
 from sumwise.errors import SettingError
 from sumwise.estimator import AggregateRegressor
-from sumwise.sets import Sets
 
 
 def settle(

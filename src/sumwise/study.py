@@ -20,15 +20,15 @@ import sqlalchemy as sa
 
 from sumwise import outputs
 from sumwise.aims import Aims, aimed
+from sumwise.data.lazy import whole
+from sumwise.data.scan import Scan
+from sumwise.data.sets import Sets
 from sumwise.design import Pool
 from sumwise.estimator import AggregateRegressor
-from sumwise.lazy import whole
 from sumwise.model import Model
 from sumwise.predictions import Predictions, check_level, individuals
 from sumwise.questions import FEWEST, Question, propose
-from sumwise.scan import Scan
 from sumwise.selection import check_budget
-from sumwise.sets import Sets
 from sumwise.status import Status, outlook
 from sumwise.storage import arguments, bulk, chain, records, rules
 from sumwise.storage.database import Database

@@ -13,10 +13,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from sumwise.data.input_stats import SAMPLE, Inputs
+from sumwise.data.scan import Batch, Part, Scan, batches, run_starts
+from sumwise.data.targets import stand_ins
 from sumwise.errors import InvalidSetError
-from sumwise.inputs import SAMPLE, Inputs
-from sumwise.scan import Batch, Part, Scan, batches, run_starts
-from sumwise.targets import stand_ins
 from sumwise.util.shapes import Float, Int
 
 FOLD: Final = 2**20  # ids that are compared together

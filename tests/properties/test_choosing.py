@@ -14,12 +14,12 @@ import sumwise as sw
 from sumwise import choosing, describing, known_noise
 from sumwise.basis import Auto
 from sumwise.basis.auto import CANDIDATES, PARTS, POWER, VARIANCES
+from sumwise.data.input_stats import Inputs
+from sumwise.data.sets import Sets
 from sumwise.design import embed
 from sumwise.evidence import WeakPrior
-from sumwise.inputs import Inputs
 from sumwise.leaving_out import leave_one_out
 from sumwise.posterior import Hyperparameters, decompose
-from sumwise.sets import Sets
 from tests import oracles
 from tests.builders import precisions, random_sets, seeds, totals, unscaled
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from numpy.testing import assert_allclose
 
 from sumwise.acquisition import ACQUISITIONS, BY_DROPOUT
+from sumwise.data.sets import Sets
 from sumwise.design import features
 from sumwise.posterior import Hyperparameters, condition, decompose
-from sumwise.sets import Sets
 from tests import oracles
 from tests.builders import linear_pool, phi_of, precisions, random_sets, seeds, set_sizes
 

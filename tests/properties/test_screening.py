@@ -16,10 +16,10 @@ from sumwise import bounds as bounding
 from sumwise.acquisition import best, scores_of
 from sumwise.batches import joint
 from sumwise.bounds import KEYS, bounds, squares, variance_reduction_between
+from sumwise.data.targets import Targets
 from sumwise.design import Design, Pool
 from sumwise.posterior import Hyperparameters, condition, decompose
 from sumwise.screening import leaders
-from sumwise.targets import Targets
 from tests.builders import random_sets, seeds, unscaled
 
 SCALES = st.sampled_from([1e-25, 1e-12, 1e-3, 1.0, 1e3, 1e12, 1e25])

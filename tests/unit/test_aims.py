@@ -12,8 +12,8 @@ from numpy.testing import assert_allclose
 
 import sumwise as sw
 from sumwise import report
+from sumwise.data.sets import Sets
 from sumwise.errors import PoolExhaustedError, SettingError, SumwiseError
-from sumwise.sets import Sets
 from tests import oracles
 from tests.builders import precisions, random_sets, seeds, set_sizes, smooth_problem, totals
 from tests.studies import LINEAR

@@ -12,7 +12,7 @@ from pyarrow import parquet as pq
 
 import sumwise as sw
 from sumwise.cli import main
-from sumwise.targets import thinned
+from sumwise.data.targets import thinned
 from tests import parquet
 from tests.builders import random_sets
 

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 import sumwise as sw
 from sumwise import embedded, screening, waves
-from sumwise import scan as scanning
+from sumwise.data import scan as scanning
 from tests import parquet
 from tests.builders import random_sets, totals
 

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 import sumwise as sw
 from sumwise import embedded
-from sumwise import scan as scanning
+from sumwise.data import scan as scanning
+from sumwise.data.input_stats import location_and_spread
 from sumwise.design import embed
 from sumwise.embedded import Embedded
-from sumwise.inputs import location_and_spread
 from sumwise.making import in_order, in_threads, survey
 from sumwise.model import prepare
 from sumwise.survey import Moments, ids_of

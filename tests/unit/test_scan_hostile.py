@@ -16,7 +16,7 @@ import pytest
 
 import sumwise as sw
 from sumwise import begun, embedding, making, waves
-from sumwise import scan as scanning
+from sumwise.data import scan as scanning
 from sumwise.embedded import Embedded
 
 MODEL = sw.AggregateRegressor(n_basis=8)

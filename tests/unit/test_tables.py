@@ -8,8 +8,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from sumwise.errors import DataError, LabelError, SettingError
-from sumwise.tables import (
+from sumwise.data.tables import (
     check_output,
     column_names,
     number,
@@ -19,6 +18,7 @@ from sumwise.tables import (
     require,
     write_table,
 )
+from sumwise.errors import DataError, LabelError, SettingError
 
 TABLE = pa.table({"name": ["a", 'b "and", c', "d\ne"], "value": [1.5, -2.0, 1 / 3]})
 

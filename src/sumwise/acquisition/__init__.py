@@ -24,10 +24,10 @@ from sumwise.acquisition.prediction import (
     expected_predictive_information,
     integrated_variance_reduction,
 )
+from sumwise.data.frames import to_float
 from sumwise.design import Pool
 from sumwise.errors import InvalidSetError, NonFiniteScoreError, PoolExhaustedError, SettingError
 from sumwise.posterior import Posterior
-from sumwise.readers import to_float
 from sumwise.util.shapes import Bool, Float
 
 TIE = 1e-9  # scores this close, relative to the best, count as equal

@@ -20,9 +20,9 @@ from __future__ import annotations
 import numpy as np
 
 from sumwise.acquisition.information import signal_variance
+from sumwise.data.targets import thinned
 from sumwise.design import Pool, features
 from sumwise.posterior import BLOCK, Posterior
-from sumwise.targets import thinned
 from sumwise.util.shapes import Float
 
 LARGEST_UNIT = 1e200  # squared: beyond, scores keep their order and lose their unit

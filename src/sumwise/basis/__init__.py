@@ -16,9 +16,9 @@ import numpy as np
 from sumwise.basis.auto import Auto
 from sumwise.basis.fixed import Linear, Polynomial, RandomFourierFeatures, Scaled
 from sumwise.basis.settings import Neural, with_dropout
+from sumwise.data.input_stats import Inputs
+from sumwise.data.sets import Sets
 from sumwise.errors import SettingError
-from sumwise.inputs import Inputs
-from sumwise.sets import Sets
 from sumwise.util.shapes import Float
 
 __all__ = [

@@ -22,7 +22,7 @@ from typing import Any, Final
 import numpy as np
 
 from sumwise.basis.fixed import RandomFourierFeatures
-from sumwise.inputs import Inputs
+from sumwise.data.input_stats import Inputs
 from sumwise.util.shapes import Float
 
 SCALINGS: Final = ("range", "squash")

@@ -26,7 +26,7 @@ from sumwise.basis.neural import Pull
 from sumwise.basis.rooms import Room
 from sumwise.basis.settings import Neural
 from sumwise.basis.training import Labelled, climb, flat, sum_by_owner
-from sumwise.sets import Sets
+from sumwise.data.sets import Sets
 from sumwise.util.shapes import Float
 
 

@@ -40,7 +40,7 @@ from sumwise.basis.network import (
 from sumwise.basis.rooms import Room
 from sumwise.basis.settings import Neural
 from sumwise.basis.training import Labelled, climb, flat, sum_by_owner
-from sumwise.sets import Sets
+from sumwise.data.sets import Sets
 from sumwise.util.shapes import Float
 
 LEAST_NOISE = 1e-13  # of C's largest diagonal: below it a factorisation is rounding

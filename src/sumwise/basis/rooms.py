@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sumwise.sets import Sets
+from sumwise.data.sets import Sets
 from sumwise.util.shapes import Float
 
 FIRST_SETS = 4  # labels that the first compilation is for; the second is for 32

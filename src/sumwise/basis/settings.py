@@ -13,7 +13,7 @@ from sumwise.errors import MissingExtraError, SettingError
 if TYPE_CHECKING:
     from sumwise.basis.dropout import DropoutNetwork
     from sumwise.basis.neural import NeuralBasis
-    from sumwise.sets import Sets
+    from sumwise.data.sets import Sets
 
 ACTIVATIONS: Final = ("relu", "tanh", "gelu", "silu", "softplus", "elu")
 USUAL_DROPOUT: Final = 0.1

@@ -17,8 +17,8 @@ import optax
 
 from sumwise.basis.rooms import Room, room_for
 from sumwise.basis.settings import Neural
+from sumwise.data.sets import Sets
 from sumwise.errors import SumwiseError
-from sumwise.sets import Sets
 from sumwise.util.progress import Slow
 from sumwise.util.shapes import Float
 

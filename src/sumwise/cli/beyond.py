@@ -15,9 +15,9 @@ import rich_click as click
 from sumwise import AggregateRegressor, Embedded, Sets
 from sumwise.cli.data import Individuals
 from sumwise.cli.words import talk, visible
+from sumwise.data.parquet import find_files, open_parquet
+from sumwise.data.tables import listed
 from sumwise.errors import DataError, SettingError
-from sumwise.parquet_files import find_files, open_parquet
-from sumwise.tables import listed
 
 UNITS: Final = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 COPIES: Final = 4  # of a table that are in memory while it is grouped and packed

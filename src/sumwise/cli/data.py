@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from sumwise import readers
-from sumwise.checks import theta_of
-from sumwise.errors import DataError
-from sumwise.sets import Sets
-from sumwise.tables import (
+from sumwise.data import frames
+from sumwise.data.checks import theta_of
+from sumwise.data.sets import Sets
+from sumwise.data.tables import (
     column_names,
     holds_numbers,
     listed,
@@ -24,6 +23,7 @@ from sumwise.tables import (
     refuse_missing,
     require,
 )
+from sumwise.errors import DataError
 from sumwise.util.shapes import Float
 from sumwise.util.text import shown
 
@@ -81,7 +81,7 @@ def read_individuals(
         )
     where = place(path)
     keys = _keys(table, groups, where)
-    grouped = readers.group_rows(keys)
+    grouped = frames.group_rows(keys)
     table = _also_numbers(table, set(groups) & {*taken, *theta, *beside})
 
     def in_set(row: int) -> str:

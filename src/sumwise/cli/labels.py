@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from sumwise.data.tables import column_names, holds_numbers, number, place, read_table, require
 from sumwise.errors import DataError, LabelError, SumwiseError
-from sumwise.tables import column_names, holds_numbers, number, place, read_table, require
 from sumwise.util.text import by_text, find, shown
 
 TOTALS: Final = ("total", "y_bar")

@@ -21,8 +21,8 @@ from sumwise.cli.words import (
     typed,
     visible,
 )
+from sumwise.data.tables import check_output, write_table
 from sumwise.status import Status
-from sumwise.tables import check_output, write_table
 from sumwise.util.text import count, moment, shown
 
 if TYPE_CHECKING:

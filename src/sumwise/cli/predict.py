@@ -24,10 +24,10 @@ from sumwise.cli.words import (
     visible,
     width,
 )
+from sumwise.data.tables import check_output, column_names, numbers, place, read_table, require
+from sumwise.data.tables import write_table as write
 from sumwise.errors import DataError
 from sumwise.predictions import Predictions, check_level, individuals
-from sumwise.tables import check_output, column_names, numbers, place, read_table, require
-from sumwise.tables import write_table as write
 from sumwise.util.progress import Slow
 from sumwise.util.shapes import Float
 from sumwise.util.text import count, figure

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sumwise.data.scan import Scan, batches
+from sumwise.data.tables import check_output
 from sumwise.errors import SettingError
 from sumwise.predictions import Predictions
-from sumwise.scan import Scan, batches
-from sumwise.tables import check_output
 
 if TYPE_CHECKING:
     from sumwise.study import Study

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import rich_click as click
 
+from sumwise.data.tables import number
 from sumwise.errors import SettingError, SumwiseError
-from sumwise.tables import number
 from sumwise.util.text import by_text, find, shown
 
 if TYPE_CHECKING:

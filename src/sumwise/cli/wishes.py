@@ -11,8 +11,8 @@ import numpy as np
 import rich_click as click
 
 from sumwise.cli.studies import option_number
+from sumwise.data.tables import column_names, number, numbers, place, read_table, require
 from sumwise.errors import DataError, SettingError, SumwiseError
-from sumwise.tables import column_names, number, numbers, place, read_table, require
 from sumwise.util.shapes import Float
 
 if TYPE_CHECKING:

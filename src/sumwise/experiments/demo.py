@@ -18,10 +18,10 @@ from typing import Any, Final
 import numpy as np
 
 from sumwise import plots
+from sumwise.data.sets import Sets
 from sumwise.errors import MissingExtraError, SettingError
 from sumwise.estimator import AggregateRegressor
 from sumwise.loop import ActiveLearner
-from sumwise.sets import Sets
 from sumwise.util.shapes import Float
 
 DATA: Final = "meap00_01"

@@ -16,13 +16,13 @@ from typing import Any, Final
 import numpy as np
 
 from sumwise import loop
+from sumwise.data.sets import Sets
 from sumwise.errors import DataError
 from sumwise.experiments import protocol
 from sumwise.experiments.datasets import NAMES, Dataset
 from sumwise.plots.embedding import embedding_rows, selection_panels
 from sumwise.plots.files import save
 from sumwise.plots.grid import curve_grid
-from sumwise.sets import Sets
 from sumwise.util.shapes import Float
 
 METHOD: Final = "AggMI"

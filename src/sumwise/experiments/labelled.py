@@ -13,9 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sumwise.errors import DataError
-from sumwise.experiments.datasets import Dataset
-from sumwise.tables import (
+from sumwise.data.tables import (
     column_names,
     holds_numbers,
     listed,
@@ -25,6 +23,8 @@ from sumwise.tables import (
     refuse_missing,
     require,
 )
+from sumwise.errors import DataError
+from sumwise.experiments.datasets import Dataset
 from sumwise.util.shapes import Float, Int
 
 NAME = "simulate"  # of the data, in seeds: a file may be renamed and gives the same splits

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from sumwise.data.validate import check_label, check_noise
 from sumwise.errors import LabelError, SettingError
-from sumwise.labels import check_label, check_noise
 
 LARGEST_TOTAL = 1e150  # its square is still a number
 LONGEST_TEXT = 10_000

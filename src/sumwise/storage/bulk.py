@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from sumwise.checks import as_list
+from sumwise.data.checks import as_list
 from sumwise.errors import LabelError, SettingError, SumwiseError
 from sumwise.storage import arguments, records, rules
 from sumwise.storage.schema import answers, claims, events, skips

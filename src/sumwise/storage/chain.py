@@ -21,11 +21,11 @@ import sqlalchemy as sa
 
 from sumwise import model as core
 from sumwise.basis import Scaled, Trainable
+from sumwise.data.sets import Sets
 from sumwise.design import Pool, embed
 from sumwise.errors import StorageError
 from sumwise.model import Model
 from sumwise.posterior import Hyperparameters
-from sumwise.sets import Sets
 from sumwise.storage import keeping, records
 from sumwise.storage.database import Database
 from sumwise.storage.schema import chain

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import IO, Any, Final
 
+from sumwise.data.sets import Sets
 from sumwise.errors import DataError, SettingError
-from sumwise.sets import Sets
 from sumwise.storage import arguments, records
 from sumwise.util.text import shown
 

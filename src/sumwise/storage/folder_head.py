@@ -13,16 +13,16 @@ import numpy as np
 from sumwise import aims
 from sumwise.acquisition import ACQUISITIONS, per_cost
 from sumwise.aims import Aims
+from sumwise.data.frames import to_float
+from sumwise.data.sets import Sets
+from sumwise.data.targets import Targets
 from sumwise.errors import DataError, SettingError, SumwiseError
 from sumwise.model import ModelConfig, check_seed
-from sumwise.readers import to_float
-from sumwise.sets import Sets
 from sumwise.storage import arguments, packing, records
 from sumwise.storage.folder_csv import LARGEST_WHOLE
 from sumwise.storage.folder_tables import BASIS, SETS
 from sumwise.storage.names import many_from_json, many_to_json
 from sumwise.storage.values import Kept
-from sumwise.targets import Targets
 
 FORMAT: Final = 1
 STUDY: Final = "study.json"

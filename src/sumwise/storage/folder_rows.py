@@ -11,8 +11,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any, Final
 
+from sumwise.data.sets import Sets
 from sumwise.errors import DataError
-from sumwise.sets import Sets
 from sumwise.storage import folder_csv
 from sumwise.storage.folder_csv import Line
 from sumwise.storage.names import from_json

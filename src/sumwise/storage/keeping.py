@@ -28,16 +28,16 @@ import sqlalchemy as sa
 
 from sumwise.aims import Aims
 from sumwise.basis import Scaled, Trainable
+from sumwise.data.lazy import LazySets
+from sumwise.data.sets import Sets
+from sumwise.data.targets import thinned
 from sumwise.design import Design, Pool, embed
 from sumwise.embedded import Embedded
 from sumwise.errors import DataError, SettingError, StorageError
-from sumwise.lazy import LazySets
 from sumwise.model import ModelConfig, Prepared
-from sumwise.sets import Sets
 from sumwise.storage import packing, sqlite
 from sumwise.storage.names import many_from_json, many_to_json
 from sumwise.storage.schema import files
-from sumwise.targets import thinned
 from sumwise.util.shapes import Float
 from sumwise.util.threads import one_thread
 

@@ -10,11 +10,11 @@ import numpy as np
 
 from sumwise import archives
 from sumwise.aims import Aims
+from sumwise.data.sets import Sets
+from sumwise.data.targets import Targets
 from sumwise.drawn import pack_config, pack_prepared, unpack_config, unpack_prepared
 from sumwise.errors import DataError
-from sumwise.sets import Sets
 from sumwise.storage.names import from_json, to_json
-from sumwise.targets import Targets
 
 __all__ = [
     "pack_aims",

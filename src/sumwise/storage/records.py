@@ -13,10 +13,10 @@ import sqlalchemy as sa
 
 from sumwise.acquisition import ACQUISITIONS
 from sumwise.aims import Aims
+from sumwise.data.sets import Sets
 from sumwise.design import Pool
 from sumwise.errors import DataError, SettingError
 from sumwise.questions import Question
-from sumwise.sets import Sets
 from sumwise.storage import arguments, keeping, packing
 from sumwise.storage.database import Database
 from sumwise.storage.names import from_json, to_json

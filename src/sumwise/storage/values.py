@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sumwise.aims import Aims
+from sumwise.data.sets import Sets
 from sumwise.embedded import Embedded
 from sumwise.model import ModelConfig, Prepared
-from sumwise.sets import Sets
 
 
 @dataclass(frozen=True, slots=True, eq=False)

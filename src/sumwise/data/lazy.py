@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
 
-from sumwise.sets import Sets
+from sumwise.data.sets import Sets
 from sumwise.util.shapes import Float, Int
 
 

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from sumwise.data.frames import input_matrix, to_float
 from sumwise.errors import SettingError
-from sumwise.readers import input_matrix, to_float
 from sumwise.util.shapes import Float, Int
 
 MOST: Final = 512

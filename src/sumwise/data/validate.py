@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from sumwise.data.frames import to_float
 from sumwise.errors import InvalidSetError, LabelError
-from sumwise.readers import to_float
 from sumwise.util.shapes import Float
 
 

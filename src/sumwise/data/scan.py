@@ -15,9 +15,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from sumwise import readers
+from sumwise.data import frames
+from sumwise.data.parquet import File, find_files, footer_of, open_parquet, size_of
 from sumwise.errors import DataError, InvalidSetError, SettingError
-from sumwise.parquet_files import File, find_files, footer_of, open_parquet, size_of
 from sumwise.util.shapes import Float, Int
 
 PART_ROWS: Final = 2**19  # of a part, where row groups are smaller; larger ones are parts
@@ -84,7 +84,7 @@ class Scan:
 
 def scan_parquet(path: Any, *, by: Any, x: Any, weights: str = "sum") -> Scan:
     """What `Sets.scan_parquet` does."""
-    groups, inputs = readers.column_names(by), readers.column_names(x)
+    groups, inputs = frames.column_names(by), frames.column_names(x)
     if not groups or not inputs:
         raise SettingError("name at least one input column (x) and one group column (by)")
     if not isinstance(weights, str):

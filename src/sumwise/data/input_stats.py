@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from sumwise.targets import thinned
+from sumwise.data.targets import thinned
 from sumwise.util.shapes import Float
 
 SAMPLE: Final = 128  # individuals, evenly spaced, that the size of features is judged by

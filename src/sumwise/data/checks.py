@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sumwise import readers
+from sumwise.data import frames
 from sumwise.errors import InvalidSetError, SettingError
 from sumwise.util.shapes import Bool, Float, Int
 
@@ -59,7 +59,7 @@ def positions_of(ids: tuple[Hashable, ...]) -> dict[Hashable, int]:
             raise InvalidSetError(
                 f"id {set_id!r} names two sets (numbers {first} and {a}); ids must be unique"
             )
-        if readers.is_missing(set_id):
+        if frames.is_missing(set_id):
             raise InvalidSetError(f"id of set number {a} is {set_id!r}; give every set a name")
     return positions
 
@@ -83,7 +83,7 @@ def flat_weights(
     weights: Any, ids: tuple[Hashable, ...], sizes: Int[np.ndarray, " A"]
 ) -> Float[np.ndarray, " N"]:
     given = as_list(weights, "weights")
-    per_set = [readers.to_float(w, f"weights of set number {a}") for a, w in enumerate(given)]
+    per_set = [frames.to_float(w, f"weights of set number {a}") for a, w in enumerate(given)]
     if len(per_set) != len(ids):
         raise InvalidSetError(f"weights were given for {len(per_set)} sets; there are {len(ids)}")
     for set_id, theta, size in zip(ids, per_set, sizes, strict=True):

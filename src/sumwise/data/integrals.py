@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from sumwise.data.frames import to_float
 from sumwise.errors import InvalidSetError, SettingError
-from sumwise.readers import to_float
 from sumwise.util.shapes import Float
 
 MOST_CELLS = 50_000_000  # over all boxes: some gigabytes of points

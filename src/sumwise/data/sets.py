@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from sumwise import readers
-from sumwise.boxes import cells, check_boxes, weights_at
-from sumwise.checks import (
+from sumwise.data import frames
+from sumwise.data.checks import (
     as_list,
     flat_weights,
     is_whole,
@@ -27,8 +26,9 @@ from sumwise.checks import (
     starts_of,
     theta_of,
 )
+from sumwise.data.integrals import cells, check_boxes, weights_at
+from sumwise.data.scan import Scan, scan_parquet
 from sumwise.errors import InvalidSetError, SettingError, UnknownSetError
-from sumwise.scan import Scan, scan_parquet
 from sumwise.util.shapes import Float, Int
 
 
@@ -79,29 +79,29 @@ class Sets:
 
         Groups come in order of first appearance, rows keep their order within a group.
         """
-        table = readers.as_frame(frame)
+        table = frames.as_frame(frame)
         if table is None:
             raise InvalidSetError(
                 f"from_frame was given {type(frame).__name__}; pass a pandas, polars or Arrow "
                 "table, or use Sets.from_arrays."
             )
-        names, groups = readers.column_names(x), readers.column_names(by)
+        names, groups = frames.column_names(x), frames.column_names(by)
         if not names or not groups:
             raise SettingError("name at least one input column (x) and one group column (by)")
         if len(table) == 0:
             raise InvalidSetError("the table has no rows; there is nothing to group")
-        inputs = readers.numeric_columns(table, names, "x")
+        inputs = frames.numeric_columns(table, names, "x")
         for row, column in np.argwhere(~np.isfinite(inputs)).tolist():
             raise InvalidSetError(
                 f"row {row} has {inputs[row, column]} in input {names[column]!r}. "
                 "Fill it in or drop the row."
             )
-        grouped = readers.group_rows(readers.group_keys(table, groups))
+        grouped = frames.group_rows(frames.group_keys(table, groups))
         weights = "sum" if weights is None else weights
         if isinstance(weights, str) and weights not in ("sum", "mean"):
-            weights = readers.numeric_columns(table, (weights,), "weights")[:, 0]
+            weights = frames.numeric_columns(table, (weights,), "weights")[:, 0]
         if not isinstance(weights, str):
-            weights = readers.to_float(weights, "weights")
+            weights = frames.to_float(weights, "weights")
             if weights.shape != (len(table),):
                 raise InvalidSetError(
                     f"weights have shape {weights.shape}; give one for each of {len(table)} rows"
@@ -124,7 +124,7 @@ class Sets:
             ids: Names of the sets; 0, 1, 2, … if left out.
         """
         given = as_list(arrays, "arrays")
-        read = [readers.matrix_and_names(block, f"array {a}") for a, block in enumerate(given)]
+        read = [frames.matrix_and_names(block, f"array {a}") for a, block in enumerate(given)]
         blocks = [block for block, _ in read]
         names = name_sets(ids, len(blocks))
         if not blocks:
@@ -161,7 +161,7 @@ class Sets:
         the model treats the noise of different sets as independent, so it is a little too sure
         of itself there.
         """
-        rows, inputs = readers.matrix_and_names(x, "x")
+        rows, inputs = frames.matrix_and_names(x, "x")
         members = as_list(members, "members")
         names = name_sets(ids, len(members))
         if rows.ndim != 2:

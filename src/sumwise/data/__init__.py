@@ -1,0 +1,1 @@
+"""Sets of individuals and where they come from: arrays, data frames, tables and Parquet files."""
