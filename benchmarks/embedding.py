@@ -12,8 +12,8 @@ import sumwise as sw
 from benchmarks.pools import equal
 from benchmarks.report import Row, at_most, faster
 from benchmarks.timing import in_turns, say
-from sumwise.basis import Basis
-from sumwise.design import embed
+from sumwise.model.basis import Basis
+from sumwise.model.design import embed
 
 SIZES = (100_000, 300_000, 1_000_000)
 SET_SIZE = 10

@@ -22,7 +22,7 @@ from benchmarks import FREE_THREADS, THREADS, peers
 from benchmarks.pools import ABALONE, ragged, rows_for_ridge
 from benchmarks.report import Row, faster, seconds
 from benchmarks.timing import in_turns, say, timed
-from sumwise.design import Design, embed
+from sumwise.model.design import Design, embed
 
 SIZES = (1000, ABALONE, 10_000)
 ROUNDS = 9

@@ -23,7 +23,7 @@ import sumwise as sw
 from benchmarks.pools import ABALONE, ragged
 from benchmarks.report import Row, at_most, faster, seconds
 from benchmarks.timing import in_turns, say, timed
-from sumwise.design import embed
+from sumwise.model.design import embed
 
 SIZES = (10, 30, 100)  # labelled sets
 ROUNDS = 3
@@ -156,8 +156,8 @@ def _evidence(sets: sw.Sets, y_bar: np.ndarray, trained: Any) -> float:
     """Eq. 22 by the function that training climbs."""
     import jax
 
-    from sumwise.basis.neural import log_evidence
-    from sumwise.basis.training import flat
+    from sumwise.model.basis.neural import log_evidence
+    from sumwise.model.basis.training import flat
 
     basis, log_precisions = trained
     with jax.enable_x64(True):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 from sklearn.linear_model import BayesianRidge
 
-from sumwise.design import Design
+from sumwise.model.design import Design
 
 QUERIES = 30
 EPOCHS, RATE = 1000, 1e-3  # the paper's

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import sumwise as sw
-from sumwise.design import Design
+from sumwise.model.design import Design
 
 ABALONE = 3341  # instances of the paper's Abalone pool; sets of 1 to 20 make about 320 of them
 N_INPUTS = 8

@@ -16,7 +16,7 @@ import sumwise as sw
 from benchmarks.report import Row, at_most, faster
 from benchmarks.timing import in_turns, say
 from sumwise import loop
-from sumwise.model import ModelConfig
+from sumwise.model.fit import ModelConfig
 from sumwise.util.text import count
 
 N_SETS, N_INPUTS, LABELS, TARGETS = 2000, 15, 10, 50

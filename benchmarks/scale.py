@@ -27,8 +27,8 @@ from benchmarks.peers import fit_ridge
 from benchmarks.report import Row, at_most, faster
 from benchmarks.timing import Times, in_turns, say
 from sumwise import batches, loop
-from sumwise.design import Design, Pool
-from sumwise.posterior import Hyperparameters, condition, decompose
+from sumwise.model.design import Design, Pool
+from sumwise.model.posterior import Hyperparameters, condition, decompose
 
 N_INPUTS, SET_SIZE, N_BASIS = 8, 10, 128
 SIZES = (10_000, 100_000, 1_000_000)  # sets; ten times as many instances
@@ -157,7 +157,7 @@ def read_and_sum(scan: sw.Scan, model: sw.AggregateRegressor) -> np.ndarray:
 
 
 def _kernel(model: sw.AggregateRegressor, inputs: np.ndarray, u: np.ndarray) -> None:
-    from sumwise.kernels import sum_waves_single
+    from sumwise.model.kernels import sum_waves_single
 
     fourier: Any = model.fitted().basis.basis
     n = inputs.shape[1]

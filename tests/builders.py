@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from sumwise.basis import Linear, Scaled
 from sumwise.data.sets import Sets
-from sumwise.design import Pool, embed
+from sumwise.model.basis import Linear, Scaled
+from sumwise.model.design import Pool, embed
 
 set_sizes = st.lists(st.integers(1, 6), min_size=2, max_size=9)
 precisions = st.floats(-3.0, 3.0).map(lambda exponent: float(np.exp(exponent)))

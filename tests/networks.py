@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from sumwise import Neural
-from sumwise.basis.rooms import Room
+from sumwise.model.basis.padding import Room
 from tests.builders import random_sets, totals
 
 TINY = Neural(width=4, depth=2, n_basis=6, epochs=30)  # compiled once for all tests that use it

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from sumwise.acquisition import ACQUISITIONS, Acquisition
-    from sumwise.basis import BASES, Basis, Neural
     from sumwise.data.scan import Scan
     from sumwise.data.sets import Sets
     from sumwise.embedded import Embedded
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     )
     from sumwise.estimator import AggregateRegressor
     from sumwise.loop import ActiveLearner, Answer, Ask
+    from sumwise.model.basis import BASES, Basis, Neural
     from sumwise.selection import score, select
     from sumwise.studies import create_study, import_study, open_study
     from sumwise.study import Study
@@ -73,7 +73,7 @@ __all__ = [
 # in a shell need no NumPy, and only studies need SQLAlchemy
 _HOMES: Final = {
     "acquisition": ("ACQUISITIONS", "Acquisition"),
-    "basis": ("BASES", "Basis", "Neural"),
+    "model.basis": ("BASES", "Basis", "Neural"),
     "embedded": ("Embedded",),
     "errors": (
         "DataError",

@@ -16,14 +16,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from sumwise import known_noise
 from sumwise.data import targets
 from sumwise.data.frames import to_float
 from sumwise.data.sets import Sets
 from sumwise.data.targets import Targets
-from sumwise.design import Pool
 from sumwise.errors import InvalidSetError, SettingError
-from sumwise.model import Model
+from sumwise.model import known_noise
+from sumwise.model.design import Pool
+from sumwise.model.fit import Model
 from sumwise.util.shapes import Float
 
 CHEAPEST: Final = 1e-100  # below, gains for a cost would overflow; above its inverse, vanish

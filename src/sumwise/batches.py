@@ -14,8 +14,8 @@ import numpy as np
 
 from sumwise.acquisition import TIE, named
 from sumwise.bounds import KEYS, key_between, known_rows, look
-from sumwise.design import Design, Pool
-from sumwise.posterior import Posterior
+from sumwise.model.design import Design, Pool
+from sumwise.model.posterior import Posterior
 from sumwise.screening import MARGIN
 from sumwise.util.shapes import Bool, Float, Int
 

@@ -19,8 +19,8 @@ from typing import Final
 import numpy as np
 
 from sumwise.acquisition.prediction import targets_of, unit_of
-from sumwise.design import Design, Pool
-from sumwise.posterior import Posterior
+from sumwise.model.design import Design, Pool
+from sumwise.model.posterior import Posterior
 from sumwise.util.shapes import Float
 
 BLOCK: Final = 4096  # sets looked at together

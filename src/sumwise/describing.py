@@ -7,9 +7,9 @@ from typing import Final
 
 import numpy as np
 
-from sumwise.basis.auto import CANDIDATES, LENGTHSCALES, SCALINGS, Candidate
-from sumwise.choosing import Choice
-from sumwise.model import Model
+from sumwise.model.averaging import Choice
+from sumwise.model.basis.auto import CANDIDATES, LENGTHSCALES, SCALINGS, Candidate
+from sumwise.model.fit import Model
 from sumwise.util.text import shown
 
 MOST_INPUTS: Final = 5  # that are named

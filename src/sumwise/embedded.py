@@ -27,16 +27,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from sumwise.basis import Auto, RandomFourierFeatures, Scaled
 from sumwise.data.lazy import LazySets
 from sumwise.data.parquet import File, open_parquet
 from sumwise.data.scan import Scan
 from sumwise.data.sets import Sets
 from sumwise.data.targets import Targets, stand_ins
-from sumwise.design import Design, Pool
-from sumwise.drawn import unpack_config, unpack_prepared
 from sumwise.errors import DataError, InvalidSetError, SettingError
-from sumwise.model import ModelConfig, Prepared
+from sumwise.model.basis import Auto, RandomFourierFeatures, Scaled
+from sumwise.model.design import Design, Pool
+from sumwise.model.fit import ModelConfig, Prepared
+from sumwise.model.serialize import unpack_config, unpack_prepared
 from sumwise.survey import ids_of
 from sumwise.util.shapes import Int
 

@@ -17,11 +17,11 @@ from typing import Any, BinaryIO, Final
 
 import numpy as np
 
-from sumwise import archives, waves
-from sumwise.basis import Scaled
 from sumwise.data.scan import Batch, Part, Scan, batches, run_starts
-from sumwise.design import BLOCK_NUMBERS, features
 from sumwise.errors import SettingError
+from sumwise.model import archives, fourier_sums
+from sumwise.model.basis import Scaled
+from sumwise.model.design import BLOCK_NUMBERS, features
 from sumwise.survey import stand_ins_in
 from sumwise.util.shapes import Float, Int
 
@@ -189,8 +189,8 @@ def embed_rows(
     bounds = np.append(starts, len(batch))
     u = None
     with np.errstate(over="ignore", invalid="ignore"):  # refused below, by row
-        if waves.worth_compiling(scan.rows, basis):
-            u = waves.summed(batch.inputs, theta, bounds, basis, dtype)
+        if fourier_sums.worth_compiling(scan.rows, basis):
+            u = fourier_sums.summed(batch.inputs, theta, bounds, basis, dtype)
         if u is None:
             u = _embed_blocks(batch.inputs, theta, bounds, basis).astype(dtype, copy=False)
         square = np.einsum("ak,ak->a", u, u)

@@ -14,18 +14,19 @@ from typing import Any
 
 import numpy as np
 
-from sumwise import aims, describing, outputs, streams
-from sumwise import model as core
-from sumwise.basis import Basis, Neural
+from sumwise import aims, describing, streams
 from sumwise.data.frames import input_matrix, to_float
 from sumwise.data.scan import Scan
 from sumwise.data.sets import Sets
 from sumwise.data.validate import check_labels
-from sumwise.design import Design, embed
 from sumwise.embedded import Embedded, no_sets
 from sumwise.errors import InvalidSetError, SettingError
 from sumwise.making import embed_scan, in_threads
-from sumwise.predictions import check_level
+from sumwise.model import fit as core
+from sumwise.model import predict as outputs
+from sumwise.model.basis import Basis, Neural
+from sumwise.model.design import Design, embed
+from sumwise.model.prediction_table import check_level
 from sumwise.util.shapes import Float
 
 

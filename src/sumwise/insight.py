@@ -19,12 +19,12 @@ from typing import Final
 
 import numpy as np
 
-from sumwise import known_noise, outputs, scaling
-from sumwise.basis import Trainable
-from sumwise.calibration import Coverage, coverage, verdict
-from sumwise.design import Pool, embed, features
-from sumwise.leaving_out import NO_CLOSED_FORM, leave_one_out
-from sumwise.model import Model
+from sumwise.model import known_noise, predict, scaling
+from sumwise.model.basis import Trainable
+from sumwise.model.calibration import Coverage, coverage, verdict
+from sumwise.model.design import Pool, embed, features
+from sumwise.model.fit import Model
+from sumwise.model.leave_one_out import NO_CLOSED_FORM, leave_one_out
 from sumwise.questions import Question
 from sumwise.status import Status, second_moment
 from sumwise.util.progress import Slow, quiet
@@ -155,7 +155,7 @@ def _step(
     ratio = before.posterior.variance_along(new.u) / new.noise_scale
     forecast = std = error = naive = None
     if latest:
-        mean, stds = outputs.predict_sets(before, new, include_noise=True)
+        mean, stds = predict.predict_sets(before, new, include_noise=True)
         forecast, std = float(mean[0, 0]), float(stds[0, 0])
         so_far = scaling.offset_of(design.rows(slice(latest)), answers.y_bar[:latest, None])
         each = math.sqrt(new.noise_scale[0])

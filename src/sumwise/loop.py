@@ -12,17 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from sumwise import aims, outputs
-from sumwise import model as core
+from sumwise import aims
 from sumwise.acquisition import Acquisition, per_cost
 from sumwise.aims import Aims
-from sumwise.basis import Trainable
 from sumwise.data.sets import Sets
 from sumwise.data.validate import check_label, check_noise
-from sumwise.design import Pool, embed
 from sumwise.embedded import Embedded
 from sumwise.errors import LabelError
 from sumwise.estimator import AggregateRegressor
+from sumwise.model import fit as core
+from sumwise.model import predict
+from sumwise.model.basis import Trainable
+from sumwise.model.design import Pool, embed
 from sumwise.reasons import price, reason
 from sumwise.screening import Ceiling, leaders, with_squares
 from sumwise.settling import settle
@@ -102,7 +103,7 @@ def look(
     chosen = found.best()
     score = found.score(chosen)
     design = pool.design.rows([chosen])
-    mean, std = outputs.predict_sets(fitted, design, include_noise=True)
+    mean, std = predict.predict_sets(fitted, design, include_noise=True)
     size, left = int(sets.sizes[chosen]), int(allowed.sum())
     why = reason(strategy, score, size, left)
     paid = None if cost is None else float(cost[chosen])

@@ -20,13 +20,8 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from sumwise import archives
-from sumwise import model as core
-from sumwise.basis import Trainable
 from sumwise.begun import SORTED, only_writer, read_begun, write_begun
 from sumwise.data.scan import PART_ROWS, Scan
-from sumwise.design import features
-from sumwise.drawn import pack_config, pack_prepared, unpack_config
 from sumwise.embedded import (
     DTYPES,
     FORMAT,
@@ -43,7 +38,12 @@ from sumwise.embedded import (
 )
 from sumwise.embedding import Job, embed_part, part_file, replace_file, write_all
 from sumwise.errors import DataError, InvalidSetError, SettingError
-from sumwise.model import ModelConfig, Prepared
+from sumwise.model import archives
+from sumwise.model import fit as core
+from sumwise.model.basis import Trainable
+from sumwise.model.design import features
+from sumwise.model.fit import ModelConfig, Prepared
+from sumwise.model.serialize import pack_config, pack_prepared, unpack_config
 from sumwise.regroup import BUCKET_BYTES, sorted_copy
 from sumwise.survey import Index, ids_of, index_of, refuse_ids, survey_part
 from sumwise.util.progress import Slow

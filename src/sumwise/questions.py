@@ -14,11 +14,11 @@ from typing import Final
 
 import numpy as np
 
-from sumwise import outputs
 from sumwise.acquisition import Acquisition
-from sumwise.design import Pool
 from sumwise.errors import PoolExhaustedError
-from sumwise.model import Model
+from sumwise.model import predict
+from sumwise.model.design import Pool
+from sumwise.model.fit import Model
 from sumwise.reasons import price, reason
 from sumwise.screening import leaders
 from sumwise.selection import nothing_affordable, pays_for
@@ -108,7 +108,7 @@ def propose(
         allowed[chosen] = False
         second = found.best(but=chosen) if left > 1 else None
         design = pool.design.rows([chosen])
-        mean, std = outputs.predict_sets(model, design, include_noise=True)
+        mean, std = predict.predict_sets(model, design, include_noise=True)
         waiting = len(claimed) + len(asked)
         kind, turn = ("free", "next") if waiting else ("unmeasured", "first")
         if left < free:

@@ -14,15 +14,15 @@ from typing import Any, Final
 import numpy as np
 
 import sumwise
-from sumwise.calibration import percent
 from sumwise.data.sets import Sets
 from sumwise.insight import FEWEST, WINDOW, Insight
+from sumwise.model.calibration import percent
+from sumwise.model.prediction_table import Predictions
 from sumwise.plots.files import check_folder
 from sumwise.plots.page import Section, Table, page, save_page
 from sumwise.plots.spending import spending
 from sumwise.plots.study import LONG, panels
 from sumwise.plots.text import NONE, as_given, figure, label
-from sumwise.predictions import Predictions
 from sumwise.storage.values import Claim, Event, Skip, Told
 from sumwise.study import Study
 from sumwise.util.text import count

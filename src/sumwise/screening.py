@@ -25,9 +25,9 @@ from sumwise.bounds import (
     squares,
     variance_reduction_between,
 )
-from sumwise.design import Pool
 from sumwise.errors import PoolExhaustedError
-from sumwise.posterior import Posterior
+from sumwise.model.design import Pool
+from sumwise.model.posterior import Posterior
 from sumwise.util.shapes import Bool, Float, Int
 
 SCREENED_FROM: Final = 4096  # sets; fewer are scored in full at no cost worth mentioning

@@ -7,16 +7,17 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 import numpy as np
 
-from sumwise import aims, outputs
-from sumwise import model as core
+from sumwise import aims
 from sumwise.acquisition import DEFAULT, Acquisition, refuse_non_finite, scores_of
 from sumwise.batches import joint
 from sumwise.bounds import KEYS
 from sumwise.data.sets import Sets
-from sumwise.design import Pool, embed
 from sumwise.embedded import Embedded, no_sets
 from sumwise.errors import PoolExhaustedError, SettingError
-from sumwise.model import Model
+from sumwise.model import fit as core
+from sumwise.model import predict
+from sumwise.model.design import Pool, embed
+from sumwise.model.fit import Model
 from sumwise.screening import leaders, screens
 from sumwise.util.shapes import Bool, Float
 
@@ -192,5 +193,5 @@ def pool_of(sets: Sets | Embedded, model: Model) -> Pool:
         return sets.under(model.basis)
     if not isinstance(sets, Sets):
         raise no_sets(sets)
-    outputs.check_inputs(model, sets)
+    predict.check_inputs(model, sets)
     return Pool(sets, model.basis, embed(sets, model.basis))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from sumwise import model as core
 from sumwise.acquisition import BY_DROPOUT, DEFAULT, Acquisition, named
-from sumwise.basis import with_dropout
 from sumwise.data.sets import Sets
 from sumwise.embedded import Embedded, no_sets
 from sumwise.errors import SettingError
 from sumwise.estimator import AggregateRegressor
+from sumwise.model import fit as core
+from sumwise.model.basis import with_dropout
 
 
 def settle(

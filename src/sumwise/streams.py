@@ -15,11 +15,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from sumwise import outputs
 from sumwise.data.scan import Batch, Part, Scan, batches
 from sumwise.errors import DataError, InvalidSetError, SettingError
-from sumwise.model import Model
-from sumwise.predictions import PREFIX
+from sumwise.model import predict as outputs
+from sumwise.model.fit import Model
+from sumwise.model.prediction_table import PREFIX
 from sumwise.util.progress import Slow
 
 ADDED: Final = ("file", "row", "mean", "std", "lower", "upper")

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from sumwise import aims
-from sumwise import model as core
 from sumwise.acquisition import per_cost
 from sumwise.data.sets import Sets
 from sumwise.embedded import Embedded
 from sumwise.errors import SettingError
 from sumwise.estimator import AggregateRegressor
+from sumwise.model import fit as core
 from sumwise.settling import settle
 from sumwise.storage import arguments, keeping, packing, records
 from sumwise.storage.database import Database

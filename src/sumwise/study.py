@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import sqlalchemy as sa
 
-from sumwise import outputs
 from sumwise.aims import Aims, aimed
 from sumwise.data.lazy import whole
 from sumwise.data.scan import Scan
 from sumwise.data.sets import Sets
-from sumwise.design import Pool
 from sumwise.estimator import AggregateRegressor
-from sumwise.model import Model
-from sumwise.predictions import Predictions, check_level, individuals
+from sumwise.model import predict as outputs
+from sumwise.model.design import Pool
+from sumwise.model.fit import Model
+from sumwise.model.prediction_table import Predictions, check_level, individuals
 from sumwise.questions import FEWEST, Question, propose
 from sumwise.selection import check_budget
 from sumwise.status import Status, outlook

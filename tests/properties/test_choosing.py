@@ -11,15 +11,16 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import sumwise as sw
-from sumwise import choosing, describing, known_noise
-from sumwise.basis import Auto
-from sumwise.basis.auto import CANDIDATES, PARTS, POWER, VARIANCES
+from sumwise import describing
 from sumwise.data.input_stats import Inputs
 from sumwise.data.sets import Sets
-from sumwise.design import embed
-from sumwise.evidence import WeakPrior
-from sumwise.leaving_out import leave_one_out
-from sumwise.posterior import Hyperparameters, decompose
+from sumwise.model import averaging, known_noise
+from sumwise.model.basis import Auto
+from sumwise.model.basis.auto import CANDIDATES, PARTS, POWER, VARIANCES
+from sumwise.model.design import embed
+from sumwise.model.evidence import WeakPrior
+from sumwise.model.leave_one_out import leave_one_out
+from sumwise.model.posterior import Hyperparameters, decompose
 from tests import oracles
 from tests.builders import precisions, random_sets, seeds, totals, unscaled
 
@@ -62,11 +63,11 @@ def test_evidence_is_the_integral_of_the_joint_gaussian(sizes, seed):
     prior = WeakPrior(rng.normal(), rng.normal(), 2.0)
     one, other = rng.choice(len(CANDIDATES), 2, replace=False)
     args = (basis, embed(sets, unscaled(basis, 2)), z[:, None], prior)
-    got = choosing.log_evidences(*args, fixed=None, use_prior=True)
+    got = averaging.log_evidences(*args, fixed=None, use_prior=True)
     expected = [dense(basis, VARIANCES[c], sets, z, prior) for c in (one, other)]
     assert got[one] - got[other] == pytest.approx(expected[0][0] - expected[1][0], abs=1e-4)
     phi = unscaled(lambda x: basis(x) * alike(basis, VARIANCES[one]), 2)
-    typical = choosing.typical(decompose(embed(sets, phi), z[:, None]), prior)
+    typical = averaging.typical(decompose(embed(sets, phi), z[:, None]), prior)
     means = np.log([typical.prior_precision, typical.noise_precision])
     assert_allclose(means, expected[0][1], atol=2e-3)
 
@@ -78,7 +79,7 @@ def test_given_precisions_are_not_integrated(sizes, seed, lam, beta):
     z, basis = rng.normal(size=len(sets)), drawn(sets)
     design, prior = embed(sets, unscaled(basis, 2)), WeakPrior(0.0, 0.0, 2.0)
     fixed = Hyperparameters(lam, beta)
-    got = choosing.choose(basis, design, z[:, None], None, prior, fixed=fixed, use_prior=True)
+    got = averaging.choose(basis, design, z[:, None], None, prior, fixed=fixed, use_prior=True)
     logs = []
     for variances in VARIANCES:
         model = oracles.joint(sets, basis(sets.x) * alike(basis, variances), lam, beta)
@@ -94,7 +95,7 @@ def test_more_labels_than_features_give_the_same_evidence():
     basis, prior = drawn(sets, 4), WeakPrior(0.3, 1.0, 2.0)
     z = rng.normal(size=len(sets))
     args = (basis, embed(sets, unscaled(basis, 2)), z[:, None], prior)
-    got = choosing.log_evidences(*args, fixed=None, use_prior=True)
+    got = averaging.log_evidences(*args, fixed=None, use_prior=True)
     pair = [dense(basis, VARIANCES[c], sets, z, prior)[0] for c in (2, 15)]
     assert got[2] - got[15] == pytest.approx(pair[0] - pair[1], abs=1e-2)
 
@@ -104,9 +105,9 @@ def test_the_grid_zooms_in_on_what_many_labels_leave(n):
     """n labels of pure noise: the evidence is a Gamma density in β, whose logarithm has a mean."""
     rng = np.random.default_rng(n)
     power = float((rng.normal(size=n) ** 2).sum())
-    terms = choosing._Terms(np.zeros(1), np.array([power]), np.array([float(n)]))
+    terms = averaging._Terms(np.zeros(1), np.array([power]), np.array([float(n)]))
     wide = WeakPrior(0.0, 0.0, 2.0)
-    value, log_prior, log_noise = choosing.explore(terms, wide)
+    value, log_prior, log_noise = averaging.explore(terms, wide)
     fine = np.linspace(-8, 8, 4_000_001)
     logs = 0.5 * (n * fine - power * np.exp(fine)) - 0.5 * fine**2 / 4
     mass = np.exp(logs - logs.max())
@@ -157,7 +158,7 @@ def moved(basis, sets, z, variances, relevance, lam, beta):
 
 def relevances(basis, sets, z, variances, fixed):
     design, prior = embed(sets, unscaled(basis, sets.n_inputs)), WeakPrior(0.0, 0.0, 2.0)
-    return choosing.relevances(basis, design, z, variances, prior, fixed, True)
+    return averaging.relevances(basis, design, z, variances, prior, fixed, True)
 
 
 @given(few_sizes, seeds, precisions, precisions, st.integers(1, 3), st.integers(2, 4))
@@ -167,7 +168,7 @@ def test_relevances_are_moments_of_the_joint_gaussian(sizes, seed, lam, beta, ou
     z, basis = rng.normal(size=(len(sets), outputs)), drawn(sets)
     variances = rng.dirichlet(np.ones(len(CANDIDATES))) @ VARIANCES
     expected = np.ones(n_inputs)
-    for _ in range(choosing.RELEVANCE_STEPS):
+    for _ in range(averaging.RELEVANCE_STEPS):
         expected = moved(basis, sets, z, variances, expected, lam, beta)
     got = relevances(basis, sets, z, variances, Hyperparameters(lam, beta))
     assert_allclose(got, expected, rtol=1e-6)
@@ -325,11 +326,11 @@ def test_answers_that_are_known_to_be_blurred_do_not_choose():
     design = embed(sets, unscaled(basis))
     for noise, least, most in ((1e-6, 0.0, 2.0), (1e6, 2.98, 3.0)):
         blur = np.full(len(sets), noise)
-        got = choosing.choose(basis, design, y_bar, blur, prior, fixed=None, use_prior=True)
+        got = averaging.choose(basis, design, y_bar, blur, prior, fixed=None, use_prior=True)
         entropy = -float(got.probability @ np.log(np.maximum(got.probability, 1e-300)))
         assert least <= entropy <= most
     by_hand = known_noise.blurred(design, blur, np.exp(2.0))
-    again = choosing.choose(basis, by_hand, y_bar, None, prior, fixed=None, use_prior=True)
+    again = averaging.choose(basis, by_hand, y_bar, None, prior, fixed=None, use_prior=True)
     assert_allclose(got.probability, again.probability)
 
 

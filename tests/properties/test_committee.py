@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from sumwise.design import Design
-from sumwise.posterior import committee
+from sumwise.model.design import Design
+from sumwise.model.posterior import committee
 from tests.builders import precisions, seeds
 
 numbers_of_models = st.integers(2, 9)

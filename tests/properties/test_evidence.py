@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from sumwise import evidence
-from sumwise.evidence import WeakPrior, adam, log_evidence, log_evidence_gradient, maximise
-from sumwise.posterior import Hyperparameters, condition, decompose
+from sumwise.model import evidence
+from sumwise.model.evidence import WeakPrior, adam, log_evidence, log_evidence_gradient, maximise
+from sumwise.model.posterior import Hyperparameters, condition, decompose
 from tests import oracles
 from tests.builders import linear_pool, phi_of, precisions, random_sets, seeds, set_sizes
 

@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose
 
 from sumwise.acquisition import ACQUISITIONS, BY_DROPOUT
 from sumwise.data.sets import Sets
-from sumwise.design import features
-from sumwise.posterior import Hyperparameters, condition, decompose
+from sumwise.model.design import features
+from sumwise.model.posterior import Hyperparameters, condition, decompose
 from tests import oracles
 from tests.builders import linear_pool, phi_of, precisions, random_sets, seeds, set_sizes
 
@@ -171,7 +171,7 @@ def test_geometry_strategies_measure_what_they_say():
 def test_individual_scores_are_the_same_in_small_blocks(monkeypatch):
     pool = linear_pool(random_sets([1, 51, 1, 3, 7], np.random.default_rng(1)))
     whole = {name: scores(name, pool, 2, 0.5, 3.0) for name in ("MI", "Ent")}
-    monkeypatch.setattr("sumwise.design.BLOCK_NUMBERS", 20)  # five rows of four features
+    monkeypatch.setattr("sumwise.model.design.BLOCK_NUMBERS", 20)  # five rows of four features
     for name, expected in whole.items():
         assert_allclose(scores(name, pool, 2, 0.5, 3.0), expected, rtol=1e-12)
     assert features(pool.basis, pool.sets.x[:1]).shape == (1, 4)

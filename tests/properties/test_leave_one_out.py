@@ -9,14 +9,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from sumwise import known_noise, leaving_out
-from sumwise.basis import Linear
-from sumwise.calibration import binomial_interval
 from sumwise.errors import SettingError
-from sumwise.leaving_out import leave_one_out
-from sumwise.model import Model
-from sumwise.outputs import predict_sets
-from sumwise.posterior import Hyperparameters, committee, condition, decompose
+from sumwise.model import known_noise
+from sumwise.model import leave_one_out as leaving_out
+from sumwise.model.basis import Linear
+from sumwise.model.calibration import binomial_interval
+from sumwise.model.fit import Model
+from sumwise.model.leave_one_out import leave_one_out
+from sumwise.model.posterior import Hyperparameters, committee, condition, decompose
+from sumwise.model.predict import predict_sets
 from tests.builders import linear_pool, precisions, random_sets, seeds, unscaled
 
 set_sizes = st.lists(st.integers(1, 6), min_size=1, max_size=9)  # K = 4: fewer and more

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from sumwise import Neural, Sets, evidence, posterior
-from sumwise.basis import neural
-from sumwise.design import embed
-from sumwise.posterior import Hyperparameters
+from sumwise import Neural, Sets
+from sumwise.model import evidence, posterior
+from sumwise.model.basis import neural
+from sumwise.model.design import embed
+from sumwise.model.posterior import Hyperparameters
 from tests import oracles
 from tests.builders import random_sets, seeds, unscaled
 from tests.networks import ROOMY, phi_by_hand

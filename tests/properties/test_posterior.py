@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from sumwise.design import Design
-from sumwise.posterior import Hyperparameters, condition, decompose
+from sumwise.model.design import Design
+from sumwise.model.posterior import Hyperparameters, condition, decompose
 from tests import oracles
 from tests.builders import linear_pool, phi_of, precisions, random_sets, seeds, set_sizes
 
@@ -94,7 +94,7 @@ def test_several_outputs_are_separate_fits_with_one_covariance(sizes, n_seen, la
 def test_variances_are_the_same_in_small_blocks(monkeypatch):
     pool, _, _, _, posterior = learned([2, 3, 1, 4, 2, 1, 5, 3], 3, 0.7, 2.0, 5)
     whole = posterior.variance_along(pool.design.u)
-    monkeypatch.setattr("sumwise.posterior.BLOCK", 3)
+    monkeypatch.setattr("sumwise.model.posterior.BLOCK", 3)
     assert_allclose(posterior.variance_along(pool.design.u), whole, rtol=1e-12)
 
 

@@ -13,12 +13,12 @@ from numpy.testing import assert_allclose
 
 import sumwise as sw
 from sumwise.acquisition import ACQUISITIONS
-from sumwise.basis import Linear
 from sumwise.data.sets import Sets
 from sumwise.data.targets import MOST, Targets, read, thinned
-from sumwise.design import Pool, embed
 from sumwise.errors import SettingError
-from sumwise.posterior import Hyperparameters, condition, decompose
+from sumwise.model.basis import Linear
+from sumwise.model.design import Pool, embed
+from sumwise.model.posterior import Hyperparameters, condition, decompose
 from tests import oracles
 from tests.builders import linear_pool, phi_of, precisions, random_sets, seeds, set_sizes, unscaled
 

@@ -17,8 +17,8 @@ from sumwise.acquisition import best, scores_of
 from sumwise.batches import joint
 from sumwise.bounds import KEYS, bounds, squares, variance_reduction_between
 from sumwise.data.targets import Targets
-from sumwise.design import Design, Pool
-from sumwise.posterior import Hyperparameters, condition, decompose
+from sumwise.model.design import Design, Pool
+from sumwise.model.posterior import Hyperparameters, condition, decompose
 from sumwise.screening import leaders
 from tests.builders import random_sets, seeds, unscaled
 

@@ -7,8 +7,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 import sumwise as sw
-from sumwise.design import embed
-from sumwise.model import ModelConfig, prepare
+from sumwise.model.design import embed
+from sumwise.model.fit import ModelConfig, prepare
 from sumwise.storage import keeping
 from sumwise.storage.packing import pack_prepared, unpack_prepared
 from tests.builders import smooth_problem

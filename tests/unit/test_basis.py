@@ -8,9 +8,10 @@ from numpy.testing import assert_allclose
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.preprocessing import PolynomialFeatures
 
-from sumwise import Sets, SettingError, design, waves
-from sumwise.basis import BASES, Linear, Polynomial, RandomFourierFeatures, Scaled, draw
-from sumwise.design import embed, features
+from sumwise import Sets, SettingError
+from sumwise.model import design, fourier_sums
+from sumwise.model.basis import BASES, Linear, Polynomial, RandomFourierFeatures, Scaled, draw
+from sumwise.model.design import embed, features
 from tests.builders import random_sets, unscaled
 
 OPTIONS = {"n_basis": 16, "lengthscale": 1.0, "degree": 3}
@@ -146,15 +147,15 @@ def test_the_kernel_is_used_when_it_pays_and_only_where_it_is_exact(monkeypatch)
     rng = np.random.default_rng(0)
     sets = random_sets([3, 4], rng)
     fourier = RandomFourierFeatures.draw(8, 3, 1.0, rng)
-    assert not waves.worth_compiling(len(sets.x), unscaled(fourier))
-    monkeypatch.setattr(waves, "COMPILED_FROM", 10)
-    assert waves.worth_compiling(len(sets.x), unscaled(fourier))
-    assert not waves.worth_compiling(len(sets.x), unscaled(Linear()))
+    assert not fourier_sums.worth_compiling(len(sets.x), unscaled(fourier))
+    monkeypatch.setattr(fourier_sums, "COMPILED_FROM", 10)
+    assert fourier_sums.worth_compiling(len(sets.x), unscaled(fourier))
+    assert not fourier_sums.worth_compiling(len(sets.x), unscaled(Linear()))
     wild = unscaled(RandomFourierFeatures(fourier.frequencies * 1e7, fourier.phases))
     assert design._embed_compiled(sets, wild) is None
     assert_allclose(embed(sets, wild).u, embed(sets, wild, compiled=False).u, rtol=1e-12)
-    monkeypatch.setattr(waves, "find_spec", lambda name: None)
-    assert not waves.worth_compiling(len(sets.x), unscaled(fourier))
+    monkeypatch.setattr(fourier_sums, "find_spec", lambda name: None)
+    assert not fourier_sums.worth_compiling(len(sets.x), unscaled(fourier))
 
 
 def test_the_kernel_refuses_other_bases():

@@ -14,10 +14,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import sumwise as sw
 from sumwise import Sets
-from sumwise.basis import dropout, training
-from sumwise.basis.neural import Pull
-from sumwise.basis.rooms import Room, room_for
-from sumwise.design import embed
+from sumwise.model.basis import dropout, training
+from sumwise.model.basis.neural import Pull
+from sumwise.model.basis.padding import Room, room_for
+from sumwise.model.design import embed
 from tests.networks import ROOMY, flat_numbers, literal_adam, unflat
 from tests.thinned import (
     EXACT,

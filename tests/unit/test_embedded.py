@@ -9,8 +9,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 import sumwise as sw
-from sumwise import embedded, screening, waves
+from sumwise import embedded, screening
 from sumwise.data import scan as scanning
+from sumwise.model import fourier_sums
 from tests import parquet
 from tests.builders import random_sets, totals
 
@@ -304,7 +305,7 @@ def test_a_study_with_aims_asks_what_it_asks_of_sets_in_memory(
 def test_a_model_that_chooses_itself_is_the_same_on_disk(
     sets, answers, pool, tmp_path, monkeypatch, compiled_from
 ):
-    monkeypatch.setattr(waves, "COMPILED_FROM", compiled_from)
+    monkeypatch.setattr(fourier_sums, "COMPILED_FROM", compiled_from)
     model = sw.AggregateRegressor(n_basis=20)
     made = model.embed(pool, tmp_path / "design")
     monkeypatch.setattr(embedded, "LARGEST_READ", 0)  # nobody may look at individuals

@@ -10,8 +10,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 import sumwise as sw
-from sumwise.evidence import log_evidence_gradient
-from sumwise.posterior import Hyperparameters, decompose
+from sumwise.model.evidence import log_evidence_gradient
+from sumwise.model.posterior import Hyperparameters, decompose
 from tests.builders import linear_pool, random_sets, smooth_problem
 
 

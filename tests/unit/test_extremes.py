@@ -8,10 +8,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 import sumwise as sw
-from sumwise.basis import RandomFourierFeatures
-from sumwise.design import embed
-from sumwise.evidence import WeakPrior, log_evidence, maximise
-from sumwise.posterior import Hyperparameters, condition, decompose
+from sumwise.model.basis import RandomFourierFeatures
+from sumwise.model.design import embed
+from sumwise.model.evidence import WeakPrior, log_evidence, maximise
+from sumwise.model.posterior import Hyperparameters, condition, decompose
 from tests.builders import random_sets, unscaled
 
 R = sw.AggregateRegressor

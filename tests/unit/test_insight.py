@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 import sumwise as sw
 from sumwise import insight as looking
-from sumwise.calibration import coverage, verdict
+from sumwise.model.calibration import coverage, verdict
 from sumwise.storage.schema import chain
 from sumwise.util.threads import one_thread
 from tests.builders import random_sets

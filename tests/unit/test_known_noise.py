@@ -11,10 +11,10 @@ from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 
 import sumwise as sw
-from sumwise import evidence, known_noise, outputs
-from sumwise import model as core
-from sumwise.design import embed
-from sumwise.posterior import Hyperparameters, condition, decompose
+from sumwise.model import evidence, known_noise, predict
+from sumwise.model import fit as core
+from sumwise.model.design import embed
+from sumwise.model.posterior import Hyperparameters, condition, decompose
 from tests.builders import linear_pool, phi_of, precisions, random_sets, seeds, set_sizes
 from tests.oracles import joint, total_covariance
 
@@ -126,10 +126,10 @@ WAYS = ["evidence", "adam", (1e-3, 0.5)]
 @pytest.mark.parametrize("way", WAYS)
 def test_no_noise_changes_nothing_and_very_little_changes_very_little(way):
     sets, y_bar = smooth()
-    plain = outputs.predict_mean(fitted(way, sets, y_bar), sets.x)
-    zero = outputs.predict_mean(fitted(way, sets, y_bar, np.zeros(25)), sets.x)
+    plain = predict.predict_mean(fitted(way, sets, y_bar), sets.x)
+    zero = predict.predict_mean(fitted(way, sets, y_bar, np.zeros(25)), sets.x)
     assert (zero == plain).all()
-    little = outputs.predict_mean(fitted(way, sets, y_bar, np.full(25, 1e-6)), sets.x)
+    little = predict.predict_mean(fitted(way, sets, y_bar, np.full(25, 1e-6)), sets.x)
     assert_allclose(little, plain, rtol=1e-5)
 
 
@@ -143,9 +143,9 @@ def test_an_answer_that_is_all_noise_teaches_nothing(way):
     others = sets.take([a for a in range(25) if a != 3])
     design = embed(others, prepared.basis)
     without = core.fit(config, prepared, others, design, np.delete(y_bar, 3)[:, None])
-    means = [outputs.predict_mean(model, sets.x) for model in (blurred, without)]
+    means = [predict.predict_mean(model, sets.x) for model in (blurred, without)]
     assert_allclose(*means, rtol=0.02)
-    stds = [outputs.predict_std(model, sets.x, include_noise=False) for model in (blurred, without)]
+    stds = [predict.predict_std(model, sets.x, include_noise=False) for model in (blurred, without)]
     assert_allclose(*stds, rtol=0.1)
 
 
@@ -158,7 +158,7 @@ def test_blurred_answers_that_say_so_are_predicted_better():
         seen = y_bar + blur * rng.normal(size=40)
         truth = 300 + 20 * np.sin(sets.x[:, 0])
         error = [
-            np.sqrt(np.mean((outputs.predict_mean(model, sets.x)[:, 0] - truth) ** 2))
+            np.sqrt(np.mean((predict.predict_mean(model, sets.x)[:, 0] - truth) ** 2))
             for model in (fitted("evidence", sets, seen, blur), fitted("evidence", sets, seen))
         ]
         better += error[0] < error[1]
@@ -173,7 +173,7 @@ def test_units_do_not_matter(way):
     factor = 1000.0
     other = way if isinstance(way, str) else (way[0] / factor**2, way[1] / factor**2)
     large = fitted(other, sets, factor * y_bar, factor * blur, standardize=True)
-    means = [outputs.predict_mean(model, sets.x) for model in (large, small)]
+    means = [predict.predict_mean(model, sets.x) for model in (large, small)]
     assert_allclose(means[0], factor * means[1], rtol=1e-4)
 
 
@@ -182,9 +182,9 @@ def test_a_few_answers_of_pure_noise_give_a_finite_model(n):
     sets, y_bar = smooth(n)
     for blur in (np.full(n, 1e5), np.full(n, 1.0)):
         model = fitted("evidence", sets, y_bar, blur)
-        assert np.isfinite(outputs.predict_std(model, sets.x, include_noise=True)).all()
+        assert np.isfinite(predict.predict_std(model, sets.x, include_noise=True)).all()
         same = fitted("evidence", sets, np.zeros(n), blur)
-        assert_allclose(outputs.predict_mean(same, sets.x), 0.0, atol=1e-9)
+        assert_allclose(predict.predict_mean(same, sets.x), 0.0, atol=1e-9)
 
 
 def test_several_outputs_are_refused_in_words():
@@ -210,15 +210,15 @@ def test_one_exact_answer_beside_blurred_ones_does_not_make_sure(blur, luck, n_b
     noise_std = np.r_[0.0, np.full(n_blurred, blur)]
     seen = y_bar + luck * noise_std * np.array([0.0, 0.5, -1.2, 0.8])[:n]
     model = fitted("evidence", sets, seen, noise_std)
-    assert outputs.predict_std(model, sets.x, include_noise=True).min() > 0.3
+    assert predict.predict_std(model, sets.x, include_noise=True).min() > 0.3
     assert model.posterior.output_scale[0] > 1  # nor has a network to learn in tiny units
     if blur == 1e8:
         alone = fitted("evidence", sets[:1], y_bar[:1])
         found, expected = (
-            outputs.predict_std(m, sets[:1].x, include_noise=True) for m in (model, alone)
+            predict.predict_std(m, sets[:1].x, include_noise=True) for m in (model, alone)
         )
         assert (abs(np.log(found / expected)) < 1).all()  # as if they had not been asked
-        found, expected = (outputs.predict_mean(m, sets[:1].x) for m in (model, alone))
+        found, expected = (predict.predict_mean(m, sets[:1].x) for m in (model, alone))
         assert_allclose(found, expected, rtol=0.05)
 
 

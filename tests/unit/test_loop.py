@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 import sumwise as sw
 from sumwise.acquisition import ACQUISITIONS, BY_DROPOUT, best
-from sumwise.evidence import adam
+from sumwise.model.evidence import adam
 from tests.builders import random_sets
 
 

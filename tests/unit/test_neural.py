@@ -12,8 +12,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import sumwise as sw
 from sumwise import Sets
-from sumwise import model as core
-from sumwise.basis import training
+from sumwise.model import fit as core
+from sumwise.model.basis import training
 from tests import oracles
 from tests.networks import (
     TINY,

@@ -14,8 +14,8 @@ from sklearn.base import clone
 
 import sumwise as sw
 from sumwise import Neural
-from sumwise.basis import with_dropout
-from sumwise.basis.settings import ACTIVATIONS
+from sumwise.model.basis import with_dropout
+from sumwise.model.basis.neural_config import ACTIVATIONS
 from tests.networks import phi_by_hand, problem
 
 R = sw.AggregateRegressor
@@ -181,7 +181,7 @@ def fence(tenths, epochs=9) -> Neural:
 @pytest.mark.parametrize(("tenths", "epoch"), [(5, 2), (15, 3), (55, 7)])
 def test_a_loss_that_is_not_finite_stops_at_its_epoch(tenths, epoch, monkeypatch):
     """Steps this small are all of the learning rate's length, for the slope hardly changes."""
-    monkeypatch.setattr("sumwise.basis.training.EPOCHS_AT_ONCE", 4)
+    monkeypatch.setattr("sumwise.model.basis.training.EPOCHS_AT_ONCE", 4)
     sets, y_bar = problem()
     words = rf"at epoch {epoch} of 9: .*smaller learning_rate \(it is 0.001\).*dtype='float64'"
     with pytest.raises(sw.SumwiseError, match=words):

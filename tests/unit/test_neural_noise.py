@@ -19,12 +19,12 @@ from mpmath import mp, mpf
 from numpy.testing import assert_allclose, assert_array_equal
 
 import sumwise as sw
-from sumwise import known_noise, outputs
-from sumwise import model as core
 from sumwise.acquisition import scores_of
-from sumwise.basis import dropout, neural, training
-from sumwise.basis.neural import Pull
-from sumwise.design import Pool, embed
+from sumwise.model import fit as core
+from sumwise.model import known_noise, predict
+from sumwise.model.basis import dropout, neural, training
+from sumwise.model.basis.neural import Pull
+from sumwise.model.design import Pool, embed
 from tests import oracles
 from tests.builders import precisions, random_sets, seeds
 from tests.networks import (
@@ -285,8 +285,8 @@ def fitted(network, way, at=range(12), noise_std=None, y_bar=TOTALS, start=None,
 
 def both(model):
     """What a model says of every individual, in one column."""
-    std = outputs.predict_std(model, SETS.x, include_noise=False)
-    return np.r_[outputs.predict_mean(model, SETS.x), std]
+    std = predict.predict_std(model, SETS.x, include_noise=False)
+    return np.r_[predict.predict_mean(model, SETS.x), std]
 
 
 def in_model_units(model, at=range(12)):
@@ -420,7 +420,7 @@ def test_scores_and_totals_of_sets_have_the_noise_of_individuals_alone():
     explained = signal[:, at] @ np.linalg.solve(inside, signal[at])
     variance = np.diag(signal - explained) + oracles.total_noise(joint)
     pool = Pool(SETS, model.basis, embed(SETS, model.basis))
-    _, std = outputs.predict_sets(model, pool.design, include_noise=True)
+    _, std = predict.predict_sets(model, pool.design, include_noise=True)
     assert_allclose(std[:, 0] ** 2, variance, rtol=1e-7)
     scores = scores_of("AggMI", pool, model.posterior, np.random.default_rng(0))
     assert_allclose(scores, 0.5 * np.log(variance / oracles.total_noise(joint)), rtol=1e-6)
@@ -430,7 +430,7 @@ def test_totals_of_a_dropout_network_have_the_noise_of_individuals_alone():
     model = fitted(THINNED, "adam", noise_std=NOISE)
     design = embed(SETS, model.basis)
     (_, quiet), (_, noisy) = (
-        outputs.predict_sets(model, design, include_noise=noise) for noise in (False, True)
+        predict.predict_sets(model, design, include_noise=noise) for noise in (False, True)
     )
     scale, beta = model.posterior.output_scale[0], model.posterior.noise_precision
     noise = scale**2 * summed(SETS, SETS.theta) / beta
@@ -448,7 +448,7 @@ def test_blurred_answers_that_say_so_are_predicted_better(network):
         error = []
         for noise_std in (blur, None):
             model = fitted(network, "evidence", noise_std=noise_std, y_bar=seen, random_state=seed)
-            mean, _ = outputs.predict_sets(model, embed(SETS, model.basis), include_noise=False)
+            mean, _ = predict.predict_sets(model, embed(SETS, model.basis), include_noise=False)
             error.append(np.sqrt(np.mean((mean[:, 0] - truth) ** 2)))
         better += error[0] < error[1]
     assert better >= 5

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 import sumwise as sw
-from sumwise import model as core
+from sumwise.model import fit as core
 from sumwise.storage import names, packing
 from tests.builders import random_sets
 

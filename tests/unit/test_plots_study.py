@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from sumwise.calibration import coverage
 from sumwise.insight import Compared, Insight, Step
+from sumwise.model.calibration import coverage
 from sumwise.plots import save, study, study_charts
 from sumwise.plots.study import panels
 from sumwise.plots.text import as_given, figure, label

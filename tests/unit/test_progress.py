@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from sumwise import AggregateRegressor
-from sumwise.basis import training
+from sumwise.model.basis import training
 from sumwise.util import progress
 from tests.networks import TINY, problem
 

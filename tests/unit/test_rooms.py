@@ -14,8 +14,8 @@ from numpy.testing import assert_allclose
 
 import sumwise as sw
 from sumwise import Neural, Sets
-from sumwise.basis import neural
-from sumwise.basis.rooms import Room, room_for, step_up
+from sumwise.model.basis import neural
+from sumwise.model.basis.padding import Room, room_for, step_up
 from tests.builders import random_sets
 from tests.networks import ROOMY
 

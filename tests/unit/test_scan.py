@@ -18,10 +18,10 @@ import sumwise as sw
 from sumwise import embedded
 from sumwise.data import scan as scanning
 from sumwise.data.input_stats import location_and_spread
-from sumwise.design import embed
 from sumwise.embedded import Embedded
 from sumwise.making import in_order, in_threads, survey
-from sumwise.model import prepare
+from sumwise.model.design import embed
+from sumwise.model.fit import prepare
 from sumwise.survey import Moments, ids_of
 from tests import parquet
 from tests.builders import random_sets, seeds, set_sizes

@@ -15,9 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import sumwise as sw
-from sumwise import begun, embedding, making, waves
+from sumwise import begun, embedding, making
 from sumwise.data import scan as scanning
 from sumwise.embedded import Embedded
+from sumwise.model import fourier_sums
 
 MODEL = sw.AggregateRegressor(n_basis=8)
 X = np.random.default_rng(0).normal(size=60)
@@ -210,7 +211,7 @@ def test_unsorted_files_may_have_any_column_and_lie_anywhere(tmp_path, name):
 def test_single_precision_adds_up_large_sets_without_drifting(tmp_path, monkeypatch):
     pytest.importorskip("numba")
     monkeypatch.setattr(scanning, "BATCH_ROWS", 2**17)
-    monkeypatch.setattr(waves, "COMPILED_FROM", 0)
+    monkeypatch.setattr(fourier_sums, "COMPILED_FROM", 0)
     ids, x = np.repeat([0, 1, 2], [2**16, 1, 1]), np.r_[np.full(2**16, 0.3), -1.0, 1.0]
     pool = scanned(written(tmp_path / "d", ids, x, group=2**17))
     double = MODEL.embed(pool, tmp_path / "double").pool.design.u

@@ -25,9 +25,9 @@ from sumwise.acquisition.prediction import (
     integrated_variance_reduction,
 )
 from sumwise.data.frames import to_float
-from sumwise.design import Pool
 from sumwise.errors import InvalidSetError, NonFiniteScoreError, PoolExhaustedError, SettingError
-from sumwise.posterior import Posterior
+from sumwise.model.design import Pool
+from sumwise.model.posterior import Posterior
 from sumwise.util.shapes import Bool, Float
 
 TIE = 1e-9  # scores this close, relative to the best, count as equal

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sumwise.design import Pool
-from sumwise.posterior import Posterior
+from sumwise.model.design import Pool
+from sumwise.model.posterior import Posterior
 from sumwise.util.shapes import Float
 
 COMMITTEE_SIZE = 10  # the paper does not say

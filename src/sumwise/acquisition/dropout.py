@@ -17,9 +17,9 @@ from __future__ import annotations
 import numpy as np
 
 from sumwise.acquisition.information import LOG_2_PI_E
-from sumwise.design import Pool
 from sumwise.errors import SettingError
-from sumwise.posterior import Posterior
+from sumwise.model.design import Pool
+from sumwise.model.posterior import Posterior
 from sumwise.util.shapes import Float
 
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sumwise.design import Pool, blocks, features, sum_by_set
-from sumwise.posterior import Posterior
+from sumwise.model.design import Pool, blocks, features, sum_by_set
+from sumwise.model.posterior import Posterior
 from sumwise.util.shapes import Float
 
 LOG_2_PI_E = float(np.log(2 * np.pi) + 1)

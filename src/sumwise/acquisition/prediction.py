@@ -21,8 +21,8 @@ import numpy as np
 
 from sumwise.acquisition.information import signal_variance
 from sumwise.data.targets import thinned
-from sumwise.design import Pool, features
-from sumwise.posterior import BLOCK, Posterior
+from sumwise.model.design import Pool, features
+from sumwise.model.posterior import BLOCK, Posterior
 from sumwise.util.shapes import Float
 
 LARGEST_UNIT = 1e200  # squared: beyond, scores keep their order and lose their unit

@@ -27,7 +27,7 @@ from sumwise.cli.words import (
 from sumwise.data.tables import check_output, column_names, numbers, place, read_table, require
 from sumwise.data.tables import write_table as write
 from sumwise.errors import DataError
-from sumwise.predictions import Predictions, check_level, individuals
+from sumwise.model.prediction_table import Predictions, check_level, individuals
 from sumwise.util.progress import Slow
 from sumwise.util.shapes import Float
 from sumwise.util.text import count, figure

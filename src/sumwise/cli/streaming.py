@@ -11,7 +11,7 @@ import numpy as np
 from sumwise.data.scan import Scan, batches
 from sumwise.data.tables import check_output
 from sumwise.errors import SettingError
-from sumwise.predictions import Predictions
+from sumwise.model.prediction_table import Predictions
 
 if TYPE_CHECKING:
     from sumwise.study import Study

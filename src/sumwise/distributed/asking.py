@@ -9,16 +9,16 @@ from typing import Any, Final
 import numpy as np
 
 from sumwise import batches
-from sumwise import model as core
 from sumwise.acquisition import TIE
 from sumwise.bounds import KEYS, bounds
 from sumwise.data.lazy import LazySets
 from sumwise.data.validate import check_labels
-from sumwise.design import Design
 from sumwise.distributed.slices import ClusterPool, Slice, nobody
 from sumwise.errors import PoolExhaustedError, SettingError, UnknownSetError
 from sumwise.estimator import AggregateRegressor
-from sumwise.posterior import Posterior
+from sumwise.model import fit as core
+from sumwise.model.design import Design
+from sumwise.model.posterior import Posterior
 from sumwise.screening import leaders
 from sumwise.survey import ids_of
 

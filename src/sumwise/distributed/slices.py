@@ -16,16 +16,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from sumwise import model as core
-from sumwise.basis import Scaled, Trainable
 from sumwise.data.lazy import LazySets
 from sumwise.data.scan import Part, Scan
-from sumwise.design import Design, Pool
 from sumwise.embedding import Rows, columns, runs
 from sumwise.errors import InvalidSetError, SettingError
 from sumwise.estimator import AggregateRegressor
 from sumwise.making import SMALLEST_SINGLE, check_dtype
-from sumwise.model import Prepared
+from sumwise.model import fit as core
+from sumwise.model.basis import Scaled, Trainable
+from sumwise.model.design import Design, Pool
+from sumwise.model.fit import Prepared
 from sumwise.survey import Look, PartSurvey, ascends, ids_of, refuse_ids, survey_part
 from sumwise.util.shapes import Float, Int
 

@@ -21,13 +21,13 @@ from typing import Any, Final
 import numpy as np
 
 from sumwise import loop
-from sumwise.design import features
 from sumwise.errors import DataError
 from sumwise.experiments import datasets, protocol
 from sumwise.experiments.protocol import QUERIES, Split, paper_model, seed_of
 from sumwise.experiments.reproduce import load
 from sumwise.experiments.tables import Grid, markdown
-from sumwise.model import ModelConfig
+from sumwise.model.design import features
+from sumwise.model.fit import ModelConfig
 from sumwise.util.progress import quiet
 from sumwise.util.shapes import Float
 

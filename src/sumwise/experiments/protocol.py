@@ -17,12 +17,12 @@ import numpy as np
 
 from sumwise import loop
 from sumwise.acquisition import ACQUISITIONS, BY_DROPOUT, BY_PREDICTION
-from sumwise.basis import with_dropout
 from sumwise.data.sets import Sets
-from sumwise.design import features
 from sumwise.experiments.datasets import Dataset
-from sumwise.model import ModelConfig
-from sumwise.outputs import predict_mean
+from sumwise.model.basis import with_dropout
+from sumwise.model.design import features
+from sumwise.model.fit import ModelConfig
+from sumwise.model.predict import predict_mean
 from sumwise.util.shapes import Float
 
 METHODS: Final = tuple(  # Table 3's, in its order

@@ -10,10 +10,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from sumwise.basis import Neural
 from sumwise.errors import SettingError, SumwiseError
 from sumwise.experiments import datasets, protocol, results
 from sumwise.experiments.protocol import NEURAL, Curve, Experiment
+from sumwise.model.basis import Neural
 from sumwise.util.progress import quiet
 
 

@@ -28,7 +28,7 @@ from sumwise.experiments.protocol import (
     run_split,
     seed_of,
 )
-from sumwise.model import ModelConfig
+from sumwise.model.fit import ModelConfig
 from sumwise.util.shapes import Float
 
 Errors: TypeAlias = (

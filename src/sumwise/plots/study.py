@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sumwise.calibration import FEW, percent
 from sumwise.insight import FEWEST, WINDOW, Compared, Insight
+from sumwise.model.calibration import FEW, percent
 from sumwise.plots import study_charts as draw
 from sumwise.plots.page import Table
 from sumwise.plots.study_charts import ERROR, EVERYONE, INSIDE, OUTSIDE, SPREAD

@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from sumwise import model as core
-from sumwise.basis import Scaled, Trainable
 from sumwise.data.sets import Sets
-from sumwise.design import Pool, embed
 from sumwise.errors import StorageError
-from sumwise.model import Model
-from sumwise.posterior import Hyperparameters
+from sumwise.model import fit as core
+from sumwise.model.basis import Scaled, Trainable
+from sumwise.model.design import Pool, embed
+from sumwise.model.fit import Model
+from sumwise.model.posterior import Hyperparameters
 from sumwise.storage import keeping, records
 from sumwise.storage.database import Database
 from sumwise.storage.schema import chain

@@ -22,7 +22,7 @@ import sqlalchemy as sa
 
 from sumwise.data.sets import Sets
 from sumwise.errors import DataError, MissingExtraError, SettingError, StorageError, SumwiseError
-from sumwise.model import Prepared
+from sumwise.model.fit import Prepared
 from sumwise.storage import folder_head, folder_rows, folder_tables, packing, records
 from sumwise.storage.folder_head import COUNTERS, NEVER_EDITED, STUDY, Head
 from sumwise.storage.folder_rows import COLUMNS, Row, Rows

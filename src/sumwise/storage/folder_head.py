@@ -17,7 +17,7 @@ from sumwise.data.frames import to_float
 from sumwise.data.sets import Sets
 from sumwise.data.targets import Targets
 from sumwise.errors import DataError, SettingError, SumwiseError
-from sumwise.model import ModelConfig, check_seed
+from sumwise.model.fit import ModelConfig, check_seed
 from sumwise.storage import arguments, packing, records
 from sumwise.storage.folder_csv import LARGEST_WHOLE
 from sumwise.storage.folder_tables import BASIS, SETS

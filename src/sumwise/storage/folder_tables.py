@@ -15,11 +15,11 @@ from typing import IO, Any, Final
 
 import numpy as np
 
-from sumwise import archives
-from sumwise import model as core
 from sumwise.data.sets import Sets
 from sumwise.errors import DataError, SumwiseError
-from sumwise.model import ModelConfig, Prepared
+from sumwise.model import archives
+from sumwise.model import fit as core
+from sumwise.model.fit import ModelConfig, Prepared
 from sumwise.storage import packing
 from sumwise.storage.folder_csv import cell_of
 from sumwise.storage.names import many_from_json, to_json

@@ -1,4 +1,4 @@
-"""Sets as Parquet; settings and drawn bases are packed in `sumwise.drawn`. Never pickle."""
+"""Sets as Parquet; `sumwise.model.serialize` packs settings and drawn bases. Never pickle."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from sumwise import archives
 from sumwise.aims import Aims
 from sumwise.data.sets import Sets
 from sumwise.data.targets import Targets
-from sumwise.drawn import pack_config, pack_prepared, unpack_config, unpack_prepared
 from sumwise.errors import DataError
+from sumwise.model import archives
+from sumwise.model.serialize import pack_config, pack_prepared, unpack_config, unpack_prepared
 from sumwise.storage.names import from_json, to_json
 
 __all__ = [

@@ -14,8 +14,8 @@ import sqlalchemy as sa
 from sumwise.acquisition import ACQUISITIONS
 from sumwise.aims import Aims
 from sumwise.data.sets import Sets
-from sumwise.design import Pool
 from sumwise.errors import DataError, SettingError
+from sumwise.model.design import Pool
 from sumwise.questions import Question
 from sumwise.storage import arguments, keeping, packing
 from sumwise.storage.database import Database

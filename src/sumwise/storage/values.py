@@ -9,7 +9,7 @@ from typing import Any
 from sumwise.aims import Aims
 from sumwise.data.sets import Sets
 from sumwise.embedded import Embedded
-from sumwise.model import ModelConfig, Prepared
+from sumwise.model.fit import ModelConfig, Prepared
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,7 +12,7 @@ from typing import Any, Final
 from fastapi.responses import StreamingResponse
 
 from sumwise.data.tables import write_table
-from sumwise.predictions import Predictions, individuals
+from sumwise.model.prediction_table import Predictions, individuals
 from sumwise.web.inside import Inside
 from sumwise.web.views import predict
 from sumwise.web.writing import LEVEL

@@ -18,12 +18,12 @@ from typing import Any, Final
 import numpy as np
 import sqlalchemy as sa
 
-from sumwise import outputs
 from sumwise.aims import aimed
-from sumwise.design import Design, Pool
 from sumwise.errors import StorageError, UnknownSetError
-from sumwise.leaving_out import leave_one_out
-from sumwise.model import Model
+from sumwise.model import predict
+from sumwise.model.design import Design, Pool
+from sumwise.model.fit import Model
+from sumwise.model.leave_one_out import leave_one_out
 from sumwise.questions import FEWEST, Question, propose
 from sumwise.storage import arguments, chain, records
 from sumwise.storage.database import Database
@@ -208,7 +208,7 @@ class Inside:
         if fitted is None or fitted.answers < FEWEST:
             return None
         rows = fitted.pool.design.rows([position])
-        mean, std = outputs.predict_sets(fitted.model, rows, include_noise=True)
+        mean, std = predict.predict_sets(fitted.model, rows, include_noise=True)
         return float(mean[0, 0]), float(std[0, 0])
 
     def expectation_without(self, position: int) -> tuple[float, float] | None:

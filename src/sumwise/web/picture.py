@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from sumwise.errors import SettingError
-from sumwise.model import Model
+from sumwise.model.fit import Model
 from sumwise.plots.curves import COLOURS, GREY, finish
 from sumwise.plots.text import figure, label
 from sumwise.util.shapes import Float, Int

@@ -8,7 +8,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from sumwise import outputs, questions
+from sumwise import questions
+from sumwise.model import predict
 from sumwise.storage.schema import answers, events
 from sumwise.storage.values import Claim
 from sumwise.web.inside import Inside, Seen, finite
@@ -50,7 +51,7 @@ def claims(inside: Inside, seen: Seen) -> list[Row]:
         return []
     fitted, reasons = inside.fitted(seen), reasons_of(inside, held)
     rows = fitted.pool.design.rows([claim.position for claim in held])
-    mean, std = outputs.predict_sets(fitted.model, rows, include_noise=True)
+    mean, std = predict.predict_sets(fitted.model, rows, include_noise=True)
     return [
         {
             **inside.name(claim.position),

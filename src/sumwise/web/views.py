@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from sumwise import outputs
-from sumwise.model import Model
+from sumwise.model import predict as outputs
+from sumwise.model.fit import Model
 from sumwise.util.shapes import Bool, Float, Int
 from sumwise.web.inside import Fitted, Inside, Seen, finite
 from sumwise.web.latest import Latest

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sumwise.design import Design
+from sumwise.model.design import Design
 from sumwise.util.shapes import Float
 
 

@@ -11,9 +11,9 @@ import numpy as np
 from sumwise.errors import MissingExtraError, SettingError
 
 if TYPE_CHECKING:
-    from sumwise.basis.dropout import DropoutNetwork
-    from sumwise.basis.neural import NeuralBasis
     from sumwise.data.sets import Sets
+    from sumwise.model.basis.dropout import DropoutNetwork
+    from sumwise.model.basis.neural import NeuralBasis
 
 ACTIVATIONS: Final = ("relu", "tanh", "gelu", "silu", "softplus", "elu")
 USUAL_DROPOUT: Final = 0.1
@@ -111,8 +111,8 @@ class Neural:
     def draw(self, sets: Sets, rng: np.random.Generator) -> NeuralBasis | DropoutNetwork:
         """A network with random weights, for sets like these."""
         self.require()
-        from sumwise.basis.dropout import DropoutNetwork
-        from sumwise.basis.neural import NeuralBasis
+        from sumwise.model.basis.dropout import DropoutNetwork
+        from sumwise.model.basis.neural import NeuralBasis
 
         return (DropoutNetwork if self.dropout else NeuralBasis).draw(self, sets, rng)
 
@@ -120,7 +120,7 @@ class Neural:
     def require() -> None:
         """Refuse to go on without JAX, Equinox and Optax."""
         try:
-            importlib.import_module("sumwise.basis.dropout")
+            importlib.import_module("sumwise.model.basis.dropout")
         except ModuleNotFoundError as error:
             if error.name is not None and error.name.startswith("sumwise"):
                 raise

@@ -8,7 +8,7 @@ comes last. A candidate model is one input scaling with one length-scale and one
 linear part (`CANDIDATES`). Every part is normalised to a mean power of 1 over individuals, so a
 candidate is a list of prior variances, one per part (`VARIANCES`), and all have the same sum.
 
-Which candidates the totals speak for is worked out in `sumwise.choosing`; features never change,
+`sumwise.model.averaging` works out which candidates the totals speak for; features never change,
 so nothing is embedded twice.
 """
 
@@ -21,8 +21,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from sumwise.basis.fixed import RandomFourierFeatures
 from sumwise.data.input_stats import Inputs
+from sumwise.model.basis.fixed import RandomFourierFeatures
 from sumwise.util.shapes import Float
 
 SCALINGS: Final = ("range", "squash")

@@ -21,12 +21,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sumwise.basis.network import Network, as_type, from_bytes, on_rows, own_settings, to_bytes
-from sumwise.basis.neural import Pull
-from sumwise.basis.rooms import Room
-from sumwise.basis.settings import Neural
-from sumwise.basis.training import Labelled, climb, flat, sum_by_owner
 from sumwise.data.sets import Sets
+from sumwise.model.basis.network import (
+    Network,
+    as_type,
+    from_bytes,
+    on_rows,
+    own_settings,
+    to_bytes,
+)
+from sumwise.model.basis.neural import Pull
+from sumwise.model.basis.neural_config import Neural
+from sumwise.model.basis.padding import Room
+from sumwise.model.basis.training import Labelled, climb, flat, sum_by_owner
 from sumwise.util.shapes import Float
 
 

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from sumwise import waves
-from sumwise.basis import Basis, Scaled
 from sumwise.data.sets import Sets
 from sumwise.data.targets import Targets
 from sumwise.errors import SettingError
+from sumwise.model import fourier_sums
+from sumwise.model.basis import Basis, Scaled
 from sumwise.util.shapes import Float
 
 BLOCK_NUMBERS = 2**16  # features held at once: half a MB, which stays in a core's own cache
@@ -84,7 +84,7 @@ def embed(
         n_basis = features(basis, np.zeros((1, sets.n_inputs))).shape[1]
         return Design(np.empty((0, n_basis)), np.empty(0), np.empty(0))
     if compiled is None:
-        compiled = waves.worth_compiling(len(sets.x), basis, numba_anyway)
+        compiled = fourier_sums.worth_compiling(len(sets.x), basis, numba_anyway)
     u = _embed_compiled(sets, basis) if compiled else None
     if u is None:
         u = _embed_blocks(sets, basis, products)
@@ -188,16 +188,16 @@ def _embed_blocks(
 
 def _embed_compiled(sets: Sets, basis: Scaled) -> Float[np.ndarray, "A K"] | None:
     """By the compiled kernel, some sets at a time; None where inputs are too far out for it."""
-    if not waves.families(basis):
+    if not fourier_sums.families(basis):
         raise SettingError("the compiled kernel embeds bases that are made of waves only")
-    u = np.empty((len(sets), waves.n_features(basis)))
+    u = np.empty((len(sets), fourier_sums.n_features(basis)))
     first = 0
     while first < len(sets):
         begin = sets.starts[first]
         last = max(first + 1, int(np.searchsorted(sets.starts, begin + CHUNK, side="right")) - 1)
         end = sets.starts[last]
         part = sets.x[begin:end].T, sets.theta[begin:end], sets.starts[first : last + 1] - begin
-        sums = waves.summed(*part, basis, u.dtype)
+        sums = fourier_sums.summed(*part, basis, u.dtype)
         if sums is None:
             return None
         u[first:last] = sums

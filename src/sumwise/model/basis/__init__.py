@@ -13,12 +13,12 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 import numpy as np
 
-from sumwise.basis.auto import Auto
-from sumwise.basis.fixed import Linear, Polynomial, RandomFourierFeatures, Scaled
-from sumwise.basis.settings import Neural, with_dropout
 from sumwise.data.input_stats import Inputs
 from sumwise.data.sets import Sets
 from sumwise.errors import SettingError
+from sumwise.model.basis.auto import Auto
+from sumwise.model.basis.fixed import Linear, Polynomial, RandomFourierFeatures, Scaled
+from sumwise.model.basis.neural_config import Neural, with_dropout
 from sumwise.util.shapes import Float
 
 __all__ = [

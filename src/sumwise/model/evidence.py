@@ -19,7 +19,7 @@ from importlib.util import find_spec
 import numpy as np
 
 from sumwise.errors import SumwiseError
-from sumwise.posterior import Hyperparameters, Spectrum
+from sumwise.model.posterior import Hyperparameters, Spectrum
 from sumwise.util.shapes import Float
 
 REACH = 25.0  # log λ and log β stay within this of the centre: a factor of 7e10 each way
@@ -229,7 +229,7 @@ def adam(spectrum: Spectrum, start: Hyperparameters) -> Hyperparameters:
         return start
     climb = adam_steps
     if find_spec("numba") is not None:
-        from sumwise import kernels
+        from sumwise.model import kernels
 
         climb = kernels.adam
     log_prior, log_noise = climb(

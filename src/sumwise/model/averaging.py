@@ -29,11 +29,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sumwise import known_noise
-from sumwise.basis.auto import CANDIDATES, SCALINGS, VARIANCES, Auto
-from sumwise.design import Design
-from sumwise.evidence import WeakPrior
-from sumwise.posterior import Hyperparameters, Spectrum, condition, decompose
+from sumwise.model import known_noise
+from sumwise.model.basis.auto import CANDIDATES, SCALINGS, VARIANCES, Auto
+from sumwise.model.design import Design
+from sumwise.model.evidence import WeakPrior
+from sumwise.model.posterior import Hyperparameters, Spectrum, condition, decompose
 from sumwise.util.shapes import Float
 
 NOISE_SHARE = 0.03  # of an individual's variance: where the weak prior on β is centred

@@ -17,14 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from sumwise import choosing, evidence, known_noise, posterior, scaling
-from sumwise.basis import Auto, Basis, Neural, Scaled, Trainable, draw
-from sumwise.basis.auto import POWER
 from sumwise.data.input_stats import Inputs
 from sumwise.data.sets import Sets
-from sumwise.design import Design, embed, features
 from sumwise.errors import LabelError, SettingError
-from sumwise.posterior import Hyperparameters, Posterior, Spectrum
+from sumwise.model import averaging, evidence, known_noise, posterior, scaling
+from sumwise.model.basis import Auto, Basis, Neural, Scaled, Trainable, draw
+from sumwise.model.basis.auto import POWER
+from sumwise.model.design import Design, embed, features
+from sumwise.model.posterior import Hyperparameters, Posterior, Spectrum
 from sumwise.util.shapes import Float
 
 TYPICAL_NOISE_SHARE = 0.1  # of an individual's variance: where the weak prior on β is centred
@@ -83,7 +83,7 @@ class Model:
     spectrum: Spectrum | None  # None for a dropout network, which has no evidence either
     log_evidence: float | None
     input_names: tuple[Hashable, ...] | None
-    choice: choosing.Choice | None = None  # of `basis="auto"`
+    choice: averaging.Choice | None = None  # of `basis="auto"`
 
 
 def check_seed(seed: Any, name: str, *, or_none: bool = False) -> None:
@@ -231,11 +231,11 @@ def _seen(
     return _Seen(inside, known, offset, scale, _weak_prior(prepared, weighed, inside, least))
 
 
-def _choose(config: ModelConfig, basis: Auto, design: Design, seen: _Seen) -> choosing.Choice:
+def _choose(config: ModelConfig, basis: Auto, design: Design, seen: _Seen) -> averaging.Choice:
     fixed = None
     if not isinstance(config.hyperparameters, str):
         fixed = Hyperparameters(*config.hyperparameters)
-    return choosing.choose(
+    return averaging.choose(
         basis,
         design,
         seen.totals,
@@ -263,12 +263,12 @@ def _decompose(
             hyper = known_noise.search(*args, config.hyperparameters, config.evidence_prior)
         if not found and averaged:  # means around the maximum, where r is worth so many s
             near = known_noise.blurred(design, seen.noise_std, hyper.noise_precision)
-            hyper = choosing.typical(posterior.decompose(near, seen.totals), seen.prior)
+            hyper = averaging.typical(posterior.decompose(near, seen.totals), seen.prior)
         design = known_noise.blurred(design, seen.noise_std, hyper.noise_precision)
         return posterior.decompose(design, seen.totals), hyper
     spectrum = posterior.decompose(design, seen.totals)
     if not found and averaged:
-        hyper = choosing.typical(spectrum, seen.prior)
+        hyper = averaging.typical(spectrum, seen.prior)
     elif not found and config.hyperparameters == "evidence":
         hyper = evidence.maximise(spectrum, seen.prior, use_prior=config.evidence_prior)
     if not found and config.hyperparameters == "adam":
@@ -341,6 +341,6 @@ def _weak_prior(
     variance = max(variance, least if math.isfinite(least) else 0.0)
     level = math.log(prepared.power / variance)
     if isinstance(prepared.basis.basis, Auto):
-        noise = -math.log(choosing.NOISE_SHARE * variance)
-        return evidence.WeakPrior(level, noise, choosing.PRIOR_STD)
+        noise = -math.log(averaging.NOISE_SHARE * variance)
+        return evidence.WeakPrior(level, noise, averaging.PRIOR_STD)
     return evidence.WeakPrior(level, -math.log(TYPICAL_NOISE_SHARE * variance))

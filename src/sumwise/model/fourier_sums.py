@@ -16,8 +16,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from sumwise.basis import Auto, RandomFourierFeatures, Scaled
-from sumwise.basis.auto import LENGTHSCALES
+from sumwise.model.basis import Auto, RandomFourierFeatures, Scaled
+from sumwise.model.basis.auto import LENGTHSCALES
 from sumwise.util.shapes import Float, Int
 
 COMPILED_FROM: Final = 2**25  # features; below this, loading numba costs more than it saves
@@ -126,7 +126,7 @@ def _sum(
     bounds: Int[np.ndarray, " r1"],
     out: Float[np.ndarray, "r W1"],
 ) -> None:
-    from sumwise import kernels
+    from sumwise.model import kernels
 
     if out.dtype == np.float32:
         turns = np.ascontiguousarray(family.frequencies.T / (2 * np.pi), dtype=np.float32)

@@ -27,7 +27,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sumwise.basis.network import (
+from sumwise.data.sets import Sets
+from sumwise.model.basis.network import (
     Network,
     as_type,
     check,
@@ -37,10 +38,9 @@ from sumwise.basis.network import (
     own_settings,
     to_bytes,
 )
-from sumwise.basis.rooms import Room
-from sumwise.basis.settings import Neural
-from sumwise.basis.training import Labelled, climb, flat, sum_by_owner
-from sumwise.data.sets import Sets
+from sumwise.model.basis.neural_config import Neural
+from sumwise.model.basis.padding import Room
+from sumwise.model.basis.training import Labelled, climb, flat, sum_by_owner
 from sumwise.util.shapes import Float
 
 LEAST_NOISE = 1e-13  # of C's largest diagonal: below it a factorisation is rounding

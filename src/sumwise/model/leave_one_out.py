@@ -21,11 +21,11 @@ from typing import Final
 
 import numpy as np
 
-from sumwise import known_noise, scaling
-from sumwise.design import Design
 from sumwise.errors import SettingError
-from sumwise.model import Model
-from sumwise.posterior import EPSILON, Hyperparameters, Spectrum, condition, decompose
+from sumwise.model import known_noise, scaling
+from sumwise.model.design import Design
+from sumwise.model.fit import Model
+from sumwise.model.posterior import EPSILON, Hyperparameters, Spectrum, condition, decompose
 from sumwise.util.shapes import Float
 
 ALONE: Final = 1e-6  # share of an answer that is its own noise; below, rounding begins to show

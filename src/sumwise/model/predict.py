@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from sumwise.data.sets import Sets
-from sumwise.design import Design, blocks, features
 from sumwise.errors import InvalidSetError
-from sumwise.model import Model, Prepared
-from sumwise.posterior import BLOCK
+from sumwise.model.design import Design, blocks, features
+from sumwise.model.fit import Model, Prepared
+from sumwise.model.posterior import BLOCK
 from sumwise.util.shapes import Float
 
 

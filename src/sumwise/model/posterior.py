@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sumwise.design import Design, freeze
+from sumwise.model.design import Design, freeze
 from sumwise.util.shapes import Float
 
 EPSILON = float(np.finfo(float).eps)

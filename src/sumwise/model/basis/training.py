@@ -15,10 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from sumwise.basis.rooms import Room, room_for
-from sumwise.basis.settings import Neural
 from sumwise.data.sets import Sets
 from sumwise.errors import SumwiseError
+from sumwise.model.basis.neural_config import Neural
+from sumwise.model.basis.padding import Room, room_for
 from sumwise.util.progress import Slow
 from sumwise.util.shapes import Float
 

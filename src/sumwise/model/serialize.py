@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from sumwise import archives
-from sumwise.basis import (
+from sumwise.data.sets import Sets
+from sumwise.errors import DataError, SettingError
+from sumwise.model import archives
+from sumwise.model.basis import (
     Auto,
     Linear,
     Neural,
@@ -23,11 +25,9 @@ from sumwise.basis import (
     Trainable,
     draw,
 )
-from sumwise.data.sets import Sets
-from sumwise.design import freeze
-from sumwise.errors import DataError, SettingError
-from sumwise.model import ModelConfig, Prepared
-from sumwise.posterior import Hyperparameters
+from sumwise.model.design import freeze
+from sumwise.model.fit import ModelConfig, Prepared
+from sumwise.model.posterior import Hyperparameters
 
 # --- settings -------------------------------------------------------------------------------------
 

@@ -13,10 +13,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sumwise import archives
-from sumwise.basis.rooms import step_up
-from sumwise.basis.settings import Neural
 from sumwise.errors import DataError, SettingError
+from sumwise.model import archives
+from sumwise.model.basis.neural_config import Neural
+from sumwise.model.basis.padding import step_up
 from sumwise.util.shapes import Float
 
 FEWEST_ROWS = 512  # evaluated at once: a small number of its own would be compiled for

@@ -20,11 +20,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from sumwise import evidence, scaling
-from sumwise.design import Design
 from sumwise.errors import LabelError
-from sumwise.evidence import ADAM_EPOCHS, ADAM_RATE, REACH, WeakPrior
-from sumwise.posterior import Hyperparameters, decompose
+from sumwise.model import evidence, scaling
+from sumwise.model.design import Design
+from sumwise.model.evidence import ADAM_EPOCHS, ADAM_RATE, REACH, WeakPrior
+from sumwise.model.posterior import Hyperparameters, decompose
 from sumwise.util.shapes import Float
 
 _NOISES = np.arange(-REACH + 1, REACH, 2.0)  # of log β around its centre, where a search begins

@@ -1,0 +1,1 @@
+"""The regression model: basis functions, posterior, evidence, fitting and predictions."""
