@@ -26,7 +26,8 @@ from benchmarks.embedding import _status
 from benchmarks.peers import fit_ridge
 from benchmarks.report import Row, at_most, faster
 from benchmarks.timing import Times, in_turns, say
-from sumwise import batches, loop
+from sumwise import loop
+from sumwise.acquisition import batches
 from sumwise.model.design import Design, Pool
 from sumwise.model.posterior import Hyperparameters, condition, decompose
 

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from sumwise.acquisition import ACQUISITIONS, Acquisition
     from sumwise.data.scan import Scan
     from sumwise.data.sets import Sets
-    from sumwise.embedded import Embedded
     from sumwise.errors import (
         DataError,
         InvalidSetError,
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from sumwise.estimator import AggregateRegressor
     from sumwise.loop import ActiveLearner, Answer, Ask
     from sumwise.model.basis import BASES, Basis, Neural
+    from sumwise.outofcore.design_store import Embedded
     from sumwise.selection import score, select
     from sumwise.studies import create_study, import_study, open_study
     from sumwise.study import Study
@@ -74,7 +74,7 @@ __all__ = [
 _HOMES: Final = {
     "acquisition": ("ACQUISITIONS", "Acquisition"),
     "model.basis": ("BASES", "Basis", "Neural"),
-    "embedded": ("Embedded",),
+    "outofcore.design_store": ("Embedded",),
     "errors": (
         "DataError",
         "InvalidSetError",

@@ -14,19 +14,21 @@ from typing import Any
 
 import numpy as np
 
-from sumwise import aims, describing, streams
+from sumwise import describing
+from sumwise.acquisition import objective
 from sumwise.data.frames import input_matrix, to_float
 from sumwise.data.scan import Scan
 from sumwise.data.sets import Sets
 from sumwise.data.validate import check_labels
-from sumwise.embedded import Embedded, no_sets
 from sumwise.errors import InvalidSetError, SettingError
-from sumwise.making import embed_scan, in_threads
 from sumwise.model import fit as core
 from sumwise.model import predict as outputs
 from sumwise.model.basis import Basis, Neural
 from sumwise.model.design import Design, embed
 from sumwise.model.prediction_table import check_level
+from sumwise.outofcore import predict_parquet as streams
+from sumwise.outofcore.build_design import embed_scan, in_threads
+from sumwise.outofcore.design_store import Embedded, no_sets
 from sumwise.util.shapes import Float
 
 
@@ -115,7 +117,7 @@ class AggregateRegressor:
         labels = check_labels(y_bar, sets.ids)
         prepared = core.prepare(config, pool)
         outputs.check_inputs(prepared, sets)
-        known = aims.read(sets, noise_std=noise_std).noise_std
+        known = objective.read(sets, noise_std=noise_std).noise_std
         design = embed(sets, prepared.basis)
         fitted = core.fit(config, prepared, sets, design, labels, noise_std=known)
         self.adopt(fitted, sets, one_output=np.ndim(y_bar) < 2)
@@ -131,7 +133,7 @@ class AggregateRegressor:
         at = [made.sets.position(set_id) for set_id in totals]
         labelled = made.some(at)
         labels = check_labels(list(totals.values()), labelled.ids)
-        known = aims.read(labelled, noise_std=noise_std).noise_std
+        known = objective.read(labelled, noise_std=noise_std).noise_std
         rows = made.pool.design.rows(at)
         fitted = core.fit(self.config(), made.prepared, None, rows, labels, noise_std=known)
         self.adopt(fitted, made.sets, one_output=labels.shape[1] == 1)

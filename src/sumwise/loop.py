@@ -12,20 +12,20 @@ from typing import Any
 
 import numpy as np
 
-from sumwise import aims
 from sumwise.acquisition import Acquisition, per_cost
-from sumwise.aims import Aims
+from sumwise.acquisition import objective as aims
+from sumwise.acquisition.objective import Aims
+from sumwise.acquisition.reasons import price, reason
+from sumwise.acquisition.screening import Ceiling, leaders, with_squares
 from sumwise.data.sets import Sets
 from sumwise.data.validate import check_label, check_noise
-from sumwise.embedded import Embedded
 from sumwise.errors import LabelError
 from sumwise.estimator import AggregateRegressor
 from sumwise.model import fit as core
 from sumwise.model import predict
 from sumwise.model.basis import Trainable
 from sumwise.model.design import Pool, embed
-from sumwise.reasons import price, reason
-from sumwise.screening import Ceiling, leaders, with_squares
+from sumwise.outofcore.design_store import Embedded
 from sumwise.settling import settle
 
 

@@ -15,12 +15,12 @@ from typing import Final
 import numpy as np
 
 from sumwise.acquisition import Acquisition
+from sumwise.acquisition.reasons import price, reason
+from sumwise.acquisition.screening import leaders
 from sumwise.errors import PoolExhaustedError
 from sumwise.model import predict
 from sumwise.model.design import Pool
 from sumwise.model.fit import Model
-from sumwise.reasons import price, reason
-from sumwise.screening import leaders
 from sumwise.selection import nothing_affordable, pays_for
 from sumwise.util.shapes import Float
 

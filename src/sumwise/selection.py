@@ -7,18 +7,17 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 import numpy as np
 
-from sumwise import aims
-from sumwise.acquisition import DEFAULT, Acquisition, refuse_non_finite, scores_of
-from sumwise.batches import joint
-from sumwise.bounds import KEYS
+from sumwise.acquisition import DEFAULT, Acquisition, objective, refuse_non_finite, scores_of
+from sumwise.acquisition.batches import joint
+from sumwise.acquisition.bounds import KEYS
+from sumwise.acquisition.screening import leaders, screens
 from sumwise.data.sets import Sets
-from sumwise.embedded import Embedded, no_sets
 from sumwise.errors import PoolExhaustedError, SettingError
 from sumwise.model import fit as core
 from sumwise.model import predict
 from sumwise.model.design import Pool, embed
 from sumwise.model.fit import Model
-from sumwise.screening import leaders, screens
+from sumwise.outofcore.design_store import Embedded, no_sets
 from sumwise.util.shapes import Bool, Float
 
 ROUNDING: Final = 1e-12  # of a budget: sums of costs are rounded
@@ -63,8 +62,10 @@ def score(
     core.check_seed(seed, "seed")
     rng = np.random.default_rng(seed)
     pool = pool_of(sets, fitted)
-    known = aims.read(pool.sets, wanted=targets, target_weights=target_weights, noise_std=noise_std)
-    pool = aims.aimed(pool, fitted, known)
+    known = objective.read(
+        pool.sets, wanted=targets, target_weights=target_weights, noise_std=noise_std
+    )
+    pool = objective.aimed(pool, fitted, known)
     scores = scores_of(strategy, pool, fitted.posterior, rng)
     refuse_non_finite(scores, np.ones(len(scores), dtype=bool), pool.sets.ids)
     return scores
@@ -108,11 +109,11 @@ def select(
     core.check_seed(seed, "seed")
     pool = pool_of(sets, fitted)
     sets = pool.sets
-    known = aims.read(
+    known = objective.read(
         sets, wanted=targets, target_weights=target_weights, noise_std=noise_std, cost=cost
     )
     money, paid = check_budget(budget, known.cost), 0.0
-    pool = aims.aimed(pool, fitted, known)
+    pool = objective.aimed(pool, fitted, known)
     allowed = np.ones(len(sets), dtype=bool)
     allowed[[sets.position(set_id) for set_id in but or ()]] = False
     posterior = fitted.posterior
@@ -154,7 +155,7 @@ def check_budget(budget: Any, cost: Float[np.ndarray, " A"] | None) -> float:
     if (
         isinstance(budget, bool)
         or not isinstance(budget, int | float | np.number)
-        or not 0 < budget <= aims.LARGEST
+        or not 0 < budget <= objective.LARGEST
     ):
         raise SettingError(f"budget is {budget!r:.60}; give a number above 0, in the units of cost")
     if cost is None:

@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from sumwise import aims
-from sumwise.acquisition import per_cost
+from sumwise.acquisition import objective, per_cost
 from sumwise.data.sets import Sets
-from sumwise.embedded import Embedded
 from sumwise.errors import SettingError
 from sumwise.estimator import AggregateRegressor
 from sumwise.model import fit as core
+from sumwise.outofcore.design_store import Embedded
 from sumwise.settling import settle
 from sumwise.storage import arguments, keeping, packing, records
 from sumwise.storage.database import Database
@@ -75,7 +74,7 @@ def create_study(
         raise SettingError("there are no sets; a study needs some to choose from")
     days = arguments.days(claim_days, "claim_days")
     beside = None if sets_file is None else os.fspath(sets_file)
-    wishes = aims.read(
+    wishes = objective.read(
         sets.sets if isinstance(sets, Embedded) else sets,
         wanted=targets,
         target_weights=target_weights,

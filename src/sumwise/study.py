@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import sqlalchemy as sa
 
-from sumwise.aims import Aims, aimed
+from sumwise.acquisition.objective import Aims, aimed
 from sumwise.data.lazy import whole
 from sumwise.data.scan import Scan
 from sumwise.data.sets import Sets

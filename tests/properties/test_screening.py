@@ -11,15 +11,14 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import sumwise as sw
-from sumwise import batches, screening
-from sumwise import bounds as bounding
-from sumwise.acquisition import best, scores_of
-from sumwise.batches import joint
-from sumwise.bounds import KEYS, bounds, squares, variance_reduction_between
+from sumwise.acquisition import batches, best, scores_of, screening
+from sumwise.acquisition import bounds as bounding
+from sumwise.acquisition.batches import joint
+from sumwise.acquisition.bounds import KEYS, bounds, squares, variance_reduction_between
+from sumwise.acquisition.screening import leaders
 from sumwise.data.targets import Targets
 from sumwise.model.design import Design, Pool
 from sumwise.model.posterior import Hyperparameters, condition, decompose
-from sumwise.screening import leaders
 from tests.builders import random_sets, seeds, unscaled
 
 SCALES = st.sampled_from([1e-25, 1e-12, 1e-3, 1.0, 1e3, 1e12, 1e25])

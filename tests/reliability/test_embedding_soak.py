@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sumwise as sw
-from sumwise.embedding import embed_part
+from sumwise.outofcore.embed_part import embed_part
 from tests.reliability.scale import FACTOR
 
 pytest.importorskip("distributed")

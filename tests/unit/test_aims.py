@@ -335,7 +335,7 @@ def test_known_noise_of_answers_enters_the_model_of_a_learner():
 
 def test_a_learner_of_very_many_sets_asks_what_select_would_with_known_noise(monkeypatch):
     """Bounds of an earlier question do not hold where noise moves with β: they are not used."""
-    monkeypatch.setattr("sumwise.screening.SCREENED_FROM", 8)
+    monkeypatch.setattr("sumwise.acquisition.screening.SCREENED_FROM", 8)
     sets, _, y_bar = smooth_problem()
     noise = np.random.default_rng(0).uniform(0, 200, len(sets))
     learner = sw.ActiveLearner(sets, sw.AggregateRegressor(n_basis=16), noise_std=noise)

@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose
 
 import sumwise as sw
 from sumwise.data import scan as scanning
-from sumwise.embedded import Embedded
+from sumwise.outofcore.design_store import Embedded
 from tests import parquet
 from tests.builders import random_sets, totals
 

@@ -9,9 +9,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 import sumwise as sw
-from sumwise import embedded, screening
+from sumwise.acquisition import screening
 from sumwise.data import scan as scanning
 from sumwise.model import fourier_sums
+from sumwise.outofcore import design_store
 from tests import parquet
 from tests.builders import random_sets, totals
 
@@ -217,7 +218,7 @@ def test_a_study_on_files_looks_back_and_ahead_without_its_individuals(
     answers, pool, model, tmp_path, monkeypatch
 ):
     made = model.embed(pool, tmp_path / "design")
-    monkeypatch.setattr(embedded, "LARGEST_READ", 0)
+    monkeypatch.setattr(design_store, "LARGEST_READ", 0)
     with sw.create_study(tmp_path / "s.db", made) as study:
         told(study, answers, 4)
         seen = study.insight()
@@ -267,7 +268,7 @@ def test_noise_costs_and_targets_are_those_of_sets_in_memory(
     here = sw.AggregateRegressor(**model.get_params())
     here.fit(sets[list(told)], list(told.values()), pool=sets, noise_std=known)
     there = sw.AggregateRegressor(**model.get_params()).fit(made, told, noise_std=known)
-    monkeypatch.setattr(embedded, "LARGEST_READ", 0)  # nobody may look at individuals
+    monkeypatch.setattr(design_store, "LARGEST_READ", 0)  # nobody may look at individuals
     some, cost = sets.x[:7], 1.0 + sets.sizes
     blur = np.linspace(0.0, 2.0, len(sets))
     for name in ("AggMI", "IVR", "EPIG"):
@@ -308,7 +309,7 @@ def test_a_model_that_chooses_itself_is_the_same_on_disk(
     monkeypatch.setattr(fourier_sums, "COMPILED_FROM", compiled_from)
     model = sw.AggregateRegressor(n_basis=20)
     made = model.embed(pool, tmp_path / "design")
-    monkeypatch.setattr(embedded, "LARGEST_READ", 0)  # nobody may look at individuals
+    monkeypatch.setattr(design_store, "LARGEST_READ", 0)  # nobody may look at individuals
     asked = play(sw.ActiveLearner(made), answers, 8)
     expected = play(sw.ActiveLearner(sets, model), answers, 8)
     assert [name for name, _ in asked] == [name for name, _ in expected]

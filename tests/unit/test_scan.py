@@ -15,14 +15,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import sumwise as sw
-from sumwise import embedded
 from sumwise.data import scan as scanning
 from sumwise.data.input_stats import location_and_spread
-from sumwise.embedded import Embedded
-from sumwise.making import in_order, in_threads, survey
 from sumwise.model.design import embed
 from sumwise.model.fit import prepare
-from sumwise.survey import Moments, ids_of
+from sumwise.outofcore import design_store
+from sumwise.outofcore.build_design import in_order, in_threads, survey
+from sumwise.outofcore.design_store import Embedded
+from sumwise.outofcore.index import Moments, ids_of
 from tests import parquet
 from tests.builders import random_sets, seeds, set_sizes
 
@@ -287,7 +287,7 @@ def test_individuals_are_there_if_somebody_looks(tmp_path, monkeypatch):
     made = MODEL.embed(pool, tmp_path / "out")
     assert made.sets[[2]].x.tolist() == sets[[2]].x.tolist()
     assert "not in memory" in repr(made.sets)
-    monkeypatch.setattr(embedded, "LARGEST_READ", 100)
+    monkeypatch.setattr(design_store, "LARGEST_READ", 100)
     with pytest.raises(sw.SettingError, match="AggMI"):
         _ = Embedded.open(tmp_path / "out").sets.x
 

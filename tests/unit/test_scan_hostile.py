@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import sumwise as sw
-from sumwise import begun, embedding, making
 from sumwise.data import scan as scanning
-from sumwise.embedded import Embedded
 from sumwise.model import fourier_sums
+from sumwise.outofcore import build_design, design_lock, embed_part
+from sumwise.outofcore.design_store import Embedded
 
 MODEL = sw.AggregateRegressor(n_basis=8)
 X = np.random.default_rng(0).normal(size=60)
@@ -47,7 +47,7 @@ def stopped(scan, out, after=2):
 
     def run(job, jobs):
         for number, one in enumerate(jobs):
-            if job is embedding.embed_part and number == after:
+            if job is embed_part.embed_part and number == after:
                 raise KeyboardInterrupt
             yield job(one)
 
@@ -109,7 +109,7 @@ def test_a_design_inside_the_folder_of_files_is_not_read_as_one_of_them(tmp_path
     order = np.random.default_rng(1).permutation(60)
     folder = written(tmp_path / "d", ids=IDS[order])
     stopped(scanned(folder), folder / "out", after=0)
-    assert any(begun.SORTED in place for place, _, _ in os.walk(folder))
+    assert any(design_lock.SORTED in place for place, _, _ in os.walk(folder))
     assert scanned(folder).rows == 60
     assert scanned(f"file://{folder}").rows == 60
 
@@ -245,7 +245,7 @@ class Reluctant(io.BytesIO):
 
 def test_everything_is_written_to_a_file_that_takes_a_little_at_a_time():
     file = Reluctant()
-    embedding.write_all(file, b"all of this")
+    embed_part.write_all(file, b"all of this")
     assert file.getvalue() == b"all of this"
 
 
@@ -385,6 +385,6 @@ def test_parts_that_do_not_fit_together_are_refused(tmp_path, monkeypatch):
     known = json.loads((out / "begun.json").read_text())
     known.pop("sha256")
     known["first_sets"][1] += 2
-    begun.write_begun(str(out), known)
+    design_lock.write_begun(str(out), known)
     with pytest.raises(sw.DataError, match="has changed since the design was begun"):
-        making.embed_scan(pool, MODEL.config(), out)
+        build_design.embed_scan(pool, MODEL.config(), out)

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from sumwise import batches
-from sumwise.acquisition import TIE
-from sumwise.bounds import KEYS, bounds
+from sumwise.acquisition import TIE, batches
+from sumwise.acquisition.bounds import KEYS, bounds
+from sumwise.acquisition.screening import leaders
 from sumwise.data.lazy import LazySets
 from sumwise.data.validate import check_labels
 from sumwise.distributed.slices import ClusterPool, Slice, nobody
@@ -19,8 +19,7 @@ from sumwise.estimator import AggregateRegressor
 from sumwise.model import fit as core
 from sumwise.model.design import Design
 from sumwise.model.posterior import Posterior
-from sumwise.screening import leaders
-from sumwise.survey import ids_of
+from sumwise.outofcore.index import ids_of
 
 SHORTLIST: Final = 128  # sets of each slice that a batch is looked for in first
 

@@ -18,15 +18,15 @@ import numpy as np
 
 from sumwise.data.lazy import LazySets
 from sumwise.data.scan import Part, Scan
-from sumwise.embedding import Rows, columns, runs
 from sumwise.errors import InvalidSetError, SettingError
 from sumwise.estimator import AggregateRegressor
-from sumwise.making import SMALLEST_SINGLE, check_dtype
 from sumwise.model import fit as core
 from sumwise.model.basis import Scaled, Trainable
 from sumwise.model.design import Design, Pool
 from sumwise.model.fit import Prepared
-from sumwise.survey import Look, PartSurvey, ascends, ids_of, refuse_ids, survey_part
+from sumwise.outofcore.build_design import SMALLEST_SINGLE, check_dtype
+from sumwise.outofcore.embed_part import Rows, columns, runs
+from sumwise.outofcore.index import Look, PartSurvey, ascends, ids_of, refuse_ids, survey_part
 from sumwise.util.shapes import Float, Int
 
 BUCKETS: Final = 8  # of ids that are compared with one another, where files are not in order

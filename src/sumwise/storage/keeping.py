@@ -26,15 +26,15 @@ from typing import Any, Final
 import numpy as np
 import sqlalchemy as sa
 
-from sumwise.aims import Aims
+from sumwise.acquisition.objective import Aims
 from sumwise.data.lazy import LazySets
 from sumwise.data.sets import Sets
 from sumwise.data.targets import thinned
-from sumwise.embedded import Embedded
 from sumwise.errors import DataError, SettingError, StorageError
 from sumwise.model.basis import Scaled, Trainable
 from sumwise.model.design import Design, Pool, embed
 from sumwise.model.fit import ModelConfig, Prepared
+from sumwise.outofcore.design_store import Embedded
 from sumwise.storage import packing, sqlite
 from sumwise.storage.names import many_from_json, many_to_json
 from sumwise.storage.schema import files

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sumwise.aims import Aims
+from sumwise.acquisition.objective import Aims
 from sumwise.data.sets import Sets
 from sumwise.data.targets import Targets
 from sumwise.errors import DataError

@@ -12,7 +12,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from sumwise.acquisition import ACQUISITIONS
-from sumwise.aims import Aims
+from sumwise.acquisition.objective import Aims
 from sumwise.data.sets import Sets
 from sumwise.errors import DataError, SettingError
 from sumwise.model.design import Pool

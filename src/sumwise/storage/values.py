@@ -6,10 +6,10 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sumwise.aims import Aims
+from sumwise.acquisition.objective import Aims
 from sumwise.data.sets import Sets
-from sumwise.embedded import Embedded
 from sumwise.model.fit import ModelConfig, Prepared
+from sumwise.outofcore.design_store import Embedded
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 import sqlalchemy as sa
 
-from sumwise.aims import aimed
+from sumwise.acquisition.objective import aimed
 from sumwise.errors import StorageError, UnknownSetError
 from sumwise.model import predict
 from sumwise.model.design import Design, Pool

@@ -1,6 +1,6 @@
 """The best of very many sets, without scoring each in full.
 
-A pass in single precision gives bounds on every score (`sumwise.bounds`); the sets that could be
+A pass in single precision gives bounds on every score (`sumwise.acquisition.bounds`); the sets that could be
 among the best by these bounds are scored in double precision, by the strategy itself. So chosen
 sets and their scores are those of scoring everything.
 
@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from sumwise.acquisition import TIE, Acquisition, named, per_cost, refuse_non_finite, scores_of
-from sumwise.bounds import (
+from sumwise.acquisition.bounds import (
     HUGE,
     KEYS,
     Between,

@@ -22,7 +22,7 @@ from sumwise.errors import SettingError
 from sumwise.model import archives, fourier_sums
 from sumwise.model.basis import Scaled
 from sumwise.model.design import BLOCK_NUMBERS, features
-from sumwise.survey import stand_ins_in
+from sumwise.outofcore.index import stand_ins_in
 from sumwise.util.shapes import Float, Int
 
 MOMENT_SAMPLE: Final = 2**14  # individuals that the mean of φ φᵀ is taken over

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
-from sumwise.embedded import PIECES, read_json, sha256_of
-from sumwise.embedding import replace_file
 from sumwise.errors import DataError, SettingError
+from sumwise.outofcore.design_store import PIECES, read_json, sha256_of
+from sumwise.outofcore.embed_part import replace_file
 
 LOCK: Final = "lock"
 SORTED: Final = "_sorted"  # which no scan of a folder around it would read

@@ -13,10 +13,10 @@ from typing import Final
 import numpy as np
 
 from sumwise.acquisition import TIE, named
-from sumwise.bounds import KEYS, key_between, known_rows, look
+from sumwise.acquisition.bounds import KEYS, key_between, known_rows, look
+from sumwise.acquisition.screening import MARGIN
 from sumwise.model.design import Design, Pool
 from sumwise.model.posterior import Posterior
-from sumwise.screening import MARGIN
 from sumwise.util.shapes import Bool, Float, Int
 
 SHORTLIST: Final = 1024  # sets at least

@@ -20,9 +20,16 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from sumwise.begun import SORTED, only_writer, read_begun, write_begun
 from sumwise.data.scan import PART_ROWS, Scan
-from sumwise.embedded import (
+from sumwise.errors import DataError, InvalidSetError, SettingError
+from sumwise.model import archives
+from sumwise.model import fit as core
+from sumwise.model.basis import Trainable
+from sumwise.model.design import features
+from sumwise.model.fit import ModelConfig, Prepared
+from sumwise.model.serialize import pack_config, pack_prepared, unpack_config
+from sumwise.outofcore.design_lock import SORTED, only_writer, read_begun, write_begun
+from sumwise.outofcore.design_store import (
     DTYPES,
     FORMAT,
     PIECES,
@@ -36,16 +43,9 @@ from sumwise.embedded import (
     scan_from,
     sha256_of,
 )
-from sumwise.embedding import Job, embed_part, part_file, replace_file, write_all
-from sumwise.errors import DataError, InvalidSetError, SettingError
-from sumwise.model import archives
-from sumwise.model import fit as core
-from sumwise.model.basis import Trainable
-from sumwise.model.design import features
-from sumwise.model.fit import ModelConfig, Prepared
-from sumwise.model.serialize import pack_config, pack_prepared, unpack_config
-from sumwise.regroup import BUCKET_BYTES, sorted_copy
-from sumwise.survey import Index, ids_of, index_of, refuse_ids, survey_part
+from sumwise.outofcore.embed_part import Job, embed_part, part_file, replace_file, write_all
+from sumwise.outofcore.external_sort import BUCKET_BYTES, sorted_copy
+from sumwise.outofcore.index import Index, ids_of, index_of, refuse_ids, survey_part
 from sumwise.util.progress import Slow
 from sumwise.util.shapes import Float
 

@@ -37,7 +37,7 @@ from sumwise.model.basis import Auto, RandomFourierFeatures, Scaled
 from sumwise.model.design import Design, Pool
 from sumwise.model.fit import ModelConfig, Prepared
 from sumwise.model.serialize import unpack_config, unpack_prepared
-from sumwise.survey import ids_of
+from sumwise.outofcore.index import ids_of
 from sumwise.util.shapes import Int
 
 STAND_INS: Final = "stand_ins.npy"

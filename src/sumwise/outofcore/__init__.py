@@ -1,0 +1,1 @@
+"""Parquet files beyond memory: an index, a sort, a design on disk, predictions, Dask."""
