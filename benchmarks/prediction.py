@@ -15,7 +15,7 @@ import numpy as np
 import sumwise as sw
 from benchmarks.report import Row, at_most, faster
 from benchmarks.timing import in_turns, say
-from sumwise import loop
+from sumwise.learning import learner
 from sumwise.model.fit import ModelConfig
 from sumwise.util.text import count
 
@@ -114,13 +114,13 @@ def _auto(strategy: str) -> Row:
     sets = sw.Sets.from_arrays([rng.standard_normal((n, 8)) for n in sizes])
     y = np.sin(sets.x[:, 0]) + sets.x[:, 1]
     y_bar = np.add.reduceat(y, sets.starts[:-1])
-    begun = {b: loop.begin(ModelConfig(basis=b), sets) for b in ("fourier", "auto")}
+    begun = {b: learner.begin(ModelConfig(basis=b), sets) for b in ("fourier", "auto")}
 
-    def questions(basis: str) -> loop.Progress:
+    def questions(basis: str) -> learner.Progress:
         progress = begun[basis]
         for _ in range(QUESTIONS):
-            at = sets.position(loop.ask(progress, strategy, rng).set_id)
-            progress = loop.tell(progress, at, float(y_bar[at]))
+            at = sets.position(learner.ask(progress, strategy, rng).set_id)
+            progress = learner.tell(progress, at, float(y_bar[at]))
         return progress
 
     times = in_turns({b: lambda b=b: questions(b) for b in begun}, 3)

@@ -26,8 +26,8 @@ from benchmarks.embedding import _status
 from benchmarks.peers import fit_ridge
 from benchmarks.report import Row, at_most, faster
 from benchmarks.timing import Times, in_turns, say
-from sumwise import loop
 from sumwise.acquisition import batches
+from sumwise.learning import learner
 from sumwise.model.design import Design, Pool
 from sumwise.model.posterior import Hyperparameters, condition, decompose
 
@@ -208,17 +208,17 @@ def _question(folder: Path, n_sets: int, labels: tuple[int, ...]) -> tuple[list[
     truth = rng.standard_normal(N_BASIS)
     whole = made.pool.design.u.astype(np.float64)
     root = rng.standard_normal((N_BASIS, N_BASIS))
-    progress = loop.begin_on(made.config, made.prepared, made.pool)
+    progress = learner.begin_on(made.config, made.prepared, made.pool)
     rows: list[Row] = []
     first = 0.0
     for goal in labels:
         while len(progress.labels) < goal:
             progress = _next(progress, truth)
-        _check(progress, loop.ask(progress, "AggMI", rng))
+        _check(progress, learner.ask(progress, "AggMI", rng))
         ridge = fit_ridge(whole, np.zeros(n_sets), list(progress.labels))
         jobs: dict[str, Callable[[], object]] = {
             "ours": partial(_stretch, progress, truth),
-            "anew": partial(loop.ask, replace(progress, ceiling=None), "AggMI", rng),
+            "anew": partial(learner.ask, replace(progress, ceiling=None), "AggMI", rng),
             "dense": lambda: ((whole @ root) ** 2).sum(axis=1),
             "ridge": partial(ridge.predict, whole, return_std=True),
         }
@@ -247,21 +247,21 @@ def _question(folder: Path, n_sets: int, labels: tuple[int, ...]) -> tuple[list[
     return rows, first
 
 
-def _stretch(progress: loop.Progress, truth: np.ndarray) -> None:
+def _stretch(progress: learner.Progress, truth: np.ndarray) -> None:
     for _ in range(STRETCH):
         progress = _next(progress, truth)
 
 
-def _next(progress: loop.Progress, truth: np.ndarray) -> loop.Progress:
+def _next(progress: learner.Progress, truth: np.ndarray) -> learner.Progress:
     """Ask, be told, find λ and β anew."""
     rng = np.random.default_rng(len(progress.labels))
-    asked, progress = loop.look(progress, "AggMI", rng)
+    asked, progress = learner.look(progress, "AggMI", rng)
     at = progress.pool.sets.position(asked.set_id)
     total = progress.pool.design.u[at] @ truth + rng.standard_normal()
-    return loop.tell(progress, at, float(total))
+    return learner.tell(progress, at, float(total))
 
 
-def _check(progress: loop.Progress, ask: loop.Ask) -> None:
+def _check(progress: learner.Progress, ask: learner.Ask) -> None:
     """The set asked for and its score are those of scoring every set in double precision."""
     scores = sw.ACQUISITIONS["AggMI"](
         progress.pool, progress.model.posterior, np.random.default_rng(0)

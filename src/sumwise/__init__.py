@@ -27,11 +27,11 @@ if TYPE_CHECKING:
         SumwiseError,
         UnknownSetError,
     )
-    from sumwise.estimator import AggregateRegressor
-    from sumwise.loop import ActiveLearner, Answer, Ask
+    from sumwise.learning.estimator import AggregateRegressor
+    from sumwise.learning.learner import ActiveLearner, Answer, Ask
+    from sumwise.learning.selection import score, select
     from sumwise.model.basis import BASES, Basis, Neural
     from sumwise.outofcore.design_store import Embedded
-    from sumwise.selection import score, select
     from sumwise.studies import create_study, import_study, open_study
     from sumwise.study import Study
 
@@ -87,10 +87,10 @@ _HOMES: Final = {
         "SumwiseError",
         "UnknownSetError",
     ),
-    "estimator": ("AggregateRegressor",),
-    "loop": ("ActiveLearner", "Answer", "Ask"),
+    "learning.estimator": ("AggregateRegressor",),
+    "learning.learner": ("ActiveLearner", "Answer", "Ask"),
     "data.scan": ("Scan",),
-    "selection": ("score", "select"),
+    "learning.selection": ("score", "select"),
     "data.sets": ("Sets",),
     "studies": ("create_study", "import_study", "open_study"),
     "study": ("Study",),

@@ -15,7 +15,7 @@ import numpy as np
 
 import sumwise
 from sumwise.data.sets import Sets
-from sumwise.insight import FEWEST, WINDOW, Insight
+from sumwise.learning.insight import FEWEST, WINDOW, Insight
 from sumwise.model.calibration import percent
 from sumwise.model.prediction_table import Predictions
 from sumwise.plots.files import check_folder

@@ -12,10 +12,10 @@ import numpy as np
 from sumwise.acquisition import objective, per_cost
 from sumwise.data.sets import Sets
 from sumwise.errors import SettingError
-from sumwise.estimator import AggregateRegressor
+from sumwise.learning.estimator import AggregateRegressor
+from sumwise.learning.resolve_settings import settle
 from sumwise.model import fit as core
 from sumwise.outofcore.design_store import Embedded
-from sumwise.settling import settle
 from sumwise.storage import arguments, keeping, packing, records
 from sumwise.storage.database import Database
 from sumwise.study import Study

@@ -22,21 +22,21 @@ from sumwise.acquisition.objective import Aims, aimed
 from sumwise.data.lazy import whole
 from sumwise.data.scan import Scan
 from sumwise.data.sets import Sets
-from sumwise.estimator import AggregateRegressor
+from sumwise.learning.estimator import AggregateRegressor
+from sumwise.learning.propose import FEWEST, Question, propose
+from sumwise.learning.selection import check_budget
+from sumwise.learning.status import Status, outlook
 from sumwise.model import predict as outputs
 from sumwise.model.design import Pool
 from sumwise.model.fit import Model
 from sumwise.model.prediction_table import Predictions, check_level, individuals
-from sumwise.questions import FEWEST, Question, propose
-from sumwise.selection import check_budget
-from sumwise.status import Status, outlook
 from sumwise.storage import arguments, bulk, chain, records, rules
 from sumwise.storage.database import Database
 from sumwise.storage.values import Claim, Event, Kept, Skip, Snapshot, Told
 from sumwise.util.text import count
 
 if TYPE_CHECKING:
-    from sumwise.insight import Insight
+    from sumwise.learning.insight import Insight
 
 OVERTAKEN = 2  # how often before the lock is held while thinking
 
@@ -291,7 +291,7 @@ class Study:
         Args:
             level: Of the intervals that answers are compared with.
         """
-        from sumwise.insight import Answers, review, trace  # what asking need not wait for
+        from sumwise.learning.insight import Answers, review, trace
 
         share, seen = check_level(level), self._snapshot()
         told = Answers(

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import sumwise as sw
-from sumwise import describing
 from sumwise.data.input_stats import Inputs
 from sumwise.data.sets import Sets
+from sumwise.learning import summary
 from sumwise.model import averaging, known_noise
 from sumwise.model.basis import Auto
 from sumwise.model.basis.auto import CANDIDATES, PARTS, POWER, VARIANCES
@@ -403,7 +403,7 @@ def test_no_inputs_are_named_where_there_is_one_or_little_that_is_linear():
     model = fitted(sets, sets.x[:, 0], 30).fitted()
     waves = np.array([float(not c.linear) for c in CANDIDATES])
     curved = replace(model.choice, probability=waves / waves.sum())
-    words = describing.summary(replace(model, choice=curved), 1.0)
+    words = summary.summary(replace(model, choice=curved), 1.0)
     assert not any("rests on" in line for line in words)
 
 

@@ -21,7 +21,7 @@ from pyarrow import parquet
 
 import sumwise as sw
 from sumwise.cli import main
-from sumwise.status import Status
+from sumwise.learning.status import Status
 from tests.tables import write_csv
 
 CONSOLE_SCRIPT = str(Path(sys.executable).with_name("sumwise"))

@@ -17,10 +17,10 @@ import sumwise as sw
 from sumwise import Sets
 from sumwise.acquisition.dropout import dropout_mutual_information
 from sumwise.acquisition.information import aggregated_mutual_information
+from sumwise.learning.selection import pool_of
 from sumwise.model import posterior
 from sumwise.model.design import Design, embed
 from sumwise.model.posterior import Hyperparameters
-from sumwise.selection import pool_of
 from tests.builders import precisions, seeds
 from tests.thinned import (
     SETS,

@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import sumwise as sw
-from sumwise import insight as looking
+from sumwise.learning import insight as looking
 from sumwise.model.calibration import coverage, verdict
 from sumwise.storage.schema import chain
 from sumwise.util.threads import one_thread

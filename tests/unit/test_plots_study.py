@@ -6,13 +6,13 @@ import json
 
 import pytest
 
-from sumwise.insight import Compared, Insight, Step
+from sumwise.learning.insight import Compared, Insight, Step
+from sumwise.learning.propose import Question
+from sumwise.learning.status import Status
 from sumwise.model.calibration import coverage
 from sumwise.plots import save, study, study_charts
 from sumwise.plots.study import panels
 from sumwise.plots.text import as_given, figure, label
-from sumwise.questions import Question
-from sumwise.status import Status
 
 WICKED = "</script><img src=x onerror=alert(1)>\"'&{{datum.x}}"
 

@@ -9,13 +9,13 @@ import pytest
 from scipy import stats
 
 from sumwise.errors import SettingError
-from sumwise.estimator import AggregateRegressor
 from sumwise.experiments import simulate
 from sumwise.experiments.labelled import read_labelled
 from sumwise.experiments.protocol import make_split, seed_of
 from sumwise.experiments.simulation_page import ASKS_FOR, simulation_page
 from sumwise.experiments.verdict import caveats, verdict
-from sumwise.loop import ActiveLearner
+from sumwise.learning.estimator import AggregateRegressor
+from sumwise.learning.learner import ActiveLearner
 from tests.tables import made_up, write_csv
 
 WICKED = "</script><img src=x onerror=alert(1)>"

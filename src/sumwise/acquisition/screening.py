@@ -1,7 +1,7 @@
 """The best of very many sets, without scoring each in full.
 
-A pass in single precision gives bounds on every score (`sumwise.acquisition.bounds`); the sets that could be
-among the best by these bounds are scored in double precision, by the strategy itself. So chosen
+A pass in single precision bounds every score (`sumwise.acquisition.bounds`). The sets that could be
+among the best by these bounds are scored in double precision, by the strategy itself, so chosen
 sets and their scores are those of scoring everything.
 
 Under a fixed prior a question never teaches more after another one is answered, so bounds stay

@@ -29,7 +29,7 @@ from sumwise.cli.words import (
     visible,
     with_error,
 )
-from sumwise.questions import Question
+from sumwise.learning.propose import Question
 from sumwise.util.text import figure, moment, shown
 from sumwise.util.threads import one_thread
 

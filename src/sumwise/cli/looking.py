@@ -22,7 +22,7 @@ from sumwise.cli.words import (
     visible,
 )
 from sumwise.data.tables import check_output, write_table
-from sumwise.status import Status
+from sumwise.learning.status import Status
 from sumwise.util.text import count, moment, shown
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from sumwise.cli.studies import (
 from sumwise.cli.words import named, show, show_json, suggest, talk, typed, visible, with_error
 from sumwise.data.tables import number
 from sumwise.errors import LabelError, SumwiseError
-from sumwise.questions import FAR
+from sumwise.learning.propose import FAR
 from sumwise.util.text import count, shown
 from sumwise.util.threads import one_thread
 

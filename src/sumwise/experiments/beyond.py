@@ -20,12 +20,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from sumwise import loop
 from sumwise.errors import DataError
 from sumwise.experiments import datasets, protocol
 from sumwise.experiments.protocol import QUERIES, Split, paper_model, seed_of
 from sumwise.experiments.reproduce import load
 from sumwise.experiments.tables import Grid, markdown
+from sumwise.learning import learner
 from sumwise.model.design import features
 from sumwise.model.fit import ModelConfig
 from sumwise.util.progress import quiet
@@ -77,9 +77,9 @@ def auto_model(dataset: str, number: int) -> ModelConfig:
 
 def run_split(name: str, number: int, split: Split, data: str) -> list[Run]:
     """All lines on one split."""
-    begun: dict[bool, tuple[loop.Progress, Float[np.ndarray, "N K"]]] = {}
+    begun: dict[bool, tuple[learner.Progress, Float[np.ndarray, "N K"]]] = {}
     for own, config in ((False, paper_model), (True, auto_model)):
-        first = loop.begin(config(name, number), split.sets)
+        first = learner.begin(config(name, number), split.sets)
         begun[own] = first, features(first.prepared.basis, split.x_test)
     runs = []
     for line in LINES:
@@ -88,9 +88,9 @@ def run_split(name: str, number: int, split: Split, data: str) -> list[Run]:
         seed = seed_of(name, method, number)
         mse, inside = np.empty(QUERIES), []
         for query in range(QUERIES):
-            ask = loop.ask(progress, method, np.random.default_rng([seed, query]))
+            ask = learner.ask(progress, method, np.random.default_rng([seed, query]))
             index = split.sets.position(ask.set_id)
-            progress = loop.tell(progress, index, float(split.y_bar[index]))
+            progress = learner.tell(progress, index, float(split.y_bar[index]))
             error = _predicted(progress, phi) - split.y_test
             mse[query] = np.mean(error**2)
             if query + 1 in CHECKED:
@@ -100,12 +100,14 @@ def run_split(name: str, number: int, split: Split, data: str) -> list[Run]:
     return runs
 
 
-def _predicted(progress: loop.Progress, phi: Float[np.ndarray, "N K"]) -> Float[np.ndarray, " N"]:
+def _predicted(
+    progress: learner.Progress, phi: Float[np.ndarray, "N K"]
+) -> Float[np.ndarray, " N"]:
     model = progress.model
     return model.offset[0] + model.posterior.output_scale[0] * (phi @ model.posterior.mean[:, 0])
 
 
-def _spread(progress: loop.Progress, phi: Float[np.ndarray, "N K"]) -> Float[np.ndarray, " N"]:
+def _spread(progress: learner.Progress, phi: Float[np.ndarray, "N K"]) -> Float[np.ndarray, " N"]:
     posterior = progress.model.posterior
     variance = posterior.variance_along(phi) + 1 / posterior.noise_precision
     return posterior.output_scale[0] * np.sqrt(variance)

@@ -20,8 +20,8 @@ import numpy as np
 from sumwise import plots
 from sumwise.data.sets import Sets
 from sumwise.errors import MissingExtraError, SettingError
-from sumwise.estimator import AggregateRegressor
-from sumwise.loop import ActiveLearner
+from sumwise.learning.estimator import AggregateRegressor
+from sumwise.learning.learner import ActiveLearner
 from sumwise.util.shapes import Float
 
 DATA: Final = "meap00_01"

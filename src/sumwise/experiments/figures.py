@@ -15,11 +15,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from sumwise import loop
 from sumwise.data.sets import Sets
 from sumwise.errors import DataError
 from sumwise.experiments import protocol
 from sumwise.experiments.datasets import NAMES, Dataset
+from sumwise.learning import learner
 from sumwise.plots.embedding import embedding_rows, selection_panels
 from sumwise.plots.files import save
 from sumwise.plots.grid import curve_grid
@@ -53,12 +53,12 @@ def selection_steps(
 ) -> Selection:
     """What AggMI chooses first on split `number`, with the paper's model and small sets."""
     split = protocol.make_split(dataset, number, largest_set)
-    progress = loop.begin(protocol.paper_model(dataset.name, number), split.sets)
+    progress = learner.begin(protocol.paper_model(dataset.name, number), split.sets)
     seed = protocol.seed_of(dataset.name, METHOD, number)
     for query in range(queries):
-        ask = loop.ask(progress, METHOD, np.random.default_rng([seed, query]))
+        ask = learner.ask(progress, METHOD, np.random.default_rng([seed, query]))
         index = split.sets.position(ask.set_id)
-        progress = loop.tell(progress, index, float(split.y_bar[index]))
+        progress = learner.tell(progress, index, float(split.y_bar[index]))
     return Selection(dataset.name, split.sets, tuple(progress.labels))
 
 

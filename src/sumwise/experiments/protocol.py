@@ -15,10 +15,10 @@ from typing import Final
 
 import numpy as np
 
-from sumwise import loop
 from sumwise.acquisition import ACQUISITIONS, BY_DROPOUT, BY_PREDICTION
 from sumwise.data.sets import Sets
 from sumwise.experiments.datasets import Dataset
+from sumwise.learning import learner
 from sumwise.model.basis import with_dropout
 from sumwise.model.design import features
 from sumwise.model.fit import ModelConfig
@@ -134,22 +134,22 @@ def run_split(
     What methods share is done once: embedding the sets and, where the basis does not learn,
     evaluating it at the test inputs.
     """
-    begun: dict[bool, tuple[loop.Progress, Float[np.ndarray, "N K"]]] = {}
+    begun: dict[bool, tuple[learner.Progress, Float[np.ndarray, "N K"]]] = {}
     curves = []
     for method in methods:
         dropout = method in BY_DROPOUT
         if dropout not in begun:
             basis = with_dropout(config.basis, config.n_basis) if dropout else config.basis
-            first = loop.begin(replace(config, basis=basis), split.sets)
+            first = learner.begin(replace(config, basis=basis), split.sets)
             begun[dropout] = first, features(first.prepared.basis, split.x_test)
         progress, phi = begun[dropout]
         seed = seed_of(name, method, number)
         mse, seconds = np.empty(queries), np.empty(queries)
         for query in range(queries):
             start = time.perf_counter()
-            ask = loop.ask(progress, method, np.random.default_rng([seed, query]))
+            ask = learner.ask(progress, method, np.random.default_rng([seed, query]))
             index = split.sets.position(ask.set_id)
-            progress = loop.tell(progress, index, float(split.y_bar[index]))
+            progress = learner.tell(progress, index, float(split.y_bar[index]))
             seconds[query] = time.perf_counter() - start
             mse[query] = np.mean((_predict(progress, split.x_test, phi) - split.y_test) ** 2)
         curves.append(Curve(name, method, number, mse, seconds))
@@ -157,7 +157,7 @@ def run_split(
 
 
 def _predict(
-    progress: loop.Progress, x: Float[np.ndarray, "N D"], phi: Float[np.ndarray, "N K"]
+    progress: learner.Progress, x: Float[np.ndarray, "N D"], phi: Float[np.ndarray, "N K"]
 ) -> Float[np.ndarray, " N"]:
     model = progress.model
     if model.basis is not progress.prepared.basis:

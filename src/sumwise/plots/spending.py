@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import Final
 
-from sumwise.insight import Insight
+from sumwise.learning.insight import Insight
 from sumwise.plots.page import Section, Table
 from sumwise.plots.text import figure, label
 

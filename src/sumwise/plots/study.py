@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sumwise.insight import FEWEST, WINDOW, Compared, Insight
+from sumwise.learning.insight import FEWEST, WINDOW, Compared, Insight
 from sumwise.model.calibration import FEW, percent
 from sumwise.plots import study_charts as draw
 from sumwise.plots.page import Table

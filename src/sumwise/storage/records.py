@@ -15,8 +15,8 @@ from sumwise.acquisition import ACQUISITIONS
 from sumwise.acquisition.objective import Aims
 from sumwise.data.sets import Sets
 from sumwise.errors import DataError, SettingError
+from sumwise.learning.propose import Question
 from sumwise.model.design import Pool
-from sumwise.questions import Question
 from sumwise.storage import arguments, keeping, packing
 from sumwise.storage.database import Database
 from sumwise.storage.names import from_json, to_json

@@ -13,7 +13,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from sumwise.errors import LabelError, SettingError
-from sumwise.questions import Question
+from sumwise.learning.propose import Question
 from sumwise.storage import records
 from sumwise.storage.schema import answers, claims, skips
 from sumwise.storage.values import Claim, Kept, Snapshot

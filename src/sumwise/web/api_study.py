@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query
 from fastapi.responses import StreamingResponse
 
 from sumwise import __version__
-from sumwise.status import Status
+from sumwise.learning.status import Status
 from sumwise.web import rows, schemas
 from sumwise.web.bodies import MOST_ASKED, Page, Size
 from sumwise.web.inside import finite

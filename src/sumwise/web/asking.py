@@ -19,7 +19,7 @@ from typing import Final
 import sqlalchemy as sa
 
 from sumwise.errors import PoolExhaustedError
-from sumwise.questions import Question, propose
+from sumwise.learning.propose import Question, propose
 from sumwise.storage import records, rules
 from sumwise.storage.values import Snapshot
 from sumwise.study import OVERTAKEN

@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from sumwise.insight import Insight
+from sumwise.learning.insight import Insight
+from sumwise.learning.status import Status
 from sumwise.plots import study as panels
 from sumwise.plots.study import Panel
-from sumwise.status import Status
 from sumwise.web.inside import Inside, Seen
 from sumwise.web.latest import Latest
 

@@ -20,11 +20,11 @@ import sqlalchemy as sa
 
 from sumwise.acquisition.objective import aimed
 from sumwise.errors import StorageError, UnknownSetError
+from sumwise.learning.propose import FEWEST, Question, propose
 from sumwise.model import predict
 from sumwise.model.design import Design, Pool
 from sumwise.model.fit import Model
 from sumwise.model.leave_one_out import leave_one_out
-from sumwise.questions import FEWEST, Question, propose
 from sumwise.storage import arguments, chain, records
 from sumwise.storage.database import Database
 from sumwise.storage.schema import events

@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from sumwise import questions
+from sumwise.learning import propose
 from sumwise.model import predict
 from sumwise.storage.schema import answers, events
 from sumwise.storage.values import Claim
@@ -19,7 +19,7 @@ from sumwise.web.writing import as_json
 Row = dict[str, Any]
 
 
-def question(inside: Inside, asked: questions.Question) -> Row:
+def question(inside: Inside, asked: propose.Question) -> Row:
     position, second = inside.sets.position(asked.set_id), asked.runner_up
     score = asked.runner_up_score
     return {

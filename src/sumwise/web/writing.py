@@ -9,7 +9,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from sumwise.errors import LabelError
-from sumwise.questions import FAR
+from sumwise.learning.propose import FAR
 from sumwise.storage import arguments, records, rules
 from sumwise.storage.schema import answers
 from sumwise.util.text import figure

@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from sumwise import describing
 from sumwise.acquisition import objective
 from sumwise.data.frames import input_matrix, to_float
 from sumwise.data.scan import Scan
 from sumwise.data.sets import Sets
 from sumwise.data.validate import check_labels
 from sumwise.errors import InvalidSetError, SettingError
+from sumwise.learning import summary as describing
 from sumwise.model import fit as core
 from sumwise.model import predict as outputs
 from sumwise.model.basis import Basis, Neural

@@ -11,8 +11,8 @@ best sets the other way. A worker that dies takes its slices along; Dask makes t
 
 from __future__ import annotations
 
-from sumwise.distributed.asking import Scored, fit, positions_of, rows_of, score, select
-from sumwise.distributed.slices import ClusterPool, Slice, embed
+from sumwise.learning.cluster import Scored, fit, positions_of, rows_of, score, select
+from sumwise.learning.cluster_pool import ClusterPool, Slice, embed
 from sumwise.outofcore.dask import connect, on, runs_on
 
 __all__ = [

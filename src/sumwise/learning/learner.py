@@ -20,13 +20,13 @@ from sumwise.acquisition.screening import Ceiling, leaders, with_squares
 from sumwise.data.sets import Sets
 from sumwise.data.validate import check_label, check_noise
 from sumwise.errors import LabelError
-from sumwise.estimator import AggregateRegressor
+from sumwise.learning.estimator import AggregateRegressor
+from sumwise.learning.resolve_settings import settle
 from sumwise.model import fit as core
 from sumwise.model import predict
 from sumwise.model.basis import Trainable
 from sumwise.model.design import Pool, embed
 from sumwise.outofcore.design_store import Embedded
-from sumwise.settling import settle
 
 
 @dataclass(frozen=True, slots=True)

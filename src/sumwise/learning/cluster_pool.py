@@ -19,7 +19,7 @@ import numpy as np
 from sumwise.data.lazy import LazySets
 from sumwise.data.scan import Part, Scan
 from sumwise.errors import InvalidSetError, SettingError
-from sumwise.estimator import AggregateRegressor
+from sumwise.learning.estimator import AggregateRegressor
 from sumwise.model import fit as core
 from sumwise.model.basis import Scaled, Trainable
 from sumwise.model.design import Design, Pool

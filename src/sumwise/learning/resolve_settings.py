@@ -7,7 +7,7 @@ from dataclasses import fields
 from sumwise.acquisition import BY_DROPOUT, DEFAULT, Acquisition, named
 from sumwise.data.sets import Sets
 from sumwise.errors import SettingError
-from sumwise.estimator import AggregateRegressor
+from sumwise.learning.estimator import AggregateRegressor
 from sumwise.model import fit as core
 from sumwise.model.basis import with_dropout
 from sumwise.outofcore.design_store import Embedded, no_sets

@@ -13,9 +13,9 @@ from sumwise.acquisition.bounds import KEYS, bounds
 from sumwise.acquisition.screening import leaders
 from sumwise.data.lazy import LazySets
 from sumwise.data.validate import check_labels
-from sumwise.distributed.slices import ClusterPool, Slice, nobody
 from sumwise.errors import PoolExhaustedError, SettingError, UnknownSetError
-from sumwise.estimator import AggregateRegressor
+from sumwise.learning.cluster_pool import ClusterPool, Slice, nobody
+from sumwise.learning.estimator import AggregateRegressor
 from sumwise.model import fit as core
 from sumwise.model.design import Design
 from sumwise.model.posterior import Posterior

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from sumwise.acquisition import Acquisition
+from sumwise.learning.propose import propose
 from sumwise.model.design import Pool, add_products, features
 from sumwise.model.fit import Model
 from sumwise.model.posterior import BLOCK, Posterior
-from sumwise.questions import propose
 from sumwise.util.shapes import Float
 from sumwise.util.text import count, figure
 

@@ -18,10 +18,10 @@ from sumwise.acquisition import Acquisition
 from sumwise.acquisition.reasons import price, reason
 from sumwise.acquisition.screening import leaders
 from sumwise.errors import PoolExhaustedError
+from sumwise.learning.selection import nothing_affordable, pays_for
 from sumwise.model import predict
 from sumwise.model.design import Pool
 from sumwise.model.fit import Model
-from sumwise.selection import nothing_affordable, pays_for
 from sumwise.util.shapes import Float
 
 # when a total deserves a second look, in the shell and on the page alike

@@ -19,14 +19,14 @@ from typing import Final
 
 import numpy as np
 
+from sumwise.learning.propose import Question
+from sumwise.learning.status import Status, second_moment
 from sumwise.model import known_noise, predict, scaling
 from sumwise.model.basis import Trainable
 from sumwise.model.calibration import Coverage, coverage, verdict
 from sumwise.model.design import Pool, embed, features
 from sumwise.model.fit import Model
 from sumwise.model.leave_one_out import NO_CLOSED_FORM, leave_one_out
-from sumwise.questions import Question
-from sumwise.status import Status, second_moment
 from sumwise.util.progress import Slow, quiet
 from sumwise.util.shapes import Float
 from sumwise.util.threads import one_thread

@@ -1,0 +1,1 @@
+"""What users hold: the estimator, scores and batches, questions, the active learner, status."""
