@@ -13,8 +13,8 @@ import numpy as np
 import sqlalchemy as sa
 
 import sumwise as sw
-from sumwise.storage.database import Database
-from sumwise.storage.schema import answers, claims, events, files, skips, studies
+from sumwise.study.storage.database import Database
+from sumwise.study.storage.schema import answers, claims, events, files, skips, studies
 from tests.builders import random_sets
 
 FILES = ("study.json", "sets.parquet", "basis.parquet", "answers.csv", "claims.csv")

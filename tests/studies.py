@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import sumwise as sw
-from sumwise.storage import records
+from sumwise.study.storage import records
 from tests.builders import random_sets
 
 NETWORK = sw.Neural(width=4, depth=2, n_basis=6, epochs=20)
@@ -64,7 +64,7 @@ class Clock(datetime):
 @pytest.fixture
 def clock(monkeypatch):
     monkeypatch.setattr(records, "datetime", Clock)
-    monkeypatch.setattr("sumwise.storage.rules.datetime", Clock)
+    monkeypatch.setattr("sumwise.study.storage.transactions.datetime", Clock)
     monkeypatch.setattr(Clock, "ahead", timedelta(0))
     return Clock
 

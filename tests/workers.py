@@ -17,7 +17,7 @@ import sumwise as sw
 
 processes = multiprocessing.get_context("forkserver")
 processes.set_forkserver_preload(
-    ["sumwise.study", "pyarrow.parquet", "tests.workers", "tests.reliability.children"]
+    ["sumwise.study.study", "pyarrow.parquet", "tests.workers", "tests.reliability.children"]
 )
 
 

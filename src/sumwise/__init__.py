@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from sumwise.learning.selection import score, select
     from sumwise.model.basis import BASES, Basis, Neural
     from sumwise.outofcore.design_store import Embedded
-    from sumwise.studies import create_study, import_study, open_study
-    from sumwise.study import Study
+    from sumwise.study.create import create_study, import_study, open_study
+    from sumwise.study.study import Study
 
 __version__ = "0.1.0"
 
@@ -92,8 +92,8 @@ _HOMES: Final = {
     "data.scan": ("Scan",),
     "learning.selection": ("score", "select"),
     "data.sets": ("Sets",),
-    "studies": ("create_study", "import_study", "open_study"),
-    "study": ("Study",),
+    "study.create": ("create_study", "import_study", "open_study"),
+    "study.study": ("Study",),
 }
 
 

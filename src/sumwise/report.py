@@ -23,8 +23,8 @@ from sumwise.plots.page import Section, Table, page, save_page
 from sumwise.plots.spending import spending
 from sumwise.plots.study import LONG, panels
 from sumwise.plots.text import NONE, as_given, figure, label
-from sumwise.storage.values import Claim, Event, Skip, Told
-from sumwise.study import Study
+from sumwise.study.storage.records_values import Claim, Event, Skip, Told
+from sumwise.study.study import Study
 from sumwise.util.text import count
 
 MOST: Final = 1000  # rows of a table

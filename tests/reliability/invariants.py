@@ -14,8 +14,17 @@ from itertools import pairwise
 
 import sqlalchemy as sa
 
-from sumwise.storage.database import Database
-from sumwise.storage.schema import VERSION, answers, claims, events, files, skips, studies, version
+from sumwise.study.storage.database import Database
+from sumwise.study.storage.schema import (
+    VERSION,
+    answers,
+    claims,
+    events,
+    files,
+    skips,
+    studies,
+    version,
+)
 
 
 @dataclass

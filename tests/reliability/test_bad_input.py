@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import sumwise as sw
-from sumwise.storage import keeping
-from sumwise.storage.database import upgrade
+from sumwise.study.storage import blobs
+from sumwise.study.storage.database import upgrade
 from tests.builders import random_sets
 from tests.reliability import invariants
 from tests.reliability.scale import sized
@@ -201,7 +201,7 @@ def test_a_log_that_was_cut_off_gives_an_earlier_moment(tmp_path):
 def test_a_changed_piece_of_a_study_is_named(tmp_path, monkeypatch, large):
     """One bit of the Parquet table, or of anything else that must stay as it was made."""
     if large:
-        monkeypatch.setattr(keeping, "LARGE", 1)
+        monkeypatch.setattr(blobs, "LARGE", 1)
     path, rng = small_study(tmp_path / "a.db"), np.random.default_rng(8)
     with closing(sqlite3.connect(path)) as connection:
         pieces = connection.execute("SELECT name, content FROM sumwise_files").fetchall()
@@ -228,7 +228,7 @@ def use_everything(path):
     ("found", "words"), [("0999", r"newer sumwise .schema 0999"), ("0000", r"older sumwise")]
 )
 def test_other_schemas_are_refused_on_both_databases(place, found, words):
-    from sumwise.storage.database import Database
+    from sumwise.study.storage.database import Database
 
     small_study(place)
     database = Database(place)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import sumwise as sw
-from sumwise import study as studies
+from sumwise.study import study as studies
 from tests.builders import random_sets
 from tests.reliability import invariants
 from tests.reliability.scale import sized

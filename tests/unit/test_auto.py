@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose
 import sumwise as sw
 from sumwise.model.design import embed
 from sumwise.model.fit import ModelConfig, prepare
-from sumwise.storage import keeping
-from sumwise.storage.packing import pack_prepared, unpack_prepared
+from sumwise.study.storage import blobs
+from sumwise.study.storage.packing import pack_prepared, unpack_prepared
 from tests.builders import smooth_problem
 
 
@@ -50,7 +50,7 @@ def test_what_was_drawn_is_kept_to_the_bit():
 
 
 def test_a_large_study_keeps_its_design(tmp_path, monkeypatch):
-    monkeypatch.setattr(keeping, "LARGE", 0)
+    monkeypatch.setattr(blobs, "LARGE", 0)
     sets, _, y_bar = smooth_problem()
     model = sw.AggregateRegressor("auto", n_basis=16)
     study = sw.create_study(tmp_path / "large.db", sets, model=model, strategy="IVR")

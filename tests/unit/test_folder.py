@@ -22,9 +22,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 import sumwise as sw
-from sumwise.storage import folder_csv, folder_head, folder_rows, folder_tables, keeping
-from sumwise.storage.database import Database
-from sumwise.storage.schema import answers, claims, events, metadata, skips, studies
+from sumwise.study import export_csv, export_head, export_rows, export_tables
+from sumwise.study.storage import blobs
+from sumwise.study.storage.database import Database
+from sumwise.study.storage.schema import answers, claims, events, metadata, skips, studies
 from tests.builders import random_sets
 from tests.folders import (
     MODELS,
@@ -108,7 +109,7 @@ def test_a_study_that_has_just_begun(place, tmp_path):
 
 @pytest.mark.parametrize("beside", [False, True])
 def test_large_studies_and_sets_beside_the_database(tmp_path, monkeypatch, beside):
-    monkeypatch.setattr(keeping, "LARGE", 1)
+    monkeypatch.setattr(blobs, "LARGE", 1)
     options = {"sets_file": tmp_path / "sets.parquet"} if beside else {}
     lived(tmp_path / "a.db", **options).close()
     with sw.open_study(tmp_path / "a.db") as study:
@@ -155,10 +156,10 @@ def test_every_table_and_column_is_exported():
         (events, "history.csv", {"id": "number", "y_bar": "total"}),
     ):
         columns = {renamed.get(column.name, column.name) for column in table.c}
-        assert columns - {"study_id"} == set(folder_rows.COLUMNS[name]) - {"set"}
+        assert columns - {"study_id"} == set(export_rows.COLUMNS[name]) - {"set"}
     assert {column.name for column in studies.c} == {
         *("id", "name", "created", "config", "strategy", "seed", "claim_days"),
-        *folder_head.COUNTERS,
+        *export_head.COUNTERS,
     }
 
 
@@ -251,15 +252,15 @@ reals = st.floats(-1e150, 1e150).map(lambda value: value + 0.0)
 @given(st.lists(st.tuples(texts | st.none(), texts, reals), max_size=6))
 def test_any_text_and_number_comes_back_from_a_csv_file(rows):
     file, columns = io.BytesIO(), ("by", "note", "total")
-    folder_csv.write(file, columns, [dict(zip(columns, row, strict=True)) for row in rows])
-    lines = folder_csv.read(file.getvalue(), "a.csv", columns)
+    export_csv.write(file, columns, [dict(zip(columns, row, strict=True)) for row in rows])
+    lines = export_csv.read(file.getvalue(), "a.csv", columns)
     back = [(line.text("by"), line.text("note"), line.real("total")) for line in lines]
     assert back == rows
     assert list(map(repr, back)) == list(map(repr, rows))
 
 
 def test_minus_zero_is_zero():
-    (line,) = folder_csv.read(b"total,noise_std\n-0.0,-0\n", "a.csv", ("total", "noise_std"))
+    (line,) = export_csv.read(b"total,noise_std\n-0.0,-0\n", "a.csv", ("total", "noise_std"))
     assert repr(line.total()) == "0.0"
     assert line.noise() is None
 
@@ -279,7 +280,7 @@ def test_any_numbers_come_back_from_a_parquet_file(n, dtype, seed):
     )
     file = io.BytesIO()
     pq.write_table(table, file)
-    (back,) = folder_tables._read_arrays(file).values()
+    (back,) = export_tables._read_arrays(file).values()
     assert back.shape == (len(numbers), 1)
     assert back.tobytes() == numbers.tobytes()
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sumwise as sw
-from sumwise.storage import folder_csv
+from sumwise.study import export_csv
 from tests.builders import random_sets
 from tests.folders import FILES, edit, lived
 
@@ -171,12 +171,12 @@ def test_a_set_is_answered_or_claimed_or_skipped_once(plain, tmp_path):
 )
 def test_text_that_is_no_csv_is_refused(content, words):
     with pytest.raises(sw.DataError, match=f"a.csv, {words}"):
-        list(folder_csv.read(content, "a.csv", ("number", "set")))
+        list(export_csv.read(content, "a.csv", ("number", "set")))
 
 
 def test_a_line_is_that_where_its_row_begins():
     content = b'number,set\r\n1,"a\nb"\r\n2,"c\nd\ne"\r\n3,f\r\n'
-    lines = list(folder_csv.read(content, "a.csv", ("number", "set")))
+    lines = list(export_csv.read(content, "a.csv", ("number", "set")))
     assert [line.number for line in lines] == [2, 4, 7]
 
 

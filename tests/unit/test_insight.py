@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 import sumwise as sw
 from sumwise.learning import insight as looking
 from sumwise.model.calibration import coverage, verdict
-from sumwise.storage.schema import chain
+from sumwise.study.storage.schema import chain
 from sumwise.util.threads import one_thread
 from tests.builders import random_sets
 from tests.oracles import joint, mutual_information

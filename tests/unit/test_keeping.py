@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import sumwise as sw
-from sumwise.storage import keeping
-from sumwise.storage.keeping import LARGE, StoredSets
+from sumwise.study.storage import blobs
+from sumwise.study.storage.blobs import LARGE, StoredSets
 
 INDIVIDUALS = LARGE // 129 + 300  # with 129 features each, more than a small study has
 
@@ -86,7 +86,7 @@ def test_a_large_study_asks_and_tells_without_its_individuals(place, sets):
 def test_pieces_change_no_question_and_no_prediction(tmp_path, sets, strategy, monkeypatch):
     asked, predicted, left = [], [], []
     for large in (True, False):
-        monkeypatch.setattr(keeping, "LARGE", LARGE if large else np.inf)
+        monkeypatch.setattr(blobs, "LARGE", LARGE if large else np.inf)
         path, model = tmp_path / f"{large}.db", sw.AggregateRegressor("fourier", random_state=0)
         with sw.create_study(path, sets, model=model, strategy=strategy) as study:
             assert ("design" in pieces_of(path)) == large
@@ -186,7 +186,7 @@ def test_a_study_that_is_refused_leaves_no_file(tmp_path, sets):
 
 
 def test_sets_beyond_what_a_database_keeps_are_sent_to_a_file(tmp_path, sets, monkeypatch):
-    monkeypatch.setattr(keeping, "LARGEST_PIECE", 1000)
+    monkeypatch.setattr(blobs, "LARGEST_PIECE", 1000)
     with pytest.raises(sw.SettingError, match="sets_file"):
         sw.create_study(tmp_path / "study.db", sets[:99])
     sw.create_study(tmp_path / "study.db", sets[:99], sets_file=tmp_path / "s.parquet").close()

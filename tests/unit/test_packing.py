@@ -13,7 +13,7 @@ from numpy.testing import assert_array_equal
 
 import sumwise as sw
 from sumwise.model import fit as core
-from sumwise.storage import names, packing
+from sumwise.study.storage import id_json, packing
 from tests.builders import random_sets
 
 plain_names = (
@@ -31,25 +31,25 @@ plain_names = (
     st.recursive(plain_names, lambda parts: st.lists(parts, max_size=4).map(tuple), max_leaves=6)
 )
 def test_a_name_comes_back_as_it_was(name):
-    back = names.from_json(names.to_json(name))
+    back = id_json.from_json(id_json.to_json(name))
     assert back == name
     assert type(back) is type(name)
 
 
 @pytest.mark.parametrize("name", [np.int64(3), np.float64(0.1), np.str_("a"), np.bool_(True)])
 def test_numpy_values_come_back_as_equal_plain_ones(name):
-    assert names.from_json(names.to_json(name)) == name
+    assert id_json.from_json(id_json.to_json(name)) == name
 
 
 def test_numpy_and_pandas_times_come_back():
     for name in (np.datetime64("2020-01-02"), pd.Timestamp("2020-01-02 03:04")):
-        assert names.from_json(names.to_json(name)) == name
+        assert id_json.from_json(id_json.to_json(name)) == name
 
 
 @pytest.mark.parametrize("name", [object(), frozenset({1}), b"bytes", float("inf"), 1j])
 def test_other_names_are_refused(name):
     with pytest.raises(sw.InvalidSetError, match="cannot be kept in a study"):
-        names.to_json(name)
+        id_json.to_json(name)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_other_names_are_refused(name):
 )
 def test_text_that_is_no_name_is_refused(text):
     with pytest.raises(sw.DataError, match="no name that was kept here"):
-        names.from_json(text)
+        id_json.from_json(text)
 
 
 # --- sets -----------------------------------------------------------------------------------------

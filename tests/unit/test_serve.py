@@ -22,7 +22,7 @@ from click.testing import CliRunner
 import sumwise as sw
 from sumwise.cli import main
 from sumwise.cli.serve import WARNING
-from sumwise.storage.database import Database
+from sumwise.study.storage.database import Database
 from sumwise.web import server as web_server
 from tests.builders import random_sets
 from tests.studies import SETS, small_study

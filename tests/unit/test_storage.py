@@ -11,9 +11,9 @@ import pytest
 import sqlalchemy as sa
 
 import sumwise as sw
-from sumwise.storage import database as databases
-from sumwise.storage.database import Database, upgrade
-from sumwise.storage.schema import VERSION, metadata
+from sumwise.study.storage import database as databases
+from sumwise.study.storage.database import Database, upgrade
+from sumwise.study.storage.schema import VERSION, metadata
 from tests.first_database import FIRST, QUESTIONS
 from tests.studies import LINEAR, SETS, change, small_study
 
@@ -135,7 +135,7 @@ def test_the_migrations_make_the_tables_that_the_code_describes(place):
     from alembic.autogenerate import compare_metadata
     from alembic.migration import MigrationContext
 
-    from sumwise.storage.migrations import migrate
+    from sumwise.study.storage.migrations import migrate
 
     database = Database(place)
     with database.write() as connection:
@@ -156,7 +156,7 @@ def test_the_migrations_make_the_tables_that_the_code_describes(place):
 def test_opening_a_study_does_not_import_alembic():
     import subprocess
 
-    program = "import sys, sumwise.study; print('alembic' in sys.modules)"
+    program = "import sys, sumwise.study.study; print('alembic' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout.strip() == "False"
 

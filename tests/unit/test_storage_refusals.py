@@ -8,9 +8,9 @@ import pytest
 import sqlalchemy as sa
 
 import sumwise as sw
-from sumwise.storage import database as databases
-from sumwise.storage import sqlite
-from sumwise.storage.database import Database, upgrade
+from sumwise.study.storage import database as databases
+from sumwise.study.storage import sqlite
+from sumwise.study.storage.database import Database, upgrade
 from tests.studies import SETS, change, small_study
 
 

@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import sumwise as sw
-from sumwise import study as studies
+from sumwise.study import study as studies
 from tests.builders import random_sets
 from tests.studies import NETWORK, play
 

@@ -9,8 +9,8 @@ import pytest
 import sqlalchemy as sa
 
 import sumwise as sw
-from sumwise.storage.database import Database
-from sumwise.storage.schema import chain
+from sumwise.study.storage.database import Database
+from sumwise.study.storage.schema import chain
 from tests.builders import random_sets
 from tests.workers import ask_and_tell, processes, tell_until_killed, value_of
 
@@ -86,7 +86,7 @@ def test_the_chain_is_kept_and_only_what_is_missing_is_fitted(place, kind, monke
         expected = study.predict().mean
     sparse = [10, 12, 13] if kind == "neural" else list(range(1, 14))
     assert rows_of_chain(place) == sparse
-    from sumwise.storage.chain import core
+    from sumwise.study.model_cache import core
 
     fitted, plain = [], core.fit
 

@@ -13,7 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 import sumwise as sw
-from sumwise.storage.database import Database
+from sumwise.study.storage.database import Database
 
 IDS = ["A", "B", "C"]
 SETS = sw.Sets.from_arrays([[[0.0]], [[1.0]], [[2.0], [3.0]]], ids=IDS)

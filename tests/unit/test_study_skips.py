@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import sumwise as sw
-from sumwise.storage import rules
+from sumwise.study.storage import transactions
 
 
 def sets_of(n=8, seed=5):
@@ -124,7 +124,7 @@ def claim_after(study, meanwhile):
     questions = study._propose(seen, 1)
     meanwhile(questions[0].set_id)
     with study._database.write() as connection:
-        return rules.ask(connection, study._kept, seen, questions, "late")
+        return transactions.ask(connection, study._kept, seen, questions, "late")
 
 
 def test_answers_for_other_sets_do_not_make_a_question_wrong(study):

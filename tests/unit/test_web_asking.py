@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import sumwise as sw
-from sumwise.storage import records, rules
+from sumwise.study.storage import records, transactions
 from sumwise.web.asking import TOGETHER, Asker
 from sumwise.web.inside import Inside
 from tests.builders import random_sets
@@ -146,7 +146,7 @@ def test_proposals_that_were_shown_are_what_is_asked_without_working_them_out_ag
 
 def test_whoever_is_overtaken_by_another_process_asks_again(study, monkeypatch):
     """Somebody else asks between working out and claiming, three times in a row."""
-    inside, ask, overtaken = Inside(study), rules.ask, []
+    inside, ask, overtaken = Inside(study), transactions.ask, []
 
     def late(connection, kept, seen, questions, by):
         if by == "ann" and len(overtaken) < 2:
@@ -154,7 +154,7 @@ def test_whoever_is_overtaken_by_another_process_asks_again(study, monkeypatch):
             records.advance(connection, kept, questions=1)
         return ask(connection, kept, seen, questions, by)
 
-    monkeypatch.setattr(rules, "ask", late)
+    monkeypatch.setattr(transactions, "ask", late)
     asked = Asker(inside).ask(2, "ann").result(60)
     assert len(overtaken) == 2
     assert [claim.set_id for claim in study.claims] == [each.set_id for each in asked]

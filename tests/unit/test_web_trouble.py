@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import sumwise as sw
-from sumwise.storage.database import Database
+from sumwise.study.storage.database import Database
 from sumwise.web import create_app, inside
 from tests.studies import NETWORK, SETS
 from tests.web.apps import client_of, got

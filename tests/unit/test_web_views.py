@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import sumwise as sw
-from sumwise.storage import keeping
+from sumwise.study.storage import blobs
 from sumwise.web import create_app
 from sumwise.web.latest import Latest
 from tests.builders import random_sets
@@ -188,12 +188,12 @@ def test_individuals_by_set_and_search(web, problem):
 @pytest.fixture
 def large(tmp_path, monkeypatch):
     """A study that is kept in pieces, as large ones are."""
-    monkeypatch.setattr(keeping, "LARGE", 1)
+    monkeypatch.setattr(blobs, "LARGE", 1)
     rng = np.random.default_rng(0)
     sets = random_sets(rng.integers(1, 5, 60).tolist(), rng)
     sw.create_study(tmp_path / "a.db", sets, model=sw.AggregateRegressor("linear")).close()
     with sw.open_study(tmp_path / "a.db") as study:
-        assert isinstance(study._kept.sets, keeping.StoredSets)
+        assert isinstance(study._kept.sets, blobs.StoredSets)
         yield study
 
 

@@ -130,7 +130,7 @@ def init(
       sumwise init meters.db devices/ --by meter --x load --memory-limit 2GB
       sumwise init plots.db plots.csv --by state --strategy IVR --cost hours --enough 0.5
     """
-    from sumwise.studies import create_study
+    from sumwise.study.create import create_study
 
     wishes = Wishes(cost, noise_std, targets, target_weights, enough)
     limit = beyond.default_limit() if memory_limit is None else memory_limit

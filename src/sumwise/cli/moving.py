@@ -144,7 +144,7 @@ def studies(url: str, as_json: bool) -> None:
       sumwise storage studies lab.db
       sumwise storage studies postgresql://ann@host/lab --json
     """
-    from sumwise.storage.overview import overview
+    from sumwise.study.storage.overview import overview
 
     found = overview(url)
     if as_json:
@@ -170,8 +170,8 @@ def upgrade(url: str, as_json: bool) -> None:
       cp lab.db lab-before.db && sumwise storage upgrade lab.db
       sumwise storage upgrade postgresql://ann@host/lab
     """
-    from sumwise.storage.database import upgrade as bring_up
-    from sumwise.storage.schema import VERSION
+    from sumwise.study.storage.database import upgrade as bring_up
+    from sumwise.study.storage.schema import VERSION
 
     with waiting("upgrading"):
         bring_up(url)

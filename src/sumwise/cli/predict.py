@@ -33,7 +33,7 @@ from sumwise.util.shapes import Float
 from sumwise.util.text import count, figure
 
 if TYPE_CHECKING:
-    from sumwise.study import Study
+    from sumwise.study.study import Study
 
 FEW: Final = 10  # rows on the screen
 BLOCK: Final = 100_000  # individuals between two looks at the clock

@@ -14,7 +14,7 @@ from sumwise.errors import SettingError
 from sumwise.model.prediction_table import Predictions
 
 if TYPE_CHECKING:
-    from sumwise.study import Study
+    from sumwise.study.study import Study
 
 
 def to_file(study: Study, scan: Scan, out: Path, level: float, force: bool) -> int:

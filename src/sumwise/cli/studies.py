@@ -16,7 +16,7 @@ from sumwise.errors import SettingError, SumwiseError
 from sumwise.util.text import by_text, find, shown
 
 if TYPE_CHECKING:
-    from sumwise.study import Study
+    from sumwise.study.study import Study
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -49,7 +49,7 @@ class Signed(click.RichCommand):
 
 @contextmanager
 def opened(url: str, name: str | None) -> Iterator[Study]:
-    from sumwise.studies import open_study
+    from sumwise.study.create import open_study
 
     with open_study(url, name) as study:
         yield study

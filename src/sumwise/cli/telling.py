@@ -30,7 +30,7 @@ from sumwise.util.text import count, shown
 from sumwise.util.threads import one_thread
 
 if TYPE_CHECKING:
-    from sumwise.study import Study
+    from sumwise.study.study import Study
 
 
 @click.command(cls=Signed, context_settings=SETTINGS)

@@ -16,7 +16,7 @@ from jinja2 import Environment, FileSystemLoader
 
 from sumwise import __version__
 from sumwise.errors import SettingError, SumwiseError
-from sumwise.study import Study
+from sumwise.study.study import Study
 from sumwise.web import (
     api_answers,
     api_asking,

@@ -20,9 +20,9 @@ import sqlalchemy as sa
 
 from sumwise.errors import PoolExhaustedError
 from sumwise.learning.propose import Question, propose
-from sumwise.storage import records, rules
-from sumwise.storage.values import Snapshot
-from sumwise.study import OVERTAKEN
+from sumwise.study.storage import records, transactions
+from sumwise.study.storage.records_values import Snapshot
+from sumwise.study.study import OVERTAKEN
 from sumwise.web.inside import Inside
 
 TOGETHER: Final = 16  # questions worked out together; more would only make the first of them wait
@@ -131,7 +131,7 @@ class Asker:
         granted: list[list[Question]] = []
         for wish in wishes:
             mine, questions = questions[: wish.n], questions[wish.n :]
-            claimed = rules.ask(connection, self._inside.kept, seen, mine, wish.by)
+            claimed = transactions.ask(connection, self._inside.kept, seen, mine, wish.by)
             if claimed is None:
                 raise _Overtaken
             seen = replace(seen, questions=seen.questions + wish.n, expired=())

@@ -25,11 +25,12 @@ from sumwise.model import predict
 from sumwise.model.design import Design, Pool
 from sumwise.model.fit import Model
 from sumwise.model.leave_one_out import leave_one_out
-from sumwise.storage import arguments, chain, records
-from sumwise.storage.database import Database
-from sumwise.storage.schema import events
-from sumwise.storage.values import Snapshot
-from sumwise.study import Study
+from sumwise.study import model_cache
+from sumwise.study.storage import arguments, records
+from sumwise.study.storage.database import Database
+from sumwise.study.storage.records_values import Snapshot
+from sumwise.study.storage.schema import events
+from sumwise.study.study import Study
 from sumwise.util.text import by_text, find, shown
 
 PATIENCE: Final = 10.0  # seconds to wait for others who write: somebody looks at a page meanwhile
@@ -232,7 +233,7 @@ class Inside:
 
     def _rough(self) -> Fitted | None:
         fitted = self._fitted
-        if chain.quick(self.kept) and (fitted is None or not self._recent(fitted)):
+        if model_cache.quick(self.kept) and (fitted is None or not self._recent(fitted)):
             fitted = self.fitted(self.seen())
         return fitted
 

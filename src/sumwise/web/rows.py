@@ -10,8 +10,8 @@ import sqlalchemy as sa
 
 from sumwise.learning import propose
 from sumwise.model import predict
-from sumwise.storage.schema import answers, events
-from sumwise.storage.values import Claim
+from sumwise.study.storage.records_values import Claim
+from sumwise.study.storage.schema import answers, events
 from sumwise.web.inside import Inside, Seen, finite
 from sumwise.web.views import interval
 from sumwise.web.writing import as_json

@@ -14,7 +14,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from sumwise.errors import SettingError
-from sumwise.study import Study
+from sumwise.study.study import Study
 from sumwise.web.app import create_app, warm_up
 
 PORT: Final = 8765

@@ -10,8 +10,8 @@ import sqlalchemy as sa
 
 from sumwise.errors import LabelError
 from sumwise.learning.propose import FAR
-from sumwise.storage import arguments, records, rules
-from sumwise.storage.schema import answers
+from sumwise.study.storage import arguments, records, transactions
+from sumwise.study.storage.schema import answers
 from sumwise.util.text import figure
 from sumwise.web.inside import Inside, finite
 from sumwise.web.problems import Refused
@@ -42,7 +42,7 @@ def tell(
         records.state(connection, inside.kept, lock=True)
         known = _row(connection, inside, position)
         try:
-            rules.tell(connection, inside.kept, own, value, noise, who, why)
+            transactions.tell(connection, inside.kept, own, value, noise, who, why)
         except LabelError as error:
             answer = as_json(inside, known)
             raise Refused(409, "answered", str(error), answer=answer) from error
@@ -65,7 +65,9 @@ def amend(
         _refuse_unlikely_change(inside, position, value, noise, noise_std is None)
     with inside.turn(), inside.database.write() as connection:
         try:
-            rules.amend(connection, inside.kept, own, value, noise, noise_std is None, who, why)
+            transactions.amend(
+                connection, inside.kept, own, value, noise, noise_std is None, who, why
+            )
         except LabelError as error:
             raise Refused(409, "not_answered", str(error)) from error
         return as_json(inside, _row(connection, inside, position))

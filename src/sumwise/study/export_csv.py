@@ -17,7 +17,7 @@ from typing import IO, Any, Final
 
 from sumwise.data.sets import Sets
 from sumwise.errors import DataError, SettingError
-from sumwise.storage import arguments, records
+from sumwise.study.storage import arguments, records
 from sumwise.util.text import shown
 
 LARGEST_WHOLE: Final = 10**9  # far from what a database cannot count to

@@ -14,7 +14,7 @@ from sumwise.data.targets import Targets
 from sumwise.errors import DataError
 from sumwise.model import archives
 from sumwise.model.serialize import pack_config, pack_prepared, unpack_config, unpack_prepared
-from sumwise.storage.names import from_json, to_json
+from sumwise.study.storage.id_json import from_json, to_json
 
 __all__ = [
     "pack_aims",

@@ -17,12 +17,12 @@ from sumwise.data.sets import Sets
 from sumwise.errors import DataError, SettingError
 from sumwise.learning.propose import Question
 from sumwise.model.design import Pool
-from sumwise.storage import arguments, keeping, packing
-from sumwise.storage.database import Database
-from sumwise.storage.names import from_json, to_json
-from sumwise.storage.schema import answers, claims, events, files, skips, studies
-from sumwise.storage.values import Claim, Event, Kept, Skip, Snapshot, Told
-from sumwise.storage.written import as_written, count, seed, set_at, total
+from sumwise.study.storage import arguments, blobs, packing
+from sumwise.study.storage.database import Database
+from sumwise.study.storage.id_json import from_json, to_json
+from sumwise.study.storage.records_values import Claim, Event, Kept, Skip, Snapshot, Told
+from sumwise.study.storage.row_checks import as_written, count, seed, set_at, total
+from sumwise.study.storage.schema import answers, claims, events, files, skips, studies
 
 # written once: putting a statement together takes longer than running it
 _STATE: Final = sa.select(studies.c.changes, studies.c.questions, studies.c.arrivals).where(
@@ -112,24 +112,24 @@ def load(connection: sa.Connection, name: str | None, database: Database) -> Kep
     name = names[0] if name is None else name
     row = connection.execute(sa.select(studies).where(studies.c.name == name)).one()
     what = f"study {name!r} in {database.shown}"
-    there = keeping.pieces(connection, row.id)
+    there = blobs.pieces(connection, row.id)
     if "basis" not in there or not there & {"sets", "sets_file", "embedded"}:
         raise DataError(f"{what} is incomplete; restore it from a copy")
     if row.strategy not in ACQUISITIONS:
         raise DataError(f"{what} has a strategy {row.strategy!r}, which this sumwise does not know")
 
     def piece(kind: str) -> bytes:
-        return keeping.read(connection, row.id, kind, what)
+        return blobs.read(connection, row.id, kind, what)
 
     folder = database.folder
     made = None
     if "embedded" in there:
-        made = keeping.read_embedded(piece("embedded"), folder, what)
+        made = blobs.read_embedded(piece("embedded"), folder, what)
         sets: Sets = made.sets
     elif "index" in there:
         if "sets_file" in there:
-            keeping.check_file(piece("sets_file"), folder, what)
-        sets = keeping.StoredSets(piece("index"), lambda: _reopened(database, row.id, there, what))
+            blobs.check_file(piece("sets_file"), folder, what)
+        sets = blobs.StoredSets(piece("index"), lambda: _reopened(database, row.id, there, what))
     else:
         sets = _sets(connection, row.id, there, folder, what)
     config = packing.unpack_config(row.config)
@@ -148,9 +148,9 @@ def _sets(
 ) -> Sets:
     """All the individuals."""
     if "sets_file" in there:
-        reference = keeping.read(connection, study_id, "sets_file", what)
-        return keeping.read_file(reference, folder, what)
-    return packing.unpack_sets(keeping.read(connection, study_id, "sets", what))
+        reference = blobs.read(connection, study_id, "sets_file", what)
+        return blobs.read_file(reference, folder, what)
+    return packing.unpack_sets(blobs.read(connection, study_id, "sets", what))
 
 
 def _reopened(database: Database, study_id: int, there: Set[str], what: str) -> Sets:
@@ -163,11 +163,11 @@ def pool_of(connection: sa.Connection, kept: Kept) -> Pool:
     if kept.embedded is not None:
         return kept.embedded.pool
     what = f"study {kept.name!r}"
-    design, moment = (keeping.read(connection, kept.id, p, what) for p in ("design", "moment"))
-    pool = keeping.unpack_pool(kept.sets, kept.prepared.basis, design, moment)
-    if "sample" not in keeping.pieces(connection, kept.id):  # a study of an older version
+    design, moment = (blobs.read(connection, kept.id, p, what) for p in ("design", "moment"))
+    pool = blobs.unpack_pool(kept.sets, kept.prepared.basis, design, moment)
+    if "sample" not in blobs.pieces(connection, kept.id):  # a study of an older version
         return pool
-    sample = packing.unpack_aims(keeping.read(connection, kept.id, "sample", what), kept.sets)
+    sample = packing.unpack_aims(blobs.read(connection, kept.id, "sample", what), kept.sets)
     return replace(pool, targets=sample.targets)
 
 

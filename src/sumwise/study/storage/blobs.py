@@ -35,9 +35,9 @@ from sumwise.model.basis import Scaled, Trainable
 from sumwise.model.design import Design, Pool, embed
 from sumwise.model.fit import ModelConfig, Prepared
 from sumwise.outofcore.design_store import Embedded
-from sumwise.storage import packing, sqlite
-from sumwise.storage.names import many_from_json, many_to_json
-from sumwise.storage.schema import files
+from sumwise.study.storage import packing, sqlite
+from sumwise.study.storage.id_json import many_from_json, many_to_json
+from sumwise.study.storage.schema import files
 from sumwise.util.shapes import Float
 from sumwise.util.threads import one_thread
 

@@ -11,9 +11,9 @@ import sqlalchemy as sa
 
 from sumwise.data.checks import as_list
 from sumwise.errors import LabelError, SettingError, SumwiseError
-from sumwise.storage import arguments, records, rules
-from sumwise.storage.schema import answers, claims, events, skips
-from sumwise.storage.values import Kept
+from sumwise.study.storage import arguments, records, transactions
+from sumwise.study.storage.records_values import Kept
+from sumwise.study.storage.schema import answers, claims, events, skips
 
 Place = Callable[[int], str]  # where a row is, in words
 Check = Callable[[Hashable, Any, Any], tuple[Hashable, float, float | None]]
@@ -132,8 +132,8 @@ def _refuse_retracted(
         if (row.y_bar, row.noise_std) in said[position]:
             raise _refusal(
                 LabelError(
-                    f"set {row.set_id!r} was told {rules.value(row.y_bar, row.noise_std)} before, "
-                    f"and that was taken back{rules.signed(event)}. Drop the row; if it is right "
+                    f"set {row.set_id!r} was told {transactions.value(row.y_bar, row.noise_std)} before, "
+                    f"and that was taken back{transactions.signed(event)}. Drop the row; if it is right "
                     "after all, tell this set alone"
                 ),
                 where(rows.index(row)),
@@ -141,10 +141,10 @@ def _refuse_retracted(
 
 
 def _another(row: Row, before: Any, stored: bool) -> LabelError:
-    value = rules.value(row.y_bar, row.noise_std)
+    value = transactions.value(row.y_bar, row.noise_std)
     if stored:
-        return rules.another_answer(row.set_id, before, row.y_bar, row.noise_std)
+        return transactions.another_answer(row.set_id, before, row.y_bar, row.noise_std)
     return LabelError(
-        f"set {row.set_id!r} is there twice, with {rules.value(before.y_bar, before.noise_std)} "
+        f"set {row.set_id!r} is there twice, with {transactions.value(before.y_bar, before.noise_std)} "
         f"and with {value}; keep one."
     )

@@ -26,10 +26,10 @@ from sumwise.model.basis import Scaled, Trainable
 from sumwise.model.design import Pool, embed
 from sumwise.model.fit import Model
 from sumwise.model.posterior import Hyperparameters
-from sumwise.storage import keeping, records
-from sumwise.storage.database import Database
-from sumwise.storage.schema import chain
-from sumwise.storage.values import Kept, Told
+from sumwise.study.storage import blobs, records
+from sumwise.study.storage.database import Database
+from sumwise.study.storage.records_values import Kept, Told
+from sumwise.study.storage.schema import chain
 
 SPARSELY = 10  # of what a basis has learned, every tenth state is kept, and the newest two
 
@@ -104,7 +104,7 @@ class Models:
                 with self._database.read() as connection:
                     self._drawn = records.pool_of(connection, kept)
             else:
-                design = keeping.embed_drawn(kept.sets, kept.config, kept.prepared)
+                design = blobs.embed_drawn(kept.sets, kept.config, kept.prepared)
                 self._drawn = Pool(kept.sets, kept.prepared.basis, design)
         return self._drawn
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from sumwise.errors import DataError, SettingError
-from sumwise.storage.arguments import LARGEST_TOTAL
+from sumwise.study.storage.arguments import LARGEST_TOTAL
 
 _DAMAGE: Final = (
     SettingError,

@@ -13,9 +13,9 @@ from typing import IO, Any, Final
 
 from sumwise.data.sets import Sets
 from sumwise.errors import DataError
-from sumwise.storage import folder_csv
-from sumwise.storage.folder_csv import Line
-from sumwise.storage.names import from_json
+from sumwise.study import export_csv
+from sumwise.study.export_csv import Line
+from sumwise.study.storage.id_json import from_json
 
 ANSWERS: Final = "answers.csv"
 CLAIMS: Final = "claims.csv"
@@ -80,7 +80,7 @@ def write(files: Mapping[str, IO[bytes]], rows: Rows, ids: Sequence[Hashable]) -
             }
             for row in known
         )
-        folder_csv.write(files[name], COLUMNS[name], named)
+        export_csv.write(files[name], COLUMNS[name], named)
 
 
 def read(contents: Mapping[str, bytes], sets: Sets, questions: int, moment: str) -> Rows:
@@ -102,7 +102,7 @@ def read(contents: Mapping[str, bytes], sets: Sets, questions: int, moment: str)
 
 
 def _lines(contents: Mapping[str, bytes], name: str) -> Any:
-    return folder_csv.read(contents[name], name, COLUMNS[name])
+    return export_csv.read(contents[name], name, COLUMNS[name])
 
 
 # --- answers and claims ---------------------------------------------------------------------------

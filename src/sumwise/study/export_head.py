@@ -18,11 +18,11 @@ from sumwise.data.sets import Sets
 from sumwise.data.targets import Targets
 from sumwise.errors import DataError, SettingError, SumwiseError
 from sumwise.model.fit import ModelConfig, check_seed
-from sumwise.storage import arguments, packing, records
-from sumwise.storage.folder_csv import LARGEST_WHOLE
-from sumwise.storage.folder_tables import BASIS, SETS
-from sumwise.storage.names import many_from_json, many_to_json
-from sumwise.storage.values import Kept
+from sumwise.study.export_csv import LARGEST_WHOLE
+from sumwise.study.export_tables import BASIS, SETS
+from sumwise.study.storage import arguments, packing, records
+from sumwise.study.storage.id_json import many_from_json, many_to_json
+from sumwise.study.storage.records_values import Kept
 
 FORMAT: Final = 1
 STUDY: Final = "study.json"

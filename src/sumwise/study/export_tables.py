@@ -20,9 +20,9 @@ from sumwise.errors import DataError, SumwiseError
 from sumwise.model import archives
 from sumwise.model import fit as core
 from sumwise.model.fit import ModelConfig, Prepared
-from sumwise.storage import packing
-from sumwise.storage.folder_csv import cell_of
-from sumwise.storage.names import many_from_json, to_json
+from sumwise.study.export_csv import cell_of
+from sumwise.study.storage import packing
+from sumwise.study.storage.id_json import many_from_json, to_json
 from sumwise.util.shapes import Int
 
 SETS: Final = "sets.parquet"

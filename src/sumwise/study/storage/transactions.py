@@ -14,9 +14,9 @@ import sqlalchemy as sa
 
 from sumwise.errors import LabelError, SettingError
 from sumwise.learning.propose import Question
-from sumwise.storage import records
-from sumwise.storage.schema import answers, claims, skips
-from sumwise.storage.values import Claim, Kept, Snapshot
+from sumwise.study.storage import records
+from sumwise.study.storage.records_values import Claim, Kept, Snapshot
+from sumwise.study.storage.schema import answers, claims, skips
 from sumwise.util.text import moment
 
 _ANSWER: Final = sa.select(answers).where(

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sumwise.errors import DataError, StorageError
-from sumwise.storage.schema import VERSION_TABLE
+from sumwise.study.storage.schema import VERSION_TABLE
 
 if TYPE_CHECKING:
     import sqlalchemy as sa

@@ -23,12 +23,13 @@ import sqlalchemy as sa
 from sumwise.data.sets import Sets
 from sumwise.errors import DataError, MissingExtraError, SettingError, StorageError, SumwiseError
 from sumwise.model.fit import Prepared
-from sumwise.storage import folder_head, folder_rows, folder_tables, packing, records
-from sumwise.storage.folder_head import COUNTERS, NEVER_EDITED, STUDY, Head
-from sumwise.storage.folder_rows import COLUMNS, Row, Rows
-from sumwise.storage.folder_tables import BASIS, SETS
-from sumwise.storage.schema import answers, claims, events, skips, studies
-from sumwise.storage.values import Kept
+from sumwise.study import export_head, export_rows, export_tables
+from sumwise.study.export_head import COUNTERS, NEVER_EDITED, STUDY, Head
+from sumwise.study.export_rows import COLUMNS, Row, Rows
+from sumwise.study.export_tables import BASIS, SETS
+from sumwise.study.storage import packing, records
+from sumwise.study.storage.records_values import Kept
+from sumwise.study.storage.schema import answers, claims, events, skips, studies
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,11 +74,11 @@ def write(folder: Any, kept: Kept, sets: Sets, counters: Mapping[str, int], rows
                 name: stack.enter_context(open(partial / name, "x+b"))
                 for name in (STUDY, SETS, BASIS, *COLUMNS)
             }
-            folder_tables.write_sets(files[SETS], sets)
-            folder_tables.write_basis(files[BASIS], kept.prepared)
-            folder_rows.write(files, rows, sets.ids)
+            export_tables.write_sets(files[SETS], sets)
+            export_tables.write_basis(files[BASIS], kept.prepared)
+            export_rows.write(files, rows, sets.ids)
             sha256 = {name: _digest(files[name]) for name in NEVER_EDITED}
-            files[STUDY].write(folder_head.described(kept, sets, counters, sha256))
+            files[STUDY].write(export_head.described(kept, sets, counters, sha256))
             for file in files.values():
                 file.flush()
                 os.fsync(file.fileno())
@@ -139,7 +140,7 @@ def _sync(folder: Path) -> None:
 def read(folder: Any, name: Any = None) -> Exported:
     """The study that was exported to this folder, everything checked; with a name, under that."""
     place = _path(folder)
-    named = None if name is None else folder_head.visible(name)
+    named = None if name is None else export_head.visible(name)
     if not os.path.isdir(place):
         raise DataError(f"there is no folder {place}; name one that a study was exported to")
     try:
@@ -155,19 +156,19 @@ def read(folder: Any, name: Any = None) -> Exported:
 
 def _read(place: Path) -> Exported:
     with _opened(place, STUDY) as file:
-        head = folder_head.understood(file.read())
+        head = export_head.understood(file.read())
     with _opened(place, SETS) as file:
         _compare(file, SETS, head)
-        sets = folder_tables.read_sets(file, head.inputs)
-    folder_head.check_aims(head, sets)
+        sets = export_tables.read_sets(file, head.inputs)
+    export_head.check_aims(head, sets)
     with _opened(place, BASIS) as file:
         _compare(file, BASIS, head)
-        prepared = folder_tables.read_basis(file, head.config, sets)
+        prepared = export_tables.read_basis(file, head.config, sets)
     contents = {}
     for name in COLUMNS:
         with _opened(place, name) as file:
             contents[name] = file.read()
-    rows = folder_rows.read(contents, sets, head.counters["questions"], records.now())
+    rows = export_rows.read(contents, sets, head.counters["questions"], records.now())
     return Exported(head, sets, prepared, rows)
 
 

@@ -30,9 +30,10 @@ from sumwise.model import predict as outputs
 from sumwise.model.design import Pool
 from sumwise.model.fit import Model
 from sumwise.model.prediction_table import Predictions, check_level, individuals
-from sumwise.storage import arguments, bulk, chain, records, rules
-from sumwise.storage.database import Database
-from sumwise.storage.values import Claim, Event, Kept, Skip, Snapshot, Told
+from sumwise.study import model_cache
+from sumwise.study.storage import arguments, bulk, records, transactions
+from sumwise.study.storage.database import Database
+from sumwise.study.storage.records_values import Claim, Event, Kept, Skip, Snapshot, Told
 from sumwise.util.text import count
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class Study:
     def __init__(self, database: Database, kept: Kept) -> None:
         self._database = database
         self._kept = kept
-        self._models = chain.Models(database, kept)
+        self._models = model_cache.Models(database, kept)
 
     # --- asking and telling -------------------------------------------------------------------
 
@@ -113,7 +114,7 @@ class Study:
         own, value, noise = self._checked(set_id, y_bar, noise_std)
         who, why = arguments.text(by, "by"), arguments.text(note, "note")
         with self._database.write() as connection:
-            rules.tell(connection, self._kept, own, value, noise, who, why)
+            transactions.tell(connection, self._kept, own, value, noise, who, why)
 
     def tell_many(
         self,
@@ -147,38 +148,40 @@ class Study:
         own, value, noise = self._checked(set_id, y_bar, noise_std)
         who, why = arguments.text(by, "by"), arguments.text(note, "note")
         with self._database.write() as connection:
-            rules.amend(connection, self._kept, own, value, noise, noise_std is None, who, why)
+            transactions.amend(
+                connection, self._kept, own, value, noise, noise_std is None, who, why
+            )
 
     def retract(self, set_id: Hashable, by: str | None = None, note: str | None = None) -> None:
         """Take an answer back: its set may be asked for again, and history keeps what was said."""
         own, who, why = self._own(set_id), arguments.text(by, "by"), arguments.text(note, "note")
         with self._database.write() as connection:
-            rules.retract(connection, self._kept, own, who, why)
+            transactions.retract(connection, self._kept, own, who, why)
 
     def release(self, set_id: Hashable, by: str | None = None) -> None:
         """Give a claimed set back, so that others may be asked for it."""
         own, who = self._own(set_id), arguments.text(by, "by")
         with self._database.write() as connection:
-            rules.release(connection, self._kept, own, who)
+            transactions.release(connection, self._kept, own, who)
 
     def skip(self, set_id: Hashable, by: str | None = None, note: str | None = None) -> None:
         """Set a set aside that cannot be measured, with a reason: nobody is asked for it."""
         own, who, why = self._own(set_id), arguments.text(by, "by"), arguments.text(note, "note")
         with self._database.write() as connection:
-            rules.skip(connection, self._kept, own, who, why)
+            transactions.skip(connection, self._kept, own, who, why)
 
     def unskip(self, set_id: Hashable, by: str | None = None) -> None:
         """A set that was skipped may be asked for again."""
         own, who = self._own(set_id), arguments.text(by, "by")
         with self._database.write() as connection:
-            rules.unskip(connection, self._kept, own, who)
+            transactions.unskip(connection, self._kept, own, who)
 
     def renew(self, set_id: Hashable, days: float | None = None, by: str | None = None) -> str:
         """Hold a claimed set for some more days from now; gives the new time it expires."""
         own, who = self._own(set_id), arguments.text(by, "by")
         longer = self._kept.claim_days if days is None else arguments.days(days, "days")
         with self._database.write() as connection:
-            return rules.renew(connection, self._kept, own, longer, who)
+            return transactions.renew(connection, self._kept, own, longer, who)
 
     # --- looking ------------------------------------------------------------------------------
 
@@ -273,7 +276,7 @@ class Study:
         position = self._kept.sets.position(set_id)
         seen = self._snapshot()
         others = tuple(a for a in seen.answers if a.position != position)
-        if len(others) < FEWEST or not chain.quick(self._kept):
+        if len(others) < FEWEST or not model_cache.quick(self._kept):
             return None
         fitted, pool = self._aimed(dataclasses.replace(seen, answers=others))
         rows = pool.design.rows([position])
@@ -322,7 +325,7 @@ class Study:
         Args:
             folder: Must not be there yet, or be empty.
         """
-        from sumwise.storage import folder as exported
+        from sumwise.study import export as exported
 
         with self._database.read() as connection:
             counters, rows = exported.rows_of(connection, self._kept)
@@ -378,13 +381,13 @@ class Study:
             seen = self._snapshot()
             questions = self._propose(seen, n, wanted=wanted, budget=budget)
             with self._database.write() as connection:
-                claimed = rules.ask(connection, self._kept, seen, questions, owner)
+                claimed = transactions.ask(connection, self._kept, seen, questions, owner)
             if claimed is not None:
                 return claimed
         with self._database.write() as connection:
             seen = records.snapshot(connection, self._kept, lock=True)
             questions = self._propose(seen, n, connection, wanted=wanted, budget=budget)
-            claimed = rules.ask(connection, self._kept, seen, questions, owner)
+            claimed = transactions.ask(connection, self._kept, seen, questions, owner)
         assert claimed is not None  # nobody can change what is locked
         return claimed
 
@@ -398,7 +401,7 @@ class Study:
         budget: float = math.inf,
     ) -> list[Question]:
         if wanted is not None:
-            rules.refuse_taken(seen, wanted)
+            transactions.refuse_taken(seen, wanted)
         fitted, pool = self._aimed(seen, connection)
         asking = {**self._asking(seen), "n": n, "wanted": wanted, "budget": budget}
         return propose(pool, fitted, self._kept.strategy, **asking)

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from sumwise.storage import records
-from sumwise.storage.database import Database
-from sumwise.storage.schema import VERSION_TABLE, answers, claims, studies
+from sumwise.study.storage import records
+from sumwise.study.storage.database import Database
+from sumwise.study.storage.schema import VERSION_TABLE, answers, claims, studies
 
 
 class Line(NamedTuple):

@@ -16,9 +16,9 @@ from sumwise.learning.estimator import AggregateRegressor
 from sumwise.learning.resolve_settings import settle
 from sumwise.model import fit as core
 from sumwise.outofcore.design_store import Embedded
-from sumwise.storage import arguments, keeping, packing, records
-from sumwise.storage.database import Database
-from sumwise.study import Study
+from sumwise.study.storage import arguments, blobs, packing, records
+from sumwise.study.storage.database import Database
+from sumwise.study.study import Study
 
 
 def create_study(
@@ -93,18 +93,18 @@ def create_study(
     database = Database(url)
     try:
         if isinstance(sets, Embedded):
-            packed = keeping.pack_embedded(sets, database.folder)
+            packed = blobs.pack_embedded(sets, database.folder)
         else:
-            packed = keeping.pack(sets, config, prepared, beside, database.folder)
+            packed = blobs.pack(sets, config, prepared, beside, database.folder)
         if wishes:
             packed["aims"] = packing.pack_aims(wishes)
-        keeping.refuse_existing(beside)
+        blobs.refuse_existing(beside)
         database.ensure()
         with database.write() as connection:
             records.create(connection, named, packed, settings, chosen, seed, days)
             if beside is not None:
                 assert isinstance(sets, Sets)
-                keeping.write_file(sets, beside)
+                blobs.write_file(sets, beside)
         return _opened(database, named)
     except BaseException:
         database.close()
@@ -138,22 +138,22 @@ def import_study(
         name: Of the study there; if left out, the name it had.
         sets_file: As in `create_study`.
     """
-    from sumwise.storage import folder as exported
+    from sumwise.study import export as exported
 
     found = exported.read(folder, name)
     beside = None if sets_file is None else os.fspath(sets_file)
     database = Database(url)
     try:
         drawn = found.head.config, found.prepared
-        packed = keeping.pack(found.sets, *drawn, beside, database.folder)
+        packed = blobs.pack(found.sets, *drawn, beside, database.folder)
         if found.head.aims:
             packed["aims"] = packing.pack_aims(found.head.aims)
-        keeping.refuse_existing(beside)
+        blobs.refuse_existing(beside)
         database.ensure()
         with database.write() as connection:
             exported.insert(connection, found, packed)
             if beside is not None:
-                keeping.write_file(found.sets, beside)
+                blobs.write_file(found.sets, beside)
         return _opened(database, found.head.name)
     except BaseException:
         database.close()

@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from sumwise.storage.schema import VERSION_TABLE
+from sumwise.study.storage.schema import VERSION_TABLE
 
 
 def migrate(connection: Connection, target: str = "head") -> None:

@@ -20,8 +20,8 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from sumwise.errors import DataError, MissingExtraError, StorageError, SumwiseError
-from sumwise.storage import sqlite
-from sumwise.storage.schema import VERSION, VERSION_TABLE, metadata, version
+from sumwise.study.storage import sqlite
+from sumwise.study.storage.schema import VERSION, VERSION_TABLE, metadata, version
 
 PATIENCE: Final = 60.0  # seconds to wait for others who write
 _CREATING: Final = 0x73756D77697365  # "sumwise": an advisory lock, so that tables are made once
@@ -221,7 +221,7 @@ class Database:
 
 def upgrade(url: Any) -> None:
     """Bring a database that an older sumwise made to the present schema."""
-    from sumwise.storage.migrations import migrate
+    from sumwise.study.storage.migrations import migrate
 
     database = Database(url)
     try:
