@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import sumwise as sw
-from sumwise import report
 from sumwise.data.sets import Sets
 from sumwise.errors import PoolExhaustedError, SettingError, SumwiseError
+from sumwise.report import study_page
 from tests import oracles
 from tests.builders import precisions, random_sets, seeds, set_sizes, smooth_problem, totals
 from tests.studies import LINEAR
@@ -216,7 +216,7 @@ def test_a_study_asks_within_a_budget_and_counts_what_was_spent(tmp_path):
         assert not isinstance(again.ask(), list)
         with pytest.raises(PoolExhaustedError, match=r"budget of 0.5 pays for no set"):
             again.ask(budget=0.5)
-        page = report.page_of(again)
+        page = study_page.page_of(again)
         assert "What the money has bought" in page
         assert f"{spent:.1f}" in page
         assert "The model" in page

@@ -309,7 +309,7 @@ def imported(url, *words):
 
 HEAVY = {
     "altair", "vl_convert", "sklearn", "pandas", "numba", "scipy", "narwhals", "alembic", "jax",
-    "rich.table", "psycopg", "sumwise.plots", "sumwise.experiments", "joblib",
+    "rich.table", "psycopg", "sumwise.report", "sumwise.experiments", "joblib",
 }  # fmt: skip
 
 

@@ -7,10 +7,10 @@ import json
 import numpy as np
 import pytest
 
-from sumwise import plots
+from sumwise import report
 from sumwise.errors import SettingError
-from sumwise.plots import embedding
-from sumwise.plots.embedding import EARLIER, NEW, REST
+from sumwise.report import embedding
+from sumwise.report.embedding import EARLIER, NEW, REST
 
 POINTS = np.array([[0.0, 0.0], [1.0, 0.0], [2.0, 1.0], [3.0, 1.0], [4.0, 2.0]])
 SET_OF = np.array([0, 0, 1, 2, 3])
@@ -100,11 +100,11 @@ def test_both_axes_have_the_same_scale_in_all_panels():
 def test_a_map_of_one_point_can_be_drawn(tmp_path):
     rows = embedding.embedding_rows(POINTS[:1], SET_OF[:1], (0,), queries=(1,))
     chart = embedding.selection_panels(rows, title="t")
-    assert plots.save(chart, tmp_path / "one", (".svg",))[0].stat().st_size > 1000
+    assert report.save(chart, tmp_path / "one", (".svg",))[0].stat().st_size > 1000
 
 
 def test_one_legend_serves_all_panels(tmp_path):
-    (path,) = plots.save(draw(), tmp_path / "map", (".svg",))
+    (path,) = report.save(draw(), tmp_path / "map", (".svg",))
     text = path.read_text()
     for words in ("a finding", "a line", NEW, EARLIER, REST):
         assert text.count(f">{words}<") == 1

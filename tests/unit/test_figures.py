@@ -8,7 +8,7 @@ import pytest
 import sumwise as sw
 from sumwise.errors import DataError
 from sumwise.experiments import datasets, figures, protocol
-from sumwise.plots.embedding import EARLIER, NEW, REST
+from sumwise.report.embedding import EARLIER, NEW, REST
 from tests.data import data_folder
 
 

@@ -7,10 +7,10 @@ import json
 import numpy as np
 import pytest
 
-from sumwise import plots
+from sumwise import report
 from sumwise.acquisition import ACQUISITIONS
 from sumwise.errors import SettingError
-from sumwise.plots import grid
+from sumwise.report import grid
 
 SMALL = {
     "north": {"AggMI": np.array([[4.0, 2.0], [6.0, 2.0]]), "Rand": np.array([[5.0, 3.0]])},
@@ -208,7 +208,7 @@ def test_an_error_without_a_logarithm_is_named(error):
 @pytest.mark.parametrize("n_datasets", [1, 2, 4])
 def test_any_number_of_data_sets_is_drawn_with_one_legend(n_datasets, tmp_path):
     chart = grid.curve_grid(made_up(n_datasets, methods=("AggMI", "Var", "Rand")))
-    (path,) = plots.save(chart, tmp_path / "curves", (".svg",))
+    (path,) = report.save(chart, tmp_path / "curves", (".svg",))
     text = path.read_text()
     assert text.count(">Var<") == 1
     for d in range(n_datasets):

@@ -12,10 +12,10 @@ import altair as alt
 import numpy as np
 import pytest
 
-from sumwise import plots
+from sumwise import report
 from sumwise.errors import SettingError
-from sumwise.plots import comparison
-from sumwise.plots.page import Section, Table, page, save_page
+from sumwise.report import comparison
+from sumwise.report.page import Section, Table, page, save_page
 
 WICKED = "</script><img src=x onerror=alert(1)>\"'&<!--"
 ERRORS = {
@@ -58,8 +58,8 @@ def chart(title="a finding"):
 
 
 def curves():
-    return plots.learning_curves(
-        plots.learning_curve_rows(ERRORS),
+    return report.learning_curves(
+        report.learning_curve_rows(ERRORS),
         lit=["AggMI", "Rand"],
         wide=True,
         title="a finding",
@@ -195,9 +195,9 @@ def test_strategies_that_are_lit_have_names_and_the_others_are_there_in_grey():
 
 
 def test_curves_without_others_and_without_a_reference_can_be_drawn():
-    rows = plots.learning_curve_rows({"AggMI": np.array([[4.0]]), "Rand": np.array([[5.0]])})
+    rows = report.learning_curve_rows({"AggMI": np.array([[4.0]]), "Rand": np.array([[5.0]])})
     words = {"title": "t", "subtitle": [], "x_title": "x", "y_title": "y"}
-    spec = plots.learning_curves(rows, lit=["AggMI", "Rand"], **words).to_dict()
+    spec = report.learning_curves(rows, lit=["AggMI", "Rand"], **words).to_dict()
     assert len(spec["layer"]) == 4
 
 

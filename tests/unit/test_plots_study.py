@@ -10,9 +10,9 @@ from sumwise.learning.insight import Compared, Insight, Step
 from sumwise.learning.propose import Question
 from sumwise.learning.status import Status
 from sumwise.model.calibration import coverage
-from sumwise.plots import save, study, study_charts
-from sumwise.plots.study import panels
-from sumwise.plots.text import as_given, figure, label
+from sumwise.report import save, study, study_charts
+from sumwise.report.study import panels
+from sumwise.report.text import as_given, figure, label
 
 WICKED = "</script><img src=x onerror=alert(1)>\"'&{{datum.x}}"
 

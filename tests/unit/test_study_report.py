@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import sumwise as sw
-from sumwise import report
-from sumwise.plots.text import figure
+from sumwise.report import study_page
+from sumwise.report.text import figure
 from tests.builders import random_sets
 from tests.studies import play
 from tests.unit.test_page import Elements, charts_in
@@ -47,7 +47,7 @@ def lively(problem, tmp_path_factory):
         study.tell(study.ask().set_id, 2.0, noise_std=0.25)
         study.ask(by="ann")
         study.skip(study.ask(by="bob").set_id, by="bob", note="closed <down>")
-        yield study, report.page_of(study)
+        yield study, study_page.page_of(study)
 
 
 # --- what it says ---------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ def test_the_page_holds_no_path_address_or_private_note(place, problem):
     with sw.create_study(place, problem[0], model=sw.AggregateRegressor("linear")) as study:
         play(study, problem[1], 4)
         study.retract(study.answers[0].set_id, note="private note")
-        text = report.page_of(study)
+        text = study_page.page_of(study)
     for secret in (str(place), "study.db", "postgresql", "sqlite", "private note", "/tmp"):
         outside = text.replace("window.vegaEmbed", "")
         assert secret not in "".join(sections_of(outside).values())
@@ -171,7 +171,7 @@ def test_the_page_holds_no_path_address_or_private_note(place, problem):
 def test_the_same_study_gives_the_same_page(lively):
     study, text = lively
     with sw.open_study(study._database.path) as again:
-        assert report.page_of(again) == text
+        assert study_page.page_of(again) == text
 
 
 def test_wicked_names_stay_text(tmp_path):
@@ -196,7 +196,7 @@ def test_wicked_names_stay_text(tmp_path):
             study.tell(set_id, 3.0, by=WICKED, note=WICKED)
         study.ask(by="y" * 500)
         study.skip(study.ask().set_id, note="z" * 5000)
-        text = report.page_of(study)
+        text = study_page.page_of(study)
     found = Elements(text)
     assert not [tag for tag, _ in found.tags if tag in ("img", "iframe", "link")]
     assert not [a for _, a in found.tags if any(name.startswith("on") for name in a)]
@@ -220,7 +220,7 @@ def test_a_study_with_few_answers_has_a_page_that_says_so(tmp_path, problem, n):
     model = sw.AggregateRegressor("linear")
     with sw.create_study(tmp_path / "a.db", problem[0], model=model) as study:
         play(study, problem[1], n)
-        text = report.page_of(study)
+        text = study_page.page_of(study)
     lead = lead_of(text)
     if n == 0:
         assert lead.startswith("Nothing is measured yet: 40 sets hold ")
@@ -239,8 +239,8 @@ def test_a_study_with_few_answers_has_a_page_that_says_so(tmp_path, problem, n):
 
 def test_of_many_individuals_those_that_stand_out_are_shown(lively, monkeypatch):
     study, _ = lively
-    monkeypatch.setattr(report, "MOST", 10)
-    text = report.page_of(study)
+    monkeypatch.setattr(study_page, "MOST", 10)
+    text = study_page.page_of(study)
     expected = study.predict()
     rows = cells_of(sections_of(text)["Individuals"])
     order = np.argsort(-expected.mean, kind="stable")
@@ -255,8 +255,8 @@ def test_of_many_individuals_those_that_stand_out_are_shown(lively, monkeypatch)
 
 def test_of_many_answers_the_last_are_shown(lively, monkeypatch):
     study, _ = lively
-    monkeypatch.setattr(report, "MOST", 10)
-    section = sections_of(report.page_of(study))["Every answer"]
+    monkeypatch.setattr(study_page, "MOST", 10)
+    section = sections_of(study_page.page_of(study))["Every answer"]
     rows = cells_of(section)
     assert [row[1] for row in rows] == [told.set_id for told in study.answers[-10:]]
     assert rows[0][0] == "15"
@@ -271,7 +271,7 @@ def test_a_network_is_compared_with_its_forecasts(tmp_path, problem):
     model = sw.AggregateRegressor(sw.Neural(width=3, depth=2, n_basis=4, epochs=5))
     with sw.create_study(tmp_path / "a.db", problem[0], model=model) as study:
         play(study, problem[1], 4)
-        parts = sections_of(report.page_of(study))
+        parts = sections_of(study_page.page_of(study))
     assert "has learned from all answers" in parts["Predicted and answered"]
     assert [row[4] for row in cells_of(parts["Every answer"])] == ["–"] * 4
     assert [row[5] == "–" for row in cells_of(parts["Every answer"])] == [True] + [False] * 3
@@ -291,7 +291,7 @@ def test_a_network_is_compared_with_its_forecasts(tmp_path, problem):
 def test_models_are_described(tmp_path, problem, settings, words):
     model = sw.AggregateRegressor(**settings)
     with sw.create_study(tmp_path / "a.db", problem[0], model=model) as study:
-        rows = dict(cells_of(sections_of(report.page_of(study))["What was done"]))
+        rows = dict(cells_of(sections_of(study_page.page_of(study))["What was done"]))
     assert words in rows["model"]
 
 
@@ -315,7 +315,7 @@ def test_totals_are_compared_per_unit_where_there_is_one(tmp_path, weights, told
     with sw.create_study(tmp_path / "a.db", sets, model=sw.AggregateRegressor("linear")) as study:
         for set_id in range(4):
             study.tell(set_id, 3.0 + set_id)
-        text = report.page_of(study)
+        text = study_page.page_of(study)
     assert dict(cells_of(sections_of(text)["What was done"]))["a measurement tells"] == told
     chart = next(c for c in charts_in(text) if "90 % interval" in c["title"]["text"])
     assert chart["layer"][-1]["encoding"]["x"]["title"] == f"answered{per}"
@@ -328,7 +328,7 @@ def test_a_model_that_is_no_better_than_the_mean_is_called_so(tmp_path):
     model = sw.AggregateRegressor("linear", hyperparameters=(1e-3, 1e3))
     with sw.create_study(tmp_path / "a.db", sets, model=model, strategy="Rand") as study:
         play(study, dict(enumerate(rng.normal(50, 1, 30).tolist())), 12)
-        lead = lead_of(report.page_of(study))
+        lead = lead_of(study_page.page_of(study))
     assert "the model is no better than that yet" in lead
 
 
@@ -337,16 +337,16 @@ def test_a_model_that_is_no_better_than_the_mean_is_called_so(tmp_path):
 
 def test_it_is_written_to_a_file(lively, tmp_path):
     study, text = lively
-    path = report.write(study, str(tmp_path / "new" / "report.html"))
+    path = study_page.write(study, str(tmp_path / "new" / "report.html"))
     assert path == tmp_path / "new" / "report.html"
     assert path.read_text(encoding="utf-8") == text
 
 
 def test_a_place_that_cannot_be_written_is_refused_before_the_work(lively, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
-    monkeypatch.setattr(report, "page_of", lambda study: pytest.fail("this is work"))
+    monkeypatch.setattr(study_page, "page_of", lambda study: pytest.fail("this is work"))
     with pytest.raises(sw.SettingError, match="is a file, so nothing can be put in"):
-        report.write(lively[0], tmp_path / "file" / "report.html")
+        study_page.write(lively[0], tmp_path / "file" / "report.html")
 
 
 def test_an_answer_that_comes_in_meanwhile_is_in_all_of_the_page(tmp_path, problem, monkeypatch):
@@ -362,6 +362,6 @@ def test_an_answer_that_comes_in_meanwhile_is_in_all_of_the_page(tmp_path, probl
             return found
 
         monkeypatch.setattr(type(study), "insight", slow)
-        text = report.page_of(study)
+        text = study_page.page_of(study)
     assert Elements(text).texts["h1"] == ["study: 5 of 40 sets measured"]
     assert len(cells_of(sections_of(text)["Every answer"])) == 5

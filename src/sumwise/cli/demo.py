@@ -12,7 +12,7 @@ from rich.columns import Columns
 from rich.console import Console
 from rich.table import Table
 
-from sumwise import plots
+from sumwise import report
 from sumwise.cli.common import SETTINGS, progress_bar
 from sumwise.experiments import demo as experiment
 
@@ -51,13 +51,13 @@ def demo(questions: int, seeds: int, out: Path, as_json: bool) -> None:
       sumwise demo --json | python -m json.tool
     """
     talk = Console(stderr=True, highlight=False)
-    plots.check_folder(out)  # before the work, not after it
+    report.check_folder(out)  # before the work, not after it
     schools = experiment.load()
     experiment.check(schools, questions, seeds)
     talk.print(_intro(schools, questions, seeds), end="\n\n")
     with progress_bar(talk, "asking") as on_progress:
         result = experiment.run(schools, questions, seeds, on_progress)
-    files = plots.save(experiment.chart(result), out / "learning-curves")
+    files = report.save(experiment.chart(result), out / "learning-curves")
     if as_json:
         click.echo(json.dumps(_as_json(result, files)))
     else:

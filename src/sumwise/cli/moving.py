@@ -50,7 +50,7 @@ def report(url: str, name: str | None, out: Path, force: bool, as_json: bool) ->
       sumwise report schools.db
       sumwise report schools.db -o week-3.html --force
     """
-    from sumwise.report import write
+    from sumwise.report.study_page import write
 
     if out.suffix.lower() not in (".html", ".htm"):
         raise SettingError(f"{out} does not end in .html; name a file that does")

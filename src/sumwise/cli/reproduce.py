@@ -13,7 +13,7 @@ import rich_click as click
 from rich.console import Console
 from rich.table import Table
 
-from sumwise import plots
+from sumwise import report as plots
 from sumwise.cli.cluster import dask_option, runs_on
 from sumwise.cli.common import SETTINGS, Main, progress_bar
 from sumwise.cli.reproduce_beyond import beyond

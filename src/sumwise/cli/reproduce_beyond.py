@@ -11,7 +11,7 @@ import rich_click as click
 from rich.console import Console
 from rich.table import Table
 
-from sumwise import plots
+from sumwise import report
 from sumwise.cli.common import SETTINGS, progress_bar
 from sumwise.errors import SettingError
 from sumwise.experiments import beyond as experiment
@@ -56,7 +56,7 @@ def beyond(
     """
     talk = Console(stderr=True, highlight=False)
     wanted = _listed(names)
-    plots.check_folder(out)
+    report.check_folder(out)
     with results.only_writer(out):
         try:
             with progress_bar(talk, "running") as on_progress:

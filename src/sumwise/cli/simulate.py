@@ -12,7 +12,7 @@ import rich_click as click
 from rich.console import Console
 from rich.table import Table
 
-from sumwise import plots
+from sumwise import report
 from sumwise.cli.cluster import dask_option, runs_on
 from sumwise.cli.common import SETTINGS, progress_bar
 from sumwise.errors import SettingError
@@ -21,7 +21,7 @@ from sumwise.experiments.labelled import Labelled, read_labelled
 from sumwise.experiments.protocol import QUERIES
 from sumwise.experiments.simulation_page import needs, simulation_page
 from sumwise.experiments.verdict import caveats, count, figures, span, verdict
-from sumwise.plots.page import save_page
+from sumwise.report.page import save_page
 
 
 @click.command(context_settings=SETTINGS)
@@ -124,7 +124,7 @@ def simulate(
 
 
 def _refuse_to_overwrite(out: Path, data: Path, force: bool) -> None:
-    plots.check_folder(out.parent)
+    report.check_folder(out.parent)
     if out.exists() and data.exists() and out.samefile(data):
         raise SettingError(f"{out} is the data themselves; name another file with --out")
     if out.exists() and not force:

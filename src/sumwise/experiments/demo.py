@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from sumwise import plots
+from sumwise import report
 from sumwise.data.sets import Sets
 from sumwise.errors import MissingExtraError, SettingError
 from sumwise.learning.estimator import AggregateRegressor
@@ -183,7 +183,7 @@ def _mean_schools(runs: list[list[District]]) -> float:
 def table(errors: Mapping[str, Float[np.ndarray, "_ _"]]) -> list[Line]:
     """The strategies after 5, 10, 20, … questions, and after the last."""
     by_question: dict[str, list[dict[str, Any]]] = {name: [] for name in STRATEGIES}
-    for row in plots.learning_curve_rows(errors):
+    for row in report.learning_curve_rows(errors):
         by_question[row["strategy"]].append(row)
     n_questions = len(by_question[CHOSEN])
     shown = sorted({q for q in CHECKPOINTS if q < n_questions} | {n_questions})
@@ -281,8 +281,8 @@ def chart(result: DemoResult) -> Any:
     """Error per question of each strategy, beside guessing the state mean."""
     n_seeds, n_questions = result.errors[CHOSEN].shape
     scatter = f"mean of {n_seeds} seeds, bands ± 1 standard error" if n_seeds > 1 else "one seed"
-    return plots.learning_curves(
-        plots.learning_curve_rows(result.errors),
+    return report.learning_curves(
+        report.learning_curve_rows(result.errors),
         title=verdict(result.errors).headline,
         subtitle=[
             f"Predicting {result.n_schools:,} Michigan schools from district totals; {scatter}.",

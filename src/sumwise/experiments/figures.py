@@ -1,6 +1,6 @@
 """The paper's figures and its table of times: Figs. 3 and 4, Table 4 (§5.3).
 
-Everything is worked out as plain rows and drawn by `sumwise.plots`; one chart gives the PNG, the
+Everything is worked out as plain rows and drawn by `sumwise.report`; one chart gives the PNG, the
 SVG and the page.
 """
 
@@ -20,9 +20,9 @@ from sumwise.errors import DataError
 from sumwise.experiments import protocol
 from sumwise.experiments.datasets import NAMES, Dataset
 from sumwise.learning import learner
-from sumwise.plots.embedding import embedding_rows, selection_panels
-from sumwise.plots.files import save
-from sumwise.plots.grid import curve_grid
+from sumwise.report.chart_files import save
+from sumwise.report.embedding import embedding_rows, selection_panels
+from sumwise.report.grid import curve_grid
 from sumwise.util.shapes import Float
 
 METHOD: Final = "AggMI"

@@ -14,7 +14,7 @@ from sumwise.experiments import figures as drawing
 from sumwise.experiments import results, tables
 from sumwise.experiments.protocol import RFF, Curve, Experiment
 from sumwise.experiments.reproduce import load
-from sumwise.plots.page import Section, Table, page, save_page
+from sumwise.report.page import Section, Table, page, save_page
 from sumwise.util.shapes import Float
 
 SECONDS = "published_seconds_abalone.csv"

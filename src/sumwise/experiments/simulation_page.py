@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 import sumwise
-from sumwise import plots
+from sumwise import report
 from sumwise.experiments.labelled import Labelled
 from sumwise.experiments.simulate import (
     RANDOM,
@@ -25,8 +25,8 @@ from sumwise.experiments.simulate import (
     training_groups,
 )
 from sumwise.experiments.verdict import Verdict, caveats, count, figures, span, verdict
-from sumwise.plots.comparison import SIDES, differences
-from sumwise.plots.page import Section, Table, page
+from sumwise.report.comparison import SIDES, differences
+from sumwise.report.page import Section, Table, page
 
 ASKS_FOR: Final[Mapping[str, str]] = {
     "AggMI": "the total that should teach the model most",
@@ -76,8 +76,8 @@ def _curves(table: Labelled, plan: Plan, simulation: Simulation, found: Verdict)
         if plan.splits > 1
         else "one split"
     )
-    chart = plots.learning_curves(
-        plots.learning_curve_rows(simulation.errors),
+    chart = report.learning_curves(
+        report.learning_curve_rows(simulation.errors),
         lit=lit,
         wide=True,
         title=found.headline,

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from sumwise.learning.insight import Insight
 from sumwise.learning.status import Status
-from sumwise.plots import study as panels
-from sumwise.plots.study import Panel
+from sumwise.report import study as panels
+from sumwise.report.study import Panel
 from sumwise.web.inside import Inside, Seen
 from sumwise.web.latest import Latest
 

@@ -19,8 +19,8 @@ import numpy as np
 
 from sumwise.errors import SettingError
 from sumwise.model.fit import Model
-from sumwise.plots.curves import COLOURS, GREY, finish
-from sumwise.plots.text import figure, label
+from sumwise.report.curves import COLOURS, GREY, finish
+from sumwise.report.text import figure, label
 from sumwise.util.shapes import Float, Int
 from sumwise.web.inside import Inside, Seen
 from sumwise.web.latest import Latest

@@ -132,9 +132,9 @@ def _refuse_retracted(
         if (row.y_bar, row.noise_std) in said[position]:
             raise _refusal(
                 LabelError(
-                    f"set {row.set_id!r} was told {transactions.value(row.y_bar, row.noise_std)} before, "
-                    f"and that was taken back{transactions.signed(event)}. Drop the row; if it is right "
-                    "after all, tell this set alone"
+                    f"set {row.set_id!r} was told {transactions.value(row.y_bar, row.noise_std)} "
+                    f"before, and that was taken back{transactions.signed(event)}. Drop the row; "
+                    "if it is right after all, tell this set alone"
                 ),
                 where(rows.index(row)),
             )
@@ -145,6 +145,6 @@ def _another(row: Row, before: Any, stored: bool) -> LabelError:
     if stored:
         return transactions.another_answer(row.set_id, before, row.y_bar, row.noise_std)
     return LabelError(
-        f"set {row.set_id!r} is there twice, with {transactions.value(before.y_bar, before.noise_std)} "
-        f"and with {value}; keep one."
+        f"set {row.set_id!r} is there twice, with "
+        f"{transactions.value(before.y_bar, before.noise_std)} and with {value}; keep one."
     )

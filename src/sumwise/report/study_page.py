@@ -18,11 +18,11 @@ from sumwise.data.sets import Sets
 from sumwise.learning.insight import FEWEST, WINDOW, Insight
 from sumwise.model.calibration import percent
 from sumwise.model.prediction_table import Predictions
-from sumwise.plots.files import check_folder
-from sumwise.plots.page import Section, Table, page, save_page
-from sumwise.plots.spending import spending
-from sumwise.plots.study import LONG, panels
-from sumwise.plots.text import NONE, as_given, figure, label
+from sumwise.report.chart_files import check_folder
+from sumwise.report.page import Section, Table, page, save_page
+from sumwise.report.spending import spending
+from sumwise.report.study import LONG, panels
+from sumwise.report.text import NONE, as_given, figure, label
 from sumwise.study.storage.records_values import Claim, Event, Skip, Told
 from sumwise.study.study import Study
 from sumwise.util.text import count

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from sumwise.errors import SettingError
-from sumwise.plots.curves import COLOURS, DASHES, GREY, OFFLINE_ACTIONS, learning_curve_rows
+from sumwise.report.curves import COLOURS, DASHES, GREY, OFFLINE_ACTIONS, learning_curve_rows
 from sumwise.util.shapes import Float
 
 LEADING: Final = ("Rand", "AggMI")  # drawn last, so on top, in this order

@@ -6,8 +6,8 @@ from collections.abc import Hashable, Mapping
 from typing import Final
 
 from sumwise.learning.insight import Insight
-from sumwise.plots.page import Section, Table
-from sumwise.plots.text import figure, label
+from sumwise.report.page import Section, Table
+from sumwise.report.text import figure, label
 
 MOST: Final = 300  # rows
 

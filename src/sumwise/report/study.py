@@ -13,10 +13,10 @@ from typing import Any, Final
 
 from sumwise.learning.insight import FEWEST, WINDOW, Compared, Insight
 from sumwise.model.calibration import FEW, percent
-from sumwise.plots import study_charts as draw
-from sumwise.plots.page import Table
-from sumwise.plots.study_charts import ERROR, EVERYONE, INSIDE, OUTSIDE, SPREAD
-from sumwise.plots.text import NONE, figure, label
+from sumwise.report import study_charts as draw
+from sumwise.report.page import Table
+from sumwise.report.study_charts import ERROR, EVERYONE, INSIDE, OUTSIDE, SPREAD
+from sumwise.report.text import NONE, figure, label
 
 Row = dict[str, Any]
 

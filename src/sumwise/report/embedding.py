@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from sumwise.errors import SettingError
-from sumwise.plots.curves import GREY, OFFLINE_ACTIONS
+from sumwise.report.curves import GREY, OFFLINE_ACTIONS
 from sumwise.util.shapes import Float, Int
 
 NEW, EARLIER, REST = "newly chosen set", "sets chosen earlier", "not measured"

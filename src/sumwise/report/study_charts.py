@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from sumwise.plots.curves import (
+from sumwise.report.curves import (
     COLOURS,
     DASHES,
     GREY,

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sumwise.errors import SettingError
-from sumwise.plots.curves import OFFLINE_ACTIONS
+from sumwise.report.curves import OFFLINE_ACTIONS
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sumwise.plots.curves import COLOURS, GREY, finish
+from sumwise.report.curves import COLOURS, GREY, finish
 
 ROW_HEIGHT = 26
 SIDES = ("better than Random", "no clear difference", "worse than Random")

@@ -7,9 +7,9 @@ and nothing is loaded from the network: the HTML file carries its own copy of Ve
 
 from __future__ import annotations
 
-from sumwise.plots.curves import label_rows, learning_curve_rows, learning_curves
-from sumwise.plots.files import check_folder, save
-from sumwise.plots.study import Panel, panels
+from sumwise.report.chart_files import check_folder, save
+from sumwise.report.curves import label_rows, learning_curve_rows, learning_curves
+from sumwise.report.study import Panel, panels
 
 __all__ = [
     "Panel",
