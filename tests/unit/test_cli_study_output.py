@@ -19,7 +19,7 @@ from click.testing import CliRunner
 import sumwise as sw
 from sumwise.cli import main
 from sumwise.cli.common import Lazy, waiting
-from sumwise.cli.words import message, visible, with_error
+from sumwise.cli.output import message, visible, with_error
 from tests.tables import write_csv
 
 CONSOLE_SCRIPT = str(Path(sys.executable).with_name("sumwise"))
@@ -324,7 +324,7 @@ def test_asking_and_telling_load_nothing_heavy(url, words):
 def test_help_of_the_group_loads_no_command(url):
     loaded = imported(url, "--help")
     mine = {name for name in loaded if name.startswith("sumwise.cli.")}
-    assert mine == {"sumwise.cli.common", "sumwise.cli.words"}
+    assert mine == {"sumwise.cli.common", "sumwise.cli.output"}
     assert not {"sumwise.experiments", "sqlalchemy", "pyarrow"} & loaded
 
 

@@ -11,7 +11,7 @@ import pytest
 import sumwise as sw
 from sumwise.study.storage import records, transactions
 from sumwise.web.asking import TOGETHER, Asker
-from sumwise.web.inside import Inside
+from sumwise.web.session import Inside
 from tests.builders import random_sets
 from tests.studies import play
 from tests.workers import ask_and_tell, processes
@@ -139,7 +139,7 @@ def test_proposals_that_were_shown_are_what_is_asked_without_working_them_out_ag
     def never(*arguments, **options):
         raise AssertionError("worked out again")
 
-    monkeypatch.setattr("sumwise.web.inside.propose", never)
+    monkeypatch.setattr("sumwise.web.session.propose", never)
     asked = Asker(inside).ask(3, "ann").result(60)
     assert [each.set_id for each in asked] == [each.set_id for each in shown[:3]]
 

@@ -11,7 +11,7 @@ import pytest
 
 import sumwise as sw
 from sumwise.study.storage.database import Database
-from sumwise.web import create_app, inside
+from sumwise.web import create_app, session
 from tests.studies import NETWORK, SETS
 from tests.web.apps import client_of, got
 
@@ -25,7 +25,7 @@ def path(tmp_path):
 
 @pytest.fixture
 def web(path, monkeypatch):
-    monkeypatch.setattr(inside, "PATIENCE", 0.3)
+    monkeypatch.setattr(session, "PATIENCE", 0.3)
     app = create_app(path)
     with client_of(app) as client:  # one event loop for all threads, as in a server
         yield client

@@ -11,7 +11,7 @@ import pytest
 import sumwise as sw
 from sumwise.study.storage import blobs
 from sumwise.web import create_app
-from sumwise.web.latest import Latest
+from sumwise.web.single_flight import Latest
 from tests.builders import random_sets
 from tests.studies import play
 from tests.web.apps import client_of, got

@@ -56,16 +56,16 @@ _COMMANDS = {
         "serve:serve": "A page for the people who measure, in the browser.",
     },
     "Looking": {
-        "looking:status": "Where the study stands, and how much there is still to learn.",
+        "status:status": "Where the study stands, and how much there is still to learn.",
         "predict:predict": "Every individual's output, with its uncertainty.",
-        "moving:report": "The study as a page that opens in any browser, offline.",
-        "looking:answers": "Totals as they stand, in the order in which they came.",
-        "looking:history": "Who asked, told, corrected and took back what, and when.",
+        "export:report": "The study as a page that opens in any browser, offline.",
+        "status:answers": "Totals as they stand, in the order in which they came.",
+        "status:history": "Who asked, told, corrected and took back what, and when.",
     },
     "Moving": {
-        "moving:export": "Write the whole study to a folder of open formats.",
-        "moving:import_": "Make a study of a folder that was exported.",
-        "moving:storage": "Databases: which studies are there, and newer schemas.",
+        "export:export": "Write the whole study to a folder of open formats.",
+        "export:import_": "Make a study of a folder that was exported.",
+        "export:storage": "Databases: which studies are there, and newer schemas.",
     },
     "Trying it out": {
         "demo:demo": "Learn Michigan's schools from totals of districts.",

@@ -8,7 +8,7 @@ from typing import Any
 import rich_click as click
 
 from sumwise.cli.common import SETTINGS
-from sumwise.cli.studies import (
+from sumwise.cli.options import (
     Signed,
     by_option,
     find_set,
@@ -20,15 +20,7 @@ from sumwise.cli.studies import (
     study_options,
     url_argument,
 )
-from sumwise.cli.words import (
-    named,
-    show,
-    show_json,
-    suggest,
-    typed,
-    visible,
-    with_error,
-)
+from sumwise.cli.output import named, show, show_json, suggest, typed, visible, with_error
 from sumwise.learning.propose import Question
 from sumwise.util.text import figure, moment, shown
 from sumwise.util.threads import one_thread

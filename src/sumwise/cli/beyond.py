@@ -14,7 +14,7 @@ import rich_click as click
 
 from sumwise import AggregateRegressor, Embedded, Sets
 from sumwise.cli.data import Individuals
-from sumwise.cli.words import talk, visible
+from sumwise.cli.output import talk, visible
 from sumwise.data.parquet import find_files, open_parquet
 from sumwise.data.tables import listed
 from sumwise.errors import DataError, SettingError

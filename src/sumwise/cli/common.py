@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import rich_click as click
 
-from sumwise.cli.words import message
+from sumwise.cli.output import message
 from sumwise.errors import SumwiseError
 from sumwise.util.progress import PATIENCE, quiet
 

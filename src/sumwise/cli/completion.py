@@ -7,7 +7,7 @@ from typing import Final
 import rich_click as click
 
 from sumwise.cli.common import SETTINGS
-from sumwise.cli.words import suggest
+from sumwise.cli.output import suggest
 
 SHELLS: Final = {
     "bash": 'Put this in ~/.bashrc: eval "$(sumwise completion bash)"',

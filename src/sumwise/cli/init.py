@@ -13,8 +13,7 @@ from sumwise.cli import beyond
 from sumwise.cli.cluster import dask_option
 from sumwise.cli.common import SETTINGS, waiting
 from sumwise.cli.data import Individuals, read_individuals
-from sumwise.cli.studies import json_option, repeated, url_argument
-from sumwise.cli.wishes import (
+from sumwise.cli.objective_options import (
     Wishes,
     as_json_too,
     said,
@@ -23,7 +22,8 @@ from sumwise.cli.wishes import (
     wish_options,
     without_columns,
 )
-from sumwise.cli.words import message, show, show_json, suggest, talk, typed, visible
+from sumwise.cli.options import json_option, repeated, url_argument
+from sumwise.cli.output import message, show, show_json, suggest, talk, typed, visible
 from sumwise.util.text import count
 
 MOST_NAMED: Final = 20  # columns in a sentence

@@ -11,9 +11,8 @@ import numpy as np
 import rich_click as click
 
 from sumwise.cli.common import SETTINGS
-from sumwise.cli.streaming import first_rows, to_file
-from sumwise.cli.studies import force_option, opened, repeated, study_options, url_argument
-from sumwise.cli.words import (
+from sumwise.cli.options import force_option, opened, repeated, study_options, url_argument
+from sumwise.cli.output import (
     new_table,
     show,
     show_json,
@@ -24,6 +23,7 @@ from sumwise.cli.words import (
     visible,
     width,
 )
+from sumwise.cli.streaming import first_rows, to_file
 from sumwise.data.tables import check_output, column_names, numbers, place, read_table, require
 from sumwise.data.tables import write_table as write
 from sumwise.errors import DataError

@@ -10,8 +10,8 @@ from typing import Final
 import rich_click as click
 
 from sumwise.cli.common import SETTINGS
-from sumwise.cli.studies import url_argument
-from sumwise.cli.words import message, talk, visible
+from sumwise.cli.options import url_argument
+from sumwise.cli.output import message, talk, visible
 from sumwise.errors import MissingExtraError, StorageError
 
 WARNING: Final = (
@@ -72,8 +72,8 @@ def serve(
             f"the labelling page needs {error.name}, which is not installed. "
             "Run: pip install 'sumwise[web]'"
         ) from None
-    from sumwise.web.inside import open_here
     from sumwise.web.security import is_loopback
+    from sumwise.web.session import open_here
 
     columns = None if places is None else _two(places)
     with open_here(url, name) as study:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import rich_click as click
 
 from sumwise.cli.common import SETTINGS
-from sumwise.cli.studies import (
+from sumwise.cli.options import (
     Signed,
     by_option,
     find_set,
@@ -22,7 +22,7 @@ from sumwise.cli.studies import (
     study_options,
     url_argument,
 )
-from sumwise.cli.words import named, show, show_json, suggest, talk, typed, visible, with_error
+from sumwise.cli.output import named, show, show_json, suggest, talk, typed, visible, with_error
 from sumwise.data.tables import number
 from sumwise.errors import LabelError, SumwiseError
 from sumwise.learning.propose import FAR

@@ -17,22 +17,18 @@ from jinja2 import Environment, FileSystemLoader
 from sumwise import __version__
 from sumwise.errors import SettingError, SumwiseError
 from sumwise.study.study import Study
-from sumwise.web import (
-    api_answers,
-    api_asking,
-    api_pool,
-    api_study,
-    problems,
-)
+from sumwise.web import problems
+from sumwise.web.api import answers, asking, pool
+from sumwise.web.api import study as api_study
 from sumwise.web.asking import Asker
 from sumwise.web.charts import Insights
-from sumwise.web.inside import Inside, open_here
+from sumwise.web.dependencies import THINKERS, WRITERS, Served
 from sumwise.web.live import Live
+from sumwise.web.pages import Sheet, Views
 from sumwise.web.picture import PROPOSED, Pictures
 from sumwise.web.security import Door, Guard
-from sumwise.web.served import THINKERS, WRITERS, Served
+from sumwise.web.session import Inside, open_here
 from sumwise.web.tokens import new_token
-from sumwise.web.views import Sheet, Views
 
 FOLDER: Final = Path(__file__).parent
 DESCRIPTION: Final = """\
@@ -94,9 +90,9 @@ def create_app(
         writing=anyio.CapacityLimiter(WRITERS),
     )
     problems.install(app)
-    for part in (api_study, api_pool):
+    for part in (api_study, pool):
         app.include_router(part.router)
-    for part in (api_asking, api_answers):
+    for part in (asking, answers):
         app.include_router(part.reading)
         app.include_router(part.router)
     _add_pages(app)

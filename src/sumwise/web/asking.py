@@ -23,7 +23,7 @@ from sumwise.learning.propose import Question, propose
 from sumwise.study.storage import records, transactions
 from sumwise.study.storage.records_values import Snapshot
 from sumwise.study.study import OVERTAKEN
-from sumwise.web.inside import Inside
+from sumwise.web.session import Inside
 
 TOGETHER: Final = 16  # questions worked out together; more would only make the first of them wait
 

@@ -10,8 +10,8 @@ from sumwise.learning.insight import Insight
 from sumwise.learning.status import Status
 from sumwise.report import study as panels
 from sumwise.report.study import Panel
-from sumwise.web.inside import Inside, Seen
-from sumwise.web.latest import Latest
+from sumwise.web.session import Inside, Seen
+from sumwise.web.single_flight import Latest
 
 PANELS: Final[Mapping[str, Callable[[Insight], Panel]]] = {
     "progress": panels.progress,

@@ -13,9 +13,9 @@ from fastapi.responses import StreamingResponse
 
 from sumwise.data.tables import write_table
 from sumwise.model.prediction_table import Predictions, individuals
-from sumwise.web.inside import Inside
-from sumwise.web.views import predict
-from sumwise.web.writing import LEVEL
+from sumwise.web.answers import LEVEL
+from sumwise.web.pages import predict
+from sumwise.web.session import Inside
 
 PIECE: Final = 2**18  # bytes sent at once
 # what spreadsheets take for a formula, unless it is a number

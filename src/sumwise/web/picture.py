@@ -22,10 +22,10 @@ from sumwise.model.fit import Model
 from sumwise.report.curves import COLOURS, GREY, finish
 from sumwise.report.text import figure, label
 from sumwise.util.shapes import Float, Int
-from sumwise.web.inside import Inside, Seen
-from sumwise.web.latest import Latest
+from sumwise.web.pages import predict
 from sumwise.web.problems import Refused
-from sumwise.web.views import predict
+from sumwise.web.session import Inside, Seen
+from sumwise.web.single_flight import Latest
 
 MOST: Final = 3000  # points
 PROPOSED: Final = 5

@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 
 from sumwise import errors
 from sumwise.errors import SumwiseError
-from sumwise.web import schemas
+from sumwise.web import responses
 
 Responses = dict[int | str, dict[str, Any]]
 
@@ -71,7 +71,7 @@ WRITING: Final = (*READING, 403, 408)
 def documented(*statuses: int) -> Responses:
     """Refusals of a route, for the OpenAPI document."""
     return {
-        status: {"model": schemas.Problem, "description": MEANINGS[status]}
+        status: {"model": responses.Problem, "description": MEANINGS[status]}
         for status in sorted(set(statuses))
     }
 

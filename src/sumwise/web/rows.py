@@ -12,9 +12,9 @@ from sumwise.learning import propose
 from sumwise.model import predict
 from sumwise.study.storage.records_values import Claim
 from sumwise.study.storage.schema import answers, events
-from sumwise.web.inside import Inside, Seen, finite
-from sumwise.web.views import interval
-from sumwise.web.writing import as_json
+from sumwise.web.answers import as_json
+from sumwise.web.pages import interval
+from sumwise.web.session import Inside, Seen, finite
 
 Row = dict[str, Any]
 

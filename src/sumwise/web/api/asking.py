@@ -8,10 +8,10 @@ from typing import Any, Final
 from fastapi import APIRouter, Response
 
 from sumwise.errors import LabelError, SettingError
-from sumwise.web import bodies, rows, schemas
-from sumwise.web.bodies import Position
+from sumwise.web import requests, responses, rows
+from sumwise.web.dependencies import BEARER, Here, thinking, writing
 from sumwise.web.problems import READING, WRITING, conflicts, documented
-from sumwise.web.served import BEARER, Here, thinking, writing
+from sumwise.web.requests import Position
 
 NAMED: Final = documented(404, 409)
 reading = APIRouter(prefix="/api", tags=["asking"], responses=documented(*READING))
@@ -25,22 +25,22 @@ router = APIRouter(
     status_code=201,
     summary="Ask which sets to measure next, and claim them",
     operation_id="ask",
-    response_model=schemas.Questions,
+    response_model=responses.Questions,
     responses=documented(409),
 )
-async def ask(here: Here, body: bodies.Asking | None = None) -> Any:
+async def ask(here: Here, body: requests.Asking | None = None) -> Any:
     """Each set is held by whoever asked until it is answered, released, or expires.
 
     People who ask at the same time are served together, which gives the same questions as one
     after the other.
     """
-    wanted = body or bodies.Asking()
+    wanted = body or requests.Asking()
     asked = await asyncio.wrap_future(here.asker.ask(wanted.n, wanted.by))
     return {"questions": [rows.question(here.inside, each) for each in asked]}
 
 
 @thinking
-def _found(here: Here, body: bodies.OneSet) -> int:
+def _found(here: Here, body: requests.OneSet) -> int:
     """The set that is meant; to find an id, and those like it, may take a look at all of them."""
     return here.inside.position(body.position, body.set)
 
@@ -50,10 +50,10 @@ def _found(here: Here, body: bodies.OneSet) -> int:
     status_code=201,
     summary="Claim a set of one's own choice",
     operation_id="claim",
-    response_model=schemas.Question,
+    response_model=responses.Question,
     responses=NAMED,
 )
-async def claim(here: Here, body: bodies.OneSet) -> Any:
+async def claim(here: Here, body: requests.OneSet) -> Any:
     """As if it had been asked for. A set that was skipped is no longer skipped then."""
     position = await _found(here=here, body=body)
     with conflicts({LabelError: "answered", SettingError: "held"}):
@@ -65,12 +65,12 @@ async def claim(here: Here, body: bodies.OneSet) -> Any:
     "/claims/{position}/renew",
     summary="Hold a claimed set for longer",
     operation_id="renew",
-    response_model=schemas.Expires,
+    response_model=responses.Expires,
     responses=NAMED,
 )
 @writing
-def renew(here: Here, position: Position, body: bodies.Longer | None = None) -> Any:
-    wanted, inside = body or bodies.Longer(), here.inside
+def renew(here: Here, position: Position, body: requests.Longer | None = None) -> Any:
+    wanted, inside = body or requests.Longer(), here.inside
     own = inside.sets.ids[inside.position(position)]
     with conflicts({SettingError: "not_held"}), inside.turn():
         return {"expires": inside.study.renew(own, wanted.days, wanted.by)}
@@ -84,7 +84,7 @@ def renew(here: Here, position: Position, body: bodies.Longer | None = None) -> 
     responses=NAMED,
 )
 @writing
-def release(here: Here, position: Position, body: bodies.Signed | None = None) -> Response:
+def release(here: Here, position: Position, body: requests.Signed | None = None) -> Response:
     inside = here.inside
     own = inside.sets.ids[inside.position(position)]
     with conflicts({SettingError: "not_held"}), inside.turn():
@@ -96,7 +96,7 @@ def release(here: Here, position: Position, body: bodies.Signed | None = None) -
     "/skips",
     summary="Sets that nobody is asked for",
     operation_id="getSkips",
-    response_model=schemas.Skips,
+    response_model=responses.Skips,
 )
 def skips(here: Here) -> Any:
     found = rows.skips(here.inside)
@@ -108,11 +108,11 @@ def skips(here: Here) -> Any:
     status_code=201,
     summary="Set a set aside that cannot be measured",
     operation_id="skip",
-    response_model=schemas.Skip,
+    response_model=responses.Skip,
     responses=NAMED,
 )
 @writing
-def skip(here: Here, body: bodies.Skipping) -> Any:
+def skip(here: Here, body: requests.Skipping) -> Any:
     """Nobody is asked for it then. Once more with another note puts that in its place."""
     inside = here.inside
     position = inside.position(body.position, body.set)
@@ -131,7 +131,7 @@ def skip(here: Here, body: bodies.Skipping) -> Any:
     responses=NAMED,
 )
 @writing
-def unskip(here: Here, position: Position, body: bodies.Signed | None = None) -> Response:
+def unskip(here: Here, position: Position, body: requests.Signed | None = None) -> Response:
     inside = here.inside
     own = inside.sets.ids[inside.position(position)]
     with conflicts({SettingError: "not_skipped"}), inside.turn():

@@ -7,11 +7,11 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query
 from fastapi.responses import StreamingResponse
 
-from sumwise.web import downloads, rows, schemas
-from sumwise.web.bodies import Order, Page, Position, Search, Size
+from sumwise.web import downloads, responses, rows
+from sumwise.web.dependencies import Here, thinking
+from sumwise.web.pages import Sheet
 from sumwise.web.problems import READING, documented
-from sumwise.web.served import Here, thinking
-from sumwise.web.views import Sheet
+from sumwise.web.requests import Order, Page, Position, Search, Size
 
 router = APIRouter(prefix="/api", tags=["pool"], responses=documented(*READING, 409))
 
@@ -20,7 +20,7 @@ router = APIRouter(prefix="/api", tags=["pool"], responses=documented(*READING, 
     "/sets",
     summary="All sets, a page at a time",
     operation_id="getSets",
-    response_model=schemas.SetRows,
+    response_model=responses.SetRows,
 )
 @thinking
 def sets(
@@ -43,7 +43,7 @@ def sets(
     "/sets/{position}",
     summary="All about one set",
     operation_id="getSet",
-    response_model=schemas.OneSet,
+    response_model=responses.OneSet,
     responses=documented(404),
 )
 @thinking
@@ -60,7 +60,7 @@ def one_set(here: Here, position: Position, page: Page = 1, size: Size = 50) -> 
     "/individuals",
     summary="What is predicted for each individual, a page at a time",
     operation_id="getIndividuals",
-    response_model=schemas.Individuals,
+    response_model=responses.Individuals,
 )
 @thinking
 def individuals(

@@ -13,8 +13,8 @@ from sumwise.learning.propose import FAR
 from sumwise.study.storage import arguments, records, transactions
 from sumwise.study.storage.schema import answers
 from sumwise.util.text import figure
-from sumwise.web.inside import Inside, finite
 from sumwise.web.problems import Refused
+from sumwise.web.session import Inside, finite
 
 LEVEL: Final = 0.9  # of the intervals that are shown
 REACH: Final = NormalDist().inv_cdf(0.5 + 0.5 * LEVEL)

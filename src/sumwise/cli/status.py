@@ -10,17 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import rich_click as click
 
 from sumwise.cli.common import SETTINGS, waiting
-from sumwise.cli.studies import force_option, opened, repeated, study_options, url_argument
-from sumwise.cli.words import (
-    new_table,
-    show,
-    show_json,
-    show_table,
-    suggest,
-    talk,
-    typed,
-    visible,
-)
+from sumwise.cli.options import force_option, opened, repeated, study_options, url_argument
+from sumwise.cli.output import new_table, show, show_json, show_table, suggest, talk, typed, visible
 from sumwise.data.tables import check_output, write_table
 from sumwise.learning.status import Status
 from sumwise.util.text import count, moment, shown

@@ -18,10 +18,10 @@ from fastapi.security import HTTPBearer
 
 from sumwise.web.asking import Asker
 from sumwise.web.charts import Insights
-from sumwise.web.inside import Inside
 from sumwise.web.live import Live
+from sumwise.web.pages import Views
 from sumwise.web.picture import Pictures
-from sumwise.web.views import Views
+from sumwise.web.session import Inside
 
 P = ParamSpec("P")
 R = TypeVar("R")

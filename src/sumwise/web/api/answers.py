@@ -7,11 +7,11 @@ from typing import Any
 from fastapi import APIRouter, Response
 
 from sumwise.errors import LabelError
-from sumwise.web import bodies, rows, schemas
-from sumwise.web import writing as write
-from sumwise.web.bodies import Page, Position, Size
+from sumwise.web import answers as write
+from sumwise.web import requests, responses, rows
+from sumwise.web.dependencies import BEARER, Here, writing
 from sumwise.web.problems import MEANINGS, READING, WRITING, conflicts, documented
-from sumwise.web.served import BEARER, Here, writing
+from sumwise.web.requests import Page, Position, Size
 
 reading = APIRouter(prefix="/api", tags=["answers"], responses=documented(*READING))
 router = APIRouter(
@@ -23,7 +23,7 @@ router = APIRouter(
     "/answers",
     summary="Answers as they stand, the newest first",
     operation_id="getAnswers",
-    response_model=schemas.Answers,
+    response_model=responses.Answers,
 )
 def answers(here: Here, page: Page = 1, size: Size = 50) -> Any:
     return rows.answer_page(here.inside, page, size)
@@ -34,18 +34,18 @@ def answers(here: Here, page: Page = 1, size: Size = 50) -> Any:
     status_code=201,
     summary="The measured total of a set",
     operation_id="tell",
-    response_model=schemas.Answer,
+    response_model=responses.Answer,
     responses={
         **documented(404),
-        200: {"model": schemas.Answer, "description": "The same was told before."},
+        200: {"model": responses.Answer, "description": "The same was told before."},
         409: {
-            "model": schemas.Unlikely | schemas.Answered | schemas.Problem,
+            "model": responses.Unlikely | responses.Answered | responses.Problem,
             "description": MEANINGS[409],
         },
     },
 )
 @writing
-def tell(here: Here, response: Response, body: bodies.NewAnswer) -> Any:
+def tell(here: Here, response: Response, body: requests.NewAnswer) -> Any:
     """Kept for good once this is answered; asked for or not.
 
     A total that is more than four standard deviations from what is expected is refused with the
@@ -64,14 +64,14 @@ def tell(here: Here, response: Response, body: bodies.NewAnswer) -> Any:
     "/answers/{position}",
     summary="Correct an answer",
     operation_id="amend",
-    response_model=schemas.Answer,
+    response_model=responses.Answer,
     responses={
         **documented(404),
-        409: {"model": schemas.Unlikely | schemas.Problem, "description": MEANINGS[409]},
+        409: {"model": responses.Unlikely | responses.Problem, "description": MEANINGS[409]},
     },
 )
 @writing
-def amend(here: Here, position: Position, body: bodies.Correction) -> Any:
+def amend(here: Here, position: Position, body: requests.Correction) -> Any:
     """History keeps what was said before.
 
     Another total is refused with the code `unlikely`, unless it comes with `sure`, if it is more
@@ -91,9 +91,9 @@ def amend(here: Here, position: Position, body: bodies.Correction) -> Any:
     responses=documented(404, 409),
 )
 @writing
-def retract(here: Here, position: Position, body: bodies.Remark | None = None) -> Response:
+def retract(here: Here, position: Position, body: requests.Remark | None = None) -> Response:
     """Its set may be asked for again, and history keeps what was said."""
-    wanted, inside = body or bodies.Remark(), here.inside
+    wanted, inside = body or requests.Remark(), here.inside
     own = inside.sets.ids[inside.position(position)]
     with conflicts({LabelError: "not_answered"}), inside.turn():
         inside.study.retract(own, wanted.by, wanted.note)

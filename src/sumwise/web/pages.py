@@ -16,9 +16,9 @@ import numpy as np
 from sumwise.model import predict as outputs
 from sumwise.model.fit import Model
 from sumwise.util.shapes import Bool, Float, Int
-from sumwise.web.inside import Fitted, Inside, Seen, finite
-from sumwise.web.latest import Latest
-from sumwise.web.writing import REACH
+from sumwise.web.answers import REACH
+from sumwise.web.session import Fitted, Inside, Seen, finite
+from sumwise.web.single_flight import Latest
 
 STATES: Final = ("free", "open", "answered", "skipped")
 FREE, OPEN, ANSWERED, SKIPPED = range(4)

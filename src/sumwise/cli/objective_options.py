@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import rich_click as click
 
-from sumwise.cli.studies import option_number
+from sumwise.cli.options import option_number
 from sumwise.data.tables import column_names, number, numbers, place, read_table, require
 from sumwise.errors import DataError, SettingError, SumwiseError
 from sumwise.util.shapes import Float

@@ -7,7 +7,7 @@ from pathlib import Path
 import rich_click as click
 
 from sumwise.cli.common import SETTINGS, Main, waiting
-from sumwise.cli.studies import (
+from sumwise.cli.options import (
     force_option,
     json_option,
     opened,
@@ -15,7 +15,7 @@ from sumwise.cli.studies import (
     study_options,
     url_argument,
 )
-from sumwise.cli.words import (
+from sumwise.cli.output import (
     message,
     new_table,
     show,

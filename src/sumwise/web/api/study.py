@@ -10,13 +10,13 @@ from fastapi.responses import StreamingResponse
 
 from sumwise import __version__
 from sumwise.learning.status import Status
-from sumwise.web import rows, schemas
-from sumwise.web.bodies import MOST_ASKED, Page, Size
-from sumwise.web.inside import finite
+from sumwise.web import responses, rows
+from sumwise.web.answers import LEVEL
+from sumwise.web.dependencies import Here, thinking
 from sumwise.web.picture import input_names
 from sumwise.web.problems import READING, documented
-from sumwise.web.served import Here, thinking
-from sumwise.web.writing import LEVEL
+from sumwise.web.requests import MOST_ASKED, Page, Size
+from sumwise.web.session import finite
 
 router = APIRouter(prefix="/api", tags=["study"], responses=documented(*READING))
 STREAM = "\n\n".join(["retry: 2000", 'event: change\ndata: {"changes": 17}', ": still here", ""])
@@ -26,7 +26,7 @@ STREAM = "\n\n".join(["retry: 2000", 'event: change\ndata: {"changes": 17}', ": 
     "/study",
     summary="What the study is, and how far",
     operation_id="getStudy",
-    response_model=schemas.Study,
+    response_model=responses.Study,
 )
 def study(here: Here) -> Any:
     inside = here.inside
@@ -58,7 +58,7 @@ def study(here: Here) -> Any:
     "/status",
     summary="How much there is still to learn",
     operation_id="getStatus",
-    response_model=schemas.Status,
+    response_model=responses.Status,
     responses=documented(409),
 )
 @thinking
@@ -75,7 +75,7 @@ def status(here: Here) -> Any:
     "/next",
     summary="What would be asked next, and what is being measured",
     operation_id="getNext",
-    response_model=schemas.Next,
+    response_model=responses.Next,
     responses=documented(409),
 )
 @thinking
@@ -97,7 +97,7 @@ def next_questions(
     "/history",
     summary="Everything that has happened, the newest first",
     operation_id="getHistory",
-    response_model=schemas.Events,
+    response_model=responses.Events,
 )
 def history(here: Here, page: Page = 1, size: Size = 50) -> Any:
     return rows.event_page(here.inside, page, size)
@@ -107,7 +107,7 @@ def history(here: Here, page: Page = 1, size: Size = 50) -> Any:
     "/charts/{kind}",
     summary="A chart of what was learned",
     operation_id="getChart",
-    response_model=schemas.Chart,
+    response_model=responses.Chart,
     responses=documented(409),
 )
 @thinking
@@ -122,7 +122,7 @@ def chart(
     "/picture",
     summary="Individuals as points, by what became of their sets",
     operation_id="getPicture",
-    response_model=schemas.Chart,
+    response_model=responses.Chart,
     responses=documented(404, 409),
 )
 @thinking

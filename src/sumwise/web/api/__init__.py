@@ -1,0 +1,1 @@
+"""Routes of the JSON API, a module for each resource."""
