@@ -15,8 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-TESTS = ["tests/properties", "tests/unit/test_basis.py", "tests/unit/test_loop.py"]
-TESTS += ["tests/unit/test_estimator.py"]
+TESTS = ["tests/properties", "tests/model/test_basis.py", "tests/learning/test_learner.py"]
+TESTS += ["tests/learning/test_estimator.py"]
 
 # name, file, what is there, what to put instead
 MUTANTS = [

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import sumwise as sw
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+DOCS = Path(__file__).resolve().parents[1] / "docs"
 
 
 def test_every_public_name_is_in_the_reference_and_nothing_else():

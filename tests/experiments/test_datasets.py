@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 
 from sumwise.errors import DataError
 from sumwise.experiments import datasets
-from tests.data import data_folder
+from tests.datasets import data_folder
 
 
 @pytest.mark.parametrize("name", datasets.LIBSVM)

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import sumwise as sw
 from sumwise.experiments import datasets, protocol
 from sumwise.experiments.datasets import Dataset
-from tests.data import data_folder
+from tests.datasets import data_folder
 
 
 def made_up(group=None):

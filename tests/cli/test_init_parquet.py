@@ -16,7 +16,7 @@ from sumwise.cli import main
 from sumwise.cli.beyond import Size
 from tests import parquet
 from tests.builders import random_sets
-from tests.data import data_folder
+from tests.datasets import data_folder
 from tests.tables import write_csv
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")

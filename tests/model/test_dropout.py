@@ -237,7 +237,7 @@ def test_the_loss_and_its_slopes_are_the_same_in_any_room(monkeypatch):
 
 @pytest.mark.parametrize("sign", [-1, 1], ids=["largest first", "smallest first"])
 def test_a_run_by_size_needs_new_room_at_questions_1_and_5_only(sign):
-    """tests/unit/test_rooms.py has runs in other orders."""
+    """tests/model/test_padding.py has runs in other orders."""
     for seed in range(20):
         sizes = np.random.default_rng(seed).integers(1, 21, 300)
         pool = Sets.from_arrays([np.zeros((n, 1)) for n in sizes])

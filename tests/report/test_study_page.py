@@ -11,8 +11,8 @@ import sumwise as sw
 from sumwise.report import study_page
 from sumwise.report.text import figure
 from tests.builders import random_sets
+from tests.report.test_page import Elements, charts_in
 from tests.studies import play
-from tests.unit.test_page import Elements, charts_in
 
 WICKED = "</script><img src=x onerror=alert(1)>\"'&<!--"
 

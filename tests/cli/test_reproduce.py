@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from sumwise.cli import main
-from tests.data import data_folder
+from tests.datasets import data_folder
 
 
 def rff(out, *options, data=None):

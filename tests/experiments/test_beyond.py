@@ -12,7 +12,7 @@ from sumwise.cli import main
 from sumwise.errors import DataError
 from sumwise.experiments import beyond, datasets, protocol
 from sumwise.experiments.beyond import LINES, OURS, PAPER, RANDOM, Run
-from tests.data import data_folder
+from tests.datasets import data_folder
 
 
 def command(out, *options):

@@ -9,7 +9,7 @@ import sumwise as sw
 from sumwise.errors import DataError
 from sumwise.experiments import datasets, figures, protocol
 from sumwise.report.embedding import EARLIER, NEW, REST
-from tests.data import data_folder
+from tests.datasets import data_folder
 
 
 @pytest.fixture(scope="module")
