@@ -77,7 +77,7 @@ MUTANTS = [
     (
         "batch is top-k",
         "selection.py",
-        "posterior = posterior.given(pool.design.rows([chosen]))",
+        "posterior = posterior.condition_on(pool.design.rows([chosen]))",
         "pass",
     ),
     ("cold start of Adam", "loop.py", "design, totals, start)", "design, totals, None)"),

@@ -148,7 +148,7 @@ def test_an_ordinary_posterior_is_conditioned_as_ever(n_basis, n_pending, lam, b
     spectrum = posterior.decompose(design.rows([0, 1]), rng.normal(size=(2, 1)))
     before = posterior.condition(spectrum, Hyperparameters(lam, beta))
     pending = range(2, 2 + n_pending)
-    found = before.given(design.rows(list(pending)))
+    found = before.condition_on(design.rows(list(pending)))
     precision = lam * np.eye(n_basis)
     for a in (0, 1, *pending):
         precision = precision + beta * np.outer(u[a], u[a]) / scale[a]
@@ -187,7 +187,7 @@ def test_with_twins_pending_the_rest_is_chosen_as_with_one_of_them(strategy):
     sets = twins_and_others(sure, strategy)
     fitted = sure.fitted()
     pool = pool_of(sets, fitted)
-    one, two = (fitted.posterior.given(pool.design.rows(p)) for p in ([0], [0, 1]))
+    one, two = (fitted.posterior.condition_on(pool.design.rows(p)) for p in ([0], [0, 1]))
     score = {"AggMI": aggregated_mutual_information, "DAMI": dropout_mutual_information}[strategy]
     scores = [score(pool, given, np.random.default_rng(0))[3:] for given in (one, two)]
     assert_allclose(scores[1], scores[0], rtol=1e-3, atol=1e-3)

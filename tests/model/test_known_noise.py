@@ -42,7 +42,7 @@ def test_the_evidence_is_the_density_of_a_dense_normal(sizes, lam, beta, seed):
 @given(set_sizes, precisions, precisions, seeds)
 def test_the_posterior_is_that_of_the_dense_normal(sizes, lam, beta, seed):
     sets, pool, y_bar, blur = problem(sizes, seed)
-    design = known_noise.blurred(pool.design, blur, beta)
+    design = pool.design.with_known_noise(blur, beta)
     posterior = condition(decompose(design, y_bar[:, None]), Hyperparameters(lam, beta))
     phi = phi_of(pool)
     sums = joint(sets, phi, lam, beta).sums
@@ -229,7 +229,7 @@ def test_what_answers_tell_of_the_variance_is_the_information_in_a_dense_normal(
 ):
     """½ tr (P ∂C/∂v)² of Fisher's information, P the inverse of C less the offset's part."""
     _, pool, _, blur = problem(sizes, seed)
-    there = known_noise.blurred(pool.design, blur, 1 / 0.7)
+    there = pool.design.with_known_noise(blur, 1 / 0.7)
     scale, slope = np.diag(pool.design.noise_scale), pool.design.theta_sum[:, None]
     inverse = np.linalg.inv(0.7 * scale + np.diag(blur**2))
     if centred:
@@ -243,7 +243,7 @@ def test_what_answers_tell_of_the_variance_is_the_information_in_a_dense_normal(
 def test_information_is_exact_where_one_answer_sets_the_offset():
     _, pool, _, _ = problem([2, 3], 0)
     blur = np.array([1e-12, 1.0])
-    there = known_noise.blurred(pool.design, blur, 1e30)
+    there = pool.design.with_known_noise(blur, 1e30)
     share = pool.design.noise_scale / there.noise_scale
     noise, slope = 1e-30 * pool.design.noise_scale + blur**2, pool.design.theta_sum
     # only the difference of the two that no offset changes tells of v
@@ -273,6 +273,6 @@ def test_what_was_learned_is_used_again():
 def test_the_design_given_is_left_alone():
     _, pool, y_bar, blur = problem([2, 3], 0)
     before = replace(pool.design)
-    known_noise.blurred(pool.design, blur, 2.0)
+    pool.design.with_known_noise(blur, 2.0)
     known_noise.weighing(pool.design, y_bar[:, None], blur, "evidence")
     assert (before.noise_scale == pool.design.noise_scale).all()

@@ -14,7 +14,7 @@ import sumwise as sw
 from sumwise.data.input_stats import Inputs
 from sumwise.data.sets import Sets
 from sumwise.learning import summary
-from sumwise.model import averaging, known_noise
+from sumwise.model import averaging
 from sumwise.model.basis import Auto
 from sumwise.model.basis.auto import CANDIDATES, PARTS, POWER, VARIANCES
 from sumwise.model.design import embed
@@ -329,7 +329,7 @@ def test_answers_that_are_known_to_be_blurred_do_not_choose():
         got = averaging.choose(basis, design, y_bar, blur, prior, fixed=None, use_prior=True)
         entropy = -float(got.probability @ np.log(np.maximum(got.probability, 1e-300)))
         assert least <= entropy <= most
-    by_hand = known_noise.blurred(design, blur, np.exp(2.0))
+    by_hand = design.with_known_noise(blur, np.exp(2.0))
     again = averaging.choose(basis, by_hand, y_bar, None, prior, fixed=None, use_prior=True)
     assert_allclose(got.probability, again.probability)
 

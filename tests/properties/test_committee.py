@@ -56,7 +56,7 @@ def test_measuring_fewer_sets_than_models_leaves_what_the_formula_says(
     n_sets = min(n_sets, n_models - 1)
     totals, s = drawn(n_models, n_sets + 2, seed)
     measured, others = totals[:n_sets], totals[n_sets:]
-    posterior = committee(n_models, beta, np.ones(1)).given(design_of(measured, s[:n_sets]))
+    posterior = committee(n_models, beta, np.ones(1)).condition_on(design_of(measured, s[:n_sets]))
     agrees(posterior, others, left_over(measured, s[:n_sets] / beta, others))
     assert_allclose(posterior.mean, 1 / n_models)  # as S knows them and m does not
 
@@ -68,7 +68,7 @@ def test_measuring_one_by_one_is_measuring_together(n_models, n_sets, beta, seed
     measured, others = totals[:n_sets], totals[n_sets:]
     posterior = committee(n_models, beta, np.ones(1))
     for a in range(n_sets):
-        posterior = posterior.given(design_of(measured[[a]], s[[a]]))
+        posterior = posterior.condition_on(design_of(measured[[a]], s[[a]]))
     agrees(posterior, others, left_over(measured, s[:n_sets] / beta, others))
 
 
@@ -80,7 +80,7 @@ def test_measuring_more_sets_than_there_are_models(n_models, n_more, beta, seed)
     n_sets = n_models - 1 + n_more
     totals, s = drawn(n_models, n_sets + 2, seed)
     measured, others = totals[:n_sets], totals[n_sets:]
-    posterior = committee(n_models, beta, np.ones(1)).given(design_of(measured, s[:n_sets]))
+    posterior = committee(n_models, beta, np.ones(1)).condition_on(design_of(measured, s[:n_sets]))
     agrees(posterior, others, left_over(measured, s[:n_sets] / beta, others))
 
 
@@ -88,7 +88,7 @@ def test_measuring_more_sets_than_there_are_models(n_models, n_more, beta, seed)
 def test_measuring_a_set_and_its_copy(n_models, beta, seed):
     totals, s = drawn(n_models, 3, seed)
     measured, noise_scale = totals[[0, 0]], s[[0, 0]]
-    posterior = committee(n_models, beta, np.ones(1)).given(design_of(measured, noise_scale))
+    posterior = committee(n_models, beta, np.ones(1)).condition_on(design_of(measured, noise_scale))
     agrees(posterior, totals, left_over(measured, noise_scale / beta, totals))
 
 
@@ -96,5 +96,5 @@ def test_measuring_a_set_and_its_copy(n_models, beta, seed):
 def test_measuring_a_set_that_all_models_agree_about(n_models, beta, seed):
     totals, s = drawn(n_models, 3, seed)
     totals[0] = 5.0
-    posterior = committee(n_models, beta, np.ones(1)).given(design_of(totals[:1], s[:1]))
+    posterior = committee(n_models, beta, np.ones(1)).condition_on(design_of(totals[:1], s[:1]))
     agrees(posterior, totals[1:], np.cov(totals[1:], bias=True))

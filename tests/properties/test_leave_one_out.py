@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from sumwise.errors import SettingError
-from sumwise.model import known_noise
 from sumwise.model import leave_one_out as leaving_out
 from sumwise.model.basis import Linear
 from sumwise.model.calibration import binomial_interval
@@ -38,7 +37,7 @@ def problem(sizes, seed, lam, beta, *, unit=1.0, blur=None, collinear=False):
     noise_std = None if blur is None else blur * unit * rng.uniform(0, 1, len(sizes))
     design = pool.design
     if noise_std is not None:
-        design = known_noise.blurred(design, noise_std / scale, beta)
+        design = design.with_known_noise(noise_std / scale, beta)
     inside = (y_bar - design.theta_sum[:, None] * offset) / scale
     spectrum, hyper = decompose(design, inside), Hyperparameters(lam, beta)
     posterior = condition(spectrum, hyper, scale)
@@ -122,7 +121,7 @@ def test_it_is_a_fit_without_the_answer(sizes, lam, beta, blur, seed):
     mean, std = leave_one_out(model, pool.design, y_bar, noise_std)
     scale, design = model.posterior.output_scale, pool.design
     if noise_std is not None:
-        design = known_noise.blurred(design, noise_std / scale, beta)
+        design = design.with_known_noise(noise_std / scale, beta)
     for a in range(len(sizes)):
         others = [b for b in range(len(sizes)) if b != a]
         rest = design.rows(others)

@@ -68,7 +68,7 @@ def test_conditioning_on_open_questions_gives_the_variances_of_answered_ones(
     pool, seen, y_bar, _, _ = learned(sizes, n_seen, lam, beta, seed)
     hyper, half = Hyperparameters(lam, beta), len(seen) // 2
     asked = decompose(pool.design.rows(seen[:half]), y_bar[:half, None])
-    waiting = condition(asked, hyper).given(pool.design.rows(seen[half:]))
+    waiting = condition(asked, hyper).condition_on(pool.design.rows(seen[half:]))
     answered = condition(decompose(pool.design.rows(seen), y_bar[:, None]), hyper)
     assert_allclose(
         waiting.variance_along(pool.design.u),

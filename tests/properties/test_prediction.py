@@ -137,7 +137,7 @@ def test_a_posterior_with_amplitudes_is_one_covariance(sizes, lam, beta, seed, s
     assert_allclose(posterior.times(u), u @ dense, **close)
     assert_allclose(posterior.covariance_along(u), u @ dense @ u.T, **close)
     assert_allclose(posterior.variance_along(u), np.diag(u @ dense @ u.T), **close)
-    more = posterior.given(pool.design.rows([0])).covariance_along(u)
+    more = posterior.condition_on(pool.design.rows([0])).covariance_along(u)
     first = pool.design.u[0]
     dense = np.linalg.inv(precision + beta * np.outer(first, first) / pool.design.noise_scale[0])
     assert_allclose(more, u @ dense @ u.T, **close)
@@ -158,7 +158,7 @@ def value_of(name, pool, posterior, batch):
     gain = 0.0
     for a in batch:
         gain += float(scores(name, pool, posterior)[a])
-        posterior = posterior.given(pool.design.rows([a]))
+        posterior = posterior.condition_on(pool.design.rows([a]))
     return gain
 
 
@@ -195,7 +195,7 @@ def test_a_pair_is_as_good_as_greedy_promises(sizes, lam, beta, seed):
         return 0.5 * (np.linalg.slogdet(inside)[1] - np.log(noise[list(pair)]).sum())
 
     first = max(free, key=lambda a: scores("AggMI", pool, posterior)[a])
-    after = posterior.given(pool.design.rows([first]))
+    after = posterior.condition_on(pool.design.rows([first]))
     second = max((a for a in free if a != first), key=lambda a: scores("AggMI", pool, after)[a])
     best = max(brute_force(pair) for pair in combinations(free, 2))
     got = brute_force((first, second))

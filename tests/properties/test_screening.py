@@ -133,7 +133,7 @@ def test_a_joint_batch_is_that_of_one_after_another(
         top = scores[best(scores, allowed, pool.sets.ids)]
         assert scores[chosen] >= top - 1e-7 * abs(top) - 1e-12
         allowed[chosen] = False
-        posterior = posterior.given(pool.design.rows([chosen]))
+        posterior = posterior.condition_on(pool.design.rows([chosen]))
 
 
 @pytest.mark.parametrize("strategy", ["AggMI", "AggEnt", "MaxN"])

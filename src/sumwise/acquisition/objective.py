@@ -21,7 +21,6 @@ from sumwise.data.frames import to_float
 from sumwise.data.sets import Sets
 from sumwise.data.targets import Targets
 from sumwise.errors import InvalidSetError, SettingError
-from sumwise.model import known_noise
 from sumwise.model.design import Pool
 from sumwise.model.fit import Model
 from sumwise.util.shapes import Float
@@ -140,5 +139,5 @@ def aimed(pool: Pool, model: Model, aims: Aims) -> Pool:
     with np.errstate(over="ignore"):
         noise = aims.noise_std / float(model.posterior.output_scale[0])
     noise = np.minimum(noise, MOST_NOISE)
-    design = known_noise.blurred(pool.design, noise, model.posterior.noise_precision)
+    design = pool.design.with_known_noise(noise, model.posterior.noise_precision)
     return replace(pool, design=design)

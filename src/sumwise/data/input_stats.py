@@ -21,8 +21,8 @@ class Inputs:
     scale: Float[np.ndarray, " D"]  # standard deviation
     low: Float[np.ndarray, " D"]
     high: Float[np.ndarray, " D"]
-    sample: Float[np.ndarray, "m D"]  # every so-manieth
-    stand_ins: Float[np.ndarray, "n D"]  # `targets.thinned`
+    sample: Float[np.ndarray, "m D"]  # every k-th row
+    subsample: Float[np.ndarray, "n D"]  # `targets.thinned`
 
     @classmethod
     def of(cls, x: Float[np.ndarray, "N D"]) -> Inputs:

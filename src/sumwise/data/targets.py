@@ -40,7 +40,7 @@ def thinned(x: Float[np.ndarray, "N D"], weight: Float[np.ndarray, " N"] | None 
         weight: At least 0, not all 0; the same for everybody if left out.
     """
     if weight is None:
-        at, share = stand_ins(len(x))
+        at, share = subsample(len(x))
         return Targets(np.array(x[at], dtype=np.float64), share)
     if len(x) <= MOST:
         return Targets(np.array(x, dtype=np.float64), weight / weight.sum())
@@ -50,7 +50,7 @@ def thinned(x: Float[np.ndarray, "N D"], weight: Float[np.ndarray, " N"] | None 
     return Targets(np.array(x[at], dtype=np.float64), counts / MOST)
 
 
-def stand_ins(n: int) -> tuple[Int[np.ndarray, " m"], Float[np.ndarray, " m"]]:
+def subsample(n: int) -> tuple[Int[np.ndarray, " m"], Float[np.ndarray, " m"]]:
     """Which of `n` individuals of equal weight stand for all, in order, and for how many."""
     if n <= MOST:
         return np.arange(n), np.full(n, 1 / max(n, 1))

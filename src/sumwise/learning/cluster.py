@@ -91,7 +91,7 @@ def select(
     posterior = _checked(pool, model, strategy, n)
     waiting = positions_of(pool, pending)
     if waiting:
-        posterior = posterior.given(rows_of(pool, waiting))
+        posterior = posterior.condition_on(rows_of(pool, waiting))
     taken = [*positions_of(pool, but), *waiting]
     if len(pool) - len(set(taken)) < n:
         free = len(pool) - len(set(taken))
@@ -110,7 +110,7 @@ def select(
         picked += new
         if new:
             at = np.searchsorted(found.positions, new)
-            now = now.given(found.rows.rows(at))
+            now = now.condition_on(found.rows.rows(at))
         else:
             size *= 4
     return [names[position] for position in picked]

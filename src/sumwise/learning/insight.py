@@ -21,7 +21,7 @@ import numpy as np
 
 from sumwise.learning.propose import Question
 from sumwise.learning.status import Status, second_moment
-from sumwise.model import known_noise, predict, scaling
+from sumwise.model import predict, scaling
 from sumwise.model.basis import Trainable
 from sumwise.model.calibration import Coverage, coverage, verdict
 from sumwise.model.design import Pool, embed, features
@@ -150,7 +150,7 @@ def _step(
     # before the first answer the model has no units, so known noise is measured by those after it
     measure = (before if latest else after).posterior
     noise = answers.noise_std[:number] / float(measure.output_scale[0])
-    design = known_noise.blurred(design, noise, measure.noise_precision)
+    design = design.with_known_noise(noise, measure.noise_precision)
     new, y = design.rows([latest]), float(answers.y_bar[latest])
     ratio = before.posterior.variance_along(new.u) / new.noise_scale
     forecast = std = error = naive = None
@@ -295,7 +295,7 @@ def _typical(
         return None, None
     posterior, design = model.posterior, pool.design.rows(list(answers.positions))
     noise = answers.noise_std / float(posterior.output_scale[0])
-    design = known_noise.blurred(design, noise, posterior.noise_precision)
+    design = design.with_known_noise(noise, posterior.noise_precision)
     pull = design.theta_sum / design.noise_scale
     told, weight = _sums_of_others(pull * answers.y_bar), _sums_of_others(pull * design.theta_sum)
     mean = np.divide(told, weight, out=np.zeros(len(told)), where=weight > 0)

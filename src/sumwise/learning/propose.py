@@ -94,7 +94,7 @@ def propose(
     posterior = model.posterior
     asked, paid = list[Question](), 0.0
     if claimed:
-        posterior = posterior.given(pool.design.rows(list(claimed)))
+        posterior = posterior.condition_on(pool.design.rows(list(claimed)))
     for number in range(first, first + min(n, int(allowed.sum()))):
         affordable = allowed if cost is None else allowed & pays_for(budget, paid, cost)
         if not affordable.any():
@@ -143,7 +143,7 @@ def propose(
             )
         )
         if number < first + n - 1:
-            posterior = posterior.given(design)
+            posterior = posterior.condition_on(design)
     if not asked and n:
         raise nothing_affordable(budget, cost, allowed)
     return asked

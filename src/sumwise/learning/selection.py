@@ -120,7 +120,7 @@ def select(
     waiting = [sets.position(set_id) for set_id in pending or ()]
     if waiting:
         allowed[waiting] = False
-        posterior = posterior.given(pool.design.rows(waiting))
+        posterior = posterior.condition_on(pool.design.rows(waiting))
     most = int(n or (1 if budget is None else allowed.sum()))
     if budget is None and allowed.sum() < most:
         raise PoolExhaustedError(
@@ -141,7 +141,7 @@ def select(
         chosen = leaders(strategy, pool, posterior, drawn, affordable, cost=known.cost).best()
         picked.append(chosen)
         allowed[chosen] = False
-        posterior = posterior.given(pool.design.rows([chosen]))
+        posterior = posterior.condition_on(pool.design.rows([chosen]))
         paid += 0.0 if known.cost is None else float(known.cost[chosen])
     if not picked:
         raise nothing_affordable(money, known.cost, allowed)

@@ -148,7 +148,7 @@ def outlook(
         )
         coming += [pool.sets.position(question.set_id) for question in asked]
     posterior = model.posterior
-    after = posterior.given(pool.design.rows(coming)) if coming else posterior
+    after = posterior.condition_on(pool.design.rows(coming)) if coming else posterior
     powers, axes = second_moment(pool)
     unit = float((posterior.output_scale**2).mean())
     return {

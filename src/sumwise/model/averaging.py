@@ -29,7 +29,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sumwise.model import known_noise
 from sumwise.model.basis.auto import CANDIDATES, SCALINGS, VARIANCES, Auto
 from sumwise.model.design import Design
 from sumwise.model.evidence import WeakPrior
@@ -91,7 +90,7 @@ def choose(
     if len(design):
         beta = np.exp(prior.log_noise_precision) if fixed is None else fixed.noise_precision
         if noise_std is not None:
-            design = known_noise.blurred(design, noise_std, float(beta))
+            design = design.with_known_noise(noise_std, float(beta))
         logs = log_evidences(basis, design, target, prior, fixed=fixed, use_prior=use_prior)
     likely = np.exp(logs - logs.max())
     probability = likely / likely.sum()

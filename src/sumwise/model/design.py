@@ -10,7 +10,7 @@ does not grow with their number; a set may span several blocks.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,12 @@ class Design:
     def rows(self, index: Any) -> Design:
         """The design of some sets: any NumPy index."""
         return Design(self.u[index], self.noise_scale[index], self.theta_sum[index])
+
+    def with_known_noise(
+        self, noise_std: Float[np.ndarray, " A"], noise_precision: float
+    ) -> Design:
+        """The same sets with noise scale s_a + β r_a², where r_a is the known noise of a total."""
+        return replace(self, noise_scale=self.noise_scale + noise_precision * noise_std**2)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

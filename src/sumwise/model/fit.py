@@ -262,9 +262,9 @@ def _decompose(
             args = (design, seen.totals, seen.noise_std, hyper, seen.prior)
             hyper = known_noise.search(*args, config.hyperparameters, config.evidence_prior)
         if not found and averaged:  # means around the maximum, where r is worth so many s
-            near = known_noise.blurred(design, seen.noise_std, hyper.noise_precision)
+            near = design.with_known_noise(seen.noise_std, hyper.noise_precision)
             hyper = averaging.typical(posterior.decompose(near, seen.totals), seen.prior)
-        design = known_noise.blurred(design, seen.noise_std, hyper.noise_precision)
+        design = design.with_known_noise(seen.noise_std, hyper.noise_precision)
         return posterior.decompose(design, seen.totals), hyper
     spectrum = posterior.decompose(design, seen.totals)
     if not found and averaged:

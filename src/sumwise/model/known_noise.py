@@ -2,9 +2,10 @@
 
     ȳ_a = w·u_a + noise,    variance of the noise = s_a / β + r_a² = (s_a + β r_a²) / β
 
-For a given β this is the ordinary model with s_a + β r_a² in place of s_a (`blurred`), so the
-posterior and the evidence are the ordinary ones; only the search for λ and β has to know that the
-noise scale moves with β. With Q, g, z of the spectrum at β, c_i = g_i/λ + 1/β and e = s + β r²,
+For a given β this is the ordinary model with s_a + β r_a² in place of s_a
+(`Design.with_known_noise`), so the posterior and the evidence are the ordinary ones; only the
+search for λ and β has to know that the noise scale moves with β.
+With Q, g, z of the spectrum at β, c_i = g_i/λ + 1/β and e = s + β r²,
 
     ∂ log p / ∂ log λ = ½ Σ_i (g_i/λ) (1/c_i − z_i²/c_i²)
     ∂ log p / ∂ log β = ½ Σ_a (s_a/β) ([C⁻¹]_aa − [C⁻¹ȳ]_a²),    C = u uᵀ/λ + diag(e)/β
@@ -16,7 +17,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 
@@ -30,11 +30,6 @@ from sumwise.util.shapes import Float
 _NOISES = np.arange(-REACH + 1, REACH, 2.0)  # of log β around its centre, where a search begins
 _PRIORS = np.arange(-REACH, REACH + 0.5, 0.5)  # of log λ
 LEAST_LOG_VARIANCE = -690.0  # whose inverse is still a number
-
-
-def blurred(design: Design, noise_std: Float[np.ndarray, " t"], noise_precision: float) -> Design:
-    """The same sets with noise scale s_a + β r_a²."""
-    return replace(design, noise_scale=design.noise_scale + noise_precision * noise_std**2)
 
 
 def weighing(
@@ -52,7 +47,7 @@ def weighing(
     and so it is where answers tell nothing of it.
     """
     if not isinstance(hyperparameters, str):
-        return blurred(design, noise_std, hyperparameters[1]), hyperparameters[1] ** -0.5
+        return design.with_known_noise(noise_std, hyperparameters[1]), hyperparameters[1] ** -0.5
     centred = hyperparameters != "adam"
 
     def left_by(there: Design) -> tuple[Float[np.ndarray, "t 1"], Float[np.ndarray, "1"]]:
@@ -60,7 +55,7 @@ def weighing(
         return scaling.centred(there, y_bar, offset), offset
 
     def too_small(log_variance: float) -> bool:
-        there = blurred(design, noise_std, math.exp(-log_variance))
+        there = design.with_known_noise(noise_std, math.exp(-log_variance))
         left, _ = left_by(there)
         spread = float(scaling.scale_of(there, left, np.zeros(1))[0]) if left.any() else 0.0
         return spread > 0 and 2 * math.log(spread) > log_variance
@@ -70,7 +65,7 @@ def weighing(
     for _ in range(60 if low < high and too_small(low) else 0):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if too_small(middle) else (low, middle)
-    return blurred(design, noise_std, math.exp(-low)), math.exp(0.5 * low)
+    return design.with_known_noise(noise_std, math.exp(-low)), math.exp(0.5 * low)
 
 
 def _least_log_variance(
@@ -85,7 +80,7 @@ def _least_log_variance(
     with np.errstate(divide="ignore"):
         blur = float((2 * np.log(noise_std) - np.log(design.noise_scale)).min())  # log r² / s
     nothing = max(ordinary - 2 * REACH, blur - 2 * REACH, LEAST_LOG_VARIANCE)
-    there = blurred(design, noise_std, math.exp(-nothing))
+    there = design.with_known_noise(noise_std, math.exp(-nothing))
     share = design.noise_scale / there.noise_scale
     error = nothing + _relative_error(share, there, centred)
     if not math.isfinite(error):
@@ -144,7 +139,7 @@ def log_evidence_gradient(
 ) -> tuple[float, Float[np.ndarray, "2"]]:
     """log p(D | λ, β) with known noise, and its derivatives by log λ and log β."""
     lam, beta = hyper.prior_precision, hyper.noise_precision
-    there = blurred(design, noise_std, beta)
+    there = design.with_known_noise(noise_std, beta)
     spectrum = decompose(there, y_bar)
     left, z = spectrum.left, spectrum.projected[:, 0]
     signal = spectrum.values / lam
@@ -200,7 +195,7 @@ def _scan(
     """The best point of a grid: a decomposition for each β, and then every λ costs O(t)."""
     top, best = -math.inf, centre
     for log_noise in (centre[1] + _NOISES).tolist():
-        there = blurred(design, noise_std, math.exp(log_noise))
+        there = design.with_known_noise(noise_std, math.exp(log_noise))
         spectrum = decompose(there, y_bar)
         log_prior = centre[0] + _PRIORS
         c = np.exp(-log_prior)[:, None] * spectrum.values + math.exp(-log_noise)

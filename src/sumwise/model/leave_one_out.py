@@ -22,7 +22,7 @@ from typing import Final
 import numpy as np
 
 from sumwise.errors import SettingError
-from sumwise.model import known_noise, scaling
+from sumwise.model import scaling
 from sumwise.model.design import Design
 from sumwise.model.fit import Model
 from sumwise.model.posterior import EPSILON, Hyperparameters, Spectrum, condition, decompose
@@ -57,7 +57,7 @@ def leave_one_out(
     if model.posterior.amplitude is not None:
         design = replace(design, u=design.u * model.posterior.amplitude)
     if noise_std is not None:
-        design = known_noise.blurred(design, noise_std / float(scale[0]), hyper.noise_precision)
+        design = design.with_known_noise(noise_std / float(scale[0]), hyper.noise_precision)
     root = np.sqrt(design.noise_scale)[:, None]
     spectrum, z = _decomposed(design, target), target / root
     with np.errstate(divide="ignore"):

@@ -162,7 +162,7 @@ class Posterior:
         spread = self._weighed(self._root_times(noise)).reshape(n_samples, n_outputs, n_basis)
         return self.mean + spread.transpose(0, 2, 1)
 
-    def given(self, design: Design) -> Posterior:
+    def condition_on(self, design: Design) -> Posterior:
         """As if the sets of `design` were measured too: S knows them, m does not.
 
         Variances do not depend on the values measured, so a question that is still open can be

@@ -260,7 +260,7 @@ def _finish(folder: str, known: Mapping[str, Any]) -> None:
     sums = np.zeros((3, n_sets))
     products, sampled = np.zeros((n_basis, n_basis)), 0
     shared: dict[int, Float[np.ndarray, " K"]] = {}
-    regions, stand_ins = [], []
+    regions, subsample = [], []
     for number, first in enumerate(known["first_sets"]):
         with open(part_file(folder, number), "rb") as file:
             kept = archives.from_bytes(file.read(), f"part {number} of {folder}")
@@ -274,7 +274,7 @@ def _finish(folder: str, known: Mapping[str, Any]) -> None:
         checksum, written, seen = kept["counts"].tolist()
         regions.append([first + 1, written, checksum])
         products += kept["products"]
-        stand_ins.append(kept["stand_ins"])
+        subsample.append(kept["stand_ins"])
         sampled += seen
     kind = np.dtype(known["wanted"]["dtype"])
     least = SMALLEST_SINGLE if kind == np.float32 else 0.0
@@ -297,7 +297,7 @@ def _finish(folder: str, known: Mapping[str, Any]) -> None:
         )
     np.save(os.path.join(folder, "sums.npy"), sums, allow_pickle=False)
     np.save(os.path.join(folder, "moment.npy"), products / sampled, allow_pickle=False)
-    np.save(os.path.join(folder, "stand_ins.npy"), np.concatenate(stand_ins), allow_pickle=False)
+    np.save(os.path.join(folder, "stand_ins.npy"), np.concatenate(subsample), allow_pickle=False)
     regions += [[at, 1, checksum_of(folder, known, at, 1)] for at in sorted(shared)]
     manifest = {
         **known["wanted"],

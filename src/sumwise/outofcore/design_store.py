@@ -31,7 +31,7 @@ from sumwise.data.lazy import LazySets
 from sumwise.data.parquet import File, open_parquet
 from sumwise.data.scan import Scan
 from sumwise.data.sets import Sets
-from sumwise.data.targets import Targets, stand_ins
+from sumwise.data.targets import Targets, subsample
 from sumwise.errors import DataError, InvalidSetError, SettingError
 from sumwise.model.basis import Auto, RandomFourierFeatures, Scaled
 from sumwise.model.design import Design, Pool
@@ -175,12 +175,12 @@ def _opened(folder: str, known: Mapping[str, Any], check: bool) -> Embedded:
     few = None
     if STAND_INS in known["pieces"]:
         few = np.load(os.path.join(folder, STAND_INS), allow_pickle=False)
-        if few.shape != (len(stand_ins(scan.rows)[0]), len(scan.x)):
+        if few.shape != (len(subsample(scan.rows)[0]), len(scan.x)):
             raise _damaged(folder, STAND_INS)
     sets = lazy_sets(partial(ids_in, os.path.abspath(folder), n_sets), sizes, scan)
     prepared = prepared_in(folder, config, scan, sets)
     design = Design(u.view(np.ndarray), sums[0], sums[1])
-    aimed = None if few is None else Targets(few, stand_ins(scan.rows)[1])
+    aimed = None if few is None else Targets(few, subsample(scan.rows)[1])
     pool = Pool(sets, prepared.basis, design, moment=moment, targets=aimed, square=sums[2])
     return Embedded(
         folder, scan, config, prepared, pool, sha256_of(os.path.join(folder, "manifest.json"))

@@ -22,7 +22,7 @@ from sumwise.errors import SettingError
 from sumwise.model import archives, fourier_sums
 from sumwise.model.basis import Scaled
 from sumwise.model.design import BLOCK_NUMBERS, features
-from sumwise.outofcore.index import stand_ins_in
+from sumwise.outofcore.index import subsample_in
 from sumwise.util.shapes import Float, Int
 
 MOMENT_SAMPLE: Final = 2**14  # individuals that the mean of φ φᵀ is taken over
@@ -61,7 +61,7 @@ def embed_part(job: Job) -> int:
     products = np.zeros((job.n_basis, job.n_basis))
     sums: list[Float[np.ndarray, "3 r"]] = []
     edges: list[Float[np.ndarray, " K"]] = []
-    stand_ins = [np.empty((0, len(job.scan.x)))]
+    subsample = [np.empty((0, len(job.scan.x)))]
     checksum, written, sampled = 0, 0, 0
     step = max(1, job.scan.rows // MOMENT_SAMPLE)
     with open(os.path.join(job.folder, "u.npy"), "r+b", buffering=0) as file:
@@ -86,12 +86,12 @@ def embed_part(job: Job) -> int:
                 phi = features(job.basis, some.T.astype(np.float64), job.n_basis)
                 products += phi.T @ phi
                 sampled += len(phi)
-                stand_ins.append(stand_ins_in(job.scan, batch))
+                subsample.append(subsample_in(job.scan, batch))
     kept = {
         "sums": np.concatenate(sums, axis=1),
         "edges": np.stack(edges),
         "products": products,
-        "stand_ins": np.concatenate(stand_ins),
+        "stand_ins": np.concatenate(subsample),
         "counts": np.array([checksum, written, sampled], dtype=np.int64),
     }
     replace_file(part_file(job.folder, job.part.number), archives.to_bytes(kept))

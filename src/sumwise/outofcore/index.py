@@ -15,7 +15,7 @@ import numpy as np
 
 from sumwise.data.input_stats import SAMPLE, Inputs
 from sumwise.data.scan import Batch, Part, Scan, batches, run_starts
-from sumwise.data.targets import stand_ins
+from sumwise.data.targets import subsample
 from sumwise.errors import InvalidSetError
 from sumwise.util.shapes import Float, Int
 
@@ -68,29 +68,29 @@ class Look:
 
     moments: Moments
     sample: Float[np.ndarray, "m D"]
-    stand_ins: Float[np.ndarray, "n D"]
+    subsample: Float[np.ndarray, "n D"]
 
     @classmethod
     def at(cls, scan: Scan, batch: Batch) -> Look:
         step = max(1, scan.rows // SAMPLE)
         sample = batch.inputs[:, -batch.first_individual % step :: step].T.astype(np.float64)
-        return cls(Moments.of(batch.inputs), sample, stand_ins_in(scan, batch))
+        return cls(Moments.of(batch.inputs), sample, subsample_in(scan, batch))
 
     def plus(self, other: Look) -> Look:
         """With rows that come later."""
         sample = np.concatenate([self.sample, other.sample])
-        stand_ins = np.concatenate([self.stand_ins, other.stand_ins])
-        return Look(self.moments.plus(other.moments), sample, stand_ins)
+        subsample = np.concatenate([self.subsample, other.subsample])
+        return Look(self.moments.plus(other.moments), sample, subsample)
 
     def inputs(self) -> Inputs:
         moments = self.moments
         spread = moments.location_and_spread()
-        return Inputs(*spread, moments.low, moments.high, self.sample, self.stand_ins)
+        return Inputs(*spread, moments.low, moments.high, self.sample, self.subsample)
 
 
-def stand_ins_in(scan: Scan, batch: Batch) -> Float[np.ndarray, "n D"]:
+def subsample_in(scan: Scan, batch: Batch) -> Float[np.ndarray, "n D"]:
     """Which rows of a batch are among the few that stand for all rows of the scan."""
-    chosen, _ = stand_ins(scan.rows)
+    chosen, _ = subsample(scan.rows)
     first = batch.first_individual
     low, high = np.searchsorted(chosen, [first, first + batch.inputs.shape[1]])
     return batch.inputs[:, chosen[low:high] - first].T.astype(np.float64)

@@ -239,7 +239,7 @@ def _view(inside: Inside, seen: Seen) -> PoolView:
     information = posterior.n_outputs * np.maximum(np.log(std / noise), 0.0)
     held = [claim.position for claim in now.claims]
     if held:
-        own, after = information[held], posterior.given(design.rows(held))
+        own, after = information[held], posterior.condition_on(design.rows(held))
         ratio = posterior.noise_precision * after.variance_along(design.u) / design.noise_scale
         information = 0.5 * posterior.n_outputs * np.log1p(ratio)
         information[held] = own

@@ -99,7 +99,7 @@ class Auto:
             drawn = RandomFourierFeatures.draw(3, n_inputs, lengthscale, rng)
         n_waves = (len(drawn.phases) + 1) // 2
         some, low, high = (
-            (x - inputs.shift) / inputs.scale for x in (inputs.stand_ins, inputs.low, inputs.high)
+            (x - inputs.shift) / inputs.scale for x in (inputs.subsample, inputs.low, inputs.high)
         )
         squashed = 2 * np.tanh(some / 2)
         spread = squashed.std(axis=0)
