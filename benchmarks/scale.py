@@ -287,7 +287,7 @@ def _batch(n_sets: int) -> Row:
     free = np.ones(n_sets, dtype=bool)
 
     def ours() -> list[int]:
-        return batches.joint("AggMI", pool, prior, free, BATCH)
+        return batches.joint(sw.ACQUISITIONS["AggMI"], pool, prior, free, BATCH)
 
     if find_spec("bmdal_reg") is None or find_spec("torch") is None:
         note = "bmdal_reg is not installed: pip install bmdal_reg"

@@ -72,7 +72,7 @@ MUTANTS = [
         "left = y_bar - design.theta_sum[:, None] * offset",
         "left = y_bar - offset",
     ),
-    ("tie to the last", "acquisition/__init__.py", "abs(top)))[0])", "abs(top)))[-1])"),
+    ("tie to the last", "acquisition/screening.py", "abs(top)][0])", "abs(top)][-1])"),
     ("asks a labelled set", "loop.py", "allowed[list(progress.labels)] = False", "pass"),
     (
         "batch is top-k",

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from sumwise.acquisition import ACQUISITIONS, Acquisition
+    from sumwise.acquisition.strategies import ACQUISITIONS, Acquisition
     from sumwise.data.scan import Scan
     from sumwise.data.sets import Sets
     from sumwise.errors import (
@@ -72,7 +72,7 @@ __all__ = [
 # where the names above live: they are loaded at first use, so that `sumwise --help` and completion
 # in a shell need no NumPy, and only studies need SQLAlchemy
 _HOMES: Final = {
-    "acquisition": ("ACQUISITIONS", "Acquisition"),
+    "acquisition.strategies": ("ACQUISITIONS", "Acquisition"),
     "model.basis": ("BASES", "Basis", "Neural"),
     "outofcore.design_store": ("Embedded",),
     "errors": (

@@ -139,8 +139,8 @@ def test_within_a_budget_a_batch_is_near_the_best_of_all_batches():
         ({"cost": 1.0, "budget": 10**400}, "budget is 1000"),
         ({"cost": [1.0, 1e-310, 2.0]}, "cost of set 1 is 1e-310; it must be between 1e-100"),
         ({"cost": [1.0, 1.0, 1e308]}, r"cost of set 2 is 1e\+308; it must be between 1e-100"),
-        ({"cost": 1.0, "strategy": "AggEnt"}, "no gains that could be divided by a cost"),
-        ({"cost": 1.0, "strategy": lambda p, m, r: -np.ones(3)}, "no gains"),
+        ({"cost": 1.0, "strategy": "AggEnt"}, "AggEnt.*not gains.*use one of AggMI, MI"),
+        ({"cost": 1.0, "strategy": lambda p, m, r: -np.ones(3)}, "not gains"),
     ],
 )
 def test_what_makes_no_sense_is_refused(given_, said):
@@ -232,7 +232,7 @@ def test_a_study_without_costs_takes_no_budget_and_a_strategy_must_be_a_gain(tmp
         study.ask(budget=3)
     assert study.status().spent is None
     study.close()
-    with pytest.raises(SettingError, match="no gains"):
+    with pytest.raises(SettingError, match="not gains"):
         sw.create_study(tmp_path / "t.db", sets, strategy="MaxN", cost=1.0)
     with pytest.raises(SettingError, match="enough is -1"):
         sw.create_study(tmp_path / "t.db", sets, enough=-1)
@@ -353,7 +353,7 @@ def test_a_learner_of_very_many_sets_asks_what_select_would_with_known_noise(mon
     ("given_", "said"),
     [
         ({"cost": 0}, "cost of set 0 is 0; it must be above 0"),
-        ({"cost": 1, "strategy": "MaxN"}, "no gains"),
+        ({"cost": 1, "strategy": "MaxN"}, "not gains"),
         ({"noise_std": -1}, "at least 0"),
         ({"target_weights": [1.0]}, "one number for each"),
     ],

@@ -12,7 +12,7 @@ from sumwise.errors import SettingError
 from sumwise.experiments import simulate
 from sumwise.experiments.labelled import read_labelled
 from sumwise.experiments.protocol import make_split, seed_of
-from sumwise.experiments.simulation_page import ASKS_FOR, simulation_page
+from sumwise.experiments.simulation_page import simulation_page
 from sumwise.experiments.verdict import caveats, verdict
 from sumwise.learning.estimator import AggregateRegressor
 from sumwise.learning.learner import ActiveLearner
@@ -158,10 +158,6 @@ def test_many_groups_and_splits_leave_the_caveats_that_always_hold(table, small)
     fine = replace(small[1], guess=np.full(20, 1e3))
     assert len(groups) > 25
     assert len(caveats(many, plan, fine)) == 2
-
-
-def test_every_strategy_is_explained():
-    assert tuple(ASKS_FOR) == simulate.STRATEGIES
 
 
 def test_the_report_says_the_verdict_and_what_was_done(table, small):

@@ -9,7 +9,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 import sumwise as sw
-from sumwise.acquisition import ACQUISITIONS, BY_DROPOUT, best
+from sumwise.acquisition.screening import Candidates
+from sumwise.acquisition.strategies import ACQUISITIONS
 from sumwise.model.evidence import adam
 from tests.builders import random_sets
 
@@ -23,7 +24,7 @@ def problem():
     return sets, dict(zip(sets.ids, y_bar.tolist(), strict=True))
 
 
-OF_ANY_BASIS = ACQUISITIONS.keys() - set(BY_DROPOUT)
+OF_ANY_BASIS = {strategy.name for strategy in ACQUISITIONS.values() if not strategy.needs_dropout}
 
 
 def play(learner, answers, n):
@@ -216,10 +217,10 @@ def test_a_strategy_that_returns_nonsense_is_refused(problem):
 
 
 def test_of_tied_sets_the_first_is_picked():
-    allowed = np.array([False, True, True, True])
-    assert best(np.array([9.0, 1.0, 2.0, 2.0]), allowed, tuple("abcd")) == 2
-    assert best(np.array([9.0, 1.0, 2.0, 2.0 + 1e-12]), allowed, tuple("abcd")) == 2
-    assert best(np.array([9.0, -1.0, -2.0, -1.0]), allowed, tuple("abcd")) == 1
+    at = np.array([1, 2, 3])
+    assert Candidates(at, np.array([1.0, 2.0, 2.0])).best() == 2
+    assert Candidates(at, np.array([1.0, 2.0, 2.0 + 1e-12])).best() == 2
+    assert Candidates(at, np.array([-1.0, -2.0, -1.0])).best() == 1
     twins = sw.Sets.from_arrays([[[1.0, 2.0], [0.5, 3.0]]] * 5, ids="abcde")
     for strategy in OF_ANY_BASIS - {"Rand"}:
         assert sw.ActiveLearner(twins, strategy=strategy).ask().set_id == "a"

@@ -19,7 +19,7 @@ from mpmath import mp, mpf
 from numpy.testing import assert_allclose, assert_array_equal
 
 import sumwise as sw
-from sumwise.acquisition import scores_of
+from sumwise.acquisition.strategies import scores_of
 from sumwise.model import fit as core
 from sumwise.model import known_noise, predict
 from sumwise.model.basis import dropout, neural, training

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import sumwise as sw
-from sumwise.acquisition import ACQUISITIONS
+from sumwise.acquisition.strategies import ACQUISITIONS
 from sumwise.data.sets import Sets
 from sumwise.data.targets import MOST, Targets, read, thinned
 from sumwise.errors import SettingError

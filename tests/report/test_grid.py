@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sumwise import report
-from sumwise.acquisition import ACQUISITIONS
+from sumwise.acquisition.strategies import ACQUISITIONS
 from sumwise.errors import SettingError
 from sumwise.report import grid
 

@@ -12,9 +12,9 @@ from typing import Final
 
 import numpy as np
 
-from sumwise.acquisition import TIE, named
-from sumwise.acquisition.bounds import KEYS, key_between, known_rows, look
+from sumwise.acquisition.bounds import key_between, known_rows, look
 from sumwise.acquisition.screening import MARGIN
+from sumwise.acquisition.strategies import TIE, Strategy
 from sumwise.model.design import Design, Pool
 from sumwise.model.posterior import Posterior
 from sumwise.util.shapes import Bool, Float, Int
@@ -44,7 +44,7 @@ def shortlist(
 
 
 def greedy(
-    strategy: str,
+    strategy: Strategy,
     pool: Pool,
     found: Shortlist,
     root: Float[np.ndarray, "K K"],
@@ -65,7 +65,8 @@ def greedy(
     """
     rows, beta = found.rows, posterior.noise_precision
     u = rows.u.astype(np.float64, copy=False)
-    key = KEYS[strategy]
+    key = strategy.key
+    assert key is not None  # strategies without one are not screened
     signal = np.einsum("ak,ak->a", along := u @ root, along)
     fuzz = 1e-10 * signal
     left = np.ones(len(u), dtype=bool)
@@ -77,7 +78,7 @@ def greedy(
         near = np.flatnonzero(high >= top - MARGIN * abs(top))
         exact = np.einsum("ak,ak->a", along := u[near] @ root, along)
         some = replace(pool, design=rows.rows(near), signal=exact, square=None)
-        scores = named(strategy)(some, posterior, np.random.default_rng(0))
+        scores = strategy(some, posterior, np.random.default_rng(0))
         at = int(np.flatnonzero(scores >= scores.max() - TIE * abs(scores.max()))[0])
         chosen, best = int(near[at]), float(key(exact[at], rows.noise_scale[near[at]], beta))
         if best - MARGIN * abs(best) <= found.rest:
@@ -96,9 +97,14 @@ def greedy(
 
 
 def joint(
-    strategy: str, pool: Pool, posterior: Posterior, allowed: Bool[np.ndarray, " A"], n: int
+    strategy: Strategy,
+    pool: Pool,
+    posterior: Posterior,
+    allowed: Bool[np.ndarray, " A"],
+    n: int,
 ) -> list[int]:
     """Positions of a joint batch, the same as picking one after another from all."""
+    assert strategy.key is not None
     design, free = pool.design, allowed.copy()
     lam, amplitude = posterior.hyper.prior_precision, posterior.amplitude
     root = posterior.root_times(np.eye(design.u.shape[1]))
@@ -107,7 +113,7 @@ def joint(
     size = max(SHORTLIST, len(design) // 8)
     picked: list[int] = []
     while True:
-        high = key_between(strategy, design, power, known, weighted, posterior)[1]
+        high = key_between(strategy.key, design, power, known, weighted, posterior)[1]
         found = shortlist(design, high, free, size)
         new, changes, root = greedy(strategy, pool, found, root, posterior, n - len(picked))
         picked += new

@@ -12,7 +12,7 @@ value σ are left out, so its root is off by (γ_K ‖Q‖ + σ) ‖u_a‖ at mo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Final
 
@@ -30,12 +30,18 @@ HUGE: Final = 1e36  # and those above it overflow
 _LEFT_OUT: Final = 1e-4  # singular values of Q, in units of the largest
 
 Key = Callable[[np.ndarray, np.ndarray, float], np.ndarray]
-# strategies that rise with (u_aᵀ S u_a, s_a, β) ↦ this, and never rise when more is known
-KEYS: Final[Mapping[str, Key]] = {
-    "AggMI": lambda signal, noise_scale, beta: signal / noise_scale,
-    "AggEnt": lambda signal, noise_scale, beta: signal + noise_scale / beta,
-}
 Between = tuple[np.ndarray, np.ndarray]  # one number per set each
+
+
+def signal_to_noise(signal: np.ndarray, noise_scale: np.ndarray, beta: float) -> np.ndarray:
+    """u_aᵀ S u_a / s_a, with which AggMI rises."""
+    del beta
+    return signal / noise_scale
+
+
+def total_variance(signal: np.ndarray, noise_scale: np.ndarray, beta: float) -> np.ndarray:
+    """u_aᵀ S u_a + s_a / β, with which AggEnt rises."""
+    return signal + noise_scale / beta
 
 
 def squares(pool: Pool) -> Float[np.ndarray, " A"]:
@@ -46,11 +52,11 @@ def squares(pool: Pool) -> Float[np.ndarray, " A"]:
     return np.einsum("ak,ak->a", u, u).astype(np.float64, copy=False)
 
 
-def bounds(strategy: str, pool: Pool, posterior: Posterior) -> Between:
+def bounds(key: Key, pool: Pool, posterior: Posterior) -> Between:
     """What the key of each set is at least, and at most."""
     weighted = known_rows(posterior)
     (known,), power = look(pool, posterior, weighted)
-    return key_between(strategy, pool.design, power, known, weighted, posterior)
+    return key_between(key, pool.design, power, known, weighted, posterior)
 
 
 def known_rows(posterior: Posterior) -> Float[np.ndarray, "r K"]:
@@ -60,14 +66,14 @@ def known_rows(posterior: Posterior) -> Float[np.ndarray, "r K"]:
 
 
 def key_between(
-    strategy: str,
+    key: Key,
     design: Design,
     power: Float[np.ndarray, " A"],
     known: Float[np.ndarray, " A"],
     weighted: Float[np.ndarray, "r K"],
     posterior: Posterior,
 ) -> Between:
-    beta, key = posterior.noise_precision, KEYS[strategy]
+    beta = posterior.noise_precision
     low, high = _signal_between(power, known, weighted, posterior)
     return key(low, design.noise_scale, beta), key(high, design.noise_scale, beta)
 

@@ -16,14 +16,15 @@ from typing import Final
 
 import numpy as np
 
-from sumwise.acquisition import TIE, Acquisition, named, per_cost, refuse_non_finite, scores_of
-from sumwise.acquisition.bounds import (
-    HUGE,
-    KEYS,
-    Between,
-    bounds,
-    squares,
-    variance_reduction_between,
+from sumwise.acquisition.bounds import HUGE, Between, bounds, signal_to_noise, squares
+from sumwise.acquisition.strategies import (
+    TIE,
+    Acquisition,
+    Strategy,
+    named,
+    per_cost,
+    refuse_non_finite,
+    scores_of,
 )
 from sumwise.errors import PoolExhaustedError
 from sumwise.model.design import Pool
@@ -64,7 +65,7 @@ def _prior(posterior: Posterior) -> Float[np.ndarray, " K"]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Leaders:
+class Candidates:
     """Sets that may be among the best, in order of position, with their scores."""
 
     positions: Int[np.ndarray, " c"]
@@ -86,15 +87,15 @@ class Leaders:
 def screens(strategy: str | Acquisition, pool: Pool, posterior: Posterior) -> bool:
     """Whether bounds help here."""
     largest = 1.0 if posterior.amplitude is None else float((posterior.amplitude**2).max())
+    record = named(strategy)
     return (
-        isinstance(strategy, str)
-        and (strategy in KEYS or strategy == "IVR")
+        (record.key is not None or record.bounds is not None)
         and len(pool.design) >= SCREENED_FROM
         and bool(squares(pool).max() * max(largest, 1.0) < HUGE)
     )
 
 
-def leaders(
+def candidates(
     strategy: str | Acquisition,
     pool: Pool,
     posterior: Posterior,
@@ -104,7 +105,7 @@ def leaders(
     also: int | None = None,
     ceiling: Ceiling | None = None,
     cost: Float[np.ndarray, " A"] | None = None,
-) -> Leaders:
+) -> Candidates:
     """All allowed sets that could be among the best `n`, and `also`, scored in full.
 
     Args:
@@ -115,10 +116,11 @@ def leaders(
     count = int(allowed.sum())
     if not count:
         raise PoolExhaustedError("every set is measured already; nothing is left to ask")
+    strategy = named(strategy)
     if not screens(strategy, pool, posterior):
         return _everything(strategy, pool, posterior, rng, allowed, cost)
-    n, strategy = min(n, count), str(strategy)
-    keeps = strategy == "AggMI" and cost is None
+    n = min(n, count)
+    keeps = strategy.key is signal_to_noise and cost is None
     high: Float[np.ndarray, " A"] | None = None
     if ceiling is not None and keeps:
         high = ceiling.under(posterior)
@@ -131,7 +133,7 @@ def leaders(
         low, high = between
         low[~allowed] = -np.inf
         cut = _nth_largest(low, n)
-        if strategy == "IVR":  # whose bounds are wide where there is little noise
+        if strategy.bounds is not None:  # these are wide where there is little noise
             top = np.argsort(np.where(allowed, high, -np.inf))[-min(max(LOOK, n), count) :]
             _, gains = _scored(strategy, pool, posterior, rng, top)
             cut = max(cut, _nth_largest(gains if cost is None else gains / cost[top], n))
@@ -151,11 +153,11 @@ def leaders(
         high[positions] = exact * (1 + MARGIN)
         kept = Ceiling(high, _prior(posterior))
     ranked = None if cost is None else per_cost(strategy, scores, cost[positions])
-    return Leaders(positions, scores, kept, ranked)
+    return Candidates(positions, scores, kept, ranked)
 
 
 def _scored(
-    strategy: str,
+    strategy: Strategy,
     pool: Pool,
     posterior: Posterior,
     rng: np.random.Generator,
@@ -165,36 +167,37 @@ def _scored(
     rows = pool.design.rows(positions)
     signal = posterior.variance_along(rows.u)
     some = replace(pool, design=rows, signal=signal, square=None)
-    return signal, named(strategy)(some, posterior, rng)
+    return signal, strategy(some, posterior, rng)
 
 
 def _everything(
-    strategy: str | Acquisition,
+    strategy: Strategy,
     pool: Pool,
     posterior: Posterior,
     rng: np.random.Generator,
     allowed: Bool[np.ndarray, " A"],
     cost: Float[np.ndarray, " A"] | None,
-) -> Leaders:
+) -> Candidates:
     """All allowed sets, scored in full."""
     scores = scores_of(strategy, pool, posterior, rng)
     refuse_non_finite(scores, allowed, pool.sets.ids)
     positions = np.flatnonzero(allowed)
     ranked = None if cost is None else per_cost(strategy, scores, cost)[positions]
-    return Leaders(positions, scores[positions], per_cost=ranked)
+    return Candidates(positions, scores[positions], per_cost=ranked)
 
 
 def _ranked_between(
-    strategy: str, pool: Pool, posterior: Posterior, cost: Float[np.ndarray, " A"] | None
+    strategy: Strategy, pool: Pool, posterior: Posterior, cost: Float[np.ndarray, " A"] | None
 ) -> Between | None:
     """Bounds on what sets are ranked by: keys, or gains for their cost."""
-    if strategy == "IVR":
-        found = variance_reduction_between(pool, posterior)
-    else:
-        found = bounds(strategy, pool, posterior)
+    found: Between | None = None
+    if strategy.bounds is not None:
+        found = strategy.bounds(pool, posterior)
+    elif strategy.key is not None:
+        found = bounds(strategy.key, pool, posterior)
     if found is None or cost is None:
         return found
-    if strategy == "AggMI":  # whose score is ½ log(1 + β key), for each output
+    if strategy.key is signal_to_noise:  # the score is ½ log(1 + β key), for each output
         beta = posterior.noise_precision
         found = np.log1p(beta * found[0]), np.log1p(beta * found[1])
     return per_cost(strategy, found[0], cost), per_cost(strategy, found[1], cost)

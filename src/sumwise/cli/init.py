@@ -8,7 +8,7 @@ from typing import Any, Final
 import rich_click as click
 
 from sumwise import ACQUISITIONS, BASES, AggregateRegressor
-from sumwise.acquisition import BY_PREDICTION, DEFAULT
+from sumwise.acquisition.strategies import DEFAULT
 from sumwise.cli import beyond
 from sumwise.cli.cluster import dask_option
 from sumwise.cli.common import SETTINGS, waiting
@@ -176,8 +176,9 @@ def init(
     for sentence in _columns(made):
         talk(sentence)
     asks = strategy or ("AggMI" if preset else DEFAULT)
-    if (targets is not None or target_weights is not None) and asks not in BY_PREDICTION:
-        talk(f"{asks} asks the same whatever the targets are; IVR and EPIG aim at them.")
+    if (targets is not None or target_weights is not None) and not ACQUISITIONS[asks].uses_targets:
+        aiming = " and ".join(s.name for s in ACQUISITIONS.values() if s.uses_targets)
+        talk(f"{asks} asks the same whatever the targets are; {aiming} aim at them.")
     if as_json:
         known = _as_json(made, made_as, weights, asks, basis, seed, preset, claim_days)
         show_json({**known, **as_json_too(wishes, meant)})

@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from sumwise.acquisition import ACQUISITIONS, BY_DROPOUT, BY_PREDICTION
+from sumwise.acquisition.strategies import ACQUISITIONS
 from sumwise.data.sets import Sets
 from sumwise.experiments.datasets import Dataset
 from sumwise.learning import learner
@@ -25,9 +25,8 @@ from sumwise.model.fit import ModelConfig
 from sumwise.model.predict import predict_mean
 from sumwise.util.shapes import Float
 
-METHODS: Final = tuple(  # Table 3's, in its order
-    m for m in ACQUISITIONS if m not in (*BY_DROPOUT, *BY_PREDICTION)
-)
+# Table 3's, in its order
+METHODS: Final = tuple(strategy.name for strategy in ACQUISITIONS.values() if strategy.of_paper)
 QUERIES: Final = 30
 SPLITS: Final = 50
 TRAINING_SHARE: Final = 0.8
@@ -137,7 +136,7 @@ def run_split(
     begun: dict[bool, tuple[learner.Progress, Float[np.ndarray, "N K"]]] = {}
     curves = []
     for method in methods:
-        dropout = method in BY_DROPOUT
+        dropout = ACQUISITIONS[method].needs_dropout
         if dropout not in begun:
             basis = with_dropout(config.basis, config.n_basis) if dropout else config.basis
             first = learner.begin(replace(config, basis=basis), split.sets)

@@ -16,11 +16,10 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from sumwise.acquisition import BY_PREDICTION
+from sumwise.acquisition.strategies import ACQUISITIONS
 from sumwise.errors import SettingError
 from sumwise.experiments.labelled import NAME, Labelled
 from sumwise.experiments.protocol import (
-    METHODS,
     QUERIES,
     TRAINING_SHARE,
     Split,
@@ -35,7 +34,7 @@ Errors: TypeAlias = (
     "Mapping[str, Float[np.ndarray, 'S T']]"  # by strategy: a split a row, a query a column
 )
 
-STRATEGIES: Final = (*METHODS, *BY_PREDICTION)
+STRATEGIES: Final = tuple(s.name for s in ACQUISITIONS.values() if not s.needs_dropout)
 RANDOM: Final = "Rand"
 OURS: Final = "IVR"  # the strategy that we recommend, so the one to be judged first
 SPLITS: Final = 20

@@ -6,13 +6,14 @@ It holds no date, time or path, so the same table and settings give the same pag
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 
 import sumwise
 from sumwise import report
+from sumwise.acquisition.strategies import ACQUISITIONS
 from sumwise.experiments.labelled import Labelled
 from sumwise.experiments.simulate import (
     RANDOM,
@@ -28,20 +29,6 @@ from sumwise.experiments.verdict import Verdict, caveats, count, figures, span, 
 from sumwise.report.comparison import SIDES, differences
 from sumwise.report.page import Section, Table, page
 
-ASKS_FOR: Final[Mapping[str, str]] = {
-    "AggMI": "the total that should teach the model most",
-    "AggEnt": "the total that is least certain",
-    "MI": "the group whose individuals would teach most, one by one",
-    "Ent": "the group whose individuals are least certain",
-    "QBC": "the total that drawn models disagree about most",
-    "EMCM": "the total that would move the model most",
-    "Var": "the group whose inputs vary most",
-    "MaxN": "the largest group",
-    "MinN": "the smallest group",
-    "Rand": "any group, drawn at random",
-    "IVR": "the total that should make predictions most certain",
-    "EPIG": "the total that should teach most about an individual's output",
-}
 NONE: Final = "–"
 
 
@@ -57,7 +44,7 @@ def simulation_page(table: Labelled, plan: Plan, simulation: Simulation) -> str:
         _what_was_done(table, plan),
         Section(
             "What each strategy asks for",
-            table=Table(("", ""), [(m, ASKS_FOR[m]) for m in plan.methods]),
+            table=Table(("", ""), [(m, ACQUISITIONS[m].asks_for) for m in plan.methods]),
         ),
     ]
     title = f"Simulation on {table.file}: {found.headline}"

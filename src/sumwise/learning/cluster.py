@@ -8,9 +8,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from sumwise.acquisition import TIE, batches
-from sumwise.acquisition.bounds import KEYS, bounds
-from sumwise.acquisition.screening import leaders
+from sumwise.acquisition import batches
+from sumwise.acquisition.bounds import Key, bounds
+from sumwise.acquisition.screening import candidates
+from sumwise.acquisition.strategies import ACQUISITIONS, TIE, named
 from sumwise.data.lazy import LazySets
 from sumwise.data.validate import check_labels
 from sumwise.errors import PoolExhaustedError, SettingError, UnknownSetError
@@ -98,15 +99,16 @@ def select(
         raise PoolExhaustedError(f"{n} sets were asked for and {free} are free; ask for fewer")
     picked: list[int] = []
     names: dict[int, Hashable] = {}
-    now, size = posterior, SHORTLIST
+    now, size, record = posterior, SHORTLIST, named(strategy)
+    key = record.key
     while len(picked) < n:
-        job = (strategy, now, _by_slice(pool, [*taken, *picked]), size)
+        job = (key, now, _by_slice(pool, [*taken, *picked]), size)
         lists = [one for one in pool.each(_shortlist, *job) if one is not None]
         found, known = _merged(pool, lists)
         names |= known
         root = now.root_times(np.eye(len(now.mean)))
         stub = Slice(None, np.empty(0, int), found.rows, np.empty(0)).pool()
-        new, _, _ = batches.greedy(strategy, stub, found, root, now, n - len(picked))
+        new, _, _ = batches.greedy(record, stub, found, root, now, n - len(picked))
         picked += new
         if new:
             at = np.searchsorted(found.positions, new)
@@ -119,8 +121,9 @@ def select(
 def _checked(pool: ClusterPool, model: AggregateRegressor, strategy: str, n: int) -> Posterior:
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
         raise SettingError(f"n is {n!r}; give a whole number of at least 1")
-    if strategy not in KEYS:
-        raise SettingError(f"strategy is {strategy!r}; on a cluster there are {', '.join(KEYS)}")
+    keyed = [known.name for known in ACQUISITIONS.values() if known.key is not None]
+    if strategy not in keyed:
+        raise SettingError(f"strategy is {strategy!r}; on a cluster there are {', '.join(keyed)}")
     fitted = model.fitted()
     if fitted.basis is not pool.prepared.basis:
         raise SettingError(
@@ -142,7 +145,7 @@ def _lead(
     if not allowed.any():
         return []
     rng = np.random.default_rng(0)
-    found = leaders(strategy, held.pool(), posterior, rng, allowed, n)
+    found = candidates(strategy, held.pool(), posterior, rng, allowed, n)
     order = np.lexsort((found.positions, -found.scores))[:n]
     ids = ids_of(held.keys.take(found.positions[order]))
     where = zip(found.positions[order].tolist(), ids, found.scores[order].tolist(), strict=True)
@@ -152,7 +155,7 @@ def _lead(
 def _shortlist(
     held: Slice,
     number: int,
-    strategy: str,
+    key: Key,
     posterior: Posterior,
     taken: Mapping[int, list[int]],
     size: int,
@@ -161,7 +164,7 @@ def _shortlist(
     allowed[taken.get(number, [])] = False
     if not allowed.any():
         return None
-    high = bounds(strategy, held.pool(), posterior)[1]
+    high = bounds(key, held.pool(), posterior)[1]
     found = batches.shortlist(held.design, high, allowed, size)
     return number, found, ids_of(held.keys.take(found.positions))
 

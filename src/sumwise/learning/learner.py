@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from sumwise.acquisition import Acquisition, per_cost
 from sumwise.acquisition import objective as aims
 from sumwise.acquisition.objective import Aims
-from sumwise.acquisition.reasons import price, reason
-from sumwise.acquisition.screening import Ceiling, leaders, with_squares
+from sumwise.acquisition.screening import Ceiling, candidates, with_squares
+from sumwise.acquisition.strategies import Acquisition, per_cost, price, reason
 from sumwise.data.sets import Sets
 from sumwise.data.validate import check_label, check_noise
 from sumwise.errors import LabelError
@@ -99,7 +98,7 @@ def look(
     pool = aims.aimed(progress.pool, fitted, progress.aims)
     blurred = progress.noise or progress.aims.noise_std is not None
     ceiling = None if blurred else progress.ceiling  # s_a + β r_a² moves with β, bounds do not
-    found = leaders(strategy, pool, fitted.posterior, rng, allowed, ceiling=ceiling, cost=cost)
+    found = candidates(strategy, pool, fitted.posterior, rng, allowed, ceiling=ceiling, cost=cost)
     chosen = found.best()
     score = found.score(chosen)
     design = pool.design.rows([chosen])

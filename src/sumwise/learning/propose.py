@@ -14,9 +14,8 @@ from typing import Final
 
 import numpy as np
 
-from sumwise.acquisition import Acquisition
-from sumwise.acquisition.reasons import price, reason
-from sumwise.acquisition.screening import leaders
+from sumwise.acquisition.screening import candidates
+from sumwise.acquisition.strategies import Acquisition, price, reason
 from sumwise.errors import PoolExhaustedError
 from sumwise.learning.selection import nothing_affordable, pays_for
 from sumwise.model import predict
@@ -101,7 +100,7 @@ def propose(
             break
         rng = np.random.default_rng([seed, number])
         seen = pool, posterior, rng, affordable
-        found = leaders(strategy, *seen, n=2, also=wanted, cost=cost)
+        found = candidates(strategy, *seen, n=2, also=wanted, cost=cost)
         chosen, left, free = found.best(), int(affordable.sum()), int(allowed.sum())
         by_hand = wanted is not None and number == first and chosen != wanted
         chosen = wanted if by_hand and wanted is not None else chosen

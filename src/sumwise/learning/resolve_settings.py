@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from sumwise.acquisition import BY_DROPOUT, DEFAULT, Acquisition, named
+from sumwise.acquisition.strategies import DEFAULT, Acquisition, named
 from sumwise.data.sets import Sets
 from sumwise.errors import SettingError
 from sumwise.learning.estimator import AggregateRegressor
@@ -43,8 +43,7 @@ def settle(
         )
     model = AggregateRegressor(**model.get_params())  # the caller's stays theirs
     strategy = DEFAULT if strategy is None else strategy
-    named(strategy)  # refuses an unknown name now, not at the first question
-    if isinstance(strategy, str) and strategy in BY_DROPOUT:
+    if named(strategy).needs_dropout:
         model.set_params(basis=with_dropout(model.basis, model.n_basis))
     return model, strategy
 

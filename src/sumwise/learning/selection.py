@@ -7,10 +7,16 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 import numpy as np
 
-from sumwise.acquisition import DEFAULT, Acquisition, objective, refuse_non_finite, scores_of
+from sumwise.acquisition import objective
 from sumwise.acquisition.batches import joint
-from sumwise.acquisition.bounds import KEYS
-from sumwise.acquisition.screening import leaders, screens
+from sumwise.acquisition.screening import candidates, screens
+from sumwise.acquisition.strategies import (
+    DEFAULT,
+    Acquisition,
+    named,
+    refuse_non_finite,
+    scores_of,
+)
 from sumwise.data.sets import Sets
 from sumwise.errors import PoolExhaustedError, SettingError
 from sumwise.model import fit as core
@@ -126,9 +132,10 @@ def select(
         raise PoolExhaustedError(
             f"{n} sets were asked for and {allowed.sum()} of {len(sets)} are free; ask for fewer"
         )
-    plain = known.cost is None and screens(strategy, pool, posterior)
-    if plain and isinstance(strategy, str) and strategy in KEYS:
-        return [sets.ids[a] for a in joint(strategy, pool, posterior, allowed, most)]
+    record = named(strategy)
+    plain = known.cost is None and screens(record, pool, posterior)
+    if plain and record.key is not None:
+        return [sets.ids[a] for a in joint(record, pool, posterior, allowed, most)]
     picked: list[int] = []
     source = np.random.default_rng(seed)
     for _ in range(most):
@@ -138,7 +145,7 @@ def select(
         if not affordable.any():
             break
         drawn = source.spawn(1)[0]
-        chosen = leaders(strategy, pool, posterior, drawn, affordable, cost=known.cost).best()
+        chosen = candidates(strategy, pool, posterior, drawn, affordable, cost=known.cost).best()
         picked.append(chosen)
         allowed[chosen] = False
         posterior = posterior.condition_on(pool.design.rows([chosen]))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sumwise.acquisition import Acquisition
+from sumwise.acquisition.strategies import Acquisition
 from sumwise.learning.propose import propose
 from sumwise.model.design import Pool, add_products, features
 from sumwise.model.fit import Model

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from sumwise.acquisition import objective, per_cost
+from sumwise.acquisition import objective
+from sumwise.acquisition.strategies import per_cost
 from sumwise.data.sets import Sets
 from sumwise.errors import SettingError
 from sumwise.learning.estimator import AggregateRegressor

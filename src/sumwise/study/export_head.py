@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from sumwise.acquisition import ACQUISITIONS, per_cost
 from sumwise.acquisition import objective as aims
 from sumwise.acquisition.objective import Aims
+from sumwise.acquisition.strategies import ACQUISITIONS, per_cost
 from sumwise.data.frames import to_float
 from sumwise.data.sets import Sets
 from sumwise.data.targets import Targets

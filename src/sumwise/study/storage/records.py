@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from sumwise.acquisition import ACQUISITIONS
 from sumwise.acquisition.objective import Aims
+from sumwise.acquisition.strategies import ACQUISITIONS
 from sumwise.data.sets import Sets
 from sumwise.errors import DataError, SettingError
 from sumwise.learning.propose import Question

@@ -1,0 +1,283 @@
+"""The strategies: functions that score every set of a pool; the highest score is asked first.
+
+A strategy never picks, refits or changes anything. All that the program knows of a strategy stands
+in one record of `ACQUISITIONS`, whose keys are the paper's column heads; a user may pass any
+callable of the same shape instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol, runtime_checkable
+
+import numpy as np
+
+from sumwise.acquisition.bounds import (
+    Between,
+    Key,
+    signal_to_noise,
+    total_variance,
+    variance_reduction_between,
+)
+from sumwise.acquisition.committee import expected_model_change, query_by_committee
+from sumwise.acquisition.dropout import dropout_entropy, dropout_mutual_information
+from sumwise.acquisition.geometry import fewest_instances, input_variance, most_instances, random
+from sumwise.acquisition.information import (
+    aggregated_entropy,
+    aggregated_mutual_information,
+    entropy,
+    mutual_information,
+)
+from sumwise.acquisition.prediction import (
+    expected_predictive_information,
+    integrated_variance_reduction,
+)
+from sumwise.data.frames import to_float
+from sumwise.errors import InvalidSetError, NonFiniteScoreError, SettingError
+from sumwise.model.design import Pool
+from sumwise.model.posterior import Posterior
+from sumwise.util.shapes import Bool, Float
+from sumwise.util.text import figure
+
+TIE = 1e-9  # scores this close, relative to the best, count as equal
+DEFAULT: Final = "IVR"  # lowest error in docs/beyond.md
+
+
+@runtime_checkable
+class Acquisition(Protocol):
+    """Pure: the same inputs and generator state give the same scores."""
+
+    def __call__(
+        self, pool: Pool, posterior: Posterior, rng: np.random.Generator, /
+    ) -> Float[np.ndarray, " A"]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """A strategy and all that the program knows of it; calling it gives the scores."""
+
+    name: str
+    score: Acquisition
+    asks_for: str  # completes "It asks for …"
+    reason: str  # why a set was chosen; takes its score
+    of_paper: bool = False  # a column of the paper's Table 3
+    is_gain: bool = False  # scores are at least 0, and 0 means no gain: costs may divide them
+    needs_dropout: bool = False  # defined for dropout networks only
+    uses_targets: bool = False  # looks at the individuals whose predictions count
+    # Of many sets, bounds from a pass in single precision say which to score in full: bounds on a
+    # key that rises with the score and never rises when more is known, or on the score itself.
+    key: Key | None = None
+    bounds: Callable[[Pool, Posterior], Between | None] | None = None
+
+    def __call__(
+        self, pool: Pool, posterior: Posterior, rng: np.random.Generator, /
+    ) -> Float[np.ndarray, " A"]:
+        return self.score(pool, posterior, rng)
+
+
+_TABLE: Final = (
+    Strategy(
+        "AggMI",
+        aggregated_mutual_information,
+        "the total that should teach the model most",
+        "measuring it is expected to teach {:.3g} nats about the model",
+        of_paper=True,
+        is_gain=True,
+        key=signal_to_noise,
+    ),
+    Strategy(
+        "AggEnt",
+        aggregated_entropy,
+        "the total that is least certain",
+        "its total is the least certain (entropy {:.3g} nats)",
+        of_paper=True,
+        key=total_variance,
+    ),
+    Strategy(
+        "MI",
+        mutual_information,
+        "the group whose individuals would teach most, one by one",
+        "its individuals would teach {:.3g} nats one by one",
+        of_paper=True,
+        is_gain=True,
+    ),
+    Strategy(
+        "Ent",
+        entropy,
+        "the group whose individuals are least certain",
+        "its individuals are the least certain (entropy {:.3g} nats)",
+        of_paper=True,
+    ),
+    Strategy(
+        "QBC",
+        query_by_committee,
+        "the total that drawn models disagree about most",
+        "drawn models disagree most about its total (variance {:.3g})",
+        of_paper=True,
+        is_gain=True,
+    ),
+    Strategy(
+        "EMCM",
+        expected_model_change,
+        "the total that would move the model most",
+        "its total would move the model most (by {:.3g})",
+        of_paper=True,
+        is_gain=True,
+    ),
+    Strategy(
+        "Var",
+        input_variance,
+        "the group whose inputs vary most",
+        "its inputs vary most (variance {:.3g})",
+        of_paper=True,
+    ),
+    Strategy(
+        "MaxN",
+        most_instances,
+        "the largest group",
+        "it has the most individuals",
+        of_paper=True,
+    ),
+    Strategy(
+        "MinN",
+        fewest_instances,
+        "the smallest group",
+        "it has the fewest individuals",
+        of_paper=True,
+    ),
+    Strategy(
+        "Rand",
+        random,
+        "any group, drawn at random",
+        "it was drawn at random",
+        of_paper=True,
+    ),
+    Strategy(
+        "DAMI",
+        dropout_mutual_information,
+        "the total that should teach the model most, by dropout",
+        "by dropout, measuring it is expected to teach {:.3g} nats",
+        needs_dropout=True,
+    ),
+    Strategy(
+        "DAEnt",
+        dropout_entropy,
+        "the total that is least certain, by dropout",
+        "by dropout, its total is the least certain ({:.3g} nats)",
+        needs_dropout=True,
+    ),
+    Strategy(
+        "IVR",
+        integrated_variance_reduction,
+        "the total that should make predictions most certain",
+        "its total is expected to lower the variance of predictions by {:.3g} on average",
+        is_gain=True,
+        uses_targets=True,
+        bounds=variance_reduction_between,
+    ),
+    Strategy(
+        "EPIG",
+        expected_predictive_information,
+        "the total that should teach most about an individual's output",
+        "its total is expected to teach {:.3g} nats about an individual's output on average",
+        is_gain=True,
+        uses_targets=True,
+    ),
+)
+ACQUISITIONS: Final[Mapping[str, Strategy]] = {strategy.name: strategy for strategy in _TABLE}
+
+
+def named(strategy: str | Acquisition) -> Strategy:
+    """The record of a strategy, given by name or as a user's own function."""
+    if isinstance(strategy, str):
+        if strategy in ACQUISITIONS:
+            return ACQUISITIONS[strategy]
+        raise SettingError(
+            f"no strategy is called {strategy!r}; there are {', '.join(ACQUISITIONS)}"
+        )
+    if isinstance(strategy, Strategy):
+        return strategy
+    if not callable(strategy):
+        raise SettingError(f"strategy is {strategy!r}; give a name or a function that scores sets")
+    name, why = f"{strategy!r:.60}", "it has the highest score ({:.4g})"
+    return Strategy(name, strategy, "the highest score", why, is_gain=True)
+
+
+def scores_of(
+    strategy: str | Acquisition, pool: Pool, posterior: Posterior, rng: np.random.Generator
+) -> Float[np.ndarray, " A"]:
+    """One number per set; a user's own strategy is checked for that."""
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):  # refused below, by name
+            returned = named(strategy)(pool, posterior, rng)
+        scores = to_float(returned, "what the strategy returned")
+    except InvalidSetError as error:
+        raise SettingError(str(error)) from None
+    if scores.shape != (len(pool.sets),):
+        raise SettingError(
+            f"the strategy gave scores of shape {scores.shape} for {len(pool.sets)} sets"
+        )
+    return scores
+
+
+def refuse_non_finite(
+    scores: Float[np.ndarray, " A"], allowed: Bool[np.ndarray, " A"], ids: tuple[Hashable, ...]
+) -> None:
+    if not np.isfinite(scores[allowed]).all():
+        bad = int(np.flatnonzero(allowed & ~np.isfinite(scores))[0])
+        raise NonFiniteScoreError(
+            f"the strategy scored set {ids[bad]!r} with {scores[bad]}; a score must be a number"
+        )
+
+
+def per_cost(
+    strategy: str | Acquisition,
+    scores: Float[np.ndarray, " A"],
+    cost: Float[np.ndarray, " A"] | None,
+) -> Float[np.ndarray, " A"]:
+    """The scores that rank sets: gain per cost where measuring has a cost."""
+    if cost is None:
+        return scores
+    record = named(strategy)
+    if not record.is_gain or (scores < 0).any():
+        gains = ", ".join(known.name for known in ACQUISITIONS.values() if known.is_gain)
+        raise SettingError(
+            f"scores of {record.name} are not gains, so a cost cannot divide them; with costs "
+            f"use one of {gains}"
+        )
+    return scores / cost
+
+
+def reason(
+    strategy: str | Acquisition,
+    score: float,
+    size: int,
+    left: int,
+    kind: str = "unmeasured",
+    turn: str = "first",
+) -> str:
+    """Why this set of so many individuals is asked for, of those that are left, in a sentence.
+
+    Args:
+        kind: "free" where others are being measured or were proposed before it, "affordable" where
+            a budget pays for these only.
+        turn: "next" where others were asked for before it.
+    """
+    individuals = "1 individual" if size == 1 else f"{size} individuals"
+    reason = named(strategy).reason.format(score)
+    if left == 1:
+        return f"This is the only {kind} set that is left, of {individuals}: {reason}."
+    return f"Of {left} {kind} sets, this one of {individuals} comes {turn}: {reason}."
+
+
+def price(score: float, cost: float, best: bool = True) -> str:
+    """What a set costs, and its gain per cost if that is the highest.
+
+    >>> price(0.5, 4.0)
+    'It costs 4, and gains most for that: 0.125 for each unit of cost.'
+    """
+    if not best:
+        return f"It costs {cost:.6g}."
+    each = f"{figure(score / cost)} for each unit of cost"
+    return f"It costs {cost:.6g}, and gains most for that: {each}."

@@ -1,0 +1,60 @@
+"""One record says everything of a strategy; tables elsewhere follow from it."""
+
+from __future__ import annotations
+
+import importlib
+from types import SimpleNamespace
+
+import pytest
+
+import sumwise as sw
+from sumwise.acquisition.strategies import ACQUISITIONS, DEFAULT, Strategy, named
+from sumwise.experiments import protocol, simulate, simulation_page
+
+TABLE_3 = ("AggMI", "AggEnt", "MI", "Ent", "QBC", "EMCM", "Var", "MaxN", "MinN", "Rand")
+
+
+@pytest.fixture
+def one_more(monkeypatch):
+    """A strategy of ours beside the others, and the modules that list strategies read anew."""
+    largest = ACQUISITIONS["MaxN"].score
+    mine = Strategy("Mine", largest, "the group I like", "I like it ({:.3g})")
+    monkeypatch.setitem(ACQUISITIONS, "Mine", mine)  # type: ignore[arg-type]
+    for module in (protocol, simulate, simulation_page):
+        importlib.reload(module)
+    yield mine
+    monkeypatch.undo()
+    for module in (protocol, simulate, simulation_page):
+        importlib.reload(module)
+
+
+def test_the_paper_compares_ten_strategies():
+    assert protocol.METHODS == TABLE_3
+    assert (*TABLE_3, "IVR", "EPIG") == simulate.STRATEGIES
+
+
+def test_a_new_strategy_stays_out_of_the_papers_table_and_can_be_simulated(one_more):
+    assert protocol.METHODS == protocol.RFF.methods == TABLE_3
+    assert set(protocol.NEURAL.methods) == {*TABLE_3, "DAMI", "DAEnt"}
+    assert (*TABLE_3, "IVR", "EPIG", "Mine") == simulate.STRATEGIES
+    table = SimpleNamespace(n_groups=30)
+    assert simulate.plan(table, ["Mine"]).methods == ("Rand", "Mine")
+    assert simulation_page.ACQUISITIONS["Mine"].asks_for == "the group I like"
+
+
+def test_a_new_strategy_asks_and_says_why(one_more):
+    sets = sw.Sets.from_arrays([[[0.0]], [[1.0], [2.0]], [[3.0]]], ids="abc")
+    ask = sw.ActiveLearner(sets, strategy="Mine").ask()
+    assert ask.set_id == "b"
+    assert "I like it (2)" in ask.why
+
+
+def test_records_can_be_indexed_called_and_passed_on():
+    assert list(sw.ACQUISITIONS) == [*TABLE_3, "DAMI", "DAEnt", "IVR", "EPIG"]
+    assert all(isinstance(strategy, sw.Acquisition) for strategy in sw.ACQUISITIONS.values())
+    assert all(name == strategy.name for name, strategy in sw.ACQUISITIONS.items())
+    assert named(sw.ACQUISITIONS["AggMI"]) is named("AggMI")
+    assert DEFAULT in sw.ACQUISITIONS
+    sets = sw.Sets.from_arrays([[[0.0]], [[1.0], [2.0]], [[3.0]]], ids="abc")
+    by_name = sw.ActiveLearner(sets, strategy="AggMI").ask()
+    assert sw.ActiveLearner(sets, strategy=sw.ACQUISITIONS["AggMI"]).ask() == by_name
