@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose
 import sumwise as sw
 from sumwise.model.design import embed
 from sumwise.model.fit import ModelConfig, prepare
+from sumwise.model.serialize import pack_prepared, unpack_prepared
 from sumwise.study.storage import blobs
-from sumwise.study.storage.packing import pack_prepared, unpack_prepared
 from tests.builders import smooth_problem
 
 

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import sumwise as sw
+from sumwise.data.lazy import LazySets
 from sumwise.study.storage import blobs
-from sumwise.study.storage.blobs import LARGE, StoredSets
+from sumwise.study.storage.blobs import LARGE
 
 INDIVIDUALS = LARGE // 129 + 300  # with 129 features each, more than a small study has
 
@@ -49,7 +50,7 @@ def change_piece(path, piece):
 
 def is_loaded(study):
     kept = study._kept.sets
-    return not isinstance(kept, StoredSets) or kept._whole is not None
+    return not isinstance(kept, LazySets) or kept._whole is not None
 
 
 def test_a_small_study_is_read_whole_and_a_large_one_in_pieces(tmp_path, sets):
@@ -186,7 +187,7 @@ def test_a_study_that_is_refused_leaves_no_file(tmp_path, sets):
 
 
 def test_sets_beyond_what_a_database_keeps_are_sent_to_a_file(tmp_path, sets, monkeypatch):
-    monkeypatch.setattr(blobs, "LARGEST_PIECE", 1000)
+    monkeypatch.setattr(blobs, "LARGEST_BLOB", 1000)
     with pytest.raises(sw.SettingError, match="sets_file"):
         sw.create_study(tmp_path / "study.db", sets[:99])
     sw.create_study(tmp_path / "study.db", sets[:99], sets_file=tmp_path / "s.parquet").close()

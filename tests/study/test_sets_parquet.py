@@ -13,7 +13,8 @@ from numpy.testing import assert_array_equal
 
 import sumwise as sw
 from sumwise.model import fit as core
-from sumwise.study.storage import id_json, packing
+from sumwise.model import serialize
+from sumwise.study.storage import blobs, id_json
 from tests.builders import random_sets
 
 plain_names = (
@@ -68,7 +69,7 @@ def test_text_that_is_no_name_is_refused(text):
 def test_sets_come_back_to_the_bit(n_inputs):
     ids = ["a", 7, (2.5, "b"), "ü\u202e<script>", ""]
     sets = random_sets([1, 4, 2, 3, 1], np.random.default_rng(0), n_inputs, ids)
-    back = packing.unpack_sets(packing.pack_sets(sets))
+    back = blobs.unpack_sets(blobs.pack_sets(sets))
     assert back.ids == sets.ids
     for part in ("x", "theta", "starts"):
         assert_array_equal(getattr(back, part), getattr(sets, part))
@@ -78,14 +79,14 @@ def test_sets_come_back_to_the_bit(n_inputs):
 def test_input_names_are_kept():
     frame = pd.DataFrame({"g": ["a", "b"], "age": [1.0, 2.0], 5: [3.0, 4.0]})
     sets = sw.Sets.from_frame(frame, by="g", x=["age", 5])
-    assert packing.unpack_sets(packing.pack_sets(sets)).input_names == ("age", 5)
+    assert blobs.unpack_sets(blobs.pack_sets(sets)).input_names == ("age", 5)
 
 
 @pytest.mark.parametrize("spoil", [lambda b: b"", lambda b: b[:-20], lambda b: b"x" * len(b)])
 def test_spoilt_sets_are_refused(spoil):
-    kept = packing.pack_sets(random_sets([1, 2], np.random.default_rng(0)))
+    kept = blobs.pack_sets(random_sets([1, 2], np.random.default_rng(0)))
     with pytest.raises(sw.DataError, match="sets cannot be read"):
-        packing.unpack_sets(spoil(kept))
+        blobs.unpack_sets(spoil(kept))
 
 
 # --- models ---------------------------------------------------------------------------------------
@@ -104,9 +105,9 @@ CONFIGS = [
 def test_a_model_comes_back_and_predicts_the_same(config):
     sets = random_sets([2, 3, 1, 4], np.random.default_rng(1))
     prepared = core.prepare(config, sets)
-    again = packing.unpack_config(packing.pack_config(config))
+    again = serialize.unpack_config(serialize.pack_config(config))
     assert repr(again) == repr(config)
-    back = packing.unpack_prepared(packing.pack_prepared(prepared), again, sets)
+    back = serialize.unpack_prepared(serialize.pack_prepared(prepared), again, sets)
     assert_array_equal(back.basis(sets.x), prepared.basis(sets.x))
     assert (back.power, back.start) == (prepared.power, prepared.start)
 
@@ -117,24 +118,24 @@ def test_what_was_drawn_is_kept_and_not_drawn_again():
     for config in CONFIGS[3:5]:
         prepared = core.prepare(config, sets)
         other = core.ModelConfig(config.basis, n_basis=config.n_basis, random_state=1234)
-        back = packing.unpack_prepared(packing.pack_prepared(prepared), other, sets)
+        back = serialize.unpack_prepared(serialize.pack_prepared(prepared), other, sets)
         assert_array_equal(back.basis(sets.x), prepared.basis(sets.x))
 
 
 @pytest.mark.parametrize("basis", [lambda x: x, sw.Neural(network=len, parameters=1.0)])
 def test_code_of_the_users_own_is_refused(basis):
     with pytest.raises(sw.SettingError, match="is code of yours"):
-        packing.pack_config(core.ModelConfig(basis))
+        serialize.pack_config(core.ModelConfig(basis))
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"basis": "fourier", "colour": 1}', "null"])
 def test_settings_that_make_no_sense_are_refused(text):
     with pytest.raises(sw.DataError, match="model settings cannot be read"):
-        packing.unpack_config(text)
+        serialize.unpack_config(text)
 
 
 @pytest.mark.parametrize("kept", [b"", b"PK", b"x" * 100])
 def test_a_spoilt_basis_is_refused(kept):
     sets = random_sets([2], np.random.default_rng(0))
     with pytest.raises(sw.DataError, match="basis cannot be read"):
-        packing.unpack_prepared(kept, core.ModelConfig(), sets)
+        serialize.unpack_prepared(kept, core.ModelConfig(), sets)

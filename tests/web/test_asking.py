@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import sumwise as sw
-from sumwise.study.storage import records, transactions
+from sumwise.study.storage import transactions
 from sumwise.web.asking import TOGETHER, Asker
 from sumwise.web.session import Inside
 from tests.builders import random_sets
@@ -151,7 +151,7 @@ def test_whoever_is_overtaken_by_another_process_asks_again(study, monkeypatch):
     def late(connection, kept, seen, questions, by):
         if by == "ann" and len(overtaken) < 2:
             overtaken.append(by)
-            records.advance(connection, kept, questions=1)
+            transactions._advance(connection, kept, questions=1)
         return ask(connection, kept, seen, questions, by)
 
     monkeypatch.setattr(transactions, "ask", late)

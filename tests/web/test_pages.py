@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import sumwise as sw
+from sumwise.data.lazy import LazySets
 from sumwise.study.storage import blobs
 from sumwise.web import create_app
 from sumwise.web.single_flight import Latest
@@ -193,7 +194,7 @@ def large(tmp_path, monkeypatch):
     sets = random_sets(rng.integers(1, 5, 60).tolist(), rng)
     sw.create_study(tmp_path / "a.db", sets, model=sw.AggregateRegressor("linear")).close()
     with sw.open_study(tmp_path / "a.db") as study:
-        assert isinstance(study._kept.sets, blobs.StoredSets)
+        assert isinstance(study._kept.sets, LazySets)
         yield study
 
 

@@ -126,7 +126,7 @@ def design_folder(url: str, data: Path | str, name: str | None) -> Path:
 
 def refuse_existing(url: str, name: str | None) -> None:
     """A study that is there already, before work on another that may take hours."""
-    from sumwise.study.storage.overview import names
+    from sumwise.study.storage.records import names
 
     named = "study" if name is None else name
     if named in names(url):

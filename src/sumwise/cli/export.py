@@ -144,7 +144,7 @@ def studies(url: str, as_json: bool) -> None:
       sumwise storage studies lab.db
       sumwise storage studies postgresql://ann@host/lab --json
     """
-    from sumwise.study.storage.overview import overview
+    from sumwise.study.storage.records import overview
 
     found = overview(url)
     if as_json:

@@ -17,7 +17,7 @@ from sumwise.learning.status import Status
 from sumwise.util.text import count, moment, shown
 
 if TYPE_CHECKING:
-    from sumwise.study.storage.records_values import Claim, Event, Skip
+    from sumwise.study.storage.records import Claim, Event, Skip
 
 FEW: Final = 20  # lines of a table, unless more are asked for
 

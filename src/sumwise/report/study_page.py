@@ -23,7 +23,7 @@ from sumwise.report.page import Section, Table, page, save_page
 from sumwise.report.spending import spending
 from sumwise.report.study import LONG, panels
 from sumwise.report.text import NONE, as_given, figure, label
-from sumwise.study.storage.records_values import Claim, Event, Skip, Told
+from sumwise.study.storage.records import Claim, Event, Skip, Told
 from sumwise.study.study import Study
 from sumwise.util.text import count
 

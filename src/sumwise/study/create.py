@@ -16,8 +16,9 @@ from sumwise.errors import SettingError
 from sumwise.learning.estimator import AggregateRegressor
 from sumwise.learning.resolve_settings import settle
 from sumwise.model import fit as core
+from sumwise.model.serialize import pack_config
 from sumwise.outofcore.design_store import Embedded
-from sumwise.study.storage import arguments, blobs, packing, records
+from sumwise.study.storage import arguments, blobs, records, transactions
 from sumwise.study.storage.database import Database
 from sumwise.study.study import Study
 
@@ -87,7 +88,7 @@ def create_study(
     config = estimator.config()
     if config.random_state is None:  # what is drawn when the study is opened must be the same
         config = replace(config, random_state=randbelow(2**31))
-    settings = packing.pack_config(config)
+    settings = pack_config(config)
     prepared = sets.prepared if isinstance(sets, Embedded) else core.prepare(config, sets)
     if isinstance(sets, Embedded) and beside is not None:
         raise SettingError("the sets are in files already; leave sets_file out")
@@ -98,11 +99,11 @@ def create_study(
         else:
             packed = blobs.pack(sets, config, prepared, beside, database.folder)
         if wishes:
-            packed["aims"] = packing.pack_aims(wishes)
+            packed["aims"] = blobs.pack_aims(wishes)
         blobs.refuse_existing(beside)
         database.ensure()
         with database.write() as connection:
-            records.create(connection, named, packed, settings, chosen, seed, days)
+            transactions.create(connection, named, packed, settings, chosen, seed, days)
             if beside is not None:
                 assert isinstance(sets, Sets)
                 blobs.write_file(sets, beside)
@@ -148,7 +149,7 @@ def import_study(
         drawn = found.head.config, found.prepared
         packed = blobs.pack(found.sets, *drawn, beside, database.folder)
         if found.head.aims:
-            packed["aims"] = packing.pack_aims(found.head.aims)
+            packed["aims"] = blobs.pack_aims(found.head.aims)
         blobs.refuse_existing(beside)
         database.ensure()
         with database.write() as connection:

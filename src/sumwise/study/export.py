@@ -23,12 +23,13 @@ import sqlalchemy as sa
 from sumwise.data.sets import Sets
 from sumwise.errors import DataError, MissingExtraError, SettingError, StorageError, SumwiseError
 from sumwise.model.fit import Prepared
+from sumwise.model.serialize import pack_config
 from sumwise.study import export_head, export_rows, export_tables
 from sumwise.study.export_head import COUNTERS, NEVER_EDITED, STUDY, Head
 from sumwise.study.export_rows import COLUMNS, Row, Rows
 from sumwise.study.export_tables import BASIS, SETS
-from sumwise.study.storage import packing, records
-from sumwise.study.storage.records_values import Kept
+from sumwise.study.storage import records, transactions
+from sumwise.study.storage.records import StudyRecord
 from sumwise.study.storage.schema import answers, claims, events, skips, studies
 
 
@@ -45,7 +46,7 @@ class Exported:
 # --- from a database to a folder ------------------------------------------------------------------
 
 
-def rows_of(connection: sa.Connection, kept: Kept) -> tuple[Mapping[str, int], Rows]:
+def rows_of(connection: sa.Connection, kept: StudyRecord) -> tuple[Mapping[str, int], Rows]:
     """The study's counters, and everything that has happened."""
 
     def of(table: sa.Table, order: sa.Column[Any]) -> list[Row]:
@@ -63,7 +64,9 @@ def rows_of(connection: sa.Connection, kept: Kept) -> tuple[Mapping[str, int], R
     return counters, rows
 
 
-def write(folder: Any, kept: Kept, sets: Sets, counters: Mapping[str, int], rows: Rows) -> Path:
+def write(
+    folder: Any, kept: StudyRecord, sets: Sets, counters: Mapping[str, int], rows: Rows
+) -> Path:
     """The folder, which must not be there yet or be empty."""
     place = _free(folder)
     partial = place.parent / f".sumwise-{secrets.token_hex(8)}.part"
@@ -195,8 +198,10 @@ def _compare(file: IO[bytes], name: str, head: Head) -> None:
 def insert(connection: sa.Connection, found: Exported, packed: Mapping[str, bytes]) -> None:
     """The study as it was."""
     head, rows, name = found.head, found.rows, found.head.name
-    settings = packing.pack_config(head.config)
-    records.create(connection, name, packed, settings, head.strategy, head.seed, head.claim_days)
+    settings = pack_config(head.config)
+    transactions.create(
+        connection, name, packed, settings, head.strategy, head.seed, head.claim_days
+    )
     mine = connection.execute(sa.select(studies.c.id).where(studies.c.name == name)).scalar_one()
     arrivals = max([head.counters["arrivals"], *(row["arrival"] + 1 for row in rows.answers)])
     counters = {**head.counters, "arrivals": arrivals}

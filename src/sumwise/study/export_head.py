@@ -18,11 +18,12 @@ from sumwise.data.sets import Sets
 from sumwise.data.targets import Targets
 from sumwise.errors import DataError, SettingError, SumwiseError
 from sumwise.model.fit import ModelConfig, check_seed
+from sumwise.model.serialize import pack_config, unpack_config
 from sumwise.study.export_csv import LARGEST_WHOLE
 from sumwise.study.export_tables import BASIS, SETS
-from sumwise.study.storage import arguments, packing, records
+from sumwise.study.storage import arguments, records
 from sumwise.study.storage.id_json import many_from_json, many_to_json
-from sumwise.study.storage.records_values import Kept
+from sumwise.study.storage.records import StudyRecord
 
 FORMAT: Final = 1
 STUDY: Final = "study.json"
@@ -47,7 +48,7 @@ class Head:
 
 
 def described(
-    kept: Kept, sets: Sets, counters: Mapping[str, int], sha256: Mapping[str, str]
+    kept: StudyRecord, sets: Sets, counters: Mapping[str, int], sha256: Mapping[str, str]
 ) -> bytes:
     """What the file says of a study."""
     names = sets.input_names
@@ -60,7 +61,7 @@ def described(
         "claim_days": kept.claim_days,
         **counters,
         "inputs": None if names is None else json.loads(many_to_json(names)),
-        "model": json.loads(packing.pack_config(kept.config)),
+        "model": json.loads(pack_config(kept.config)),
         "sha256": dict(sha256),
         **({"aims": _plain(kept.aims)} if kept.aims else {}),
     }
@@ -105,7 +106,7 @@ def _checked(known: Mapping[str, Any]) -> Head:
     return Head(
         visible(known["name"]),
         records.stamp(created),
-        packing.unpack_config(json.dumps(known["model"])),
+        unpack_config(json.dumps(known["model"])),
         known["strategy"],
         known["seed"],
         arguments.days(known["claim_days"], "claim_days"),

@@ -20,8 +20,8 @@ from sumwise.errors import DataError, SumwiseError
 from sumwise.model import archives
 from sumwise.model import fit as core
 from sumwise.model.fit import ModelConfig, Prepared
+from sumwise.model.serialize import pack_prepared, unpack_prepared
 from sumwise.study.export_csv import cell_of
-from sumwise.study.storage import packing
 from sumwise.study.storage.id_json import many_from_json, to_json
 from sumwise.util.shapes import Int
 
@@ -138,7 +138,7 @@ def write_basis(file: IO[bytes], prepared: Prepared) -> None:
 
 def _arrays(prepared: Prepared) -> dict[str, np.ndarray]:
     """All that was drawn, by name; a network's weights one by one."""
-    arrays = archives.from_bytes(packing.pack_prepared(prepared), "the basis")
+    arrays = archives.from_bytes(pack_prepared(prepared), "the basis")
     state = arrays.pop("state", None)
     if state is None:
         return arrays
@@ -169,7 +169,7 @@ def read_basis(file: IO[bytes], config: ModelConfig, sets: Sets) -> Prepared:
             if not np.isfinite(array).all() or (name in ("scale", "numbers") and array.min() <= 0):
                 raise DataError(f"array {name!r} has numbers that a basis cannot have")
         packed = _packed({name: found[name] for name in drawn})
-        return packing.unpack_prepared(packed, config, sets)
+        return unpack_prepared(packed, config, sets)
     except (pa.ArrowException, OSError, ValueError, TypeError, KeyError, DataError) as error:
         raise DataError(f"{BASIS} cannot be read: {error}") from error
 
@@ -194,7 +194,7 @@ def _read_arrays(file: IO[bytes]) -> dict[str, np.ndarray]:
 
 
 def _packed(arrays: Mapping[str, np.ndarray]) -> bytes:
-    """As `packing.pack_prepared` does it."""
+    """As `pack_prepared` does it."""
     plain = {name: array for name, array in arrays.items() if not name.startswith(STATE)}
     inside = {name.removeprefix(STATE): a for name, a in arrays.items() if name.startswith(STATE)}
     if inside:

@@ -28,7 +28,7 @@ from sumwise.model.fit import Model
 from sumwise.model.posterior import Hyperparameters
 from sumwise.study.storage import blobs, records
 from sumwise.study.storage.database import Database
-from sumwise.study.storage.records_values import Kept, Told
+from sumwise.study.storage.records import StudyRecord, Told
 from sumwise.study.storage.schema import chain
 
 SPARSELY = 10  # of what a basis has learned, every tenth state is kept, and the newest two
@@ -46,12 +46,12 @@ def keys(answers: Sequence[Told]) -> list[str]:
     return out
 
 
-def learns(kept: Kept) -> bool:
+def learns(kept: StudyRecord) -> bool:
     """Whether the basis changes with the answers."""
     return isinstance(kept.prepared.basis.basis, Trainable)
 
 
-def quick(kept: Kept) -> bool:
+def quick(kept: StudyRecord) -> bool:
     """Whether a model depends on nothing but the answers, and is fitted at once."""
     return not learns(kept) and kept.config.hyperparameters != "adam"
 
@@ -59,7 +59,7 @@ def quick(kept: Kept) -> bool:
 class Models:
     """Models of one study; the latest one is remembered."""
 
-    def __init__(self, database: Database, kept: Kept) -> None:
+    def __init__(self, database: Database, kept: StudyRecord) -> None:
         self._database = database
         self._kept = kept
         self._drawn: Pool | None = None
@@ -167,7 +167,7 @@ class Models:
 
 
 def _longest(
-    kept: Kept,
+    kept: StudyRecord,
     names: Sequence[str],
     beyond: int,
     database: Database,
@@ -193,7 +193,7 @@ def _longest(
 
 
 def _save(
-    kept: Kept,
+    kept: StudyRecord,
     fresh: Sequence[tuple[int, str, Model]],
     database: Database,
     connection: sa.Connection | None,

@@ -31,9 +31,9 @@ from sumwise.model.design import Pool
 from sumwise.model.fit import Model
 from sumwise.model.prediction_table import Predictions, check_level, individuals
 from sumwise.study import model_cache
-from sumwise.study.storage import arguments, bulk, records, transactions
+from sumwise.study.storage import arguments, records, transactions
 from sumwise.study.storage.database import Database
-from sumwise.study.storage.records_values import Claim, Event, Kept, Skip, Snapshot, Told
+from sumwise.study.storage.records import Claim, Event, Skip, Snapshot, StudyRecord, Told
 from sumwise.util.text import count
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Study:
     Study 'study': 1 of 4 sets measured, 0 open questions, strategy 'IVR'
     """
 
-    def __init__(self, database: Database, kept: Kept) -> None:
+    def __init__(self, database: Database, kept: StudyRecord) -> None:
         self._database = database
         self._kept = kept
         self._models = model_cache.Models(database, kept)
@@ -132,9 +132,9 @@ class Study:
             by: Of all answers, or one for each; `note` and `noise_std` likewise.
             where: Names an answer, by its number from 0, where it is refused.
         """
-        rows = bulk.rows_of(self._checked, set_ids, y_bar, by, note, noise_std, where)
+        rows = transactions.answers_given(self._checked, set_ids, y_bar, by, note, noise_std, where)
         with self._database.write() as connection:
-            return bulk.tell(connection, self._kept, rows, where)
+            return transactions.tell_many(connection, self._kept, rows, where)
 
     def amend(
         self,

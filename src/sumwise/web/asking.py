@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from sumwise.errors import PoolExhaustedError
 from sumwise.learning.propose import Question, propose
 from sumwise.study.storage import records, transactions
-from sumwise.study.storage.records_values import Snapshot
+from sumwise.study.storage.records import Snapshot
 from sumwise.study.study import OVERTAKEN
 from sumwise.web.session import Inside
 

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from sumwise.learning import propose
 from sumwise.model import predict
-from sumwise.study.storage.records_values import Claim
+from sumwise.study.storage.records import Claim
 from sumwise.study.storage.schema import answers, events
 from sumwise.web.answers import as_json
 from sumwise.web.pages import interval

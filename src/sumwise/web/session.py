@@ -28,7 +28,7 @@ from sumwise.model.leave_one_out import leave_one_out
 from sumwise.study import model_cache
 from sumwise.study.storage import arguments, records
 from sumwise.study.storage.database import Database
-from sumwise.study.storage.records_values import Snapshot
+from sumwise.study.storage.records import Snapshot
 from sumwise.study.storage.schema import events
 from sumwise.study.study import Study
 from sumwise.util.text import by_text, find, shown

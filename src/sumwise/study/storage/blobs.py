@@ -1,16 +1,17 @@
-"""What a study keeps of its sets, where, and how much of it is read when.
+"""What a study stores of its sets, where, and how much of it is read when.
 
     sets         every individual, as Parquet; or `sets_file`, where that file is and its checksum;
                  or `embedded`, where a design on disk is, of individuals in the user's own files
     basis        what was drawn
-    index        ids and sizes of the sets      } of large studies only, so that asking
-    design       u_a, s_a and Σθ of every set   } need not read the individuals and embed them,
-    moment       mean of φ φᵀ over individuals  } nor saying how much there is to learn
-    sample       individuals that stand for all } nor scoring by their predictions
-    aims         costs, known noise, targets and the threshold, where somebody gave them
+    index        ids and sizes of the sets      } of large studies only: asking needs these, and
+    design       u_a, s_a and Σθ of every set   } not the individuals,
+    moment       mean of φ φᵀ over individuals  } nor does the expected improvement
+    sample       a subsample of individuals     } nor scoring by their predictions
+    aims         costs, known noise, targets and the threshold, where they were given
 
-A small study is read and checked whole when it is opened; of a large one, `index` at once and the
-rest when somebody needs it. Each piece has a checksum that is compared when it is read.
+A small study is read and checked whole when it is opened; of a large one, `index` is read at once
+and the rest when it is needed. Each blob has a checksum that is compared when it is read. Numbers
+are Parquet and NumPy archives, never pickle.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -29,36 +31,24 @@ import sqlalchemy as sa
 from sumwise.acquisition.objective import Aims
 from sumwise.data.lazy import LazySets
 from sumwise.data.sets import Sets
-from sumwise.data.targets import thinned
+from sumwise.data.targets import Targets, thinned
 from sumwise.errors import DataError, SettingError, StorageError
+from sumwise.model import archives
 from sumwise.model.basis import Scaled, Trainable
 from sumwise.model.design import Design, Pool, embed
 from sumwise.model.fit import ModelConfig, Prepared
+from sumwise.model.serialize import pack_prepared
 from sumwise.outofcore.design_store import Embedded
-from sumwise.study.storage import packing, sqlite
-from sumwise.study.storage.id_json import many_from_json, many_to_json
+from sumwise.study.storage import sqlite
+from sumwise.study.storage.database import Connection, Database
+from sumwise.study.storage.id_json import from_json, many_from_json, many_to_json, to_json
 from sumwise.study.storage.schema import files
 from sumwise.util.shapes import Float
 from sumwise.util.threads import one_thread
 
 LARGE: Final = 2**22  # features of individuals: from here on embedding them takes a while
-LARGEST_DESIGN: Final = 2**29  # bytes; beyond, it is worked out anew by whoever asks
-LARGEST_PIECE: Final = 10**9  # bytes that SQLite and PostgreSQL keep in one value
-
-
-class StoredSets(LazySets):
-    """The sets of a large study: ids and sizes now, individuals when somebody looks at them."""
-
-    __slots__ = ()
-
-    def __init__(self, index: bytes, load: Callable[[], Sets]) -> None:
-        try:
-            known = json.loads(index)
-            ids, names = many_from_json(known["ids"]), known["inputs"]
-            named = None if names is None else many_from_json(names)
-            super().__init__(ids, known["sizes"], int(known["n_inputs"]), named, load)
-        except (ValueError, TypeError, KeyError) as error:
-            raise DataError(f"the study's index of sets cannot be read ({error})") from error
+LARGEST_DESIGN: Final = 2**29  # bytes; a larger design is computed anew when it is needed
+LARGEST_BLOB: Final = 10**9  # bytes that SQLite and PostgreSQL store in one value
 
 
 # --- writing --------------------------------------------------------------------------------------
@@ -67,62 +57,64 @@ class StoredSets(LazySets):
 def pack(
     sets: Sets, config: ModelConfig, prepared: Prepared, sets_file: str | None, folder: str | None
 ) -> dict[str, bytes]:
-    """The pieces of a study on these sets.
+    """The blobs of a study on these sets.
 
     Args:
-        sets_file: Where the sets will be written (`write_file`) instead of being kept here.
+        sets_file: Where the sets will be written (`write_file`) instead of into the database.
         folder: Of the database, if that is a file: a `sets_file` inside it may move along with it.
     """
-    parquet = packing.pack_sets(sets)
-    kept = {"basis": packing.pack_prepared(prepared)}
+    parquet = pack_sets(sets)
+    packed = {"basis": pack_prepared(prepared)}
     if sets_file is not None:
-        kept["sets_file"] = _reference(parquet, sets_file, folder)
-    elif len(parquet) < LARGEST_PIECE:
-        kept["sets"] = parquet
+        digest = hashlib.sha256(parquet).hexdigest()
+        known = {"path": _inside(sets_file, folder), "bytes": len(parquet), "sha256": digest}
+        packed["sets_file"] = json.dumps(known).encode()
+    elif len(parquet) < LARGEST_BLOB:
+        packed["sets"] = parquet
     else:
         raise SettingError(
-            f"the sets take {len(parquet) / 1e9:.1f} GB, and a database keeps up to 1 GB in one "
+            f"the sets take {len(parquet) / 1e9:.1f} GB, and a database stores up to 1 GB in one "
             "piece. Keep them in a file beside it: sets_file='sets.parquet'"
         )
     if isinstance(prepared.basis.basis, Trainable):
-        return kept
+        return packed
     n_basis = prepared.basis(sets.x[:1]).shape[1]
     if len(sets.x) * n_basis >= LARGE:
-        names = sets.input_names
-        index = {
-            "ids": many_to_json(sets.ids),
-            "sizes": sets.sizes.tolist(),
-            "inputs": None if names is None else many_to_json(names),
-            "n_inputs": sets.n_inputs,
-        }
-        kept["index"] = json.dumps(index).encode()
+        packed["index"] = _pack_index(sets)
         if 8 * len(sets) * (n_basis + 2) <= LARGEST_DESIGN:
-            products = np.zeros((n_basis, n_basis))
-            with one_thread():  # many small products: threads would wait for one another
-                design = embed_drawn(sets, config, prepared, products)
-            flat = [design.noise_scale, design.theta_sum, design.u.ravel()]
-            kept["design"] = _pack_numbers(np.concatenate(flat))
-            kept["moment"] = _pack_numbers(products.ravel() / len(sets.x))
-            kept["sample"] = packing.pack_aims(Aims(thinned(sets.x)))
-    return kept
+            packed |= _pack_design(sets, config, prepared, n_basis)
+    return packed
+
+
+def _pack_index(sets: Sets) -> bytes:
+    names = sets.input_names
+    index = {
+        "ids": many_to_json(sets.ids),
+        "sizes": sets.sizes.tolist(),
+        "inputs": None if names is None else many_to_json(names),
+        "n_inputs": sets.n_inputs,
+    }
+    return json.dumps(index).encode()
+
+
+def _pack_design(
+    sets: Sets, config: ModelConfig, prepared: Prepared, n_basis: int
+) -> dict[str, bytes]:
+    products = np.zeros((n_basis, n_basis))
+    with one_thread():  # many small products: threads would wait for one another
+        design = embed_drawn(sets, config, prepared, products)
+    flat = [design.noise_scale, design.theta_sum, design.u.ravel()]
+    return {
+        "design": _pack_numbers(np.concatenate(flat)),
+        "moment": _pack_numbers(products.ravel() / len(sets.x)),
+        "sample": pack_aims(Aims(thinned(sets.x))),
+    }
 
 
 def pack_embedded(made: Embedded, folder: str | None) -> dict[str, bytes]:
-    """The pieces of a study on a design on disk, which stays where it is."""
+    """The blobs of a study on a design on disk, which stays where it is."""
     known = {"path": _inside(made.folder, folder), "sha256": made.digest}
-    return {"basis": packing.pack_prepared(made.prepared), "embedded": json.dumps(known).encode()}
-
-
-def read_embedded(reference: bytes, folder: str | None, what: str) -> Embedded:
-    """The design on disk that a study is of."""
-    path, known = _referred(reference, folder, what)
-    made = Embedded.open(path)
-    if made.digest != known["sha256"]:
-        raise DataError(
-            f"{path} holds another design than the one that {what} was made with. Restore it from "
-            "a copy."
-        )
-    return made
+    return {"basis": pack_prepared(made.prepared), "embedded": json.dumps(known).encode()}
 
 
 def embed_drawn(
@@ -136,23 +128,8 @@ def embed_drawn(
     return embed(sets, prepared.basis, numba_anyway=adam, products=products)
 
 
-def _pack_numbers(flat: Float[np.ndarray, " n"]) -> bytes:
-    file = io.BytesIO()
-    np.save(file, flat, allow_pickle=False)
-    return file.getvalue()
-
-
-def _reference(parquet: bytes, sets_file: str, folder: str | None) -> bytes:
-    known = {
-        "path": _inside(sets_file, folder),
-        "bytes": len(parquet),
-        "sha256": hashlib.sha256(parquet).hexdigest(),
-    }
-    return json.dumps(known).encode()
-
-
 def _inside(where: str, folder: str | None) -> str:
-    """A path beside the database as it is seen from there: both may move."""
+    """A path inside the database's folder, relative to it: both may move."""
     path = os.path.abspath(where)
     inside = folder is not None and os.path.commonpath([folder, path]) == folder
     return os.path.relpath(path, folder) if inside else path
@@ -163,7 +140,7 @@ def write_file(sets: Sets, sets_file: str) -> None:
     partial = f"{sets_file}.{os.getpid()}.part"
     try:
         with open(partial, "xb") as file:
-            file.write(packing.pack_sets(sets))
+            file.write(pack_sets(sets))
             file.flush()
             os.fsync(file.fileno())
         os.link(partial, sets_file)  # refuses what is there already, unlike a rename
@@ -191,74 +168,209 @@ def _exists(sets_file: str) -> SettingError:
 # --- reading --------------------------------------------------------------------------------------
 
 
-def pieces(connection: sa.Connection, study_id: int) -> frozenset[str]:
-    """Which pieces there are. Their checksums lie behind them, and would cost reading them."""
-    known = sa.select(files.c.name).where(files.c.study_id == study_id)
-    return frozenset(connection.execute(known).scalars())
+@dataclass(frozen=True, slots=True)
+class Blobs:
+    """The blobs of one study, each read and compared with its checksum when it is needed."""
 
+    study_id: int
+    what: str  # names the study in messages
+    folder: str | None  # of the database, if that is a file
+    names: frozenset[str]
 
-def read(connection: sa.Connection, study_id: int, piece: str, what: str) -> bytes:
-    """A piece as it was written; one that was changed is refused."""
-    here = (files.c.study_id == study_id) & (files.c.name == piece)
-    if connection.dialect.name == "sqlite":
-        row = sa.select(sa.literal_column("rowid"), files.c.sha256).where(here)
-        number, digest = connection.execute(row).one()
-        content = sqlite.read_blob(connection, files.name, "content", number)
-    else:
-        raw = sa.type_coerce(files.c.content, sa.types.NullType())
-        content, digest = connection.execute(sa.select(raw, files.c.sha256).where(here)).one()
-    if not isinstance(content, bytes) or hashlib.sha256(content).hexdigest() != digest:
-        raise DataError(
-            f"the {piece} of {what} are not what they were when it was made: their checksum "
-            "differs. Restore the database from a copy."
+    @classmethod
+    def of(cls, connection: Connection, study_id: int, what: str, folder: str | None) -> Blobs:
+        """Which ones there are. Their checksums lie behind them, and would cost reading them."""
+        known = sa.select(files.c.name).where(files.c.study_id == study_id)
+        names = frozenset(connection.execute(known).scalars())
+        if "basis" not in names or not names & {"sets", "sets_file", "embedded"}:
+            raise DataError(f"{what} is incomplete; restore it from a copy")
+        return cls(study_id, what, folder, names)
+
+    def read(self, connection: Connection, name: str) -> bytes:
+        """A blob as it was written; one that was changed is refused."""
+        here = (files.c.study_id == self.study_id) & (files.c.name == name)
+        if connection.dialect.name == "sqlite":
+            row = sa.select(sa.literal_column("rowid"), files.c.sha256).where(here)
+            number, digest = connection.execute(row).one()
+            content = sqlite.read_blob(connection, files.name, "content", number)
+        else:
+            raw = sa.type_coerce(files.c.content, sa.types.NullType())
+            content, digest = connection.execute(sa.select(raw, files.c.sha256).where(here)).one()
+        if not isinstance(content, bytes) or hashlib.sha256(content).hexdigest() != digest:
+            raise DataError(
+                f"the {name} of {self.what} are not what they were when it was made: their "
+                "checksum differs. Restore the database from a copy."
+            )
+        return content
+
+    def sets(self, connection: Connection, database: Database) -> Sets:
+        """The sets; of a large study, their individuals are read when they are needed."""
+        if "index" not in self.names:
+            return self._sets(connection)
+        if "sets_file" in self.names:
+            self._check_file(*self._referred(connection, "sets_file"))
+
+        def load() -> Sets:
+            with database.read() as later:
+                return self._sets(later)
+
+        return _lazy_sets(self.read(connection, "index"), load)
+
+    def _sets(self, connection: Connection) -> Sets:
+        if "sets_file" not in self.names:
+            return unpack_sets(self.read(connection, "sets"))
+        path, known = self._referred(connection, "sets_file")
+        self._check_file(path, known)
+        try:
+            with open(path, "rb") as file:
+                content = file.read()
+        except OSError as error:
+            raise DataError(
+                f"the sets of {self.what} are in {path}, which cannot be read ({error.strerror})"
+            ) from error
+        if hashlib.sha256(content).hexdigest() != known["sha256"]:
+            raise self._changed(path)
+        return unpack_sets(content)
+
+    def _check_file(self, path: str, known: Mapping[str, Any]) -> None:
+        """Refuse a file that is gone or has another length, without reading it."""
+        if not os.path.isfile(path):
+            raise DataError(
+                f"the sets of {self.what} are in {path}, and there is no such file; put it back "
+                "there"
+            )
+        if os.path.getsize(path) != known.get("bytes"):
+            raise self._changed(path)
+
+    def _changed(self, path: str) -> DataError:
+        return DataError(
+            f"{path} holds the sets of {self.what}, and is not what it was when the study was "
+            "made: its checksum differs. Restore it from a copy."
         )
-    return content
+
+    def _referred(self, connection: Connection, name: str) -> tuple[str, Mapping[str, Any]]:
+        """The path that a blob refers to, and all it says of it."""
+        try:
+            known = json.loads(self.read(connection, name))
+            path = os.path.join(self.folder or "", known["path"])
+            os.fsencode(path)  # some text is no path
+            if "\0" in path or not isinstance(known["sha256"], str):
+                raise ValueError("it is no path with a checksum")
+            return path, known
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise DataError(
+                f"where the sets of {self.what} are cannot be read ({error})"
+            ) from error
+
+    def embedded(self, connection: Connection) -> Embedded | None:
+        """The design on disk that the study refers to, if it does."""
+        if "embedded" not in self.names:
+            return None
+        path, known = self._referred(connection, "embedded")
+        made = Embedded.open(path)
+        if made.digest != known["sha256"]:
+            raise DataError(
+                f"{path} holds another design than the one that {self.what} was made with. Restore "
+                "it from a copy."
+            )
+        return made
+
+    def aims(self, connection: Connection, sets: Sets) -> Aims:
+        """What the study is for; empty where nothing was said."""
+        return unpack_aims(self.read(connection, "aims"), sets) if "aims" in self.names else Aims()
+
+    def pool(self, connection: Connection, sets: Sets, basis: Scaled) -> Pool:
+        """The sets as a strategy sees them, as they were stored when the study was made."""
+        design, moment = self.read(connection, "design"), self.read(connection, "moment")
+        pool = unpack_pool(sets, basis, design, moment)
+        if "sample" not in self.names:  # a study of an older version
+            return pool
+        return replace(pool, targets=unpack_aims(self.read(connection, "sample"), sets).targets)
 
 
-def read_file(reference: bytes, folder: str | None, what: str) -> Sets:
-    """The sets from the file beside the database."""
-    check_file(reference, folder, what)
-    path, known = _referred(reference, folder, what)
+def _lazy_sets(index: bytes, load: Callable[[], Sets]) -> LazySets:
     try:
-        with open(path, "rb") as file:
-            content = file.read()
-    except OSError as error:
-        raise DataError(
-            f"the sets of {what} are in {path}, which cannot be read ({error.strerror})"
-        ) from error
-    if hashlib.sha256(content).hexdigest() != known["sha256"]:
-        raise _changed(path, what)
-    return packing.unpack_sets(content)
+        known = json.loads(index)
+        ids, names = many_from_json(known["ids"]), known["inputs"]
+        named = None if names is None else many_from_json(names)
+        return LazySets(ids, known["sizes"], int(known["n_inputs"]), named, load)
+    except (ValueError, TypeError, KeyError) as error:
+        raise DataError(f"the study's index of sets cannot be read ({error})") from error
 
 
-def check_file(reference: bytes, folder: str | None, what: str) -> None:
-    """Refuse a file that is gone or has another length, without reading it."""
-    path, known = _referred(reference, folder, what)
-    if not os.path.isfile(path):
-        raise DataError(
-            f"the sets of {what} are in {path}, and there is no such file; put it back there"
-        )
-    if os.path.getsize(path) != known.get("bytes"):
-        raise _changed(path, what)
+# --- formats --------------------------------------------------------------------------------------
 
 
-def _referred(reference: bytes, folder: str | None, what: str) -> tuple[str, Mapping[str, Any]]:
+def pack_sets(sets: Sets) -> bytes:
+    """A Parquet table with a row per individual: set number, weight, and the inputs."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns = {
+        "set": np.repeat(np.arange(len(sets), dtype=np.int32), sets.sizes),
+        "theta": sets.theta,
+        **{f"x{d}": sets.x[:, d] for d in range(sets.n_inputs)},
+    }
+    names = {"ids": [to_json(name) for name in sets.ids]}
+    if sets.input_names is not None:
+        names["inputs"] = [to_json(name) for name in sets.input_names]
+    table = pa.table(columns).replace_schema_metadata({"sumwise": json.dumps(names)})
+    file = io.BytesIO()
+    pq.write_table(table, file, compression="zstd", use_dictionary=["set"])
+    return file.getvalue()
+
+
+def unpack_sets(packed: bytes) -> Sets:
+    """The same sets, to the bit; anything else than `pack_sets` wrote is refused."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     try:
-        known = json.loads(reference)
-        path = os.path.join(folder or "", known["path"])
-        os.fsencode(path)  # some text is no path
-        if "\0" in path or not isinstance(known["sha256"], str):
-            raise ValueError("it is no path with a checksum")
-        return path, known
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise DataError(f"where the sets of {what} are cannot be read ({error})") from error
+        table = pq.ParquetFile(pa.BufferReader(packed)).read()
+        names = json.loads(table.schema.metadata[b"sumwise"])
+        owner, theta, *inputs = map(_array, table.columns)
+        starts = np.searchsorted(owner, np.arange(len(names["ids"]) + 1))
+        x = np.empty((len(theta), len(inputs)))
+        for d, column in enumerate(inputs):
+            x[:, d] = column
+        ids = tuple(map(from_json, names["ids"]))
+        inputs_named = names.get("inputs")
+        named = None if inputs_named is None else tuple(map(from_json, inputs_named))
+        return Sets(ids, x, np.array(theta), starts, named)
+    except (pa.ArrowException, OSError, ValueError, TypeError, KeyError) as error:
+        raise DataError(f"the study's sets cannot be read ({error})") from error
 
 
-def _changed(path: str, what: str) -> DataError:
-    return DataError(
-        f"{path} holds the sets of {what}, and is not what it was when the study was made: its "
-        "checksum differs. Restore it from a copy."
-    )
+def _array(column: Any) -> np.ndarray:
+    """A column of numbers; Arrow's own `to_numpy` would import pandas where it is installed."""
+    return np.concatenate([np.from_dlpack(chunk) for chunk in column.chunks])
+
+
+def pack_aims(aims: Aims) -> bytes:
+    """Costs, known noise, targets and the threshold, as far as they were given."""
+    arrays = {"noise_std": aims.noise_std, "cost": aims.cost, "enough": aims.enough}
+    if aims.targets is not None:
+        arrays |= {"targets": aims.targets.x, "target_weights": aims.targets.weight}
+    return archives.to_bytes({name: value for name, value in arrays.items() if value is not None})
+
+
+def unpack_aims(packed: bytes, sets: Sets) -> Aims:
+    """What `pack_aims` packed for a study on these sets."""
+    arrays = archives.from_bytes(packed, "what the study is for")
+    try:
+        targets = None
+        if "targets" in arrays:
+            targets = Targets(arrays["targets"], arrays["target_weights"])
+            if targets.x.shape != (len(targets.weight), sets.n_inputs):
+                raise ValueError(f"targets of shape {targets.x.shape}")
+        noise, cost = arrays.get("noise_std"), arrays.get("cost")
+        for each in (noise, cost):
+            if each is not None and each.shape != (len(sets),):
+                raise ValueError(f"{each.shape} numbers for {len(sets)} sets")
+        enough = float(arrays["enough"]) if "enough" in arrays else None
+        return Aims(targets, noise, cost, enough)
+    except (ValueError, TypeError, KeyError) as error:
+        raise DataError(f"what the study is for cannot be read ({error})") from error
 
 
 def unpack_pool(sets: Sets, basis: Scaled, design: bytes, moment: bytes) -> Pool:
@@ -266,19 +378,25 @@ def unpack_pool(sets: Sets, basis: Scaled, design: bytes, moment: bytes) -> Pool
     try:
         flat = _view(design)
         u = flat[2 * n_sets :].reshape(n_sets, -1)
-        kept = Design(u, flat[:n_sets], flat[n_sets : 2 * n_sets])
+        of_sets = Design(u, flat[:n_sets], flat[n_sets : 2 * n_sets])
         square = _view(moment).reshape(u.shape[1], u.shape[1])
-        return Pool(sets, basis, kept, moment=square)
+        return Pool(sets, basis, of_sets, moment=square)
     except ValueError as error:
         raise DataError(f"the study's design cannot be read ({error})") from error
 
 
-def _view(content: bytes) -> np.ndarray:
+def _pack_numbers(flat: Float[np.ndarray, " n"]) -> bytes:
+    file = io.BytesIO()
+    np.save(file, flat, allow_pickle=False)
+    return file.getvalue()
+
+
+def _view(packed: bytes) -> np.ndarray:
     """The array that `np.save` wrote, without a copy of it."""
-    head = io.BytesIO(content[:1024])
+    head = io.BytesIO(packed[:1024])
     if np.lib.format.read_magic(head) != (1, 0):
         raise ValueError("another version of NumPy's format")
     shape, _, dtype = np.lib.format.read_array_header_1_0(head)
     if dtype != np.float64 or len(shape) != 1:
         raise ValueError(f"{dtype} of shape {shape}")
-    return np.frombuffer(content, dtype, shape[0], head.tell())
+    return np.frombuffer(packed, dtype, shape[0], head.tell())

@@ -25,6 +25,7 @@ from sumwise.study.storage.schema import VERSION, VERSION_TABLE, metadata, versi
 
 PATIENCE: Final = 60.0  # seconds to wait for others who write
 _CREATING: Final = 0x73756D77697365  # "sumwise": an advisory lock, so that tables are made once
+Connection = sa.Connection  # for those who pass one on
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
 

@@ -1,13 +1,18 @@
-"""Studies as rows: reading them into values, and writing values."""
+"""A study as values, read from the rows of a database.
+
+Every value read is checked: people edit, copy and damage database files, SQLite stores text in a
+column of numbers on request, and a wrong position would attach an answer to another set.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Hashable, Mapping, Set
-from dataclasses import asdict, replace
+import os
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 
@@ -15,40 +20,110 @@ from sumwise.acquisition.objective import Aims
 from sumwise.acquisition.strategies import ACQUISITIONS
 from sumwise.data.sets import Sets
 from sumwise.errors import DataError, SettingError
-from sumwise.learning.propose import Question
 from sumwise.model.design import Pool
-from sumwise.study.storage import arguments, blobs, packing
-from sumwise.study.storage.database import Database
-from sumwise.study.storage.id_json import from_json, to_json
-from sumwise.study.storage.records_values import Claim, Event, Kept, Skip, Snapshot, Told
-from sumwise.study.storage.row_checks import as_written, count, seed, set_at, total
-from sumwise.study.storage.schema import answers, claims, events, files, skips, studies
+from sumwise.model.fit import ModelConfig, Prepared
+from sumwise.model.serialize import unpack_config, unpack_prepared
+from sumwise.outofcore.design_store import Embedded
+from sumwise.study.storage import arguments
+from sumwise.study.storage.blobs import Blobs
+from sumwise.study.storage.database import Connection, Database
+from sumwise.study.storage.id_json import from_json
+from sumwise.study.storage.schema import VERSION_TABLE, answers, claims, events, skips, studies
 
-# written once: putting a statement together takes longer than running it
-_STATE: Final = sa.select(studies.c.changes, studies.c.questions, studies.c.arrivals).where(
-    studies.c.id == sa.bindparam("study")
-)
-_LOCK: Final = _STATE.with_for_update()
-_ADVANCE: Final = (
-    studies.update()
-    .where(studies.c.id == sa.bindparam("study"))
-    .values(
-        changes=studies.c.changes + 1,
-        questions=studies.c.questions + sa.bindparam("asked"),
-        arrivals=studies.c.arrivals + sa.bindparam("arrived"),
-    )
-)
-_DROP: Final = claims.delete().where(
-    claims.c.study_id == sa.bindparam("study"), claims.c.position == sa.bindparam("at")
-)
+# --- values ---------------------------------------------------------------------------------------
 
 
-_SKIPS: Final = (
-    sa.select(skips).where(skips.c.study_id == sa.bindparam("study")).order_by(skips.c.position)
-)
-_UNSKIP: Final = skips.delete().where(
-    skips.c.study_id == sa.bindparam("study"), skips.c.position == sa.bindparam("at")
-)
+@dataclass(frozen=True, slots=True, eq=False)
+class StudyRecord:
+    """What a study is from its creation on."""
+
+    id: int
+    name: str
+    created: str
+    sets: Sets
+    config: ModelConfig
+    prepared: Prepared
+    strategy: str
+    seed: int
+    claim_days: float
+    has_design: bool  # whether the design of all sets is stored
+    embedded: Embedded | None = None  # the design on disk that the study refers to
+    aims: Aims = field(default_factory=Aims)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An answer as it stands."""
+
+    set_id: Hashable
+    y_bar: float
+    noise_std: float | None  # known noise of the measurement
+    by: str | None
+    at: str  # UTC
+    note: str | None
+    position: int  # of the set
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """An open question: a set that is being measured."""
+
+    set_id: Hashable
+    by: str | None
+    number: int  # of the question
+    asked: str  # UTC, as is `expires`
+    expires: str
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """A set that is not asked for."""
+
+    set_id: Hashable
+    by: str | None
+    at: str  # UTC
+    note: str | None  # the reason
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A line of a study's history."""
+
+    number: int  # 1 for the first
+    at: str  # UTC
+    what: str  # created, asked, told, amended, retracted, skipped, released, renewed, expired, …
+    set_id: Hashable
+    y_bar: float | None
+    noise_std: float | None
+    by: str | None
+    note: str | None
+    question: Mapping[str, Any] | None  # what was known when it was asked
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A study at one moment."""
+
+    changes: int
+    questions: int
+    arrivals: int
+    answers: tuple[Told, ...]  # in order of arrival
+    claims: tuple[Claim, ...]  # open ones, in order of asking
+    expired: tuple[Claim, ...]
+    skips: tuple[Skip, ...]  # in order of the sets
+
+
+class Line(NamedTuple):
+    """A study in an overview of a database."""
+
+    study: str
+    made: str  # UTC
+    strategy: str
+    measured: int
+    being_measured: int
+    asked: int
 
 
 def now() -> str:
@@ -56,246 +131,277 @@ def now() -> str:
 
 
 def stamp(moment: datetime) -> str:
-    """Text that sorts as time does."""
+    """A time as text that sorts as time does."""
     return moment.astimezone(UTC).isoformat(timespec="microseconds")
 
 
-# --- studies --------------------------------------------------------------------------------------
+# --- what a study is ------------------------------------------------------------------------------
 
 
-def create(
-    connection: sa.Connection,
-    name: str,
-    packed: Mapping[str, bytes],
-    config: str,
-    strategy: str,
-    seed: int,
-    claim_days: float,
-) -> None:
-    if connection.execute(sa.select(studies.c.id).where(studies.c.name == name)).first():
-        raise SettingError(
-            f"there is a study called {name!r} already; open it with open_study, or give another "
-            "name"
-        )
-    moment = now()
-    row = {
-        "name": name,
-        "created": moment,
-        "config": config,
-        "strategy": strategy,
-        "seed": str(int(seed)),
-        "claim_days": claim_days,
-        "changes": 0,
-        "questions": 0,
-        "arrivals": 0,
-    }
-    study = connection.execute(studies.insert().values(row)).inserted_primary_key
-    assert study is not None
-    for kind, content in packed.items():
-        digest = hashlib.sha256(content).hexdigest()
-        file = {"study_id": study[0], "name": kind, "content": content, "sha256": digest}
-        connection.execute(files.insert().values(file))
-    connection.execute(events.insert().values(study_id=study[0], at=moment, what="created"))
+def overview(url: Any) -> list[Line]:
+    """One line per study, the oldest first, without opening any."""
+    measured = _count_of(answers.c.study_id)
+    held = _count_of(claims.c.study_id, claims.c.expires > now())
+    row = studies.c
+    listed = sa.select(row.name, row.created, row.strategy, measured, held, row.questions)
+    database = Database(url)
+    try:
+        database.require()
+        with database.read() as connection:
+            return [Line(*found) for found in connection.execute(listed.order_by(row.id))]
+    finally:
+        database.close()
 
 
-def load(connection: sa.Connection, name: str | None, database: Database) -> Kept:
+def _count_of(study_id: sa.Column[Any], *conditions: Any) -> Any:
+    counted = sa.select(sa.func.count()).where(study_id == studies.c.id, *conditions)
+    return counted.scalar_subquery()
+
+
+def names(url: Any) -> list[str]:
+    """The studies that a database holds; none where there is no database yet."""
+    database = Database(url)
+    try:
+        if database.path is not None and not os.path.exists(database.path):
+            return []
+        with database.read() as connection:
+            if not sa.inspect(connection).has_table(VERSION_TABLE):
+                return []
+        return [line.study for line in overview(url)]
+    finally:
+        database.close()
+
+
+def load(connection: Connection, name: str | None, database: Database) -> StudyRecord:
     """The study with this name, or the only one there is."""
     shown = database.shown
-    names = list(connection.execute(sa.select(studies.c.name).order_by(studies.c.id)).scalars())
-    listed = ", ".join(map(repr, names[:20])) + (", …" if len(names) > 20 else "")
-    if not names:
+    known = list(connection.execute(sa.select(studies.c.name).order_by(studies.c.id)).scalars())
+    listed = ", ".join(map(repr, known[:20])) + (", …" if len(known) > 20 else "")
+    if not known:
         raise DataError(f"{shown} holds no studies; make one with create_study")
-    if name is None and len(names) > 1:
-        raise DataError(f"{shown} holds {len(names)} studies: {listed}. Say which, by name.")
-    if name is not None and name not in names:
+    if name is None and len(known) > 1:
+        raise DataError(f"{shown} holds {len(known)} studies: {listed}. Say which, by name.")
+    if name is not None and name not in known:
         raise DataError(f"{shown} holds no study called {name!r}; there is {listed}")
-    name = names[0] if name is None else name
+    name = known[0] if name is None else name
     row = connection.execute(sa.select(studies).where(studies.c.name == name)).one()
-    what = f"study {name!r} in {database.shown}"
-    there = blobs.pieces(connection, row.id)
-    if "basis" not in there or not there & {"sets", "sets_file", "embedded"}:
-        raise DataError(f"{what} is incomplete; restore it from a copy")
+    what = f"study {name!r} in {shown}"
     if row.strategy not in ACQUISITIONS:
         raise DataError(f"{what} has a strategy {row.strategy!r}, which this sumwise does not know")
-
-    def piece(kind: str) -> bytes:
-        return blobs.read(connection, row.id, kind, what)
-
-    folder = database.folder
-    made = None
-    if "embedded" in there:
-        made = blobs.read_embedded(piece("embedded"), folder, what)
-        sets: Sets = made.sets
-    elif "index" in there:
-        if "sets_file" in there:
-            blobs.check_file(piece("sets_file"), folder, what)
-        sets = blobs.StoredSets(piece("index"), lambda: _reopened(database, row.id, there, what))
-    else:
-        sets = _sets(connection, row.id, there, folder, what)
-    config = packing.unpack_config(row.config)
-    basis = piece("basis")  # read and compared, even where the design has its own
-    prepared = made.prepared if made else packing.unpack_prepared(basis, config, sets)
+    blobs = Blobs.of(connection, row.id, what, database.folder)
+    made = blobs.embedded(connection)
+    sets = made.sets if made else blobs.sets(connection, database)
+    config = unpack_config(row.config)
+    basis = blobs.read(connection, "basis")  # compared even where the design has its own
+    prepared = made.prepared if made else unpack_prepared(basis, config, sets)
     with as_written(name):
         days = arguments.days(row.claim_days, "claim_days")
-        shape = (sets, config, prepared, row.strategy, seed(row.seed), days)
-    has_design = "design" in there or made is not None
-    aims = packing.unpack_aims(piece("aims"), sets) if "aims" in there else Aims()
-    return Kept(row.id, name, row.created, *shape, has_design, made, aims)
+        shape = (sets, config, prepared, row.strategy, _seed(row.seed), days)
+    has_design = made is not None or "design" in blobs.names
+    aims = blobs.aims(connection, sets)
+    return StudyRecord(row.id, name, row.created, *shape, has_design, made, aims)
 
 
-def _sets(
-    connection: sa.Connection, study_id: int, there: Set[str], folder: Any, what: str
-) -> Sets:
-    """All the individuals."""
-    if "sets_file" in there:
-        reference = blobs.read(connection, study_id, "sets_file", what)
-        return blobs.read_file(reference, folder, what)
-    return packing.unpack_sets(blobs.read(connection, study_id, "sets", what))
+def pool_of(connection: Connection, record: StudyRecord) -> Pool:
+    """The sets as a strategy sees them, as they were stored when the study was made."""
+    if record.embedded is not None:
+        return record.embedded.pool
+    blobs = Blobs.of(connection, record.id, f"study {record.name!r}", None)
+    return blobs.pool(connection, record.sets, record.prepared.basis)
 
 
-def _reopened(database: Database, study_id: int, there: Set[str], what: str) -> Sets:
-    with database.read() as connection:
-        return _sets(connection, study_id, there, database.folder, what)
+# --- how it stands --------------------------------------------------------------------------------
+
+# built once: building a statement takes longer than running it
+_STUDY: Final[sa.BindParameter[int]] = sa.bindparam("study")
+_STATE: Final = sa.select(studies.c.changes, studies.c.questions, studies.c.arrivals).where(
+    studies.c.id == _STUDY
+)
+_LOCK: Final = _STATE.with_for_update()
+_ANSWERS: Final = sa.select(answers).where(answers.c.study_id == _STUDY).order_by(answers.c.arrival)
+_ANSWER: Final = sa.select(answers).where(
+    answers.c.study_id == _STUDY, answers.c.position == sa.bindparam("at")
+)
+_CLAIMS: Final = sa.select(claims).where(claims.c.study_id == _STUDY).order_by(claims.c.number)
+_CLAIM: Final = sa.select(claims).where(
+    claims.c.study_id == _STUDY, claims.c.position == sa.bindparam("at")
+)
+_SKIPS: Final = sa.select(skips).where(skips.c.study_id == _STUDY).order_by(skips.c.position)
+_EVENTS: Final = sa.select(events).where(events.c.study_id == _STUDY)
+_LAST_EVENT: Final = sa.select(sa.func.max(events.c.id)).where(events.c.study_id == _STUDY)
+_SINCE: Final = sa.select(
+    sa.func.count().filter(events.c.what == "told"),
+    sa.func.count().filter(events.c.what.in_(("amended", "retracted"))),
+).where(events.c.study_id == _STUDY, events.c.id > sa.bindparam("last"))
 
 
-def pool_of(connection: sa.Connection, kept: Kept) -> Pool:
-    """The sets as a strategy sees them, as they were kept when the study was made."""
-    if kept.embedded is not None:
-        return kept.embedded.pool
-    what = f"study {kept.name!r}"
-    design, moment = (blobs.read(connection, kept.id, p, what) for p in ("design", "moment"))
-    pool = blobs.unpack_pool(kept.sets, kept.prepared.basis, design, moment)
-    if "sample" not in blobs.pieces(connection, kept.id):  # a study of an older version
-        return pool
-    sample = packing.unpack_aims(blobs.read(connection, kept.id, "sample", what), kept.sets)
-    return replace(pool, targets=sample.targets)
-
-
-def snapshot(connection: sa.Connection, kept: Kept, *, lock: bool = False) -> Snapshot:
-    """The study as it stands; with `lock`, as it will stand until the transaction ends."""
-    row = state(connection, kept, lock=lock)
-    ids, moment = kept.sets.ids, now()
-    mine = answers.c.study_id == kept.id
-    told = connection.execute(sa.select(answers).where(mine).order_by(answers.c.arrival))
-    open_ = sa.select(claims).where(claims.c.study_id == kept.id).order_by(claims.c.number)
-    with as_written(kept.name):
-        given = tuple(
-            Told(
-                set_at(ids, a.position),
-                total(a.y_bar),
-                None if a.noise_std is None else total(a.noise_std),
-                a.by,
-                a.at,
-                a.note,
-                a.position,
-            )
-            for a in told
-        )
-        claimed = [_claim(c, ids) for c in connection.execute(open_)]
-        aside = tuple(
-            Skip(set_at(ids, s.position), s.by, s.at, s.note, s.position)
-            for s in connection.execute(_SKIPS, {"study": kept.id})
-        )
-    return Snapshot(
-        row.changes,
-        row.questions,
-        row.arrivals,
-        given,
-        tuple(claim for claim in claimed if claim.expires > moment),
-        tuple(claim for claim in claimed if claim.expires <= moment),
-        aside,
-    )
-
-
-def state(connection: sa.Connection, kept: Kept, *, lock: bool) -> Any:
+def state(connection: Connection, record: StudyRecord, *, lock: bool) -> Any:
     """The study's counters. SQLite has the lock already, from the beginning of the transaction."""
-    row = connection.execute(_LOCK if lock else _STATE, {"study": kept.id}).first()
+    row = connection.execute(_LOCK if lock else _STATE, {"study": record.id}).first()
     if row is None:
-        raise DataError(f"study {kept.name!r} is no longer there")
-    with as_written(kept.name):
+        raise DataError(f"study {record.name!r} is no longer there")
+    with as_written(record.name):
         for value in (row.changes, row.questions, row.arrivals):
-            count(value)
+            if not isinstance(value, int) or not 0 <= value < 2**53:
+                raise ValueError(f"{value!r:.40} is no count")
     return row
 
 
-def advance(
-    connection: sa.Connection, kept: Kept, *, questions: int = 0, arrivals: int = 0
-) -> None:
-    """Count a change."""
-    more = {"study": kept.id, "asked": questions, "arrived": arrivals}
-    connection.execute(_ADVANCE, more)
+def snapshot(connection: Connection, record: StudyRecord, *, lock: bool = False) -> Snapshot:
+    """The study as it stands; with `lock`, as it will stand until the transaction ends."""
+    row, mine, moment = state(connection, record, lock=lock), {"study": record.id}, now()
+    ids = record.sets.ids
+    with as_written(record.name):
+        told = tuple(_answer(row, ids) for row in connection.execute(_ANSWERS, mine))
+        held = [_claim(row, ids) for row in connection.execute(_CLAIMS, mine)]
+        skipped = tuple(_skip(row, ids) for row in connection.execute(_SKIPS, mine))
+    running = tuple(claim for claim in held if claim.expires > moment)
+    expired = tuple(claim for claim in held if claim.expires <= moment)
+    return Snapshot(row.changes, row.questions, row.arrivals, told, running, expired, skipped)
 
 
-# --- claims and events ----------------------------------------------------------------------------
+def answer_at(connection: Connection, record: StudyRecord, position: int) -> Told | None:
+    """The answer for a set, if it is measured."""
+    row = connection.execute(_ANSWER, {"study": record.id, "at": position}).first()
+    with as_written(record.name):
+        return None if row is None else _answer(row, record.sets.ids)
 
 
-def _claim(row: Any, ids: tuple[Hashable, ...]) -> Claim:
-    return Claim(
-        set_at(ids, row.position), row.by, row.number, row.asked, row.expires, row.position
-    )
-
-
-def claim_of(connection: sa.Connection, kept: Kept, position: int) -> Claim | None:
+def claim_at(connection: Connection, record: StudyRecord, position: int) -> Claim | None:
     """The claim on a set, expired or not."""
-    here = (claims.c.study_id == kept.id) & (claims.c.position == position)
-    row = connection.execute(sa.select(claims).where(here)).first()
-    return None if row is None else _claim(row, kept.sets.ids)
+    row = connection.execute(_CLAIM, {"study": record.id, "at": position}).first()
+    with as_written(record.name):
+        return None if row is None else _claim(row, record.sets.ids)
 
 
-def drop_claim(connection: sa.Connection, kept: Kept, position: int) -> bool:
-    """Whether there was one."""
-    return connection.execute(_DROP, {"study": kept.id, "at": position}).rowcount == 1
+def answer_page(
+    connection: Connection, record: StudyRecord, page: int, size: int
+) -> tuple[int, tuple[Told, ...]]:
+    """How many answers there are, and those of a page (from 1), the latest first."""
+    total, rows = _page(connection, record, answers, answers.c.arrival, page, size)
+    with as_written(record.name):
+        return total, tuple(_answer(row, record.sets.ids) for row in rows)
 
 
-def drop_skip(connection: sa.Connection, kept: Kept, position: int) -> bool:
-    """Whether there was one."""
-    return connection.execute(_UNSKIP, {"study": kept.id, "at": position}).rowcount == 1
+def _page(
+    connection: Connection,
+    record: StudyRecord,
+    table: sa.Table,
+    order: sa.Column[Any],
+    page: int,
+    size: int,
+) -> tuple[int, Sequence[Any]]:
+    mine = table.c.study_id == record.id
+    total = connection.execute(sa.select(sa.func.count()).select_from(table).where(mine))
+    part = sa.select(table).where(mine).order_by(order.desc()).limit(size)
+    return total.scalar_one(), connection.execute(part.offset((page - 1) * size)).all()
 
 
-def add_claim(connection: sa.Connection, kept: Kept, question: Question, asked: str) -> None:
-    position = kept.sets.position(question.set_id)
-    row = {
-        "study_id": kept.id,
-        "position": position,
-        "number": question.number,
-        "by": question.by,
-        "asked": asked,
-        "expires": question.expires,
-    }
-    connection.execute(claims.insert(), row)
-    known = asdict(question)
-    known["set_id"], known["runner_up"] = to_json(question.set_id), to_json(question.runner_up)
-    log(connection, kept, "asked", position, at=asked, by=question.by, question=json.dumps(known))
+# --- what has happened ----------------------------------------------------------------------------
 
 
-def log(
-    connection: sa.Connection, kept: Kept, what: str, position: int, *, at: str, **rest: Any
-) -> None:
-    """A line of history."""
-    row = {"study_id": kept.id, "at": at, "what": what, "position": position, **rest}
-    connection.execute(events.insert(), row)
+def history(connection: Connection, record: StudyRecord) -> tuple[Event, ...]:
+    """All events, the first one first."""
+    rows = connection.execute(_EVENTS.order_by(events.c.id), {"study": record.id})
+    with as_written(record.name):
+        ids = record.sets.ids
+        return tuple(_event(row, number, ids) for number, row in enumerate(rows, start=1))
 
 
-def history(connection: sa.Connection, kept: Kept) -> tuple[Event, ...]:
-    rows = sa.select(events).where(events.c.study_id == kept.id).order_by(events.c.id)
-    ids = kept.sets.ids
-    with as_written(kept.name):
-        return tuple(
-            Event(
-                number,
-                row.at,
-                row.what,
-                None if row.position is None else set_at(ids, row.position),
-                row.y_bar,
-                row.noise_std,
-                row.by,
-                row.note,
-                None if row.question is None else _asked(row.question),
-            )
-            for number, row in enumerate(connection.execute(rows), start=1)
-        )
+def event_page(
+    connection: Connection, record: StudyRecord, page: int, size: int
+) -> tuple[int, tuple[Event, ...]]:
+    """How many events there are, and those of a page (from 1), the latest first."""
+    total, rows = _page(connection, record, events, events.c.id, page, size)
+    last = total - (page - 1) * size
+    with as_written(record.name):
+        return total, tuple(_event(row, last - i, record.sets.ids) for i, row in enumerate(rows))
 
 
-def _asked(text: str) -> dict[str, Any]:
+def last_event(connection: Connection, record: StudyRecord) -> int:
+    """The database's number of the latest event, for `events_since`."""
+    return connection.execute(_LAST_EVENT, {"study": record.id}).scalar() or 0
+
+
+def events_since(connection: Connection, record: StudyRecord, last: int) -> tuple[int, int]:
+    """How many answers were recorded, and how many corrected or withdrawn, after an event."""
+    told, corrected = connection.execute(_SINCE, {"study": record.id, "last": last}).one()
+    return told, corrected
+
+
+def questions_of(
+    connection: Connection, record: StudyRecord, held: Sequence[Claim]
+) -> dict[int, Mapping[str, Any]]:
+    """What was known of claimed sets when they were asked for, by position."""
+    if not held:
+        return {}
+    since = min(claim.asked for claim in held)
+    asked = _EVENTS.where(events.c.what == "asked", events.c.at >= since).order_by(events.c.id)
+    wanted = {claim.position for claim in held}
+    with as_written(record.name):
+        return {
+            row.position: _question(row.question)
+            for row in connection.execute(asked, {"study": record.id})
+            if row.position in wanted and row.question is not None
+        }
+
+
+# --- rows as values -------------------------------------------------------------------------------
+
+
+@contextmanager
+def as_written(name: str) -> Iterator[None]:
+    """Refuse rows that sumwise cannot have written."""
+    try:
+        yield
+    except (SettingError, LookupError, TypeError, ValueError, AttributeError, RecursionError) as e:
+        raise DataError(
+            f"study {name!r} has rows that are not as sumwise wrote them ({e}); restore the "
+            "database from a copy"
+        ) from None
+
+
+def _set_at(ids: Sequence[Hashable], position: Any) -> Hashable:
+    if not isinstance(position, int) or not 0 <= position < len(ids):
+        raise IndexError(f"there is no set at {position!r:.40}")
+    return ids[position]
+
+
+def _total(value: Any) -> float:
+    if not isinstance(value, float) or not abs(value) <= arguments.LARGEST_TOTAL:
+        raise ValueError(f"{value!r:.40} is no total")
+    return value
+
+
+def _seed(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise ValueError(f"{value!r:.40} is no seed")
+    return value
+
+
+def _answer(row: Any, ids: Sequence[Hashable]) -> Told:
+    total, noise = _total(row.y_bar), None if row.noise_std is None else _total(row.noise_std)
+    set_id = _set_at(ids, row.position)
+    return Told(set_id, total, noise, row.by, row.at, row.note, row.position)
+
+
+def _claim(row: Any, ids: Sequence[Hashable]) -> Claim:
+    set_id = _set_at(ids, row.position)
+    return Claim(set_id, row.by, row.number, row.asked, row.expires, row.position)
+
+
+def _skip(row: Any, ids: Sequence[Hashable]) -> Skip:
+    return Skip(_set_at(ids, row.position), row.by, row.at, row.note, row.position)
+
+
+def _event(row: Any, number: int, ids: Sequence[Hashable]) -> Event:
+    set_id = None if row.position is None else _set_at(ids, row.position)
+    question = None if row.question is None else _question(row.question)
+    values = (row.y_bar, row.noise_std, row.by, row.note)
+    return Event(number, row.at, row.what, set_id, *values, question)
+
+
+def _question(text: str) -> dict[str, Any]:
     known = json.loads(text)
     return {**known, **{name: from_json(known[name]) for name in ("set_id", "runner_up")}}

@@ -1,156 +1,150 @@
 """What may be done to a study, each rule inside a transaction that the caller has begun.
 
-Every function takes the study's lock first, so two people who do this at once take turns.
+Every function takes the study's lock first, so that two people who do this at once take turns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import replace
+import hashlib
+import json
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+import numpy as np
 import sqlalchemy as sa
 
-from sumwise.errors import LabelError, SettingError
+from sumwise.data.checks import as_list
+from sumwise.errors import LabelError, SettingError, SumwiseError
 from sumwise.learning.propose import Question
-from sumwise.study.storage import records
-from sumwise.study.storage.records_values import Claim, Kept, Snapshot
-from sumwise.study.storage.schema import answers, claims, skips
+from sumwise.study.storage import arguments, records
+from sumwise.study.storage.database import Connection
+from sumwise.study.storage.id_json import to_json
+from sumwise.study.storage.records import Claim, Snapshot, StudyRecord, Told
+from sumwise.study.storage.schema import answers, claims, events, files, skips, studies
 from sumwise.util.text import moment
 
-_ANSWER: Final = sa.select(answers).where(
-    answers.c.study_id == sa.bindparam("study"), answers.c.position == sa.bindparam("at")
-)
+Place = Callable[[int], str]  # where an answer of many comes from, in words
+Check = Callable[[Hashable, Any, Any], tuple[Hashable, float, float | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class NewAnswer:
+    """An answer to be recorded."""
+
+    set_id: Hashable
+    y_bar: float
+    noise_std: float | None
+    by: str | None
+    note: str | None
+
+
+def create(
+    connection: Connection,
+    name: str,
+    packed: Mapping[str, bytes],
+    config: str,
+    strategy: str,
+    seed: int,
+    claim_days: float,
+) -> int:
+    """Add a study with these blobs and settings; gives its number."""
+    if connection.execute(sa.select(studies.c.id).where(studies.c.name == name)).first():
+        raise SettingError(
+            f"there is a study called {name!r} already; open it with open_study, or give another "
+            "name"
+        )
+    at = records.now()
+    row = {
+        "name": name,
+        "created": at,
+        "config": config,
+        "strategy": strategy,
+        "seed": str(int(seed)),
+        "claim_days": claim_days,
+        "changes": 0,
+        "questions": 0,
+        "arrivals": 0,
+    }
+    added = connection.execute(studies.insert().values(row)).inserted_primary_key
+    assert added is not None
+    study_id = int(added[0])
+    for kind, content in packed.items():
+        digest = hashlib.sha256(content).hexdigest()
+        file = {"study_id": study_id, "name": kind, "content": content, "sha256": digest}
+        connection.execute(files.insert().values(file))
+    connection.execute(events.insert().values(study_id=study_id, at=at, what="created"))
+    return study_id
+
+
+# --- questions ------------------------------------------------------------------------------------
 
 
 def ask(
-    connection: sa.Connection,
-    kept: Kept,
+    connection: Connection,
+    record: StudyRecord,
     seen: Snapshot,
     questions: Sequence[Question],
     by: str | None,
 ) -> list[Question] | None:
-    """Claim the sets of these questions; None if somebody else was quicker since it was `seen`.
+    """Claim the sets of these questions; None if they are outdated since the study was `seen`.
 
     Another question makes them wrong, as do an answer or a skip for one of these sets and the
-    renewal of a claim that seemed to have expired; answers for other sets that have come in
-    meanwhile do not, and would otherwise keep people from ever getting one.
+    renewal of a claim that seemed to have expired. Answers for other sets that have come in
+    meanwhile do not: otherwise a busy study would never hand out a question.
     """
-    positions = [kept.sets.position(question.set_id) for question in questions]
-    if records.state(connection, kept, lock=True).questions != seen.questions:
+    positions = [record.sets.position(question.set_id) for question in questions]
+    if records.state(connection, record, lock=True).questions != seen.questions:
         return None
-    if _taken(connection, kept, seen, positions):
+    if _taken(connection, record, seen, positions):
         return None
-    records.advance(connection, kept, questions=len(questions))
+    _advance(connection, record, questions=len(questions))
     moment = datetime.now(UTC)
-    asked, expires = records.stamp(moment), _later(moment, kept.claim_days)
+    asked, expires = records.stamp(moment), _later(moment, record.claim_days)
     for claim in seen.expired:
-        if records.drop_claim(connection, kept, claim.position):
-            records.log(connection, kept, "expired", claim.position, at=asked, by=claim.by)
+        if _drop(connection, record, claims, claim.position):
+            _log(connection, record, "expired", claim.position, at=asked, by=claim.by)
     claimed = [replace(question, by=by, expires=expires) for question in questions]
     for question, position in zip(claimed, positions, strict=True):
-        records.drop_skip(connection, kept, position)  # somebody wants it after all
-        records.add_claim(connection, kept, question, asked)
+        _drop(connection, record, skips, position)  # it was asked for by name
+        _claim(connection, record, position, question, asked)
     return claimed
 
 
-def _taken(connection: sa.Connection, kept: Kept, seen: Snapshot, positions: Sequence[int]) -> bool:
+def _taken(
+    connection: Connection, record: StudyRecord, seen: Snapshot, positions: Sequence[int]
+) -> bool:
     """Whether one of these sets was measured or skipped since, or an expired claim renewed."""
     for table, before in ((answers, ()), (skips, seen.skips)):
-        here = (table.c.study_id == kept.id) & table.c.position.in_(positions)
+        here = (table.c.study_id == record.id) & table.c.position.in_(positions)
         found = set(connection.execute(sa.select(table.c.position).where(here)).scalars())
         if found - {known.position for known in before}:
             return True
-    held = [records.claim_of(connection, kept, claim.position) for claim in seen.expired]
+    held = [records.claim_at(connection, record, claim.position) for claim in seen.expired]
     return any(now not in (None, then) for now, then in zip(held, seen.expired, strict=True))
 
 
-def _later(moment: datetime, days: float) -> str:
-    return records.stamp(moment + timedelta(days=days))
-
-
-def tell(
-    connection: sa.Connection,
-    kept: Kept,
-    set_id: Hashable,
-    y_bar: float,
-    noise_std: float | None,
-    by: str | None,
-    note: str | None,
+def _claim(
+    connection: Connection, record: StudyRecord, position: int, question: Question, asked: str
 ) -> None:
-    """Keep an answer; once more the same is fine, another is refused."""
-    position = kept.sets.position(set_id)
-    row = records.state(connection, kept, lock=True)
-    known = connection.execute(_ANSWER, {"study": kept.id, "at": position}).first()
-    if known is not None:
-        if (known.y_bar, known.noise_std) == (y_bar, noise_std):
-            return
-        raise another_answer(set_id, known, y_bar, noise_std)
-    at = records.now()
-    values = {"y_bar": y_bar, "noise_std": noise_std, "by": by, "note": note}
-    where = {"study_id": kept.id, "position": position, "arrival": row.arrivals, "at": at}
-    connection.execute(answers.insert(), {**where, **values})
-    records.drop_claim(connection, kept, position)
-    records.drop_skip(connection, kept, position)
-    records.log(connection, kept, "told", position, at=at, **values)
-    records.advance(connection, kept, arrivals=1)
-
-
-def another_answer(
-    set_id: Hashable, known: Any, y_bar: float, noise_std: float | None
-) -> LabelError:
-    return LabelError(
-        f"set {set_id!r} is measured already ({_said(known)}), and this is another answer "
-        f"({value(y_bar, noise_std)}). To correct it use amend, to take it back retract."
-    )
-
-
-def amend(
-    connection: sa.Connection,
-    kept: Kept,
-    set_id: Hashable,
-    y_bar: float,
-    noise_std: float | None,
-    keep_noise: bool,
-    by: str | None,
-    note: str | None,
-) -> None:
-    """Another value for an answer, which keeps its place."""
-    position = kept.sets.position(set_id)
-    known = _answer(connection, kept, set_id, position)
-    noise_std = known.noise_std if keep_noise else noise_std
-    if (known.y_bar, known.noise_std) == (y_bar, noise_std):
-        return
-    values = {"y_bar": y_bar, "noise_std": noise_std, "by": by, "note": note}
-    at = records.now()
-    connection.execute(answers.update().where(_here(kept, position)).values(at=at, **values))
-    records.log(connection, kept, "amended", position, at=at, **values)
-    records.advance(connection, kept)
-
-
-def retract(
-    connection: sa.Connection, kept: Kept, set_id: Hashable, by: str | None, note: str | None
-) -> None:
-    """Take an answer back; its set may be asked for again."""
-    position = kept.sets.position(set_id)
-    known = _answer(connection, kept, set_id, position)
-    connection.execute(answers.delete().where(_here(kept, position)))
-    values = {"y_bar": known.y_bar, "noise_std": known.noise_std, "by": by, "note": note}
-    records.log(connection, kept, "retracted", position, at=records.now(), **values)
-    records.advance(connection, kept)
-
-
-def release(connection: sa.Connection, kept: Kept, set_id: Hashable, by: str | None) -> None:
-    """Give a claimed set back, whoever holds it."""
-    claim = _open_claim(connection, kept, set_id)
-    records.drop_claim(connection, kept, claim.position)
-    records.log(connection, kept, "released", claim.position, at=records.now(), by=by)
-    records.advance(connection, kept)
+    row = {
+        "study_id": record.id,
+        "position": position,
+        "number": question.number,
+        "by": question.by,
+        "asked": asked,
+        "expires": question.expires,
+    }
+    connection.execute(claims.insert(), row)
+    known = asdict(question)
+    known["set_id"], known["runner_up"] = to_json(question.set_id), to_json(question.runner_up)
+    text = json.dumps(known)
+    _log(connection, record, "asked", position, at=asked, by=question.by, question=text)
 
 
 def refuse_taken(seen: Snapshot, position: int) -> None:
-    """A set that is measured, or that somebody holds, cannot be claimed."""
+    """A set that is measured or claimed cannot be claimed."""
     for answer in seen.answers:
         if answer.position == position:
             raise LabelError(f"set {answer.set_id!r} is measured already ({_said(answer)})")
@@ -161,67 +155,32 @@ def refuse_taken(seen: Snapshot, position: int) -> None:
             raise SettingError(f"set {claim.set_id!r} is with {who} until {until}")
 
 
-def skip(
-    connection: sa.Connection, kept: Kept, set_id: Hashable, by: str | None, note: str | None
-) -> None:
-    """Set a set aside, so that nobody is asked for it; whoever holds it lets go."""
-    position = kept.sets.position(set_id)
-    records.state(connection, kept, lock=True)
-    if connection.execute(_ANSWER, {"study": kept.id, "at": position}).first() is not None:
-        raise LabelError(
-            f"set {set_id!r} is measured already, so there is nothing to skip; to take the answer "
-            "back use retract"
-        )
-    at = records.now()
-    records.drop_claim(connection, kept, position)
-    records.drop_skip(connection, kept, position)
-    row = {"study_id": kept.id, "position": position, "by": by, "at": at, "note": note}
-    connection.execute(skips.insert(), row)
-    records.log(connection, kept, "skipped", position, at=at, by=by, note=note)
-    records.advance(connection, kept)
-
-
-def unskip(connection: sa.Connection, kept: Kept, set_id: Hashable, by: str | None) -> None:
-    """A set that was set aside may be asked for again."""
-    position = kept.sets.position(set_id)
-    records.state(connection, kept, lock=True)
-    if not records.drop_skip(connection, kept, position):
-        raise SettingError(f"set {set_id!r} is not skipped; there is nothing to undo")
-    records.log(connection, kept, "unskipped", position, at=records.now(), by=by)
-    records.advance(connection, kept)
+def release(connection: Connection, record: StudyRecord, set_id: Hashable, by: str | None) -> None:
+    """Give a claimed set back, whoever holds it."""
+    claim = _open_claim(connection, record, set_id)
+    _drop(connection, record, claims, claim.position)
+    _log(connection, record, "released", claim.position, at=records.now(), by=by)
+    _advance(connection, record)
 
 
 def renew(
-    connection: sa.Connection, kept: Kept, set_id: Hashable, days: float, by: str | None
+    connection: Connection, record: StudyRecord, set_id: Hashable, days: float, by: str | None
 ) -> str:
-    """Hold a claimed set for longer; gives the new time it expires."""
-    claim = _open_claim(connection, kept, set_id)
+    """Extend a claim; gives the new time it expires."""
+    claim = _open_claim(connection, record, set_id)
     moment = datetime.now(UTC)
-    expires = _later(moment, days)
-    here = (claims.c.study_id == kept.id) & (claims.c.position == claim.position)
+    expires, at = _later(moment, days), records.stamp(moment)
+    here = _here(claims, record, claim.position)
     connection.execute(claims.update().where(here).values(expires=expires))
-    at = records.stamp(moment)
-    records.log(connection, kept, "renewed", claim.position, at=at, by=by, note=expires)
-    records.advance(connection, kept)
+    _log(connection, record, "renewed", claim.position, at=at, by=by, note=expires)
+    _advance(connection, record)
     return expires
 
 
-def _here(kept: Kept, position: int) -> Any:
-    return (answers.c.study_id == kept.id) & (answers.c.position == position)
-
-
-def _answer(connection: sa.Connection, kept: Kept, set_id: Hashable, position: int) -> Any:
-    records.state(connection, kept, lock=True)
-    known = connection.execute(_ANSWER, {"study": kept.id, "at": position}).first()
-    if known is None:
-        raise LabelError(f"set {set_id!r} is not measured yet; use tell, which needs no question")
-    return known
-
-
-def _open_claim(connection: sa.Connection, kept: Kept, set_id: Hashable) -> Claim:
-    position = kept.sets.position(set_id)
-    records.state(connection, kept, lock=True)
-    claim = records.claim_of(connection, kept, position)
+def _open_claim(connection: Connection, record: StudyRecord, set_id: Hashable) -> Claim:
+    position = record.sets.position(set_id)
+    records.state(connection, record, lock=True)
+    claim = records.claim_at(connection, record, position)
     if claim is None or claim.expires <= records.now():
         raise SettingError(
             f"nobody holds set {set_id!r}: it was never asked for, or is answered, released or "
@@ -230,15 +189,295 @@ def _open_claim(connection: sa.Connection, kept: Kept, set_id: Hashable) -> Clai
     return claim
 
 
+def _later(moment: datetime, days: float) -> str:
+    return records.stamp(moment + timedelta(days=days))
+
+
+def skip(
+    connection: Connection, record: StudyRecord, set_id: Hashable, by: str | None, note: str | None
+) -> None:
+    """Exclude a set from questions; a claim on it ends."""
+    position = record.sets.position(set_id)
+    records.state(connection, record, lock=True)
+    if records.answer_at(connection, record, position) is not None:
+        raise LabelError(
+            f"set {set_id!r} is measured already, so there is nothing to skip; to take the answer "
+            "back use retract"
+        )
+    at = records.now()
+    _drop(connection, record, claims, position)
+    _drop(connection, record, skips, position)
+    row = {"study_id": record.id, "position": position, "by": by, "at": at, "note": note}
+    connection.execute(skips.insert(), row)
+    _log(connection, record, "skipped", position, at=at, by=by, note=note)
+    _advance(connection, record)
+
+
+def unskip(connection: Connection, record: StudyRecord, set_id: Hashable, by: str | None) -> None:
+    """Allow a skipped set to be asked for again."""
+    position = record.sets.position(set_id)
+    records.state(connection, record, lock=True)
+    if not _drop(connection, record, skips, position):
+        raise SettingError(f"set {set_id!r} is not skipped; there is nothing to undo")
+    _log(connection, record, "unskipped", position, at=records.now(), by=by)
+    _advance(connection, record)
+
+
+# --- answers --------------------------------------------------------------------------------------
+
+
+def tell(
+    connection: Connection,
+    record: StudyRecord,
+    set_id: Hashable,
+    y_bar: float,
+    noise_std: float | None,
+    by: str | None,
+    note: str | None,
+) -> None:
+    """Record an answer; the same one once more is fine, another is refused."""
+    position, new = record.sets.position(set_id), NewAnswer(set_id, y_bar, noise_std, by, note)
+    row = records.state(connection, record, lock=True)
+    known = records.answer_at(connection, record, position)
+    if known is None:
+        _record(connection, record, {position: new}, row.arrivals)
+    elif not _same(known, new):
+        raise _another(known, new)
+
+
+def tell_many(
+    connection: Connection, record: StudyRecord, given: Sequence[NewAnswer], where: Place
+) -> int:
+    """Record all of these answers or none; gives how many were new."""
+    row = records.state(connection, record, lock=True)
+    stored = sa.select(answers).where(answers.c.study_id == record.id)
+    known: dict[int, Any] = {answer.position: answer for answer in connection.execute(stored)}
+    fresh: dict[int, NewAnswer] = {}
+    for number, new in enumerate(given):
+        position = record.sets.position(new.set_id)
+        before = known.get(position) or fresh.get(position)
+        if before is None:
+            fresh[position] = new
+        elif not _same(before, new):
+            twice = _another(before, new) if position in known else _twice(before, new)
+            raise _refusal(twice, where(number))
+    if fresh:
+        _refuse_retracted(connection, record, given, fresh, where)
+        _record(connection, record, fresh, row.arrivals)
+    return len(fresh)
+
+
+def answers_given(
+    check: Check, set_ids: Any, y_bar: Any, by: Any, note: Any, noise_std: Any, where: Place
+) -> list[NewAnswer]:
+    """Columns as answers, each value checked; a single value stands for a whole column."""
+    ids = as_list(set_ids, "set_ids")
+    if not ids:
+        raise SettingError("no answers were given; give at least one set id and its total")
+    columns = [
+        ids,
+        _column(y_bar, "y_bar", len(ids), alone=False),
+        _column(noise_std, "noise_std", len(ids)),
+        _column(by, "by", len(ids)),
+        _column(note, "note", len(ids)),
+    ]
+    given = []
+    for number, (set_id, total, noise, who, why) in enumerate(zip(*columns, strict=True)):
+        try:
+            texts = arguments.text(who, "by"), arguments.text(why, "note")
+            given.append(NewAnswer(*check(set_id, total, noise), *texts))
+        except SumwiseError as error:
+            raise _refusal(error, where(number)) from None
+    return given
+
+
+def _column(values: Any, name: str, length: int, *, alone: bool = True) -> Sequence[Any]:
+    single = values is None or np.isscalar(values) or getattr(values, "ndim", 1) == 0
+    if alone and single:
+        return [values] * length
+    listed = as_list(values, name)
+    if len(listed) != length:
+        raise SettingError(f"{name} has {len(listed)} values for {length} sets; give one for each")
+    return listed
+
+
+def _refusal(error: SumwiseError, place: str) -> SumwiseError:
+    return type(error)(f"{place}: {str(error).rstrip('.')}. Nothing was stored.")
+
+
+def _refuse_retracted(
+    connection: Connection,
+    record: StudyRecord,
+    given: Sequence[NewAnswer],
+    fresh: Mapping[int, NewAnswer],
+    where: Place,
+) -> None:
+    """A file that is read again must not bring back answers that were withdrawn since."""
+    kinds = ("told", "amended", "retracted")
+    mine = (events.c.study_id == record.id) & events.c.what.in_(kinds)
+    said: dict[int, set[tuple[float, float | None]]] = {}  # every answer a set ever had
+    last: dict[int, Any] = {}  # its withdrawal
+    for event in connection.execute(sa.select(events).where(mine).order_by(events.c.id)):
+        if event.position in fresh:
+            said.setdefault(event.position, set()).add((event.y_bar, event.noise_std))
+            last[event.position] = event
+    for position, event in last.items():
+        new = fresh[position]
+        if (new.y_bar, new.noise_std) in said[position]:
+            error = LabelError(
+                f"set {new.set_id!r} was told {_value(new)} before, and that was taken "
+                f"back{_signed(event)}. Drop the row; if it is right after all, tell this set alone"
+            )
+            raise _refusal(error, where(given.index(new)))
+
+
+def _record(
+    connection: Connection, record: StudyRecord, fresh: Mapping[int, NewAnswer], arrivals: int
+) -> None:
+    """Store answers by position; claims and skips of their sets end."""
+    at = records.now()
+    told = [
+        {
+            "study_id": record.id,
+            "position": position,
+            "at": at,
+            "y_bar": new.y_bar,
+            "noise_std": new.noise_std,
+            "by": new.by,
+            "note": new.note,
+        }
+        for position, new in fresh.items()
+    ]
+    rows = [{**row, "arrival": arrivals + i} for i, row in enumerate(told)]
+    connection.execute(answers.insert(), rows)
+    connection.execute(events.insert(), [{**row, "what": "told"} for row in told])
+    for position in fresh.keys() & set(connection.execute(_HELD, {"study": record.id}).scalars()):
+        _drop(connection, record, claims, position)
+        _drop(connection, record, skips, position)
+    _advance(connection, record, arrivals=len(fresh))
+
+
+def amend(
+    connection: Connection,
+    record: StudyRecord,
+    set_id: Hashable,
+    y_bar: float,
+    noise_std: float | None,
+    keep_noise: bool,
+    by: str | None,
+    note: str | None,
+) -> None:
+    """Correct an answer, which keeps its place in the order of arrival."""
+    known = _answer(connection, record, set_id)
+    noise_std = known.noise_std if keep_noise else noise_std
+    if (known.y_bar, known.noise_std) == (y_bar, noise_std):
+        return
+    values = {"y_bar": y_bar, "noise_std": noise_std, "by": by, "note": note}
+    at, here = records.now(), _here(answers, record, known.position)
+    connection.execute(answers.update().where(here).values(at=at, **values))
+    _log(connection, record, "amended", known.position, at=at, **values)
+    _advance(connection, record)
+
+
+def retract(
+    connection: Connection, record: StudyRecord, set_id: Hashable, by: str | None, note: str | None
+) -> None:
+    """Withdraw an answer; its set may be asked for again."""
+    known = _answer(connection, record, set_id)
+    connection.execute(answers.delete().where(_here(answers, record, known.position)))
+    values = {"y_bar": known.y_bar, "noise_std": known.noise_std, "by": by, "note": note}
+    _log(connection, record, "retracted", known.position, at=records.now(), **values)
+    _advance(connection, record)
+
+
+def _answer(connection: Connection, record: StudyRecord, set_id: Hashable) -> Told:
+    position = record.sets.position(set_id)
+    records.state(connection, record, lock=True)
+    known = records.answer_at(connection, record, position)
+    if known is None:
+        raise LabelError(f"set {set_id!r} is not measured yet; use tell, which needs no question")
+    return known
+
+
+# --- rows -----------------------------------------------------------------------------------------
+
+# built once: building a statement takes longer than running it
+_STUDY: Final[sa.BindParameter[int]] = sa.bindparam("study")
+_ADVANCE: Final = (
+    studies.update()
+    .where(studies.c.id == _STUDY)
+    .values(
+        changes=studies.c.changes + 1,
+        questions=studies.c.questions + sa.bindparam("asked"),
+        arrivals=studies.c.arrivals + sa.bindparam("arrived"),
+    )
+)
+_DELETE: Final = {
+    table: table.delete().where(table.c.study_id == _STUDY, table.c.position == sa.bindparam("at"))
+    for table in (claims, skips)
+}
+_HELD: Final = sa.union(
+    *(sa.select(table.c.position).where(table.c.study_id == _STUDY) for table in (claims, skips))
+)
+
+
+def _advance(
+    connection: Connection, record: StudyRecord, *, questions: int = 0, arrivals: int = 0
+) -> None:
+    """Count a change."""
+    more = {"study": record.id, "asked": questions, "arrived": arrivals}
+    connection.execute(_ADVANCE, more)
+
+
+def _log(
+    connection: Connection, record: StudyRecord, what: str, position: int, *, at: str, **rest: Any
+) -> None:
+    """Add a line to the history."""
+    row = {"study_id": record.id, "at": at, "what": what, "position": position, **rest}
+    connection.execute(events.insert(), row)
+
+
+def _drop(connection: Connection, record: StudyRecord, table: sa.Table, position: int) -> bool:
+    """Delete the claim or skip of a set; gives whether there was one."""
+    here = {"study": record.id, "at": position}
+    return connection.execute(_DELETE[table], here).rowcount == 1
+
+
+def _here(table: sa.Table, record: StudyRecord, position: int) -> Any:
+    return (table.c.study_id == record.id) & (table.c.position == position)
+
+
+# --- words ----------------------------------------------------------------------------------------
+
+
+def _same(known: Any, new: NewAnswer) -> bool:
+    return bool((known.y_bar, known.noise_std) == (new.y_bar, new.noise_std))
+
+
+def _another(known: Any, new: NewAnswer) -> LabelError:
+    return LabelError(
+        f"set {new.set_id!r} is measured already ({_said(known)}), and this is another answer "
+        f"({_value(new)}). To correct it use amend, to take it back retract."
+    )
+
+
+def _twice(before: NewAnswer, new: NewAnswer) -> LabelError:
+    return LabelError(
+        f"set {new.set_id!r} is there twice, with {_value(before)} and with {_value(new)}; keep "
+        "one."
+    )
+
+
 def _said(known: Any) -> str:
-    return f"{value(known.y_bar, known.noise_std)}{signed(known)}"
+    return f"{_value(known)}{_signed(known)}"
 
 
-def signed(known: Any) -> str:
+def _signed(known: Any) -> str:
     """By whom and when."""
     who = "" if known.by is None else f" by {known.by!r}"
     return f"{who} at {moment(known.at)}"
 
 
-def value(y_bar: float, noise_std: float | None) -> str:
-    return f"{y_bar:.12g}" + ("" if noise_std is None else f" ± {noise_std:.12g}")
+def _value(known: Any) -> str:
+    noise = "" if known.noise_std is None else f" ± {known.noise_std:.12g}"
+    return f"{known.y_bar:.12g}{noise}"
