@@ -17,8 +17,8 @@ from tests.networks import TINY, problem
 
 COUNT = """
 import time
-from sumwise import progress
-from sumwise.progress import Slow, quiet
+from sumwise.util import progress
+from sumwise.util.progress import Slow, quiet
 
 def count(steps=4, patience=0.02):
     progress.PATIENCE = patience

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import csv
 import itertools
-import os
 import re
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from sumwise.errors import DataError, LabelError, SettingError
+from sumwise.util.files import atomic_write
 from sumwise.util.shapes import Float
 
 _NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -253,15 +252,13 @@ def write_table(table: Any, path: Path, force: bool = False) -> Path:
     from pyarrow import parquet
 
     check_output(path, force)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")  # a name that nobody else has
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with partial.open("wb") as file:
+        with atomic_write(path, overwrite=force) as file:
             (parquet.write_table if _is_parquet(path) else arrow.write_csv)(table, file)
-            file.flush()
-            os.fsync(file.fileno())
-        check_output(path, force)  # somebody else may have been quicker
-        os.replace(partial, path)
+    except FileExistsError:  # another process has written it meanwhile
+        check_output(path, force)
+        raise
     except OSError as error:
         raise SettingError(
             f"{path} cannot be written ({error.strerror or error}). Choose another place, or make "
@@ -271,7 +268,4 @@ def write_table(table: Any, path: Path, force: bool = False) -> Path:
         raise DataError(
             f"{path} cannot hold this table ({error}); a file that ends in .parquet holds more"
         ) from error
-    finally:
-        with suppress(OSError):  # it is not there, which is as it should be
-            partial.unlink()
     return path

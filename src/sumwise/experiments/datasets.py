@@ -22,6 +22,7 @@ from typing import Final, TextIO
 import numpy as np
 
 from sumwise.errors import DataError
+from sumwise.util.files import write_file
 from sumwise.util.shapes import Float, Int
 
 LIBSVM_HOME: Final = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/regression/"
@@ -227,7 +228,5 @@ def fetch(file: str, rows: int, home: str = LIBSVM_HOME) -> Path:
             f"{promised or 'any'} bytes and {rows} rows. Try again later."
         )
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".part")
-    partial.write_bytes(body)
-    partial.replace(path)
+    write_file(path, body)
     return path

@@ -24,6 +24,7 @@ import sumwise
 from sumwise.errors import DataError
 from sumwise.experiments.datasets import NAMES
 from sumwise.experiments.protocol import NEURAL, Curve
+from sumwise.util.files import lock, write_file
 from sumwise.util.shapes import Float
 
 FORMAT: Final = 1
@@ -52,19 +53,9 @@ class Results:
 @contextmanager
 def only_writer(folder: Path) -> Iterator[None]:
     """Refuse a second process that would write here at the same time."""
-    try:
-        import fcntl
-    except ImportError:  # where there are no such locks, two writers are the user's business
-        yield
-        return
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise DataError(
-                f"another process is writing to {folder}; wait for it, or choose another --out"
-            ) from None
+    busy = f"another process is writing to {folder}; wait for it, or choose another --out"
+    with lock(folder / "lock", busy):
         yield
 
 
@@ -95,7 +86,7 @@ def open_results(
                 )
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps({**settings, "data": {**known, **(data or {})}}) + "\n"
-    _replace(results.settings, text)
+    write_file(results.settings, text)
     _repair(results)
     return results
 
@@ -126,13 +117,6 @@ def _refuse_other_settings(
     return {str(name): str(fingerprint) for name, fingerprint in known.items()}
 
 
-def _replace(path: Path, text: str) -> None:
-    """Whole or not at all."""
-    partial = path.with_name(f"{path.name}.part")
-    partial.write_text(text, encoding="utf-8", newline="")
-    os.replace(partial, path)
-
-
 def _repair(results: Results) -> None:
     """Drop a last line that was cut off, and runs that lack queries; keep a copy of what was."""
     text = results.runs.read_text(encoding="utf-8", errors="replace") if _size(results) else ""
@@ -141,7 +125,7 @@ def _repair(results: Results) -> None:
     if text.count("\n") != whole.count("\n") or text[-1:] != "\n":
         if text:
             shutil.copy(results.runs, results.runs.with_suffix(".csv.bak"))
-        _replace(results.runs, whole)
+        write_file(results.runs, whole)
 
 
 def _size(results: Results) -> int:

@@ -41,11 +41,11 @@ from sumwise.outofcore.design_store import (
     prepared_in,
     read_json,
     scan_from,
-    sha256_of,
 )
-from sumwise.outofcore.embed_part import Job, embed_part, part_file, replace_file, write_all
+from sumwise.outofcore.embed_part import Job, embed_part, part_file, write_all
 from sumwise.outofcore.external_sort import BUCKET_BYTES, sorted_copy
 from sumwise.outofcore.index import Index, ids_of, index_of, refuse_ids, survey_part
+from sumwise.util.files import sha256_of, write_file
 from sumwise.util.progress import Slow
 from sumwise.util.shapes import Float
 
@@ -174,7 +174,7 @@ def _begin(
     assert index.sizes is not None  # what was not sorted is now
     _write_ids(os.path.join(folder, "ids.arrow"), index.keys)
     np.save(os.path.join(folder, "sizes.npy"), index.sizes, allow_pickle=False)
-    replace_file(os.path.join(folder, "basis.npz"), pack_prepared(prepared))
+    write_file(os.path.join(folder, "basis.npz"), pack_prepared(prepared))
     u = np.lib.format.open_memmap(
         os.path.join(folder, "u.npy"), "w+", np.dtype(wanted["dtype"]), (len(index), n_basis)
     )
@@ -308,7 +308,7 @@ def _finish(folder: str, known: Mapping[str, Any]) -> None:
         "regions": regions,
         "pieces": {name: sha256_of(os.path.join(folder, name)) for name in PIECES},
     }
-    replace_file(os.path.join(folder, "manifest.json"), json.dumps(manifest).encode())
+    write_file(os.path.join(folder, "manifest.json"), json.dumps(manifest).encode())
     os.unlink(os.path.join(folder, "begun.json"))
     for left in ("parts", SORTED):
         shutil.rmtree(os.path.join(folder, left), ignore_errors=True)

@@ -6,12 +6,12 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, Final
 
 from sumwise.errors import DataError, SettingError
-from sumwise.outofcore.design_store import PIECES, read_json, sha256_of
-from sumwise.outofcore.embed_part import replace_file
+from sumwise.outofcore.design_store import PIECES, read_json
+from sumwise.util.files import PARTIAL, lock, sha256_of, write_file
 
 LOCK: Final = "lock"
 SORTED: Final = "_sorted"  # which no scan of a folder around it would read
@@ -23,26 +23,15 @@ def only_writer(folder: str) -> Iterator[None]:
     os.makedirs(folder, exist_ok=True)
     if not os.path.exists(os.path.join(folder, "begun.json")):
         _refuse_others(folder)
-    with open(os.path.join(folder, LOCK), "wb") as file:
-        try:
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise DataError(
-                f"another process is embedding to {folder}; wait for it, or name another folder"
-            ) from None
-        except (ImportError, OSError):  # a system or disk without such locks
-            pass
+    busy = f"another process is embedding to {folder}; wait for it, or name another folder"
+    with lock(os.path.join(folder, LOCK), busy):
         yield
-        with suppress(OSError):
-            os.unlink(file.name)
 
 
 def _refuse_others(folder: str) -> None:
     """What is in the folder must be ours, or leftovers of a run that was stopped."""
     ours = (*PIECES, "u.npy", SORTED, "parts", LOCK, "begun.json")
-    begun = tuple(f"{name}." for name in ours)  # and the number of a process, and .part
+    begun = (PARTIAL, *(f"{name}." for name in ours))  # a former version wrote basis.npz.77.part
     for name in os.listdir(folder):
         if name not in ours and not (name.startswith(begun) and name.endswith(".part")):
             raise SettingError(f"{folder} is a folder with other files in it; name a new one")
@@ -73,7 +62,7 @@ def write_begun(folder: str, known: Mapping[str, Any]) -> None:
     pieces = {name: sha256_of(os.path.join(folder, name)) for name in PIECES[:3]}
     plain = json.loads(json.dumps({**known, "pieces": pieces}))
     content = json.dumps({**plain, "sha256": _digest(plain)}).encode()
-    replace_file(os.path.join(folder, "begun.json"), content)
+    write_file(os.path.join(folder, "begun.json"), content)
 
 
 def _digest(known: Any) -> str:

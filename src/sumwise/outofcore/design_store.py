@@ -16,7 +16,6 @@ part that is finished: whoever is stopped goes on from there.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import zlib
@@ -38,6 +37,7 @@ from sumwise.model.design import Design, Pool
 from sumwise.model.fit import ModelConfig, Prepared
 from sumwise.model.serialize import unpack_config, unpack_prepared
 from sumwise.outofcore.index import ids_of
+from sumwise.util.files import sha256_of
 from sumwise.util.shapes import Int
 
 STAND_INS: Final = "stand_ins.npy"
@@ -219,15 +219,6 @@ def read_json(folder: str, name: str) -> Any:
             return json.loads(file.read())
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{path} cannot be read ({error})") from error
-
-
-def sha256_of(path: str) -> str:
-    """Of a file; one that is not there has another than any that is."""
-    try:
-        with open(path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except (FileNotFoundError, IsADirectoryError):
-        return ""
 
 
 def scan_from(known: Mapping[str, Any]) -> Scan:

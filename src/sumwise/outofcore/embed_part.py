@@ -23,6 +23,7 @@ from sumwise.model import archives, fourier_sums
 from sumwise.model.basis import Scaled
 from sumwise.model.design import BLOCK_NUMBERS, features
 from sumwise.outofcore.index import subsample_in
+from sumwise.util.files import write_file
 from sumwise.util.shapes import Float, Int
 
 MOMENT_SAMPLE: Final = 2**14  # individuals that the mean of φ φᵀ is taken over
@@ -94,7 +95,7 @@ def embed_part(job: Job) -> int:
         "stand_ins": np.concatenate(subsample),
         "counts": np.array([checksum, written, sampled], dtype=np.int64),
     }
-    replace_file(part_file(job.folder, job.part.number), archives.to_bytes(kept))
+    write_file(part_file(job.folder, job.part.number), archives.to_bytes(kept))
     return job.part.rows
 
 
@@ -103,16 +104,6 @@ def write_all(file: BinaryIO, content: Any) -> None:
     left = memoryview(content)
     while len(left):
         left = left[file.write(left) :]
-
-
-def replace_file(path: str, content: bytes) -> None:
-    """A file that is there whole or not at all, whoever else writes it."""
-    partial = f"{path}.{os.getpid()}.part"
-    with open(partial, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(partial, path)
 
 
 def _sizes(job: Job) -> Int[np.ndarray, " A"] | None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sumwise.errors import SettingError
+from sumwise.util.files import write_file
 
 
 def save(chart: Any, stem: str | Path, formats: Sequence[str] = (".png", ".html")) -> list[Path]:
@@ -23,7 +24,7 @@ def save(chart: Any, stem: str | Path, formats: Sequence[str] = (".png", ".html"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path, content in drawn.items():
-            path.write_bytes(content)
+            write_file(path, content)
     except OSError as error:
         raise SettingError(
             f"the chart cannot be written to {folder} ({error.strerror}). "

@@ -11,7 +11,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from typing import Any, Final
 
 from sumwise.errors import SettingError
 from sumwise.report.curves import OFFLINE_ACTIONS
+from sumwise.util.files import write_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +61,10 @@ def page(title: str, lead: str, sections: Sequence[Section]) -> str:
 
 def save_page(text: str, path: Path) -> Path:
     """Write the page whole or not at all."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")  # a name that nobody else has
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(text, encoding="utf-8")
-        os.replace(partial, path)
+        write_file(path, text)
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise SettingError(
             f"the report cannot be written to {path} ({error.strerror}). "
             "Choose another place, or make room on the disk."

@@ -31,6 +31,7 @@ from sumwise.study.export_tables import BASIS, SETS
 from sumwise.study.storage import records, transactions
 from sumwise.study.storage.records import StudyRecord
 from sumwise.study.storage.schema import answers, claims, events, skips, studies
+from sumwise.util.files import sync_folder
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,9 +86,9 @@ def write(
             for file in files.values():
                 file.flush()
                 os.fsync(file.fileno())
-        _sync(partial)
+        sync_folder(partial)
         os.rename(partial, place)  # over an empty folder, too, and over nothing else
-        _sync(place.parent)
+        sync_folder(place.parent)
     except OSError as error:
         raise StorageError(
             f"the study cannot be exported to {place} ({error.strerror or error}); nothing was "
@@ -126,15 +127,6 @@ def _path(folder: Any) -> Path:
 def _digest(file: IO[bytes]) -> str:
     file.seek(0)
     return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
-
-
-def _sync(folder: Path) -> None:
-    """The names in it, made to last."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 # --- from a folder to a database ------------------------------------------------------------------

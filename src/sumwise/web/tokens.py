@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from sumwise.errors import StorageError
+from sumwise.util.files import atomic_write
 
 _TOKEN: Final = re.compile(r"[A-Za-z0-9_-]{32,}")
 
@@ -65,16 +66,8 @@ def _read(path: Path) -> str | None:
 
 def _put(path: Path, token: str, *, over: bool) -> None:
     """In one piece, and readable by the owner alone from the first moment on."""
-    partial = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-    try:
-        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            file.write(token + "\n")
-        if over:
-            os.replace(partial, path)
-        else:
-            with suppress(FileExistsError):  # another server was quicker, and its token holds
-                os.link(partial, path)
-    finally:
-        with suppress(FileNotFoundError):
-            partial.unlink()
+    with (
+        suppress(FileExistsError),  # another server was quicker, and its token holds
+        atomic_write(path, overwrite=over, mode=0o600) as file,
+    ):
+        file.write(f"{token}\n".encode("ascii"))

@@ -21,7 +21,6 @@ import io
 import json
 import os
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -43,6 +42,7 @@ from sumwise.study.storage import sqlite
 from sumwise.study.storage.database import Connection, Database
 from sumwise.study.storage.id_json import from_json, many_from_json, many_to_json, to_json
 from sumwise.study.storage.schema import files
+from sumwise.util.files import atomic_write
 from sumwise.util.shapes import Float
 from sumwise.util.threads import one_thread
 
@@ -137,22 +137,15 @@ def _inside(where: str, folder: str | None) -> str:
 
 def write_file(sets: Sets, sets_file: str) -> None:
     """The file that `pack` has referred to."""
-    partial = f"{sets_file}.{os.getpid()}.part"
     try:
-        with open(partial, "xb") as file:
+        with atomic_write(sets_file, overwrite=False, durable=True) as file:
             file.write(pack_sets(sets))
-            file.flush()
-            os.fsync(file.fileno())
-        os.link(partial, sets_file)  # refuses what is there already, unlike a rename
     except FileExistsError:
         raise _exists(sets_file) from None
     except OSError as error:
         raise StorageError(
             f"the sets cannot be written to {sets_file} ({error.strerror}); choose another place"
         ) from error
-    finally:
-        with suppress(FileNotFoundError):
-            os.unlink(partial)
 
 
 def refuse_existing(sets_file: str | None) -> None:

@@ -1,0 +1,127 @@
+"""Files that are written whole or not at all, a lock between processes, and checksums."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import IO, Final
+
+from sumwise.errors import DataError
+
+PARTIAL: Final = ".sumwise-"  # temporary files are called .sumwise-<random>.part
+
+
+def temporary_name(path: str | os.PathLike[str], suffix: str = ".part") -> str:
+    """A name beside `path` that no other file has."""
+    folder = os.path.dirname(os.path.abspath(os.fspath(path)))
+    return os.path.join(folder, f"{PARTIAL}{secrets.token_hex(8)}{suffix}")
+
+
+@contextmanager
+def atomic_write(
+    path: str | os.PathLike[str],
+    *,
+    overwrite: bool = True,
+    durable: bool = False,
+    mode: int = 0o666,
+) -> Iterator[IO[bytes]]:
+    """A file to write to; it appears as `path` when the block ends, and not if the block fails.
+
+    Args:
+        overwrite: Without it, a file that is there already raises `FileExistsError`.
+        durable: Wait for the file's name to be on the disk, not only for its content.
+        mode: Permissions, from the first moment on; the umask applies.
+    """
+    partial = temporary_name(path)
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)  # follows no link
+    try:
+        with os.fdopen(os.open(partial, flags, mode), "w+b") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        (os.replace if overwrite else _link)(partial, path)
+        if durable:
+            sync_folder(os.path.dirname(partial))
+    finally:
+        with suppress(OSError):  # it has its final name, or was never made
+            os.unlink(partial)
+
+
+def _link(partial: str, path: str | os.PathLike[str]) -> None:
+    """Give a file another name; unlike a rename this refuses to overwrite."""
+    try:
+        os.link(partial, path)
+    except FileExistsError:
+        raise
+    except OSError:  # a disk without hard links
+        if os.path.lexists(path):
+            raise FileExistsError(errno.EEXIST, "File exists", os.fspath(path)) from None
+        os.replace(partial, path)
+
+
+def write_file(
+    path: str | os.PathLike[str], content: bytes | str, *, durable: bool = False
+) -> None:
+    """Write a whole file atomically; text is stored as UTF-8."""
+    with atomic_write(path, durable=durable) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+
+
+def sync_folder(folder: str | os.PathLike[str]) -> None:
+    """Wait until the names in a folder are on the disk."""
+    if os.name != "posix":  # other systems cannot open a folder
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def lock(path: str | os.PathLike[str], refusal: str) -> Iterator[None]:
+    """Hold a lock between processes; raises `DataError(refusal)` if another process holds it.
+
+    The file exists only while the lock is held. Where the system or the disk has no such locks,
+    every process gets it.
+    """
+    file = _locked(path)
+    if file is None:
+        raise DataError(refusal)
+    try:
+        yield
+    finally:
+        with file, suppress(OSError):
+            os.unlink(path)
+
+
+def _locked(path: str | os.PathLike[str]) -> IO[bytes] | None:
+    while True:
+        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+        file = os.fdopen(os.open(path, flags, 0o666), "r+b")
+        try:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            return None
+        except (ImportError, OSError):
+            return file
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
+                return file
+        file.close()  # its last holder removed it before we had locked it
+
+
+def sha256_of(path: str | os.PathLike[str]) -> str:
+    """SHA-256 of a file; the empty string if it is missing."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except (FileNotFoundError, IsADirectoryError):
+        return ""
