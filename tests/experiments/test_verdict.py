@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sumwise.experiments import simulate
-from sumwise.experiments.verdict import figures, verdict
+from sumwise.experiments import paired
+from sumwise.experiments.verdict import number_format, verdict
 from tests.tables import WOBBLE, made_up
 
 
@@ -57,7 +57,7 @@ def test_another_clear_winner_is_named_where_ours_is_not_ahead():
 def test_the_best_of_several_must_do_more_than_luck_could():
     errors = made_up({"IVR": 0.5, "Rand": 0.0}, noise=0.01)
     errors["MaxN"] = errors["Rand"] - 0.98 + WOBBLE  # clear on its own, not as the best of two
-    assert simulate.difference(errors, "MaxN", "Rand").sign == -1
+    assert paired.difference(errors, "MaxN", "Rand").sign == -1
     found = verdict(errors)
     assert found.best == "MaxN"
     assert not found.best_is_clear
@@ -91,4 +91,4 @@ def test_without_ours_the_best_is_judged_by_a_wider_interval():
     ("size", "shown"), [(17.5, "−1.50"), (1234.0, "−2"), (0.002, "−1.500000"), (1e9, "−1.50e+00")]
 )
 def test_errors_have_as_many_decimals_as_their_size_needs(size, shown):
-    assert figures({"Rand": np.full((2, 2), size)})(-1.5) == shown
+    assert number_format({"Rand": np.full((2, 2), size)})(-1.5) == shown

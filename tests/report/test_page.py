@@ -15,7 +15,7 @@ import pytest
 from sumwise import report
 from sumwise.errors import SettingError
 from sumwise.report import comparison
-from sumwise.report.page import Section, Table, page, save_page
+from sumwise.report.page import Section, TextTable, page, save_page
 
 WICKED = "</script><img src=x onerror=alert(1)>\"'&<!--"
 ERRORS = {
@@ -82,7 +82,7 @@ def charts_in(text):
 
 @pytest.fixture(scope="module")
 def full():
-    table = Table(("name", "error"), [("a", "1.5 ± 0.1"), ("b", "−2.0")], "a caption", {(0, 1)})
+    table = TextTable(("name", "error"), [("a", "1.5 ± 0.1"), ("b", "−2.0")], "a caption", {(0, 1)})
     sections = [Section("One", ["words"], [chart(), curves()]), Section("Two", (), (), table)]
     return page("A title", "The finding.", sections)
 
@@ -124,12 +124,12 @@ def test_a_table_has_its_caption_bold_cells_and_numbers_to_the_right(full):
 
 def test_a_column_of_mostly_numbers_may_hold_words_and_gaps():
     rows = [("12",), ("more than 30",), ("–",), ("-3",)]
-    text = page("t", "l", [Section("s", table=Table(("needs",), rows))])
+    text = page("t", "l", [Section("s", table=TextTable(("needs",), rows))])
     assert text.count('class="number"') == 5  # the heading as well
 
 
 def test_a_table_without_headings_has_no_empty_row_for_them():
-    text = page("t", "l", [Section("s", table=Table(("", ""), [("a", "b")]))])
+    text = page("t", "l", [Section("s", table=TextTable(("", ""), [("a", "b")]))])
     assert "<thead" not in text
 
 
@@ -158,7 +158,7 @@ def test_the_policy_runs_our_scripts_alone_and_forbids_the_network(full):
 
 
 def test_wicked_text_stays_text_wherever_it_stands():
-    table = Table((WICKED, "n"), [(WICKED, "1")], WICKED, frozenset({(0, 0)}))
+    table = TextTable((WICKED, "n"), [(WICKED, "1")], WICKED, frozenset({(0, 0)}))
     text = page(WICKED, WICKED, [Section(WICKED, [WICKED], [chart(WICKED)], table)])
     found = Elements(text)
     for tag in ("title", "h1", "h2", "caption", "strong", "p"):

@@ -15,6 +15,7 @@ from rich.table import Table
 from sumwise import report
 from sumwise.cli.common import SETTINGS, progress_bar
 from sumwise.experiments import demo as experiment
+from sumwise.experiments.protocol import Split
 
 
 @click.command(context_settings=SETTINGS)
@@ -67,14 +68,15 @@ def demo(questions: int, seeds: int, out: Path, as_json: bool) -> None:
 # --- the demo's words -----------------------------------------------------------------------------
 
 
-def _intro(schools: experiment.Schools, questions: int, seeds: int) -> str:
+def _intro(schools: Split, questions: int, seeds: int) -> str:
     return (
-        f"{len(schools.y):,} schools of Michigan, in {len(schools.sets)} districts: what share of "
-        "pupils passes the 4th-grade maths test in each? Suppose that only a district's total can "
-        f"be measured, at a price. sumwise chooses {questions} of them, one at a time (IVR), and "
-        "predicts every school from those totals and three things known of each: pupils with free "
-        "or reduced lunch, enrolment, and spending per pupil. Beside it, the same model learns "
-        f"from districts drawn at random, and from the largest. Runs of each: {seeds}."
+        f"{len(schools.y_test):,} schools of Michigan, in {len(schools.sets)} districts: what "
+        "share of pupils passes the 4th-grade maths test in each? Suppose that only a district's "
+        f"total can be measured, at a price. sumwise chooses {questions} of them, one at a time "
+        "(IVR), and predicts every school from those totals and three things known of each: pupils "
+        "with free or reduced lunch, enrolment, and spending per pupil. Beside it, the same model "
+        "learns from districts drawn at random, and from the largest. Runs of each: "
+        f"{seeds}."
     )
 
 
@@ -88,7 +90,7 @@ def _print_result(console: Console, result: experiment.DemoResult, files: list[P
     )
     console.print("\nDistricts that IVR asked for, in order (codes of the state; first seed):")
     console.print(Columns(_district_lines(result), padding=(0, 3), column_first=True, equal=True))
-    chosen, random, largest = (result.schools_measured[name] for name in experiment.STRATEGIES)
+    chosen, random, largest = (result.schools_measured[name] for name in experiment.DEMO.columns)
     console.print(
         f"\nTo be fair: IVR's districts hold {chosen:.0f} of the {result.n_schools:,} schools, "
         f"Random's {random:.0f} (mean of seeds), the largest {largest:.0f}. The comparison counts "

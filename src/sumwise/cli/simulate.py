@@ -18,10 +18,12 @@ from sumwise.cli.common import SETTINGS, progress_bar
 from sumwise.errors import SettingError
 from sumwise.experiments import simulate as experiment
 from sumwise.experiments.labelled import Labelled, read_labelled
-from sumwise.experiments.protocol import QUERIES
+from sumwise.experiments.paired import savings, standings
+from sumwise.experiments.protocol import QUERIES, Experiment
 from sumwise.experiments.simulation_page import needs, simulation_page
-from sumwise.experiments.verdict import caveats, count, figures, span, verdict
+from sumwise.experiments.verdict import caveats, number_format, span, verdict
 from sumwise.report.page import save_page
+from sumwise.util.text import count
 
 
 @click.command(context_settings=SETTINGS)
@@ -109,7 +111,7 @@ def simulate(
     talk = Console(stderr=True, highlight=False, markup=False, emoji=False)
     _refuse_to_overwrite(out, data, force)  # before the work, not after it
     table = read_labelled(data, by, y, x)
-    plan = experiment.plan(table, methods or experiment.STRATEGIES, splits, queries, weights)
+    plan = experiment.experiment(table, methods or experiment.STRATEGIES, splits, queries, weights)
     talk.print(_intro(table, plan), end="\n\n")
     with runs_on(dask, jobs) as jobs, progress_bar(talk, "simulating") as on_progress:
         result = experiment.run(table, plan, jobs, on_progress)
@@ -134,7 +136,7 @@ def _refuse_to_overwrite(out: Path, data: Path, force: bool) -> None:
 # --- words --------------------------------------------------------------------------------------
 
 
-def _intro(table: Labelled, plan: experiment.Plan) -> str:
+def _intro(table: Labelled, plan: Experiment) -> str:
     learned = experiment.training_groups(table)
     text = (
         f"{len(table.data.y):,} individuals in {table.n_groups:,} groups by {', '.join(table.by)}; "
@@ -152,11 +154,11 @@ def _intro(table: Labelled, plan: experiment.Plan) -> str:
 def _print_result(
     console: Console,
     table: Labelled,
-    plan: experiment.Plan,
+    plan: Experiment,
     result: experiment.Simulation,
     out: Path,
 ) -> None:
-    show, found = figures(result.errors), verdict(result.errors)
+    show, found = number_format(result.errors), verdict(result.errors)
     console.print(f"\nError of {table.y} (root mean square), lowest average first")
     console.print(_table(plan, result))
     console.print(
@@ -170,14 +172,14 @@ def _print_result(
     console.print(f"Simulating took {result.seconds:.1f} s.")
 
 
-def _table(plan: experiment.Plan, result: experiment.Simulation) -> Table:
-    show, best = figures(result.errors), verdict(result.errors).best
+def _table(plan: Experiment, result: experiment.Simulation) -> Table:
+    show, best = number_format(result.errors), verdict(result.errors).best
     table = Table()
     for name in ("strategy", "average error", "after the\nlast"):
         table.add_column(name, justify="left" if name == "strategy" else "right")
     table.add_column("difference to Random\n(95 % interval)", justify="right")
     table.add_column("Random needs\nfor the last", justify="right")
-    for line in experiment.standings(result.errors):
+    for line in standings(result.errors):
         gap, spread = line.difference, line.standard_error
         interval = "" if gap is None or gap.low is None else f" ({span(gap, show)})"
         table.add_row(
@@ -192,7 +194,7 @@ def _table(plan: experiment.Plan, result: experiment.Simulation) -> Table:
 
 
 def _as_json(
-    table: Labelled, plan: experiment.Plan, result: experiment.Simulation, out: Path
+    table: Labelled, plan: Experiment, result: experiment.Simulation, out: Path
 ) -> dict[str, Any]:
     found = verdict(result.errors)
     return {
@@ -204,11 +206,16 @@ def _as_json(
         "individuals": len(table.data.y),
         "groups": table.n_groups,
         "training_groups": experiment.training_groups(table),
-        "plan": asdict(plan),
-        "strategies": [asdict(line) for line in experiment.standings(result.errors)],
+        "plan": {
+            "methods": plan.columns,
+            "splits": plan.splits,
+            "queries": plan.queries,
+            "weights": plan.weights,
+        },
+        "strategies": [asdict(line) for line in standings(result.errors)],
         "savings": {
             "strategy": found.focus,
-            "table": [asdict(line) for line in experiment.savings(result.errors, found.focus)],
+            "table": [asdict(line) for line in savings(result.errors, found.focus)],
         },
         "verdict": asdict(found),
         "caveats": caveats(table, plan, result),

@@ -15,6 +15,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from http.client import HTTPException
 from pathlib import Path
 from typing import Final, TextIO
@@ -61,8 +62,9 @@ class Dataset:
     group: Int[np.ndarray, " N"] | None = None
 
 
+@lru_cache(maxsize=len(NAMES))
 def load(name: str, folder: Path | None = None) -> Dataset:
-    """One of `NAMES`, from `folder` or, for LIBSVM files, from the cache."""
+    """One of `NAMES`, from `folder` or, for LIBSVM files, from the cache; once in a process."""
     if name in LIBSVM:
         file, rows, attributes = LIBSVM[name]
         path = fetch(file, rows) if folder is None else _existing(folder / "libsvm" / file)

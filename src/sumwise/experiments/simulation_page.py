@@ -15,24 +15,18 @@ import sumwise
 from sumwise import report
 from sumwise.acquisition.strategies import ACQUISITIONS
 from sumwise.experiments.labelled import Labelled
-from sumwise.experiments.simulate import (
-    RANDOM,
-    ROUNDING,
-    Plan,
-    Simulation,
-    Standing,
-    savings,
-    standings,
-    training_groups,
-)
-from sumwise.experiments.verdict import Verdict, caveats, count, figures, span, verdict
+from sumwise.experiments.paired import RANDOM, ROUNDING, Standing, savings, standings
+from sumwise.experiments.protocol import Experiment
+from sumwise.experiments.simulate import Simulation, training_groups
+from sumwise.experiments.verdict import Verdict, caveats, number_format, span, verdict
 from sumwise.report.comparison import SIDES, differences
-from sumwise.report.page import Section, Table, page
+from sumwise.report.page import Section, TextTable, page
+from sumwise.util.text import count
 
 NONE: Final = "–"
 
 
-def simulation_page(table: Labelled, plan: Plan, simulation: Simulation) -> str:
+def simulation_page(table: Labelled, plan: Experiment, simulation: Simulation) -> str:
     """One HTML page that needs no network."""
     found, lines = verdict(simulation.errors), standings(simulation.errors)
     sections = [
@@ -44,7 +38,7 @@ def simulation_page(table: Labelled, plan: Plan, simulation: Simulation) -> str:
         _what_was_done(table, plan),
         Section(
             "What each strategy asks for",
-            table=Table(("", ""), [(m, ACQUISITIONS[m].asks_for) for m in plan.methods]),
+            table=TextTable(("", ""), [(m, ACQUISITIONS[m].asks_for) for m in plan.columns]),
         ),
     ]
     title = f"Simulation on {table.file}: {found.headline}"
@@ -55,7 +49,7 @@ def needs(queries: int | None, asked: int) -> str:
     return f"more than {asked}" if queries is None else str(queries)
 
 
-def _curves(table: Labelled, plan: Plan, simulation: Simulation, found: Verdict) -> Section:
+def _curves(table: Labelled, plan: Experiment, simulation: Simulation, found: Verdict) -> Section:
     lit = list(dict.fromkeys((found.subject, RANDOM, found.best)))
     others = len(plan.methods) - len(lit)
     scatter = (
@@ -120,7 +114,7 @@ def _against_random(table: Labelled, lines: Sequence[Standing], found: Verdict) 
 
 def _saved(simulation: Simulation, found: Verdict) -> Section:
     errors = simulation.errors
-    asked, show = errors[RANDOM].shape[1], figures(errors)
+    asked, show = errors[RANDOM].shape[1], number_format(errors)
     method = found.focus
     rows = [
         (
@@ -141,12 +135,12 @@ def _saved(simulation: Simulation, found: Verdict) -> Section:
         f"Random's? From the mean curves; Random is credited with the first time it gets there, "
         f"{method} with the time from which it stays there."
     )
-    return Section("Measurements saved", table=Table(columns, rows, caption))
+    return Section("Measurements saved", table=TextTable(columns, rows, caption))
 
 
 def _all_strategies(simulation: Simulation, lines: Sequence[Standing]) -> Section:
     errors = simulation.errors
-    asked, show = errors[RANDOM].shape[1], figures(errors)
+    asked, show = errors[RANDOM].shape[1], number_format(errors)
     rows = []
     for line in lines:
         gap = line.difference
@@ -173,11 +167,11 @@ def _all_strategies(simulation: Simulation, lines: Sequence[Standing]) -> Sectio
     )
     return Section(
         "All strategies",
-        table=Table(columns, rows, caption, frozenset({(0, 0), (0, 1), *last})),
+        table=TextTable(columns, rows, caption, frozenset({(0, 0), (0, 1), *last})),
     )
 
 
-def _what_was_done(table: Labelled, plan: Plan) -> Section:
+def _what_was_done(table: Labelled, plan: Experiment) -> Section:
     learned = training_groups(table)
     told = "sum" if plan.weights == "sum" else "mean"
     rows = [
@@ -205,7 +199,7 @@ def _what_was_done(table: Labelled, plan: Plan) -> Section:
             f"Python {platform.python_version()}",
         ),
     ]
-    return Section("What was done", table=Table(("", ""), rows))
+    return Section("What was done", table=TextTable(("", ""), rows))
 
 
 def _short(name: str) -> str:

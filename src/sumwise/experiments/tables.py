@@ -1,21 +1,25 @@
 """The paper's table: error averaged over queries, who is best, and the published figures.
 
-A method is bold if a paired t-test over splits does not tell it from the best of its row at 5 %.
+A method is bold if a paired t-test over splits does not find it worse than the best of its row at
+the 5 % level.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
 from sumwise.errors import DataError
+from sumwise.report.page import TextTable
 from sumwise.util.shapes import Float
 
-LEVEL = 0.05
+LEVEL: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +30,7 @@ class Cell:
     method: str
     mean: float
     sem: float | None  # None with one split
-    best: bool  # not told from the best
+    best: bool  # or not significantly worse than the best
     published: float | None
     published_best: bool
 
@@ -42,15 +46,20 @@ def cells(
         bold = not_worse(averages)
         for method, splits in averages.items():
             figure, best = published.get((dataset, method), (None, False))
-            sem = float(splits.std(ddof=1) / np.sqrt(len(splits))) if len(splits) > 1 else None
+            sem = standard_error(splits)
             out.append(
                 Cell(dataset, method, float(splits.mean()), sem, method in bold, figure, best)
             )
     return out
 
 
+def standard_error(values: Float[np.ndarray, " S"]) -> float | None:
+    """Of the mean; one value has none."""
+    return float(values.std(ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else None
+
+
 def not_worse(averages: Mapping[str, Float[np.ndarray, " S"]]) -> set[str]:
-    """The best method, and those a paired t-test at 5 % does not tell from it."""
+    """The best method, and those that a paired t-test does not find worse at the 5 % level."""
     from scipy.stats import ttest_rel
 
     best = min(averages, key=lambda method: averages[method].mean())
@@ -60,10 +69,10 @@ def not_worse(averages: Mapping[str, Float[np.ndarray, " S"]]) -> set[str]:
         if method == best or len(splits) < 2:
             continue
         if np.ptp(difference) <= 1e-12 * abs(difference).max():  # a test would divide by zero
-            told_apart = bool(difference.any())
+            worse = bool(difference.any())
         else:
-            told_apart = not float(ttest_rel(splits, averages[best]).pvalue) >= LEVEL
-        if not told_apart:
+            worse = not float(ttest_rel(splits, averages[best]).pvalue) >= LEVEL
+        if not worse:
             out.add(method)
     return out
 
@@ -87,46 +96,30 @@ def write_csv(path: Path, table: Sequence[Cell]) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         lines = csv.writer(file)
         lines.writerow(("dataset", "method", "mean", "sem", "best", "published"))
-        for cell in table:
-            lines.writerow(
-                (
-                    cell.dataset,
-                    cell.method,
-                    f"{cell.mean:.6g}",
-                    "" if cell.sem is None else f"{cell.sem:.3g}",
-                    int(cell.best),
-                    "" if cell.published is None else cell.published,
-                )
-            )
+        for c in table:
+            sem = "" if c.sem is None else f"{c.sem:.3g}"
+            published = "" if c.published is None else c.published
+            lines.writerow((c.dataset, c.method, f"{c.mean:.6g}", sem, int(c.best), published))
 
 
 # --- the paper's form -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """Text in rows and columns, some of it bold; the first column names the row."""
-
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    bold: frozenset[tuple[int, int]]
-
-
-def ours(table: Sequence[Cell]) -> Grid:
+def ours(table: Sequence[Cell]) -> TextTable:
     """Our figures, as the paper prints its own."""
-    return _grid(table, lambda cell: f"{cell.mean:.3f}", lambda cell: cell.best, "# best")
+    return _grid(table, lambda cell: f"{cell.mean:.3f}", lambda cell: cell.best, count=True)
 
 
-def published(table: Sequence[Cell]) -> Grid:
+def published(table: Sequence[Cell]) -> TextTable:
     return _grid(
         table,
         lambda cell: "" if cell.published is None else f"{cell.published:.3f}",
         lambda cell: cell.published_best,
-        "# best",
+        count=True,
     )
 
 
-def differences(table: Sequence[Cell]) -> Grid:
+def differences(table: Sequence[Cell]) -> TextTable:
     """Ours less the published; bold where ours is lower by more than two standard errors."""
     return _grid(
         table,
@@ -136,36 +129,39 @@ def differences(table: Sequence[Cell]) -> Grid:
             and cell.sem is not None
             and cell.mean + 2 * cell.sem < cell.published
         ),
-        None,
+        count=False,
     )
 
 
-def _grid(table, text, bold, count) -> Grid:  # type: ignore[no-untyped-def]
-    methods = tuple(dict.fromkeys(cell.method for cell in table))
-    datasets = tuple(dict.fromkeys(cell.dataset for cell in table))
+def _grid(
+    table: Sequence[Cell], text: Callable[[Cell], str], bold: Callable[[Cell], bool], *, count: bool
+) -> TextTable:
+    """A row per data set and a column per method; `count` adds how many of a column are bold."""
+    methods = list(dict.fromkeys(cell.method for cell in table))
+    datasets = list(dict.fromkeys(cell.dataset for cell in table))
     at = {(cell.dataset, cell.method): cell for cell in table}
-    rows, marked = [], set()
-    for r, dataset in enumerate(datasets):
-        row = [dataset]
-        for c, method in enumerate(methods, start=1):
-            cell = at.get((dataset, method))
-            row.append("" if cell is None else text(cell))
-            if cell is not None and bold(cell):
-                marked.add((r, c))
-        rows.append(tuple(row))
-    if count is not None:
+    rows = [
+        (name, *(text(at[name, m]) if (name, m) in at else "" for m in methods))
+        for name in datasets
+    ]
+    marked = frozenset(
+        (datasets.index(cell.dataset), 1 + methods.index(cell.method))
+        for cell in table
+        if bold(cell)
+    )
+    if count:
         columns = [column for _, column in marked]
-        rows.append((count, *(str(columns.count(c)) for c in range(1, len(methods) + 1))))
-    return Grid(("", *methods), tuple(rows), frozenset(marked))
+        rows.append(("# best", *(str(columns.count(c)) for c in range(1, len(methods) + 1))))
+    return TextTable(("", *methods), rows, bold=marked)
 
 
-def markdown(grid: Grid) -> str:
+def markdown(table: TextTable) -> str:
     def line(cells: Sequence[str]) -> str:
         return "| " + " | ".join(cells) + " |"
 
     body = [
-        line([f"**{text}**" if (r, c) in grid.bold else text for c, text in enumerate(row)])
-        for r, row in enumerate(grid.rows)
+        line([f"**{text}**" if (r, c) in table.bold else text for c, text in enumerate(row)])
+        for r, row in enumerate(table.rows)
     ]
-    rule = line(["---", *["---:"] * (len(grid.columns) - 1)])
-    return "\n".join([line(grid.columns), rule, *body])
+    rule = line(["---", *["---:"] * (len(table.columns) - 1)])
+    return "\n".join([line(table.columns), rule, *body])

@@ -2,7 +2,7 @@
 
 IVR is judged first, because it is what we would have recommended without looking. Another
 strategy that comes out on top was picked by looking, so it must clear a wider interval
-(`simulate.difference`). Where IVR is not ahead, the verdict says so.
+(`paired.difference`). Where IVR is not ahead, the verdict says so.
 """
 
 from __future__ import annotations
@@ -13,19 +13,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from sumwise.experiments.labelled import Labelled
-from sumwise.experiments.simulate import (
-    OURS,
-    RANDOM,
-    Difference,
-    Errors,
-    Plan,
-    Simulation,
-    difference,
-    settles,
-    standings,
-    training_groups,
-)
+from sumwise.experiments.paired import RANDOM, Difference, Errors, difference, settles, standings
+from sumwise.experiments.protocol import Experiment
+from sumwise.experiments.simulate import Simulation, training_groups
+from sumwise.util.text import count
 
+OURS: Final = "IVR"  # the strategy that we recommend, so the one to be judged first
 FEW_SPLITS, FEW_GROUPS = 10, 25
 HARDLY: Final = 0.95  # of the error of a guess: a model above this has hardly learned
 
@@ -97,7 +90,7 @@ def _headline(outcome: str, subject: str, best: str, clear: bool) -> str:
 
 
 def _compared(errors: Errors, subject: str, gap: Difference, picked_from: int) -> str:
-    show = figures(errors)
+    show = number_format(errors)
     chosen, random = errors[subject], errors[RANDOM]
     widened = f", widened for the best of {picked_from}" if picked_from > 1 else ""
     interval = "" if gap.low is None else f" (95 % interval{widened}: {_in_words(gap, show)})"
@@ -133,21 +126,19 @@ def _saved(errors: Errors, method: str) -> str:
 def _next_best(errors: Errors, subject: str, second: str) -> str:
     gap = difference(errors, subject, second)
     luck = "more than luck would give" if gap.sign < 0 else "no more than luck could give"
-    return (
-        f"The next lowest average is that of {second}, {figures(errors)(abs(gap.mean))} higher: "
-        f"{luck}."
-    )
+    size = number_format(errors)(abs(gap.mean))
+    return f"The next lowest average is that of {second}, {size} higher: {luck}."
 
 
 def _ahead_of(errors: Errors, best: str, subject: str, picked_from: int) -> str:
     ahead = difference(errors, best, subject, picked_from)
     luck = "more than luck would give" if ahead.sign < 0 else "no more than luck could give"
-    size = figures(errors)(abs(ahead.mean))
+    size = number_format(errors)(abs(ahead.mean))
     return f"The lowest average is that of {best}, {size} below that of {subject}: {luck}."
 
 
 def _best_instead(errors: Errors, best: str, picked_from: int, clear: bool) -> str:
-    below = f"{figures(errors)(-difference(errors, best, RANDOM).mean)} below Random's"
+    below = f"{number_format(errors)(-difference(errors, best, RANDOM).mean)} below Random's"
     if clear:
         return f"{best} has the lowest average, clearly {below}. {_saved(errors, best)}"
     return (
@@ -156,10 +147,10 @@ def _best_instead(errors: Errors, best: str, picked_from: int, clear: bool) -> s
     )
 
 
-def caveats(table: Labelled, plan: Plan, simulation: Simulation) -> list[str]:
+def caveats(table: Labelled, plan: Experiment, simulation: Simulation) -> list[str]:
     """What a reader should weigh before believing the verdict; the most serious first."""
     errors = simulation.errors
-    show, most = figures(errors), training_groups(table)
+    show, most = number_format(errors), training_groups(table)
     found = []
     lowest = min(float(runs[:, -1].mean()) for runs in errors.values())
     guess = float(simulation.guess.mean())
@@ -196,7 +187,7 @@ def caveats(table: Labelled, plan: Plan, simulation: Simulation) -> list[str]:
 # --- wording ------------------------------------------------------------------------------------
 
 
-def figures(errors: Errors) -> Callable[[float], str]:
+def number_format(errors: Errors) -> Callable[[float], str]:
     """How to write this simulation's errors: all with as many decimals as four figures need."""
     size = float(errors[RANDOM].mean())
     if not 1e-4 <= size < 1e7:
@@ -207,7 +198,3 @@ def figures(errors: Errors) -> Callable[[float], str]:
 
 def span(gap: Difference, show: Callable[[float], str]) -> str:
     return "" if gap.low is None or gap.high is None else f"{show(gap.low)} to {show(gap.high)}"
-
-
-def count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")

@@ -25,7 +25,7 @@ from sumwise.util.files import write_file
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TextTable:
     """Cells as they are shown; `bold` holds (row, column), both from 0."""
 
     columns: Sequence[str]
@@ -41,7 +41,7 @@ class Section:
     title: str
     paragraphs: Sequence[str] = ()
     charts: Sequence[Any] = ()
-    table: Table | None = None
+    table: TextTable | None = None
 
 
 def page(title: str, lead: str, sections: Sequence[Section]) -> str:
@@ -91,7 +91,7 @@ def _chart(chart: Any) -> str:
     )
 
 
-def _table(table: Table, title: str) -> str:
+def _table(table: TextTable, title: str) -> str:
     sides = [_side([row[column] for row in table.rows]) for column in range(len(table.columns))]
     heads = zip(table.columns, sides, strict=True)
     head = "".join(f'<th scope="col"{side}>{escape(name)}</th>' for name, side in heads)

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping
 from typing import Final
 
 from sumwise.learning.insight import Insight
-from sumwise.report.page import Section, Table
+from sumwise.report.page import Section, TextTable
 from sumwise.report.text import figure, label
 
 MOST: Final = 300  # rows
@@ -37,5 +37,5 @@ def spending(insight: Insight, cost: Mapping[Hashable, float]) -> Section:
         "prediction, own noise left out, as a standard deviation."
     )
     heads = ("answer", "set", "cost", "spent by then", "information by then", "uncertainty left")
-    table = Table(heads, rows[-MOST:], f"The last {MOST}." if len(rows) > MOST else "")
+    table = TextTable(heads, rows[-MOST:], f"The last {MOST}." if len(rows) > MOST else "")
     return Section("What the money has bought", [words], table=table)

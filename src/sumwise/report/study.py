@@ -14,7 +14,7 @@ from typing import Any, Final
 from sumwise.learning.insight import FEWEST, WINDOW, Compared, Insight
 from sumwise.model.calibration import FEW, percent
 from sumwise.report import study_charts as draw
-from sumwise.report.page import Table
+from sumwise.report.page import TextTable
 from sumwise.report.study_charts import ERROR, EVERYONE, INSIDE, OUTSIDE, SPREAD
 from sumwise.report.text import NONE, figure, label
 
@@ -33,7 +33,7 @@ class Panel:
     words: Sequence[str]
     rows: Sequence[Row]
     chart: Any = None  # Altair; None where there is nothing to draw
-    table: Table | None = None
+    table: TextTable | None = None
 
 
 # --- rows -----------------------------------------------------------------------------------------
@@ -236,7 +236,7 @@ def calibration(insight: Insight) -> Panel:
         )
         for row in insight.calibration
     ]
-    table = Table(("made for", "answers inside", "share", "chance allows"), cells)
+    table = TextTable(("made for", "answers inside", "share", "chance allows"), cells)
     return Panel(title, [insight.trust, words], rows, chart, table)
 
 
@@ -254,7 +254,7 @@ def questions(insight: Insight) -> Panel:
     return Panel(title, [words], rows, chart, _question_table(insight))
 
 
-def _progress_table(rows: Sequence[Row]) -> Table:
+def _progress_table(rows: Sequence[Row]) -> TextTable:
     """The first, the last, and some in between."""
     step = (len(rows) - 1) / (FEW_ROWS - 1)
     some = sorted({round(i * step) for i in range(FEW_ROWS)})
@@ -266,10 +266,10 @@ def _progress_table(rows: Sequence[Row]) -> Table:
         )
         for at in some
     ]
-    return Table(("after answer", *lines), cells)
+    return TextTable(("after answer", *lines), cells)
 
 
-def _question_table(insight: Insight) -> Table:
+def _question_table(insight: Insight) -> TextTable:
     known = insight.status.answers > 0
     cells = [
         (
@@ -282,7 +282,7 @@ def _question_table(insight: Insight) -> Table:
         )
         for rank, asked in enumerate(insight.next_questions, start=1)
     ]
-    return Table(("", "set", "expected answer", "teaches (nats)", "runner-up", "why"), cells)
+    return TextTable(("", "set", "expected answer", "teaches (nats)", "runner-up", "why"), cells)
 
 
 def _headline(sentence: str) -> str:

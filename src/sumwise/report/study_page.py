@@ -19,7 +19,7 @@ from sumwise.learning.insight import FEWEST, WINDOW, Insight
 from sumwise.model.calibration import percent
 from sumwise.model.prediction_table import Predictions
 from sumwise.report.chart_files import check_folder
-from sumwise.report.page import Section, Table, page, save_page
+from sumwise.report.page import Section, TextTable, page, save_page
 from sumwise.report.spending import spending
 from sumwise.report.study import LONG, panels
 from sumwise.report.text import NONE, as_given, figure, label
@@ -139,14 +139,16 @@ def _open(seen: _Seen) -> list[Section]:
             (label(c.set_id, LONG), _person(c.by), _when(c.asked), _when(c.expires))
             for c in seen.claims[:MOST]
         ]
-        table = Table(("set", "with", "asked", "free again"), rows, _cut(len(seen.claims), "first"))
+        table = TextTable(
+            ("set", "with", "asked", "free again"), rows, _cut(len(seen.claims), "first")
+        )
         sections.append(Section("Open questions", table=table))
     if seen.skips:
         rows = [
             (label(s.set_id, LONG), _person(s.by), _when(s.at), label(s.note or NONE, 200))
             for s in seen.skips[:MOST]
         ]
-        table = Table(("set", "by", "when", "why"), rows, _cut(len(seen.skips), "first"))
+        table = TextTable(("set", "by", "when", "why"), rows, _cut(len(seen.skips), "first"))
         sections.append(Section("Skipped sets", table=table))
     return sections
 
@@ -186,7 +188,7 @@ def _answers(seen: _Seen) -> Section:
         f"± is one standard deviation, noise included. Bold: outside the "
         f"{percent(insight.level)} interval. {_cut(len(seen.answers), 'last')}"
     )
-    return Section(title, table=Table(columns, rows, caption.strip(), frozenset(outside)))
+    return Section(title, table=TextTable(columns, rows, caption.strip(), frozenset(outside)))
 
 
 def _individuals(seen: _Seen) -> Section:
@@ -210,7 +212,7 @@ def _individuals(seen: _Seen) -> Section:
     ]
     heads = (label(names[d]) for d in inputs)
     columns = ("set", "no.", *heads, "predicted", f"{percent(found.level)} interval")
-    return Section(title, [words], table=Table(columns, rows))
+    return Section(title, [words], table=TextTable(columns, rows))
 
 
 def _which(found: Predictions) -> tuple[str, np.ndarray]:
@@ -254,7 +256,7 @@ def _people(seen: _Seen) -> Section:
         f"{count_of(len(seen.history), 'event')} was {_when(seen.history[-1].at)} UTC."
     )
     heads = ("who", "answers that stand", *columns)
-    return Section("History", [words], table=Table(heads, rows, _cut(len(people), "first")))
+    return Section("History", [words], table=TextTable(heads, rows, _cut(len(people), "first")))
 
 
 def _settings(seen: _Seen) -> Section:
@@ -275,7 +277,7 @@ def _settings(seen: _Seen) -> Section:
             f"Python {platform.python_version()}",
         ),
     ]
-    return Section("What was done", table=Table(("", ""), rows))
+    return Section("What was done", table=TextTable(("", ""), rows))
 
 
 def _told(sets: Sets) -> str:
