@@ -45,7 +45,7 @@ def test_a_total_far_from_what_was_expected_is_kept_with_a_hint(url):
     question = asked(url)
     far = question["expected"] + 5 * question["std"]
     told = run("tell", url, question["set"], far)
-    assert "Kept" in told.stdout
+    assert "Recorded" in told.stdout
     assert "far from the" in told.stdout
     assert f"sumwise amend {url} {question['set']} TOTAL" in told.stderr
     near = question["expected"] + 3 * question["std"]
@@ -89,7 +89,7 @@ def test_nothing_is_expected_of_the_first_answers(tmp_path):
 
 
 def test_the_same_once_more_is_known_already(url):
-    assert run("tell", url, "000", 10).stdout.startswith("Known already: 000 is 10.")
+    assert run("tell", url, "000", 10).stdout.startswith("Already recorded: 000 is 10.")
     assert json.loads(run("tell", url, "000", 10, "--json").stdout)["new"] is False
 
 
@@ -105,7 +105,7 @@ def test_a_file_told_again_does_not_bring_back_what_was_taken_back(url, tmp_path
         assert "Nothing was stored." in said
         assert study.history() == before
     run("tell", url, "000", 10)  # one alone is meant
-    assert "1 new total kept of 3 rows" in run("tell", url, "--from", file).stdout
+    assert "1 new total recorded from 3 rows" in run("tell", url, "--from", file).stdout
 
 
 def test_a_file_does_not_bring_back_what_was_amended_before_it_was_taken_back(url, tmp_path):
@@ -146,7 +146,7 @@ def test_another_total_for_a_set_that_was_taken_back_is_news(url, tmp_path):
     file = tmp_path / "totals.csv"
     file.write_text("set,total\n000,10.5\n")
     run("retract", url, "000")
-    assert "1 new total kept" in run("tell", url, "--from", file).stdout
+    assert "1 new total recorded" in run("tell", url, "--from", file).stdout
 
 
 def test_answers_are_listed_as_they_stand_and_can_be_told_to_another_study(url, tmp_path):
@@ -175,9 +175,9 @@ def test_answers_of_a_study_without_any_make_a_file_with_a_heading(url, tmp_path
 
 def test_whoever_held_a_set_that_is_skipped_is_named(url):
     run("claim", url, "007", "--by", "bob")
-    assert "It was with bob" in run("skip", url, "007", "--by", "ann").stdout
+    assert "claimed by bob" in run("skip", url, "007", "--by", "ann").stdout
     run("claim", url, "008", "--by", "ann")
-    assert "It was with" not in run("skip", url, "008", "--by", "ann").stdout
+    assert "claimed by" not in run("skip", url, "008", "--by", "ann").stdout
 
 
 def test_ids_of_the_wrong_kind_are_explained():

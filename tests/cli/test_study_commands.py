@@ -258,7 +258,7 @@ def test_answers_are_corrected_and_taken_back(url):
     assert data_of("amend", url, "001", 7, "--noise-std", 0) == {"set": "001", "total": 7.0}
     assert data_of("retract", url, "001", "--note", "wrong") == {"retracted": "001"}
     done("tell", url, "001", 8)
-    assert "Taken back: 001" in done("retract", url, "001").stdout
+    assert "Withdrawn: 001" in done("retract", url, "001").stdout
     with sw.open_study(url) as study:
         assert study.answers == ()
         assert [e.what for e in study.history()[1:]] == [
@@ -284,7 +284,7 @@ def test_a_set_of_ones_own_choice_is_held_and_one_that_cannot_be_measured_set_as
     held = data_of("claim", url, "005", "--by", "ann")["questions"][0]
     assert (held["set"], held["by"]) == ("005", "ann")
     assert re.match(r"006   expected total ", done("claim", url, "006").stdout)
-    assert "is set aside" in done("skip", url, "006", "--note", "closed", "--by", "ben").stdout
+    assert "is skipped" in done("skip", url, "006", "--note", "closed", "--by", "ben").stdout
     assert data_of("skip", url, "007") == {"skipped": "007"}
     found = data_of("status", url)
     assert [claim["set"] for claim in found["claims"]] == ["005"]
@@ -303,13 +303,13 @@ def test_totals_from_a_file_with_names_notes_and_noise(url, tmp_path):
     file = tmp_path / "totals.csv"
     file.write_text("set,y_bar,by,note,noise_std,day\n001,-1.5,ann,,,Mon\n002,2,,dry,0.5,Tue\n")
     told = done("tell", url, "--from", file, "--by", "ben")
-    assert "2 new totals kept of 2 rows. 2 of 12 sets measured." in one_line(told.stdout)
-    assert "Columns that mean nothing here: day." in told.stderr
+    assert "2 new totals recorded from 2 rows. 2 of 12 sets measured." in one_line(told.stdout)
+    assert "Ignored columns: day." in told.stderr
     with sw.open_study(url) as study:
         found = [(a.set_id, a.y_bar, a.by, a.note, a.noise_std) for a in study.answers]
     assert found == [("001", -1.5, "ann", None, None), ("002", 2.0, "ben", "dry", 0.5)]
     again = done("tell", url, "--from", file)
-    assert "0 new totals kept of 2 rows, 2 known already." in one_line(again.stdout)
+    assert "0 new totals recorded from 2 rows, 2 already recorded." in one_line(again.stdout)
     assert data_of("tell", url, "--from", file) == {"rows": 2, "new": 0, "measured": 2}
 
 
@@ -530,7 +530,7 @@ def test_history_is_shown_in_part_and_written_in_full(url, tmp_path):
     assert "20 of 25 lines" in shown.stderr
     assert len(done("history", url, "--last", 3).stdout.splitlines()) == 5
     assert len(data_of("history", url, "--last", 3)) == 3
-    assert "25 lines of history written" in done("history", url, "-o", tmp_path / "h.csv").stdout
+    assert "25 lines written" in done("history", url, "-o", tmp_path / "h.csv").stdout
     found = data_of("history", url, "-o", tmp_path / "h.parquet")
     assert found["rows"] == 25
     table = parquet.read_table(tmp_path / "h.parquet")
@@ -564,5 +564,5 @@ def test_several_studies_in_one_database_are_told_apart(place, data):
 
 
 def test_a_database_is_brought_to_the_present_schema(url):
-    assert "has the present schema" in one_line(done("storage", "upgrade", url).stdout)
+    assert "has the current schema" in one_line(done("storage", "upgrade", url).stdout)
     assert list(data_of("storage", "upgrade", url)) == ["schema"]

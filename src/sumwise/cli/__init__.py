@@ -1,15 +1,15 @@
 """The command line: parse, call one function, print.
 
-Results go to stdout and talk to stderr; exit code 0 is done, 1 refused, 2 misused. `common.Main` is
-the one place that turns our errors into messages. Commands are imported when they are called: the
-help of the group needs no more than their first lines, which stand here.
+Results go to stdout and remarks to stderr; the exit code is 0 for done, 1 for refused and 2 for
+misused. `common.Main` turns our errors into messages. A command is imported when it is called: the
+help of the group needs only its first line, which is given here.
 """
 
 from __future__ import annotations
 
 import os
 
-# before NumPy is there: BLAS threads with nothing to do sleep at once instead of waiting busily,
+# set before NumPy is imported: idle BLAS threads then sleep at once instead of waiting busily,
 # which would cost a short command a tenth of its time
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
 
@@ -26,9 +26,9 @@ __all__ = ["main"]
 def main() -> None:
     """Choose which totals to measure; learn every part.
 
-    Things come in groups, and only a group's total can be measured: the exam result of a district,
-    the power drawn behind a meter. sumwise says which group to measure next, and
-    predicts every member from the totals.
+    Individuals come in groups, and only a group's total can be measured: the exam result of a
+    district, the power drawn behind a meter. sumwise says which group to measure next, and predicts
+    every individual from the totals.
 
     \b
       sumwise init schools.db schools.csv --by district --x lunch --x enroll
@@ -36,7 +36,7 @@ def main() -> None:
       sumwise tell schools.db "Ann Arbor" 843
       sumwise predict schools.db -o predictions.csv
     \b
-      sumwise demo                    # at work on 1,692 schools, in seconds
+      sumwise demo                    # on 1,692 schools, in seconds
       sumwise demo --questions 10 --seeds 3 --out charts
     """
 
@@ -44,34 +44,34 @@ def main() -> None:
 _COMMANDS = {
     "A study": {
         "init:init": "Begin a study from a table of individuals.",
-        "asking:ask": "Which set to measure next, and why.",
-        "telling:tell": "The measured total of a set, or of many from a file.",
-        "telling:amend": "Correct a total that was told.",
-        "telling:retract": "Take a total back that was told.",
-        "asking:claim": "Hold a set of your own choice, as if it had been asked for.",
-        "asking:renew": "Keep a set for longer that was asked for.",
-        "asking:release": "Give a set back that was asked for.",
-        "asking:skip": "Set a set aside that cannot be measured.",
-        "asking:unskip": "Let a set that was skipped be asked for again.",
-        "serve:serve": "A page for the people who measure, in the browser.",
+        "ask:ask": "Choose the set to measure next, and say why.",
+        "tell:tell": "Record the measured total of a set, or of many sets from a file.",
+        "tell:amend": "Correct a recorded total.",
+        "tell:retract": "Withdraw a recorded total.",
+        "ask:claim": "Reserve a set of your own choice.",
+        "ask:renew": "Extend a claim.",
+        "ask:release": "Give up a claim, so that others may be asked for the set.",
+        "ask:skip": "Exclude a set that cannot be measured.",
+        "ask:unskip": "Allow a skipped set to be asked for again.",
+        "serve:serve": "Serve a page in the browser for the people who measure.",
     },
     "Looking": {
-        "status:status": "Where the study stands, and how much there is still to learn.",
-        "predict:predict": "Every individual's output, with its uncertainty.",
-        "export:report": "The study as a page that opens in any browser, offline.",
-        "status:answers": "Totals as they stand, in the order in which they came.",
-        "status:history": "Who asked, told, corrected and took back what, and when.",
+        "status:status": "Show progress, and how much there is still to learn.",
+        "predict:predict": "Predict every individual's output, with its uncertainty.",
+        "export:report": "Write the study as a page that opens in any browser, offline.",
+        "status:answers": "List the recorded totals, in order of arrival.",
+        "status:history": "List every question, answer and correction, with who and when.",
     },
     "Moving": {
         "export:export": "Write the whole study to a folder of open formats.",
-        "export:import_": "Make a study of a folder that was exported.",
-        "export:storage": "Databases: which studies are there, and newer schemas.",
+        "export:import_": "Make a study from an exported folder.",
+        "export:storage": "List the studies in a database, or upgrade its schema.",
     },
     "Trying it out": {
-        "demo:demo": "Learn Michigan's schools from totals of districts.",
-        "simulate:simulate": "Which strategy wins on data like mine?",
-        "reproduce:reproduce": "Run the paper's experiments, beside the published figures.",
-        "completion:completion": "A script with which a shell completes what you type.",
+        "demo:demo": "Learn about Michigan's schools from totals of districts.",
+        "simulate:simulate": "Find out which strategy wins on data like yours.",
+        "reproduce:reproduce": "Run the paper's experiments and compare the published figures.",
+        "completion:completion": "Print a script for shell completion.",
     },
 }
 

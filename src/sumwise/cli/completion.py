@@ -6,7 +6,7 @@ from typing import Final
 
 import rich_click as click
 
-from sumwise.cli.common import SETTINGS
+from sumwise.cli.options import command
 from sumwise.cli.output import suggest
 
 SHELLS: Final = {
@@ -16,13 +16,14 @@ SHELLS: Final = {
 }
 
 
-@click.command(context_settings=SETTINGS)
-@click.argument("shell", metavar="bash|zsh|fish", type=click.Choice(list(SHELLS)))
-@click.pass_context
+@command(
+    click.argument("shell", metavar="bash|zsh|fish", type=click.Choice(list(SHELLS))),
+    click.pass_context,
+)
 def completion(ctx: click.Context, shell: str) -> None:
-    """A script with which a shell completes what you type.
+    """Print a script for shell completion.
 
-    Commands, options, and sets: those that somebody is measuring are offered first.
+    The shell then completes commands, options and sets; claimed sets are offered first.
 
     \b
       eval "$(sumwise completion bash)"

@@ -42,7 +42,7 @@ from sumwise.experiments.protocol import Split
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def demo(questions: int, seeds: int, out: Path, as_json: bool) -> None:
-    """Learn Michigan's schools from totals of districts.
+    """Learn about Michigan's schools from totals of districts.
 
     IVR chooses the districts; beside it Random draws them, and a third run asks for the largest
     first. Prints the errors, the districts asked for, and who won; writes a chart.

@@ -8,18 +8,19 @@ import rich_click as click
 
 from sumwise.cli.common import SETTINGS, Main, waiting
 from sumwise.cli.options import (
+    Address,
+    command,
     force_option,
     json_option,
-    opened,
-    repeated,
-    study_options,
+    sets_file_option,
+    study_command,
     url_argument,
 )
 from sumwise.cli.output import (
     message,
-    new_table,
     show,
     show_json,
+    show_result,
     show_table,
     suggest,
     typed,
@@ -29,22 +30,21 @@ from sumwise.errors import SettingError
 from sumwise.util.text import count, moment
 
 
-@click.command(context_settings=SETTINGS)
-@url_argument
-@click.option(
-    "-o",
-    "--out",
-    type=click.Path(dir_okay=False, path_type=Path),
-    default="report.html",
-    show_default=True,
-    help="The page.",
+@study_command(
+    click.option(
+        "-o",
+        "--out",
+        type=click.Path(dir_okay=False, path_type=Path),
+        default="report.html",
+        show_default=True,
+        help="File for the page.",
+    ),
+    force_option,
 )
-@force_option
-@study_options
-def report(url: str, name: str | None, out: Path, force: bool, as_json: bool) -> None:
-    """The study as a page that opens in any browser, offline.
+def report(address: Address, out: Path, force: bool, as_json: bool) -> None:
+    """Write the study as a page that opens in any browser, offline.
 
-    What was measured, what is known of each individual, and what to measure next.
+    It shows what was measured, what is predicted for each individual, and what to measure next.
 
     \b
       sumwise report schools.db
@@ -56,7 +56,7 @@ def report(url: str, name: str | None, out: Path, force: bool, as_json: bool) ->
         raise SettingError(f"{out} does not end in .html; name a file that does")
     if out.exists() and not force:
         raise SettingError(f"{out} exists; name another file with -o, or pass --force")
-    with opened(url, name) as study, waiting("writing the report"):
+    with address.open() as study, waiting("writing the report"):
         path = write(study, out)
     if as_json:
         show_json({"file": str(path)})
@@ -64,46 +64,41 @@ def report(url: str, name: str | None, out: Path, force: bool, as_json: bool) ->
         click.echo(f"Report: {visible(str(path), 500)}")
 
 
-@click.command(context_settings=SETTINGS)
-@url_argument
-@click.argument("folder", type=click.Path(path_type=Path))
-@study_options
-def export(url: str, name: str | None, folder: Path, as_json: bool) -> None:
+@study_command(click.argument("folder", type=click.Path(path_type=Path)))
+def export(address: Address, folder: Path, as_json: bool) -> None:
     """Write the whole study to a folder of open formats.
 
-    Everything is in there, history included: import makes the same study of it, in another
-    database or on another machine.
+    The folder contains everything, history included; import makes the same study from it, in
+    another database or on another machine.
 
     \b
       sumwise export schools.db schools-2026
       sumwise export postgresql://ann@host/lab soil --study soil
     """
-    with opened(url, name) as study, waiting("exporting"):
+    with address.open() as study, waiting("exporting"):
         study.export(folder)
         kept = study.name
     if as_json:
         show_json({"study": kept, "folder": str(folder)})
         return
     show(f"Study '{visible(kept)}' written to {visible(str(folder), 500)}.")
-    suggest("To bring it back, here or elsewhere:", typed("import", str(folder), "NEW.db"))
+    suggest("To import it, here or elsewhere:", typed("import", str(folder), "NEW.db"))
 
 
-@click.command("import", context_settings=SETTINGS)
-@click.argument("folder", type=click.Path(path_type=Path))
-@url_argument
-@click.option("--name", metavar="NAME", help="Another name than the study had.")
-@click.option(
-    "--sets-file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Keep the individuals in this Parquet file instead of inside the database.",
+@command(
+    click.argument("folder", type=click.Path(path_type=Path)),
+    url_argument,
+    click.option("--name", metavar="NAME", help="New name of the study. Default: its former name."),
+    sets_file_option,
+    json_option,
+    name="import",
 )
-@json_option
 def import_(
     folder: Path, url: str, name: str | None, sets_file: Path | None, as_json: bool
 ) -> None:
-    """Make a study of a folder that was exported.
+    """Make a study from an exported folder.
 
-    It has the same answers, open questions and history, and asks the same next.
+    It has the same answers, open questions and history, and asks the same next question.
 
     \b
       sumwise import schools-2026 schools.db
@@ -117,14 +112,14 @@ def import_(
         show_json({"study": kept, "sets": sets, "measured": measured})
         return
     show(f"Study '{visible(kept)}' in {message(url)}: {measured} of {count(sets, 'set')} measured.")
-    suggest("Next:", typed("status", *repeated(url, name)))
+    suggest("Next:", Address(url, name).typed("status"))
 
 
 @click.group(cls=Main, context_settings=SETTINGS)
 def storage() -> None:
-    """Databases: which studies are there, and newer schemas.
+    """List the studies in a database, or upgrade its schema.
 
-    A database may hold several studies, whose names tell them apart.
+    A database may hold several studies, each with its own name.
 
     \b
       sumwise storage studies lab.db
@@ -132,13 +127,11 @@ def storage() -> None:
     """
 
 
-@storage.command(context_settings=SETTINGS)
-@url_argument
-@json_option
+@command(url_argument, json_option)
 def studies(url: str, as_json: bool) -> None:
-    """The studies that a database holds.
+    """List the studies in a database.
 
-    Commands on one of several take its name with --study.
+    If there are several, commands take the name of one with --study.
 
     \b
       sumwise storage studies lab.db
@@ -151,20 +144,23 @@ def studies(url: str, as_json: bool) -> None:
         show_json([line._asdict() for line in found])
         return
     numbers = ("measured", "being measured", "asked")
-    table = new_table(("study", "strategy", *numbers, "made"), right=numbers)
-    for line in found:
-        counts = map(str, (line.measured, line.being_measured, line.asked))
-        table.add_row(visible(line.study), line.strategy, *counts, moment(line.made))
-    show_table(table)
+    rows = [
+        (
+            visible(line.study),
+            line.strategy,
+            *map(str, (line.measured, line.being_measured, line.asked)),
+            moment(line.made),
+        )
+        for line in found
+    ]
+    show_table(("study", "strategy", *numbers, "made"), rows, right=numbers)
 
 
-@storage.command(context_settings=SETTINGS)
-@url_argument
-@json_option
+@command(url_argument, json_option)
 def upgrade(url: str, as_json: bool) -> None:
-    """Bring a database that an older sumwise made to the present schema.
+    """Upgrade a database from an older version of sumwise.
 
-    Make a copy first: an older sumwise cannot open it afterwards.
+    Make a copy first: the older version cannot open it afterwards.
 
     \b
       cp lab.db lab-before.db && sumwise storage upgrade lab.db
@@ -175,7 +171,9 @@ def upgrade(url: str, as_json: bool) -> None:
 
     with waiting("upgrading"):
         bring_up(url)
-    if as_json:
-        show_json({"schema": VERSION})
-    else:
-        show(f"{message(url)} has the present schema, {VERSION}.")
+    sentence = f"{message(url)} has the current schema, version {VERSION}."
+    show_result(as_json, {"schema": VERSION}, sentence)
+
+
+storage.add_command(studies)
+storage.add_command(upgrade)

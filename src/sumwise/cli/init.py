@@ -22,8 +22,8 @@ from sumwise.cli.objective_options import (
     wish_options,
     without_columns,
 )
-from sumwise.cli.options import json_option, repeated, url_argument
-from sumwise.cli.output import message, show, show_json, suggest, talk, typed, visible
+from sumwise.cli.options import Address, json_option, url_argument
+from sumwise.cli.output import message, show, show_json, suggest, talk, visible
 from sumwise.util.text import count
 
 MOST_NAMED: Final = 20  # columns in a sentence
@@ -186,7 +186,7 @@ def init(
     show(_made(made, made_as, url, weights, asks))
     for sentence in said(meant):
         show(sentence)
-    suggest("Next, ask which set to measure:", typed("ask", *repeated(url, name)))
+    suggest("Next, ask which set to measure:", Address(url, name).typed("ask"))
 
 
 def _columns(made: Individuals) -> list[str]:

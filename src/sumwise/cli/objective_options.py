@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import rich_click as click
 
-from sumwise.cli.options import option_number
+from sumwise.cli.options import to_number
 from sumwise.data.tables import column_names, number, numbers, place, read_table, require
 from sumwise.errors import DataError, SettingError, SumwiseError
 from sumwise.util.shapes import Float
@@ -137,7 +137,7 @@ def _aimed(
 
 
 def _enough(wishes: Wishes) -> float | None:
-    enough = None if wishes.enough is None else option_number("--enough", wishes.enough)
+    enough = None if wishes.enough is None else to_number(wishes.enough, "--enough")
     return _within("--enough", enough, "at least 0")
 
 

@@ -1,16 +1,20 @@
-"""Arguments and options that commands on a study share, and the study they mean."""
+"""Parameters that commands share, and the address of the study that a command works on."""
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shlex
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import rich_click as click
 
+from sumwise.cli.common import SETTINGS
+from sumwise.cli.output import typed
 from sumwise.data.tables import number
 from sumwise.errors import SettingError, SumwiseError
 from sumwise.util.text import by_text, find, shown
@@ -18,17 +22,57 @@ from sumwise.util.text import by_text, find, shown
 if TYPE_CHECKING:
     from sumwise.study.study import Study
 
-Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+Function = Callable[..., Any]
+Parameter = Callable[[Function], Function]
 
 MOST_OFFERED: Final = 50  # ids that a shell is given to complete from
 _LIKE_A_NUMBER: Final = re.compile(r"-[0-9.]")
-_GUARD: Final = "\0"  # nothing that was typed can hold it
+_GUARD: Final = "\0"  # no argument can contain it
+
+
+# --- commands -------------------------------------------------------------------------------------
+
+
+def command(
+    *parameters: Parameter, name: str | None = None, cls: type[click.RichCommand] | None = None
+) -> Callable[[Function], click.Command]:
+    """A command with these parameters, which its help lists in this order."""
+
+    def decorate(function: Function) -> click.Command:
+        for parameter in reversed(parameters):
+            function = parameter(function)
+        kind = cls or click.RichCommand
+        return click.command(name, cls=kind, context_settings=SETTINGS)(function)
+
+    return decorate
+
+
+def study_command(
+    *parameters: Parameter, cls: type[click.RichCommand] | None = None
+) -> Callable[[Function], click.Command]:
+    """A command on a study, whose `Address` it is given: URL, these parameters, --study, --json."""
+
+    def decorate(function: Function) -> click.Command:
+        @functools.wraps(function)
+        def call(url: str, name: str | None, **given: Any) -> None:
+            function(Address(url, name), **given)
+
+        return command(url_argument, *parameters, study_option, json_option, cls=cls)(call)
+
+    return decorate
+
+
+def set_command(
+    *parameters: Parameter, required: bool = True
+) -> Callable[[Function], click.Command]:
+    """A command on one set of a study; its parameters are text, so -5 is not an option."""
+    return study_command(set_argument(required), *parameters, cls=Signed)
 
 
 class Signed(click.RichCommand):
-    """A command to which -5 is a number, or a set of that name, and not an option.
+    """A command that reads -5 as a number, or as a set of that name, and not as an option.
 
-    Its parameters are text, whatever they are turned into later.
+    Its parameters must be text; the function converts them.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -44,105 +88,111 @@ class Signed(click.RichCommand):
         return rest
 
 
-# --- opening --------------------------------------------------------------------------------------
+# --- the study ------------------------------------------------------------------------------------
 
 
-@contextmanager
-def opened(url: str, name: str | None) -> Iterator[Study]:
-    from sumwise.study.create import open_study
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a study is; the name may be left out if its database holds only one."""
 
-    with open_study(url, name) as study:
-        yield study
+    url: str
+    name: str | None
+
+    def open(self) -> Study:
+        from sumwise.study.create import open_study
+
+        return open_study(self.url, self.name)
+
+    def typed(self, command: str, *words: str, by: str | None = None) -> str:
+        """A command on this study as it is typed in a shell."""
+        named = () if self.name is None else ("--study", self.name)
+        who = () if by is None else ("--by", by)
+        return typed(command, self.url, *named, *words, *who)
 
 
 def find_set(study: Study, text: str) -> Hashable:
-    """The set that is shown as this text."""
+    """The id of the set that is shown as this text."""
     return find(by_text(study.ids), text)
 
 
-def repeated(url: str, name: str | None) -> tuple[str, ...]:
-    """URL and --study again, for a command to type next."""
-    return (url,) if name is None else (url, "--study", name)
+def to_number(text: str, what: str) -> float:
+    """The number that was typed for an option or argument, which a refusal names."""
+    try:
+        return number(text)
+    except SumwiseError as error:
+        raise SettingError(f"{what}: {error}") from None
 
 
-# --- options --------------------------------------------------------------------------------------
+# --- parameters -----------------------------------------------------------------------------------
 
 
 url_argument: Final = click.argument("url")
-
-
-def study_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--study and --json."""
-    named = click.option(
-        "--study", "name", metavar="NAME", help="Which study, if the database holds several."
-    )
-    return named(json_option(command))
-
-
+study_option: Final = click.option(
+    "--study", "name", metavar="NAME", help="Name of the study, if the database holds several."
+)
 json_option: Final = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON document."
 )
+note_option: Final = click.option("--note", metavar="TEXT", help="A note for people to read.")
+noise_option: Final = click.option(
+    "--noise-std",
+    metavar="NUMBER",
+    help="Standard deviation of known noise in this measurement, beyond the noise of its "
+    "individuals; for example noise added for privacy.",
+)
+force_option: Final = click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
+sets_file_option: Final = click.option(
+    "--sets-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Keep the individuals in this Parquet file instead of in the database.",
+)
 
 
-def by_option(help: str) -> Decorator:
+def by_option(help: str) -> Parameter:
     return click.option(
         "--by",
         metavar="NAME",
         envvar="SUMWISE_USER",
-        help=f"{help} If left out, SUMWISE_USER is taken from the environment.",
+        help=f"{help} Default: the environment variable SUMWISE_USER.",
     )
 
 
-note_option: Final = click.option("--note", metavar="TEXT", help="Kept with it, for people.")
-noise_option: Final = click.option(
-    "--noise-std",
-    metavar="NUMBER",
-    help="Standard deviation of noise that this measurement is known to have beside that of its "
-    "individuals, such as noise added for privacy.",
-)
-force_option: Final = click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
+def out_option(what: str) -> Parameter:
+    """-o and --out for a table in a file."""
+    return click.option(
+        "-o",
+        "--out",
+        type=click.Path(path_type=Path),
+        help=f"Write {what} to a file that ends in .csv or .parquet.",
+    )
 
 
-def set_argument(required: bool = True) -> Decorator:
+def set_argument(required: bool = True) -> Parameter:
     metavar = "SET" if required else "[SET]"
     return click.argument(
-        "set_text", metavar=metavar, required=required, shell_complete=_sets_to_offer
+        "set_text", metavar=metavar, required=required, shell_complete=_complete_set
     )
-
-
-def option_number(option: str, text: str) -> float:
-    """A number that was typed for an option."""
-    try:
-        return number(text)
-    except SumwiseError as error:
-        raise SettingError(f"{option}: {error}") from None
 
 
 # --- completion -----------------------------------------------------------------------------------
 
 
-def _sets_to_offer(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
-    """Ids that begin with what was typed, those that somebody is measuring first."""
+def _complete_set(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+    """Ids that begin with what was typed, claimed sets first."""
     del param
     from click.shell_completion import CompletionItem
 
     try:
-        with opened(ctx.params["url"], ctx.params.get("name")) as study:
+        with Address(ctx.params["url"], ctx.params.get("name")).open() as study:
             ids = [*(claim.set_id for claim in study.claims), *study.ids]
-    except (SumwiseError, OSError, KeyError):  # a shell has no place for messages
+    except (SumwiseError, OSError, KeyError):  # a shell cannot show messages here
         return []
     texts = dict.fromkeys(text for text in map(shown, ids) if text.startswith(incomplete))
-    return [CompletionItem(_for_shell(text)) for text in texts if _can_be_offered(text)][
-        :MOST_OFFERED
-    ]
+    offered = [text for text in texts if _can_be_offered(text)][:MOST_OFFERED]
+    bash = os.environ.get("_SUMWISE_COMPLETE", "").startswith("bash")  # others quote by themselves
+    return [CompletionItem(shlex.quote(text) if bash else text) for text in offered]
 
 
 def _can_be_offered(text: str) -> bool:
-    """Shells would take some characters for their own, or for the end of the id."""
+    """Whether no shell would interpret a character of this id, or end the id at it."""
     return text.isprintable() and len(text) <= 100 and not set(text) & set(",*?[]\\")
-
-
-def _for_shell(text: str) -> str:
-    """Bash puts on the command line what it is given; the others quote by themselves."""
-    bash = os.environ.get("_SUMWISE_COMPLETE", "").startswith("bash")
-    return shlex.quote(text) if bash else text

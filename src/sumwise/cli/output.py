@@ -1,7 +1,7 @@
-"""What commands print: text of users made harmless, figures, times, and what to type next.
+"""Printing: results, JSON, tables, and commands to type next.
 
-Ids, notes and names come from anybody. They are printed without markup, with control characters
-made visible and cut to a length that leaves room for the rest.
+Ids, notes and names may contain anything. They are printed without markup, with control characters
+escaped, and cut to a length that leaves space for the rest.
 """
 
 from __future__ import annotations
@@ -11,17 +11,15 @@ import re
 import shlex
 import shutil
 import textwrap
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
 
 import rich_click as click
 
-from sumwise.util.text import shown
+from sumwise.util.text import count, shown
 
-if TYPE_CHECKING:
-    from rich.table import Table
-
-WIDEST: Final = 100  # columns of text that can still be read
+WIDEST: Final = 100  # columns; longer lines are hard to read
 LONGEST: Final = 2_000  # characters of a message
 _SECRETS: Final = (
     (re.compile(r"(\w://[^\s:/@]*:).*@"), r"\1***@"),
@@ -30,7 +28,7 @@ _SECRETS: Final = (
 
 
 def visible(text: str, most: int = 60) -> str:
-    """Text that cannot act on a terminal, of at most so many characters.
+    """Text that cannot act on a terminal, cut to `most` characters.
 
     >>> print(visible("[red]a\\x1b[31m\\nb"), visible("a" * 100, most=5))
     [red]a\\x1b[31m\\nb aaaa…
@@ -44,12 +42,12 @@ def visible(text: str, most: int = 60) -> str:
 
 
 def named(set_id: Any) -> str:
-    """A set's id for people to read."""
+    """A set's id as it is printed."""
     return visible(shown(set_id))
 
 
 def without_secrets(text: str) -> str:
-    """Text without the passwords of URLs in it.
+    """The text with passwords in URLs masked.
 
     >>> without_secrets("no command 'postgresql://ann:pw@host/db?sslpassword=x'")
     "no command 'postgresql://ann:***@host/db?sslpassword=***'"
@@ -60,19 +58,21 @@ def without_secrets(text: str) -> str:
 
 
 def message(text: str) -> str:
-    """An error as it may be printed; our own messages have no line breaks to keep."""
+    """An error message as it may be printed, on one line."""
     return visible(without_secrets(text), LONGEST)
 
 
-# --- what is said -------------------------------------------------------------------------------
+# --- printing -------------------------------------------------------------------------------------
 
 
 def width() -> int:
+    """Columns of the terminal, within what can be read with ease."""
     return max(20, min(shutil.get_terminal_size().columns, WIDEST))
 
 
-def wrapped(text: str, indent: str = "") -> str:
-    return textwrap.fill(
+def show(text: str, indent: str = "", err: bool = False) -> None:
+    """Print a paragraph of the result."""
+    filled = textwrap.fill(
         text,
         width(),
         initial_indent=indent,
@@ -80,60 +80,70 @@ def wrapped(text: str, indent: str = "") -> str:
         break_long_words=False,
         break_on_hyphens=False,
     )
+    click.echo(filled, err=err)
 
 
-def show(text: str = "", indent: str = "") -> None:
-    """A paragraph of the result."""
-    click.echo(wrapped(text, indent))
-
-
-def talk(text: str = "") -> None:
-    """A paragraph about the result, which is not part of it."""
-    click.echo(wrapped(text), err=True)
+def talk(text: str) -> None:
+    """Print a paragraph about the result to stderr."""
+    show(text, err=True)
 
 
 def show_json(result: Any) -> None:
-    """One document, in ASCII: nothing in it can act on a terminal."""
+    """Print one document in ASCII, which cannot act on a terminal."""
     click.echo(json.dumps(result))
 
 
-def show_table(table: Table) -> None:
-    from rich.console import Console
+def show_result(as_json: bool, document: Any, sentence: str) -> None:
+    """Print what a command did: a document for programs, or a sentence for people."""
+    if as_json:
+        show_json(document)
+    else:
+        show(sentence)
 
+
+def show_file(as_json: bool, path: Path, rows: int, thing: str, **more: Any) -> None:
+    """Say how many rows were written to a file."""
+    sentence = f"{count(rows, thing)} written to {visible(str(path), 500)}."
+    show_result(as_json, {"file": str(path), "rows": rows, **more}, sentence)
+
+
+def show_table(
+    columns: Sequence[str], rows: Iterable[Sequence[str]], right: Collection[str] = ()
+) -> None:
+    """Print a table; the columns in `right` are aligned there."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for name in columns:
+        table.add_column(name, justify="right" if name in right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
     console = Console(highlight=False, markup=False, emoji=False)
     with console.capture() as printed:
         console.print(table)
     click.echo(printed.get(), nl=False)  # Rich itself would take a closed pipe for a failure
 
 
-def new_table(columns: Sequence[str], right: Iterable[str] = ()) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for name in columns:
-        table.add_column(name, justify="right" if name in right else "left", overflow="fold")
-    return table
-
-
 def suggest(what: str, *commands: str) -> None:
-    """What to type next, each command in one piece so that it can be copied."""
+    """Print commands to type next, each on one line so that it can be copied."""
     click.echo(f"\n{what}", err=True)
     for command in commands:
         click.echo(f"  {command}", err=True)
 
 
 def typed(*words: str) -> str:
-    """A command as it is typed in a shell; what cannot be typed is left to the reader."""
+    """A command as it is typed in a shell, with … for a word that cannot be typed."""
     safe = (shlex.quote(w) if w.isprintable() else "…" for w in map(without_secrets, words))
     return " ".join(("sumwise", *safe))
 
 
-# --- figures and times ----------------------------------------------------------------------------
+# --- figures --------------------------------------------------------------------------------------
 
 
 def with_error(mean: float, std: float) -> str:
-    """A mean to the digits that its standard deviation leaves, without commas, as it is typed.
+    """A mean, rounded to two digits of its standard deviation, as a number is typed.
 
     >>> with_error(10470.33, 1199.5), with_error(0.1234, 0.0456), with_error(1e12, 3e10)
     ('10470 ± 1200', '0.123 ± 0.046', '1e+12 ± 3e+10')

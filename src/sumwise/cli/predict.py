@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from math import isfinite
 from pathlib import Path
@@ -10,23 +11,19 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import rich_click as click
 
-from sumwise.cli.common import SETTINGS
-from sumwise.cli.options import force_option, opened, repeated, study_options, url_argument
-from sumwise.cli.output import (
-    new_table,
-    show,
-    show_json,
-    show_table,
-    suggest,
-    talk,
-    typed,
-    visible,
-    width,
+from sumwise.cli.options import Address, force_option, out_option, study_command
+from sumwise.cli.output import show, show_file, show_json, show_table, suggest, talk, visible, width
+from sumwise.data.scan import Scan, batches
+from sumwise.data.tables import (
+    check_output,
+    column_names,
+    numbers,
+    place,
+    read_table,
+    require,
+    write_table,
 )
-from sumwise.cli.streaming import first_rows, to_file
-from sumwise.data.tables import check_output, column_names, numbers, place, read_table, require
-from sumwise.data.tables import write_table as write
-from sumwise.errors import DataError
+from sumwise.errors import DataError, SettingError
 from sumwise.model.prediction_table import Predictions, check_level, individuals
 from sumwise.util.progress import Slow
 from sumwise.util.shapes import Float
@@ -36,32 +33,25 @@ if TYPE_CHECKING:
     from sumwise.study.study import Study
 
 FEW: Final = 10  # rows on the screen
-BLOCK: Final = 100_000  # individuals between two looks at the clock
+BLOCK: Final = 100_000  # individuals between two updates of the progress bar
 
 
-@click.command(context_settings=SETTINGS)
-@url_argument
-@click.argument("data", required=False, type=click.Path(path_type=Path))
-@click.option("--sets", "of_sets", is_flag=True, help="Totals of sets instead of individuals.")
-@click.option(
-    "--level",
-    type=float,
-    metavar="SHARE",
-    default=0.9,
-    show_default=True,
-    help="Share of values that should lie between lower and upper.",
+@study_command(
+    click.argument("data", required=False, type=click.Path(path_type=Path)),
+    click.option("--sets", "of_sets", is_flag=True, help="Predict the totals of sets instead."),
+    click.option(
+        "--level",
+        type=float,
+        metavar="SHARE",
+        default=0.9,
+        show_default=True,
+        help="Share of values that should lie between lower and upper.",
+    ),
+    out_option("all rows"),
+    force_option,
 )
-@click.option(
-    "-o",
-    "--out",
-    type=click.Path(path_type=Path),
-    help="Write all rows to a file that ends in .csv or .parquet.",
-)
-@force_option
-@study_options
 def predict(
-    url: str,
-    name: str | None,
+    address: Address,
     data: Path | None,
     of_sets: bool,
     level: float,
@@ -69,11 +59,11 @@ def predict(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Every individual's output, with its uncertainty.
+    """Predict every individual's output, with its uncertainty.
 
     Without DATA, the individuals of the study: set, row (its number within the set, in the order
     of the table), inputs, mean, standard deviation and interval. With DATA, a CSV or Parquet file
-    that has the study's input columns, its rows with these four columns added.
+    that has the study's input columns: its rows, with the last four columns added.
 
     \b
       sumwise predict schools.db
@@ -82,57 +72,57 @@ def predict(
       sumwise predict schools.db --sets -o totals.csv
     """
     if of_sets and data is not None:
-        raise click.UsageError("--sets are those of the study; leave DATA out")
+        raise click.UsageError("--sets predicts the sets of the study; leave DATA out")
     check_level(level)
     if out is not None:
         check_output(out, force)
     few = None if out is not None or as_json else FEW
-    with opened(url, name) as study:
+    with address.open() as study:
+        scan = study.scan if data is None and not of_sets else None
         table: Any = None
-        streams = study.scan if data is None and not of_sets else None
-        if streams is not None and out is not None:
-            rows = to_file(study, streams, out, level, force)
-        elif streams is not None and few is not None:
-            table, rows = first_rows(study, streams, few, level)
-        elif of_sets:
-            table, rows = _of_sets(study, level)
-        elif data is not None:
-            table, rows = _of_file(study, data, level, few)
+        if scan is not None and out is not None:
+            rows = _write_scan(study, scan, out, level, force)
         else:
-            table, rows = _of_pool(study, level, few)
+            table, rows = _table(study, scan, data, of_sets, level, few)
         measured = len(study.answers)
     if not measured:
-        talk("Nothing is measured yet, so these are the guesses of a model that knows nothing.")
+        talk("Nothing is measured yet, so these predictions are those of the prior.")
     if out is not None:
         if table is not None:
-            write(table, out, force)
-        if as_json:
-            show_json({"file": str(out), "rows": rows, "level": level})
-        else:
-            show(f"{count(rows, 'row')} written to {visible(str(out), 500)}.")
+            write_table(table, out, force)
+        show_file(as_json, out, rows, "row", level=level)
     elif as_json:
         show_json({"level": level, "rows": list(map(_plain, table.to_pylist()))})
     else:
         _show(table, rows, measured, level)
         given = () if data is None else (str(data),)
         kind = ("--sets",) if of_sets else ()
-        target = "predictions.csv" if streams is None else "predictions.parquet"
-        again = typed("predict", *repeated(url, name), *given, *kind, "-o", target)
+        target = "predictions.csv" if scan is None else "predictions.parquet"
+        again = address.typed("predict", *given, *kind, "-o", target)
         suggest(f"All {rows} rows, in full:", again)
 
 
 # --- tables ---------------------------------------------------------------------------------------
 
 
-def _of_pool(study: Study, level: float, few: int | None) -> tuple[Any, int]:
-    """Individuals of the study; the first few, or all."""
+def _table(
+    study: Study, scan: Scan | None, data: Path | None, of_sets: bool, level: float, few: int | None
+) -> tuple[Any, int]:
+    """Predictions of the first few rows, or of all; and the number of all rows."""
+    if of_sets:
+        found = study.predict_sets(level)
+        return found.to_arrow(), len(found)
+    if data is not None:
+        return _of_file(study, data, level, few)
+    if scan is not None and few is not None:
+        return _of_scan(study, scan, level, few)
     sets = study.sets
     mean, std = _predicted(study, sets.x[:few])
     return Predictions.of(mean, std, level, **individuals(sets, few)).to_arrow(), len(sets.x)
 
 
 def _of_file(study: Study, data: Path, level: float, few: int | None) -> tuple[Any, int]:
-    """The rows of a file as they are, with predictions; what is no input stays text."""
+    """The rows of a file, with predictions added; columns that are no inputs stay text."""
     names = getattr(study.model, "feature_names_in_", None)  # study.sets would read individuals
     if names is None:
         raise DataError("the inputs of this study have no names; predict from Python, with arrays")
@@ -148,16 +138,37 @@ def _of_file(study: Study, data: Path, level: float, few: int | None) -> tuple[A
     return Predictions.of(mean, std, level, inputs=theirs).to_arrow(), len(x)
 
 
-def _of_sets(study: Study, level: float) -> tuple[Any, int]:
-    """Totals of sets, beside those that were measured."""
-    found = study.predict_sets(level)
-    return found.to_arrow(), len(found)
+def _of_scan(study: Study, scan: Scan, level: float, few: int) -> tuple[Any, int]:
+    """The first individuals of a study on Parquet files beyond memory."""
+    first = next(batches(scan, scan.parts()[0]))
+    x = np.ascontiguousarray(first.inputs[:, :few].T, dtype=np.float64)
+    mean, std = study.model.predict(x, return_std=True)
+    columns = {name: key.slice(0, few) for name, key in zip(scan.by, first.keys, strict=True)}
+    columns |= {name: x[:, d] for d, name in enumerate(scan.x) if name not in columns}
+    return Predictions.of(mean, std, level, inputs=columns).to_arrow(), scan.rows
+
+
+def _write_scan(study: Study, scan: Scan, out: Path, level: float, force: bool) -> int:
+    """Write group columns and predictions of every row of the study's files; gives how many."""
+    if out.suffix.lower() != ".parquet":
+        raise SettingError(
+            f"the {scan.rows} individuals of this study are in Parquet files; write their "
+            "predictions to a file that ends in .parquet as well"
+        )
+    partial = out.with_name(f".{out.name}.{os.getpid()}.parquet")
+    try:
+        rows = study.model.predict_parquet(scan, partial, level)
+        check_output(out, force)  # another process may have written it meanwhile
+        os.replace(partial, out)
+    finally:
+        partial.unlink(missing_ok=True)
+    return rows
 
 
 def _predicted(
     study: Study, x: Float[np.ndarray, "n D"]
 ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
-    """Of many individuals, block by block, all by the same model."""
+    """Mean and standard deviation of individuals, with a progress bar if there are many."""
     model = study.model
     mean, std = np.empty(len(x)), np.empty(len(x))
     with Slow("predicting", len(x)) as progress:
@@ -169,7 +180,7 @@ def _predicted(
 
 
 def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row for JSON, which knows no NaN; dates and the like become text."""
+    """A row for JSON: NaN becomes null, and dates and the like become text."""
     gone = {name for name, value in row.items() if isinstance(value, float) and not isfinite(value)}
     return {
         name: None if name in gone else value if isinstance(value, _OF_JSON) else str(value)
@@ -184,7 +195,7 @@ _OF_JSON: Final = (str, int, float, bool, type(None))
 
 
 def _show(table: Any, rows: int, measured: int, level: float) -> None:
-    """The first rows; columns in the middle give way where the terminal is narrow."""
+    """Print the first rows; a narrow terminal leaves out columns in the middle."""
     lines = table.slice(0, FEW).to_pylist()
     names = table.column_names
     cells = {name: [_cell(line[name]) for line in lines] for name in names}
@@ -195,10 +206,8 @@ def _show(table: Any, rows: int, measured: int, level: float) -> None:
             kept.remove(name)
     heads = {name: visible(name, 16) for name in kept}
     right = {heads[n] for n in kept if not isinstance(lines[0][n], str)}
-    shown_table = new_table(list(heads.values()), right=right)
-    for number in range(len(lines)):
-        shown_table.add_row(*(cells[name][number] for name in kept))
-    show_table(shown_table)
+    rows_shown = [[cells[name][row] for name in kept] for row in range(len(lines))]
+    show_table(list(heads.values()), rows_shown, right)
     hidden = [visible(name, 40) for name in names if name not in kept]
     some = f" Not shown: {', '.join(hidden)}." if hidden else ""
     show(

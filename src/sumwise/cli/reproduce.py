@@ -31,7 +31,7 @@ Command = Callable[..., Any]
 
 @click.group(cls=Main, context_settings=SETTINGS)
 def reproduce() -> None:
-    """Run the paper's experiments, beside the published figures.
+    """Run the paper's experiments and compare the published figures.
 
     \b
       sumwise reproduce rff --data DIR --splits 10

@@ -10,7 +10,7 @@ from typing import Final
 import rich_click as click
 
 from sumwise.cli.common import SETTINGS
-from sumwise.cli.options import url_argument
+from sumwise.cli.options import study_option, url_argument
 from sumwise.cli.output import message, talk, visible
 from sumwise.errors import MissingExtraError, StorageError
 
@@ -23,7 +23,7 @@ WARNING: Final = (
 
 @click.command(context_settings=SETTINGS)
 @url_argument
-@click.option("--study", "name", metavar="NAME", help="Which study, if the database holds several.")
+@study_option
 @click.option(
     "--host",
     metavar="ADDRESS",
@@ -54,7 +54,7 @@ def serve(
     new_token: bool,
     no_browser: bool,
 ) -> None:
-    """A page for the people who measure, in the browser.
+    """Serve a page in the browser for the people who measure.
 
     It shows what to measure next and why, takes totals, and shows what is predicted. Several people
     can use it at once, beside the command line. The address that is printed holds a token: whoever

@@ -96,7 +96,7 @@ def simulate(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Which strategy wins on data like mine?
+    """Find out which strategy wins on data like yours.
 
     DATA is a table (CSV or Parquet) in which every individual's target is known. Each strategy
     learns from totals of groups alone, and is tested on individuals of groups that were held back.

@@ -2,186 +2,144 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import rich_click as click
 
-from sumwise.cli.common import SETTINGS, waiting
-from sumwise.cli.options import force_option, opened, repeated, study_options, url_argument
-from sumwise.cli.output import new_table, show, show_json, show_table, suggest, talk, typed, visible
+from sumwise.cli.common import waiting
+from sumwise.cli.options import Address, force_option, out_option, study_command
+from sumwise.cli.output import show, show_file, show_json, show_table, suggest, talk, visible
 from sumwise.data.tables import check_output, write_table
-from sumwise.learning.status import Status
 from sumwise.util.text import count, moment, shown
 
 if TYPE_CHECKING:
-    from sumwise.study.storage.records import Claim, Event, Skip
+    from sumwise.study.storage.records import Claim, Event, Skip, Told
 
 FEW: Final = 20  # lines of a table, unless more are asked for
+CLAIM: Final = ("set", "by", "number", "asked", "expires")
+SKIP: Final = ("set", "by", "at", "note")
+ANSWER: Final = ("set", "total", "noise_std", "by", "at", "note")
+EVENT: Final = (
+    "number", "at", "what", "set", "total", "noise_std", "by", "note", "expected", "std",
+    "information", "why",
+)  # fmt: skip
+NUMBERS: Final = ("total", "noise_std", "expected", "std", "information")
 
 
-@click.command(context_settings=SETTINGS)
-@url_argument
-@study_options
-def status(url: str, name: str | None, as_json: bool) -> None:
-    """Where the study stands, and how much there is still to learn.
+# --- status ---------------------------------------------------------------------------------------
 
-    What is measured, what somebody is measuring, how sure the model is of individuals, and how
-    much surer the next questions should make it. Where init was given --cost, what was spent; where
-    it was given --enough, whether more questions still pay.
+
+@study_command()
+def status(address: Address, as_json: bool) -> None:
+    """Show progress, and how much there is still to learn.
+
+    Prints what is measured and being measured, how uncertain predictions are, and how much the next
+    questions should improve them. With costs (init --cost) it adds what was spent; with a threshold
+    (init --enough), whether more questions are worth asking.
 
     \b
       sumwise status schools.db
       sumwise status schools.db --json | python -m json.tool
     """
-    with opened(url, name) as study, waiting("working it out"):
+    with address.open() as study, waiting("computing the status"):
         found, claims, skips = study.status(), study.claims, study.skips
     if as_json:
-        show_json(_status_json(found, claims, skips))
+        verdict = {"improvement": found.improvement, "stop": found.stop, "advice": found.advice}
+        held = [_row(claim, CLAIM) for claim in claims]
+        skipped = [_row(skip, SKIP) for skip in skips]
+        more = {**verdict, "words": found.words, "claims": held, "skips": skipped}
+        show_json({**asdict(found), **more})
         return
     show(f"Study '{visible(found.name)}', strategy {found.strategy}.")
     for sentence in found.words:
         show(sentence)
-    if claims:
-        click.echo()
-        _show_claims(claims)
-    if skips:
-        click.echo()
-        _show_skips(skips)
-    again = repeated(url, name)
+    _show_first(
+        ("being measured", "by", "asked", "held until"),
+        [(*_who(claim), moment(claim.asked), moment(claim.expires)) for claim in claims],
+    )
+    _show_first(
+        ("skipped", "by", "since", "why"),
+        [(*_who(skip), moment(skip.at), visible(skip.note or "")) for skip in skips],
+    )
     if found.stop:
-        suggest("Next:", typed("predict", *again), typed("ask", *again))
+        suggest("Next:", address.typed("predict"), address.typed("ask"))
     elif found.answers + found.open_claims + found.skipped < found.sets:
-        suggest("Next:", typed("ask", *again), typed("predict", *again))
+        suggest("Next:", address.typed("ask"), address.typed("predict"))
     elif claims:
         first = shown(claims[0].set_id)
-        suggest("Next, tell what is being measured:", typed("tell", *again, first, "TOTAL"))
+        suggest("Next, record what is being measured:", address.typed("tell", first, "TOTAL"))
     else:
-        suggest("Next:", typed("predict", *again))
+        suggest("Next:", address.typed("predict"))
 
 
-def _show_claims(claims: Sequence[Claim]) -> None:
-    table = new_table(("being measured", "by", "asked", "held until"))
-    for claim in claims[:FEW]:
-        who = "" if claim.by is None else visible(claim.by, 30)
-        table.add_row(
-            visible(shown(claim.set_id), 30), who, moment(claim.asked), moment(claim.expires)
-        )
-    show_table(table)
-    _say_more(len(claims))
+def _who(line: Claim | Skip) -> tuple[str, str]:
+    return visible(shown(line.set_id), 30), visible(line.by or "", 30)
 
 
-def _show_skips(skips: Sequence[Skip]) -> None:
-    table = new_table(("skipped", "by", "since", "why"))
-    for skip in skips[:FEW]:
-        who, why = visible(skip.by or "", 30), visible(skip.note or "")
-        table.add_row(visible(shown(skip.set_id), 30), who, moment(skip.at), why)
-    show_table(table)
-    _say_more(len(skips))
+def _show_first(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print the first rows, after an empty line; print nothing if there are none."""
+    if rows:
+        click.echo()
+        show_table(columns, rows[:FEW])
+    if len(rows) > FEW:
+        show(f"… and {len(rows) - FEW} more; --json lists all.")
 
 
-def _say_more(lines: int) -> None:
-    if lines > FEW:
-        show(f"… and {lines - FEW} more; --json lists all.")
+# --- answers --------------------------------------------------------------------------------------
 
 
-def _status_json(found: Status, claims: Sequence[Claim], skips: Sequence[Skip]) -> dict[str, Any]:
-    held = [
-        {
-            "set": shown(claim.set_id),
-            "by": claim.by,
-            "number": claim.number,
-            "asked": claim.asked,
-            "expires": claim.expires,
-        }
-        for claim in claims
-    ]
-    aside = [
-        {"set": shown(skip.set_id), "by": skip.by, "at": skip.at, "note": skip.note}
-        for skip in skips
-    ]
-    verdict = {"improvement": found.improvement, "stop": found.stop, "advice": found.advice}
-    return {**asdict(found), **verdict, "words": found.words, "claims": held, "skips": aside}
+@study_command(out_option("them"), force_option)
+def answers(address: Address, out: Path | None, force: bool, as_json: bool) -> None:
+    """List the recorded totals, in order of arrival.
 
-
-@click.command(context_settings=SETTINGS)
-@url_argument
-@click.option(
-    "-o",
-    "--out",
-    type=click.Path(path_type=Path),
-    help="Write them to a file that ends in .csv or .parquet.",
-)
-@force_option
-@study_options
-def answers(url: str, name: str | None, out: Path | None, force: bool, as_json: bool) -> None:
-    """Totals as they stand, in the order in which they came.
-
-    What was taken back is not there, and what was corrected is there once. A file of them is what
-    tell --from reads.
+    Retracted totals are left out, and of an amended total only the latest value is listed. The
+    file can be read by tell --from.
 
     \b
       sumwise answers schools.db
       sumwise answers schools.db -o totals.csv
     """
-    import pyarrow as pa
-
     if out is not None:
         check_output(out, force)
-    with opened(url, name) as study:
+    with address.open() as study:
         found = study.answers
-    rows = [
-        {
-            "set": shown(answer.set_id),
-            "total": answer.y_bar,
-            "noise_std": answer.noise_std,
-            "by": answer.by,
-            "at": answer.at,
-            "note": answer.note,
-        }
+    if out is not None or as_json:
+        rows = [_row(answer, ANSWER) for answer in found]
+        _write_or_print(rows, ANSWER, out, force, as_json, "answer", {"answers": rows})
+        return
+    lines = [
+        (
+            visible(shown(answer.set_id), 30),
+            _total(answer),
+            visible(answer.by or "", 20),
+            moment(answer.at),
+            visible(answer.note or "", 60),
+        )
         for answer in found
     ]
-    if out is not None:
-        names = ("set", "total", "noise_std", "by", "at", "note")
-        kinds = dict.fromkeys(("total", "noise_std"), pa.float64())
-        schema = pa.schema([(name, kinds.get(name, pa.string())) for name in names])
-        write_table(pa.Table.from_pylist(rows, schema), out, force)
-    if as_json:
-        show_json({"file": str(out), "rows": len(rows)} if out is not None else {"answers": rows})
-    elif out is not None:
-        show(f"{count(len(rows), 'answer')} written to {visible(str(out), 500)}.")
-    else:
-        table = new_table(("set", "total", "by", "when", "note"), right=("total",))
-        for answer in found:
-            noise = "" if answer.noise_std is None else f" ± {answer.noise_std:.3g}"
-            who, why = visible(answer.by or "", 20), visible(answer.note or "", 60)
-            told = f"{answer.y_bar:.9g}{noise}"
-            table.add_row(visible(shown(answer.set_id), 30), told, who, moment(answer.at), why)
-        show_table(table)
+    show_table(("set", "total", "by", "when", "note"), lines, right=("total",))
 
 
-@click.command(context_settings=SETTINGS)
-@url_argument
-@click.option(
-    "--last",
-    type=click.IntRange(min=1),
-    metavar="NUMBER",
-    help=f"How many of the latest lines; {FEW} on the screen and all in a file if left out.",
+# --- history --------------------------------------------------------------------------------------
+
+
+@study_command(
+    click.option(
+        "--last",
+        type=click.IntRange(min=1),
+        metavar="NUMBER",
+        help=f"How many of the latest lines. Default: {FEW} on the screen, all in a file.",
+    ),
+    out_option("it"),
+    force_option,
 )
-@click.option(
-    "-o",
-    "--out",
-    type=click.Path(path_type=Path),
-    help="Write it to a file that ends in .csv or .parquet.",
-)
-@force_option
-@study_options
 def history(
-    url: str, name: str | None, last: int | None, out: Path | None, force: bool, as_json: bool
+    address: Address, last: int | None, out: Path | None, force: bool, as_json: bool
 ) -> None:
-    """Who asked, told, corrected and took back what, and when.
+    """List every question, answer and correction, with who and when.
 
     A file also has what was expected of each question, and why it was asked.
 
@@ -192,69 +150,68 @@ def history(
     """
     if out is not None:
         check_output(out, force)
-    with opened(url, name) as study:
+    with address.open() as study:
         events = study.history()
     whole = last is None and (out is not None or as_json)
     lines = events if whole else events[-(last or FEW) :]
-    if out is not None:
-        write_table(_event_table(lines), out, force)
-        if as_json:
-            show_json({"file": str(out), "rows": len(lines)})
-        else:
-            show(f"{count(len(lines), 'line')} of history written to {visible(str(out), 500)}.")
-    elif as_json:
-        show_json([_event_json(event) for event in lines])
-    else:
-        _show_events(lines, len(events))
-
-
-def _show_events(lines: Sequence[Event], of: int) -> None:
-    table = new_table(("when", "what", "set", "total", "by", "note"), right=("total",))
-    for event in lines:
-        total = "" if event.y_bar is None else f"{event.y_bar:.9g}"
-        noise = "" if event.noise_std is None else f" ± {event.noise_std:.3g}"
-        until = event.what == "renewed" and event.note is not None
-        note = f"until {moment(event.note or '')}" if until else visible(event.note or "", 60)
-        table.add_row(
+    if out is not None or as_json:
+        rows = [_row(event, EVENT) for event in lines]
+        _write_or_print(rows, EVENT, out, force, as_json, "line", rows)
+        return
+    table = [
+        (
             moment(event.at).removesuffix(" UTC"),
             event.what,
             "" if event.set_id is None else visible(shown(event.set_id), 30),
-            total + noise,
+            "" if event.y_bar is None else _total(event),
             visible(event.by or "", 20),
-            note,
+            _note(event),
         )
-    show_table(table)
-    talk(f"{len(lines)} of {count(of, 'line')}; times are UTC.")
+        for event in lines
+    ]
+    show_table(("when", "what", "set", "total", "by", "note"), table, right=("total",))
+    talk(f"{len(lines)} of {count(len(events), 'line')}; times are UTC.")
 
 
-def _event_json(event: Event) -> dict[str, Any]:
-    asked = event.question
-    return {
-        "number": event.number,
-        "at": event.at,
-        "what": event.what,
-        "set": None if event.set_id is None else shown(event.set_id),
-        "total": event.y_bar,
-        "noise_std": event.noise_std,
-        "by": event.by,
-        "note": event.note,
-        "expected": None if asked is None else asked["expected"],
-        "std": None if asked is None else asked["std"],
-        "information": None if asked is None else asked["information"],
-        "why": None if asked is None else asked["why"],
-    }
+def _note(event: Event) -> str:
+    if event.what == "renewed" and event.note is not None:
+        return f"until {moment(event.note)}"
+    return visible(event.note or "", 60)
 
 
-def _event_table(lines: Sequence[Event]) -> Any:
+# --- rows -----------------------------------------------------------------------------------------
+
+
+def _row(line: Claim | Skip | Told | Event, columns: Sequence[str]) -> dict[str, Any]:
+    """These columns of a line as plain values."""
+    question = getattr(line, "question", None) or {}
+    own = None if line.set_id is None else shown(line.set_id)
+    known = {"set": own, "total": getattr(line, "y_bar", None), **question}
+    return {name: known[name] if name in known else getattr(line, name, None) for name in columns}
+
+
+def _total(line: Told | Event) -> str:
+    """A total, and its known noise if there is any."""
+    noise = "" if line.noise_std is None else f" ± {line.noise_std:.3g}"
+    return f"{line.y_bar:.9g}{noise}"
+
+
+def _write_or_print(
+    rows: Sequence[Mapping[str, Any]],
+    names: Sequence[str],
+    out: Path | None,
+    force: bool,
+    as_json: bool,
+    thing: str,
+    document: Any,
+) -> None:
+    """Write rows with these columns to a file if there is one; else print the document."""
+    if out is None:
+        show_json(document)
+        return
     import pyarrow as pa
 
-    kinds = {"number": pa.int64()} | dict.fromkeys(
-        ("total", "noise_std", "expected", "std", "information"), pa.float64()
-    )
-    rows = [_event_json(event) for event in lines]
-    return pa.table(
-        {
-            name: pa.array([row[name] for row in rows], kinds.get(name, pa.string()))
-            for name in (rows[0] if rows else kinds)
-        }
-    )
+    kinds = {"number": pa.int64(), **dict.fromkeys(NUMBERS, pa.float64())}
+    schema = pa.schema([(name, kinds.get(name, pa.string())) for name in names])
+    write_table(pa.Table.from_pylist(list(rows), schema), out, force)
+    show_file(as_json, out, len(rows), thing)

@@ -1,0 +1,200 @@
+"""`sumwise ask`, `claim`, `renew`, `release`, `skip` and `unskip`: which set is measured next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import rich_click as click
+
+from sumwise.cli.options import (
+    Address,
+    by_option,
+    find_set,
+    note_option,
+    set_command,
+    study_command,
+    to_number,
+)
+from sumwise.cli.output import named, show, show_json, show_result, suggest, visible, with_error
+from sumwise.learning.propose import Question
+from sumwise.util.text import figure, moment, shown
+from sumwise.util.threads import one_thread
+
+KEYS: Final = (
+    "expected", "std", "information", "score", "why", "runner_up", "runner_up_score", "cost",
+    "score_per_cost", "runner_up_cost", "number", "by", "expires",
+)  # fmt: skip
+
+
+@study_command(
+    click.option(
+        "-n",
+        "n",
+        type=click.IntRange(min=1),
+        metavar="NUMBER",
+        help="Number of sets, chosen jointly. Default: 1, or with --budget as many as it pays for.",
+    ),
+    click.option(
+        "--budget",
+        metavar="NUMBER",
+        help="Spend at most this, in the unit of the costs given to init.",
+    ),
+    by_option("Who will measure."),
+)
+def ask(address: Address, n: int | None, budget: str | None, by: str | None, as_json: bool) -> None:
+    """Choose the set to measure next, and say why.
+
+    The set is reserved for you until you tell its total, release it, or the claim expires. Others
+    are asked for different sets, chosen as if yours were already measured.
+
+    \b
+      sumwise ask schools.db
+      sumwise ask schools.db -n 3 --by ann
+      sumwise ask schools.db --budget 40
+      sumwise ask schools.db --json | python -m json.tool
+    """
+    with one_thread(), address.open() as study:  # threads would mostly wait for one another
+        money = None if budget is None else to_number(budget, "--budget")
+        asked = study.ask(n, by=by, budget=money)
+        known = bool(study.answers)
+    questions = asked if isinstance(asked, list) else [asked]
+    _show_questions(address, questions, known, by, as_json, money)
+
+
+@set_command(by_option("Who will measure."))
+def claim(address: Address, set_text: str, by: str | None, as_json: bool) -> None:
+    """Reserve a set of your own choice.
+
+    It is treated like a question: its expected total is printed, and others are not asked for it.
+
+    \b
+      sumwise claim schools.db "Ann Arbor" --by ann
+      sumwise claim schools.db 82010 --json
+    """
+    with address.open() as study:
+        asked = study.claim(find_set(study, set_text), by=by)
+        known = bool(study.answers)
+    _show_questions(address, [asked], known, by, as_json)
+
+
+def _show_questions(
+    address: Address,
+    questions: Sequence[Question],
+    known: bool,
+    by: str | None,
+    as_json: bool,
+    budget: float | None = None,
+) -> None:
+    """Print questions and how to answer them; before the first answer nothing is expected."""
+    prices = [question.cost for question in questions if question.cost is not None]
+    if as_json:
+        rows = [_as_json(question) for question in questions]
+        show_json({"questions": rows, "cost": sum(prices) if prices else None})
+        return
+    several = len(questions) > 1
+    for place, question in enumerate(questions, start=1):
+        if place > 1:
+            click.echo()
+        _show_question(question, f"{place}. " if several else "", known)
+    if prices and (several or budget is not None):
+        click.echo()
+        whole = "" if budget is None else f" of the budget of {budget:.9g}"
+        show(f"{'Together they cost' if several else 'It costs'} {sum(prices):.9g}{whole}.")
+    suggest(
+        "When one is measured, for example:" if several else "When it is measured:",
+        address.typed("tell", shown(questions[0].set_id), "TOTAL", by=by),
+    )
+
+
+def _show_question(question: Question, numbered: str, known: bool) -> None:
+    indent = " " * len(numbered)
+    expected = f"   expected total {with_error(question.expected, question.std)}" if known else ""
+    click.echo(f"{numbered}{named(question.set_id)}{expected}")
+    if f"{question.score:.3g}" != f"{question.information:.3g}":  # the sentence has another score
+        show(f"Its total would teach {figure(question.information)} nats.", indent)
+    show(question.why, indent)
+    if question.runner_up is not None and question.runner_up_score is not None:
+        each = question.runner_up_score_per_cost
+        score = f"{question.runner_up_score:.3g}" if each is None else f"{each:.3g} for each unit"
+        show(f"Next best: {named(question.runner_up)} ({score}).", indent)
+    holder = "Held" if question.by is None else f"Held by {visible(question.by, 40)}"
+    show(f"{holder} until {moment(question.expires)}.", indent)
+
+
+def _as_json(question: Question) -> dict[str, Any]:
+    second = question.runner_up
+    values = {name: getattr(question, name) for name in KEYS}
+    values["runner_up"] = None if second is None else shown(second)
+    return {"set": shown(question.set_id), **values}
+
+
+@set_command(by_option("Who releases it."))
+def release(address: Address, set_text: str, by: str | None, as_json: bool) -> None:
+    """Give up a claim, so that others may be asked for the set.
+
+    \b
+      sumwise release schools.db "Ann Arbor"
+      sumwise release schools.db 82010 --by ann
+    """
+    with address.open() as study:
+        own = find_set(study, set_text)
+        study.release(own, by=by)
+    show_result(as_json, {"released": shown(own)}, f"{named(own)} is free again.")
+
+
+@set_command(by_option("Who skips it."), note_option)
+def skip(address: Address, set_text: str, by: str | None, note: str | None, as_json: bool) -> None:
+    """Exclude a set that cannot be measured.
+
+    It is not asked for again until it is told, claimed or unskipped.
+
+    \b
+      sumwise skip schools.db "Ann Arbor" --note "they do not answer"
+      sumwise skip schools.db 82010 --by ann
+    """
+    with address.open() as study:
+        own = find_set(study, set_text)
+        held = [claim for claim in study.claims if claim.set_id == own and claim.by != by]
+        study.skip(own, by=by, note=note)
+    show_result(as_json, {"skipped": shown(own)}, f"{named(own)} is skipped.")
+    for claim in () if as_json else held:
+        who = "someone without a name" if claim.by is None else visible(claim.by, 40)
+        show(f"It was claimed by {who}, who may be measuring it: tell them.")
+
+
+@set_command(by_option("Who brings it back."))
+def unskip(address: Address, set_text: str, by: str | None, as_json: bool) -> None:
+    """Allow a skipped set to be asked for again.
+
+    It is asked for when it is the best choice, which may be later.
+
+    \b
+      sumwise unskip schools.db "Ann Arbor"
+      sumwise unskip schools.db 82010 --by ann
+    """
+    with address.open() as study:
+        own = find_set(study, set_text)
+        study.unskip(own, by=by)
+    show_result(as_json, {"unskipped": shown(own)}, f"{named(own)} may be asked for again.")
+
+
+@set_command(
+    click.option(
+        "--days", metavar="NUMBER", help="Days from now. Default: --claim-days as given to init."
+    ),
+    by_option("Who needs more time."),
+)
+def renew(address: Address, set_text: str, days: str | None, by: str | None, as_json: bool) -> None:
+    """Extend a claim.
+
+    \b
+      sumwise renew schools.db "Ann Arbor"
+      sumwise renew schools.db 82010 --days 30
+    """
+    with address.open() as study:
+        own = find_set(study, set_text)
+        longer = None if days is None else to_number(days, "--days")
+        expires = study.renew(own, days=longer, by=by)
+    document = {"set": shown(own), "expires": expires}
+    show_result(as_json, document, f"{named(own)} is held until {moment(expires)}.")

@@ -1,0 +1,202 @@
+"""`sumwise tell`, `amend` and `retract`: totals that were measured."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from math import hypot
+from pathlib import Path
+
+import rich_click as click
+
+from sumwise.cli.options import (
+    Address,
+    by_option,
+    find_set,
+    noise_option,
+    note_option,
+    set_command,
+    to_number,
+)
+from sumwise.cli.output import (
+    named,
+    show,
+    show_json,
+    show_result,
+    suggest,
+    talk,
+    visible,
+    with_error,
+)
+from sumwise.learning.propose import FAR
+from sumwise.util.text import count, shown
+from sumwise.util.threads import one_thread
+
+
+@set_command(
+    click.argument("total", required=False),
+    click.option(
+        "--from",
+        "file",
+        type=click.Path(path_type=Path),
+        help="Read totals from a CSV or Parquet file with the columns set and total, and "
+        "optionally by, note and noise_std. Either all rows are recorded or none.",
+    ),
+    by_option("Who measured."),
+    note_option,
+    noise_option,
+    required=False,
+)
+def tell(
+    address: Address,
+    set_text: str | None,
+    total: str | None,
+    file: Path | None,
+    by: str | None,
+    note: str | None,
+    noise_std: str | None,
+    as_json: bool,
+) -> None:
+    """Record the measured total of a set, or of many sets from a file.
+
+    A set need not have been asked for. Recording the same total twice does no harm; a different
+    total for the same set is refused: correct it with amend.
+
+    \b
+      sumwise tell schools.db "Ann Arbor" 843
+      sumwise tell schools.db 82010 -12.5 --by ann --note "second visit"
+      sumwise tell schools.db --from totals.csv --by ann
+    """
+    if (file is None) != (set_text is not None and total is not None):
+        raise click.UsageError("give a SET and its TOTAL, or a file with --from")
+    if file is not None and (set_text, note, noise_std) != (None, None, None):
+        raise click.UsageError("with --from, notes and noise are columns of the file")
+    if file is not None:
+        _tell_file(address, file, by, as_json)
+    elif set_text is not None and total is not None:
+        _tell_one(address, set_text, total, by, note, noise_std, as_json)
+
+
+def _tell_one(
+    address: Address,
+    set_text: str,
+    total: str,
+    by: str | None,
+    note: str | None,
+    noise_std: str | None,
+    as_json: bool,
+) -> None:
+    value, noise = _measured(set_text, total, noise_std)
+    with one_thread(), address.open() as study:
+        own = find_set(study, set_text)
+        before, expected = len(study.answers), study.expected(own)
+        study.tell(own, value, by=by, note=note, noise_std=noise)
+        measured, sets = len(study.answers), len(study.ids)
+        noises = study.aims.noise_std
+        planned = 0.0 if noises is None else float(noises[study.ids.index(own)])
+    new = measured > before
+    if as_json:
+        mean, std = expected or (None, None)
+        told = {"set": shown(own), "total": value, "measured": measured, "new": new}
+        show_json({**told, "expected": mean, "std": std})
+        return
+    said = "Recorded" if new else "Already recorded"
+    show(f"{said}: {named(own)} is {value:.12g}. {measured} of {count(sets, 'set')} measured.")
+    _warn_if_far(address, own, value, noise, expected)
+    if noise is None and planned and new:
+        talk(f"It is recorded without known noise, although ± {planned:.6g} was planned.")
+        again = address.typed("amend", shown(own), total, "--noise-std", f"{planned:.6g}")
+        suggest("If it has that noise:", again)
+    suggest("Next:", address.typed("ask", by=by))
+
+
+def _tell_file(address: Address, file: Path, by: str | None, as_json: bool) -> None:
+    from sumwise.cli.labels import read_totals
+
+    with address.open() as study:
+        read = read_totals(file, study.ids, by)
+        columns = (read.set_ids, read.y_bar, read.by, read.note, read.noise_std)
+        new, rows = study.tell_many(*columns, where=read.where), len(read.y_bar)
+        measured, sets = len(study.answers), len(study.ids)
+    if read.ignored:
+        talk(f"Ignored columns: {', '.join(map(visible, read.ignored))}.")
+    if as_json:
+        show_json({"rows": rows, "new": new, "measured": measured})
+        return
+    rest = f", {rows - new} already recorded" if rows > new else ""
+    show(
+        f"{count(new, 'new total')} recorded from {count(rows, 'row')}{rest}. "
+        f"{measured} of {count(sets, 'set')} measured."
+    )
+    suggest("Next:", address.typed("status"), address.typed("ask"))
+
+
+@set_command(click.argument("total"), by_option("Who corrects it."), note_option, noise_option)
+def amend(
+    address: Address,
+    set_text: str,
+    total: str,
+    by: str | None,
+    note: str | None,
+    noise_std: str | None,
+    as_json: bool,
+) -> None:
+    """Correct a recorded total.
+
+    History keeps the former total. Known noise stays as it was unless --noise-std is given;
+    --noise-std 0 removes it.
+
+    \b
+      sumwise amend schools.db "Ann Arbor" 834 --note "two digits were swapped"
+      sumwise amend schools.db 82010 10500 --noise-std 20
+    """
+    value, noise = _measured(set_text, total, noise_std)
+    with address.open() as study:
+        own = find_set(study, set_text)
+        expected = study.expected(own)
+        study.amend(own, value, by=by, note=note, noise_std=noise)
+        noise = next(answer.noise_std for answer in study.answers if answer.set_id == own)
+    document = {"set": shown(own), "total": value}
+    show_result(as_json, document, f"Corrected: {named(own)} is {value:.12g}.")
+    if not as_json:
+        _warn_if_far(address, own, value, noise, expected)
+
+
+@set_command(by_option("Who withdraws it."), note_option)
+def retract(
+    address: Address, set_text: str, by: str | None, note: str | None, as_json: bool
+) -> None:
+    """Withdraw a recorded total.
+
+    The set may be asked for again, and history keeps the total.
+
+    \b
+      sumwise retract schools.db "Ann Arbor" --note "wrong district"
+      sumwise retract schools.db 82010 --by ann
+    """
+    with address.open() as study:
+        own = find_set(study, set_text)
+        study.retract(own, by=by, note=note)
+    document = {"retracted": shown(own)}
+    show_result(as_json, document, f"Withdrawn: {named(own)} is no longer measured.")
+
+
+def _measured(set_text: str, total: str, noise_std: str | None) -> tuple[float, float | None]:
+    """The numbers that were typed, refused before the study is opened."""
+    value = to_number(total, f"the total of {set_text!r:.80}")
+    return value, None if noise_std is None else to_number(noise_std, "--noise-std")
+
+
+def _warn_if_far(
+    address: Address,
+    own: Hashable,
+    value: float,
+    noise: float | None,
+    expected: tuple[float, float] | None,
+) -> None:
+    """Point out a total that may be mistyped."""
+    if expected is None:
+        return
+    mean, spread = expected[0], hypot(expected[1], noise or 0.0)
+    if abs(value - mean) > FAR * spread:
+        show(f"That is far from the expected {with_error(mean, spread)}.")
+        suggest("If it is mistyped:", address.typed("amend", shown(own), "TOTAL"))
