@@ -3,14 +3,16 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PYTEST = $(BIN)/python -m pytest -q -n 3 --dist worksteal
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+unexport PYTHONDONTWRITEBYTECODE # test workers share what one of them has compiled
 # BLAS threads with nothing to do sleep at once: the test workers need the cores they would wait on
 export OPENBLAS_THREAD_TIMEOUT = 4
 # data sets beside the project are used if they are there; `SUMWISE_DATA=DIR make …` names others
 SUMWISE_DATA ?= $(abspath $(wildcard ../shared/data))
 export SUMWISE_DATA
 
-.PHONY: help setup demo browser browser-here test test-all soak mutants check lint fmt types cov bench repro repro-neural repro-full clean
+.PHONY: help setup demo browser browser-here test quick check test-all lint types scripts-test fmt mutants soak bench repro repro-neural repro-full clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -34,31 +36,37 @@ browser: ## Chromium and axe-core, for the tests of the labelling page
 browser-here:
 	@if [ "$(CI)" = true ] || [ "$$(id -u)" = 0 ]; then scripts/browser || [ "$(CI)" != true ]; fi
 
-test: $(STAMP) browser-here ## all tests
-	$(BIN)/python -m pytest -q -n 4 --dist worksteal
+# lint and types run beside the tests; a failure of any of them fails the target
+test: $(STAMP) browser-here ## what must hold before a merge: tests, lint, types, import contracts (minutes)
+	@$(MAKE) --no-print-directory -j2 lint types scripts-test quick
 
-check: $(STAMP) lint types cov ## what must hold before a merge: lint, types, import contract, coverage
+quick:
+	$(PYTEST) -m "not slow"
+
+check: $(STAMP) browser-here lint types scripts-test ## the same with the slow tests, and coverage
+	$(PYTEST) --cov --cov-report=term
+
+test-all: $(STAMP) browser-here ## all tests, a thousand examples for each property (an hour)
+	HYPOTHESIS_PROFILE=thorough $(PYTEST)
 
 lint: $(STAMP)
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/lint-imports
+	$(BIN)/ruff check --quiet .
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/lint-imports --no-logo
+	scripts/javascript lint
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+scripts-test:
+	scripts/javascript test
 
 fmt: $(STAMP) ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-types: $(STAMP)
-	$(BIN)/mypy
-
-cov: $(STAMP) browser-here
-	$(BIN)/python -m pytest -q -n 4 --dist worksteal --cov --cov-report=term
-
 mutants: $(STAMP) ## break the code on purpose; every break must make a test fail (minutes)
 	$(BIN)/python -m tests.mutants
-
-test-all: $(STAMP) browser-here ## all tests, a thousand examples for each property (minutes)
-	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -q -n 4 --dist worksteal
 
 soak: $(STAMP) ## crashes, crowds, full disks and bad files, eight times as much as in the tests (an hour)
 	SUMWISE_SOAK=8 $(BIN)/python -m pytest -q -rP tests/reliability
@@ -79,4 +87,4 @@ repro-full: $(STAMP) ## the whole table: 32 data sets, ten methods, fifty splits
 	$(BIN)/sumwise reproduce rff --out reproduction/full
 
 clean: ## remove .venv and caches
-	rm -rf $(VENV) .cache test-output .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) node_modules .cache test-output .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

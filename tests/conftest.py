@@ -1,16 +1,36 @@
-"""Hypothesis: fixed examples by default, so that a failure can be replayed; more on request."""
+"""What all tests share: fixtures, Hypothesis profiles, and a cache of compiled networks."""
 
 from __future__ import annotations
 
 import os
+import sys
+from pathlib import Path
 
 from hypothesis import settings
 
-from tests.postgres import place, postgres_server, postgres_url
+from tests.postgres import database, place, postgres_server, postgres_url
 from tests.studies import clock, problem, study
 
-__all__ = ["clock", "place", "postgres_server", "postgres_url", "problem", "study"]  # fixtures
+__all__ = [  # fixtures
+    "clock",
+    "database",
+    "place",
+    "postgres_server",
+    "postgres_url",
+    "problem",
+    "study",
+]
 
-settings.register_profile("default", max_examples=60, derandomize=True, deadline=None)
+# examples are fixed by default, so that a failure can be replayed
+settings.register_profile("default", max_examples=25, derandomize=True, deadline=None)
 settings.register_profile("thorough", max_examples=1000, derandomize=False, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+# each network is compiled once for all workers, their children and later runs
+CACHE = Path(__file__).resolve().parents[1] / ".cache" / "jax"
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(CACHE))
+for limit, least in (("MIN_COMPILE_TIME_SECS", 0), ("MIN_ENTRY_SIZE_BYTES", -1)):
+    os.environ.setdefault(f"JAX_PERSISTENT_CACHE_{limit}", str(least))
+    if jax := sys.modules.get("jax"):  # a plugin has loaded it before this file was read
+        jax.config.update(f"jax_persistent_cache_{limit.lower()}", least)
+        jax.config.update("jax_compilation_cache_dir", os.environ["JAX_COMPILATION_CACHE_DIR"])

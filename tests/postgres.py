@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.marks import slow
+
 SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "postgres"
 NUMBERS = itertools.count()
 
@@ -70,9 +72,19 @@ def postgres_url(postgres_server):
         connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def place(request, tmp_path):
-    """Where a study may be kept: every test that takes this runs on both databases."""
+def _where(request, tmp_path):
     if request.param == "sqlite":
         return str(tmp_path / "study.db")
     return request.getfixturevalue("postgres_url")
+
+
+@pytest.fixture(params=["sqlite", *slow("postgresql")])
+def place(request, tmp_path):
+    """Where a study may be kept: on SQLite in every run, on PostgreSQL with the slow tests."""
+    return _where(request, tmp_path)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request, tmp_path):
+    """Like `place`, for the tests that run on both databases every time."""
+    return _where(request, tmp_path)

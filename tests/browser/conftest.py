@@ -8,14 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-import random
-import re
 import shutil
-import signal
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +20,7 @@ import pytest
 import sumwise as sw
 from tests.browser import HOW, PATIENCE
 from tests.browser.places import Place, schools
+from tests.browser.servers import Process, Thread
 
 ROOT = Path(__file__).resolve().parents[2]
 SHOTS = ROOT / "test-output"
@@ -74,94 +68,58 @@ def axe() -> str:
 # --- the server -----------------------------------------------------------------------------------
 
 
-def free_port() -> int:
-    """A port below those that connections leave from, which would be taken soon."""
-    for port in random.sample(range(20_000, 32_000), 50):
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)):
-                return port
-    pytest.fail("there is no free port")
-
-
-@dataclass
-class Server:
-    """`sumwise serve` on a study, which can be killed and started again on the same port."""
-
-    place: Place
-    folder: Path
-    options: tuple[str, ...] = ()
-    port: int = field(default_factory=free_port)
-    process: subprocess.Popen[str] | None = None
-    address: str = ""  # with the token
-
-    def start(self) -> Server:
-        command = [sys.executable, "-m", "sumwise", "serve", str(self.place.path), "--no-browser"]
-        environment = {**os.environ, "XDG_STATE_HOME": str(self.folder / "state")}
-        log = self.folder / f"serve-{self.port}.log"
-        with open(log, "w") as out:
-            self.process = subprocess.Popen(
-                [*command, "--port", str(self.port), *self.options],
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                env=environment,
-            )
-        self.address = self._said(log, r"http://\S+#token=[\w.~-]+")
-        return self
-
-    def _said(self, log: Path, pattern: str) -> str:
-        """What the server prints when it listens, waiting for it."""
-        for _ in range(600):
-            found = re.search(pattern, log.read_text())
-            if found:
-                return found.group()
-            if self.process.poll() is not None:
-                break
-            time.sleep(0.1)
-        pytest.fail(f"the server did not start: {log.read_text()[-2000:]}")
-
-    def kill(self) -> None:
-        """As a crash would: nothing is tidied up."""
-        if self.process is not None and self.process.poll() is None:
-            self.process.send_signal(signal.SIGKILL)
-            self.process.wait()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
-
 @pytest.fixture
-def serve(tmp_path):
+def serve():
     """Start a server for a place; all are stopped afterwards."""
     started = []
 
-    def start(place: Place, *options: str) -> Server:
-        started.append(Server(place, tmp_path, options))
-        return started[-1].start()
+    def start(place: Place, host: str = "127.0.0.1") -> Thread:
+        started.append(Thread(place, host).start())
+        return started[-1]
 
     yield start
     for server in started:
-        server.kill()
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def twelve(tmp_path_factory):
+    """A study with twelve answers, to copy."""
+    return schools(tmp_path_factory.mktemp("twelve") / "schools.db", answers=12)
 
 
 @pytest.fixture
-def server(serve, tmp_path):
+def place(twelve, tmp_path):
     """A study with twelve answers."""
-    return serve(schools(tmp_path / "schools.db", answers=12))
+    return Place(shutil.copy(twelve.path, tmp_path / "schools.db"), twelve.totals)
+
+
+@pytest.fixture
+def server(serve, place):
+    """A server for a study with twelve answers."""
+    return serve(place)
+
+
+@pytest.fixture
+def process(place, tmp_path):
+    """The same as a process, which can be killed."""
+    server = Process(place, tmp_path).start()
+    yield server
+    server.stop()
 
 
 @pytest.fixture(scope="package")
-def standing(chromium, tmp_path_factory):
-    """A study in the middle of its life, for tests that only look at it: starting costs seconds."""
-    folder = tmp_path_factory.mktemp("standing")
-    place = schools(folder / "schools.db", answers=12)
+def standing(chromium, twelve, tmp_path_factory):
+    """A study in the middle of its life, for tests that only look at it."""
+    path = shutil.copy(twelve.path, tmp_path_factory.mktemp("standing") / "schools.db")
+    place = Place(path, twelve.totals)
     with sw.open_study(place.path) as study:
         study.ask(by="ann")
         study.ask(by="carol")
         study.skip(study.propose(1)[0].set_id, by="bob", note="the archive burnt down")
-    server = Server(place, folder).start()
+    server = Thread(place).start()
     yield server
-    server.kill()
+    server.stop()
 
 
 # --- pages ----------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import pytest
 import sumwise as sw
 from tests.browser.places import schools
 from tests.browser.tools import expect, go
+from tests.marks import slow
 
 VIEWS = (
     "next",
@@ -31,7 +32,7 @@ def problems(page, axe) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("dark", [False, *slow(True)], ids=["light", "dark"])
 def test_axe_finds_nothing_serious(standing, visit, shot, axe, dark):
     page = visit(standing, dark=dark)
     light = "dark" if dark else "light"
@@ -52,6 +53,7 @@ def test_axe_finds_nothing_serious(standing, visit, shot, axe, dark):
     assert problems(page, axe) == []
 
 
+@pytest.mark.slow
 def test_axe_finds_nothing_serious_in_questions_and_without_a_token(standing, visit, shot, axe):
     page = visit(standing, token=False)
     page.locator(".card").first.wait_for()
@@ -87,8 +89,9 @@ def test_without_a_token_one_can_look_and_paste_it(server, visit):
     expect(page.get_by_role("button", name="Ask for me")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_a_server_for_others_shows_nothing_without_a_token(serve, visit, shot, tmp_path):
-    server = serve(schools(tmp_path / "schools.db", answers=5), "--host", "0.0.0.0")
+    server = serve(schools(tmp_path / "schools.db", answers=5), host="0.0.0.0")
     page = visit(server, token=False)
     expect(page.get_by_text("to those who have its token")).to_be_visible()
     shot(page, "locked")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser.conftest import Server
 from tests.browser.places import TOWNS, schools
+from tests.browser.servers import Thread
 from tests.browser.tools import expect, go, overflow
+from tests.marks import slow
 
 SCRIPT = "<script>window.hacked=1</script>"
 IMAGE = '<img src=x onerror="window.hacked=1">'
@@ -51,12 +52,12 @@ UNHARMED = (
 def server(tmp_path_factory):
     folder = tmp_path_factory.mktemp("hostile")
     place = schools(folder / "h.db", answers=14, names=NAMES, inputs=(SCRIPT, TURNED))
-    server = Server(place, folder).start()
+    server = Thread(place).start()
     yield server
-    server.kill()
+    server.stop()
 
 
-@pytest.mark.parametrize("phone", [False, True], ids=["laptop", "phone"])
+@pytest.mark.parametrize("phone", [False, *slow(True)], ids=["laptop", "phone"])
 def test_hostile_names_do_nothing_on_any_view(server, visit, shot, phone):
     page = visit(server, who=IMAGE, phone=phone)
     for view in VIEWS:
@@ -72,6 +73,7 @@ def test_hostile_names_do_nothing_on_any_view(server, visit, shot, phone):
     assert "\u202e" not in page.evaluate("document.body.innerText")
 
 
+@pytest.mark.slow
 def test_hostile_names_in_notices_notes_and_reasons(server, visit):
     ann, bob = visit(server, who=IMAGE), visit(server, who="bob")
     ann.get_by_role("button", name="Ask for me").click()
@@ -88,6 +90,7 @@ def test_hostile_names_in_notices_notes_and_reasons(server, visit):
         assert page.evaluate(UNHARMED)
 
 
+@pytest.mark.slow
 def test_a_very_long_name_is_shown_whole_on_demand(server, visit):
     page = visit(server, at=f"pool/set/{NAMES.index(LONG)}")
     sheet = page.get_by_role("dialog")

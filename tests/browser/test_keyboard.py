@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.browser.places import told
 from tests.browser.tools import card, expect
 
@@ -65,6 +67,7 @@ def test_a_set_is_claimed_answered_and_another_skipped_by_keyboard(server, visit
     expect(page.get_by_text("1 skipped")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_whoever_asks_may_type_at_once(server, visit):
     page, held = visit(server), []
     ask = page.get_by_role("button", name="Ask for me")
@@ -84,6 +87,7 @@ def test_whoever_asks_may_type_at_once(server, visit):
     expect(page.get_by_role("heading", level=1, name="Pool")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_the_unlikely_question_starts_on_the_careful_answer(standing, visit):
     page = visit(standing)
     name = page.locator(".part.proposed .card h3").first.inner_text()
@@ -97,6 +101,7 @@ def test_the_unlikely_question_starts_on_the_careful_answer(standing, visit):
     assert name not in told(standing.place)
 
 
+@pytest.mark.slow
 def test_an_amendment_far_off_is_asked_about_too(standing, visit, shot):
     page = visit(standing, at="history?show=answers")
     page.get_by_role("button", name="Amend…").first.click()
@@ -113,12 +118,14 @@ def test_an_amendment_far_off_is_asked_about_too(standing, visit, shot):
     assert 9999999 not in told(standing.place).values()
 
 
+@pytest.mark.slow
 def test_a_claimed_set_says_when_its_reason_was_given(standing, visit):
     page = visit(standing, at="pool?state=open")
     page.locator("tbody th a").first.click()
     expect(page.get_by_role("dialog")).to_contain_text("When it was asked for, ")
 
 
+@pytest.mark.slow
 def test_tables_are_sorted_paged_and_searched_by_keyboard(standing, visit):
     page = visit(standing, at="pool")
     page.locator("tbody tr").first.wait_for()
@@ -142,6 +149,7 @@ def test_tables_are_sorted_paged_and_searched_by_keyboard(standing, visit):
     expect(page.get_by_role("dialog")).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_shortcuts_are_documented_harmless_and_can_be_switched_off(standing, visit):
     page = visit(standing)
     page.locator(".card").first.wait_for()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import sumwise as sw
 from tests.browser.places import Place
@@ -11,6 +12,7 @@ from tests.browser.tools import expect, settled
 SETS = 100_000
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_sets(serve, visit, shot, tmp_path):
     rng = np.random.default_rng(0)
     x = rng.normal(size=(SETS, 2))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import sumwise as sw
 from tests.browser.places import events, told
 from tests.browser.tools import card, expect, proposed
@@ -29,6 +31,7 @@ def test_two_people_see_each_other(server, visit, shot):
     expect(ann.locator("#notices")).not_to_contain_text("You answered")
 
 
+@pytest.mark.slow
 def test_nobody_claims_without_a_name_unawares(server, visit, shot):
     page, bob = visit(server, ""), visit(server, "bob")
     page.get_by_role("button", name="Ask for me").click()
@@ -61,6 +64,7 @@ def test_nobody_claims_without_a_name_unawares(server, visit, shot):
     assert [event.by for event in events(server.place, "released")] == ["bob"]
 
 
+@pytest.mark.slow
 def test_news_does_not_touch_focus_caret_text_or_scroll(server, visit):
     ann, bob = visit(server, "ann"), visit(server, "bob")
     name = proposed(ann, 5)  # the last one: others come and go above it
@@ -81,6 +85,7 @@ def test_news_does_not_touch_focus_caret_text_or_scroll(server, visit):
     expect(field).to_have_value("12x45")
 
 
+@pytest.mark.slow
 def test_somebody_else_answers_what_one_is_typing(server, visit, shot):
     ann, bob = visit(server, "ann"), visit(server, "bob")
     name = proposed(ann)
@@ -110,6 +115,7 @@ def test_somebody_else_answers_what_one_is_typing(server, visit, shot):
     expect(card(ann, name)).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_changes_from_the_command_line_appear_too(server, visit):
     page = visit(server, "ann", at="history")
     page.locator("tbody tr").first.wait_for()
@@ -119,6 +125,7 @@ def test_changes_from_the_command_line_appear_too(server, visit):
     expect(page.locator("tbody tr").first).to_contain_text(question.set_id)
 
 
+@pytest.mark.slow
 def test_many_changes_at_once_make_one_notice(server, visit):
     page = visit(server, "ann")
     proposed(page)

@@ -6,6 +6,7 @@ import pytest
 
 from tests.browser.places import told
 from tests.browser.tools import expect, go, overflow
+from tests.marks import slow
 
 VIEWS = ("next", "progress", "pool", "individuals", "history")
 
@@ -16,7 +17,7 @@ SMALL = """() => [...document.querySelectorAll("a, button, input, textarea, summ
   .map(([text, box]) => `${text}: ${box.width} x ${box.height}`)"""
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("dark", [False, *slow(True)], ids=["light", "dark"])
 def test_every_view_fits_a_phone(standing, visit, shot, dark):
     page = visit(standing, phone=True, dark=dark)
     for view in VIEWS:
@@ -35,6 +36,7 @@ def test_every_view_fits_a_phone(standing, visit, shot, dark):
     shot(page, f"phone-inside{'-dark' if dark else ''}")
 
 
+@pytest.mark.slow
 def test_a_set_is_claimed_and_answered_with_a_thumb(server, visit, shot):
     page = visit(server, phone=True)
     page.get_by_role("button", name="Ask for me").tap()

@@ -7,6 +7,7 @@ import io
 import re
 
 import pyarrow.parquet as pq
+import pytest
 
 from tests.browser.places import events, schools, told
 from tests.browser.tools import card, expect, proposed, settled
@@ -169,6 +170,7 @@ def test_progress_shows_charts_with_the_same_figures_as_tables(standing, visit, 
     shot(page, "progress", full=True)
 
 
+@pytest.mark.slow
 def test_individuals_can_be_searched_sorted_and_taken_home(standing, visit, shot):
     page = visit(standing, at="individuals")
     page.get_by_role("button", name="Predicted").click()
@@ -199,6 +201,7 @@ def test_individuals_can_be_searched_sorted_and_taken_home(standing, visit, shot
     assert rows["CSV"].suggested_filename == "Michigan-schools-individuals.csv"
 
 
+@pytest.mark.slow
 def test_the_pool_is_a_table_and_a_picture(standing, visit, shot):
     page = visit(standing, at="pool")
     settled(page)
@@ -227,6 +230,7 @@ def test_the_pool_is_a_table_and_a_picture(standing, visit, shot):
     expect(page.locator(".chart svg.marks")).to_have_count(1)
 
 
+@pytest.mark.slow
 def test_back_and_forward_find_the_same_places(standing, visit):
     page = visit(standing)
     page.get_by_role("link", name="Pool", exact=True).click()

@@ -203,6 +203,7 @@ def test_a_killed_worker_costs_a_retry_and_not_the_answer(client, model, tmp_pat
     assert Embedded.open(tmp_path / "far").ids == sets.ids
 
 
+@pytest.mark.slow
 def test_slices_of_a_killed_worker_are_made_again(client, model, tmp_path):
     sets = some_sets()
     pool = parquet.scan(parquet.write(parquet.table_of(sets), tmp_path / "d"))

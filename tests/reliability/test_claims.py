@@ -157,6 +157,7 @@ def test_claims_that_have_expired_are_handed_out_once_to_many_at_once(place, clo
     check_crowd(place, results, total, asked_before=total)
 
 
+@pytest.mark.slow
 def test_a_claim_that_is_renewed_at_the_last_moment_is_never_with_two(place):
     """In real time: one renews within milliseconds of the end, another wants the set all along."""
     with sw.create_study(place, sets_of(1), model=LINEAR, claim_days=0.2 * SECOND):

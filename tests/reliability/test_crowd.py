@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import numpy as np
+import pytest
 
 import sumwise as sw
 from tests.builders import random_sets
@@ -46,6 +47,7 @@ def check_crowd(place, results, total, asked_before=0):
     assert replay.changes == 2 * total + (asked_before > 0)
 
 
+@pytest.mark.slow
 def test_sixteen_processes_ask_and_tell_a_thousand_times(place):
     n_workers, each = 16, sized(63)
     total = n_workers * each
@@ -58,6 +60,7 @@ def test_sixteen_processes_ask_and_tell_a_thousand_times(place):
     check_crowd(place, results, total)
 
 
+@pytest.mark.slow
 def test_a_crowd_with_a_model_that_is_kept_step_by_step(place):
     """With "adam" every question also writes what was learned: more to get in each other's way."""
     n_workers, each = 5, sized(10)

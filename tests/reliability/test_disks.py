@@ -51,15 +51,18 @@ def test_a_full_disk_is_named_and_nothing_is_lost(tmp_path):
     run(children.survives_a_small_disk, tmp_path, within=MOUNTING)
 
 
+@pytest.mark.slow
 def test_a_file_that_may_not_grow_is_named_and_nothing_is_lost(tmp_path):
     run(children.survives_a_limit_on_files, tmp_path)
 
 
+@pytest.mark.slow
 @mounting
 def test_a_study_is_made_whole_or_not_at_all_on_a_disk_that_is_nearly_full(tmp_path):
     run(children.makes_a_study_whole_or_not_at_all, tmp_path, within=MOUNTING)
 
 
+@pytest.mark.slow
 @mounting
 @pytest.mark.skipif(os.geteuid() != 0, reason="the server's user gets a disk from root")
 def test_a_server_whose_disk_is_full_loses_nothing(shared, postgres_server):
@@ -77,6 +80,7 @@ def test_a_study_that_may_only_be_read_can_be_read(path, file, folder):
     run(children.reads_and_is_refused, path)
 
 
+@pytest.mark.slow
 def test_a_model_that_keeps_what_it_learns_can_be_read(shared):
     """It is worked out anew each time, as it cannot be kept."""
     allow(small_study(shared / "a.db", "adam"), 0o444, 0o555)
@@ -103,6 +107,7 @@ def test_a_reader_sees_what_the_owner_has_just_written(path):
     invariants.check(path)
 
 
+@pytest.mark.slow
 def test_an_older_file_that_is_not_in_wal_mode_can_be_read(path):
     change(path, "PRAGMA journal_mode = DELETE")
     allow(path, 0o444, 0o555)
@@ -136,11 +141,13 @@ def test_a_folder_that_may_not_be_written_takes_no_new_study(path):
     assert os.listdir(path.parent) == ["a.db"]
 
 
+@pytest.mark.slow
 @mounting
 def test_a_study_on_a_read_only_disk_can_be_read(path):
     run(children.reads_on_a_read_only_disk, path, within=MOUNTING)
 
 
+@pytest.mark.slow
 def test_a_file_that_nobody_may_change_can_be_read(path):
     """Immutable even for root, where the file system knows such a thing."""
     if os.geteuid() or subprocess.run(["chattr", "+i", path], capture_output=True).returncode:

@@ -55,6 +55,7 @@ def expected(pool, tmp_path_factory):
     return sw.AggregateRegressor(n_basis=32).embed(pool, out).pool.design.u
 
 
+@pytest.mark.slow
 def test_a_worker_killed_three_times_costs_time_and_nothing_else(pool, expected, tmp_path):
     from distributed import Client, LocalCluster
 
@@ -108,6 +109,7 @@ sw.AggregateRegressor(n_basis=32).embed(pool, sys.argv[2], run=slowly)
 """
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_without_starting_over(pool, expected, tmp_path):
     out, folder = tmp_path / "out", os.path.dirname(pool.files[0].path)
     child = subprocess.Popen([sys.executable, "-c", CHILD, folder, str(out), "0.2"])

@@ -13,6 +13,7 @@ import pytest
 
 import sumwise as sw
 from tests.builders import random_sets
+from tests.marks import slow
 from tests.reliability import invariants, tracing
 from tests.reliability.children import run
 from tests.reliability.scale import sized
@@ -36,15 +37,17 @@ def _traced(tmp_path_factory):
         pytest.skip("processes may not be traced here")
 
 
-@pytest.mark.parametrize("act", ACTS)
+@pytest.mark.parametrize("act", ["tell", *slow("amend", "retract", "ask", "tell_many")])
 def test_an_operation_is_whole_or_not_at_all_wherever_it_stops(tmp_path, act):
     run(kill_everywhere, tmp_path, act)
 
 
+@pytest.mark.slow
 def test_a_study_is_made_or_not_wherever_it_stops(tmp_path):
     run(kill_while_making, tmp_path)
 
 
+@pytest.mark.slow
 def test_an_import_is_there_or_not_wherever_it_stops(tmp_path):
     run(kill_while_importing, tmp_path)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 
 import numpy as np
+import pytest
 
 import sumwise as sw
 from tests.builders import random_sets
@@ -53,6 +54,7 @@ def kill_some(place, name, rng, n):
     return stages, fates
 
 
+@pytest.mark.slow
 def test_what_was_acknowledged_survives_and_nothing_is_half_stored(place):
     kind = "postgresql" if place.startswith("postgresql") else "sqlite"
     kills, rng = sized(KILLS[kind]), np.random.default_rng(1)
@@ -85,6 +87,7 @@ def whole(place, kind, name, folders):
         return facts(study)
 
 
+@pytest.mark.slow
 def test_an_import_is_there_whole_or_not_at_all(place, tmp_path):
     """Exports likewise: a folder with the name that was given can be imported."""
     kills, rng = sized(15), np.random.default_rng(2)

@@ -60,6 +60,7 @@ def crash(folder, politely):
         time.sleep(0.2)
 
 
+@pytest.mark.slow
 def test_a_server_that_dies_loses_nothing_that_was_acknowledged(server):
     url, folder = server
     rng, fates = np.random.default_rng(3), Counter()

@@ -14,6 +14,7 @@ import sumwise as sw
 from sumwise.data.lazy import LazySets
 from sumwise.study.storage import blobs
 from sumwise.study.storage.blobs import LARGE
+from tests.marks import slow
 
 INDIVIDUALS = LARGE // 129 + 300  # with 129 features each, more than a small study has
 
@@ -83,7 +84,7 @@ def test_a_large_study_asks_and_tells_without_its_individuals(place, sets):
         assert study.sets.ids == sets.ids
 
 
-@pytest.mark.parametrize("strategy", ["AggMI", "IVR", "Var", "MI", "MaxN"])
+@pytest.mark.parametrize("strategy", ["AggMI", *slow("IVR", "Var", "MI", "MaxN")])
 def test_pieces_change_no_question_and_no_prediction(tmp_path, sets, strategy, monkeypatch):
     asked, predicted, left = [], [], []
     for large in (True, False):

@@ -39,12 +39,13 @@ from tests.folders import (
     many_sets,
     tables_of,
 )
+from tests.marks import slow
 from tests.workers import processes
 
 # --- the same to the bit --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("kind", ["evidence", *slow(*list(MODELS)[1:])])
 def test_from_sqlite_to_postgresql_and_back_is_the_same_to_the_bit(kind, tmp_path, postgres_url):
     first = lived(tmp_path / "a.db", kind, n=5)
     name = first.name
@@ -412,6 +413,7 @@ def test_ten_kills_leave_no_folder_that_is_not_whole(tmp_path):
         assert contents(place / name) == expected
 
 
+@pytest.mark.slow
 def test_ten_kills_leave_no_study_that_is_not_whole(place, tmp_path):
     with lived(tmp_path / "a.db") as study:
         out = study.export(tmp_path / "out")
@@ -473,6 +475,7 @@ def test_of_many_exports_to_one_folder_one_is_there(study, tmp_path):
     assert [name for name in os.listdir(tmp_path) if "part" in name] == []
 
 
+@pytest.mark.slow
 def test_an_export_is_one_moment_of_a_study_that_goes_on(place, tmp_path):
     sets = random_sets([1] * 400, np.random.default_rng(0))
     sw.create_study(place, sets, model=sw.AggregateRegressor("linear")).close()

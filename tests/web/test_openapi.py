@@ -68,7 +68,10 @@ TRIED = [
 def test_everything_it_answers_is_documented(name, mode, app, operations):
     @given(case=operations[name].as_strategy(generation_mode=mode))
     @settings(
-        max_examples=25, suppress_health_check=list(HealthCheck), deadline=None, derandomize=True
+        max_examples=min(25, settings.default.max_examples // 2),
+        suppress_health_check=list(HealthCheck),
+        deadline=None,
+        derandomize=True,
     )
     def send(case):
         case.call_and_validate(

@@ -1,4 +1,4 @@
-// What people do to a set. Each function asks what it must, sends it, and says that it is done.
+// What people do to a set. Each function asks for what it needs, sends it, and confirms it.
 
 import { send } from "./api.js";
 import { ask, field, KEEP_OPEN, reason } from "./dialogs.js";
@@ -9,7 +9,7 @@ import { notice } from "./notices.js";
 import { exact, like, parse, spread } from "./numbers.js";
 import { emit, signed, who } from "./store.js";
 
-// what this page has done itself, which is no news when it comes back as an event
+// what this page did itself: not announced again when it comes back as an event
 const own = [];
 
 export function mark(what, position) {
@@ -18,11 +18,11 @@ export function mark(what, position) {
 
 /** Whether an event is this page's own doing; each is recognised once. */
 export function ownDoing(event) {
-  const at = own.findIndex(
+  const found = own.findIndex(
     ({ what, position, at }) => what === event.what && position === event.set?.position && Date.now() - at < 60_000,
   );
-  if (at < 0) return false;
-  own.splice(at, 1);
+  if (found < 0) return false;
+  own.splice(found, 1);
   return true;
 }
 
@@ -32,7 +32,7 @@ async function done(what, position, words) {
   emit("done");
 }
 
-/** Do something without a question; what goes wrong is said, and gives false. */
+/** Run `work` without a dialog; a failure is shown as a notice and gives false. */
 async function quietly(work) {
   try {
     return (await work()) ?? true;
@@ -61,7 +61,7 @@ export async function askForMe() {
   });
 }
 
-/** Give back what one holds; what somebody else holds, only once that is confirmed. */
+/** Release a claim; releasing another person's claim has to be confirmed. */
 export function release(set, holder) {
   const submit = async () => {
     await send("POST", `/api/claims/${set.position}/release`, signed({}));
@@ -70,7 +70,7 @@ export function release(set, holder) {
   if ((holder ?? "") === who()) return quietly(submit);
   return ask({
     title: ["Give back ", name(set.id), "?"],
-    words: h("p", null, "It is claimed by ", person(holder), ". Once it is given back, anybody may be asked for it."),
+    words: h("p", null, "It is claimed by ", person(holder), ". Once it is given back, anyone may claim it."),
     confirm: "Give it back",
     calm: true,
     submit,
@@ -122,7 +122,7 @@ export function retract(set, answer) {
   });
 }
 
-/** Correct an answer; `typed` is what somebody wanted to save instead. */
+/** Correct an answer; `typed` is the text to start from. */
 export function amend(set, answer, typed = "") {
   const total = field("Measured total", { value: typed || String(answer.total), inputmode: "decimal", maxlength: 100 });
   const why = reason("Why is it changed?");
@@ -153,7 +153,7 @@ export function amend(set, answer, typed = "") {
   });
 }
 
-/** Is a total that is far from what is predicted really meant? */
+/** Ask whether a total far from its prediction is really meant. */
 export function confirmUnlikely(set, total, { expected, std, lower, upper }, submit) {
   const [low, high] = like(std, lower, upper);
   return ask({

@@ -1,13 +1,13 @@
-// Typing ahead. Whoever asks for a set begins to type its total at once, while the server is still
-// working out which: these keys are the total, and none that goes to another view.
+// Typing ahead. People begin to type a total while the server still works out which set to ask for:
+// these keys belong to the total and are no shortcuts.
 
-let typed = null; // since something was asked for; null when nothing is, or they went elsewhere
+let typed = null; // since a set was asked for; null if none was, or the focus moved elsewhere
 
 export function begin() {
   typed = "";
 }
 
-/** What was typed meanwhile; null if the focus should stay where it is by now. */
+/** The text typed meanwhile; null if the focus should stay where it is. */
 export function end() {
   const text = typed;
   typed = null;

@@ -10,11 +10,11 @@ import { notice } from "./notices.js";
 import { exact, parse } from "./numbers.js";
 import { draft, emit, keepDraft, on, signed } from "./store.js";
 
-/** The form and what its surroundings do with it; `saved` is called when the answer is kept. */
+/** The form and its methods; `saved` is called once the answer is stored. */
 export function answerForm(set, { saved = () => {}, cancel = null } = {}) {
   const label = ["Measured total", h("span", { class: "unseen" }, ` of ${shortened(set.id, 60)}`)];
   const total = field(label, { inputmode: "decimal", maxlength: 100, class: "total" });
-  const note = field("Note (optional)", { rows: 2, hint: "Kept with the answer, for whoever reads it later." });
+  const note = field("Note (optional)", { rows: 2, hint: "Stored with the answer, for later readers." });
   const noise = field("Known noise (optional)", { inputmode: "decimal", maxlength: 100, hint: "Standard deviation of noise that this measurement is known to have, such as noise added for privacy." });
   const known = h("button", { type: "button", class: "quiet known" }, "This measurement has known noise…");
   const more = h("div", { class: "more", hidden: true }, note.element, known, noise.element);
@@ -50,7 +50,7 @@ export function answerForm(set, { saved = () => {}, cancel = null } = {}) {
     known.hidden = wanted;
   }
 
-  /** What the text will be taken for, wherever it is not the plain number itself. */
+  /** Show how the text will be read, unless it is a plain number. */
   function readBack() {
     const read = total.input.value.trim() ? parse(total.input.value) : {};
     total.hint.textContent = "value" in read && !read.plain ? `Saved as ${exact(read.value)}` : "";
@@ -134,10 +134,8 @@ export function answerForm(set, { saved = () => {}, cancel = null } = {}) {
       return;
     }
     const button = h("button", { type: "button" }, "Amend it…");
-    const { total: known } = error.body.answer ?? {};
     button.addEventListener("click", async () => {
-      const answer = { total: known ?? parse(total.input.value).value };
-      if (await amend(set, answer, total.input.value)) clear();
+      if (await amend(set, error.body.answer, total.input.value)) clear();
     });
     fill(trouble, error.message, " ", button);
     emit("done");
@@ -169,14 +167,14 @@ export function answerForm(set, { saved = () => {}, cancel = null } = {}) {
     typed,
     clear,
     dispose,
-    /** Into the field, with what was typed before it was there. */
+    /** Focus the field and add `text`, which was typed before the field existed. */
     focus: (text = "") => {
       total.input.focus();
       if (!text) return;
       total.input.value += text;
       total.input.dispatchEvent(new Event("input"));
     },
-    /** Somebody else has answered: what is typed is to be let go of, rather than saved. */
+    /** Another person has answered: make discarding the text, not saving it, the main button. */
     settle: (settled) => {
       save.classList.toggle("primary", !settled);
       drop.classList.toggle("primary", settled);

@@ -70,9 +70,3 @@ export async function download(path, filename) {
   link.click();
   setTimeout(() => URL.revokeObjectURL(address), 60_000);
 }
-
-/** `?a=1&b=2` of what is set. */
-export function query(values) {
-  const set = Object.entries(values).filter(([, value]) => value !== "" && value !== null && value !== undefined);
-  return set.length ? `?${new URLSearchParams(set)}` : "";
-}

@@ -1,6 +1,4 @@
-// The page: routes, the header, and what happens when somebody else does something.
-//
-// A route is #/view, #/view?settings, or #/view/set/12 for the sheet of a set above the view.
+// The page: routes, the header, and updates when others change the study.
 
 import { get, Refused } from "./api.js";
 import { ownDoing } from "./actions.js";
@@ -14,6 +12,7 @@ import { create as next } from "./next.js";
 import { notice, speak } from "./notices.js";
 import { create as pool } from "./pool.js";
 import { create as progress } from "./progress.js";
+import { parseRoute, pastedToken, query, tokenOf } from "./routes.js";
 import { openSheet } from "./sheet.js";
 import { on, setToken, shortcuts, state, token, who, writable } from "./store.js";
 import { askWho } from "./who.js";
@@ -31,34 +30,27 @@ let lastEvent = -1; // number of the newest event that is known
 
 // --- routes --------------------------------------------------------------------------------------
 
-function parseRoute() {
-  const [path, settings] = location.hash.replace(/^#\/?/, "").split("?");
-  const [view, kind, position] = path.split("/");
-  const known = Object.hasOwn(VIEWS, view) ? view : "next";
-  const set = kind === "set" && /^\d{1,9}$/.test(position ?? "") ? Number(position) : null;
-  return { view: known, set, settings: Object.fromEntries(new URLSearchParams(settings ?? "")) };
-}
+const here = () => parseRoute(location.hash, Object.keys(VIEWS));
 
 /** A token in the address is kept in the browser, and taken out of sight and of the history. */
 function takeToken() {
-  const found = /^#token=([\w.~-]+)$/.exec(location.hash);
-  if (!found) return false;
+  const found = tokenOf(location.hash);
+  if (!found) return;
   history.replaceState(null, "", `${location.pathname}#/next`);
-  setToken(found[1]);
-  return true;
+  setToken(found);
 }
 
 function route({ first = false } = {}) {
   takeToken();
   if (!state.study) return;
-  const { view, set, settings } = parseRoute();
+  const { view, set, settings } = here();
   const moved = view !== current;
   if (moved) {
     if (current) places.set(current, { ...places.get(current), scroll: window.scrollY });
     showView(view, settings);
     if (!first && set === null && !sheet) main.querySelector("section:not([hidden]) h1")?.focus({ preventScroll: true });
   } else if (set === null && Object.keys(settings).length && !location.hash.endsWith(places.get(view)?.settings ?? " ")) {
-    views.get(view).adopt?.(settingsOf(settings)); // an address with other settings
+    views.get(view).adopt?.(settings); // an address with other settings
     refresh();
   }
   if (sheet && sheet.position !== set) sheet.close();
@@ -73,26 +65,21 @@ function showView(wanted, settings) {
     else link.removeAttribute("aria-current");
   }
   if (!views.has(wanted)) {
-    const view = VIEWS[wanted]({ settings: settingsOf(settings), remember: (kept) => remember(wanted, kept) });
+    const view = VIEWS[wanted]({ settings, remember: (kept) => remember(wanted, kept) });
     views.set(wanted, view);
     main.append(view.element);
   }
   for (const [key, { element }] of views) element.hidden = key !== wanted;
   const place = places.get(wanted);
-  if (Object.keys(settings).length) views.get(wanted).adopt?.(settingsOf(settings));
+  if (Object.keys(settings).length) views.get(wanted).adopt?.(settings);
   else if (place?.settings && location.hash === `#/${wanted}`) history.replaceState(null, "", `#/${wanted}${place.settings}`);
   window.scrollTo({ top: place?.scroll ?? 0, behavior: "instant" });
   refresh();
 }
 
-function settingsOf({ page, ...rest }) {
-  return /^\d{1,7}$/.test(page ?? "") && Number(page) > 0 ? { ...rest, page: Number(page) } : rest;
-}
-
 /** Keep a view's settings in the address, without a new step for the back button. */
 function remember(view, settings) {
-  const set = Object.entries(settings).filter(([key, value]) => value !== "" && value !== undefined && !(key === "page" && value === 1));
-  const text = set.length ? `?${new URLSearchParams(set)}` : "";
+  const text = query({ ...settings, page: settings.page === 1 ? "" : settings.page });
   places.set(view, { ...places.get(view), settings: text });
   if (view === current && !sheet) history.replaceState(null, "", `#/${view}${text}`);
 }
@@ -103,7 +90,7 @@ function showSheet(position, view) {
   Object.assign(own, openSheet(position, view, () => {
     if (sheet === own) sheet = null;
     // closed by a key or a button: the address has to follow
-    if (parseRoute().set === position) history.length > 1 && own.pushed ? history.back() : location.replace(`#/${view}`);
+    if (here().set === position) history.length > 1 && own.pushed ? history.back() : location.replace(`#/${view}`);
     entitle();
   }));
   own.pushed = opened;
@@ -237,8 +224,8 @@ function tokenForm(kind) {
   const form = h("form", { class: "token", novalidate: true }, text.element, h("button", { type: "submit" }, "Use this token"));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    const found = /(?:#token=)?([\w.~-]+)\s*$/.exec(text.input.value.trim());
-    if (found) setToken(found[1]);
+    const found = pastedToken(text.input.value);
+    if (found) setToken(found);
     else text.complain("This does not look like a token.");
   });
   return h("div", null, h("p", null, TOKEN_WORDS[kind]), form);

@@ -6,10 +6,9 @@ import { begin, end } from "./ahead.js";
 import { answerForm } from "./answer.js";
 import { fill, h, wholeName } from "./dom.js";
 import { counted, exact } from "./numbers.js";
-import { badge, expectation, person, scores } from "./pieces.js";
-import { when } from "./times.js";
+import { badge, expectation, person, scores, when } from "./pieces.js";
 
-/** `{element, update, typed, form, close}`; `leave` is called when the card has had its answer. */
+/** `{element, update, typed, form, close}`; `leave` is called when the card is finished. */
 export function setCard(set, { leave }) {
   const rank = h("span", { class: "rank", "aria-hidden": "true" });
   const head = h("h3", { tabindex: "-1" }, wholeName(set.id));
@@ -18,7 +17,7 @@ export function setCard(set, { leave }) {
   const form = answerForm(set, { saved: leave, cancel: () => (settled ? leave() : fold(true)) });
   const formBox = h("div", { class: "writes", hidden: true }, form.element);
   let kind = "";
-  let settled = false; // somebody else has answered
+  let settled = false; // another person has answered
   let holder = null; // who has claimed it
 
   const act = (words, attributes, work) => {

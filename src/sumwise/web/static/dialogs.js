@@ -61,7 +61,7 @@ function refocus(back) {
  * Ask for a few fields and do something with them; the dialog stays, with words, if that fails.
  *
  * `fields` are made by `field`; `check` gives a problem as [field, words], and `submit` is awaited;
- * if that gives KEEP_OPEN, somebody wants to change something first.
+ * if it gives KEEP_OPEN, the dialog stays for further changes.
  * Resolves with what `submit` gave, or null.
  */
 export function ask({ title, words = [], fields = [], confirm, cancel = "Cancel", danger = false, calm = false, check, submit }) {
@@ -93,8 +93,8 @@ export function ask({ title, words = [], fields = [], confirm, cancel = "Cancel"
       busy = true;
       yes.setAttribute("aria-disabled", "true");
       try {
-        const done = (await submit()) ?? true;
-        if (done !== KEEP_OPEN) close(done);
+        const outcome = (await submit()) ?? true;
+        if (outcome !== KEEP_OPEN) close(outcome);
       } catch (error) {
         fill(trouble, failure(error));
       } finally {
@@ -110,7 +110,7 @@ export function ask({ title, words = [], fields = [], confirm, cancel = "Cancel"
   return done;
 }
 
-/** What went wrong, for somebody who has just pressed a button. */
+/** The message for an action that failed. */
 export function failure(error) {
   if (error instanceof Unreachable) {
     return "Not saved: the server does not answer. What you typed is kept; try again when it is back.";
@@ -144,7 +144,7 @@ export function field(label, { value = "", rows = 0, hint = "", ...attributes } 
 
 /** A field for a reason, which has to be given. */
 export function reason(label = "Why?", hint = "A few words are enough; they are kept in the history.") {
-  const made = field(label, { rows: 2, hint });
-  made.missing = () => (made.input.value.trim() ? null : [made, "Say why, in a few words."]);
-  return made;
+  const text = field(label, { rows: 2, hint });
+  text.missing = () => (text.input.value.trim() ? null : [text, "Say why, in a few words."]);
+  return text;
 }

@@ -3,7 +3,7 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** An element with attributes (`onclick` and the like are listeners) and children or text. */
+/** An element with attributes, and children or text; what is null or false is left out. */
 export function h(tag, attributes, ...children) {
   return put(document.createElement(tag), attributes, children);
 }
@@ -13,10 +13,9 @@ export function svg(tag, attributes, ...children) {
 }
 
 function put(node, attributes, children) {
-  for (const [name, value] of Object.entries(attributes ?? {})) {
+  for (const [key, value] of Object.entries(attributes ?? {})) {
     if (value === null || value === undefined || value === false) continue;
-    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-    else node.setAttribute(name, value === true ? "" : String(value));
+    node.setAttribute(key, value === true ? "" : String(value));
   }
   node.append(...present(children));
   return node;
@@ -35,7 +34,7 @@ export function fill(node, ...children) {
 export function arrange(box, wanted) {
   const keep = new Set(wanted);
   for (const child of [...box.children]) if (!keep.has(child)) child.remove();
-  // whatever holds the focus stays where it is, and the others move round it
+  // the element with the focus is not moved; the others are placed around it
   const pinned = wanted.find((node) => node.parentNode === box && node.contains(document.activeElement));
   const at = pinned ? wanted.indexOf(pinned) : wanted.length;
   wanted.slice(0, at).forEach((node, i) => {
@@ -48,7 +47,7 @@ export function arrange(box, wanted) {
   });
 }
 
-/** Change the page without taking away the focus, the caret, or the place that is being read. */
+/** Change the page but keep the focus, the caret and the scroll position. */
 export function undisturbed(change) {
   const active = document.activeElement;
   const typing = active instanceof HTMLInputElement || active instanceof HTMLTextAreaElement;
@@ -65,7 +64,7 @@ export function undisturbed(change) {
   if (moved) window.scrollBy({ top: moved, behavior: "instant" });
 }
 
-/** What should stay where it is on the screen: what has the focus, or the first thing in sight. */
+/** The element that should stay where it is on the screen: the focused one, or the first visible one. */
 function anchorOf(active) {
   const seen = (node) => {
     const box = node.getBoundingClientRect();
@@ -78,18 +77,18 @@ function anchorOf(active) {
 
 // --- names -------------------------------------------------------------------------------------
 
-// what nobody sees, or what turns other text round; joiners make one sign of several and stay
+// invisible characters and those that reverse text; joiners, which combine characters, stay
 const UNSEEN = /[\p{Cc}\u061C\u00AD\u115F\u1160\u180E\u200B\u200E\u200F\u2028-\u202E\u2060-\u206F\u3164\uFEFF\uFFF9-\uFFFB\u{E0000}-\u{E007F}]/gu;
 const segmenter = "Segmenter" in Intl ? new Intl.Segmenter("en") : null;
 
-/** Text with everything in it to be seen: a right-to-left override shows as ⟨202E⟩. */
+/** Text with invisible characters spelled out: a right-to-left override becomes ⟨202E⟩. */
 export function visible(text) {
   const line = String(text).replace(/[\t\n\r ]+/g, " ");
   const seen = line.replace(UNSEEN, (c) => `⟨${c.codePointAt(0).toString(16).toUpperCase()}⟩`);
   return seen.trim() ? seen : "(blank)";
 }
 
-/** The first `most` signs of a text, cut between signs and not inside them. */
+/** The first `most` characters of a text, as people count them. */
 export function shortened(text, most) {
   const seen = visible(String(text).slice(0, 20 * most));
   const signs = segmenter
@@ -99,7 +98,7 @@ export function shortened(text, most) {
   return signs.slice(0, most - 1).join("").trimEnd() + "…";
 }
 
-/** A name inside a sentence, a cell or a link: short, on its own in matters of direction. */
+/** A name inside a sentence, a cell or a link: shortened, with its own text direction. */
 export function name(text, most = 48) {
   const short = shortened(text, most);
   const whole = visible(String(text).slice(0, 1000));

@@ -34,7 +34,7 @@ export function openHelp() {
         h(
           "ol",
           null,
-          h("li", null, h("strong", null, "Claim"), " a set, so that nobody else measures it too."),
+          h("li", null, h("strong", null, "Claim"), " a set, so that two people do not measure it."),
           h("li", null, "Measure its total, and type it under ", h("strong", null, "Answer"), ". Write 843 or 12.5; spaces may group thousands."),
           h("li", null, h("strong", null, "Skip"), " what cannot be measured, and say why."),
         ),

@@ -3,10 +3,9 @@
 import { get } from "./api.js";
 import { amend, retract, unskip } from "./actions.js";
 import { fill, h, name, undisturbed, visible } from "./dom.js";
-import { choice, empty, person, trouble } from "./pieces.js";
+import { choice, empty, person, trouble, when } from "./pieces.js";
 import { exact, figure } from "./numbers.js";
 import { serverTable } from "./table.js";
-import { when } from "./times.js";
 import { writable } from "./store.js";
 
 const PARTS = { all: "Everything", answers: "Answers", skipped: "Skipped" };
@@ -105,7 +104,7 @@ export function create({ settings, remember }) {
   return { element, adopt, refresh, title: "History" };
 }
 
-export function answerActions(row) {
+function answerActions(row) {
   if (!writable()) return "";
   const button = (words, work) => {
     const made = h("button", { type: "button", class: "quiet writes" }, words, h("span", { class: "unseen" }, " ", visible(row.id).slice(0, 60)));
@@ -120,8 +119,7 @@ function skippedTable(link, note) {
   const box = h("div");
   async function refresh() {
     try {
-      const found = await get("/api/skips");
-      const rows = found.rows ?? found.skips ?? found;
+      const { rows } = await get("/api/skips");
       undisturbed(() => fill(box, rows.length ? tableOf(rows) : empty("No set is skipped.", "Sets that cannot be measured can be set aside, with a reason.")));
     } catch (error) {
       if (!box.children.length) trouble(box, error, refresh);

@@ -2,10 +2,11 @@
 
 import { headers } from "./api.js";
 import { emit, on, refuseToken, state } from "./store.js";
+import { eventParser } from "./stream.js";
 
 const SLOWEST = 8000; // between tries
 const SILENCE = 40_000; // the server says something every 15 seconds
-const HIDDEN = 60_000; // a browser allows few connections, so a page nobody sees lets go of its own
+const HIDDEN = 60_000; // a browser allows few connections, so a hidden page gives up its own
 
 let stream = null; // of the connection that is open or being tried
 let tries = 0;
@@ -46,7 +47,7 @@ async function connect() {
     const options = { headers: headers(), signal: own.signal, cache: "no-store", credentials: "omit" };
     const response = await fetch("/api/events", options);
     if (response.status === 401) {
-      // it is there, and wants another token: that is worth another try, not waiting
+      // the server answers, but needs another token: wait for that instead of retrying
       tell(true);
       refuseToken();
       if (stream === own) rest();
@@ -57,7 +58,7 @@ async function connect() {
   } catch {
     // whatever it was, try again below
   }
-  if (stream !== own) return; // somebody has tried again meanwhile
+  if (stream !== own) return; // another attempt has begun meanwhile
   own.abort();
   stream = null;
   tell(false);
@@ -67,25 +68,16 @@ async function connect() {
 }
 
 async function listen(reader) {
-  let text = "";
+  const parse = eventParser();
   for (;;) {
     const { value, done } = await reader.read();
     if (done) return;
     alive();
     tell(true);
     tries = 0;
-    text += value;
-    const blocks = text.split(/\r?\n\r?\n/);
-    text = blocks.pop();
-    blocks.forEach(receive);
-  }
-}
-
-function receive(block) {
-  const lines = block.split(/\r?\n/);
-  const data = lines.filter((line) => line.startsWith("data:")).map((line) => line.slice(5).trim());
-  if (lines.some((line) => line === "event: change") && data.length) {
-    emit("change", JSON.parse(data.join("\n")).changes);
+    for (const { event, data } of parse(value)) {
+      if (event === "change") emit("change", JSON.parse(data).changes);
+    }
   }
 }
 

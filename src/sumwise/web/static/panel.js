@@ -1,11 +1,12 @@
 // A chart with its heading, its words, and the table behind it.
 
 import { get } from "./api.js";
-import { caption, draw } from "./charts.js";
+import { draw } from "./charts.js";
 import { fill, h, undisturbed, visible } from "./dom.js";
 import { trouble, working } from "./pieces.js";
 import { figure } from "./numbers.js";
 import { plainTable } from "./table.js";
+import { caption } from "./theme.js";
 
 const show = Object.assign((value) => figure(value, 4), { text: (value) => visible(value).slice(0, 300) });
 

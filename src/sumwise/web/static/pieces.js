@@ -3,20 +3,21 @@
 import { fill, h, name, svg } from "./dom.js";
 import { alike, counted, exact, like, spread, whole } from "./numbers.js";
 import { state, who } from "./store.js";
+import { said } from "./times.js";
 
-export const STATES = { free: "free", open: "being measured", answered: "answered", skipped: "skipped" };
+const STATES = { free: "free", open: "being measured", answered: "answered", skipped: "skipped" };
 
 export function badge(kind) {
   return h("span", { class: `badge ${kind in STATES ? kind : "free"}` }, STATES[kind] ?? kind);
 }
 
-/** Who, as a label: people may write anything. */
+/** A person's name as a label: it may hold any text. */
 export function person(by) {
-  if (!by) return h("span", { class: "soft" }, "somebody");
+  if (!by) return h("span", { class: "soft" }, "someone");
   return by === who() ? h("span", null, "you") : name(by, 30);
 }
 
-/** Whether anything is known about totals: before the first answer there are not even units. */
+/** Whether there is an answer yet: before the first one, predictions have no unit. */
 export const informed = () => (state.study?.answers ?? 0) > 0;
 
 export function percent() {
@@ -26,18 +27,13 @@ export function percent() {
 /** What is expected of a set, in figures. */
 export function expectation(set) {
   if (!informed()) return h("span", { class: "soft" }, "not known before the first answer");
-  const [low, high] = like(set.std, ...ends(set));
+  const [low, high] = like(set.std, set.lower, set.upper);
   return h(
     "span",
     null,
     h("strong", { class: "figure" }, spread(set.expected, set.std)),
     h("span", { class: "soft" }, ` ${percent()} within ${low} to ${high}`),
   );
-}
-
-function ends(set) {
-  const reach = 1.6449 * set.std; // the server gives the ends; this is for one that does not
-  return [set.lower ?? set.expected - reach, set.upper ?? set.expected + reach];
 }
 
 /** A score beside that of the runner-up: two thin bars with their figures. */
@@ -148,3 +144,21 @@ export function trouble(box, error, again) {
   button.addEventListener("click", again);
   fill(box, h("div", { class: "empty" }, h("p", null, error.message), button));
 }
+
+// --- times -------------------------------------------------------------------------------------
+
+const full = new Intl.DateTimeFormat("en-GB", { dateStyle: "full", timeStyle: "medium" });
+
+/** A moment in words that stay right while the page is open; the title holds the exact time. */
+export function when(text) {
+  const moment = new Date(text);
+  if (Number.isNaN(moment.getTime())) return h("span", null, "–");
+  return h("time", { datetime: text, title: full.format(moment), class: "when" }, said(moment));
+}
+
+setInterval(() => {
+  for (const node of document.querySelectorAll("time.when")) {
+    const text = said(new Date(node.dateTime));
+    if (node.textContent !== text) node.textContent = text;
+  }
+}, 30_000);

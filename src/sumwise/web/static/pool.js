@@ -24,7 +24,7 @@ export function create({ settings, remember }) {
       { label: "Set", sort: "id", kind: "head", cell: (row) => h("a", { href: `#/pool/set/${row.position}` }, name(row.id, 40)) },
       { label: "Size", sort: "size", kind: "number", first: "desc", cell: (row) => whole(row.size) },
       { label: "State", sort: "state", kind: "aside", said: "", cell: stateOf },
-      { label: "Answer", sort: "answer", kind: "number", first: "desc", cell: (row) => answerOf(row) },
+      { label: "Answer", sort: "answer", kind: "number", first: "desc", cell: (row) => figure(row.answer, 6) },
       { label: "Expected", sort: "expected", kind: "number", first: "desc", cell: (row) => (informed() ? spread(row.expected, row.std) : "–") },
       { label: "Information", sort: "information", kind: "number", first: "desc", cell: (row) => steady(row.information) },
     ],
@@ -68,10 +68,10 @@ export function create({ settings, remember }) {
   }
 
   /** Settings from an address, such as a bookmark. */
-  function adopt({ show: wanted = "table", kind: picture = "pca", ...others }) {
-    show = wanted === "picture" ? wanted : "table";
-    if (picture in kinds && picture !== kind) {
-      kind = picture;
+  function adopt({ show: part = "table", kind: other = "pca", ...others }) {
+    show = part === "picture" ? part : "table";
+    if (other in kinds && other !== kind) {
+      kind = other;
       kindChoice.choose(kind);
       drawing.reset();
     }
@@ -102,8 +102,3 @@ function stateOf(row) {
   return [badge(row.state), ...holder];
 }
 
-/** `answer` is the total, or an object that holds it. */
-function answerOf({ answer }) {
-  if (answer === null || answer === undefined) return "–";
-  return figure(typeof answer === "object" ? answer.total : answer, 6);
-}

@@ -5,12 +5,11 @@ import { get } from "./api.js";
 import { amend, claim, release, renew, retract, skip, unskip } from "./actions.js";
 import { answerForm } from "./answer.js";
 import { modal } from "./dialogs.js";
-import { fill, h, name, undisturbed, visible, wholeName } from "./dom.js";
+import { fill, h, undisturbed, visible, wholeName } from "./dom.js";
 import { individualColumns } from "./individuals.js";
-import { badge, expectation, person, span, trouble, working } from "./pieces.js";
+import { badge, expectation, person, span, trouble, working, when } from "./pieces.js";
 import { counted, exact, figure } from "./numbers.js";
 import { serverTable } from "./table.js";
-import { when } from "./times.js";
 import { emit, writable } from "./store.js";
 
 /** Open the sheet of a set: `{refresh, close, title}`; `closed` is called when it has gone. */
@@ -74,7 +73,7 @@ export function openSheet(position, view, closed) {
   function buttonsOf(found) {
     const button = (words, work, kind = "") => {
       const made = h("button", { type: "button", class: `${kind} writes` }, words);
-      made.addEventListener("click", () => work(found, answerOf(found)));
+      made.addEventListener("click", () => work(found, found.answer));
       return made;
     };
     if (found.state === "answered") return [button("Amend…", amend), button("Retract…", retract)];
@@ -87,15 +86,9 @@ export function openSheet(position, view, closed) {
   return { refresh, close, title: () => (set ? visible(set.id).slice(0, 60) : "Set") };
 }
 
-/** The answer as an object, wherever the server puts the total. */
-export function answerOf(found) {
-  if (found.answer === null || found.answer === undefined) return null;
-  return typeof found.answer === "object" ? found.answer : { total: found.answer, by: found.by };
-}
-
 function facts(found) {
   const row = (term, ...content) => h("div", null, h("dt", null, term), h("dd", null, ...content));
-  const answer = answerOf(found);
+  const { answer } = found;
   const rows = [row("State", badge(found.state)), row("Size", counted(found.size, "individual"))];
   if (answer) rows.push(row("Answer", h("strong", { class: "figure" }, exact(answer.total)), answer.noise_std ? ` ± ${figure(answer.noise_std)} known noise` : "", h("span", { class: "soft" }, " by ", person(answer.by), answer.at ? [", ", when(answer.at)] : "")));
   if (answer?.note) rows.push(row("Note", h("bdi", { class: "note" }, visible(answer.note))));

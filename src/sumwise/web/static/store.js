@@ -27,8 +27,8 @@ const listeners = new Map();
 /**
  * Call `listener` on every `what`; gives a function that ends it.
  *
- * "change": somebody did something; "done": it was this page; "online", "token", "who" and "study":
- * these are different now; "draft": something was typed for a set.
+ * "change": the study changed; "done": this page changed it; "online", "token", "who" and "titled":
+ * these have a new value; "draft": the text typed for a set changed.
  */
 export function on(what, listener) {
   listeners.set(what, [...(listeners.get(what) ?? []), listener]);
@@ -49,7 +49,7 @@ export const state = {
 
 export const token = () => read("token");
 export const who = () => read("who") ?? "";
-export const nameless = () => read("nameless") === "yes"; // somebody has said to go on without a name
+export const nameless = () => read("nameless") === "yes"; // the person chose to go on without a name
 export const writable = () => Boolean(token()) && !state.refused && state.study?.writable !== false;
 export const shortcuts = () => read("shortcuts") !== "off";
 
@@ -78,7 +78,7 @@ export function setShortcuts(use) {
   write("shortcuts", use ? null : "off");
 }
 
-/** `by` of whatever is sent: left out if nobody has said who they are. */
+/** The body with `by`, if a name was given. */
 export function signed(body) {
   return who() ? { ...body, by: who() } : body;
 }

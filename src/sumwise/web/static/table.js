@@ -1,11 +1,12 @@
 // A table that the server pages, sorts and searches. Its settings are in the address, so that a
 // reload, a bookmark or the back button finds the same rows.
 
-import { get, query } from "./api.js";
+import { get } from "./api.js";
 import { arrange, fill, h, undisturbed } from "./dom.js";
 import { trouble, working } from "./pieces.js";
 import { whole } from "./numbers.js";
 import { speak } from "./notices.js";
+import { query } from "./routes.js";
 import { state, who, writable } from "./store.js";
 
 const SIZE = 50;
@@ -14,9 +15,10 @@ const SIZE = 50;
  * `{element, refresh, settings}`.
  *
  * `columns`: [{label, cell(row, all), sort, kind, first, said}] where `sort` is the server's name for
- * it, `first` the order that a first press gives, and `said` what stands beside it on a phone. `key(row)` tells rows apart, `none()` is shown if
- * there are none, `changed(settings)` puts them into the address, and `stamp(page)` is whatever else
- * the cells of all rows depend on. `unpack` finds the page in what the server gives.
+ * it, `first` the order that a first press gives, and `said` the label beside it on a phone. `key(row)`
+ * identifies a row, `none()` is shown if there are none, `changed(settings)` puts them into the
+ * address, and `stamp(page)` is anything else that all cells depend on. `unpack` takes the page out
+ * of the server's response.
  */
 export function serverTable({ path, label, columns, key, none, settings, changed, stamp = () => null, unpack = (found) => found }) {
   const current = { page: 1, sort: "", order: "", search: "", ...settings };
@@ -165,7 +167,7 @@ function pagerOf(go) {
   return { element, show };
 }
 
-// a button that is switched off for good would lose the focus of whoever has just pressed it
+// a button with the `disabled` attribute would lose the focus
 function setDisabled(button, off) {
   if (off) button.setAttribute("aria-disabled", "true");
   else button.removeAttribute("aria-disabled");

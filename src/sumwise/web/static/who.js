@@ -26,7 +26,7 @@ export function askWho() {
   modal("Who are you?", (close) => [nameForm({ done: () => close() })]);
 }
 
-/** Whether to go on: who has no name yet is asked for one, or says that they want none. */
+/** Ask for a name if there is none; whether to go on, with a name or deliberately without. */
 export async function named() {
   if (who() || nameless()) return true;
   const without = h("button", { type: "button" }, "Go on without a name");
@@ -36,7 +36,7 @@ export async function named() {
       close(true);
     });
     return [
-      h("p", null, "A claim without a name looks to everybody, and to you later, as if somebody had it."),
+      h("p", null, "A claim without a name shows neither others nor you who made it."),
       nameForm({ done: () => close(true), without }),
     ];
   }, { light: false });
