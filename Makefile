@@ -12,7 +12,7 @@ export OPENBLAS_THREAD_TIMEOUT = 4
 SUMWISE_DATA ?= $(abspath $(wildcard ../shared/data))
 export SUMWISE_DATA
 
-.PHONY: help setup demo browser browser-here test quick check test-all lint types scripts-test fmt mutants soak bench repro repro-neural repro-full clean
+.PHONY: help setup demo browser browser-here test quick check test-all lint types scripts-test fmt reference mutants soak bench repro repro-neural repro-full clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -64,6 +64,9 @@ scripts-test:
 fmt: $(STAMP) ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+reference: $(STAMP) ## write the tables of docs/reference.md from the code
+	$(BIN)/python -m scripts.reference
 
 mutants: $(STAMP) ## break the code on purpose; every break must make a test fail (minutes)
 	$(BIN)/python -m tests.mutants

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import sumwise as sw
+from scripts import reference
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
@@ -13,6 +14,16 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 def test_every_public_name_is_in_the_reference_and_nothing_else():
     rows = re.findall(r"^\| `(\w+)` \|", (DOCS / "reference.md").read_text(), flags=re.MULTILINE)
     assert sorted(rows) == sorted(sw.__all__)
+
+
+def test_the_tables_of_members_and_commands_are_those_of_the_code():
+    text = reference.FILE.read_text()
+    assert reference.updated(text) == text, "run `make reference`"
+
+
+def test_every_member_and_command_is_described():
+    empty = [line for line in reference.generated().splitlines() if line.endswith("|  |")]
+    assert empty == []
 
 
 def test_every_public_name_has_a_docstring():

@@ -53,12 +53,12 @@ def test_nobody_claims_without_a_name_unawares(server, visit, shot):
     page.get_by_label("Your name").fill("Ann")
     page.get_by_role("button", name="Use this name").click()
     other = page.get_by_role("region", name="Others are measuring")
-    expect(other).to_contain_text("claimed by somebody")
+    expect(other).to_contain_text("claimed by someone")
 
     # anybody can give it back, when asked twice
     there = card(bob, name)
     there.get_by_role("button", name="Give back").click()
-    expect(bob.get_by_role("dialog")).to_contain_text("claimed by somebody")
+    expect(bob.get_by_role("dialog")).to_contain_text("claimed by someone")
     bob.get_by_role("button", name="Give it back").click()
     expect(other).to_have_count(0)
     assert [event.by for event in events(server.place, "released")] == ["bob"]

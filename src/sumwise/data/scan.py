@@ -53,6 +53,7 @@ class Scan:
 
     @property
     def theta_column(self) -> str | None:
+        """The column that holds the weights θ, if there is one."""
         return None if self.weights in ("sum", "mean") else self.weights
 
     def parts(self) -> tuple[Part, ...]:

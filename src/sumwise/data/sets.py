@@ -256,6 +256,7 @@ class Sets:
 
     @property
     def n_inputs(self) -> int:
+        """Number of inputs D of each individual."""
         return int(self.x.shape[1])
 
     def position(self, set_id: Hashable) -> int:

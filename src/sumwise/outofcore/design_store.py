@@ -73,6 +73,7 @@ class Embedded:
 
     @property
     def ids(self) -> tuple[Hashable, ...]:
+        """Ids of the sets, in the order of the design."""
         return self.pool.sets.ids
 
     @property

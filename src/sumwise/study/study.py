@@ -187,6 +187,7 @@ class Study:
 
     @property
     def name(self) -> str:
+        """Name of the study in its database."""
         return self._kept.name
 
     @property
@@ -201,6 +202,7 @@ class Study:
 
     @property
     def sets(self) -> Sets:
+        """The sets that the study asks for."""
         return whole(self._kept.sets)
 
     @property
