@@ -208,17 +208,17 @@ def _question(folder: Path, n_sets: int, labels: tuple[int, ...]) -> tuple[list[
     truth = rng.standard_normal(N_BASIS)
     whole = made.pool.design.u.astype(np.float64)
     root = rng.standard_normal((N_BASIS, N_BASIS))
-    progress = learner.begin_on(made.config, made.prepared, made.pool)
+    progress = learner.begin(made.config, made)
     rows: list[Row] = []
     first = 0.0
     for goal in labels:
         while len(progress.labels) < goal:
             progress = _next(progress, truth)
-        _check(progress, learner.ask(progress, "AggMI", rng))
+        _check(progress, learner.ask(progress, "AggMI", 0))
         ridge = fit_ridge(whole, np.zeros(n_sets), list(progress.labels))
         jobs: dict[str, Callable[[], object]] = {
             "ours": partial(_stretch, progress, truth),
-            "anew": partial(learner.ask, replace(progress, ceiling=None), "AggMI", rng),
+            "anew": partial(learner.ask, replace(progress, ceiling=None), "AggMI", 0),
             "dense": lambda: ((whole @ root) ** 2).sum(axis=1),
             "ridge": partial(ridge.predict, whole, return_std=True),
         }
@@ -255,13 +255,13 @@ def _stretch(progress: learner.Progress, truth: np.ndarray) -> None:
 def _next(progress: learner.Progress, truth: np.ndarray) -> learner.Progress:
     """Ask, be told, find λ and β anew."""
     rng = np.random.default_rng(len(progress.labels))
-    asked, progress = learner.look(progress, "AggMI", rng)
+    asked, progress = learner.look(progress, "AggMI", 0)
     at = progress.pool.sets.position(asked.set_id)
     total = progress.pool.design.u[at] @ truth + rng.standard_normal()
     return learner.tell(progress, at, float(total))
 
 
-def _check(progress: learner.Progress, ask: learner.Ask) -> None:
+def _check(progress: learner.Progress, ask: sw.Ask) -> None:
     """The set asked for and its score are those of scoring every set in double precision."""
     scores = sw.ACQUISITIONS["AggMI"](
         progress.pool, progress.model.posterior, np.random.default_rng(0)

@@ -44,12 +44,12 @@ def _query(n_sets: int) -> tuple[Row, float]:
     model = sw.AggregateRegressor(basis="linear", standardize=False)
     progress = learner.begin(model.config(), sets)
     for _ in range(LABELS - 1):
-        asked = sets.position(learner.ask(progress, "AggMI", rng).set_id)
+        asked = sets.position(learner.ask(progress, "AggMI", 0).set_id)
         progress = learner.tell(progress, asked, y_bar[asked])
-    last = sets.position(learner.ask(progress, "AggMI", rng).set_id)
+    last = sets.position(learner.ask(progress, "AggMI", 0).set_id)
 
-    def query() -> learner.Ask:
-        return learner.ask(learner.tell(progress, last, y_bar[last]), "AggMI", rng)
+    def query() -> sw.Ask:
+        return learner.ask(learner.tell(progress, last, y_bar[last]), "AggMI", 0)
 
     rows, targets = rows_for_ridge(progress.pool.design, y_bar)
     ridge = fit_ridge(rows, targets, [*progress.labels, last])
@@ -68,13 +68,13 @@ def _query(n_sets: int) -> tuple[Row, float]:
     return row, times.median("sumwise")
 
 
-def _check(progress: learner.Progress, ask: learner.Ask, rows: np.ndarray) -> None:
+def _check(progress: learner.Progress, ask: sw.Ask, rows: np.ndarray) -> None:
     """Eq. 21 with S inverted outright, on 60 sets; and the set asked for is the best of all."""
     hyper, known = progress.model.posterior.hyper, rows[list(progress.labels)]
     precision = hyper.prior_precision * np.eye(N_BASIS) + hyper.noise_precision * known.T @ known
     covariance = np.linalg.inv(precision)
     kept: list[np.ndarray] = []
-    learner.ask(progress, _keeping(kept), np.random.default_rng(0))
+    learner.ask(progress, _keeping(kept), 0)
     some = np.linspace(0, len(rows) - 1, 60).astype(int)
     signal = np.einsum("ak,kl,al->a", rows[some], covariance, rows[some])
     expected = 0.5 * np.log1p(hyper.noise_precision * signal)

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
         UnknownSetError,
     )
     from sumwise.learning.estimator import AggregateRegressor
-    from sumwise.learning.learner import ActiveLearner, Answer, Ask
+    from sumwise.learning.learner import ActiveLearner
+    from sumwise.learning.propose import Answer, Ask
     from sumwise.learning.selection import score, select
     from sumwise.model.basis import BASES, Basis, Neural
     from sumwise.outofcore.design_store import Embedded
@@ -88,7 +89,8 @@ _HOMES: Final = {
         "UnknownSetError",
     ),
     "learning.estimator": ("AggregateRegressor",),
-    "learning.learner": ("ActiveLearner", "Answer", "Ask"),
+    "learning.learner": ("ActiveLearner",),
+    "learning.propose": ("Answer", "Ask"),
     "data.scan": ("Scan",),
     "learning.selection": ("score", "select"),
     "data.sets": ("Sets",),

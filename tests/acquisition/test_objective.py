@@ -124,6 +124,17 @@ def test_within_a_budget_a_batch_is_near_the_best_of_all_batches():
         assert gain(picked) >= 0.5 * best
 
 
+def test_an_unknown_option_is_refused_with_the_name_of_the_function(tmp_path):
+    sets = random_sets([2, 3, 1], np.random.default_rng(0))
+    with pytest.raises(TypeError, match=r"select\(\) got an unexpected keyword argument 'enough'"):
+        sw.select(sets, linear_model(sets, 0), enough=1.0)
+    with pytest.raises(TypeError, match=r"ActiveLearner\(\) got an unexpected .* 'costs'"):
+        sw.ActiveLearner(sets, costs=1.0)
+    with pytest.raises(TypeError, match=r"create_study\(\) got an unexpected .* 'costs'"):
+        sw.create_study(tmp_path / "a.db", sets, costs=1.0)
+    assert not (tmp_path / "a.db").exists()
+
+
 @pytest.mark.parametrize(
     ("given_", "said"),
     [
@@ -311,7 +322,7 @@ def test_a_learner_asks_what_select_would(strategy, basis):
         assert [asked.set_id] == expected
         here = sets.position(asked.set_id)
         assert asked.cost == cost[here]
-        assert "for each unit of cost" in asked.why
+        assert "gain per unit of cost" in asked.why
         left[here] = False
         own = 5.0 if step % 2 else None
         learner.tell(asked.set_id, float(y_bar[here]), noise_std=own)
@@ -380,8 +391,8 @@ def test_questions_within_a_budget_say_of_how_many(tmp_path):
     cost = [1.0, 2.0, 1.0, 50.0]
     with sw.create_study(tmp_path / "s.db", sets, model=LINEAR, cost=cost) as study:
         asked = study.ask(budget=4)
-        assert "Of 3 affordable sets" in asked[0].why
-        assert "the only affordable set that is left" in asked[2].why
+        assert "Best of 3 affordable sets" in asked[0].why
+        assert "The only affordable set" in asked[2].why
         assert [q.score_per_cost for q in asked] == [q.score / q.cost for q in asked]
         assert asked[0].runner_up_cost in cost
         assert asked[0].runner_up_score_per_cost <= asked[0].score_per_cost
@@ -395,7 +406,7 @@ def test_a_set_chosen_by_hand_says_its_cost_and_not_that_it_gains_most(tmp_path)
     assert asked.cost == 5000
     assert "chosen by hand" in asked.why
     assert "It costs 5000. " in asked.why
-    assert "gains most" not in asked.why
+    assert "highest" not in asked.why
 
 
 @pytest.mark.parametrize("basis", ["linear", "auto"])

@@ -105,6 +105,8 @@ def test_a_file_beyond_the_limit_stays_where_it_is(sets, tmp_path):
         (("--memory-limit", "9" * 400 + "GB"), "is more than any machine has"),
         (("--sets-file", "s.parquet"), "leave --sets-file out"),
         (("--basis", "neural"), "choose another --basis"),
+        (("--basis", "linear", "--preset", "paper"), "a preset brings its own model and strategy"),
+        (("--strategy", "MI", "--preset", "paper"), "a preset brings its own model and strategy"),
         (("--dask", "tcp://127.0.0.1:1"), "no Dask scheduler answers"),
     ],
 )

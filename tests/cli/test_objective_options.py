@@ -261,7 +261,7 @@ def test_a_budget_buys_questions_and_status_counts_what_was_spent(tmp_path, data
     url, _ = begin(tmp_path, data, "--strategy", "IVR", "--cost", "hours", "--enough", "0.01")
     asked = done("ask", url, "--budget", "6", "--by", "ann")
     text = one_line(asked.stdout)
-    assert "for each unit of cost" in text
+    assert "gain per unit of cost" in text
     assert "for each unit)." in text  # of the next best
     assert " of the budget of 6." in text
     claims = data_of("status", url)["claims"]

@@ -537,7 +537,7 @@ def test_history_is_shown_in_part_and_written_in_full(url, tmp_path):
     told = [row for row in table.to_pylist() if row["what"] == "told"]
     assert [row["total"] for row in told] == list(range(12))
     asked = [row for row in table.to_pylist() if row["what"] == "asked"]
-    assert "comes first" in asked[0]["why"]
+    assert "Best of" in asked[0]["why"]
     assert arrow_csv.read_csv(tmp_path / "h.csv").num_rows == 25
 
 

@@ -106,10 +106,9 @@ def test_questions_are_stable_and_say_why(problem):
     first = learner.ask()
     assert learner.ask() is first
     assert first.why == (
-        f"Of 40 unmeasured sets, this one of {sets[first.set_id].sizes[0]} individuals comes "
-        f"first: its total is expected to lower the variance of predictions by {first.score:.3g} "
-        "on average. "
-        "Nothing is measured yet, so what to expect is anybody's guess."
+        f"Best of 40 available sets ({sets[first.set_id].sizes[0]} individuals): its total is "
+        f"expected to lower the variance of predictions by {first.score:.3g} on average. "
+        "Nothing is measured yet, so the model cannot say what to expect."
     )
     learner.tell(first.set_id, answers[first.set_id])
     assert learner.history == (sw.Answer(1, first.set_id, answers[first.set_id], first),)
@@ -118,7 +117,7 @@ def test_questions_are_stable_and_say_why(problem):
 @pytest.mark.parametrize("strategy", sorted(OF_ANY_BASIS))
 def test_every_strategy_gives_a_reason(problem, strategy):
     why = sw.ActiveLearner(problem[0], strategy=strategy).ask().why
-    assert why.startswith("Of 40 unmeasured sets")
+    assert why.startswith("Best of 40 available sets")
     assert "highest score" not in why
 
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from sumwise.learning.insight import Compared, Insight, Step
-from sumwise.learning.propose import Question
+from sumwise.learning.propose import Ask
 from sumwise.learning.status import Status
 from sumwise.model.calibration import coverage
 from sumwise.report import save, study, study_charts
@@ -32,7 +32,7 @@ def compared(number, z, set_id="a", weight=2.0):
 
 def question(set_id, information, runner_up="r", second=0.5):
     score = 1.0 if second is None else information
-    return Question(
+    return Ask(
         set_id, score, 7.0, 2.0, "because", information, runner_up, second, 5, None, ""
     )  # fmt: skip
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 import numpy as np
 
@@ -25,14 +25,29 @@ from sumwise.model.design import Pool
 from sumwise.model.fit import Model
 from sumwise.util.shapes import Float
 
-CHEAPEST: Final = 1e-100  # below, gains for a cost would overflow; above its inverse, vanish
+CHEAPEST: Final = 1e-100  # below, gains per cost would overflow; above its inverse, vanish
 LARGEST: Final = float(np.finfo(float).max)
 MOST_NOISE: Final = 1e100  # in units of the outputs; with more, nothing is learned either
 
 
+class ObjectiveOptions(TypedDict, total=False):
+    """Keyword arguments of `select` and `ActiveLearner`."""
+
+    targets: Any
+    target_weights: Any
+    noise_std: Any
+    cost: Any
+
+
+class StudyOptions(ObjectiveOptions, total=False):
+    """Keyword arguments of `create_study`."""
+
+    enough: float | None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Aims:
-    """As a study keeps them; None where nothing was said."""
+class Objective:
+    """Checked options; None where an option was left out."""
 
     targets: Targets | None = None
     noise_std: Float[np.ndarray, " A"] | None = None
@@ -45,32 +60,51 @@ class Aims:
                 array.setflags(write=False)
 
     def __bool__(self) -> bool:
-        """Whether anything was said."""
-        return any(
-            part is not None for part in (self.targets, self.noise_std, self.cost, self.enough)
-        )
+        """Whether any option was given."""
+        options = (self.targets, self.noise_std, self.cost, self.enough)
+        return any(option is not None for option in options)
+
+    def apply(self, pool: Pool, model: Model) -> Pool:
+        """The pool as strategies are to see it: with targets, and with known noise in s_a."""
+        if self.targets is not None:
+            pool = replace(pool, targets=self.targets, moment=None)  # of all individuals
+        if self.noise_std is None or not self.noise_std.any():
+            return pool
+        if model.posterior.n_outputs != 1:
+            raise SettingError(
+                "known measurement noise (noise_std) works with one output, and the model has "
+                f"{model.posterior.n_outputs}; score with a model for each, or leave noise_std out"
+            )
+        with np.errstate(over="ignore"):
+            noise = self.noise_std / float(model.posterior.output_scale[0])
+        noise = np.minimum(noise, MOST_NOISE)
+        design = pool.design.with_known_noise(noise, model.posterior.noise_precision)
+        return replace(pool, design=design)
 
 
 def read(
     sets: Sets,
-    *,
-    wanted: Any = None,
-    target_weights: Any = None,
-    noise_std: Any = None,
-    cost: Any = None,
-    enough: Any = None,
-) -> Aims:
-    """What a user's arguments mean, checked.
+    options: Mapping[str, Any],
+    function: str,
+    known: type[ObjectiveOptions] = ObjectiveOptions,
+) -> Objective:
+    """The keyword arguments of a public function, checked.
 
     Args:
-        wanted: `targets` of `sumwise.score`.
-        noise_std: One number for all sets, or one for each: an array in the order of `sets.ids`, a
-            dict by id, or a function of the sets; `cost` likewise.
+        options: As in `ObjectiveOptions`. `noise_std` and `cost` are one number for all sets, or
+            one for each: an array in the order of `sets.ids`, a dict by id, or a function of the
+            sets.
+        function: Named where an option is unknown.
     """
-    aimed = None
-    if wanted is not None or target_weights is not None:
-        shape = sets.n_inputs, sets.input_names
-        aimed = targets.read(wanted, target_weights, *shape, everybody=lambda: sets.x)
+    for name in options:
+        if name not in known.__annotations__:
+            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
+    given = {name: value for name, value in options.items() if value is not None}
+    aims = None
+    if "targets" in given or "target_weights" in given:
+        wanted = given.get("targets"), given.get("target_weights")
+        aims = targets.read(*wanted, sets.n_inputs, sets.input_names, everybody=lambda: sets.x)
+    enough = given.get("enough")
     if enough is not None:
         real = isinstance(enough, int | float | np.number) and not isinstance(enough, bool)
         if not real or not 0 <= enough <= LARGEST:
@@ -78,16 +112,16 @@ def read(
                 f"enough is {enough!r:.60}; give a number of at least 0 in the units of the outputs"
             )
         enough = float(enough)
-    noise = None if noise_std is None else per_set(noise_std, sets, "noise_std")
-    price = None if cost is None else per_set(cost, sets, "cost")
-    if noise is not None and (noise < 0).any():
-        raise _refused("noise_std", noise, noise < 0, sets, "at least 0")
-    if price is not None and (price <= 0).any():
-        raise _refused("cost", price, price <= 0, sets, "above 0")
-    if price is not None and ((price < CHEAPEST) | (price > 1 / CHEAPEST)).any():
-        odd = (price < CHEAPEST) | (price > 1 / CHEAPEST)
-        raise _refused("cost", price, odd, sets, f"between {CHEAPEST:g} and {1 / CHEAPEST:g}")
-    return Aims(aimed, noise, price, enough)
+    noise = cost = None
+    if "noise_std" in given:
+        noise = per_set(given["noise_std"], sets, "noise_std")
+        _refuse("noise_std", noise, noise < 0, sets, "at least 0")
+    if "cost" in given:
+        cost = per_set(given["cost"], sets, "cost")
+        _refuse("cost", cost, cost <= 0, sets, "above 0")
+        odd = (cost < CHEAPEST) | (cost > 1 / CHEAPEST)
+        _refuse("cost", cost, odd, sets, f"between {CHEAPEST:g} and {1 / CHEAPEST:g}")
+    return Objective(aims, noise, cost, enough)
 
 
 def per_set(
@@ -113,31 +147,14 @@ def per_set(
         raise SettingError(
             f"{name} has shape {values.shape}; give one number for each of {len(sets)} sets"
         )
-    if not np.isfinite(values).all():
-        raise _refused(name, values, ~np.isfinite(values), sets, "finite")
+    _refuse(name, values, ~np.isfinite(values), sets, "finite")
     return values
 
 
-def _refused(
+def _refuse(
     name: str, values: Float[np.ndarray, " A"], bad: np.ndarray, sets: Sets, must: str
-) -> SettingError:
-    at = int(np.flatnonzero(bad)[0])
-    return SettingError(f"{name} of set {sets.ids[at]!r} is {values[at]:g}; it must be {must}")
-
-
-def aimed(pool: Pool, model: Model, aims: Aims) -> Pool:
-    """The pool as strategies are to see it: with targets, and with known noise in s_a."""
-    if aims.targets is not None:
-        pool = replace(pool, targets=aims.targets, moment=None)  # which is of everybody
-    if aims.noise_std is None or not aims.noise_std.any():
-        return pool
-    if model.posterior.n_outputs != 1:
-        raise SettingError(
-            "known measurement noise (noise_std) works with one output, and the model has "
-            f"{model.posterior.n_outputs}; score with a model for each, or leave noise_std out"
-        )
-    with np.errstate(over="ignore"):
-        noise = aims.noise_std / float(model.posterior.output_scale[0])
-    noise = np.minimum(noise, MOST_NOISE)
-    design = pool.design.with_known_noise(noise, model.posterior.noise_precision)
-    return replace(pool, design=design)
+) -> None:
+    """Name the first set with a bad value, if there is one."""
+    if bad.any():
+        at = int(np.flatnonzero(bad)[0])
+        raise SettingError(f"{name} of set {sets.ids[at]!r} is {values[at]:g}; it must be {must}")

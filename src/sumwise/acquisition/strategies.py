@@ -38,7 +38,6 @@ from sumwise.errors import InvalidSetError, NonFiniteScoreError, SettingError
 from sumwise.model.design import Pool
 from sumwise.model.posterior import Posterior
 from sumwise.util.shapes import Bool, Float
-from sumwise.util.text import figure
 
 TIE = 1e-9  # scores this close, relative to the best, count as equal
 DEFAULT: Final = "IVR"  # lowest error in docs/beyond.md
@@ -247,37 +246,3 @@ def per_cost(
             f"use one of {gains}"
         )
     return scores / cost
-
-
-def reason(
-    strategy: str | Acquisition,
-    score: float,
-    size: int,
-    left: int,
-    kind: str = "unmeasured",
-    turn: str = "first",
-) -> str:
-    """Why this set of so many individuals is asked for, of those that are left, in a sentence.
-
-    Args:
-        kind: "free" where others are being measured or were proposed before it, "affordable" where
-            a budget pays for these only.
-        turn: "next" where others were asked for before it.
-    """
-    individuals = "1 individual" if size == 1 else f"{size} individuals"
-    reason = named(strategy).reason.format(score)
-    if left == 1:
-        return f"This is the only {kind} set that is left, of {individuals}: {reason}."
-    return f"Of {left} {kind} sets, this one of {individuals} comes {turn}: {reason}."
-
-
-def price(score: float, cost: float, best: bool = True) -> str:
-    """What a set costs, and its gain per cost if that is the highest.
-
-    >>> price(0.5, 4.0)
-    'It costs 4, and gains most for that: 0.125 for each unit of cost.'
-    """
-    if not best:
-        return f"It costs {cost:.6g}."
-    each = f"{figure(score / cost)} for each unit of cost"
-    return f"It costs {cost:.6g}, and gains most for that: {each}."

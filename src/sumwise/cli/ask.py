@@ -17,7 +17,7 @@ from sumwise.cli.options import (
     to_number,
 )
 from sumwise.cli.output import named, show, show_json, show_result, suggest, visible, with_error
-from sumwise.learning.propose import Question
+from sumwise.learning.propose import Ask
 from sumwise.util.text import figure, moment, shown
 from sumwise.util.threads import one_thread
 
@@ -80,7 +80,7 @@ def claim(address: Address, set_text: str, by: str | None, as_json: bool) -> Non
 
 def _show_questions(
     address: Address,
-    questions: Sequence[Question],
+    questions: Sequence[Ask],
     known: bool,
     by: str | None,
     as_json: bool,
@@ -107,7 +107,7 @@ def _show_questions(
     )
 
 
-def _show_question(question: Question, numbered: str, known: bool) -> None:
+def _show_question(question: Ask, numbered: str, known: bool) -> None:
     indent = " " * len(numbered)
     expected = f"   expected total {with_error(question.expected, question.std)}" if known else ""
     click.echo(f"{numbered}{named(question.set_id)}{expected}")
@@ -122,7 +122,7 @@ def _show_question(question: Question, numbered: str, known: bool) -> None:
     show(f"{holder} until {moment(question.expires)}.", indent)
 
 
-def _as_json(question: Question) -> dict[str, Any]:
+def _as_json(question: Ask) -> dict[str, Any]:
     second = question.runner_up
     values = {name: getattr(question, name) for name in KEYS}
     values["runner_up"] = None if second is None else shown(second)

@@ -130,6 +130,7 @@ def init(
       sumwise init meters.db devices/ --by meter --x load --memory-limit 2GB
       sumwise init plots.db plots.csv --by state --strategy IVR --cost hours --enough 0.5
     """
+    from sumwise.learning.settings import resolve
     from sumwise.study.create import create_study
 
     wishes = Wishes(cost, noise_std, targets, target_weights, enough)
@@ -138,10 +139,8 @@ def init(
     pool: Any = None
     if dask is not None or beyond.is_beyond(data, limit):
         beyond.refuse_options(sets_file, basis)
-        model = model or AggregateRegressor(random_state=seed)
-        if preset == "paper":  # whose model has to be known before there is a study
-            model = AggregateRegressor("fourier", hyperparameters="adam", random_state=seed)
-            strategy = strategy or "AggMI"
+        model, chosen = resolve(model, strategy, seed, preset)  # needed before there is a study
+        strategy = str(chosen)
         place, preset_too = beyond.design_folder(url, data, name), None
         beyond.refuse_existing(url, name)
         meant = without_columns(wishes)

@@ -16,7 +16,8 @@ from sumwise.data.tables import check_output, write_table
 from sumwise.util.text import count, moment, shown
 
 if TYPE_CHECKING:
-    from sumwise.study.storage.records import Claim, Event, Skip, Told
+    from sumwise.learning.propose import Answer
+    from sumwise.study.storage.records import Claim, Event, Skip
 
 FEW: Final = 20  # lines of a table, unless more are asked for
 CLAIM: Final = ("set", "by", "number", "asked", "expires")
@@ -182,7 +183,7 @@ def _note(event: Event) -> str:
 # --- rows -----------------------------------------------------------------------------------------
 
 
-def _row(line: Claim | Skip | Told | Event, columns: Sequence[str]) -> dict[str, Any]:
+def _row(line: Claim | Skip | Answer | Event, columns: Sequence[str]) -> dict[str, Any]:
     """These columns of a line as plain values."""
     question = getattr(line, "question", None) or {}
     own = None if line.set_id is None else shown(line.set_id)
@@ -190,7 +191,7 @@ def _row(line: Claim | Skip | Told | Event, columns: Sequence[str]) -> dict[str,
     return {name: known[name] if name in known else getattr(line, name, None) for name in columns}
 
 
-def _total(line: Told | Event) -> str:
+def _total(line: Answer | Event) -> str:
     """A total, and its known noise if there is any."""
     noise = "" if line.noise_std is None else f" ± {line.noise_std:.3g}"
     return f"{line.y_bar:.9g}{noise}"

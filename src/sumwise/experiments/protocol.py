@@ -191,8 +191,8 @@ def ask_and_tell(
     progress: learner.Progress, split: Split, strategy: str, seed: int, queries: int
 ) -> Iterator[learner.Progress]:
     """The state after each query."""
-    for query in range(queries):
-        ask = learner.ask(progress, strategy, np.random.default_rng([seed, query]))
+    for _ in range(queries):
+        ask = learner.ask(progress, strategy, seed)
         index = split.sets.position(ask.set_id)
         progress = learner.tell(progress, index, float(split.y_bar[index]))
         yield progress

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -40,8 +40,8 @@ def fit(pool: ClusterPool, totals: Mapping[Hashable, float]) -> AggregateRegress
     rows = rows_of(pool, positions_of(pool, totals))
     config = pool.config
     fitted = core.fit(config, pool.prepared, None, rows, labels)
-    face = AggregateRegressor(**{f.name: getattr(config, f.name) for f in fields(config)})
-    face.adopt(fitted, LazySets((), (), len(pool.scan.x), pool.scan.x, nobody))
+    inputs = LazySets((), (), len(pool.scan.x), pool.scan.x, nobody)
+    face = AggregateRegressor.from_fitted(config, fitted, inputs)
     face.prepared_ = pool.prepared
     return face
 

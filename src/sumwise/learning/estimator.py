@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from sumwise.acquisition import objective
+from sumwise.acquisition.objective import read
 from sumwise.data.frames import input_matrix, to_float
 from sumwise.data.scan import Scan
 from sumwise.data.sets import Sets
 from sumwise.data.validate import check_labels
 from sumwise.errors import InvalidSetError, SettingError
 from sumwise.learning import summary as describing
+from sumwise.learning.pools import pool_under
 from sumwise.model import fit as core
 from sumwise.model import predict as outputs
 from sumwise.model.basis import Basis, Neural
@@ -117,10 +118,10 @@ class AggregateRegressor:
         labels = check_labels(y_bar, sets.ids)
         prepared = core.prepare(config, pool)
         outputs.check_inputs(prepared, sets)
-        known = objective.read(sets, noise_std=noise_std).noise_std
+        known = read(sets, {"noise_std": noise_std}, "fit").noise_std
         design = embed(sets, prepared.basis)
         fitted = core.fit(config, prepared, sets, design, labels, noise_std=known)
-        self.adopt(fitted, sets, one_output=np.ndim(y_bar) < 2)
+        self._take(fitted, sets, one_output=np.ndim(y_bar) < 2)
         self.prepared_ = prepared
         return self
 
@@ -133,10 +134,10 @@ class AggregateRegressor:
         at = [made.sets.position(set_id) for set_id in totals]
         labelled = made.some(at)
         labels = check_labels(list(totals.values()), labelled.ids)
-        known = objective.read(labelled, noise_std=noise_std).noise_std
+        known = read(labelled, {"noise_std": noise_std}, "fit").noise_std
         rows = made.pool.design.rows(at)
         fitted = core.fit(self.config(), made.prepared, None, rows, labels, noise_std=known)
-        self.adopt(fitted, made.sets, one_output=labels.shape[1] == 1)
+        self._take(fitted, made.sets, one_output=labels.shape[1] == 1)
         self.prepared_ = made.prepared
         return self
 
@@ -184,10 +185,22 @@ class AggregateRegressor:
             run=in_threads if run is None else run,
         )
 
-    def adopt(
-        self, fitted: core.Model, sets: Sets, *, one_output: bool = True
+    @classmethod
+    def from_config(cls, config: core.ModelConfig) -> AggregateRegressor:
+        """An estimator with these settings."""
+        names = [field.name for field in dataclasses.fields(config)]
+        return cls(**{name: getattr(config, name) for name in names})
+
+    @classmethod
+    def from_fitted(
+        cls, config: core.ModelConfig, fitted: core.Model, sets: Sets
     ) -> AggregateRegressor:
-        """Become the face of a model that was fitted elsewhere on sets like these."""
+        """The estimator of a model that was fitted elsewhere on sets with these inputs."""
+        made = cls.from_config(config)
+        made._take(fitted, sets, one_output=True)
+        return made
+
+    def _take(self, fitted: core.Model, sets: Sets, *, one_output: bool) -> None:
         self.fitted_ = fitted
         vars(self).pop("prepared_", None)  # of another fit
         self.n_features_in_ = sets.n_inputs
@@ -196,7 +209,6 @@ class AggregateRegressor:
             self.feature_names_in_ = np.array(sets.input_names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        return self
 
     def config(self) -> core.ModelConfig:
         """The settings, checked."""
@@ -385,13 +397,7 @@ class AggregateRegressor:
         return input_matrix(x, names, self.n_features_in_)
 
     def _embed(self, sets: Sets | Embedded) -> Design:
-        fitted = self.fitted()
-        if isinstance(sets, Embedded):
-            return sets.under(fitted.basis).design
-        if not isinstance(sets, Sets):
-            raise no_sets(sets)
-        outputs.check_inputs(fitted, sets)
-        return embed(sets, fitted.basis)
+        return pool_under(sets, self.fitted()).design
 
     def _outputs(self, values: Float[np.ndarray, "... M"]) -> Float[np.ndarray, "..."]:
         return values[..., 0] if self._one_output else values

@@ -19,7 +19,7 @@ from typing import Final
 
 import numpy as np
 
-from sumwise.learning.propose import Question
+from sumwise.learning.propose import Ask
 from sumwise.learning.status import Status, second_moment
 from sumwise.model import predict, scaling
 from sumwise.model.basis import Trainable
@@ -99,7 +99,7 @@ class Insight:
     by_forecast: str  # why with forecasts, in words; empty where answers could be left out
     calibration: tuple[Coverage, ...]
     trust: str  # whether the intervals are right, in words
-    next_questions: tuple[Question, ...]  # nobody has claimed them
+    next_questions: tuple[Ask, ...]  # not claimed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -220,7 +220,7 @@ def review(
     status: Status,
     *,
     level: float,
-    ahead: Sequence[Question],
+    ahead: Sequence[Ask],
 ) -> Insight:
     """Everything together.
 

@@ -1,48 +1,53 @@
-"""What to ask next while other questions are open.
+"""Questions: which sets to measure next while other questions are open.
 
 Open questions are conditioned on exactly: variances do not depend on the values measured, so the
-model may know now what it will know then (`Posterior.given`). Asking for three sets is the same as
-asking three times for one.
+model may know now what it will know then (`Posterior.condition_on`). Asking for three sets is the
+same as asking three times for one.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count as count_from
+from itertools import islice
+from typing import Any, Final
 
 import numpy as np
 
-from sumwise.acquisition.screening import candidates
-from sumwise.acquisition.strategies import Acquisition, price, reason
+from sumwise.acquisition.screening import Candidates, Ceiling, candidates
+from sumwise.acquisition.strategies import Acquisition, Strategy, named
 from sumwise.errors import PoolExhaustedError
 from sumwise.learning.selection import nothing_affordable, pays_for
 from sumwise.model import predict
 from sumwise.model.design import Pool
 from sumwise.model.fit import Model
-from sumwise.util.shapes import Float
+from sumwise.model.posterior import Posterior
+from sumwise.util.shapes import Bool, Float
+from sumwise.util.text import count, figure
 
-# when a total deserves a second look, in the shell and on the page alike
-FEWEST: Final = 3  # other answers, before anything can be expected
-FAR: Final = 4.0  # standard deviations from what is expected
+# A total is questioned, in the shell and on the page alike, from FEWEST other answers on and where
+# it is more than FAR standard deviations from what they lead to expect.
+FEWEST: Final = 3
+FAR: Final = 4.0
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """A question of a study: measure the total of this set."""
+class Ask:
+    """A question: measure the total of this set."""
 
     set_id: Hashable
     score: float
-    expected: float  # what the model thinks will be measured; 0 before the first answer
-    std: float  # and how sure it is of that, noise included
+    expected: float  # total by the model; 0 before the first answer
+    std: float  # of that expectation, noise included
     why: str
-    information: float  # nats that the answer is expected to teach, beside open questions
-    runner_up: Hashable  # the set that would have come next; None if this was the last one
-    runner_up_score: float | None
-    number: int  # questions asked before this one
-    by: str | None  # who is to answer
-    expires: str  # when the set is free again if nobody answers, UTC
+    information: float = math.nan  # nats that the answer should teach, given open questions
+    runner_up: Hashable = None  # the set that would have come next; None if there was no other
+    runner_up_score: float | None = None
+    number: int = 0  # questions asked before this one
+    by: str | None = None  # who is to answer, in a study
+    expires: str = ""  # when a study's claim on the set ends, UTC
     cost: float | None = None  # of measuring it; None where measuring has no cost
     runner_up_cost: float | None = None
 
@@ -58,104 +63,182 @@ class Question:
         return self.runner_up_score / self.runner_up_cost
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A measured total."""
+
+    number: int  # in order of arrival, from 1
+    set_id: Hashable
+    y_bar: float
+    ask: Ask | None = None  # in a learner's history, the question it answers
+    noise_std: float | None = None  # known noise of this measurement
+    by: str | None = None  # who recorded it, in a study
+    at: str = ""  # when, UTC
+    note: str | None = None
+    position: int = field(default=-1, compare=False)  # of the set
+
+
+@dataclass(frozen=True, slots=True)
+class PoolState:
+    """Positions of the sets that are taken, and how many questions were asked so far."""
+
+    answered: Sequence[int] = ()
+    claimed: Sequence[int] = ()  # by open questions
+    skipped: Sequence[int] = ()
+    questions: int = 0
+
+    def free(self, n_sets: int) -> Bool[np.ndarray, " A"]:
+        """Which sets may be asked for."""
+        free = np.ones(n_sets, dtype=bool)
+        free[[*self.answered, *self.claimed, *self.skipped]] = False
+        return free
+
+
 def propose(
     pool: Pool,
     model: Model,
     strategy: str | Acquisition,
+    state: PoolState,
     *,
     seed: int,
-    first: int,
-    n: int,
-    answered: Sequence[int],
-    claimed: Sequence[int],
-    skipped: Sequence[int] = (),
+    n: int = 1,
     wanted: int | None = None,
     cost: Float[np.ndarray, " A"] | None = None,
     budget: float = math.inf,
-) -> list[Question]:
-    """The next `n` questions, the first of them with number `first`; nobody has claimed them yet.
+) -> list[Ask]:
+    """The next `n` questions; nothing is claimed.
 
     Args:
-        answered: Positions of sets that are measured.
-        claimed: Positions of sets that somebody is measuring.
-        skipped: Positions of sets that nobody is to be asked for.
-        wanted: Position of a set that somebody has chosen, as the first question.
+        pool: The sets under the model's basis, with the targets and known noise of the objective.
+        seed: Of the strategy's draws, together with the number of each question.
+        wanted: Position of a set that the user has chosen as the first question.
         cost: Of measuring each set; questions are then ranked by gain per cost.
         budget: For all questions together; there are fewer than `n` if it pays for no more.
     """
-    sets = pool.sets
-    allowed = np.ones(len(sets), dtype=bool)
-    allowed[[*answered, *claimed, *skipped]] = False
+    free = state.free(len(pool.sets))
     if wanted is not None:
-        allowed[wanted] = True
-    if allowed.sum() < n and budget == math.inf:
-        raise _exhausted(n, int(allowed.sum()), len(claimed), len(skipped))
-    posterior = model.posterior
-    asked, paid = list[Question](), 0.0
-    if claimed:
-        posterior = posterior.condition_on(pool.design.rows(list(claimed)))
-    for number in range(first, first + min(n, int(allowed.sum()))):
-        affordable = allowed if cost is None else allowed & pays_for(budget, paid, cost)
+        free[wanted] = True
+    if free.sum() < n and budget == math.inf:
+        raise _exhausted(n, int(free.sum()), state)
+    chosen: dict[str, Any] = {"seed": seed, "wanted": wanted, "cost": cost, "budget": budget}
+    found = [ask for ask, _ in islice(questions(pool, model, strategy, state, **chosen), n)]
+    if not found and n:
+        raise nothing_affordable(budget, cost, free)
+    return found
+
+
+def questions(
+    pool: Pool,
+    model: Model,
+    strategy: str | Acquisition,
+    state: PoolState,
+    *,
+    seed: int,
+    wanted: int | None = None,
+    cost: Float[np.ndarray, " A"] | None = None,
+    budget: float = math.inf,
+    ceiling: Ceiling | None = None,
+) -> Iterator[tuple[Ask, Ceiling | None]]:
+    """One question after another, each as if those before it were answered; see `propose`.
+
+    Args:
+        ceiling: Bounds on the scores from an earlier question, if there is one.
+
+    Yields:
+        A question, and bounds that make the next one on a large pool cheaper.
+    """
+    record, posterior, paid = named(strategy), model.posterior, 0.0
+    free, pending, waiting = state.free(len(pool.sets)), list(state.claimed), len(state.claimed)
+    if wanted is not None:
+        free[wanted] = True
+    for number in count_from(state.questions):
+        affordable = free if cost is None else free & pays_for(budget, paid, cost)
         if not affordable.any():
-            break
+            return
+        if pending:
+            posterior = posterior.condition_on(pool.design.rows(pending))
         rng = np.random.default_rng([seed, number])
-        seen = pool, posterior, rng, affordable
-        found = candidates(strategy, *seen, n=2, also=wanted, cost=cost)
-        chosen, left, free = found.best(), int(affordable.sum()), int(allowed.sum())
-        by_hand = wanted is not None and number == first and chosen != wanted
-        chosen = wanted if by_hand and wanted is not None else chosen
-        allowed[chosen] = False
-        second = found.best(but=chosen) if left > 1 else None
-        design = pool.design.rows([chosen])
-        mean, std = predict.predict_sets(model, design, include_noise=True)
-        waiting = len(claimed) + len(asked)
-        kind, turn = ("free", "next") if waiting else ("unmeasured", "first")
-        if left < free:
-            kind = "affordable"  # others are left, and cost more than the budget has
-        why = reason(strategy, found.score(chosen), int(sets.sizes[chosen]), left, kind, turn)
-        if by_hand:
-            why = f"This set was chosen by hand; {strategy} would have asked for another first."
-        if cost is not None:
-            paid += float(cost[chosen])
-            why += f" {price(found.score(chosen), float(cost[chosen]), best=not by_hand)}"
-        if waiting:
-            others = "a question that is" if waiting == 1 else f"{waiting} questions that are"
-            why += f" It adds to {others} not answered yet."
-        if not len(answered):
-            why += " Nothing is measured yet, so what to expect is anybody's guess."
-        ratio = posterior.noise_precision * posterior.variance_along(design.u) / design.noise_scale
-        asked.append(
-            Question(
-                set_id=sets.ids[chosen],
-                score=found.score(chosen),
-                expected=float(mean[0, 0]),
-                std=float(std[0, 0]),
-                why=why,
-                information=float(0.5 * posterior.n_outputs * np.log1p(ratio[0])),
-                runner_up=None if second is None else sets.ids[second],
-                runner_up_score=None if second is None else found.score(second),
-                number=number,
-                by=None,
-                expires="",
-                cost=None if cost is None else float(cost[chosen]),
-                runner_up_cost=None if cost is None or second is None else float(cost[second]),
-            )
+        found = candidates(
+            record, pool, posterior, rng, affordable, n=2, also=wanted, ceiling=ceiling, cost=cost
         )
-        if number < first + n - 1:
-            posterior = posterior.condition_on(design)
-    if not asked and n:
-        raise nothing_affordable(budget, cost, allowed)
-    return asked
+        best = found.best()
+        chosen = best if wanted is None else wanted
+        ask = _described(pool, model, posterior, found, chosen, number, cost)
+        if chosen == best:
+            size = int(pool.sets.sizes[chosen])
+            why = _reason(record, ask, size, affordable, free, waiting)
+        else:
+            why = f"This set was chosen by hand; {record.name} would have asked for another first."
+        if ask.cost is not None:
+            paid += ask.cost
+            why += f" {_price(ask, highest=chosen == best)}"
+        if not state.answered:
+            why += " Nothing is measured yet, so the model cannot say what to expect."
+        yield replace(ask, why=why), found.ceiling
+        free[chosen] = False
+        pending, waiting, wanted, ceiling = [chosen], waiting + 1, None, found.ceiling
 
 
-def _exhausted(n: int, free: int, claimed: int, skipped: int) -> PoolExhaustedError:
+def _described(
+    pool: Pool,
+    model: Model,
+    posterior: Posterior,
+    found: Candidates,
+    chosen: int,
+    number: int,
+    cost: Float[np.ndarray, " A"] | None,
+) -> Ask:
+    """The question for a set, but for why it is asked."""
+    ids, design = pool.sets.ids, pool.design.rows([chosen])
+    mean, std = predict.predict_sets(model, design, include_noise=True)
+    ratio = posterior.noise_precision * posterior.variance_along(design.u) / design.noise_scale
+    second = found.best(but=chosen) if len(found.positions) > 1 else None
+    return Ask(
+        set_id=ids[chosen],
+        score=found.score(chosen),
+        expected=float(mean[0, 0]),
+        std=float(std[0, 0]),
+        why="",
+        information=float(0.5 * posterior.n_outputs * np.log1p(ratio[0])),
+        runner_up=None if second is None else ids[second],
+        runner_up_score=None if second is None else found.score(second),
+        number=number,
+        cost=None if cost is None else float(cost[chosen]),
+        runner_up_cost=None if cost is None or second is None else float(cost[second]),
+    )
+
+
+def _reason(
+    record: Strategy,
+    ask: Ask,
+    size: int,
+    affordable: Bool[np.ndarray, " A"],
+    free: Bool[np.ndarray, " A"],
+    waiting: int,
+) -> str:
+    """Why the best set is asked for, in a sentence."""
+    left = int(affordable.sum())
+    kind = "available" if left == free.sum() else "affordable"
+    among = f"Best of {left} {kind} sets" if left > 1 else f"The only {kind} set"
+    given = f", allowing for {count(waiting, 'open question')}" if waiting else ""
+    return f"{among} ({count(size, 'individual')}){given}: {record.reason.format(ask.score)}."
+
+
+def _price(ask: Ask, *, highest: bool) -> str:
+    each = figure(ask.score_per_cost) if highest and ask.score_per_cost is not None else ""
+    gain = f", and its gain per unit of cost is the highest: {each}" if each else ""
+    return f"It costs {ask.cost:.6g}{gain}."
+
+
+def _exhausted(n: int, free: int, state: PoolState) -> PoolExhaustedError:
     if free:
         return PoolExhaustedError(f"{n} sets were asked for and {free} are free; ask for fewer")
-    if claimed:
+    if state.claimed:
         return PoolExhaustedError(
-            f"every set is measured or being measured ({claimed} open questions); answer one, or "
-            "release it"
+            f"every set is measured or being measured "
+            f"({count(len(state.claimed), 'open question')}); answer one, or release it"
         )
-    if skipped:
+    if state.skipped:
+        skipped = len(state.skipped)
         return PoolExhaustedError(f"every set is measured or skipped ({skipped}); unskip some")
     return PoolExhaustedError("every set is measured already; nothing is left to ask")

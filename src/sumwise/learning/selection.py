@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, Unpack, runtime_checkable
 
 import numpy as np
 
-from sumwise.acquisition import objective
 from sumwise.acquisition.batches import joint
+from sumwise.acquisition.objective import LARGEST, ObjectiveOptions, read
 from sumwise.acquisition.screening import candidates, screens
 from sumwise.acquisition.strategies import (
     DEFAULT,
@@ -19,11 +19,10 @@ from sumwise.acquisition.strategies import (
 )
 from sumwise.data.sets import Sets
 from sumwise.errors import PoolExhaustedError, SettingError
+from sumwise.learning.pools import pool_under
 from sumwise.model import fit as core
-from sumwise.model import predict
-from sumwise.model.design import Pool, embed
 from sumwise.model.fit import Model
-from sumwise.outofcore.design_store import Embedded, no_sets
+from sumwise.outofcore.design_store import Embedded
 from sumwise.util.shapes import Bool, Float
 
 ROUNDING: Final = 1e-12  # of a budget: sums of costs are rounded
@@ -67,11 +66,9 @@ def score(
     fitted = _fitted(model)
     core.check_seed(seed, "seed")
     rng = np.random.default_rng(seed)
-    pool = pool_of(sets, fitted)
-    known = objective.read(
-        pool.sets, wanted=targets, target_weights=target_weights, noise_std=noise_std
-    )
-    pool = objective.aimed(pool, fitted, known)
+    pool = pool_under(sets, fitted)
+    options = {"targets": targets, "target_weights": target_weights, "noise_std": noise_std}
+    pool = read(pool.sets, options, "score").apply(pool, fitted)
     scores = scores_of(strategy, pool, fitted.posterior, rng)
     refuse_non_finite(scores, np.ones(len(scores), dtype=bool), pool.sets.ids)
     return scores
@@ -85,12 +82,9 @@ def select(
     *,
     but: Iterable[Hashable] = (),
     pending: Iterable[Hashable] = (),
-    targets: Any = None,
-    target_weights: Any = None,
-    noise_std: Any = None,
-    cost: Any = None,
     budget: float | None = None,
     seed: int = 0,
+    **objective: Unpack[ObjectiveOptions],
 ) -> list[Hashable]:
     """Ids of `n` sets to measure together: a joint batch, never the n best one by one.
 
@@ -102,57 +96,46 @@ def select(
         n: How many; 1 if left out, or with a budget as many as it pays for.
         but: Ids in `sets` that are measured already, and not picked again.
         pending: Ids in `sets` that are being measured: conditioned on, and not picked again.
-        targets: As in `score`.
-        target_weights: As in `score`.
-        noise_std: As in `score`.
-        cost: What measuring each set costs, given like `noise_std`: sets are then picked by gain
-            per cost.
         budget: Pick only what this pays for, in all; fewer than `n` if it does not pay for more.
+        **objective: `targets`, `target_weights` and `noise_std`, as in `score`; and `cost`: what
+            measuring each set costs, given like `noise_std`. Sets are then picked by gain per cost.
     """
     if n is not None and (isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1):
         raise SettingError(f"n is {n!r}; give a whole number of at least 1")
     fitted = _fitted(model)
     core.check_seed(seed, "seed")
-    pool = pool_of(sets, fitted)
-    sets = pool.sets
-    known = objective.read(
-        sets, wanted=targets, target_weights=target_weights, noise_std=noise_std, cost=cost
-    )
-    money, paid = check_budget(budget, known.cost), 0.0
-    pool = objective.aimed(pool, fitted, known)
-    allowed = np.ones(len(sets), dtype=bool)
-    allowed[[sets.position(set_id) for set_id in but or ()]] = False
+    pool = pool_under(sets, fitted)
+    wanted = read(pool.sets, objective, "select")
+    money, cost = check_budget(budget, wanted.cost), wanted.cost
+    pool, ids, at = wanted.apply(pool, fitted), pool.sets.ids, pool.sets.position
+    free = np.ones(len(ids), dtype=bool)
+    waiting = [at(set_id) for set_id in pending or ()]
+    free[[*waiting, *(at(set_id) for set_id in but or ())]] = False
     posterior = fitted.posterior
-    waiting = [sets.position(set_id) for set_id in pending or ()]
     if waiting:
-        allowed[waiting] = False
         posterior = posterior.condition_on(pool.design.rows(waiting))
-    most = int(n or (1 if budget is None else allowed.sum()))
-    if budget is None and allowed.sum() < most:
+    most = int(n or (1 if budget is None else free.sum()))
+    if budget is None and free.sum() < most:
         raise PoolExhaustedError(
-            f"{n} sets were asked for and {allowed.sum()} of {len(sets)} are free; ask for fewer"
+            f"{n} sets were asked for and {free.sum()} of {len(ids)} are free; ask for fewer"
         )
     record = named(strategy)
-    plain = known.cost is None and screens(record, pool, posterior)
-    if plain and record.key is not None:
-        return [sets.ids[a] for a in joint(record, pool, posterior, allowed, most)]
-    picked: list[int] = []
-    source = np.random.default_rng(seed)
-    for _ in range(most):
-        affordable = allowed
-        if known.cost is not None:
-            affordable = allowed & pays_for(money, paid, known.cost)
+    if cost is None and record.key is not None and screens(record, pool, posterior):
+        return [ids[a] for a in joint(record, pool, posterior, free, most)]
+    picked, paid, source = list[int](), 0.0, np.random.default_rng(seed)
+    while len(picked) < most:
+        affordable = free if cost is None else free & pays_for(money, paid, cost)
         if not affordable.any():
             break
-        drawn = source.spawn(1)[0]
-        chosen = candidates(strategy, pool, posterior, drawn, affordable, cost=known.cost).best()
-        picked.append(chosen)
-        allowed[chosen] = False
-        posterior = posterior.condition_on(pool.design.rows([chosen]))
-        paid += 0.0 if known.cost is None else float(known.cost[chosen])
+        if picked:
+            posterior = posterior.condition_on(pool.design.rows(picked[-1:]))
+        rng = source.spawn(1)[0]
+        picked.append(candidates(record, pool, posterior, rng, affordable, cost=cost).best())
+        free[picked[-1]] = False
+        paid += 0.0 if cost is None else float(cost[picked[-1]])
     if not picked:
-        raise nothing_affordable(money, known.cost, allowed)
-    return [sets.ids[a] for a in picked]
+        raise nothing_affordable(money, cost, free)
+    return [ids[a] for a in picked]
 
 
 def check_budget(budget: Any, cost: Float[np.ndarray, " A"] | None) -> float:
@@ -162,7 +145,7 @@ def check_budget(budget: Any, cost: Float[np.ndarray, " A"] | None) -> float:
     if (
         isinstance(budget, bool)
         or not isinstance(budget, int | float | np.number)
-        or not 0 < budget <= objective.LARGEST
+        or not 0 < budget <= LARGEST
     ):
         raise SettingError(f"budget is {budget!r:.60}; give a number above 0, in the units of cost")
     if cost is None:
@@ -193,13 +176,3 @@ def _fitted(model: Fitted) -> Model:
             "learner.model)"
         )
     return model.fitted()
-
-
-def pool_of(sets: Sets | Embedded, model: Model) -> Pool:
-    """`sets` as strategies see them under `model`."""
-    if isinstance(sets, Embedded):
-        return sets.under(model.basis)
-    if not isinstance(sets, Sets):
-        raise no_sets(sets)
-    predict.check_inputs(model, sets)
-    return Pool(sets, model.basis, embed(sets, model.basis))

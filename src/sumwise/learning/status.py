@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from sumwise.acquisition.strategies import Acquisition
-from sumwise.learning.propose import propose
+from sumwise.learning.propose import PoolState, propose
 from sumwise.model.design import Pool, add_products, features
 from sumwise.model.fit import Model
 from sumwise.model.posterior import BLOCK, Posterior
@@ -119,33 +118,19 @@ def outlook(
     pool: Pool,
     model: Model,
     strategy: str | Acquisition,
+    state: PoolState,
     *,
     seed: int,
-    first: int,
-    answered: Sequence[int],
-    claimed: Sequence[int],
-    skipped: Sequence[int] = (),
     cost: Float[np.ndarray, " A"] | None = None,
     ahead: int = 5,
 ) -> dict[str, Any]:
     """What `Status` says is left to learn, and what the next questions should do about it."""
     left = np.ones(len(pool.sets), dtype=bool)
-    left[[*answered, *skipped]] = False
-    ahead = min(ahead, int(left.sum()) - len(claimed))
-    coming = list(claimed)
+    left[[*state.answered, *state.skipped]] = False
+    ahead = min(ahead, int(left.sum()) - len(state.claimed))
+    coming = list(state.claimed)
     if ahead:
-        asked = propose(
-            pool,
-            model,
-            strategy,
-            seed=seed,
-            first=first,
-            n=ahead,
-            answered=answered,
-            claimed=claimed,
-            skipped=skipped,
-            cost=cost,
-        )
+        asked = propose(pool, model, strategy, state, seed=seed, n=ahead, cost=cost)
         coming += [pool.sets.position(question.set_id) for question in asked]
     posterior = model.posterior
     after = posterior.condition_on(pool.design.rows(coming)) if coming else posterior
@@ -157,7 +142,7 @@ def outlook(
         "mean_variance_after": unit * float(powers @ after.variance_along(axes)),
         "next_questions": ahead,
         "noise_variance": unit / posterior.noise_precision,
-        "spent": None if cost is None else float(cost[list(answered)].sum()),
+        "spent": None if cost is None else float(cost[list(state.answered)].sum()),
         "next_cost": None if cost is None or not coming else float(cost[coming].sum()),
     }
 

@@ -16,6 +16,7 @@ import numpy as np
 import sumwise
 from sumwise.data.sets import Sets
 from sumwise.learning.insight import FEWEST, WINDOW, Insight
+from sumwise.learning.propose import Answer
 from sumwise.model.calibration import percent
 from sumwise.model.prediction_table import Predictions
 from sumwise.report.chart_files import check_folder
@@ -23,7 +24,7 @@ from sumwise.report.page import Section, TextTable, page, save_page
 from sumwise.report.spending import spending
 from sumwise.report.study import LONG, panels
 from sumwise.report.text import NONE, as_given, figure, label
-from sumwise.study.storage.records import Claim, Event, Skip, Told
+from sumwise.study.storage.records import Claim, Event, Skip
 from sumwise.study.study import Study
 from sumwise.util.text import count
 
@@ -39,7 +40,7 @@ class _Seen:
 
     study: Study
     sets: Sets
-    answers: tuple[Told, ...]
+    answers: tuple[Answer, ...]
     claims: tuple[Claim, ...]
     skips: tuple[Skip, ...]
     history: tuple[Event, ...]

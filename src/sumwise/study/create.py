@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from secrets import randbelow
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
-from sumwise.acquisition import objective
+from sumwise.acquisition.objective import StudyOptions, read
 from sumwise.acquisition.strategies import per_cost
 from sumwise.data.sets import Sets
 from sumwise.errors import SettingError
+from sumwise.learning import pools
 from sumwise.learning.estimator import AggregateRegressor
-from sumwise.learning.resolve_settings import settle
-from sumwise.model import fit as core
+from sumwise.learning.settings import resolve_for
 from sumwise.model.serialize import pack_config
 from sumwise.outofcore.design_store import Embedded
 from sumwise.study.storage import arguments, blobs, records, transactions
@@ -34,11 +34,7 @@ def create_study(
     preset: str | None = None,
     claim_days: float = 7.0,
     sets_file: str | os.PathLike[str] | None = None,
-    targets: Any = None,
-    target_weights: Any = None,
-    noise_std: Any = None,
-    cost: Any = None,
-    enough: float | None = None,
+    **objective: Unpack[StudyOptions],
 ) -> Study:
     """Begin a study and keep it: the sets, the settings, and what the basis has drawn.
 
@@ -55,18 +51,18 @@ def create_study(
         claim_days: How long a set stays with whoever asked for it.
         sets_file: Keep the sets in this Parquet file instead of inside the database, which refers
             to it with a checksum; for sets that take gigabytes.
-        targets: Individuals whose predictions count, as in `sumwise.score`, and `target_weights`.
-        noise_std: Noise that measuring each set will have, as in `sumwise.score`; what an answer
-            really had is said when it is told.
-        cost: What measuring each set costs, as in `sumwise.select`: questions are asked by gain
-            per cost, and `ask` takes a budget.
-        enough: An improvement of predictions, as a standard deviation in your units, below which
-            the next questions are no longer worth asking; `status` and the report say so.
+        **objective: `targets` and `target_weights`: individuals whose predictions count, as in
+            `sumwise.score`. `noise_std`: noise that measuring each set will have; `tell` takes the
+            noise that an answer really had. `cost`: what measuring each set costs, as in
+            `sumwise.select`; questions are then asked by gain per cost, and `ask` takes a budget.
+            `enough`: an improvement of predictions, as a standard deviation in your units, below
+            which the next questions are no longer worth asking; `status` and the report say so.
     """
     named = "study" if name is None else arguments.text(name, "name")
     if not named or not named.strip():
         raise SettingError(f"name is {name!r}; give a study a name that can be seen")
-    estimator, chosen = settle(sets, model, strategy, seed, preset)
+    plain = pools.as_sets(sets)
+    estimator, chosen = resolve_for(sets, model, strategy, seed, preset)
     if not isinstance(chosen, str):
         raise SettingError(
             f"the strategy {chosen!r:.60} is code of yours, and a study is opened by people who do "
@@ -76,20 +72,13 @@ def create_study(
         raise SettingError("there are no sets; a study needs some to choose from")
     days = arguments.days(claim_days, "claim_days")
     beside = None if sets_file is None else os.fspath(sets_file)
-    wishes = objective.read(
-        sets.sets if isinstance(sets, Embedded) else sets,
-        wanted=targets,
-        target_weights=target_weights,
-        noise_std=noise_std,
-        cost=cost,
-        enough=enough,
-    )
+    wishes = read(plain, objective, "create_study", StudyOptions)
     per_cost(chosen, np.zeros(len(sets)), wishes.cost)  # refuses what cost means nothing to
     config = estimator.config()
     if config.random_state is None:  # what is drawn when the study is opened must be the same
         config = replace(config, random_state=randbelow(2**31))
     settings = pack_config(config)
-    prepared = sets.prepared if isinstance(sets, Embedded) else core.prepare(config, sets)
+    prepared = pools.prepare(config, sets)
     if isinstance(sets, Embedded) and beside is not None:
         raise SettingError("the sets are in files already; leave sets_file out")
     database = Database(url)

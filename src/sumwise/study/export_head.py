@@ -10,8 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from sumwise.acquisition import objective as aims
-from sumwise.acquisition.objective import Aims
+from sumwise.acquisition.objective import Objective, StudyOptions, read
 from sumwise.acquisition.strategies import ACQUISITIONS, per_cost
 from sumwise.data.frames import to_float
 from sumwise.data.sets import Sets
@@ -44,7 +43,7 @@ class Head:
     counters: Mapping[str, int]
     inputs: tuple[Hashable, ...] | None
     sha256: Mapping[str, str]  # of the files that must not change
-    aims: Aims = field(default_factory=Aims)
+    aims: Objective = field(default_factory=Objective)
 
 
 def described(
@@ -113,11 +112,11 @@ def _checked(known: Mapping[str, Any]) -> Head:
         {name: known[name] for name in COUNTERS},
         None if names is None else many_from_json(json.dumps(names)),
         {name: str(sha256[name]) for name in NEVER_EDITED},
-        _aims(known["aims"]) if "aims" in known else Aims(),
+        _aims(known["aims"]) if "aims" in known else Objective(),
     )
 
 
-def _plain(wanted: Aims) -> dict[str, Any]:
+def _plain(wanted: Objective) -> dict[str, Any]:
     """Numbers and lists; a float is written so that it comes back the same."""
     targets = wanted.targets
     return {
@@ -129,7 +128,7 @@ def _plain(wanted: Aims) -> dict[str, Any]:
     }
 
 
-def _aims(known: Mapping[str, Any]) -> Aims:
+def _aims(known: Mapping[str, Any]) -> Objective:
     """What `_plain` wrote; `check_aims` sees whether it fits the sets."""
 
     def numbers(name: str) -> Any:
@@ -149,7 +148,7 @@ def _aims(known: Mapping[str, Any]) -> Aims:
         raise DataError(f"enough is {known['enough']!r:.60}; give one number")
     targets = None if x is None or weight is None else Targets(x, weight)
     level = None if enough is None else float(enough)
-    return Aims(targets, numbers("noise_std"), numbers("cost"), level)
+    return Objective(targets, numbers("noise_std"), numbers("cost"), level)
 
 
 def check_aims(head: Head, sets: Sets) -> None:
@@ -162,7 +161,8 @@ def check_aims(head: Head, sets: Sets) -> None:
                 f"{len(sets)} sets"
             )
     try:
-        aims.read(sets, noise_std=wanted.noise_std, cost=wanted.cost, enough=wanted.enough)
+        given = {"noise_std": wanted.noise_std, "cost": wanted.cost, "enough": wanted.enough}
+        read(sets, given, "import_study", StudyOptions)
         per_cost(head.strategy, np.zeros(len(sets)), wanted.cost)
     except SettingError as error:
         raise DataError(f"{STUDY} cannot be used: {error}") from None

@@ -21,6 +21,7 @@ import sqlalchemy as sa
 
 from sumwise.data.sets import Sets
 from sumwise.errors import StorageError
+from sumwise.learning.propose import Answer
 from sumwise.model import fit as core
 from sumwise.model.basis import Scaled, Trainable
 from sumwise.model.design import Pool, embed
@@ -28,13 +29,13 @@ from sumwise.model.fit import Model
 from sumwise.model.posterior import Hyperparameters
 from sumwise.study.storage import blobs, records
 from sumwise.study.storage.database import Database
-from sumwise.study.storage.records import StudyRecord, Told
+from sumwise.study.storage.records import StudyRecord
 from sumwise.study.storage.schema import chain
 
 SPARSELY = 10  # of what a basis has learned, every tenth state is kept, and the newest two
 
 
-def keys(answers: Sequence[Told]) -> list[str]:
+def keys(answers: Sequence[Answer]) -> list[str]:
     """A hash for no answers, for the first, the first two, and so on."""
     digest = hashlib.sha256(b"sumwise chain 1").hexdigest()
     out = [digest]
@@ -66,7 +67,7 @@ class Models:
         self._latest: tuple[str, Model, Pool] | None = None
 
     def after(
-        self, answers: Sequence[Told], connection: sa.Connection | None = None
+        self, answers: Sequence[Answer], connection: sa.Connection | None = None
     ) -> tuple[Model, Pool]:
         """The model after these answers, and the sets as it sees them.
 
@@ -83,7 +84,7 @@ class Models:
             latest = self._latest = (names[-1], model, pool)
         return latest[1], latest[2]
 
-    def along(self, answers: Sequence[Told], lengths: Sequence[int]) -> Iterator[Model]:
+    def along(self, answers: Sequence[Answer], lengths: Sequence[int]) -> Iterator[Model]:
         """The model after the first so many of these answers, for each of rising `lengths`.
 
         What a basis has learned is kept of every tenth answer only; it is learned again in between
@@ -113,7 +114,7 @@ class Models:
 
     def _model(
         self,
-        answers: Sequence[Told],
+        answers: Sequence[Answer],
         names: Sequence[str],
         begun: tuple[int, Model] | None,
         connection: sa.Connection | None,
@@ -141,7 +142,7 @@ class Models:
 
     def _fit(
         self,
-        answers: Sequence[Told],
+        answers: Sequence[Answer],
         start: Model | None,
         learned: tuple[Scaled, Hyperparameters] | None = None,
     ) -> Model:

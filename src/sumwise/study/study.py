@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import sqlalchemy as sa
 
-from sumwise.acquisition.objective import Aims, aimed
+from sumwise.acquisition.objective import Objective
 from sumwise.data.lazy import whole
 from sumwise.data.scan import Scan
 from sumwise.data.sets import Sets
 from sumwise.learning.estimator import AggregateRegressor
-from sumwise.learning.propose import FEWEST, Question, propose
+from sumwise.learning.propose import FEWEST, Answer, Ask, propose
 from sumwise.learning.selection import check_budget
 from sumwise.learning.status import Status, outlook
 from sumwise.model import predict as outputs
@@ -33,7 +33,7 @@ from sumwise.model.prediction_table import Predictions, check_level, individuals
 from sumwise.study import model_cache
 from sumwise.study.storage import arguments, records, transactions
 from sumwise.study.storage.database import Database
-from sumwise.study.storage.records import Claim, Event, Skip, Snapshot, StudyRecord, Told
+from sumwise.study.storage.records import Claim, Event, Skip, Snapshot, StudyRecord
 from sumwise.util.text import count
 
 if TYPE_CHECKING:
@@ -85,12 +85,12 @@ class Study:
         claimed = self._claimed(most, arguments.text(by, "by"), budget=money)
         return claimed[0] if n == 1 or (n is None and budget is None) else claimed
 
-    def claim(self, set_id: Hashable, by: str | None = None) -> Question:
+    def claim(self, set_id: Hashable, by: str | None = None) -> Ask:
         """Hold a set of one's own choice, as if it had been asked for."""
         own, who = self._own(set_id), arguments.text(by, "by")
         return self._claimed(1, who, self._kept.sets.position(own))[0]
 
-    def propose(self, n: int = 5) -> list[Question]:
+    def propose(self, n: int = 5) -> list[Ask]:
         """What would be asked next, without claiming anything; fewer if not so many are free."""
         wanted, seen = arguments.count(n, "n"), self._snapshot()
         taken = len(seen.answers) + len(seen.claims) + len(seen.skips)
@@ -196,7 +196,7 @@ class Study:
         return self._kept.seed
 
     @property
-    def aims(self) -> Aims:
+    def aims(self) -> Objective:
         """Costs, known noise, targets and the threshold that the study was made with."""
         return self._kept.aims
 
@@ -216,7 +216,7 @@ class Study:
         return None if self._kept.embedded is None else self._kept.embedded.scan
 
     @property
-    def answers(self) -> tuple[Told, ...]:
+    def answers(self) -> tuple[Answer, ...]:
         """Answers as they stand, in order of arrival."""
         return self._snapshot().answers
 
@@ -239,9 +239,7 @@ class Study:
     def model(self) -> AggregateRegressor:
         """The model after all answers so far; before the first, the prior."""
         fitted, _ = self._models.after(self._snapshot().answers)
-        names = [field.name for field in dataclasses.fields(self._kept.config)]
-        settings = {name: getattr(self._kept.config, name) for name in names}
-        return AggregateRegressor(**settings).adopt(fitted, self._kept.sets)
+        return AggregateRegressor.from_fitted(self._kept.config, fitted, self._kept.sets)
 
     def predict(self, frame: Any = None, level: float = 0.9) -> Predictions:
         """Outputs of individuals: of all in the study, set by set, or of the rows of a table.
@@ -306,9 +304,9 @@ class Study:
         )
         fitted, pool = self._models.after(seen.answers)
         whose = dataclasses.replace(self._kept.aims, noise_std=None)  # answers bring their own
-        pool = aimed(pool, fitted, whose)
+        pool = whose.apply(pool, fitted)
         steps = trace(pool, partial(self._models.along, seen.answers), told)
-        status, ahead = self._status(seen), list[Question]()
+        status, ahead = self._status(seen), list[Ask]()
         if status.next_questions:
             ahead = self._propose(seen, status.next_questions)
         return review(pool, fitted, steps, told, status, level=share, ahead=ahead)
@@ -358,18 +356,15 @@ class Study:
 
     def _asking(self, seen: Snapshot) -> dict[str, Any]:
         return {
+            "state": seen.state,
             "seed": self._kept.seed,
-            "first": seen.questions,
-            "answered": [answer.position for answer in seen.answers],
-            "claimed": [claim.position for claim in seen.claims],
-            "skipped": [skip.position for skip in seen.skips],
             "cost": self._kept.aims.cost,
         }
 
     def _aimed(self, seen: Snapshot, connection: sa.Connection | None = None) -> tuple[Model, Pool]:
         """The model, and the sets as strategies see them: with targets and known noise."""
         fitted, pool = self._models.after(seen.answers, connection)
-        return fitted, aimed(pool, fitted, self._kept.aims)
+        return fitted, self._kept.aims.apply(pool, fitted)
 
     def _claimed(
         self,
@@ -377,7 +372,7 @@ class Study:
         owner: str | None,
         wanted: int | None = None,
         budget: float = math.inf,
-    ) -> list[Question]:
+    ) -> list[Ask]:
         """Questions that are claimed; worked out without a lock as long as nobody is quicker."""
         for _ in range(OVERTAKEN):
             seen = self._snapshot()
@@ -401,7 +396,7 @@ class Study:
         *,
         wanted: int | None = None,
         budget: float = math.inf,
-    ) -> list[Question]:
+    ) -> list[Ask]:
         if wanted is not None:
             transactions.refuse_taken(seen, wanted)
         fitted, pool = self._aimed(seen, connection)

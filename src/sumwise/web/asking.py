@@ -19,7 +19,7 @@ from typing import Final
 import sqlalchemy as sa
 
 from sumwise.errors import PoolExhaustedError
-from sumwise.learning.propose import Question, propose
+from sumwise.learning.propose import Ask, propose
 from sumwise.study.storage import records, transactions
 from sumwise.study.storage.records import Snapshot
 from sumwise.study.study import OVERTAKEN
@@ -35,7 +35,7 @@ class Wish:
     n: int
     by: str | None
     wanted: int | None  # the position of a set of their own choice
-    granted: Future[list[Question]]
+    granted: Future[list[Ask]]
 
 
 class _Overtaken(Exception):
@@ -52,7 +52,7 @@ class Asker:
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
 
-    def ask(self, n: int, by: str | None, wanted: int | None = None) -> Future[list[Question]]:
+    def ask(self, n: int, by: str | None, wanted: int | None = None) -> Future[list[Ask]]:
         wish = Wish(n, by, wanted, Future())
         with self._starting:
             if self._thread is None:
@@ -100,7 +100,7 @@ class Asker:
         for wish, questions in zip(wishes, granted, strict=True):
             wish.granted.set_result(questions)
 
-    def _claimed(self, wishes: Sequence[Wish]) -> list[list[Question]]:
+    def _claimed(self, wishes: Sequence[Wish]) -> list[list[Ask]]:
         inside, first = self._inside, wishes[0]
         if first.wanted is not None:
             return [[inside.study.claim(inside.sets.ids[first.wanted], first.by)]]
@@ -124,11 +124,11 @@ class Asker:
         self,
         connection: sa.Connection,
         seen: Snapshot,
-        questions: Sequence[Question],
+        questions: Sequence[Ask],
         wishes: Sequence[Wish],
-    ) -> list[list[Question]]:
+    ) -> list[list[Ask]]:
         """Claimed, each by who has asked; all of them or none."""
-        granted: list[list[Question]] = []
+        granted: list[list[Ask]] = []
         for wish in wishes:
             mine, questions = questions[: wish.n], questions[wish.n :]
             claimed = transactions.ask(connection, self._inside.kept, seen, mine, wish.by)

@@ -19,7 +19,7 @@ from sumwise.web.session import Inside, Seen, finite
 Row = dict[str, Any]
 
 
-def question(inside: Inside, asked: propose.Question) -> Row:
+def question(inside: Inside, asked: propose.Ask) -> Row:
     position, second = inside.sets.position(asked.set_id), asked.runner_up
     score = asked.runner_up_score
     return {

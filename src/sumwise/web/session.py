@@ -18,9 +18,8 @@ from typing import Any, Final
 import numpy as np
 import sqlalchemy as sa
 
-from sumwise.acquisition.objective import aimed
 from sumwise.errors import StorageError, UnknownSetError
-from sumwise.learning.propose import FEWEST, Question, propose
+from sumwise.learning.propose import FEWEST, Ask, propose
 from sumwise.model import predict
 from sumwise.model.design import Design, Pool
 from sumwise.model.fit import Model
@@ -92,7 +91,7 @@ class Inside:
         self._fitting = threading.Lock()
         self._fitted: Fitted | None = None
         self._proposing = threading.Lock()
-        self._proposed: tuple[Seen, list[Question]] | None = None
+        self._proposed: tuple[Seen, list[Ask]] | None = None
 
     # --- sets ---------------------------------------------------------------------------------
 
@@ -174,7 +173,7 @@ class Inside:
         with self._fitting:
             answers = seen.snapshot.answers
             model, plain = self.study._models.after(answers)
-            pool = aimed(plain, model, self.kept.aims)
+            pool = self.kept.aims.apply(plain, model)
             held = self._fitted
             if held is None or held.model is not model or held.last_event < seen.last_event:
                 held = self._fitted = Fitted(
@@ -182,7 +181,7 @@ class Inside:
                 )
             return held
 
-    def propose(self, seen: Seen, n: int) -> list[Question]:
+    def propose(self, seen: Seen, n: int) -> list[Ask]:
         """The next n questions; nobody has claimed them."""
         held = self._proposed
         if held is None or held[0] != seen or len(held[1]) < n:

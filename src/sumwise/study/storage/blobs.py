@@ -27,7 +27,7 @@ from typing import Any, Final
 import numpy as np
 import sqlalchemy as sa
 
-from sumwise.acquisition.objective import Aims
+from sumwise.acquisition.objective import Objective
 from sumwise.data.lazy import LazySets
 from sumwise.data.sets import Sets
 from sumwise.data.targets import Targets, thinned
@@ -107,7 +107,7 @@ def _pack_design(
     return {
         "design": _pack_numbers(np.concatenate(flat)),
         "moment": _pack_numbers(products.ravel() / len(sets.x)),
-        "sample": pack_aims(Aims(thinned(sets.x))),
+        "sample": pack_aims(Objective(thinned(sets.x))),
     }
 
 
@@ -268,9 +268,13 @@ class Blobs:
             )
         return made
 
-    def aims(self, connection: Connection, sets: Sets) -> Aims:
+    def aims(self, connection: Connection, sets: Sets) -> Objective:
         """What the study is for; empty where nothing was said."""
-        return unpack_aims(self.read(connection, "aims"), sets) if "aims" in self.names else Aims()
+        return (
+            unpack_aims(self.read(connection, "aims"), sets)
+            if "aims" in self.names
+            else Objective()
+        )
 
     def pool(self, connection: Connection, sets: Sets, basis: Scaled) -> Pool:
         """The sets as a strategy sees them, as they were stored when the study was made."""
@@ -339,7 +343,7 @@ def _array(column: Any) -> np.ndarray:
     return np.concatenate([np.from_dlpack(chunk) for chunk in column.chunks])
 
 
-def pack_aims(aims: Aims) -> bytes:
+def pack_aims(aims: Objective) -> bytes:
     """Costs, known noise, targets and the threshold, as far as they were given."""
     arrays = {"noise_std": aims.noise_std, "cost": aims.cost, "enough": aims.enough}
     if aims.targets is not None:
@@ -347,7 +351,7 @@ def pack_aims(aims: Aims) -> bytes:
     return archives.to_bytes({name: value for name, value in arrays.items() if value is not None})
 
 
-def unpack_aims(packed: bytes, sets: Sets) -> Aims:
+def unpack_aims(packed: bytes, sets: Sets) -> Objective:
     """What `pack_aims` packed for a study on these sets."""
     arrays = archives.from_bytes(packed, "what the study is for")
     try:
@@ -361,7 +365,7 @@ def unpack_aims(packed: bytes, sets: Sets) -> Aims:
             if each is not None and each.shape != (len(sets),):
                 raise ValueError(f"{each.shape} numbers for {len(sets)} sets")
         enough = float(arrays["enough"]) if "enough" in arrays else None
-        return Aims(targets, noise, cost, enough)
+        return Objective(targets, noise, cost, enough)
     except (ValueError, TypeError, KeyError) as error:
         raise DataError(f"what the study is for cannot be read ({error})") from error
 

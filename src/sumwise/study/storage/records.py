@@ -16,10 +16,11 @@ from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 
-from sumwise.acquisition.objective import Aims
+from sumwise.acquisition.objective import Objective
 from sumwise.acquisition.strategies import ACQUISITIONS
 from sumwise.data.sets import Sets
 from sumwise.errors import DataError, SettingError
+from sumwise.learning.propose import Answer, PoolState
 from sumwise.model.design import Pool
 from sumwise.model.fit import ModelConfig, Prepared
 from sumwise.model.serialize import unpack_config, unpack_prepared
@@ -48,20 +49,7 @@ class StudyRecord:
     claim_days: float
     has_design: bool  # whether the design of all sets is stored
     embedded: Embedded | None = None  # the design on disk that the study refers to
-    aims: Aims = field(default_factory=Aims)
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """An answer as it stands."""
-
-    set_id: Hashable
-    y_bar: float
-    noise_std: float | None  # known noise of the measurement
-    by: str | None
-    at: str  # UTC
-    note: str | None
-    position: int  # of the set
+    aims: Objective = field(default_factory=Objective)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +97,20 @@ class Snapshot:
     changes: int
     questions: int
     arrivals: int
-    answers: tuple[Told, ...]  # in order of arrival
+    answers: tuple[Answer, ...]  # in order of arrival
     claims: tuple[Claim, ...]  # open ones, in order of asking
     expired: tuple[Claim, ...]
     skips: tuple[Skip, ...]  # in order of the sets
+
+    @property
+    def state(self) -> PoolState:
+        """What `propose` needs to know of it."""
+        return PoolState(
+            tuple(answer.position for answer in self.answers),
+            tuple(claim.position for claim in self.claims),
+            tuple(skip.position for skip in self.skips),
+            self.questions,
+        )
 
 
 class Line(NamedTuple):
@@ -260,7 +258,7 @@ def snapshot(connection: Connection, record: StudyRecord, *, lock: bool = False)
     return Snapshot(row.changes, row.questions, row.arrivals, told, running, expired, skipped)
 
 
-def answer_at(connection: Connection, record: StudyRecord, position: int) -> Told | None:
+def answer_at(connection: Connection, record: StudyRecord, position: int) -> Answer | None:
     """The answer for a set, if it is measured."""
     row = connection.execute(_ANSWER, {"study": record.id, "at": position}).first()
     with as_written(record.name):
@@ -276,7 +274,7 @@ def claim_at(connection: Connection, record: StudyRecord, position: int) -> Clai
 
 def answer_page(
     connection: Connection, record: StudyRecord, page: int, size: int
-) -> tuple[int, tuple[Told, ...]]:
+) -> tuple[int, tuple[Answer, ...]]:
     """How many answers there are, and those of a page (from 1), the latest first."""
     total, rows = _page(connection, record, answers, answers.c.arrival, page, size)
     with as_written(record.name):
@@ -380,10 +378,19 @@ def _seed(text: str) -> int:
     return value
 
 
-def _answer(row: Any, ids: Sequence[Hashable]) -> Told:
+def _answer(row: Any, ids: Sequence[Hashable]) -> Answer:
     total, noise = _total(row.y_bar), None if row.noise_std is None else _total(row.noise_std)
     set_id = _set_at(ids, row.position)
-    return Told(set_id, total, noise, row.by, row.at, row.note, row.position)
+    return Answer(
+        row.arrival + 1,
+        set_id,
+        total,
+        noise_std=noise,
+        by=row.by,
+        at=row.at,
+        note=row.note,
+        position=row.position,
+    )
 
 
 def _claim(row: Any, ids: Sequence[Hashable]) -> Claim:

@@ -17,11 +17,11 @@ import sqlalchemy as sa
 
 from sumwise.data.checks import as_list
 from sumwise.errors import LabelError, SettingError, SumwiseError
-from sumwise.learning.propose import Question
+from sumwise.learning.propose import Answer, Ask
 from sumwise.study.storage import arguments, records
 from sumwise.study.storage.database import Connection
 from sumwise.study.storage.id_json import to_json
-from sumwise.study.storage.records import Claim, Snapshot, StudyRecord, Told
+from sumwise.study.storage.records import Claim, Snapshot, StudyRecord
 from sumwise.study.storage.schema import answers, claims, events, files, skips, studies
 from sumwise.util.text import moment
 
@@ -85,9 +85,9 @@ def ask(
     connection: Connection,
     record: StudyRecord,
     seen: Snapshot,
-    questions: Sequence[Question],
+    questions: Sequence[Ask],
     by: str | None,
-) -> list[Question] | None:
+) -> list[Ask] | None:
     """Claim the sets of these questions; None if they are outdated since the study was `seen`.
 
     Another question makes them wrong, as do an answer or a skip for one of these sets and the
@@ -126,7 +126,7 @@ def _taken(
 
 
 def _claim(
-    connection: Connection, record: StudyRecord, position: int, question: Question, asked: str
+    connection: Connection, record: StudyRecord, position: int, question: Ask, asked: str
 ) -> None:
     row = {
         "study_id": record.id,
@@ -390,7 +390,7 @@ def retract(
     _advance(connection, record)
 
 
-def _answer(connection: Connection, record: StudyRecord, set_id: Hashable) -> Told:
+def _answer(connection: Connection, record: StudyRecord, set_id: Hashable) -> Answer:
     position = record.sets.position(set_id)
     records.state(connection, record, lock=True)
     known = records.answer_at(connection, record, position)
