@@ -12,7 +12,7 @@ from sumwise.learning.status import Status
 from sumwise.model.calibration import coverage
 from sumwise.report import save, study, study_charts
 from sumwise.report.study import panels
-from sumwise.report.text import as_given, figure, label
+from sumwise.util.text import as_given, figure, label
 
 WICKED = "</script><img src=x onerror=alert(1)>\"'&{{datum.x}}"
 

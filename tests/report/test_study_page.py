@@ -9,7 +9,7 @@ import pytest
 
 import sumwise as sw
 from sumwise.report import study_page
-from sumwise.report.text import figure
+from sumwise.util.text import figure
 from tests.builders import random_sets
 from tests.report.test_page import Elements, charts_in
 from tests.studies import play

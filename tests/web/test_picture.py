@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import sumwise as sw
-from sumwise.report.text import figure
+from sumwise.util.text import figure
 from sumwise.web import create_app, picture
 from sumwise.web.picture import ANSWERED, MOST, OPEN, PROPOSAL, REST, sample
 from tests.builders import random_sets

@@ -18,7 +18,7 @@ from sumwise.cli.options import (
 )
 from sumwise.cli.output import named, show, show_json, show_result, suggest, visible, with_error
 from sumwise.learning.propose import Ask
-from sumwise.util.text import figure, moment, shown
+from sumwise.util.text import moment, plain, shown
 from sumwise.util.threads import one_thread
 
 KEYS: Final = (
@@ -112,7 +112,7 @@ def _show_question(question: Ask, numbered: str, known: bool) -> None:
     expected = f"   expected total {with_error(question.expected, question.std)}" if known else ""
     click.echo(f"{numbered}{named(question.set_id)}{expected}")
     if f"{question.score:.3g}" != f"{question.information:.3g}":  # the sentence has another score
-        show(f"Its total would teach {figure(question.information)} nats.", indent)
+        show(f"Its total would teach {plain(question.information)} nats.", indent)
     show(question.why, indent)
     if question.runner_up is not None and question.runner_up_score is not None:
         each = question.runner_up_score_per_cost

@@ -27,7 +27,7 @@ from sumwise.errors import DataError, SettingError
 from sumwise.model.prediction_table import Predictions, check_level, individuals
 from sumwise.util.progress import Slow
 from sumwise.util.shapes import Float
-from sumwise.util.text import count, figure
+from sumwise.util.text import count, plain
 
 if TYPE_CHECKING:
     from sumwise.study.study import Study
@@ -219,4 +219,4 @@ def _show(table: Any, rows: int, measured: int, level: float) -> None:
 def _cell(value: Any) -> str:
     if value is None:
         return ""
-    return figure(value) if isinstance(value, float) else visible(str(value), 30)
+    return plain(value) if isinstance(value, float) else visible(str(value), 30)

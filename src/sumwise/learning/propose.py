@@ -25,7 +25,7 @@ from sumwise.model.design import Pool
 from sumwise.model.fit import Model
 from sumwise.model.posterior import Posterior
 from sumwise.util.shapes import Bool, Float
-from sumwise.util.text import count, figure
+from sumwise.util.text import count, plain
 
 # A total is questioned, in the shell and on the page alike, from FEWEST other answers on and where
 # it is more than FAR standard deviations from what they lead to expect.
@@ -225,7 +225,7 @@ def _reason(
 
 
 def _price(ask: Ask, *, highest: bool) -> str:
-    each = figure(ask.score_per_cost) if highest and ask.score_per_cost is not None else ""
+    each = plain(ask.score_per_cost) if highest and ask.score_per_cost is not None else ""
     gain = f", and its gain per unit of cost is the highest: {each}" if each else ""
     return f"It costs {ask.cost:.6g}{gain}."
 

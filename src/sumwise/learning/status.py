@@ -13,7 +13,7 @@ from sumwise.model.design import Pool, add_products, features
 from sumwise.model.fit import Model
 from sumwise.model.posterior import BLOCK, Posterior
 from sumwise.util.shapes import Float
-from sumwise.util.text import count, figure
+from sumwise.util.text import count, plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Status:
         if not free and not self.open_claims:
             said.append("Nothing is left to ask.")
         else:
-            left = figure(self.information_left)
+            left = plain(self.information_left)
             said.append(f"Measuring all that are left would teach {left} nats about the model.")
         before, after = self.mean_variance, self.mean_variance_after
         coming, share = self._coming(), 100 * (1 - after / before) if before > 0 else 0
@@ -71,12 +71,12 @@ class Status:
             said.append(f"{unit}{less if coming else ''}.")
             return (*said, *self._money())
         whose = "the individuals that count" if self.aimed else "individuals"
-        unsure = f"Predictions of {whose} are uncertain by ± {figure(before**0.5)} (standard "
+        unsure = f"Predictions of {whose} are uncertain by ± {plain(before**0.5)} (standard "
         unsure += "deviation) because of what the model does not know"
         if coming:
-            unsure += f"; answers to {coming} should bring that to ± {figure(after**0.5)}, "
+            unsure += f"; answers to {coming} should bring that to ± {plain(after**0.5)}, "
             unsure += f"{share:.0f} % less variance"
-        noise = f"An individual's own noise, ± {figure(self.noise_variance**0.5)}, comes on top; "
+        noise = f"An individual's own noise, ± {plain(self.noise_variance**0.5)}, comes on top; "
         said += [f"{unsure}.", f"{noise}no answer takes it away."]
         advice = self.advice
         return (*said, *(() if advice is None else (advice,)), *self._money())
@@ -87,14 +87,14 @@ class Status:
         coming = self._coming()
         if self.stop is None or self.enough is None or not coming:
             return None
-        gain = f"an expected improvement of {figure(self.improvement)}"
+        gain = f"an expected improvement of {plain(self.improvement)}"
         if self.stop:
             return (
                 f"You may stop: answers to {coming} promise {gain}, less than the "
-                f"{figure(self.enough)} that is worth asking for."
+                f"{plain(self.enough)} that is worth asking for."
             )
         return (
-            f"Go on: answers to {coming} promise {gain}, and {figure(self.enough)} is worth asking "
+            f"Go on: answers to {coming} promise {gain}, and {plain(self.enough)} is worth asking "
             "for."
         )
 

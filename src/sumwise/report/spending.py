@@ -7,7 +7,7 @@ from typing import Final
 
 from sumwise.learning.insight import Insight
 from sumwise.report.page import Section, TextTable
-from sumwise.report.text import figure, label
+from sumwise.util.text import figure, label
 
 MOST: Final = 300  # rows
 

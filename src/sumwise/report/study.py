@@ -16,7 +16,7 @@ from sumwise.model.calibration import FEW, percent
 from sumwise.report import study_charts as draw
 from sumwise.report.page import TextTable
 from sumwise.report.study_charts import ERROR, EVERYONE, INSIDE, OUTSIDE, SPREAD
-from sumwise.report.text import NONE, figure, label
+from sumwise.util.text import NONE, figure, label
 
 Row = dict[str, Any]
 

@@ -23,10 +23,9 @@ from sumwise.report.chart_files import check_folder
 from sumwise.report.page import Section, TextTable, page, save_page
 from sumwise.report.spending import spending
 from sumwise.report.study import LONG, panels
-from sumwise.report.text import NONE, as_given, figure, label
 from sumwise.study.storage.records import Claim, Event, Skip
 from sumwise.study.study import Study
-from sumwise.util.text import count
+from sumwise.util.text import NONE, as_given, count, figure, label
 
 MOST: Final = 1000  # rows of a table
 MOST_INPUTS: Final = 6  # columns of individuals' inputs

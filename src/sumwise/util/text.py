@@ -1,11 +1,13 @@
-"""Ids of sets, times and figures as people type and read them: in a shell, in a file, on a page.
+"""Ids of sets, times and numbers as people type and read them: in a shell, in a file, on a page.
 
-An id may be text, a number, a date or a tuple of such; what people see of it is text.
+An id may be text, a number, a date or a tuple of these; people see it as text. Numbers for people
+have three digits (`figure` with typographic signs, `plain` without); files hold `repr` of a float.
 """
 
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Hashable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Final
@@ -13,6 +15,9 @@ from typing import Final
 from sumwise.errors import UnknownSetError
 
 BETWEEN: Final = " / "  # the parts of an id of several columns
+LONGEST: Final = 30  # characters of an id in a chart
+JOINERS: Final = "\u200c\u200d"  # invisible, but they join characters into one sign
+NONE: Final = "–"
 MOST_COMPARED: Final = 20_000  # ids that a mistyped one is compared with
 
 
@@ -50,8 +55,27 @@ def find(known: Mapping[str, Hashable | None], text: str) -> Hashable:
     raise UnknownSetError(f"no set is called {text!r:.80}; there is {listed}. Check the spelling.")
 
 
+def label(name: Hashable, longest: int = LONGEST) -> str:
+    """An id for a chart or a cell: one line, no invisible characters, not too long.
+
+    A long one loses its middle, because names that begin alike often end differently.
+
+    >>> label("Ann Arbor"), label(("MI", 81010)), label("district of the north 17", 12), label(" ")
+    ('Ann Arbor', 'MI / 81010', 'distric…h 17', '(blank)')
+    """
+    text = " ".join(shown(name).split())
+    # invisible characters may reverse the text after them, or break a file
+    seen = (c for c in text if c in JOINERS or not unicodedata.category(c).startswith("C"))
+    text = " ".join("".join(seen).split())
+    if len(text) > longest:
+        tail = longest // 3
+        head = text[: longest - 1 - tail].rstrip(" " + JOINERS)
+        text = f"{head}…{text[-tail:].lstrip(' ' + JOINERS)}"
+    return text or "(blank)"
+
+
 def moment(stamp: str) -> str:
-    """A time that was kept, to the minute.
+    """A stored time, to the minute.
 
     >>> moment("2026-11-23T03:16:26.024332+00:00")
     '2026-11-23 03:16 UTC'
@@ -59,15 +83,41 @@ def moment(stamp: str) -> str:
     return f"{stamp[:10]} {stamp[11:16]} UTC"
 
 
-def figure(value: float) -> str:
-    """Three digits, or as many as a whole number has, for people.
+def figure(value: float, digits: int = 3) -> str:
+    """A number for people to read: so many digits, or as many as a whole number has.
 
-    >>> figure(1199.54), figure(9.4243), figure(0.01234), figure(-3.2e12)
+    >>> figure(0.01234), figure(-1234.5), figure(2.5e-7), figure(0), figure(30)
+    ('0.0123', '−1,234', '2.50e−7', '0', '30.0')
+    """
+    size = abs(value)
+    if size == 0 or not math.isfinite(size):
+        return f"{value:g}".replace("-", "−")
+    if not 1e-4 <= size < 1e9:
+        mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
+        return f"{mantissa}e{int(exponent)}".replace("-", "−")
+    decimals = max(0, digits - 1 - math.floor(math.log10(size)))
+    return f"{value:,.{decimals}f}".replace("-", "−")
+
+
+def as_given(value: float) -> str:
+    """A number that a user gave, without trailing zeros.
+
+    >>> as_given(843.0), as_given(98765.4), as_given(0.1 + 0.2), as_given(1e12)
+    ('843', '98,765.4', '0.3', '1e12')
+    """
+    number, mark, exponent = figure(value, 6).partition("e")
+    return (number.rstrip("0").rstrip(".") if "." in number else number) + mark + exponent
+
+
+def plain(value: float) -> str:
+    """Three digits, or as many as a whole number has, in the characters that people can type.
+
+    >>> plain(1199.54), plain(9.4243), plain(0.01234), plain(-3.2e12)
     ('1200', '9.42', '0.0123', '-3.2e+12')
     """
     if not 1e-4 <= abs(value) < 1e9:
         return f"{value:.3g}"
-    return f"{value:.{max(0, 2 - math.floor(math.log10(abs(value))))}f}"
+    return figure(value).replace(",", "").replace("−", "-")
 
 
 def count(number: int, thing: str) -> str:

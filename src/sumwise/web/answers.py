@@ -12,7 +12,7 @@ from sumwise.errors import LabelError
 from sumwise.learning.propose import FAR
 from sumwise.study.storage import arguments, records, transactions
 from sumwise.study.storage.schema import answers
-from sumwise.util.text import figure
+from sumwise.util.text import plain
 from sumwise.web.problems import Refused
 from sumwise.web.session import Inside, finite
 
@@ -112,7 +112,7 @@ def _unlikely(
     return Refused(
         409,
         "unlikely",
-        f"{total:.12g} is far from what is expected, {figure(mean)} ± {figure(spread)}; nothing "
+        f"{total:.12g} is far from what is expected, {plain(mean)} ± {plain(spread)}; nothing "
         "was stored. If it is right, send it again and say so (sure: true).",
         expected=finite(mean),
         std=finite(spread),

@@ -20,8 +20,8 @@ import numpy as np
 from sumwise.errors import SettingError
 from sumwise.model.fit import Model
 from sumwise.report.curves import COLOURS, GREY, finish
-from sumwise.report.text import figure, label
 from sumwise.util.shapes import Float, Int
+from sumwise.util.text import figure, label
 from sumwise.web.pages import predict
 from sumwise.web.problems import Refused
 from sumwise.web.session import Inside, Seen
