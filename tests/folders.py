@@ -20,7 +20,7 @@ from tests.builders import random_sets
 FILES = ("study.json", "sets.parquet", "basis.parquet", "answers.csv", "claims.csv")
 FILES += ("skips.csv", "history.csv")
 NOTES = ["", None, "\\", "=1+1", 'say "so", twice', "a\nb\r\nc\rd", "😀 \u202eabc\u202c ü", "  "]
-IDS = ["=1+1", 'a,"b"', "two\nlines", "", "\\", "\ud800", "nul\0", 7, 2.5, True, ("MI", 81010)]
+IDS = ["=1+1", 'a,"b"', "two\nlines", "", "\\", "ü‍", "nul\0", 7, 2.5, True, ("MI", 81010)]
 IDS += [datetime.date(2025, 1, 2), datetime.datetime(2025, 1, 2, 3, 4), np.datetime64("2025-03")]
 MODELS = {  # what random_state=None has drawn can only be kept, and never be drawn again
     "evidence": (sw.AggregateRegressor("fourier", n_basis=16), "EMCM"),

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Hashable, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 
 from sumwise.data import frames
+from sumwise.data.validate import is_unicode
 from sumwise.errors import InvalidSetError, SettingError
 from sumwise.util.shapes import Bool, Float, Int
+
+LONGEST_NUMBER: Final = 13_000  # bits of an id; Python does not print numbers of 4,300 digits
 
 
 class SetsLike(Protocol):
@@ -59,9 +62,24 @@ def positions_of(ids: tuple[Hashable, ...]) -> dict[Hashable, int]:
             raise InvalidSetError(
                 f"id {set_id!r} names two sets (numbers {first} and {a}); ids must be unique"
             )
-        if frames.is_missing(set_id):
-            raise InvalidSetError(f"id of set number {a} is {set_id!r}; give every set a name")
+        if type(set_id) is not str or not set_id.isascii():
+            _refuse_name(set_id, a)
     return positions
+
+
+def _refuse_name(set_id: Hashable, a: int) -> None:
+    """Refuse ids that are missing, or that no file or database could hold."""
+    if frames.is_missing(set_id):
+        raise InvalidSetError(f"id of set number {a} is {set_id!r}; give every set a name")
+    for part in set_id if isinstance(set_id, tuple) else (set_id,):
+        if isinstance(part, str) and not is_unicode(part):
+            raise InvalidSetError(
+                f"id {set_id!r} of set number {a} is not valid Unicode; correct its text"
+            )
+        if isinstance(part, int) and part.bit_length() > LONGEST_NUMBER:
+            raise InvalidSetError(
+                f"id of set number {a} is a whole number of {part.bit_length()} bits; use text"
+            )
 
 
 def starts_of(sizes: Sequence[int] | Int[np.ndarray, " A"]) -> Int[np.ndarray, " A1"]:

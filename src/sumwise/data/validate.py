@@ -1,16 +1,91 @@
-"""Measured totals, checked: finite numbers, one per set, by order or by id."""
+"""One check for each value that users give: totals, noise, counts, days, text.
+
+A value is checked once, where it enters; what it is refused with names the set or the argument.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from sumwise.data.frames import to_float
-from sumwise.errors import InvalidSetError, LabelError
+from sumwise.errors import InvalidSetError, LabelError, SettingError
 from sumwise.util.shapes import Float
+
+LARGEST_TOTAL: Final = 1e150  # its square is still a number
+LONGEST_TEXT: Final = 10_000
+
+
+def total(y_bar: Any, set_id: Hashable) -> float:
+    """A measured total that can be computed with."""
+    value = _number(y_bar)
+    if value is None:
+        raise LabelError(f"total of set {set_id!r} is {y_bar!r:.80}; give one finite number")
+    if abs(value) > LARGEST_TOTAL:
+        raise LabelError(f"total of set {set_id!r} is {value:g}; is it mistyped? Rescale it")
+    return value
+
+
+def noise(noise_std: Any, set_id: Hashable) -> float:
+    """The standard deviation of the noise that a measurement is known to have."""
+    value = _number(noise_std)
+    if value is None or not 0 <= value <= LARGEST_TOTAL:
+        raise LabelError(
+            f"noise_std of set {set_id!r} is {noise_std!r:.80}; give a standard deviation, a "
+            "finite number of at least 0"
+        )
+    return value
+
+
+def days(value: Any, name: str) -> float:
+    number = _number(value)
+    if number is None or not 0 < number <= 36_500:
+        raise SettingError(f"{name} is {value!r}; give a number of days above 0, up to 36500")
+    return number
+
+
+def count(value: Any, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise SettingError(f"{name} is {value!r}; give a whole number of at least 1")
+    return int(value)
+
+
+def text(value: Any, name: str) -> str | None:
+    """Text that every database can store."""
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise SettingError(f"{name} is {value!r:.60}; give text")
+    if len(value) > LONGEST_TEXT or "\0" in value or not is_unicode(value):
+        raise SettingError(
+            f"{name} is {value!r:.60}; give up to {LONGEST_TEXT} characters of valid Unicode"
+        )
+    return str(value)
+
+
+def is_unicode(value: str) -> bool:
+    """Whether UTF-8 can hold the text; half a surrogate pair has no encoding."""
+    if value.isascii():
+        return True
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _number(value: Any) -> float | None:
+    """A finite number, or None; -0.0 becomes 0.0."""
+    if isinstance(value, bool | np.bool_):
+        return None
+    try:
+        found = to_float(value, "value")
+    except InvalidSetError:
+        return None
+    return float(found) + 0.0 if found.shape == () and math.isfinite(found) else None
 
 
 def check_labels(y_bar: Any, ids: Sequence[Hashable]) -> Float[np.ndarray, "t M"]:
@@ -35,37 +110,12 @@ def check_labels(y_bar: Any, ids: Sequence[Hashable]) -> Float[np.ndarray, "t M"
     return matrix
 
 
-def check_label(y_bar: Any, set_id: Hashable) -> float:
-    """A finite number, or a refusal that names the set."""
-    try:
-        values = check_labels([y_bar], [set_id])
-    except LabelError:
-        values = np.empty((0, 0))
-    if values.shape != (1, 1) or np.ndim(y_bar):
-        raise LabelError(f"total of set {set_id!r} is {y_bar!r:.80}; give one finite number")
-    return float(values[0, 0])
-
-
-def check_noise(noise_std: Any, set_id: Hashable, most: float = math.inf) -> float:
-    """A standard deviation, or a refusal that names the set."""
-    try:
-        value = check_label(noise_std, set_id)
-    except LabelError:
-        value = -1.0
-    if not 0 <= value <= most:
-        raise LabelError(
-            f"noise_std of set {set_id!r} is {noise_std!r:.80}; give a standard deviation, a "
-            "finite number of at least 0"
-        )
-    return value
-
-
 def _by_id(y_bar: Any, ids: Sequence[Hashable]) -> Any:
     if isinstance(y_bar, Mapping):
         keys: Sequence[Any] = list(y_bar)
     elif hasattr(y_bar, "loc") and hasattr(y_bar, "index"):
         keys = list(y_bar.index)
-        if keys == list(range(len(ids))):  # nobody named the rows: they are in order
+        if keys == list(range(len(ids))):  # the default index: rows are in order
             return y_bar
     else:
         return y_bar

@@ -15,8 +15,8 @@ import numpy as np
 from sumwise.acquisition.objective import Objective, ObjectiveOptions, read
 from sumwise.acquisition.screening import Ceiling, with_squares
 from sumwise.acquisition.strategies import Acquisition, per_cost
+from sumwise.data import validate
 from sumwise.data.sets import Sets
-from sumwise.data.validate import check_label, check_noise
 from sumwise.errors import LabelError, PoolExhaustedError
 from sumwise.learning import pools
 from sumwise.learning.estimator import AggregateRegressor
@@ -152,8 +152,8 @@ class ActiveLearner:
                 that of its individuals, such as noise added for privacy.
         """
         index = self._progress.pool.sets.position(set_id)
-        value = check_label(y_bar, set_id)
-        noise = (0.0 if noise_std is None else check_noise(noise_std, set_id)) or None
+        value = validate.total(y_bar, set_id)
+        noise = (0.0 if noise_std is None else validate.noise(noise_std, set_id)) or None
         if index in self._progress.labels:
             raise LabelError(
                 f"set {set_id!r} is measured already ({self._progress.labels[index]:g}); "

@@ -11,6 +11,7 @@ import numpy as np
 
 from sumwise.acquisition.objective import StudyOptions, read
 from sumwise.acquisition.strategies import per_cost
+from sumwise.data import validate
 from sumwise.data.sets import Sets
 from sumwise.errors import SettingError
 from sumwise.learning import pools
@@ -18,7 +19,7 @@ from sumwise.learning.estimator import AggregateRegressor
 from sumwise.learning.settings import resolve_for
 from sumwise.model.serialize import pack_config
 from sumwise.outofcore.design_store import Embedded
-from sumwise.study.storage import arguments, blobs, records, transactions
+from sumwise.study.storage import blobs, records, transactions
 from sumwise.study.storage.database import Database
 from sumwise.study.study import Study
 
@@ -58,7 +59,7 @@ def create_study(
             `enough`: an improvement of predictions, as a standard deviation in your units, below
             which the next questions are no longer worth asking; `status` and the report say so.
     """
-    named = "study" if name is None else arguments.text(name, "name")
+    named = "study" if name is None else validate.text(name, "name")
     if not named or not named.strip():
         raise SettingError(f"name is {name!r}; give a study a name that can be seen")
     plain = pools.as_sets(sets)
@@ -70,7 +71,7 @@ def create_study(
         )
     if not len(sets):
         raise SettingError("there are no sets; a study needs some to choose from")
-    days = arguments.days(claim_days, "claim_days")
+    days = validate.days(claim_days, "claim_days")
     beside = None if sets_file is None else os.fspath(sets_file)
     wishes = read(plain, objective, "create_study", StudyOptions)
     per_cost(chosen, np.zeros(len(sets)), wishes.cost)  # refuses what cost means nothing to
@@ -104,7 +105,7 @@ def create_study(
 
 def open_study(url: Any, name: str | None = None) -> Study:
     """A study that was made before; the name may be left out if there is only one."""
-    named = arguments.text(name, "name")
+    named = validate.text(name, "name")
     database = Database(url)
     try:
         database.require()

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import IO, Any, Final
 
+from sumwise.data import validate
 from sumwise.data.sets import Sets
 from sumwise.errors import DataError, SettingError
-from sumwise.study.storage import arguments, records
+from sumwise.study.storage import records
 from sumwise.util.text import shown
 
 LARGEST_WHOLE: Final = 10**9  # far from what a database cannot count to
@@ -80,7 +81,7 @@ class Line:
         if not cell:
             return None
         value = float(cell) if _REAL.fullmatch(cell) else math.nan
-        if not abs(value) <= arguments.LARGEST_TOTAL:
+        if not abs(value) <= validate.LARGEST_TOTAL:
             raise self.refusal(f"{name} is {cell!r:.60}; give a finite number, such as 12.5")
         return value + 0.0  # -0.0 is 0.0
 
@@ -99,7 +100,7 @@ class Line:
     def text(self, name: str) -> str | None:
         cell = self.cells[name]
         try:
-            return arguments.text(cell.removeprefix("\\"), name) if cell else None
+            return validate.text(cell.removeprefix("\\"), name) if cell else None
         except SettingError as error:
             raise self.refusal(str(error)) from None
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from sumwise.acquisition.objective import Objective, StudyOptions, read
 from sumwise.acquisition.strategies import ACQUISITIONS, per_cost
+from sumwise.data import validate
 from sumwise.data.frames import to_float
 from sumwise.data.sets import Sets
 from sumwise.data.targets import Targets
@@ -20,7 +21,7 @@ from sumwise.model.fit import ModelConfig, check_seed
 from sumwise.model.serialize import pack_config, unpack_config
 from sumwise.study.export_csv import LARGEST_WHOLE
 from sumwise.study.export_tables import BASIS, SETS
-from sumwise.study.storage import arguments, records
+from sumwise.study.storage import records
 from sumwise.study.storage.id_json import many_from_json, many_to_json
 from sumwise.study.storage.records import StudyRecord
 
@@ -108,7 +109,7 @@ def _checked(known: Mapping[str, Any]) -> Head:
         unpack_config(json.dumps(known["model"])),
         known["strategy"],
         known["seed"],
-        arguments.days(known["claim_days"], "claim_days"),
+        validate.days(known["claim_days"], "claim_days"),
         {name: known[name] for name in COUNTERS},
         None if names is None else many_from_json(json.dumps(names)),
         {name: str(sha256[name]) for name in NEVER_EDITED},
@@ -183,7 +184,7 @@ def check_aims(head: Head, sets: Sets) -> None:
 
 def visible(name: Any) -> str:
     """The name of a study."""
-    text = arguments.text(name, "name")
+    text = validate.text(name, "name")
     if not text or not text.strip():
         raise SettingError(f"name is {name!r}; give a study a name that can be seen")
     return text

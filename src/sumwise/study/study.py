@@ -19,6 +19,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from sumwise.acquisition.objective import Objective
+from sumwise.data import validate
 from sumwise.data.lazy import whole
 from sumwise.data.scan import Scan
 from sumwise.data.sets import Sets
@@ -31,7 +32,7 @@ from sumwise.model.design import Pool
 from sumwise.model.fit import Model
 from sumwise.model.prediction_table import Predictions, check_level, individuals
 from sumwise.study import model_cache
-from sumwise.study.storage import arguments, records, transactions
+from sumwise.study.storage import records, transactions
 from sumwise.study.storage.database import Database
 from sumwise.study.storage.records import Claim, Event, Skip, Snapshot, StudyRecord
 from sumwise.util.text import count
@@ -81,18 +82,18 @@ class Study:
         """
         money = check_budget(budget, self._kept.aims.cost)
         most = 1 if budget is None else len(self._kept.sets)
-        most = most if n is None else arguments.count(n, "n")
-        claimed = self._claimed(most, arguments.text(by, "by"), budget=money)
+        most = most if n is None else validate.count(n, "n")
+        claimed = self._claimed(most, validate.text(by, "by"), budget=money)
         return claimed[0] if n == 1 or (n is None and budget is None) else claimed
 
     def claim(self, set_id: Hashable, by: str | None = None) -> Ask:
         """Hold a set of one's own choice, as if it had been asked for."""
-        own, who = self._own(set_id), arguments.text(by, "by")
+        own, who = self._own(set_id), validate.text(by, "by")
         return self._claimed(1, who, self._kept.sets.position(own))[0]
 
     def propose(self, n: int = 5) -> list[Ask]:
         """What would be asked next, without claiming anything; fewer if not so many are free."""
-        wanted, seen = arguments.count(n, "n"), self._snapshot()
+        wanted, seen = validate.count(n, "n"), self._snapshot()
         taken = len(seen.answers) + len(seen.claims) + len(seen.skips)
         free = min(wanted, len(self._kept.sets) - taken)
         return self._propose(seen, free) if free > 0 else []
@@ -112,7 +113,7 @@ class Study:
                 that of its individuals, such as noise added for privacy.
         """
         own, value, noise = self._checked(set_id, y_bar, noise_std)
-        who, why = arguments.text(by, "by"), arguments.text(note, "note")
+        who, why = validate.text(by, "by"), validate.text(note, "note")
         with self._database.write() as connection:
             transactions.tell(connection, self._kept, own, value, noise, who, why)
 
@@ -146,7 +147,7 @@ class Study:
     ) -> None:
         """Correct an answer; without `noise_std` it keeps the noise it had, and 0 takes it away."""
         own, value, noise = self._checked(set_id, y_bar, noise_std)
-        who, why = arguments.text(by, "by"), arguments.text(note, "note")
+        who, why = validate.text(by, "by"), validate.text(note, "note")
         with self._database.write() as connection:
             transactions.amend(
                 connection, self._kept, own, value, noise, noise_std is None, who, why
@@ -154,32 +155,32 @@ class Study:
 
     def retract(self, set_id: Hashable, by: str | None = None, note: str | None = None) -> None:
         """Take an answer back: its set may be asked for again, and history keeps what was said."""
-        own, who, why = self._own(set_id), arguments.text(by, "by"), arguments.text(note, "note")
+        own, who, why = self._own(set_id), validate.text(by, "by"), validate.text(note, "note")
         with self._database.write() as connection:
             transactions.retract(connection, self._kept, own, who, why)
 
     def release(self, set_id: Hashable, by: str | None = None) -> None:
         """Give a claimed set back, so that others may be asked for it."""
-        own, who = self._own(set_id), arguments.text(by, "by")
+        own, who = self._own(set_id), validate.text(by, "by")
         with self._database.write() as connection:
             transactions.release(connection, self._kept, own, who)
 
     def skip(self, set_id: Hashable, by: str | None = None, note: str | None = None) -> None:
         """Set a set aside that cannot be measured, with a reason: nobody is asked for it."""
-        own, who, why = self._own(set_id), arguments.text(by, "by"), arguments.text(note, "note")
+        own, who, why = self._own(set_id), validate.text(by, "by"), validate.text(note, "note")
         with self._database.write() as connection:
             transactions.skip(connection, self._kept, own, who, why)
 
     def unskip(self, set_id: Hashable, by: str | None = None) -> None:
         """A set that was skipped may be asked for again."""
-        own, who = self._own(set_id), arguments.text(by, "by")
+        own, who = self._own(set_id), validate.text(by, "by")
         with self._database.write() as connection:
             transactions.unskip(connection, self._kept, own, who)
 
     def renew(self, set_id: Hashable, days: float | None = None, by: str | None = None) -> str:
         """Hold a claimed set for some more days from now; gives the new time it expires."""
-        own, who = self._own(set_id), arguments.text(by, "by")
-        longer = self._kept.claim_days if days is None else arguments.days(days, "days")
+        own, who = self._own(set_id), validate.text(by, "by")
+        longer = self._kept.claim_days if days is None else validate.days(days, "days")
         with self._database.write() as connection:
             return transactions.renew(connection, self._kept, own, longer, who)
 
@@ -410,6 +411,6 @@ class Study:
         self, set_id: Hashable, y_bar: Any, noise_std: Any
     ) -> tuple[Hashable, float, float | None]:
         own = self._own(set_id)
-        value = arguments.total(y_bar, own)
-        noise = None if noise_std is None else arguments.noise(noise_std, own)
+        value = validate.total(y_bar, own)
+        noise = None if noise_std is None else validate.noise(noise_std, own)
         return own, value, noise or None

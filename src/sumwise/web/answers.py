@@ -8,9 +8,10 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
+from sumwise.data import validate
 from sumwise.errors import LabelError
 from sumwise.learning.propose import FAR
-from sumwise.study.storage import arguments, records, transactions
+from sumwise.study.storage import records, transactions
 from sumwise.study.storage.schema import answers
 from sumwise.util.text import plain
 from sumwise.web.problems import Refused
@@ -35,7 +36,7 @@ def tell(
 ) -> tuple[dict[str, Any], bool]:
     """Keep an answer; gives it as it is kept, and whether it is new."""
     own, value, noise = inside.study._checked(inside.sets.ids[position], total, noise_std)
-    who, why = arguments.text(by, "by"), arguments.text(note, "note")
+    who, why = validate.text(by, "by"), validate.text(note, "note")
     if not sure:
         _refuse_unlikely(inside, position, value, noise)
     with inside.turn(), inside.database.write() as connection:
@@ -60,7 +61,7 @@ def amend(
 ) -> dict[str, Any]:
     """Correct an answer; gives it as it is kept."""
     own, value, noise = inside.study._checked(inside.sets.ids[position], total, noise_std)
-    who, why = arguments.text(by, "by"), arguments.text(note, "note")
+    who, why = validate.text(by, "by"), validate.text(note, "note")
     if not sure:
         _refuse_unlikely_change(inside, position, value, noise, noise_std is None)
     with inside.turn(), inside.database.write() as connection:

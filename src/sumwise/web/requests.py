@@ -8,7 +8,7 @@ from fastapi import Path, Query
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from sumwise.study.storage.arguments import LARGEST_TOTAL, LONGEST_TEXT
+from sumwise.data.validate import LARGEST_TOTAL, LONGEST_TEXT
 
 MOST_ROWS: Final = 200  # on a page
 MOST_ASKED: Final = 50  # questions at once

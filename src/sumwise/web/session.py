@@ -18,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 import sqlalchemy as sa
 
+from sumwise.data import validate
 from sumwise.errors import StorageError, UnknownSetError
 from sumwise.learning.propose import FEWEST, Ask, propose
 from sumwise.model import predict
@@ -25,7 +26,7 @@ from sumwise.model.design import Design, Pool
 from sumwise.model.fit import Model
 from sumwise.model.leave_one_out import leave_one_out
 from sumwise.study import model_cache
-from sumwise.study.storage import arguments, records
+from sumwise.study.storage import records
 from sumwise.study.storage.database import Database
 from sumwise.study.storage.records import Snapshot
 from sumwise.study.storage.schema import events
@@ -46,7 +47,7 @@ _SINCE: Final = sa.select(
 
 def open_here(url: Any, name: str | None) -> Study:
     """`open_study`, with less patience."""
-    named = arguments.text(name, "name")
+    named = validate.text(name, "name")
     database = Database(url, PATIENCE)
     try:
         database.require()

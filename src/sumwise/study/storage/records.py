@@ -18,6 +18,7 @@ import sqlalchemy as sa
 
 from sumwise.acquisition.objective import Objective
 from sumwise.acquisition.strategies import ACQUISITIONS
+from sumwise.data import validate
 from sumwise.data.sets import Sets
 from sumwise.errors import DataError, SettingError
 from sumwise.learning.propose import Answer, PoolState
@@ -25,7 +26,6 @@ from sumwise.model.design import Pool
 from sumwise.model.fit import ModelConfig, Prepared
 from sumwise.model.serialize import unpack_config, unpack_prepared
 from sumwise.outofcore.design_store import Embedded
-from sumwise.study.storage import arguments
 from sumwise.study.storage.blobs import Blobs
 from sumwise.study.storage.database import Connection, Database
 from sumwise.study.storage.id_json import from_json
@@ -193,7 +193,7 @@ def load(connection: Connection, name: str | None, database: Database) -> StudyR
     basis = blobs.read(connection, "basis")  # compared even where the design has its own
     prepared = made.prepared if made else unpack_prepared(basis, config, sets)
     with as_written(name):
-        days = arguments.days(row.claim_days, "claim_days")
+        days = validate.days(row.claim_days, "claim_days")
         shape = (sets, config, prepared, row.strategy, _seed(row.seed), days)
     has_design = made is not None or "design" in blobs.names
     aims = blobs.aims(connection, sets)
@@ -366,7 +366,7 @@ def _set_at(ids: Sequence[Hashable], position: Any) -> Hashable:
 
 
 def _total(value: Any) -> float:
-    if not isinstance(value, float) or not abs(value) <= arguments.LARGEST_TOTAL:
+    if not isinstance(value, float) or not abs(value) <= validate.LARGEST_TOTAL:
         raise ValueError(f"{value!r:.40} is no total")
     return value
 

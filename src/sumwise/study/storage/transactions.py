@@ -15,10 +15,11 @@ from typing import Any, Final
 import numpy as np
 import sqlalchemy as sa
 
+from sumwise.data import validate
 from sumwise.data.checks import as_list
 from sumwise.errors import LabelError, SettingError, SumwiseError
 from sumwise.learning.propose import Answer, Ask
-from sumwise.study.storage import arguments, records
+from sumwise.study.storage import records
 from sumwise.study.storage.database import Connection
 from sumwise.study.storage.id_json import to_json
 from sumwise.study.storage.records import Claim, Snapshot, StudyRecord
@@ -284,7 +285,7 @@ def answers_given(
     given = []
     for number, (set_id, total, noise, who, why) in enumerate(zip(*columns, strict=True)):
         try:
-            texts = arguments.text(who, "by"), arguments.text(why, "note")
+            texts = validate.text(who, "by"), validate.text(why, "note")
             given.append(NewAnswer(*check(set_id, total, noise), *texts))
         except SumwiseError as error:
             raise _refusal(error, where(number)) from None
