@@ -10,7 +10,7 @@ from scipy import stats
 
 from sumwise.errors import SettingError
 from sumwise.experiments import paired, simulate
-from sumwise.experiments.labelled import read_labelled
+from sumwise.experiments.datasets import read_labelled
 from sumwise.experiments.protocol import averaged, make_split, seed_of
 from sumwise.experiments.simulation_page import simulation_page
 from sumwise.experiments.verdict import caveats, verdict

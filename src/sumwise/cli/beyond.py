@@ -13,10 +13,9 @@ from urllib.parse import quote
 import rich_click as click
 
 from sumwise import AggregateRegressor, Embedded, Sets
-from sumwise.cli.data import Individuals
 from sumwise.cli.output import talk, visible
 from sumwise.data.parquet import find_files, open_parquet
-from sumwise.data.tables import listed
+from sumwise.data.tables import Individuals, listed
 from sumwise.errors import DataError, SettingError
 
 UNITS: Final = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}

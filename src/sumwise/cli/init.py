@@ -12,7 +12,6 @@ from sumwise.acquisition.strategies import DEFAULT
 from sumwise.cli import beyond
 from sumwise.cli.cluster import dask_option
 from sumwise.cli.common import SETTINGS, waiting
-from sumwise.cli.data import Individuals, read_individuals
 from sumwise.cli.objective_options import (
     Wishes,
     as_json_too,
@@ -24,6 +23,7 @@ from sumwise.cli.objective_options import (
 )
 from sumwise.cli.options import Address, json_option, url_argument
 from sumwise.cli.output import message, show, show_json, suggest, talk, visible
+from sumwise.data.tables import Individuals, read_individuals
 from sumwise.util.text import count
 
 MOST_NAMED: Final = 20  # columns in a sentence

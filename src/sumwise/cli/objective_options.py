@@ -16,7 +16,7 @@ from sumwise.errors import DataError, SettingError, SumwiseError
 from sumwise.util.shapes import Float
 
 if TYPE_CHECKING:
-    from sumwise.cli.data import Individuals
+    from sumwise.data.tables import Individuals
 
 PER_SET: Final = {"cost": "above 0", "noise_std": "at least 0"}
 

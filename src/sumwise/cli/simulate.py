@@ -17,7 +17,7 @@ from sumwise.cli.cluster import dask_option, runs_on
 from sumwise.cli.common import SETTINGS, progress_bar
 from sumwise.errors import SettingError
 from sumwise.experiments import simulate as experiment
-from sumwise.experiments.labelled import Labelled, read_labelled
+from sumwise.experiments.datasets import Labelled, read_labelled
 from sumwise.experiments.paired import savings, standings
 from sumwise.experiments.protocol import QUERIES, Experiment
 from sumwise.experiments.simulation_page import needs, simulation_page

@@ -110,7 +110,7 @@ def _tell_one(
 
 
 def _tell_file(address: Address, file: Path, by: str | None, as_json: bool) -> None:
-    from sumwise.cli.labels import read_totals
+    from sumwise.data.tables import read_totals
 
     with address.open() as study:
         read = read_totals(file, study.ids, by)

@@ -23,6 +23,7 @@ class GroupedRows:
     ids: tuple[Hashable, ...]
     order: Int[np.ndarray, " N"]  # row of the table for each instance
     starts: Int[np.ndarray, " A1"]
+    codes: Int[np.ndarray, " N"]  # number of the group of each row of the table
 
 
 def group_rows(keys: Sequence[Hashable]) -> GroupedRows:
@@ -31,7 +32,7 @@ def group_rows(keys: Sequence[Hashable]) -> GroupedRows:
     codes = np.fromiter((index.setdefault(key, len(index)) for key in keys), int, len(keys))
     order = np.argsort(codes, kind="stable")
     starts = np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=len(index)))])
-    return GroupedRows(tuple(index), order, starts)
+    return GroupedRows(tuple(index), order, starts, codes)
 
 
 def as_frame(table: Any) -> Any:

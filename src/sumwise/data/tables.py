@@ -1,7 +1,7 @@
-"""Tables in files that people keep, CSV and Parquet: read with complaints that name the place.
+"""Tables in CSV and Parquet files: individuals in groups, and measured totals.
 
-What cannot be used is refused with its file, line and column. What is written is written whole or
-not at all, and nothing is overwritten unless that was asked for.
+What cannot be used is refused with its file, line and column. Files are written whole or not at
+all, and nothing is overwritten unless the caller asks for it.
 """
 
 from __future__ import annotations
@@ -9,15 +9,22 @@ from __future__ import annotations
 import csv
 import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from sumwise.errors import DataError, LabelError, SettingError
+from sumwise.data.checks import theta_of
+from sumwise.data.frames import group_rows
+from sumwise.data.sets import Sets
+from sumwise.errors import DataError, LabelError, SettingError, SumwiseError
 from sumwise.util.files import atomic_write
 from sumwise.util.shapes import Float
+from sumwise.util.text import by_text, find, shown
 
 _NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _THOUSANDS: Final = re.compile(r"[+-]?[0-9]{1,3}(,[0-9]{3})+\.[0-9]*")
@@ -201,6 +208,229 @@ def refuse_missing(column: Any, name: str, where: Callable[[int], str]) -> None:
     row = compute.index(missing, True).as_py()
     if row >= 0:
         raise DataError(f"{where(row)}: {name!r} is missing. Fill it in, or drop the row.")
+
+
+# --- individuals ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Columns:
+    """The columns of a table of individuals, by their use, in the order of the file."""
+
+    by: tuple[str, ...]
+    x: tuple[str, ...]
+    left_out: tuple[str, ...]  # columns without a use that do not hold numbers
+    keys: list[Hashable]  # the group of each row
+    inputs: Float[np.ndarray, "N D"]
+    others: Mapping[str, Float[np.ndarray, " N"]]
+    where: Callable[[int], str]  # the place of a row, with its group
+
+
+def read_columns(
+    path: Path,
+    by: Sequence[str],
+    x: Sequence[str],
+    others: Mapping[str, str | None],
+    hidden: Sequence[str] = (),
+) -> Columns:
+    """The table in `path`, which has a row for each individual.
+
+    Args:
+        by: Column that names the group, text in a CSV file; several columns together name it.
+        x: Inputs; if left out, all other columns that hold numbers.
+        others: More columns of numbers and the option that named each, None for a column that may
+            be missing. They are not inputs unless `x` has them.
+        hidden: More names that are not inputs, whether there are such columns or not.
+    """
+    groups, inputs = tuple(dict.fromkeys(by)), tuple(dict.fromkeys(x))
+    table = read_table(path, text=groups.__contains__)
+    names = column_names(table, path)
+    require(names, groups, "given as --by", path)
+    require(names, inputs, "given as --x", path)
+    for name, role in others.items():
+        require(names, () if role is None else (name,), role or "", path)
+    beside = [name for name in others if name in names]
+    if not table.num_rows:
+        raise DataError(f"{path} has a heading and no rows")
+    used = {*groups, *beside, *hidden}
+    rest = [name for name in names if name not in used]
+    taken = inputs or tuple(name for name in rest if holds_numbers(table, name))
+    if not taken:
+        known = [name for name in names if name in used]
+        raise DataError(
+            f"{path} has no input columns: nothing but {listed(known)} holds numbers. "
+            "What is known of each individual must be there, as numbers."
+        )
+    line = place(path)
+    keys = _keys(table, groups, line)
+    table = _also_numbers(table, set(groups) & {*taken, *beside})
+
+    def where(row: int) -> str:
+        return f"{line(row)}, set {shown(keys[row])!r:.80}"
+
+    columns = {name: numbers(table, name, where) for name in beside}
+    matrix = np.column_stack([numbers(table, name, line) for name in taken])
+    silent = () if inputs else tuple(name for name in rest if name not in taken)
+    return Columns(groups, taken, silent, keys, matrix, columns, where)
+
+
+def _keys(table: Any, by: Sequence[str], where: Callable[[int], str]) -> list[Hashable]:
+    """The id of each row's group; by several columns, a tuple."""
+    columns = []
+    for name in by:
+        column = table.column(name)
+        refuse_missing(column, name, where)
+        values = column.to_pylist()
+        if values and not isinstance(values[0], Hashable):
+            raise DataError(
+                f"{name!r} holds {column.type}, which cannot name a group; use text or numbers"
+            )
+        columns.append(values)
+    return columns[0] if len(by) == 1 else list(zip(*columns, strict=True))
+
+
+def _also_numbers(table: Any, names: Iterable[str]) -> Any:
+    """The table with numbers in text columns that name a group and are inputs as well."""
+    import pyarrow
+
+    for name in names:
+        if pyarrow.types.is_string(table.column(name).type):
+            with suppress(pyarrow.ArrowInvalid):  # `numbers` names the first that is no number
+                values = table.column(name).cast(pyarrow.float64())
+                table = table.set_column(table.column_names.index(name), name, values)
+    return table
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Individuals:
+    """Sets, and the columns they were made of."""
+
+    sets: Sets
+    by: tuple[str, ...]
+    x: tuple[str, ...]
+    left_out: tuple[str, ...]  # columns without a use that do not hold numbers
+    aside: Mapping[str, Float[np.ndarray, " N"]] = field(default_factory=dict)  # not inputs
+    where: Callable[[int], str] = str  # the place of an individual, by its row of `sets.x`
+
+
+def read_individuals(
+    path: Path,
+    by: Sequence[str],
+    x: Sequence[str],
+    weights: str = "sum",
+    aside: Mapping[str, str | None] | None = None,
+    hidden: Sequence[str] = (),
+) -> Individuals:
+    """The table in `path` as sets; see `read_columns`.
+
+    Args:
+        weights: `"sum"`, `"mean"`, or the column that holds θ.
+        aside: The `others` of `read_columns`.
+    """
+    theta: dict[str, str | None] = {}
+    if weights not in ("sum", "mean"):
+        theta[weights] = "given as --weights, which may also be sum or mean"
+    found = read_columns(path, by, x, {**(aside or {}), **theta}, hidden)
+    grouped = group_rows(found.keys)
+    columns = {name: values[grouped.order] for name, values in found.others.items()}
+    sets = Sets(
+        grouped.ids,
+        found.inputs[grouped.order],
+        theta_of(columns[weights] if theta else weights, grouped.starts),
+        grouped.starts,
+        found.x,
+    )
+    kept = {name: values for name, values in columns.items() if name in (aside or {})}
+    return Individuals(
+        sets, found.by, found.x, found.left_out, kept,
+        lambda row: found.where(int(grouped.order[row])),
+    )  # fmt: skip
+
+
+# --- measured totals ------------------------------------------------------------------------------
+
+TOTALS: Final = ("total", "y_bar")
+OPTIONAL: Final = ("by", "note", "noise_std")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Totals:
+    """Columns of a file of totals, in its order."""
+
+    set_ids: list[Hashable]
+    y_bar: list[float]
+    by: list[str | None]
+    note: list[str | None]
+    noise_std: list[float | None]
+    ignored: tuple[str, ...]  # columns without a meaning here
+    where: Callable[[int], str]
+
+
+def read_totals(path: Path, ids: Sequence[Hashable], by: str | None) -> Totals:
+    """Measured totals of these sets, one row a set.
+
+    Args:
+        by: Who measured the rows that name nobody.
+    """
+    table = read_table(path, text=lambda name: True)
+    names, where = column_names(table, path), place(path)
+    require(names, ("set",), "the set's id", path)
+    held = [name for name in TOTALS if name in names]
+    if len(held) > 1:
+        raise DataError(f"{path} has columns 'total' and 'y_bar'; leave one of them out")
+    require(names, held or TOTALS[:1], "the measured total; y_bar is understood too", path)
+    if not table.num_rows:
+        raise DataError(f"{path} has a heading and no rows; there is nothing to tell")
+    known, n_rows = by_text(ids), table.num_rows
+    cells: dict[str, list[Any]] = {
+        name: table.column(name).to_pylist() if name in names else [None] * n_rows
+        for name in ("set", held[0], *OPTIONAL)
+    }
+
+    def each(name: str, read: Callable[[Any], Any]) -> list[Any]:
+        out = []
+        for row, value in enumerate(cells[name]):
+            try:
+                out.append(read(value))
+            except SumwiseError as error:
+                of = "" if name == "set" else f"{name!r} of set {_text(cells['set'][row])!r:.80}: "
+                raise type(error)(f"{where(row)}: {of}{error} Nothing was stored.") from None
+        return out
+
+    return Totals(
+        each("set", lambda value: _set(known, value)),
+        each(held[0], lambda value: _total(value, required=True)),
+        [_text(value) or by for value in cells["by"]],
+        [_text(value) or None for value in cells["note"]],
+        each("noise_std", _total),
+        tuple(name for name in names if name not in cells),
+        where,
+    )
+
+
+def _text(value: Any) -> str:
+    """A cell as people read it; a missing one is empty."""
+    return "" if value is None else shown(value)
+
+
+def _set(known: Mapping[str, Hashable | None], value: Any) -> Hashable:
+    if not _text(value):
+        raise DataError("'set' is missing. Fill it in, or drop the row.")
+    return find(known, _text(value))
+
+
+def _total(value: Any, required: bool = False) -> float | None:
+    """A cell of a column of numbers or of text."""
+    if value is None or (isinstance(value, str) and not value.strip()):
+        if required:
+            raise LabelError("it is missing; fill it in, or drop the row.")
+        return None
+    if isinstance(value, int | float | Decimal):
+        return float(value)
+    try:
+        return number(shown(value))
+    except LabelError as error:
+        raise LabelError(f"{error}.") from None
 
 
 # --- numbers as people write them -----------------------------------------------------------------

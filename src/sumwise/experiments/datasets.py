@@ -22,9 +22,12 @@ from typing import Final, TextIO
 
 import numpy as np
 
+from sumwise.data.frames import group_rows
+from sumwise.data.tables import listed, read_columns
 from sumwise.errors import DataError
 from sumwise.util.files import write_file
 from sumwise.util.shapes import Float, Int
+from sumwise.util.text import count
 
 LIBSVM_HOME: Final = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/regression/"
 # name in the paper -> (file, rows, attributes)
@@ -36,7 +39,7 @@ LIBSVM: Final[Mapping[str, tuple[str, int, int]]] = {
     "Mg": ("mg", 1385, 6),
     "Space": ("space_ga", 3107, 6),
 }
-FEWEST_GROUPS: Final = 3
+FEWEST_GROUPS: Final = 3  # two to learn from and one to be tested on
 CLIMATE_FILE: Final = "climate/na_3deg.csv"
 PLACE: Final = ("lon", "lat", "elev")
 # in the order of the paper's table; the file writes _ for -
@@ -232,3 +235,73 @@ def fetch(file: str, rows: int, home: str = LIBSVM_HOME) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     write_file(path, body)
     return path
+
+
+# --- a user's own table ---------------------------------------------------------------------------
+
+OWN: Final = "simulate"  # in seeds: the name of the file does not change the splits
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Labelled:
+    """Individuals with groups and outputs, and the columns they came from."""
+
+    file: str
+    by: tuple[str, ...]
+    y: str
+    x: tuple[str, ...]
+    left_out: tuple[str, ...]  # columns without a use that do not hold numbers
+    data: Dataset
+
+    @property
+    def n_groups(self) -> int:
+        assert self.data.group is not None
+        return int(self.data.group.max()) + 1
+
+
+def read_labelled(path: Path, by: Sequence[str], y: str, x: Sequence[str] = ()) -> Labelled:
+    """The table in `path`, CSV or Parquet, in which every individual's output is known.
+
+    Args:
+        by: Column that names the group; several columns together name it.
+        y: The output, known for every row here.
+        x: Inputs; if left out, all other columns that hold numbers.
+    """
+    _refuse_double_roles(by, y, x)
+    found = read_columns(path, by, x, {y: "given as --y"})
+    _refuse_target(found.others[y], y, path)
+    columns = [found.keys] if len(found.by) == 1 else zip(*found.keys, strict=True)
+    codes = np.column_stack([group_rows(column).codes for column in columns])
+    group = np.unique(codes, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    if group.max() + 1 < FEWEST_GROUPS:
+        raise DataError(
+            f"{path} has {count(int(group.max()) + 1, 'group')} by {listed(found.by)}; at least "
+            f"{FEWEST_GROUPS} are needed, to learn from some and be tested on others. Name another "
+            "column with --by."
+        )
+    data = Dataset(OWN, found.inputs, found.others[y], group)
+    return Labelled(path.name, found.by, y, found.x, found.left_out, data)
+
+
+def _refuse_double_roles(by: Sequence[str], y: str, x: Sequence[str]) -> None:
+    if not by:
+        raise DataError("no group column was named; give one with --by")
+    if y in by:
+        raise DataError(f"{y!r} is given as --by and as --y; a target cannot name its own group")
+    if y in x:
+        raise DataError(
+            f"{y!r} is given as --y and as --x; a target that is an input is no longer to be "
+            "predicted. Leave it out of --x."
+        )
+
+
+def _refuse_target(y: Float[np.ndarray, " N"], name: str, path: Path) -> None:
+    if y.min() == y.max():
+        raise DataError(
+            f"{path}: every {name!r} is {y[0]:g}; a constant target leaves nothing to learn"
+        )
+    if not 1e-100 < y.max() / 2 - y.min() / 2 < 1e100:
+        raise DataError(
+            f"{path}: {name!r} goes from {y.min():g} to {y.max():g}, whose squares leave the range "
+            "of double precision. Use another unit."
+        )

@@ -17,7 +17,7 @@ import numpy as np
 from sumwise.acquisition.strategies import ACQUISITIONS
 from sumwise.errors import SettingError
 from sumwise.experiments import protocol
-from sumwise.experiments.labelled import NAME, Labelled
+from sumwise.experiments.datasets import OWN, Labelled
 from sumwise.experiments.paired import RANDOM, Errors
 from sumwise.experiments.protocol import QUERIES, TRAINING_SHARE, Curve, Experiment
 from sumwise.util.shapes import Float
@@ -63,7 +63,7 @@ def experiment(
     if chosen == [RANDOM]:
         raise SettingError("name a strategy besides Rand, which all others are compared with")
     columns = protocol.methods_with(protocol.auto_model, chosen)
-    return Experiment(NAME, columns, (NAME,), splits, wanted, weights)
+    return Experiment(OWN, columns, (OWN,), splits, wanted, weights)
 
 
 def training_groups(table: Labelled) -> int:
@@ -101,5 +101,5 @@ def run_one(table: Labelled, plan: Experiment, number: int) -> tuple[list[Curve]
     with threadpool_limits(1):  # the last bit of a product depends on the number of threads
         split = protocol.make_split(table.data, number)
         mean = float(split.y_bar.sum()) / len(split.sets.x)
-        curves = protocol.run_split(plan, NAME, number, split)
+        curves = protocol.run_split(plan, OWN, number, split)
         return curves, float(np.sqrt(np.mean((mean - split.y_test) ** 2)))

@@ -14,7 +14,7 @@ import numpy as np
 import sumwise
 from sumwise import report
 from sumwise.acquisition.strategies import ACQUISITIONS
-from sumwise.experiments.labelled import Labelled
+from sumwise.experiments.datasets import Labelled
 from sumwise.experiments.paired import RANDOM, ROUNDING, Standing, savings, standings
 from sumwise.experiments.protocol import Experiment
 from sumwise.experiments.simulate import Simulation, training_groups

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from sumwise.experiments.labelled import Labelled
+from sumwise.experiments.datasets import Labelled
 from sumwise.experiments.paired import RANDOM, Difference, Errors, difference, settles, standings
 from sumwise.experiments.protocol import Experiment
 from sumwise.experiments.simulate import Simulation, training_groups
