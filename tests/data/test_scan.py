@@ -20,7 +20,7 @@ from sumwise.data.input_stats import location_and_spread
 from sumwise.model.design import embed
 from sumwise.model.fit import prepare
 from sumwise.outofcore import design_store
-from sumwise.outofcore.build_design import in_order, in_threads, survey
+from sumwise.outofcore.build import in_order, in_threads, survey
 from sumwise.outofcore.design_store import Embedded
 from sumwise.outofcore.index import Moments, ids_of
 from tests import parquet

@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,7 @@ import pytest
 import sumwise as sw
 from sumwise.data import scan as scanning
 from sumwise.model import fourier_sums
-from sumwise.outofcore import build_design, design_lock, embed_part
+from sumwise.outofcore import build, embed_part
 from sumwise.outofcore.design_store import Embedded
 
 MODEL = sw.AggregateRegressor(n_basis=8)
@@ -382,9 +383,8 @@ def test_a_piece_that_was_damaged_is_refused(tmp_path, name, damage):
 def test_parts_that_do_not_fit_together_are_refused(tmp_path, monkeypatch):
     pool = scanned(written(tmp_path / "d"))
     out = stopped(pool, tmp_path / "out")
-    known = json.loads((out / "begun.json").read_text())
-    known.pop("sha256")
-    known["first_sets"][1] += 2
-    design_lock.write_begun(str(out), known)
+    begun = build.read_begun(out)
+    first, second, *rest = begun.first_sets
+    build.write_begun(out, replace(begun, first_sets=(first, second + 2, *rest)))
     with pytest.raises(sw.DataError, match="has changed since the design was begun"):
-        build_design.embed_scan(pool, MODEL.config(), out)
+        build.embed_scan(pool, MODEL.config(), out)

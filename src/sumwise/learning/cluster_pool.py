@@ -24,7 +24,7 @@ from sumwise.model import fit as core
 from sumwise.model.basis import Scaled, Trainable
 from sumwise.model.design import Design, Pool
 from sumwise.model.fit import Prepared
-from sumwise.outofcore.build_design import SMALLEST_SINGLE, check_dtype
+from sumwise.outofcore.build import SMALLEST_SINGLE, check_dtype
 from sumwise.outofcore.embed_part import Rows, columns, runs
 from sumwise.outofcore.index import Look, PartSurvey, ascends, ids_of, refuse_ids, survey_part
 from sumwise.util.shapes import Float, Int

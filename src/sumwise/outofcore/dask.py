@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from sumwise.errors import MissingExtraError, SettingError, SumwiseError
-from sumwise.outofcore.build_design import Run
+from sumwise.outofcore.build import Run
 
 PATIENCE: Final = 10  # seconds that a scheduler may be without workers
 

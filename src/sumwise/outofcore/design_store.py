@@ -2,16 +2,16 @@
 
 A folder holds
 
-    manifest.json   of what and with which settings, and checksums; there only when all is done
+    manifest.json   what the design is of, and checksums; written last, when all else is on the disk
     ids.arrow       ids of the sets, and sizes.npy how many individuals each has
-    basis.npz       what was drawn, and the scaling of inputs
+    basis.npz       the basis, and the scaling of inputs
     u.npy           u_a, single or double precision
     sums.npy        s_a, Σθ and ‖u_a‖²
-    moment.npy      mean of φ φᵀ over individuals, of a sample if there are many
-    stand_ins.npy   individuals that stand for all (`targets`); older designs have none
+    moment.npy      mean of φ φᵀ over individuals, over a sample if there are many
+    stand_ins.npy   a subsample of individuals (`targets`); older designs have none
 
 While it is being made there is `begun.json` instead of the manifest, and a small file for each
-part that is finished: whoever is stopped goes on from there.
+finished part, so that a run that was stopped can resume (`build`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import json
 import os
 import zlib
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -40,34 +40,89 @@ from sumwise.outofcore.index import ids_of
 from sumwise.util.files import sha256_of
 from sumwise.util.shapes import Int
 
-STAND_INS: Final = "stand_ins.npy"
+MANIFEST: Final = "manifest.json"
+SUBSAMPLE: Final = "stand_ins.npy"
 FORMAT: Final = "sumwise design 1"
 DTYPES: Final = ("float64", "float32")
-# the first three come first
-PIECES: Final = ("ids.arrow", "sizes.npy", "basis.npz", "sums.npy", "moment.npy", STAND_INS)
-_UNREADABLE: Final = (
+BEGUN_PIECES: Final = ("ids.arrow", "sizes.npy", "basis.npz")  # written before parts are embedded
+PIECES: Final = (*BEGUN_PIECES, "sums.npy", "moment.npy", SUBSAMPLE)
+UNREADABLE: Final = (
     AttributeError, EOFError, LookupError, OSError, OverflowError, TypeError, ValueError
 )  # fmt: skip
-LARGEST_READ: Final = 2**33  # bytes of individuals that are read into memory if somebody looks
+LARGEST_READ: Final = 2**33  # bytes of individuals that are read into memory at most
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a design is made from; a folder holds a design with one of these."""
+
+    config: str
+    dtype: str
+    scan: Scan
+    part_rows: int
+    basis: str | None  # checksum of the basis, if the caller gave one
+
+
+@dataclass(frozen=True, slots=True)
+class DesignManifest:
+    """What is in the folder of a design."""
+
+    settings: Settings
+    sets: int
+    features: int
+    offset: int  # of the first row in u.npy, in bytes
+    home: str | None  # where the folder was when the design was made
+    pieces: Mapping[str, str]  # SHA-256 by name of file
+    regions: tuple[tuple[int, int, int], ...] = ()  # first row, rows and CRC-32, all of u.npy
+
+    def to_json(self) -> dict[str, Any]:
+        known = asdict(self)
+        return {"format": FORMAT, **known.pop("settings"), **known}
+
+    @classmethod
+    def from_json(cls, known: Mapping[str, Any]) -> DesignManifest:
+        settings = Settings(
+            known["config"],
+            known["dtype"],
+            scan_from(known["scan"]),
+            known.get("part_rows", 0),
+            known.get("basis"),
+        )
+        regions = tuple((first, rows, checksum) for first, rows, checksum in known["regions"])
+        numbers = known["sets"], known["features"], known["offset"]
+        return cls(settings, *numbers, known.get("home"), known["pieces"], regions)
+
+    def checksum_of(self, folder: str, first: int, rows: int) -> int:
+        """CRC-32 of some rows of u.npy; -1 if the file is too short."""
+        width = self.features * np.dtype(self.settings.dtype).itemsize
+        left, checksum = rows * width, 0
+        with open(os.path.join(folder, "u.npy"), "rb") as file:
+            file.seek(self.offset + first * width)
+            while left > 0:
+                content = file.read(min(left, 2**24))
+                if not content:
+                    return -1
+                checksum, left = zlib.crc32(content, checksum), left - len(content)
+        return checksum
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Embedded:
-    """A pool on disk, ready to be asked; make one with `AggregateRegressor.embed`."""
+    """A pool on disk; make one with `AggregateRegressor.embed`."""
 
     folder: str
     scan: Scan
     config: ModelConfig
     prepared: Prepared
     pool: Pool
-    digest: str  # of the manifest, and so of everything it has checksums of
+    digest: str  # of the manifest, and so of all files it has checksums of
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str], *, check: bool = True) -> Embedded:
-        """A design that was made before.
+        """Open a design that was made before.
 
         Args:
-            check: Compare all checksums, which means reading everything once.
+            check: Compare all checksums, which reads every file once.
         """
         return open_folder(os.fspath(folder), check)
 
@@ -78,17 +133,17 @@ class Embedded:
 
     @property
     def sets(self) -> Sets:
-        """Ids and sizes now; individuals are read if somebody looks at them."""
+        """Ids and sizes now; individuals are read when they are used."""
         return self.pool.sets
 
     def some(self, positions: Sequence[int]) -> LazySets:
-        """The sets at these positions, whose individuals are not read either."""
+        """The sets at these positions; their individuals are not read either."""
         ids, sizes = tuple(self.ids[at] for at in positions), self.sets.sizes[list(positions)]
         known = ids, sizes, self.sets.n_inputs, self.sets.input_names
         return LazySets(*known, lambda: self.sets.take(positions))
 
     def under(self, basis: Scaled) -> Pool:
-        """The pool, for a model with this basis; under another one it would mean nothing."""
+        """The pool, for a model with this basis; another one is refused."""
         own = self.prepared.basis
         if own is not basis and _numbers_of(own) != _numbers_of(basis):
             raise SettingError(
@@ -106,7 +161,7 @@ class Embedded:
 
 
 def _numbers_of(basis: Scaled) -> tuple[Any, ...]:
-    """What makes a basis itself, to be compared."""
+    """The numbers that identify a basis."""
     drawn = basis.basis
     own: Any
     if isinstance(drawn, RandomFourierFeatures):
@@ -119,10 +174,10 @@ def _numbers_of(basis: Scaled) -> tuple[Any, ...]:
 
 
 def no_sets(given: Any, name: str = "sets") -> InvalidSetError:
-    """What to say to somebody who gave something else for sets."""
+    """The refusal of an argument that is not sets."""
     if isinstance(given, Scan):
         return InvalidSetError(
-            f"{name} is a scan of files, which nobody has looked through yet; embed it first: "
+            f"{name} is a scan of files; embed it first: "
             "AggregateRegressor().embed(scan, 'a.design') gives what can be used here"
         )
     return InvalidSetError(
@@ -134,76 +189,87 @@ def no_sets(given: Any, name: str = "sets") -> InvalidSetError:
 # --- opening --------------------------------------------------------------------------------------
 
 
-def open_folder(folder: str, check: bool) -> Embedded:
-    if not os.path.exists(os.path.join(folder, "manifest.json")):
-        hint = "it was not finished; embed once more with the same settings to go on"
+def read_manifest(folder: str) -> DesignManifest:
+    if not os.path.exists(os.path.join(folder, MANIFEST)):
+        hint = ": it was not finished; embed once more with the same settings to go on"
         begun = os.path.exists(os.path.join(folder, "begun.json"))
-        raise DataError(f"{folder} holds no design" + (f": {hint}" if begun else ""))
-    known = read_json(folder, "manifest.json")
+        raise DataError(f"{folder} holds no design{hint if begun else ''}")
+    known = read_json(folder, MANIFEST)
     if not isinstance(known, dict) or known.get("format") != FORMAT:
         found = known.get("format") if isinstance(known, dict) else None
         raise DataError(f"{folder} has the format {found!r:.60}, not {FORMAT!r}")
     try:
-        return _opened(folder, known, check)
-    except _UNREADABLE as error:
-        raise DataError(
-            f"the design in {folder} cannot be read ({type(error).__name__}: {error}). Restore it "
-            "from a copy, or embed again into a new folder."
-        ) from error
+        return DesignManifest.from_json(known)
+    except UNREADABLE as error:
+        raise _unreadable(folder, error) from error
 
 
-def _opened(folder: str, known: Mapping[str, Any], check: bool) -> Embedded:
-    if check:
-        _compare(folder, known)
-    scan = _moved_along(scan_from(known["scan"]), known.get("home"), os.path.abspath(folder))
-    config = unpack_config(known["config"])
-    n_sets, n_basis = known["sets"], known["features"]
-    arrays = {
-        name: np.load(
-            os.path.join(folder, name),
-            mmap_mode="r" if name == "u.npy" else None,
-            allow_pickle=False,
-        )
-        for name in ("u.npy", "sums.npy", "moment.npy", "sizes.npy")
-    }
-    shapes = (n_sets, n_basis), (3, n_sets), (n_basis, n_basis), (n_sets,)
-    for (name, array), shape in zip(arrays.items(), shapes, strict=True):
-        if array.shape != shape or (name == "u.npy" and array.dtype.name not in DTYPES):
-            raise _damaged(folder, name)
-    u, sums, moment, sizes = arrays.values()
-    if sizes.sum() != scan.rows:
-        raise _damaged(folder, "sizes.npy")
-    few = None
-    if STAND_INS in known["pieces"]:
-        few = np.load(os.path.join(folder, STAND_INS), allow_pickle=False)
-        if few.shape != (len(subsample(scan.rows)[0]), len(scan.x)):
-            raise _damaged(folder, STAND_INS)
-    sets = lazy_sets(partial(ids_in, os.path.abspath(folder), n_sets), sizes, scan)
-    prepared = prepared_in(folder, config, scan, sets)
-    design = Design(u.view(np.ndarray), sums[0], sums[1])
-    aimed = None if few is None else Targets(few, subsample(scan.rows)[1])
-    pool = Pool(sets, prepared.basis, design, moment=moment, targets=aimed, square=sums[2])
-    return Embedded(
-        folder, scan, config, prepared, pool, sha256_of(os.path.join(folder, "manifest.json"))
+def open_folder(folder: str, check: bool) -> Embedded:
+    manifest = read_manifest(folder)
+    try:
+        if check:
+            _compare(folder, manifest)
+        return _opened(folder, manifest)
+    except UNREADABLE as error:
+        raise _unreadable(folder, error) from error
+
+
+def _unreadable(folder: str, error: Exception) -> DataError:
+    return DataError(
+        f"the design in {folder} cannot be read ({type(error).__name__}: {error}). Restore it "
+        "from a copy, or embed again into a new folder."
     )
 
 
-def _compare(folder: str, known: Mapping[str, Any]) -> None:
-    """All checksums with what is there; they must be of everything, and of nothing else."""
-    if sorted(known["pieces"]) != sorted(PIECES):
-        raise _damaged(folder, "manifest.json")
+def _opened(folder: str, manifest: DesignManifest) -> Embedded:
+    n_sets, n_basis, here = manifest.sets, manifest.features, os.path.abspath(folder)
+    scan = _moved_along(manifest.settings.scan, manifest.home, here)
+    config = unpack_config(manifest.settings.config)
+    u = _array(folder, "u.npy", (n_sets, n_basis), mapped=True)
+    if u.dtype.name not in DTYPES:
+        raise _damaged(folder, "u.npy")
+    sums = _array(folder, "sums.npy", (3, n_sets))
+    moment = _array(folder, "moment.npy", (n_basis, n_basis))
+    sizes = _array(folder, "sizes.npy", (n_sets,))
+    if sizes.sum() != scan.rows:
+        raise _damaged(folder, "sizes.npy")
+    targets = None
+    if SUBSAMPLE in manifest.pieces:
+        chosen, weights = subsample(scan.rows)
+        few = _array(folder, SUBSAMPLE, (len(chosen), len(scan.x)))
+        targets = Targets(few, weights)
+    sets = lazy_sets(partial(ids_in, here, n_sets), sizes, scan)
+    prepared = prepared_in(folder, config, scan, sets)
+    design = Design(u.view(np.ndarray), sums[0], sums[1])
+    pool = Pool(sets, prepared.basis, design, moment=moment, targets=targets, square=sums[2])
+    digest = sha256_of(os.path.join(folder, MANIFEST))
+    return Embedded(folder, scan, config, prepared, pool, digest)
+
+
+def _array(folder: str, name: str, shape: tuple[int, ...], mapped: bool = False) -> Any:
+    path = os.path.join(folder, name)
+    array = np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False)
+    if array.shape != shape:
+        raise _damaged(folder, name)
+    return array
+
+
+def _compare(folder: str, manifest: DesignManifest) -> None:
+    """Compare all checksums; they must be of every file and of every row of u.npy."""
+    if sorted(manifest.pieces) != sorted(PIECES):
+        raise _damaged(folder, MANIFEST)
     for name in PIECES:
-        if sha256_of(os.path.join(folder, name)) != known["pieces"][name]:
+        if sha256_of(os.path.join(folder, name)) != manifest.pieces[name]:
             raise _damaged(folder, name)
     end = 0
-    for first, rows, checksum in sorted(region for region in known["regions"] if region[1]):
+    for first, rows, checksum in sorted(region for region in manifest.regions if region[1]):
         if first != end or rows < 0:
-            raise _damaged(folder, "manifest.json")
-        if checksum_of(folder, known, first, rows) != checksum:
+            raise _damaged(folder, MANIFEST)
+        if manifest.checksum_of(folder, first, rows) != checksum:
             raise _damaged(folder, "u.npy")
         end += rows
-    if end != known["sets"]:
-        raise _damaged(folder, "manifest.json")
+    if end != manifest.sets:
+        raise _damaged(folder, MANIFEST)
 
 
 def _damaged(folder: str, name: str) -> DataError:
@@ -231,7 +297,7 @@ def scan_from(known: Mapping[str, Any]) -> Scan:
 
 
 def _moved_along(scan: Scan, home: str | None, here: str) -> Scan:
-    """Files that were beside the design are looked for beside it: both may have moved."""
+    """Look for files that were beside the design beside it: both may have moved."""
     if home is None or home == here:
         return scan
     beside = os.path.join(os.path.dirname(home), "")
@@ -293,18 +359,3 @@ def read_whole(scan: Scan) -> Sets:
         tables.append(table.cast(pa.schema(list(kinds)), safe=False))  # files may differ in these
     by: Any = scan.by[0] if len(scan.by) == 1 else scan.by
     return Sets.from_frame(pa.concat_tables(tables), by=by, x=scan.x, weights=scan.weights)
-
-
-def checksum_of(folder: str, known: Mapping[str, Any], first: int, rows: int) -> int:
-    """Of some rows of u.npy."""
-    dtype = known["wanted"]["dtype"] if "wanted" in known else known["dtype"]
-    width = known["features"] * np.dtype(dtype).itemsize
-    left, checksum = rows * width, 0
-    with open(os.path.join(folder, "u.npy"), "rb") as file:
-        file.seek(known["offset"] + first * width)
-        while left > 0:
-            content = file.read(min(left, 2**24))
-            if not content:
-                return -1
-            checksum, left = zlib.crc32(content, checksum), left - len(content)
-    return checksum

@@ -1,0 +1,399 @@
+"""Make a design on disk: index the files once, then embed part after part, anywhere.
+
+Each finished part is recorded, so a run that was stopped resumes with the others. When all parts
+are done, the sets that parts share are added up and the manifest is written; without one, a design
+is not whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from itertools import islice
+from numbers import Real
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from sumwise.data.scan import PART_ROWS, Scan
+from sumwise.errors import DataError, InvalidSetError, SettingError
+from sumwise.model import archives
+from sumwise.model import fit as core
+from sumwise.model.basis import Trainable
+from sumwise.model.design import features
+from sumwise.model.fit import ModelConfig, Prepared
+from sumwise.model.serialize import pack_config, pack_prepared, unpack_config
+from sumwise.outofcore.design_store import (
+    BEGUN_PIECES,
+    DTYPES,
+    MANIFEST,
+    PIECES,
+    SUBSAMPLE,
+    UNREADABLE,
+    DesignManifest,
+    Embedded,
+    Settings,
+    ids_in,
+    lazy_sets,
+    open_folder,
+    prepared_in,
+    read_json,
+    read_manifest,
+    scan_from,
+)
+from sumwise.outofcore.embed_part import Job, embed_part, part_file, write_all
+from sumwise.outofcore.external_sort import BUCKET_BYTES, sorted_copy
+from sumwise.outofcore.index import Index, ids_of, index_of, refuse_ids, survey_part
+from sumwise.util.files import PARTIAL, atomic_write, lock, sha256_of, write_file
+from sumwise.util.progress import Slow
+from sumwise.util.shapes import Float
+
+BEGUN: Final = "begun.json"
+LOCK: Final = "lock"
+SORTED: Final = "_sorted"  # the underscore keeps scans of a folder around it from reading it
+SMALLEST_SINGLE: Final = 1e-60  # s_a from which on u_a has all its digits in single precision
+
+# runs a function on many jobs, anywhere, and gives the results in any order
+Run: TypeAlias = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
+
+
+def in_threads(job: Callable[[Any], Any], jobs: Sequence[Any]) -> Iterator[Any]:
+    """Run jobs in threads: the kernel and Arrow release Python's lock."""
+    count, left = max(1, min(len(jobs), os.cpu_count() or 1)), iter(jobs)
+    with ThreadPoolExecutor(count) as pool:
+        begun = {pool.submit(job, one) for one in islice(left, 2 * count)}
+        try:
+            while begun:  # few at a time, because results are held in memory until they are taken
+                done, begun = wait(begun, return_when=FIRST_COMPLETED)
+                for future in done:
+                    begun |= {pool.submit(job, one) for one in islice(left, 1)}
+                    yield future.result()
+        finally:
+            for future in begun:
+                future.cancel()
+
+
+def embed_scan(
+    scan: Scan,
+    config: ModelConfig,
+    out: str | os.PathLike[str],
+    *,
+    prepared: Prepared | None = None,
+    dtype: str = "float64",
+    memory: int | None = None,
+    run: Run = in_threads,
+) -> Embedded:
+    """Stream a scan to a design in the folder `out`; an unfinished one there is resumed.
+
+    Args:
+        prepared: The basis, if there is one already; otherwise it is drawn for these inputs, after
+            a pass over them for their mean and spread.
+        memory: Bytes that sorting by set may take, if that is necessary.
+        run: Runs a function on many jobs, here or elsewhere.
+    """
+    check_dtype(dtype)
+    if memory is not None and not (isinstance(memory, Real) and 0 < memory < np.inf):
+        raise SettingError(f"memory is {memory!r}; give a number of bytes, such as 2 * 10**9")
+    if not isinstance(out, str | os.PathLike) or not isinstance(folder := os.fspath(out), str):
+        raise SettingError(f"out is {out!r:.60}; give the path of a new folder")
+    if not folder:
+        raise SettingError("out is empty; give the path of a new folder")
+    basis = None if prepared is None else hashlib.sha256(pack_prepared(prepared)).hexdigest()
+    settings = Settings(pack_config(config), dtype, scan, PART_ROWS, basis)
+    if os.path.exists(os.path.join(folder, MANIFEST)):
+        if read_manifest(folder).settings != settings:
+            raise _other(folder)
+        return open_folder(folder, True)
+    try:
+        with _only_writer(folder):
+            if not os.path.exists(os.path.join(folder, MANIFEST)):
+                if not os.path.exists(os.path.join(folder, BEGUN)):
+                    _begin(folder, settings, config, prepared, memory, run)
+                begun = read_begun(folder)
+                if begun.manifest.settings != settings:
+                    raise _other(folder)
+                _embed_parts(folder, begun, run)
+                _finish(folder, begun)
+    except OSError as error:
+        raise DataError(
+            f"the design cannot be written to {folder} ({error.strerror or error}). Make room "
+            "there and call again, which goes on where it stopped; or choose another place."
+        ) from error
+    return open_folder(folder, False)
+
+
+def check_dtype(dtype: Any) -> None:
+    if dtype not in DTYPES:
+        raise SettingError(f"dtype is {dtype!r}; give 'float64' or 'float32'")
+
+
+def _other(folder: str) -> SettingError:
+    return SettingError(
+        f"{folder} holds a design of other files, or with other settings, which a study may need; "
+        "name another folder"
+    )
+
+
+@contextmanager
+def _only_writer(folder: str) -> Iterator[None]:
+    """Refuse a second process that would write to the same design at the same time."""
+    os.makedirs(folder, exist_ok=True)
+    if not os.path.exists(os.path.join(folder, BEGUN)):
+        ours = (*PIECES, "u.npy", SORTED, "parts", LOCK, BEGUN)
+        partial = (PARTIAL, *(f"{name}." for name in ours))  # also basis.npz.77.part of old
+        for name in os.listdir(folder):
+            if name not in ours and not (name.startswith(partial) and name.endswith(".part")):
+                raise SettingError(f"{folder} is a folder with other files in it; name a new one")
+    busy = f"another process is embedding to {folder}; wait for it, or name another folder"
+    with lock(os.path.join(folder, LOCK), busy):
+        yield
+
+
+# --- beginning ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A design that is being made: `begun.json`."""
+
+    manifest: DesignManifest  # without regions; its pieces are those that exist already
+    source: Scan  # the files themselves, or a copy sorted by set
+    first_sets: tuple[int, ...]  # position of the first set of each part
+
+
+def read_begun(folder: str) -> Begun:
+    """What was begun; a file that has changed since is refused."""
+    known = read_json(folder, BEGUN)
+    if not isinstance(known, dict) or known.pop("sha256", None) != _digest(known):
+        raise _changed(folder, BEGUN)
+    try:
+        manifest = DesignManifest.from_json(known)
+        begun = Begun(manifest, scan_from(known["source"]), tuple(known["first_sets"]))
+    except UNREADABLE:
+        raise _changed(folder, BEGUN) from None
+    for name, digest in manifest.pieces.items():
+        if sha256_of(os.path.join(folder, name)) != digest:
+            raise _changed(folder, name)
+    if not os.path.isfile(os.path.join(folder, "u.npy")):
+        raise _changed(folder, "u.npy")
+    return begun
+
+
+def write_begun(folder: str, begun: Begun) -> None:
+    """The last file that is written before parts are embedded."""
+    own = {"source": asdict(begun.source), "first_sets": begun.first_sets}
+    known = json.loads(json.dumps({**begun.manifest.to_json(), **own}))
+    content = json.dumps({**known, "sha256": _digest(known)})
+    write_file(os.path.join(folder, BEGUN), content, durable=True)
+
+
+def _changed(folder: str, name: str) -> DataError:
+    return DataError(
+        f"{os.path.join(folder, name)} is not what it was when the design was begun. Remove "
+        f"{folder} and embed again."
+    )
+
+
+def _digest(known: Any) -> str:
+    return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
+
+
+def _begin(
+    folder: str,
+    settings: Settings,
+    config: ModelConfig,
+    prepared: Prepared | None,
+    memory: int | None,
+    run: Run,
+) -> None:
+    """Index the files, sort them if need be, draw the basis, and make room for u."""
+    scan = settings.scan
+    shutil.rmtree(os.path.join(folder, "parts"), ignore_errors=True)  # of an earlier beginning
+    os.makedirs(os.path.join(folder, "parts"))
+    index = survey(scan, inputs=prepared is None, run=run)
+    refuse_ids(index.keys)
+    source, look = scan, index.look
+    if not index.contiguous:
+        place = os.path.join(folder, SORTED)
+        shutil.rmtree(place, ignore_errors=True)
+        bucket = BUCKET_BYTES if memory is None else max(2**20, int(memory) // 4)
+        source = sorted_copy(scan, place, ids_of(index.keys), bucket)
+        index = survey(source, inputs=False, run=run)
+    if prepared is None:
+        assert look is not None  # survey was asked for it
+        blank = lazy_sets((), np.empty(0, int), scan)
+        prepared = core.prepare_on(config, blank, look.inputs())
+    if isinstance(prepared.basis.basis, Trainable):
+        raise SettingError(
+            "a basis that learns looks at the individuals again after every answer, so there is "
+            "nothing to embed beforehand. Use basis='auto', 'fourier', 'polynomial' or 'linear'."
+        )
+    n_basis = features(prepared.basis, np.zeros((1, len(scan.x)))).shape[1]
+    assert index.sizes is not None  # the source is sorted
+    _write_ids(folder, index.keys)
+    _save(folder, "sizes.npy", index.sizes)
+    write_file(os.path.join(folder, "basis.npz"), pack_prepared(prepared))
+    shape = len(index), n_basis
+    path = os.path.join(folder, "u.npy")
+    u = np.lib.format.open_memmap(path, "w+", np.dtype(settings.dtype), shape)
+    offset = u.offset
+    del u
+    pieces = _checksums(folder, BEGUN_PIECES)
+    manifest = DesignManifest(settings, *shape, offset, os.path.abspath(folder), pieces)
+    write_begun(folder, Begun(manifest, source, tuple(index.first_sets)))
+
+
+def _checksums(folder: str, names: Sequence[str]) -> dict[str, str]:
+    return {name: sha256_of(os.path.join(folder, name)) for name in names}
+
+
+def _save(folder: str, name: str, array: Any) -> None:
+    with atomic_write(os.path.join(folder, name)) as file:
+        np.save(file, array, allow_pickle=False)
+
+
+def _write_ids(folder: str, keys: Any) -> None:
+    import pyarrow as pa
+
+    with (
+        atomic_write(os.path.join(folder, "ids.arrow")) as file,
+        pa.ipc.new_file(file, keys.schema) as writer,
+    ):
+        writer.write_table(keys)
+
+
+def survey(scan: Scan, *, inputs: bool, run: Run = in_threads) -> Index:
+    """Which sets there are, and where; with `inputs`, also the distribution of inputs."""
+    parts = scan.parts()
+    with Slow("looking through the files", len(parts)) as slow:
+        return index_of(in_order(run(partial(_surveyed, scan, inputs), parts), slow.at))
+
+
+def in_order(found: Iterable[tuple[int, Any]], seen: Callable[[int], None]) -> Iterator[Any]:
+    """Numbered pieces in order from 0, each as soon as all before it are there."""
+    ahead: dict[int, Any] = {}
+    following = 0
+    for count, (number, piece) in enumerate(found, start=1):
+        seen(count)
+        ahead[number] = piece
+        while following in ahead:
+            yield ahead.pop(following)
+            following += 1
+
+
+def _surveyed(scan: Scan, inputs: bool, part: Any) -> tuple[int, Any]:
+    return part.number, survey_part(scan, part, inputs=inputs)
+
+
+# --- parts ----------------------------------------------------------------------------------------
+
+
+def _embed_parts(folder: str, begun: Begun, run: Run) -> None:
+    """Embed the parts that are not finished."""
+    os.makedirs(os.path.join(folder, "parts"), exist_ok=True)
+    manifest = begun.manifest
+    settings = manifest.settings
+    prepared = prepared_in(folder, unpack_config(settings.config), settings.scan)
+    parts = begun.source.parts()
+    place = os.path.abspath(folder)  # workers may run in another folder
+    jobs = [
+        Job(begun.source, part, prepared.basis, manifest.features, first, place, manifest.offset,
+            settings.dtype)
+        for part, first in zip(parts, begun.first_sets, strict=True)
+        if not _is_done(folder, part.number, first, manifest)
+    ]  # fmt: skip
+    total = sum(part.rows for part in parts)
+    done = total - sum(job.part.rows for job in jobs)
+    with Slow("embedding", total) as slow:
+        for rows in run(embed_part, jobs):
+            done += rows
+            slow.at(done)
+
+
+def _is_done(folder: str, number: int, first: int, manifest: DesignManifest) -> bool:
+    """Whether a part was finished and its rows are on the disk: the power may have failed."""
+    if not os.path.exists(part_file(folder, number)):
+        return False
+    try:
+        checksum, written, _ = _part(folder, number)["counts"].tolist()
+    except (DataError, KeyError, ValueError):  # it was cut off
+        return False
+    return manifest.checksum_of(folder, first + 1, written) == checksum
+
+
+def _part(folder: str, number: int) -> Mapping[str, Any]:
+    with open(part_file(folder, number), "rb") as file:
+        return archives.from_bytes(file.read(), f"part {number} of {folder}")
+
+
+# --- finishing ------------------------------------------------------------------------------------
+
+
+def _finish(folder: str, begun: Begun) -> None:
+    """Add up what parts share, and write the manifest."""
+    manifest = begun.manifest
+    sums = np.zeros((3, manifest.sets))
+    products, sampled = np.zeros((manifest.features, manifest.features)), 0
+    shared: dict[int, Float[np.ndarray, " K"]] = {}
+    regions, subsample = [], []
+    for number, first in enumerate(begun.first_sets):
+        part = _part(folder, number)
+        count = part["sums"].shape[1]
+        following = [*begun.first_sets, manifest.sets][number + 1]
+        if first + count not in (following, following + 1):
+            raise DataError(f"part {number} of the files has changed since the design was begun")
+        sums[:, first : first + count] += part["sums"]
+        for at, edge in zip((first, first + count - 1), part["edges"], strict=False):
+            shared[at] = shared.get(at, 0.0) + edge
+        checksum, written, seen = part["counts"].tolist()
+        regions.append((first + 1, written, checksum))
+        products += part["products"]
+        subsample.append(part["stand_ins"])
+        sampled += seen
+    _write_shared(folder, manifest, shared, sums)
+    _save(folder, "sums.npy", sums)
+    _save(folder, "moment.npy", products / sampled)
+    _save(folder, SUBSAMPLE, np.concatenate(subsample))
+    regions += [(at, 1, manifest.checksum_of(folder, at, 1)) for at in sorted(shared)]
+    home, pieces = os.path.abspath(folder), _checksums(folder, PIECES)
+    whole = replace(manifest, home=home, pieces=pieces, regions=tuple(regions))
+    write_file(os.path.join(folder, MANIFEST), json.dumps(whole.to_json()), durable=True)
+    os.unlink(os.path.join(folder, BEGUN))
+    for left in ("parts", SORTED):
+        shutil.rmtree(os.path.join(folder, left), ignore_errors=True)
+
+
+def _write_shared(
+    folder: str,
+    manifest: DesignManifest,
+    shared: Mapping[int, Float[np.ndarray, " K"]],
+    sums: Float[np.ndarray, "3 A"],
+) -> None:
+    """Write the sets that parts share to u.npy, and ‖u_a‖² to `sums`; refuse bad weights."""
+    kind = np.dtype(manifest.settings.dtype)
+    least = SMALLEST_SINGLE if kind == np.float32 else 0.0
+    bad = ~(np.isfinite(sums[0]) & (sums[0] > least))
+    path = os.path.join(folder, "u.npy")
+    with open(path, "r+b", buffering=0) as out:  # unbuffered: a full disk raises here
+        for at, edge in shared.items():
+            with np.errstate(over="ignore"):
+                row, sums[2, at] = np.asarray(edge, dtype=kind), float(edge @ edge)
+            bad[at] |= not np.isfinite(row).all()
+            out.seek(manifest.offset + at * row.nbytes)
+            write_all(out, row.view(np.uint8).data)
+        os.fsync(out.fileno())
+    if bad.any():
+        name = ids_in(folder, manifest.sets)[int(np.argmax(bad))]
+        hint = "" if kind == np.float64 else "; dtype='float64' holds smaller and larger ones"
+        raise InvalidSetError(
+            f"weights of set {name!r} are all zero, or beyond what can be squared in {kind}: its "
+            "total would say nothing that can be computed with. Drop the set or rescale its "
+            f"weights, and embed into a new folder{hint}."
+        )
