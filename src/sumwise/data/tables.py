@@ -486,10 +486,8 @@ def write_table(table: Any, path: Path, force: bool = False) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(path, overwrite=force) as file:
             (parquet.write_table if _is_parquet(path) else arrow.write_csv)(table, file)
-    except FileExistsError:  # another process has written it meanwhile
-        check_output(path, force)
-        raise
     except OSError as error:
+        check_output(path, force)  # another process may have written it meanwhile
         raise SettingError(
             f"{path} cannot be written ({error.strerror or error}). Choose another place, or make "
             "room on the disk."
