@@ -110,7 +110,7 @@ def test_a_design_inside_the_folder_of_files_is_not_read_as_one_of_them(tmp_path
     order = np.random.default_rng(1).permutation(60)
     folder = written(tmp_path / "d", ids=IDS[order])
     stopped(scanned(folder), folder / "out", after=0)
-    assert any(design_lock.SORTED in place for place, _, _ in os.walk(folder))
+    assert any(build.SORTED in place for place, _, _ in os.walk(folder))
     assert scanned(folder).rows == 60
     assert scanned(f"file://{folder}").rows == 60
 
