@@ -13,16 +13,13 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import rich_click as click
 
 from sumwise.cli.output import message
 from sumwise.errors import SumwiseError
 from sumwise.util.progress import PATIENCE, quiet
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 SETTINGS: Final = {
     "help_option_names": ["-h", "--help"],
@@ -127,8 +124,9 @@ def _harmless() -> Iterator[None]:
 
 
 @contextmanager
-def progress_bar(console: Console, what: str) -> Iterator[Callable[[int, int], None]]:
+def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
     """A bar with the time remaining; without a terminal, one line when it is done."""
+    from rich.console import Console
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -143,14 +141,26 @@ def progress_bar(console: Console, what: str) -> Iterator[Callable[[int, int], N
         MofNCompleteColumn(),
         TimeRemainingColumn(elapsed_when_finished=True),
     )
-    with Progress(*columns, console=console) as progress:
-        task = progress.add_task(what, total=None)  # known once it has begun
+    with Progress(*columns, console=Console(stderr=True, highlight=False)) as progress:
+        task = progress.add_task(what, total=None)  # the total is known once the work has begun
         yield lambda done, total: progress.update(task, completed=done, total=total)
 
 
 @contextmanager
+def workers(address: str | None, jobs: int) -> Iterator[int]:
+    """How many runs go at the same time: here, or on the workers of a Dask scheduler."""
+    if address is None:
+        yield jobs
+        return
+    from sumwise.distributed import runs_on
+
+    with runs_on(address, jobs) as threads:
+        yield threads
+
+
+@contextmanager
 def waiting(what: str) -> Iterator[None]:
-    """A sign of life for work without steps to count, after two seconds, on a terminal only."""
+    """A spinner for work without steps to count, after two seconds, on a terminal only."""
     if not sys.stderr.isatty():
         yield
         return

@@ -2,67 +2,49 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import rich_click as click
-from rich.columns import Columns
-from rich.console import Console
-from rich.table import Table
 
 from sumwise import report
-from sumwise.cli.common import SETTINGS, progress_bar
+from sumwise.cli.common import progress_bar
+from sumwise.cli.options import command, count_option, folder_option, json_option
+from sumwise.cli.output import show, show_json, show_rich, show_table, talk
 from sumwise.experiments import demo as experiment
 from sumwise.experiments.protocol import Split
+from sumwise.util.text import count
 
 
-@click.command(context_settings=SETTINGS)
-@click.option(
-    "--questions",
-    type=click.IntRange(min=1),
-    default=30,
-    show_default=True,
-    help="District totals to ask for.",
+@command(
+    count_option("--questions", "Number of district totals to ask for.", 30),
+    count_option("--seeds", "Runs of each strategy; more runs reduce the influence of chance.", 8),
+    folder_option("demo-output", "Folder for the chart (PNG and HTML)."),
+    json_option,
 )
-@click.option(
-    "--seeds",
-    type=click.IntRange(min=1),
-    default=8,
-    show_default=True,
-    help="Runs of each strategy; more runs, less luck.",
-)
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    default="demo-output",
-    show_default=True,
-    help="Folder for the chart (PNG and HTML).",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def demo(questions: int, seeds: int, out: Path, as_json: bool) -> None:
     """Learn about Michigan's schools from totals of districts.
 
-    IVR chooses the districts; beside it Random draws them, and a third run asks for the largest
-    first. Prints the errors, the districts asked for, and who won; writes a chart.
+    Compares three ways to choose districts: IVR, at random, and the largest first. Prints the
+    errors, the districts IVR asked for, and which way won; writes a chart.
 
     \b
       sumwise demo
       sumwise demo --json | python -m json.tool
     """
-    talk = Console(stderr=True, highlight=False)
     report.check_folder(out)  # before the work, not after it
     schools = experiment.load()
     experiment.check(schools, questions, seeds)
-    talk.print(_intro(schools, questions, seeds), end="\n\n")
-    with progress_bar(talk, "asking") as on_progress:
+    talk(_intro(schools, questions, seeds))
+    click.echo(err=True)
+    with progress_bar("asking") as on_progress:
         result = experiment.run(schools, questions, seeds, on_progress)
     files = report.save(experiment.chart(result), out / "learning-curves")
     if as_json:
-        click.echo(json.dumps(_as_json(result, files)))
+        show_json(_as_json(result, files))
     else:
-        _print_result(Console(highlight=False), result, files)
+        _print_result(result, files)
 
 
 # --- the demo's words -----------------------------------------------------------------------------
@@ -80,55 +62,56 @@ def _intro(schools: Split, questions: int, seeds: int) -> str:
     )
 
 
-def _print_result(console: Console, result: experiment.DemoResult, files: list[Path]) -> None:
+def _print_result(result: experiment.DemoResult, files: list[Path]) -> None:
+    from rich.columns import Columns
+
     seeds, questions = result.errors[experiment.CHOSEN].shape
-    console.print("\nError of a school's predicted share (RMSE, percentage points)")
-    console.print(_error_table(result, questions))
-    console.print(
+    click.echo()
+    show("Error of a school's predicted share (RMSE, percentage points)")
+    heads = ("questions", "IVR", "Random", "Random needs\nfor IVR's", "Largest first")
+    show_table(heads, _error_rows(result, questions), right=heads, show_edge=True)
+    show(
         f"For scale: guessing the state mean for every school is off by {result.guess_error:.1f}."
         + (f" ± is one standard error over {seeds} seeds." if seeds > 1 else "")
     )
-    console.print("\nDistricts that IVR asked for, in order (codes of the state; first seed):")
-    console.print(Columns(_district_lines(result), padding=(0, 3), column_first=True, equal=True))
+    click.echo()
+    show("Districts that IVR asked for, in order (codes of the state; first seed):")
+    districts = [
+        f"{number:>3}. district {district.code} ({count(district.n_schools, 'school')})"
+        for number, district in enumerate(result.asked, start=1)
+    ]
+    show_rich(Columns(districts, padding=(0, 3), column_first=True, equal=True))
     chosen, random, largest = (result.schools_measured[name] for name in experiment.DEMO.columns)
-    console.print(
-        f"\nTo be fair: IVR's districts hold {chosen:.0f} of the {result.n_schools:,} schools, "
+    click.echo()
+    show(
+        f"To be fair: IVR's districts hold {chosen:.0f} of the {result.n_schools:,} schools, "
         f"Random's {random:.0f} (mean of seeds), the largest {largest:.0f}. The comparison counts "
-        "questions; if your price grows with the size of a set, weigh that in. Seeds change the "
-        "model's random features, and what Random draws."
+        "questions; if your price grows with the size of a set, take that into account. Seeds "
+        "change the model's random features, and the districts that Random draws."
     )
-    console.print(f"\n{experiment.verdict(result.errors).sentence}\n", style="bold")
+    click.echo()
+    show(experiment.verdict(result.errors).sentence, bold=True)
+    click.echo()
     for path in files:
-        console.print(f"Chart: {path}", markup=False, soft_wrap=True)
-    console.print(f"Asking and learning took {result.seconds:.1f} s.")
+        click.echo(f"Chart: {path}")
+    show(f"Asking and learning took {result.seconds:.1f} s.")
 
 
-def _error_table(result: experiment.DemoResult, questions: int) -> Table:
-    table = Table()
-    for name in ("questions", "IVR", "Random", "Random needs\nfor IVR's", "Largest first"):
-        table.add_column(name, justify="right")
-    for line in experiment.table(result.errors):
-        needs = f"more than {questions}" if line.random_needs is None else str(line.random_needs)
-        table.add_row(
+def _error_rows(result: experiment.DemoResult, questions: int) -> list[tuple[str, ...]]:
+    return [
+        (
             str(line.question),
             _with_error(line.chosen, line.chosen_error),
             _with_error(line.random, line.random_error),
-            needs,
+            f"more than {questions}" if line.random_needs is None else str(line.random_needs),
             _with_error(line.largest, line.largest_error),
         )
-    return table
+        for line in experiment.table(result.errors)
+    ]
 
 
 def _with_error(mean: float, error: float | None) -> str:
     return f"{mean:.1f}" if error is None else f"{mean:.1f} ± {error:.1f}"
-
-
-def _district_lines(result: experiment.DemoResult) -> list[str]:
-    return [
-        f"{number:>3}. district {district.code} "
-        f"({district.n_schools} school{'' if district.n_schools == 1 else 's'})"
-        for number, district in enumerate(result.asked, start=1)
-    ]
 
 
 def _as_json(result: experiment.DemoResult, files: list[Path]) -> dict[str, Any]:

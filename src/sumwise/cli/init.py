@@ -10,7 +10,6 @@ import rich_click as click
 from sumwise import ACQUISITIONS, BASES, AggregateRegressor
 from sumwise.acquisition.strategies import DEFAULT
 from sumwise.cli import beyond
-from sumwise.cli.cluster import dask_option
 from sumwise.cli.common import SETTINGS, waiting
 from sumwise.cli.objective_options import (
     Wishes,
@@ -21,7 +20,7 @@ from sumwise.cli.objective_options import (
     wish_options,
     without_columns,
 )
-from sumwise.cli.options import Address, json_option, url_argument
+from sumwise.cli.options import Address, dask_option, json_option, url_argument
 from sumwise.cli.output import message, show, show_json, suggest, talk, visible
 from sumwise.data.tables import Individuals, read_individuals
 from sumwise.util.text import count

@@ -146,6 +146,46 @@ sets_file_option: Final = click.option(
     type=click.Path(dir_okay=False, path_type=Path),
     help="Keep the individuals in this Parquet file instead of in the database.",
 )
+jobs_option: Final = click.option(
+    "--jobs",
+    type=click.IntRange(1),
+    default=os.cpu_count() or 1,
+    show_default="all cores",
+    help="Number of runs at the same time; the figures do not depend on it.",
+)
+dask_option: Final = click.option(
+    "--dask",
+    metavar="ADDRESS",
+    help="Work on the cluster of this Dask scheduler, such as tcp://host:8786. Its workers must "
+    "see the same files.",
+)
+by_columns_option: Final = click.option(
+    "--by",
+    metavar="COLUMN",
+    multiple=True,
+    required=True,
+    help="Column that names the set; may be repeated.",
+)
+x_option: Final = click.option(
+    "--x",
+    metavar="COLUMN",
+    multiple=True,
+    help="Input column; may be repeated. Default: all other columns that hold numbers.",
+)
+
+
+def count_option(option: str, help: str, default: int | None = None) -> Parameter:
+    """An option for a whole number of at least 1."""
+    shown = default is not None
+    return click.option(
+        option, type=click.IntRange(1), default=default, show_default=shown, help=help
+    )
+
+
+def folder_option(default: str, help: str) -> Parameter:
+    """--out for a folder of results."""
+    kind = click.Path(file_okay=False, path_type=Path)
+    return click.option("--out", type=kind, default=default, show_default=True, help=help)
 
 
 def by_option(help: str) -> Parameter:

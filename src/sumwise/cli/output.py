@@ -70,7 +70,7 @@ def width() -> int:
     return max(20, min(shutil.get_terminal_size().columns, WIDEST))
 
 
-def show(text: str, indent: str = "", err: bool = False) -> None:
+def show(text: str, indent: str = "", *, bold: bool = False, err: bool = False) -> None:
     """Print a paragraph of the result."""
     filled = textwrap.fill(
         text,
@@ -80,7 +80,7 @@ def show(text: str, indent: str = "", err: bool = False) -> None:
         break_long_words=False,
         break_on_hyphens=False,
     )
-    click.echo(filled, err=err)
+    click.secho(filled, err=err, bold=bold or None)
 
 
 def talk(text: str) -> None:
@@ -108,21 +108,39 @@ def show_file(as_json: bool, path: Path, rows: int, thing: str, **more: Any) -> 
 
 
 def show_table(
-    columns: Sequence[str], rows: Iterable[Sequence[str]], right: Collection[str] = ()
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    right: Collection[str] = (),
+    bold: Collection[tuple[int, int]] = (),
+    **layout: Any,
 ) -> None:
-    """Print a table; the columns in `right` are aligned there."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
+    """Print a table.
 
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    Args:
+        right: Names of columns that are aligned right.
+        bold: Row and column of cells in bold type.
+        layout: Options of `rich.table.Table`.
+    """
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(**(layout or {"box": box.SIMPLE_HEAD, "show_edge": False, "pad_edge": False}))
     for name in columns:
         table.add_column(name, justify="right" if name in right else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*row)
+    for r, row in enumerate(rows):
+        styles = ("bold" if (r, c) in bold else "" for c in range(len(row)))
+        table.add_row(*map(Text, row, styles))
+    show_rich(table)
+
+
+def show_rich(drawn: Any) -> None:
+    """Print what Rich can draw."""
+    from rich.console import Console
+
     console = Console(highlight=False, markup=False, emoji=False)
     with console.capture() as printed:
-        console.print(table)
+        console.print(drawn)
     click.echo(printed.get(), nl=False)  # Rich itself would take a closed pipe for a failure
 
 

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-import json
-import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import rich_click as click
-from rich.console import Console
-from rich.table import Table
 
 from sumwise import report
-from sumwise.cli.cluster import dask_option, runs_on
-from sumwise.cli.common import SETTINGS, progress_bar
+from sumwise.cli.common import progress_bar, workers
+from sumwise.cli.options import (
+    by_columns_option,
+    command,
+    count_option,
+    dask_option,
+    force_option,
+    jobs_option,
+    json_option,
+    x_option,
+)
+from sumwise.cli.output import show, show_json, show_table, talk
 from sumwise.errors import SettingError
 from sumwise.experiments import simulate as experiment
 from sumwise.experiments.datasets import Labelled, read_labelled
@@ -26,61 +32,49 @@ from sumwise.report.page import save_page
 from sumwise.util.text import count
 
 
-@click.command(context_settings=SETTINGS)
-@click.argument("data", type=click.Path(path_type=Path))
-@click.option(
-    "--by", multiple=True, required=True, help="Column that names the group; may be repeated."
+@command(
+    click.argument("data", type=click.Path(path_type=Path)),
+    by_columns_option,
+    click.option(
+        "--y", metavar="COLUMN", required=True, help="Target column, known for every row."
+    ),
+    x_option,
+    click.option(
+        "--weights",
+        type=click.Choice(experiment.WEIGHTS),
+        default="sum",
+        show_default=True,
+        help="What measuring a set gives.",
+    ),
+    click.option(
+        "--methods",
+        multiple=True,
+        type=click.Choice(experiment.STRATEGIES),
+        metavar="NAME",
+        help=f"Strategy to compare; may be repeated: {', '.join(experiment.STRATEGIES)}. Default: "
+        "all. Rand is always included.",
+    ),
+    count_option(
+        "--splits",
+        "Number of random splits into training and test sets; more reduce the influence of chance.",
+        experiment.SPLITS,
+    ),
+    count_option(
+        "--queries",
+        f"Number of sets to measure in each split. Default: {QUERIES}, or all training sets.",
+    ),
+    jobs_option,
+    dask_option,
+    click.option(
+        "--out",
+        type=click.Path(dir_okay=False, path_type=Path),
+        default="simulation.html",
+        show_default=True,
+        help="File for the report.",
+    ),
+    force_option,
+    json_option,
 )
-@click.option("--y", required=True, help="Target column, known for every row.")
-@click.option(
-    "--x",
-    multiple=True,
-    help="Input column; may be repeated. All other columns that hold numbers if left out.",
-)
-@click.option(
-    "--weights",
-    type=click.Choice(experiment.WEIGHTS),
-    default="sum",
-    show_default=True,
-    help="What a measurement of a group tells.",
-)
-@click.option(
-    "--methods",
-    multiple=True,
-    type=click.Choice(experiment.STRATEGIES),
-    metavar="NAME",
-    help=f"Strategy to compare; may be repeated: {', '.join(experiment.STRATEGIES)}. If left out, "
-    "all of them; Rand is always there.",
-)
-@click.option(
-    "--splits",
-    type=click.IntRange(min=1),
-    default=experiment.SPLITS,
-    show_default=True,
-    help="Ways to divide the groups; more splits, less luck.",
-)
-@click.option(
-    "--queries",
-    type=click.IntRange(min=1),
-    help=f"Groups to measure in each split. {QUERIES}, or all there are to learn from.",
-)
-@click.option(
-    "--jobs",
-    type=click.IntRange(min=1),
-    default=os.cpu_count() or 1,
-    show_default="all cores",
-    help="Splits at the same time; the result does not depend on it.",
-)
-@dask_option
-@click.option(
-    "--out",
-    type=click.Path(dir_okay=False, path_type=Path),
-    default="simulation.html",
-    show_default=True,
-    help="The report.",
-)
-@click.option("--force", is_flag=True, help="Overwrite the report if it exists.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def simulate(
     data: Path,
     by: tuple[str, ...],
@@ -99,30 +93,29 @@ def simulate(
     """Find out which strategy wins on data like yours.
 
     DATA is a table (CSV or Parquet) in which every individual's target is known. Each strategy
-    learns from totals of groups alone, and is tested on individuals of groups that were held back.
-    Prints who wins, by how much, and how many measurements that saves over drawing groups at
-    random; writes a report that opens in any browser, offline.
+    learns from totals of sets only, and is tested on the individuals of held-out sets. Prints which
+    strategy wins, by how much, and how many measurements it saves compared with random choice;
+    writes a report that opens in any browser, offline.
 
     \b
       sumwise simulate schools.csv --by district --y math4
       sumwise simulate schools.csv --by district --y math4 --methods IVR --methods AggMI
       sumwise simulate fields.parquet --by state --y yield --x rain --x soil
     """
-    talk = Console(stderr=True, highlight=False, markup=False, emoji=False)
     _refuse_to_overwrite(out, data, force)  # before the work, not after it
     table = read_labelled(data, by, y, x)
     plan = experiment.experiment(table, methods or experiment.STRATEGIES, splits, queries, weights)
-    talk.print(_intro(table, plan), end="\n\n")
-    with runs_on(dask, jobs) as jobs, progress_bar(talk, "simulating") as on_progress:
+    talk(_intro(table, plan))
+    click.echo(err=True)
+    with workers(dask, jobs) as jobs, progress_bar("simulating") as on_progress:
         result = experiment.run(table, plan, jobs, on_progress)
     page = simulation_page(table, plan, result)
     _refuse_to_overwrite(out, data, force)
     save_page(page, out)
     if as_json:
-        click.echo(json.dumps(_as_json(table, plan, result, out)))
+        show_json(_as_json(table, plan, result, out))
     else:
-        console = Console(highlight=False, markup=False, emoji=False)
-        _print_result(console, table, plan, result, out)
+        _print_result(table, plan, result, out)
 
 
 def _refuse_to_overwrite(out: Path, data: Path, force: bool) -> None:
@@ -152,45 +145,52 @@ def _intro(table: Labelled, plan: Experiment) -> str:
 
 
 def _print_result(
-    console: Console,
-    table: Labelled,
-    plan: Experiment,
-    result: experiment.Simulation,
-    out: Path,
+    table: Labelled, plan: Experiment, result: experiment.Simulation, out: Path
 ) -> None:
-    show, found = number_format(result.errors), verdict(result.errors)
-    console.print(f"\nError of {table.y} (root mean square), lowest average first")
-    console.print(_table(plan, result))
-    console.print(
-        f"For scale: predicting the mean for everyone is off by {show(float(result.guess.mean()))}."
+    number, found = number_format(result.errors), verdict(result.errors)
+    click.echo()
+    show(f"Error of {table.y} (root mean square), lowest average first")
+    _show_standings(plan, result)
+    guess = number(float(result.guess.mean()))
+    show(
+        f"For scale: predicting the mean for everyone is off by {guess}."
         + (f" ± is one standard error over {plan.splits} splits." if plan.splits > 1 else "")
     )
-    console.print(f"\n{found.headline}. {' '.join(found.sentences)}\n", style="bold")
+    click.echo()
+    show(f"{found.headline}. {' '.join(found.sentences)}", bold=True)
+    click.echo()
     for caveat in caveats(table, plan, result):
-        console.print(f"- {caveat}")
-    console.print(f"\nReport: {out}", soft_wrap=True)
-    console.print(f"Simulating took {result.seconds:.1f} s.")
+        show(f"- {caveat}")
+    click.echo(f"\nReport: {out}")
+    show(f"Simulating took {result.seconds:.1f} s.")
 
 
-def _table(plan: Experiment, result: experiment.Simulation) -> Table:
-    show, best = number_format(result.errors), verdict(result.errors).best
-    table = Table()
-    for name in ("strategy", "average error", "after the\nlast"):
-        table.add_column(name, justify="left" if name == "strategy" else "right")
-    table.add_column("difference to Random\n(95 % interval)", justify="right")
-    table.add_column("Random needs\nfor the last", justify="right")
-    for line in standings(result.errors):
+def _show_standings(plan: Experiment, result: experiment.Simulation) -> None:
+    number, best = number_format(result.errors), verdict(result.errors).best
+    heads = (
+        "strategy",
+        "average error",
+        "after the\nlast",
+        "difference to Random\n(95 % interval)",
+        "Random needs\nfor the last",
+    )
+    rows = []
+    lines = standings(result.errors)
+    for line in lines:
         gap, spread = line.difference, line.standard_error
-        interval = "" if gap is None or gap.low is None else f" ({span(gap, show)})"
-        table.add_row(
-            line.method,
-            show(line.average) + ("" if spread is None else f" ± {show(spread)}"),
-            show(line.last),
-            "" if gap is None else show(gap.mean) + interval,
-            "" if gap is None else needs(line.random_needs, plan.queries),
-            style="bold" if line.method == best else "",
+        interval = "" if gap is None or gap.low is None else f" ({span(gap, number)})"
+        rows.append(
+            (
+                line.method,
+                number(line.average) + ("" if spread is None else f" ± {number(spread)}"),
+                number(line.last),
+                "" if gap is None else number(gap.mean) + interval,
+                "" if gap is None else needs(line.random_needs, plan.queries),
+            )
         )
-    return table
+    first = [row for row, line in enumerate(lines) if line.method == best]
+    bold = {(row, column) for row in first for column in range(len(heads))}
+    show_table(heads, rows, heads[1:], bold, show_edge=True)
 
 
 def _as_json(
