@@ -27,6 +27,7 @@ from sumwise.model.basis.neural import Pull
 from sumwise.model.design import Pool, embed
 from tests import oracles
 from tests.builders import precisions, random_sets, seeds
+from tests.marks import slow
 from tests.networks import (
     ROOMY,
     TINY,
@@ -46,6 +47,7 @@ SETS, Y_BAR = problem()
 BLUR = np.array([0.0, 0.7, 3.0, 0.0, 0.2, 1.5, 0.0, 6.0, 0.4, 0.0, 2.0, 0.1])
 TOTALS, NOISE = 7 * Y_BAR, 7 * BLUR  # in units that are not the model's
 WAYS = ["evidence", "adam", (0.5, 4.0)]
+MOSTLY = ["evidence", *slow("adam", (0.5, 4.0))]
 log_evidence = eqx.filter_jit(neural.log_evidence)
 loss_and_slopes = eqx.filter_jit(
     eqx.filter_value_and_grad(lambda state, data: -neural.log_evidence(*state, data))
@@ -301,7 +303,7 @@ def standard_x():
     return (SETS.x - SETS.x.mean(axis=0)) / SETS.x.std(axis=0)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", MOSTLY)
 @pytest.mark.parametrize("network", [EXACT, replace(EXACT, n_basis=40)], ids=["t > K", "t < K"])
 def test_the_posterior_is_that_of_the_dense_normal(way, network):
     """Of the trained features; units are the user's: the noise is known in these."""
@@ -346,7 +348,7 @@ def test_precisions_maximise_the_evidence_of_the_trained_network(evidence_prior)
 
 
 @pytest.mark.parametrize("network", [EXACT, ALL], ids=["neural", "dropout"])
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", MOSTLY)
 def test_training_goes_on_from_the_model_before_in_the_models_units(network, way):
     """By hand: the network of five answers, trained on six, with noise in units of the scale."""
     options = {"evidence_prior": False}
@@ -391,7 +393,7 @@ def test_units_do_not_matter(network, way):
 
 
 @pytest.mark.parametrize("network", [TINY, THINNED], ids=["neural", "dropout"])
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", MOSTLY)
 def test_no_noise_changes_no_digit(network, way):
     plain, zero = (fitted(network, way, noise_std=blur) for blur in (None, np.zeros(12)))
     assert_array_equal(both(plain), both(zero))
@@ -399,7 +401,7 @@ def test_no_noise_changes_no_digit(network, way):
 
 
 @pytest.mark.parametrize("network", [EXACT, ALL], ids=["neural", "dropout"])
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", MOSTLY)
 def test_an_answer_that_is_all_noise_leaves_the_model_of_the_others(network, way):
     others = [a for a in range(12) if a != 4]
     wrong = TOTALS + 1e3 * (np.arange(12) == 4)
