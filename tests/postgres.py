@@ -22,7 +22,7 @@ NUMBERS = itertools.count()
 
 @contextmanager
 def locked(folder):
-    """What the workers know of the server, while nobody else looks or writes."""
+    """What the workers know of the server; one of them at a time may read and change it."""
     with open(folder / "postgres.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         file = folder / "postgres.json"
@@ -31,11 +31,14 @@ def locked(folder):
         file.write_text(json.dumps(known))
 
 
-def start() -> dict[str, str]:
+def start(*options: str) -> dict[str, str]:
+    """A server with a folder of its own, or why there is none."""
     if shutil.which("bash") is None:
         return {"failed": "there is no bash to run scripts/postgres with"}
     folder = tempfile.mkdtemp(prefix="sumwise-postgres-")
-    done = subprocess.run([SCRIPT, "start", folder], capture_output=True, text=True, timeout=600)
+    done = subprocess.run(
+        [SCRIPT, "start", folder, *options], capture_output=True, text=True, timeout=600
+    )
     if done.returncode:
         return {"failed": done.stderr.strip()[-500:]}
     return {"url": done.stdout.strip(), "folder": folder}
@@ -48,7 +51,7 @@ def postgres_server(tmp_path_factory):
     folder = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     with locked(folder) as known:
         if not known["users"]:
-            known |= start()
+            known |= start("-c fsync=off")  # it will not have to outlive the machine
         known["users"] += "url" in known
     if "url" not in known:
         reason = f"PostgreSQL could not be started: {known['failed']}"
