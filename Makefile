@@ -8,6 +8,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 unexport PYTHONDONTWRITEBYTECODE # test workers share what one of them has compiled
 # BLAS threads with nothing to do sleep at once: the test workers need the cores they would wait on
 export OPENBLAS_THREAD_TIMEOUT = 4
+# the tests' databases lie in memory where there is plenty: thousands of commits wait for no disk
+export PYTEST_DEBUG_TEMPROOT ?= $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 {print "/dev/shm"}')
 # data sets beside the project are used if they are there; `SUMWISE_DATA=DIR make …` names others
 SUMWISE_DATA ?= $(abspath $(wildcard ../shared/data))
 export SUMWISE_DATA
