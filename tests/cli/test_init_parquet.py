@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 import sumwise as sw
 from sumwise.cli import main
-from sumwise.cli.beyond import Size
+from sumwise.cli.individuals import Size
 from tests import parquet
 from tests.builders import random_sets
 from tests.datasets import data_folder
@@ -150,7 +150,7 @@ def test_whoever_stops_it_learns_that_nothing_is_lost(folder, tmp_path, monkeypa
     monkeypatch.setattr(sw.AggregateRegressor, "embed", stopped)
     result = run("init", tmp_path / "m.db", folder, "--by", "set")
     assert result.exit_code == 1
-    assert "m.design; the same command goes on" in one_line(result.stderr)
+    assert "m.design; the same command continues" in one_line(result.stderr)
 
 
 def test_a_scheduler_without_workers_is_refused(folder, tmp_path):

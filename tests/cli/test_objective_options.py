@@ -76,10 +76,10 @@ def test_columns_of_costs_noise_and_weights_are_kept_and_are_no_inputs(tmp_path,
         "--target-weights", "care", "--enough", "0.5",
     )  # fmt: skip
     assert "inputs rain, soil." in one_line(made.stderr)
-    assert "aim at them" not in one_line(made.stderr)
+    assert "use them" not in one_line(made.stderr)
     text = one_line(made.stdout)
     assert "Measuring a set costs 1 to 4." in text
-    assert "noise of ± 0 to 1 of their own" in text
+    assert "known noise of ± 0 to 1;" in text
     assert "An improvement of predictions by 0.5 is worth asking for." in text
     with sw.open_study(url) as study:
         numbers = [int(name[1:]) for name in study.ids]
@@ -130,7 +130,7 @@ def test_targets_come_from_a_table_of_their_own(tmp_path, data, suffix):
     given = ("--cost", "hours", "--noise-std", "blur", "--strategy", "AggMI")
     url, made = begin(tmp_path, data, *given, *said)
     assert "Predictions count for 3 targets." in one_line(made.stdout)
-    assert "AggMI asks the same whatever the targets are" in one_line(made.stderr)
+    assert "AggMI asks the same questions whatever the targets are" in one_line(made.stderr)
     with sw.open_study(url) as study:
         assert study.sets.input_names == ("rain", "soil")
         assert study.aims.targets.x.tolist() == [[1, 0.5], [2, 1], [3, 2]]

@@ -1,43 +1,82 @@
-"""What `sumwise init` is told about costs, known noise, targets and when to stop."""
+"""Options of `sumwise init` for costs, known noise, targets, and when to stop."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import rich_click as click
 
 from sumwise.cli.options import to_number
-from sumwise.data.tables import column_names, number, numbers, place, read_table, require
+from sumwise.data.tables import (
+    Individuals,
+    column_names,
+    number,
+    numbers,
+    place,
+    read_table,
+    require,
+)
 from sumwise.errors import DataError, SettingError, SumwiseError
 from sumwise.util.shapes import Float
 
-if TYPE_CHECKING:
-    from sumwise.data.tables import Individuals
+MUST: Final = {"cost": "above 0", "noise_std": "at least 0", "enough": "at least 0"}
+OPTIONS: Final = {"cost": "--cost", "noise_std": "--noise-std", "enough": "--enough"}
 
-PER_SET: Final = {"cost": "above 0", "noise_std": "at least 0"}
+objective_options: Final = (
+    click.option(
+        "--cost",
+        metavar="COLUMN|NUMBER",
+        help="Cost of measuring a set, in any unit: a column with the same number in all rows of a "
+        "set, or one number. Sets are then ranked by gain per cost, and ask takes a --budget.",
+    ),
+    click.option(
+        "--noise-std",
+        metavar="COLUMN|NUMBER",
+        help="Standard deviation of known noise in a set's total, beyond the noise of its "
+        "individuals, for example noise added for privacy; a column or a number, as for --cost.",
+    ),
+    click.option(
+        "--targets",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Table of the individuals whose predictions matter, with the input columns. Default: "
+        "all individuals. Used by the strategies IVR and EPIG.",
+    ),
+    click.option(
+        "--target-weights",
+        metavar="COLUMN",
+        help="How much each of them matters: a column of --targets, or of DATA.",
+    ),
+    click.option(
+        "--enough",
+        metavar="NUMBER",
+        help="Let status advise you to stop when the next questions improve predictions by less "
+        "than this (standard deviation, in the unit of an individual's output).",
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
-    """As they were typed; None where nothing was said."""
+class Objective:
+    """The options as they were typed."""
 
-    cost: str | None = None
-    noise_std: str | None = None
-    targets: Path | None = None
-    target_weights: str | None = None
-    enough: str | None = None
+    cost: str | None
+    noise_std: str | None
+    targets: Path | None
+    target_weights: str | None
+    enough: str | None
 
     @property
     def columns(self) -> dict[str, str | None]:
-        """Columns of the table, and what they were given as; None for what may be a number."""
-        named = {"--cost": self.cost, "--noise-std": self.noise_std}
+        """Columns of the table and the option of each; None if the name may be a number."""
+        named = {self.cost: "--cost", self.noise_std: "--noise-std"}
         found = {
-            text: None if _as_number(text) is not None else f"given as {option}, or give a number"
-            for option, text in named.items()
+            text: None if _is_number(text) else f"given as {option}, or give a number"
+            for text, option in named.items()
             if text is not None
         }
         if self.target_weights is not None and self.targets is None:
@@ -46,110 +85,75 @@ class Wishes:
 
     @property
     def hidden(self) -> tuple[str, ...]:
-        """A column of the targets, which is hardly an input where the table has it too."""
+        """A column of the targets, which is not an input if DATA has it too."""
         return () if self.target_weights is None else (self.target_weights,)
 
-
-def wish_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--cost, --noise-std, --targets, --target-weights and --enough."""
-    for option in reversed(
-        (
-            click.option(
-                "--cost",
-                metavar="COLUMN|NUMBER",
-                help="What measuring a set costs, in any unit: a column with the same number in "
-                "all rows of a set, or one number. Sets are asked for by gain per cost then, and "
-                "ask takes a --budget.",
-            ),
-            click.option(
-                "--noise-std",
-                metavar="COLUMN|NUMBER",
-                help="Standard deviation of noise that measuring a set will have beside that of "
-                "its individuals, such as noise added for privacy; a column or a number as well.",
-            ),
-            click.option(
-                "--targets",
-                type=click.Path(path_type=Path),
-                metavar="FILE",
-                help="Table of the individuals whose predictions count, with the input columns; "
-                "all individuals if left out. For the strategies IVR and EPIG.",
-            ),
-            click.option(
-                "--target-weights",
-                metavar="COLUMN",
-                help="How much each of them counts: a column of --targets, or of DATA.",
-            ),
-            click.option(
-                "--enough",
-                metavar="NUMBER",
-                help="status says that you may stop when the next questions improve predictions "
-                "by less than this (standard deviation, in the unit of an individual's output).",
-            ),
-        )
-    ):
-        command = option(command)
-    return command
-
-
-def understood(wishes: Wishes, made: Individuals) -> dict[str, Any]:
-    """Arguments of `create_study`, from columns of the table that `made` was read from."""
-    meant = {
-        name: _per_set(_option(name), getattr(wishes, name), made, must)
-        for name, must in PER_SET.items()
-    }
-    weights = None if wishes.target_weights is None else made.aside.get(wishes.target_weights)
-    return {**meant, "enough": _enough(wishes), **_aimed(wishes, made.x, weights)}
-
-
-def without_columns(wishes: Wishes) -> dict[str, Any]:
-    """The same but for targets, where individuals stay in their files: numbers alone."""
-    meant: dict[str, Any] = {"enough": _enough(wishes)}
-    for name, must in PER_SET.items():
-        text, option = getattr(wishes, name), _option(name)
-        value = _as_number(text)
-        if text is not None and value is None:
+    def refuse_columns(self) -> None:
+        """Refuse columns of individuals beyond memory, and numbers out of range."""
+        for name, text in (("cost", self.cost), ("noise_std", self.noise_std)):
+            if text is not None and not _is_number(text):
+                raise SettingError(
+                    f"{OPTIONS[name]} is {text!r:.80}, and these individuals are beyond memory, "
+                    "where it can be one number only. Give a number, raise --memory-limit, or "
+                    "begin the study in Python, which takes an array with a number for each set"
+                )
+            _number(name, text)
+        _number("enough", self.enough)
+        if self.target_weights is not None and self.targets is None:
             raise SettingError(
-                f"{option} is {text!r:.80}, and these individuals are beyond memory, where it can "
-                "be one number only. Give a number, raise --memory-limit, or begin the study in "
-                "Python, which takes an array with a number for each set"
+                "--target-weights would be a column of individuals that are beyond memory; write "
+                "those who count to a file of their own and name it with --targets"
             )
-        meant[name] = _within(option, value, must)
-    if wishes.target_weights is not None and wishes.targets is None:
-        raise SettingError(
-            "--target-weights would be a column of individuals that are beyond memory; write those "
-            "who count to a file of their own and name it with --targets"
-        )
-    return meant
+
+    def read(self, made: Individuals) -> dict[str, Any]:
+        """Arguments of `create_study`, some from columns of the table that was read."""
+        weights = None if self.target_weights is None else made.aside.get(self.target_weights)
+        x = None
+        if self.targets is not None:
+            x, weights = _read_targets(self.targets, made.x, self.target_weights)
+        return {
+            "cost": _per_set("cost", self.cost, made),
+            "noise_std": _per_set("noise_std", self.noise_std, made),
+            "enough": _number("enough", self.enough),
+            "targets": x,
+            "target_weights": weights,
+        }
+
+    def as_json(self, meant: Mapping[str, Any]) -> dict[str, Any]:
+        """The options: columns by name, numbers as numbers."""
+        return {
+            **{
+                name: meant[name] if isinstance(meant[name], float) else getattr(self, name)
+                for name in MUST
+            },
+            "targets": None if self.targets is None else str(self.targets),
+            "target_weights": self.target_weights,
+        }
 
 
-def targets_of(wishes: Wishes, inputs: Sequence[str]) -> dict[str, Any]:
-    """Targets in a file of their own."""
-    return _aimed(wishes, inputs, None)
+def _is_number(text: str) -> bool:
+    try:
+        number(text)
+    except SumwiseError:
+        return False
+    return True
 
 
-def _aimed(
-    wishes: Wishes, inputs: Sequence[str], weights: Float[np.ndarray, " N"] | None
-) -> dict[str, Any]:
-    if wishes.targets is None:
-        return {"targets": None, "target_weights": weights}
-    x, weight = _read_targets(wishes.targets, inputs, wishes.target_weights)
-    return {"targets": x, "target_weights": weight}
+def _number(name: str, text: str | None) -> float | None:
+    """The number that was typed for an option, None if it was left out."""
+    if text is None:
+        return None
+    value = to_number(text, OPTIONS[name])
+    if value < 0 or (value == 0 and MUST[name] == "above 0"):
+        raise SettingError(f"{OPTIONS[name]} is {value:g}; it must be {MUST[name]}")
+    return value
 
 
-def _enough(wishes: Wishes) -> float | None:
-    enough = None if wishes.enough is None else to_number(wishes.enough, "--enough")
-    return _within("--enough", enough, "at least 0")
-
-
-def _option(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
-
-
-def _per_set(option: str, text: str | None, made: Individuals, must: str) -> Any:
+def _per_set(name: str, text: str | None, made: Individuals) -> Any:
     """One number for each set, from a column; or the number that was typed."""
     if text is None or text not in made.aside:
-        return _within(option, _as_number(text), must)
-    values, sets = made.aside[text], made.sets
+        return _number(name, text)
+    values, sets, option = made.aside[text], made.sets, OPTIONS[name]
     low = np.minimum.reduceat(values, sets.starts[:-1])
     high = np.maximum.reduceat(values, sets.starts[:-1])
     for a in np.flatnonzero(low != high).tolist():
@@ -159,25 +163,12 @@ def _per_set(option: str, text: str | None, made: Individuals, must: str) -> Any
             f"{made.where(other)}: {text!r:.80} is {values[other]:g}, and {values[rows[0]]:g} in "
             f"another row of the set. {option} is of the whole set; give all its rows the same."
         )
-    for a in np.flatnonzero((low < 0) | ((low == 0) & (must == "above 0"))).tolist():
+    for a in np.flatnonzero((low < 0) | ((low == 0) & (name == "cost"))).tolist():
         raise DataError(
             f"{made.where(int(sets.starts[a]))}: {text!r:.80} is {low[a]:g}; {option} must be "
-            f"{must}. Correct it, or drop the rows of the set."
+            f"{MUST[name]}. Correct it, or drop the rows of the set."
         )
     return low
-
-
-def _within(option: str, value: float | None, must: str) -> float | None:
-    if value is not None and (value < 0 or (value == 0 and must == "above 0")):
-        raise SettingError(f"{option} is {value:g}; it must be {must}")
-    return value
-
-
-def _as_number(text: str | None) -> float | None:
-    try:
-        return None if text is None else number(text)
-    except SumwiseError:
-        return None
 
 
 def _read_targets(
@@ -201,28 +192,15 @@ def _read_targets(
     return x, weight
 
 
-def as_json_too(wishes: Wishes, meant: Mapping[str, Any]) -> dict[str, Any]:
-    """Columns by name, numbers as numbers."""
-    numbers_too = {
-        name: meant[name] if isinstance(meant[name], float) else getattr(wishes, name)
-        for name in (*PER_SET, "enough")
-    }
-    return {
-        **numbers_too,
-        "targets": None if wishes.targets is None else str(wishes.targets),
-        "target_weights": wishes.target_weights,
-    }
-
-
-def said(meant: Mapping[str, Any]) -> list[str]:
-    """What was understood, in sentences without text of the user's."""
+def sentences(meant: Mapping[str, Any]) -> list[str]:
+    """What was understood, in sentences."""
     words = []
     if meant["cost"] is not None:
         words.append(f"Measuring a set costs {_span(meant['cost'])}.")
     if meant["noise_std"] is not None:
         words.append(
-            f"Totals are to have noise of ± {_span(meant['noise_std'])} of their own; say what "
-            "each has had when it is told."
+            f"Totals are expected to have known noise of ± {_span(meant['noise_std'])}; give the "
+            "actual noise of each with tell --noise-std."
         )
     if meant["targets"] is not None:
         words.append(f"Predictions count for {len(meant['targets'])} targets.")

@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -52,12 +52,20 @@ def study_command(
 ) -> Callable[[Function], click.Command]:
     """A command on a study, whose `Address` it is given: URL, these parameters, --study, --json."""
 
-    def decorate(function: Function) -> click.Command:
-        @functools.wraps(function)
-        def call(url: str, name: str | None, **given: Any) -> None:
-            function(Address(url, name), **given)
+    address = gathered("address", Address)
+    return command(url_argument, *parameters, study_option, json_option, address, cls=cls)
 
-        return command(url_argument, *parameters, study_option, json_option, cls=cls)(call)
+
+def gathered(name: str, kind: Any) -> Parameter:
+    """Values that a command is given as one value of a dataclass with fields of their names."""
+
+    def decorate(function: Function) -> Function:
+        @functools.wraps(function)
+        def call(**given: Any) -> Any:
+            own = {field.name: given.pop(field.name) for field in fields(kind)}
+            return function(**{name: kind(**own)}, **given)
+
+        return call
 
     return decorate
 
