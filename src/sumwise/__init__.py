@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from sumwise.acquisition.strategies import ACQUISITIONS, Acquisition
-    from sumwise.data.scan import Scan
+    from sumwise.data.parquet import Scan
     from sumwise.data.sets import Sets
     from sumwise.errors import (
         DataError,
@@ -91,7 +91,7 @@ _HOMES: Final = {
     "learning.estimator": ("AggregateRegressor",),
     "learning.learner": ("ActiveLearner",),
     "learning.propose": ("Answer", "Ask"),
-    "data.scan": ("Scan",),
+    "data.parquet": ("Scan",),
     "learning.selection": ("score", "select"),
     "data.sets": ("Sets",),
     "study.create": ("create_study", "import_study", "open_study"),

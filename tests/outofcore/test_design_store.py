@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 import sumwise as sw
 from sumwise.acquisition import screening
-from sumwise.data import scan as scanning
+from sumwise.data import parquet as scanning
 from sumwise.model import fourier_sums
 from sumwise.outofcore import design_store
 from tests import parquet

@@ -14,7 +14,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import sumwise as sw
-from sumwise.data import scan as scanning
+from sumwise.data import parquet as scanning
 from sumwise.outofcore.design_store import Embedded
 from tests import parquet
 from tests.builders import random_sets, totals

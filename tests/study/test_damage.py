@@ -199,11 +199,10 @@ def test_a_sets_file_that_exists_leaves_no_database_behind(tmp_path):
 
 def test_ids_that_cannot_be_kept_exactly_are_refused_before_anything_is_made(tmp_path):
     times = pd.to_datetime([1, 2, 3], unit="ns")
-    for ids in (list(times), [10**5000, 1, 2]):
-        sets = sw.Sets.from_arrays([[[0.0]], [[1.0]], [[2.0]]], ids=ids)
-        with pytest.raises(sw.InvalidSetError, match=r"nanoseconds|digits"):
-            sw.create_study(tmp_path / "t.db", sets)
-        assert not (tmp_path / "t.db").exists()
+    sets = sw.Sets.from_arrays([[[0.0]], [[1.0]], [[2.0]]], ids=list(times))
+    with pytest.raises(sw.InvalidSetError, match="nanoseconds"):
+        sw.create_study(tmp_path / "t.db", sets)
+    assert not (tmp_path / "t.db").exists()
 
 
 def test_small_slips_of_arguments_are_refused_in_words(path):

@@ -13,7 +13,7 @@ import rich_click as click
 
 from sumwise.cli.options import Address, force_option, out_option, study_command
 from sumwise.cli.output import show, show_file, show_json, show_table, suggest, talk, visible, width
-from sumwise.data.scan import Scan, batches
+from sumwise.data.parquet import Scan, batches
 from sumwise.data.tables import (
     check_output,
     column_names,
@@ -25,6 +25,7 @@ from sumwise.data.tables import (
 )
 from sumwise.errors import DataError, SettingError
 from sumwise.model.prediction_table import Predictions, check_level, individuals
+from sumwise.util.files import temporary_name
 from sumwise.util.progress import Slow
 from sumwise.util.shapes import Float
 from sumwise.util.text import count, plain
@@ -155,7 +156,7 @@ def _write_scan(study: Study, scan: Scan, out: Path, level: float, force: bool) 
             f"the {scan.rows} individuals of this study are in Parquet files; write their "
             "predictions to a file that ends in .parquet as well"
         )
-    partial = out.with_name(f".{out.name}.{os.getpid()}.parquet")
+    partial = Path(temporary_name(out, ".parquet"))
     try:
         rows = study.model.predict_parquet(scan, partial, level)
         check_output(out, force)  # another process may have written it meanwhile

@@ -1,21 +1,32 @@
-"""Where Parquet files are, and whether they are still what they were.
+"""Parquet files that need not fit in memory, as a value: which files, which columns.
 
-A file is known by the checksum of its footer, which says where each column lies, how long it is
-and from what to what its values go. Whoever reads a file that was looked at before compares it: a
-design whose parts come from different versions of a file would be of nothing at all.
+    File      a file as its footer describes it
+    Scan      what `Sets.scan_parquet` gives: only the files' footers have been read
+    Part      some row groups of one file: what one worker reads, in batches of bounded size
+    Batch     some rows in memory: their keys, inputs and weights
+
+A set's rows may span batches, parts and files, so sums over a set are added up across them.
+A file is identified by its footer's SHA-256. If it changed since the scan it is refused, because
+parts would mix two versions.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from sumwise.errors import DataError, MissingExtraError, SettingError
+import numpy as np
 
+from sumwise.data import frames
+from sumwise.errors import DataError, InvalidSetError, MissingExtraError, SettingError
+from sumwise.util.shapes import Float, Int
+
+PART_ROWS: Final = 2**19  # of a part, where row groups are smaller; larger ones are parts
+BATCH_ROWS: Final = 2**17  # in memory at once
 TAIL: Final = 8  # bytes at the end of a file: the length of its footer, and PAR1
 
 
@@ -26,11 +37,299 @@ class File:
     path: str
     n_bytes: int
     group_rows: tuple[int, ...]  # rows of each row group
-    footer: str = ""  # its checksum; files that were scanned by earlier versions have none
+    footer: str = ""  # its SHA-256; empty if an earlier version scanned the file
 
     @property
     def rows(self) -> int:
         return sum(self.group_rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Row groups of one file that are read together."""
+
+    number: int
+    path: str
+    groups: tuple[int, ...]
+    first_row: int  # in the file, from 0
+    rows: int
+    first_individual: int  # in the whole scan, from 0
+    footer: str = ""  # checksum of the file's footer when it was scanned
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Scan:
+    """A pool in Parquet files; make one with `Sets.scan_parquet`."""
+
+    files: tuple[File, ...]
+    by: tuple[str, ...]
+    x: tuple[str, ...]
+    weights: str  # "sum", "mean", or the column that holds θ
+
+    @property
+    def rows(self) -> int:
+        """Individuals."""
+        return sum(file.rows for file in self.files)
+
+    @property
+    def theta_column(self) -> str | None:
+        """The column that holds the weights θ, if there is one."""
+        return None if self.weights in ("sum", "mean") else self.weights
+
+    def parts(self) -> tuple[Part, ...]:
+        """All rows, in order, in parts of `PART_ROWS` or one row group, whichever is more."""
+        found: list[Part] = []
+        seen = 0
+        for file in self.files:
+            first = 0
+            groups: list[int] = []
+            held = 0
+            for group, count in enumerate(file.group_rows):
+                groups.append(group)
+                held += count
+                if held >= PART_ROWS or group == len(file.group_rows) - 1:
+                    if held:
+                        where = len(found), file.path, tuple(groups), first, held, seen
+                        found.append(Part(*where, file.footer))
+                    first, seen = first + held, seen + held
+                    groups, held = [], 0
+        return tuple(found)
+
+    def __repr__(self) -> str:
+        plural = "" if len(self.files) == 1 else "s"
+        return (
+            f"Scan: {self.rows} individuals in {len(self.files)} Parquet file{plural}, by "
+            f"{', '.join(self.by)}; inputs {', '.join(self.x)}; weights {self.weights!r}"
+        )
+
+
+def scan_parquet(path: Any, *, by: Any, x: Any, weights: str = "sum") -> Scan:
+    """What `Sets.scan_parquet` does."""
+    groups, inputs = frames.column_names(by), frames.column_names(x)
+    if not groups or not inputs:
+        raise SettingError("name at least one input column (x) and one group column (by)")
+    if not isinstance(weights, str):
+        raise SettingError(f"weights is {weights!r:.60}; give 'sum', 'mean' or a column's name")
+    if twice := [name for name in groups if groups.count(name) > 1]:
+        raise SettingError(f"by names the column {twice[0]!r} twice; name it once")
+    scan = Scan((), tuple(groups), tuple(inputs), weights)
+    looks = [_look(where, scan) for where in find_files(path)]
+    (first, kinds), *rest = looks
+    for file, others in rest:
+        if others != kinds:
+            raise InvalidSetError(
+                f"group columns hold {', '.join(kinds)} in {first.path} and {', '.join(others)} in "
+                f"{file.path}; give them the same type in all files"
+            )
+    scan = Scan(tuple(file for file, _ in looks), scan.by, scan.x, weights)
+    if not scan.rows:
+        raise InvalidSetError(f"{path} has no rows; there is nothing to group")
+    return scan
+
+
+# --- columns -------------------------------------------------------------------------------------
+
+
+def _look(path: str, scan: Scan) -> tuple[File, list[str]]:
+    """The footer of a file and the types of its group columns; what cannot be used is refused."""
+    with open_parquet(path) as file:
+        schema, about = file.schema_arrow, file.metadata
+        for names, role in ((scan.by, "by"), (scan.x, "x"), (_theta(scan), "weights")):
+            for name in names:
+                if schema.names.count(name) != 1:
+                    known = ", ".join(map(repr, schema.names[:20]))
+                    many = "no column" if name not in schema.names else "two columns"
+                    hint = "Give 'sum', 'mean' or a column." if role == "weights" else ""
+                    raise InvalidSetError(
+                        f"{path} has {many} {name!r} (given as {role}); it has {known}. {hint}"
+                    )
+                kind = schema.field(name).type
+                if role != "by" and not is_number(kind):
+                    raise InvalidSetError(
+                        f"{path}: column {name!r} (given as {role}) holds {kind}, not numbers. "
+                        "Convert it, or encode categories as numeric columns."
+                    )
+                if role == "by" and not _can_name(kind):
+                    raise InvalidSetError(
+                        f"{path}: column {name!r} holds {kind}, which cannot name a group. Use "
+                        "text, numbers or dates."
+                    )
+        counts = tuple(about.row_group(i).num_rows for i in range(about.num_row_groups))
+    kinds = [str(schema.field(name).type) for name in scan.by]
+    return File(path, size_of(path), counts, footer_of(path)), kinds
+
+
+def _theta(scan: Scan) -> tuple[str, ...]:
+    return () if scan.theta_column is None else (scan.theta_column,)
+
+
+def is_number(kind: Any) -> bool:
+    import pyarrow as pa
+
+    t = pa.types
+    return any(check(kind) for check in (t.is_integer, t.is_floating, t.is_decimal, t.is_boolean))
+
+
+def _can_name(kind: Any) -> bool:
+    """Whether Arrow can compare, order and group values of this type."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if pa.types.is_nested(kind) or pa.types.is_null(kind):
+        return False
+    try:
+        none = pa.array([], kind.value_type if pa.types.is_dictionary(kind) else kind)
+        compute.less(none, none)
+        pa.table([none], names=["id"]).take(pa.array([], pa.int64())).group_by("id").aggregate([])
+    except pa.ArrowException:
+        return False
+    return True
+
+
+# --- rows -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch:
+    """Some rows that follow one another in a file."""
+
+    path: str
+    first_row: int  # in the file, from 0
+    first_individual: int  # in the whole scan
+    keys: tuple[Any, ...]  # Arrow arrays, one for each `by` column; none if they were not wanted
+    inputs: Float[np.ndarray, "D n"]  # a row per input column, as stored or in double precision
+    theta: Float[np.ndarray, " n"] | None  # of the weights column, if there is one
+
+    def __len__(self) -> int:
+        return len(self.keys[0]) if self.keys else self.inputs.shape[1]
+
+    def place(self, row: int) -> str:
+        """Where a row of the batch is, for people."""
+        return f"{self.path}, row {self.first_row + row + 1}"
+
+
+def batches(scan: Scan, part: Part, *, keys: bool = True, inputs: bool = True) -> Iterator[Batch]:
+    """The rows of a part, some at a time; what cannot be used is refused with file and row."""
+    import pyarrow as pa
+
+    named = scan.by if keys else ()
+    wanted = (*named, *scan.x, *_theta(scan)) if inputs else named
+    seen = 0
+    with open_parquet(part.path, part.footer) as file:
+        reader = file.iter_batches(
+            BATCH_ROWS, row_groups=list(part.groups), columns=list(dict.fromkeys(wanted)),
+            use_threads=False,
+        )  # fmt: skip
+        try:
+            for found in reader:
+                at = part.first_row + seen, part.first_individual + seen
+                yield _batch(scan, part.path, at, found, named, inputs)
+                seen += found.num_rows
+        except (pa.ArrowException, OSError) as error:
+            reason = str(error).splitlines()[0]
+            raise DataError(
+                f"{part.path} cannot be read beyond row {part.first_row + seen} ({reason:.200}). "
+                "Is it whole?"
+            ) from error
+    if seen != part.rows:
+        raise DataError(f"{part.path} has changed while it was read; scan it again")
+
+
+def _batch(
+    scan: Scan, path: str, at: tuple[int, int], found: Any, named: Sequence[str], inputs: bool
+) -> Batch:
+    names = found.schema.names
+    columns = {name: found.column(names.index(name)) for name in names}
+
+    def where(row: int) -> str:
+        return f"{path}, row {at[0] + row + 1}"
+
+    keys = tuple(_key(columns[name], name, where) for name in named)
+    theta = None
+    matrix = np.empty((0, found.num_rows))
+    if inputs:
+        arrays = [_numbers(columns[name], name, where) for name in scan.x]
+        matrix = _stacked(arrays, found.num_rows)
+        if scan.theta_column is not None:
+            theta = _numbers(columns[scan.theta_column], scan.theta_column, where)
+            theta = theta.astype(np.float64, copy=False)
+    return Batch(path, *at, keys, matrix, theta)
+
+
+def _stacked(arrays: Sequence[np.ndarray], rows: int) -> np.ndarray:
+    """Columns as rows of one array; in single precision only if all of them are."""
+    single = all(array.dtype == np.float32 for array in arrays)
+    out = np.empty((len(arrays), rows), np.float32 if single else np.float64)
+    for d, array in enumerate(arrays):
+        out[d] = array
+    return out
+
+
+def _key(column: Any, name: str, where: Any) -> Any:
+    """A column of ids without gaps."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_floating(column.type):
+        column = compute.add(column, pa.scalar(0.0, column.type))  # −0.0 is the set 0.0
+    if column.null_count or pa.types.is_floating(column.type):
+        missing = compute.index(compute.is_null(column, nan_is_null=True), True).as_py()
+        if missing >= 0:
+            raise InvalidSetError(
+                f"{where(missing)} has no value in group column {name!r}. Fill it in, or drop rows "
+                "without a group."
+            )
+    return column
+
+
+def _numbers(column: Any, name: str, where: Any) -> np.ndarray:
+    """A column of finite numbers, single or double precision."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if column.null_count:
+        row = compute.index(compute.is_null(column), True).as_py()
+        raise InvalidSetError(f"{where(row)}: {name!r} is missing. Fill it in, or drop the row.")
+    if not (pa.types.is_float32(column.type) or pa.types.is_float64(column.type)):
+        column = compute.cast(column, pa.float64(), safe=False)
+    values = np.from_dlpack(column) if len(column) else np.empty(0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = values.sum(dtype=np.float64)  # a mask would cost more than this
+    if not np.isfinite(total):
+        for row in np.flatnonzero(~np.isfinite(values)).tolist():
+            raise InvalidSetError(
+                f"{where(row)}: {name!r} is {values[row]}. Fill it in or drop the row."
+            )
+    return values
+
+
+# --- runs -----------------------------------------------------------------------------------------
+
+
+def run_starts(keys: Sequence[Any]) -> Int[np.ndarray, " r"]:
+    """Where a run of equal keys begins; keys of one row are those of one set."""
+    n = len(keys[0])
+    changed = np.zeros(max(n - 1, 0), dtype=bool)
+    for column in keys:
+        changed |= _differs(column)
+    return np.concatenate([[0], np.flatnonzero(changed) + 1]).astype(np.int64)[: max(n, 0)]
+
+
+def _differs(column: Any) -> np.ndarray:
+    """Whether each value differs from the one before it, from the second on."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if pa.types.is_integer(column.type):
+        values = np.from_dlpack(column)
+        return values[1:] != values[:-1]
+    changed = compute.not_equal(column.slice(1), column.slice(0, len(column) - 1))
+    return np.from_dlpack(compute.cast(changed, pa.uint8())).astype(bool)
+
+
+# --- files ----------------------------------------------------------------------------------------
 
 
 def find_files(path: Any) -> list[str]:
@@ -65,7 +364,7 @@ def _under(path: Any) -> Iterator[str]:
         return
     place = Path(os.path.abspath(where)) if where else Path("")
     if where and place.is_dir():
-        found = sorted(p for p in place.rglob("*.parquet") if p.is_file())  # folders may end so too
+        found = sorted(p for p in place.rglob("*.parquet") if p.is_file())
         kept = [str(p) for p in found if not _is_hidden(p.relative_to(place).parts)]
         if not kept:
             raise DataError(f"there are no files that end in .parquet in the folder {where}")
@@ -77,7 +376,7 @@ def _under(path: Any) -> Iterator[str]:
 
 
 def _is_hidden(parts: tuple[str, ...]) -> bool:
-    """What writers put beside their data, and what is not finished."""
+    """Whether a writer put it beside its data, or has not finished it."""
     return any(part[:1] in (".", "_") for part in parts)
 
 
@@ -116,7 +415,7 @@ def open_parquet(path: str, footer: str = "") -> Any:
     """A `pyarrow.parquet.ParquetFile`; what cannot be read is refused by name.
 
     Args:
-        footer: What the checksum was; a file that has changed since is refused as well.
+        footer: Its checksum when it was scanned; a file that has changed since is refused.
     """
     import pyarrow as pa
     from pyarrow import parquet
@@ -124,7 +423,7 @@ def open_parquet(path: str, footer: str = "") -> Any:
     try:
         if footer and footer_of(path) != footer:
             raise DataError(
-                f"{path} is not what it was when it was scanned: somebody has written to it. "
+                f"{path} is not what it was when it was scanned: it was written to. "
                 "Put the old file back, or scan again and embed into a new folder."
             )
         if "://" in path:

@@ -8,28 +8,21 @@ are finite, no set has θ_a = 0, and the arrays are read-only.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from sumwise.data import frames
-from sumwise.data.checks import (
-    as_list,
-    flat_weights,
-    is_whole,
-    name_sets,
-    positions_of,
-    refuse_bad_numbers,
-    refuse_bad_shapes,
-    starts_of,
-    theta_of,
-)
 from sumwise.data.integrals import cells, check_boxes, weights_at
-from sumwise.data.scan import Scan, scan_parquet
+from sumwise.data.parquet import Scan, scan_parquet
+from sumwise.data.validate import as_list, is_unicode
 from sumwise.errors import InvalidSetError, SettingError, UnknownSetError
-from sumwise.util.shapes import Float, Int
+from sumwise.util.shapes import Bool, Float, Int
+
+LONGEST_NUMBER: Final = 13_000  # bits of an id; Python does not print numbers of 4,300 digits
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -53,8 +46,8 @@ class Sets:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_positions", positions_of(self.ids))
-        refuse_bad_shapes(self)
-        refuse_bad_numbers(self)
+        _refuse_shapes(self)
+        _refuse_numbers(self)
         for array in (self.x, self.theta, self.starts):
             array.setflags(write=False)
 
@@ -97,17 +90,17 @@ class Sets:
                 "Fill it in or drop the row."
             )
         grouped = frames.group_rows(frames.group_keys(table, groups))
-        weights = "sum" if weights is None else weights
         if isinstance(weights, str) and weights not in ("sum", "mean"):
             weights = frames.numeric_columns(table, (weights,), "weights")[:, 0]
-        if not isinstance(weights, str):
-            weights = frames.to_float(weights, "weights")
-            if weights.shape != (len(table),):
+        if weights is None or isinstance(weights, str):
+            theta = theta_of(weights, grouped.ids, grouped.starts)
+        else:
+            theta = frames.to_float(weights, "weights")
+            if theta.shape != (len(table),):
                 raise InvalidSetError(
-                    f"weights have shape {weights.shape}; give one for each of {len(table)} rows"
+                    f"weights have shape {theta.shape}; give one for each of {len(table)} rows"
                 )
-            weights = weights[grouped.order]
-        theta = theta_of(weights, grouped.starts)
+            theta = theta[grouped.order]
         return cls(grouped.ids, inputs[grouped.order], theta, grouped.starts, names)
 
     @classmethod
@@ -126,7 +119,7 @@ class Sets:
         given = as_list(arrays, "arrays")
         read = [frames.matrix_and_names(block, f"array {a}") for a, block in enumerate(given)]
         blocks = [block for block, _ in read]
-        names = name_sets(ids, len(blocks))
+        names = _names(ids, len(blocks))
         if not blocks:
             raise InvalidSetError("no sets were given; pass at least one array")
         inputs = read[0][1]
@@ -142,10 +135,8 @@ class Sets:
                     f"set {set_id!r} has shape {block.shape}; expected (n >= 1, {width}), the "
                     "same width for all sets. Drop the set or fix its rows."
                 )
-        starts = starts_of([len(block) for block in blocks])
-        if weights is not None and not isinstance(weights, str):
-            weights = flat_weights(weights, names, np.diff(starts))
-        return cls(names, np.concatenate(blocks), theta_of(weights, starts), starts, inputs)
+        starts = _starts([len(block) for block in blocks])
+        return cls(names, np.concatenate(blocks), theta_of(weights, names, starts), starts, inputs)
 
     @classmethod
     def from_members(
@@ -163,7 +154,7 @@ class Sets:
         """
         rows, inputs = frames.matrix_and_names(x, "x")
         members = as_list(members, "members")
-        names = name_sets(ids, len(members))
+        names = _names(ids, len(members))
         if rows.ndim != 2:
             raise InvalidSetError(f"x has shape {rows.shape}; expected (N, D)")
         if not members:
@@ -171,7 +162,7 @@ class Sets:
         picked = []
         for set_id, member in zip(names, members, strict=True):
             index = np.asarray(as_list(member, f"members of set {set_id!r}"), dtype=object)
-            index = index.astype(int) if all(map(is_whole, index.flat)) else index
+            index = index.astype(int) if all(map(_is_whole, index.flat)) else index
             if index.ndim != 1 or index.size == 0 or index.dtype.kind not in "iu":
                 raise InvalidSetError(
                     f"members of set {set_id!r} are {member!r:.60}; give at least one, as numbers "
@@ -183,10 +174,8 @@ class Sets:
                     f"set {set_id!r} names row {out}; x has rows 0 to {len(rows) - 1}"
                 )
             picked.append(index)
-        starts = starts_of([len(index) for index in picked])
-        if weights is not None and not isinstance(weights, str):
-            weights = flat_weights(weights, names, np.diff(starts))
-        theta = theta_of(weights, starts)
+        starts = _starts([len(index) for index in picked])
+        theta = theta_of(weights, names, starts)
         return cls(names, rows[np.concatenate(picked)], theta, starts, inputs)
 
     @classmethod
@@ -212,14 +201,14 @@ class Sets:
         (array([0.25, 0.75, 1.25, 1.75]), array([0.5, 0.5, 0.5, 0.5]))
         """
         ends = check_boxes(boxes)
-        names = name_sets(ids, len(ends))
+        names = _names(ids, len(ends))
         points, volume = cells(ends, bins, names)
         n_cells = points.shape[1]
         points = points.reshape(-1, ends.shape[1])
         theta = np.repeat(volume, n_cells)
         if weight is not None:
             theta *= weights_at(points, weight)
-        return cls(names, points, theta, starts_of([n_cells] * len(ends)))
+        return cls(names, points, theta, _starts([n_cells] * len(ends)))
 
     @staticmethod
     def scan_parquet(path: Any, *, by: Any, x: Any, weights: str = "sum") -> Scan:
@@ -279,13 +268,13 @@ class Sets:
         """The sets at these positions, in this order."""
         wanted = as_list(positions, "positions")
         for position in wanted:
-            if not is_whole(position) or not -len(self) <= position < len(self):
+            if not _is_whole(position) or not -len(self) <= position < len(self):
                 raise UnknownSetError(
                     f"there is no position {position!r}; {len(self)} sets have whole numbers from 0"
                 )
         index = np.arange(len(self))[np.asarray(wanted, dtype=int)]
         sizes = self.sizes[index]
-        starts = starts_of(sizes)
+        starts = _starts(sizes)
         rows = np.repeat(self.starts[index] - starts[:-1], sizes) + np.arange(starts[-1])
         chosen = tuple(self.ids[a] for a in index)
         return Sets(chosen, self.x[rows], self.theta[rows], starts, self.input_names)
@@ -322,3 +311,128 @@ class Sets:
             f"Sets: {len(self)} set{plural} of {span} instances ({len(self.x)} in all), {inputs}; "
             f"id{plural} {shown}"
         )
+
+
+# --- checks ---------------------------------------------------------------------------------------
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def _names(ids: Sequence[Hashable] | None, n_sets: int) -> tuple[Hashable, ...]:
+    names = tuple(range(n_sets)) if ids is None else tuple(as_list(ids, "ids"))
+    if len(names) != n_sets:
+        raise InvalidSetError(f"{len(names)} ids were given for {n_sets} sets")
+    return names
+
+
+def positions_of(ids: tuple[Hashable, ...]) -> dict[Hashable, int]:
+    positions: dict[Hashable, int] = {}
+    for a, set_id in enumerate(ids):
+        try:
+            first = positions.setdefault(set_id, a)
+        except TypeError:
+            raise InvalidSetError(
+                f"id {set_id!r} cannot name a set; use text, numbers, dates or tuples of them"
+            ) from None
+        if first != a:
+            raise InvalidSetError(
+                f"id {set_id!r} names two sets (numbers {first} and {a}); ids must be unique"
+            )
+        if type(set_id) is not str or not set_id.isascii():
+            _refuse_name(set_id, a)
+    return positions
+
+
+def _refuse_name(set_id: Hashable, a: int) -> None:
+    """Refuse ids that are missing, or that no file or database could hold."""
+    if frames.is_missing(set_id):
+        raise InvalidSetError(f"id of set number {a} is {set_id!r}; give every set a name")
+    for part in set_id if isinstance(set_id, tuple) else (set_id,):
+        if isinstance(part, str) and not is_unicode(part):
+            raise InvalidSetError(
+                f"id {set_id!r} of set number {a} is not valid Unicode; correct its text"
+            )
+        if isinstance(part, int) and part.bit_length() > LONGEST_NUMBER:
+            raise InvalidSetError(f"id of set number {a} is too long a number; name sets with text")
+
+
+def _starts(sizes: Sequence[int] | Int[np.ndarray, " A"]) -> Int[np.ndarray, " A1"]:
+    return np.fromiter(itertools.accumulate(sizes, initial=0), np.int64, len(sizes) + 1)
+
+
+def theta_of(
+    weights: Any, ids: tuple[Hashable, ...], starts: Int[np.ndarray, " A1"]
+) -> Float[np.ndarray, " N"]:
+    """θ of every instance: "sum", "mean", or one array of numbers for each set."""
+    sizes = np.diff(starts)
+    if weights is None or (isinstance(weights, str) and weights == "sum"):
+        return np.ones(starts[-1])
+    if isinstance(weights, str) and weights == "mean":
+        return np.repeat(1.0 / sizes, sizes)
+    if isinstance(weights, str):
+        raise SettingError(f"weights is {weights!r}; give 'sum', 'mean' or numbers")
+    given = as_list(weights, "weights")
+    per_set = [frames.to_float(w, f"weights of set number {a}") for a, w in enumerate(given)]
+    if len(per_set) != len(ids):
+        raise InvalidSetError(f"weights were given for {len(per_set)} sets; there are {len(ids)}")
+    for set_id, theta, size in zip(ids, per_set, sizes, strict=True):
+        if theta.shape != (size,):
+            raise InvalidSetError(
+                f"weights of set {set_id!r} have shape {theta.shape}; it has {size} instances"
+            )
+    return np.concatenate(per_set)
+
+
+def _refuse_shapes(sets: Sets) -> None:
+    n, starts = len(sets.x), sets.starts
+    if sets.x.ndim != 2 or sets.x.shape[1] == 0:
+        raise InvalidSetError(f"x has shape {sets.x.shape}; expected (N, D) with D >= 1")
+    if len(starts) != len(sets.ids) + 1 or starts[0] != 0 or starts[-1] != n:
+        raise InvalidSetError(
+            f"starts must have {len(sets.ids) + 1} entries running from 0 to {n}, one more than "
+            "there are ids"
+        )
+    if sets.theta.shape != (n,):
+        raise InvalidSetError(f"theta has shape {sets.theta.shape}; expected ({n},) like x")
+    if sets.input_names is not None and len(sets.input_names) != sets.x.shape[1]:
+        raise InvalidSetError(f"{len(sets.input_names)} input names for {sets.x.shape[1]} inputs")
+    empty = np.flatnonzero(np.diff(starts) < 1)
+    if len(empty):
+        raise InvalidSetError(f"set {sets.ids[empty[0]]!r} is empty; drop it or add its rows")
+
+
+def _refuse_numbers(sets: Sets) -> None:
+    bad = _first(~np.isfinite(sets.x).all(axis=1))
+    if bad is not None:
+        column = int(np.flatnonzero(~np.isfinite(sets.x[bad]))[0])
+        label = repr(sets.input_names[column]) if sets.input_names else str(column)
+        raise InvalidSetError(
+            f"{_where(sets, bad)} has {sets.x[bad, column]} in input {label}. "
+            "Fill it in or drop the row."
+        )
+    bad = _first(~np.isfinite(sets.theta))
+    if bad is not None:
+        raise InvalidSetError(f"{_where(sets, bad)} has weight {sets.theta[bad]}; give a number")
+    if not len(sets.ids):
+        return
+    with np.errstate(over="ignore"):
+        noise_scale = np.add.reduceat(sets.theta**2, sets.starts[:-1])
+    bad = _first(~(np.isfinite(noise_scale) & (noise_scale > 0)))
+    if bad is not None:
+        theta = sets.theta[sets.starts[bad] : sets.starts[bad + 1]]
+        problem = "are all zero" if not theta.any() else f"have a squared sum of {noise_scale[bad]}"
+        raise InvalidSetError(
+            f"weights of set {sets.ids[bad]!r} {problem}: its total would say nothing that can "
+            "be computed with. Drop the set or rescale its weights."
+        )
+
+
+def _first(bad: Bool[np.ndarray, " n"]) -> int | None:
+    return int(np.argmax(bad)) if bad.any() else None
+
+
+def _where(sets: Sets, row: int) -> str:
+    a = int(np.searchsorted(sets.starts, row, side="right")) - 1
+    return f"row {row - sets.starts[a]} of set {sets.ids[a]!r}"

@@ -18,9 +18,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from sumwise.data.checks import theta_of
 from sumwise.data.frames import group_rows
-from sumwise.data.sets import Sets
+from sumwise.data.parquet import is_number
+from sumwise.data.sets import Sets, theta_of
 from sumwise.errors import DataError, LabelError, SettingError, SumwiseError
 from sumwise.util.files import atomic_write
 from sumwise.util.shapes import Float
@@ -162,11 +162,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def holds_numbers(table: Any, name: str) -> bool:
-    import pyarrow
-
-    kind, types = table.column(name).type, pyarrow.types
-    checks = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean)
-    return any(check(kind) for check in checks)
+    return is_number(table.column(name).type)
 
 
 def numbers(table: Any, name: str, where: Callable[[int], str]) -> Float[np.ndarray, " N"]:
@@ -336,7 +332,7 @@ def read_individuals(
     sets = Sets(
         grouped.ids,
         found.inputs[grouped.order],
-        theta_of(columns[weights] if theta else weights, grouped.starts),
+        columns[weights] if theta else theta_of(weights, grouped.ids, grouped.starts),
         grouped.starts,
         found.x,
     )

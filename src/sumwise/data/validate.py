@@ -66,6 +66,13 @@ def text(value: Any, name: str) -> str | None:
     return str(value)
 
 
+def as_list(values: Any, what: str) -> list[Any]:
+    try:
+        return list(values)
+    except TypeError:
+        raise InvalidSetError(f"{what} is {values!r:.60}; give a list") from None
+
+
 def is_unicode(value: str) -> bool:
     """Whether UTF-8 can hold the text; half a surrogate pair has no encoding."""
     if value.isascii():

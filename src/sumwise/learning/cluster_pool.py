@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from sumwise.data.lazy import LazySets
-from sumwise.data.scan import Part, Scan
+from sumwise.data.parquet import Part, Scan
 from sumwise.errors import InvalidSetError, SettingError
 from sumwise.learning.estimator import AggregateRegressor
 from sumwise.model import fit as core

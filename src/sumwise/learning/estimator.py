@@ -16,7 +16,7 @@ import numpy as np
 
 from sumwise.acquisition.objective import read
 from sumwise.data.frames import input_matrix, to_float
-from sumwise.data.scan import Scan
+from sumwise.data.parquet import Scan
 from sumwise.data.sets import Sets
 from sumwise.data.validate import check_labels
 from sumwise.errors import InvalidSetError, SettingError

@@ -22,7 +22,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from sumwise.data.scan import PART_ROWS, Scan
+from sumwise.data.parquet import PART_ROWS, Scan
 from sumwise.errors import DataError, InvalidSetError, SettingError
 from sumwise.model import archives
 from sumwise.model import fit as core

@@ -27,8 +27,7 @@ from typing import Any, Final
 import numpy as np
 
 from sumwise.data.lazy import LazySets
-from sumwise.data.parquet import File, open_parquet
-from sumwise.data.scan import Scan
+from sumwise.data.parquet import File, Scan, open_parquet
 from sumwise.data.sets import Sets
 from sumwise.data.targets import Targets, subsample
 from sumwise.errors import DataError, InvalidSetError, SettingError

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, Final
 
 import numpy as np
 
-from sumwise.data.scan import Batch, Part, Scan, batches, run_starts
+from sumwise.data.parquet import Batch, Part, Scan, batches, run_starts
 from sumwise.errors import SettingError
 from sumwise.model import archives, fourier_sums
 from sumwise.model.basis import Scaled

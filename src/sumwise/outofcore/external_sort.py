@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from sumwise.data.scan import PART_ROWS, Batch, Scan, batches, scan_parquet
+from sumwise.data.parquet import PART_ROWS, Batch, Scan, batches, scan_parquet
 from sumwise.util.progress import Slow
 from sumwise.util.shapes import Int
 

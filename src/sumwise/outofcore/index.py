@@ -1,8 +1,8 @@
-"""What one look through the files of a `Scan` tells, before anything is embedded.
+"""The index of a `Scan`, made in one pass over its files before anything is embedded.
 
-Which sets there are and how many rows each has; whether the rows of each set follow one another;
-mean and spread of the inputs. Parts are looked at by themselves, anywhere, and put together in
-order: means and sums of squares by Chan, Golub and LeVeque's rule, ids by comparing them.
+It says which sets there are, how many rows each has, whether the rows of each set follow one
+another, and the mean and spread of the inputs. Parts are read independently, anywhere, and combined
+in order: means and sums of squares by Chan, Golub and LeVeque's rule, ids by comparing them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Any, Final
 import numpy as np
 
 from sumwise.data.input_stats import SAMPLE, Inputs
-from sumwise.data.scan import Batch, Part, Scan, batches, run_starts
+from sumwise.data.parquet import Batch, Part, Scan, batches, run_starts
+from sumwise.data.sets import positions_of
 from sumwise.data.targets import subsample
 from sumwise.errors import InvalidSetError
 from sumwise.util.shapes import Float, Int
@@ -64,7 +65,7 @@ class Moments:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Look:
-    """What some rows show of the inputs, and what they have of two samples of all rows."""
+    """Statistics of the inputs of some rows, and their share of two samples of all rows."""
 
     moments: Moments
     sample: Float[np.ndarray, "m D"]
@@ -77,7 +78,7 @@ class Look:
         return cls(Moments.of(batch.inputs), sample, subsample_in(scan, batch))
 
     def plus(self, other: Look) -> Look:
-        """With rows that come later."""
+        """Combined with rows that come later."""
         sample = np.concatenate([self.sample, other.sample])
         subsample = np.concatenate([self.subsample, other.subsample])
         return Look(self.moments.plus(other.moments), sample, subsample)
@@ -89,7 +90,7 @@ class Look:
 
 
 def subsample_in(scan: Scan, batch: Batch) -> Float[np.ndarray, "n D"]:
-    """Which rows of a batch are among the few that stand for all rows of the scan."""
+    """The rows of a batch that are in the subsample of the scan."""
     chosen, _ = subsample(scan.rows)
     first = batch.first_individual
     low, high = np.searchsorted(chosen, [first, first + batch.inputs.shape[1]])
@@ -98,7 +99,7 @@ def subsample_in(scan: Scan, batch: Batch) -> Float[np.ndarray, "n D"]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PartSurvey:
-    """One part: its runs of equal ids, and its inputs if they were looked at."""
+    """One part: its runs of equal ids, and statistics of its inputs if they were read."""
 
     keys: Any  # an Arrow table with a row per run
     lengths: Int[np.ndarray, " r"]
@@ -125,7 +126,7 @@ def survey_part(scan: Scan, part: Part, *, inputs: bool) -> PartSurvey:
 
 
 def joined(tables: list[Any], lengths: list[Int[np.ndarray, " r"]]) -> Any:
-    """Runs that follow one another; one that goes on is one run, not two."""
+    """Join runs of batches that follow one another; a run may span two of them."""
     import pyarrow as pa
 
     kept: list[Any] = []
@@ -161,7 +162,7 @@ class Index:
 
 
 def index_of(surveys: Iterable[PartSurvey]) -> Index:
-    """All parts, in order. What is held at once is the ids of all sets, and of some runs."""
+    """Combine all parts, in order; holds the ids of all sets and of some runs at once."""
     import pyarrow as pa
 
     known: Any = None  # ids so far
@@ -219,7 +220,7 @@ def ascends(keys: Any) -> bool:
 
 
 def refuse_ids(keys: Any) -> None:
-    """Ids that Python does not have, or that are the same there and not in Arrow."""
+    """Refuse ids that Python cannot represent, or that are equal there but not in Arrow."""
     import pyarrow as pa
 
     plain = (pa.types.is_integer, pa.types.is_boolean, pa.types.is_date32, pa.types.is_floating,
@@ -235,15 +236,7 @@ def refuse_ids(keys: Any) -> None:
             f"the group columns {', '.join(keys.column_names)} hold values that cannot name a set "
             f"({reason:.200}). Write them as text, numbers or dates."
         ) from error
-    seen: set[Any] = set()
-    for name in ids:
-        if name in seen:
-            raise InvalidSetError(
-                f"two sets have the id {name!r} in Python: their ids differ by less than a "
-                "microsecond, or by an hour when clocks went back. Write ids as text, or times "
-                "without a time zone."
-            )
-        seen.add(name)
+    positions_of(ids)  # ids that differ in Arrow may be equal here: Python has no nanoseconds
 
 
 def ids_of(keys: Any) -> tuple[Any, ...]:

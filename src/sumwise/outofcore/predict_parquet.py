@@ -1,25 +1,26 @@
 """Predictions of all individuals of a scan, from Parquet files to Parquet files.
 
-Rows are predicted part by part in the order of the files; nothing is grouped, and no more than a
-batch for each thread or worker is in memory.
+Rows are predicted part by part in the order of the files. Nothing is grouped, and each thread or
+worker holds one batch in memory.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, Final
 
 import numpy as np
 
-from sumwise.data.scan import Batch, Part, Scan, batches
+from sumwise.data.parquet import Batch, Part, Scan, batches
 from sumwise.errors import DataError, InvalidSetError, SettingError
 from sumwise.model import predict as outputs
 from sumwise.model.fit import Model
 from sumwise.model.prediction_table import PREFIX
+from sumwise.util.files import atomic_write
 from sumwise.util.progress import Slow
 
 ADDED: Final = ("file", "row", "mean", "std", "lower", "upper")
@@ -38,7 +39,7 @@ class Job:
 
 
 def predict(model: Model, scan: Scan, out: str, level: float, run: Run) -> int:
-    """All parts, each to a file of its own in a new folder; or to one file, one after another."""
+    """Predict all parts, each to its own file in a new folder, or all to one file in order."""
     _added(scan)  # refused now, not in the middle
     out = os.path.abspath(out)  # workers may run in another folder
     single = out.endswith(".parquet")
@@ -84,19 +85,18 @@ def _repeated(batch: Batch) -> Any:
 
 
 def predict_part(job: Job) -> int:
-    """A part to a file; whole, or not there."""
+    """Predict a part to a file, which appears when it is whole."""
     name = os.path.join(job.folder, f"part-{job.part.number:06}.parquet")
     return sum(_one_file([job], name))
 
 
 def _one_file(jobs: Sequence[Job], path: str) -> Iterator[int]:
-    """Rows of each job as they are written; the file appears when all are."""
+    """Write jobs to one file, which appears when all are done; gives the rows of each."""
     import pyarrow as pa
     from pyarrow import parquet
 
-    added = _added(jobs[0].scan)
-    partial, writer = f"{path}.{os.getpid()}.part", None
-    try:
+    added, writer = _added(jobs[0].scan), None
+    with atomic_write(path) as file, ExitStack() as opened:
         for job in jobs:
             for batch in batches(job.scan, job.part):
                 x = np.ascontiguousarray(batch.inputs.T, dtype=np.float64)
@@ -112,15 +112,6 @@ def _one_file(jobs: Sequence[Job], path: str) -> Iterator[int]:
                 columns = dict(zip(job.scan.by, batch.keys, strict=True))
                 table = pa.table({**columns, **dict(zip(added, found, strict=True))})
                 if writer is None:
-                    writer = parquet.ParquetWriter(partial, table.schema)
+                    writer = opened.enter_context(parquet.ParquetWriter(file, table.schema))
                 writer.write_table(table)
             yield job.part.rows
-        if writer is not None:
-            writer.close()
-            writer = None
-            os.replace(partial, path)
-    finally:
-        if writer is not None:
-            writer.close()
-        with suppress(FileNotFoundError):
-            os.unlink(partial)

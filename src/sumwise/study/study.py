@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from sumwise.acquisition.objective import Objective
 from sumwise.data import validate
 from sumwise.data.lazy import whole
-from sumwise.data.scan import Scan
+from sumwise.data.parquet import Scan
 from sumwise.data.sets import Sets
 from sumwise.learning.estimator import AggregateRegressor
 from sumwise.learning.propose import FEWEST, Answer, Ask, propose

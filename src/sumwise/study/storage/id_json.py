@@ -24,8 +24,6 @@ _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "tuple": lambda parts: tuple(_plain(part) for part in parts),
 }
 
-LONGEST_NUMBER: Final = 4_000  # digits; Python itself refuses to read many more
-
 
 def to_json(name: Hashable) -> str:
     """One line of text for an id; other values than the above are refused by name."""
@@ -59,10 +57,6 @@ def _wrapped(name: Any) -> Any:
         return {"numpy time": str(name)}
     if isinstance(name, np.generic):
         name = name.item()
-    if isinstance(name, int) and abs(name) >= 10**LONGEST_NUMBER:
-        raise InvalidSetError(
-            f"an id is a whole number of more than {LONGEST_NUMBER} digits; name sets with text"
-        )
     if name is None or isinstance(name, bool | int | str):
         return str(name) if isinstance(name, str) else name
     if isinstance(name, float) and math.isfinite(name):

@@ -16,7 +16,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from sumwise.data import validate
-from sumwise.data.checks import as_list
+from sumwise.data.validate import as_list
 from sumwise.errors import LabelError, SettingError, SumwiseError
 from sumwise.learning.propose import Answer, Ask
 from sumwise.study.storage import records
