@@ -1,4 +1,4 @@
-"""Everything a user can cause is a `SumwiseError`; anything else that escapes is our bug."""
+"""Every error that a user can cause is a `SumwiseError`; any other that escapes is a bug."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class LabelError(SumwiseError, ValueError):
 
 
 class PoolExhaustedError(SumwiseError):
-    """Every set is measured already: nothing is left to ask."""
+    """Every set is measured already, so none is left to ask for."""
 
 
 class NonFiniteScoreError(SumwiseError, ArithmeticError):
@@ -38,7 +38,7 @@ class DataError(SumwiseError):
 
 
 class StorageError(SumwiseError):
-    """A database cannot be reached, read or written; nothing of what was asked is half done."""
+    """A database cannot be reached, read or written; nothing was stored in part."""
 
 
 class MissingExtraError(SumwiseError, ImportError):

@@ -203,7 +203,7 @@ def test_what_makes_no_sense_is_refused(tmp_path, data, words, said):
         ("rain,soil\n", None, "has a heading and no rows; name at least one individual"),
         ("rain,soil\n1,\n", None, "line 2: 'soil' is missing"),
         ("rain,soil,w\n1,2,-1\n", "w", "line 2: 'w' is -1; a weight is at least 0"),
-        ("rain,soil,w\n1,2,0\n", "w", "above 0 for somebody"),
+        ("rain,soil,w\n1,2,0\n", "w", "not all 0"),
         ("rain,soil\n1,2\n", "w", "has no column 'w' (given as --target-weights)"),
     ],
 )

@@ -1,7 +1,6 @@
-"""Foreign tables to plain arrays: pandas, polars and Arrow through one door.
+"""Data frames of pandas, polars and Arrow as plain arrays.
 
-Nothing here knows of `Sets`; it is the other way round, so that a set made from a frame and one
-made from arrays pass the same checks.
+`Sets` builds on this module, so sets from a frame and sets from arrays pass the same checks.
 """
 
 from __future__ import annotations
@@ -49,14 +48,14 @@ def as_frame(table: Any) -> Any:
 
 
 def column_names(names: Any) -> tuple[Any, ...]:
-    """One name or several; a name is text, or whatever the table's columns are called."""
+    """One name or several, as a tuple."""
     if names is None:
         return ()
     return tuple(names) if isinstance(names, Iterable) and not isinstance(names, str) else (names,)
 
 
 def is_missing(value: Any) -> bool:
-    """None, NaN, NaT and pandas' NA, each of which says so in its own way."""
+    """Whether a value is None, NaN, NaT or pandas' NA."""
     try:
         return value is None or bool(value != value)
     except (TypeError, ValueError):
@@ -165,7 +164,7 @@ def input_matrix(
 
 
 def to_float(values: Any, what: str) -> Float[np.ndarray, "..."]:
-    """A float64 copy; what is not numeric is refused in words."""
+    """A float64 copy; values that are not numbers are refused."""
     try:
         if type(values) is not np.ndarray and np.ma.is_masked(values):
             raise TypeError("some of it is masked. Fill it in, or drop it")

@@ -1,4 +1,4 @@
-"""How inputs are spread, as far as a basis is drawn by it: of all individuals, or file by file."""
+"""Statistics of the inputs that a basis is drawn from."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SAMPLE: Final = 128  # individuals, evenly spaced, that the size of features is 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Inputs:
-    """Of at least one individual."""
+    """Location, spread and range of inputs, and two samples of at least one individual."""
 
     shift: Float[np.ndarray, " D"]  # mean
     scale: Float[np.ndarray, " D"]  # standard deviation

@@ -1,4 +1,4 @@
-"""Sets whose ids and sizes are known now, and whose individuals are read when somebody looks."""
+"""Sets whose ids and sizes are known, and whose individuals are read when they are used."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sumwise.util.shapes import Float, Int
 
 
 class LazySets(Sets):
-    """A `Sets` without its individuals: everything that takes one takes it."""
+    """A `Sets` that reads its individuals on demand; it can be used wherever a `Sets` can."""
 
     __slots__ = ("_found", "_ids", "_load", "_n_inputs", "_whole")
     _found: dict[Hashable, int] | None

@@ -37,8 +37,8 @@ def read_table(path: Path, text: Callable[[str], bool]) -> Any:
     """An Arrow table.
 
     Args:
-        text: Whether the column of a CSV file with this name is text whatever it looks like, so
-            that 007 stays 007. Parquet says itself what its columns hold.
+        text: Whether the column of a CSV file with this name is read as text, so that 007 stays
+            007. Parquet files have types of their own.
     """
     if path.is_dir():
         raise DataError(f"{path} is a folder; name a CSV or Parquet file")
@@ -83,7 +83,9 @@ def _read_csv(path: Path, text: Callable[[str], bool]) -> Any:
         with pyarrow.OSFile(str(path)) as file:  # never unpacked, whatever the name ends in
             return arrow.read_csv(
                 file,
-                arrow.ReadOptions(use_threads=False),  # or rows would have no number
+                arrow.ReadOptions(
+                    use_threads=False
+                ),  # invalid rows have a number only without threads
                 arrow.ParseOptions(newlines_in_values=True, invalid_row_handler=keep),
                 arrow.ConvertOptions(column_types=kept),
             )
@@ -99,7 +101,7 @@ def _read_csv(path: Path, text: Callable[[str], bool]) -> Any:
 
 
 def _heading(path: Path) -> list[str]:
-    """Names of columns; what is not text here is for Arrow to complain about."""
+    """Names of columns; Arrow reports a heading that is not text."""
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as lines:
         try:
             return next((cells for cells in csv.reader(lines) if cells), [])
@@ -108,7 +110,7 @@ def _heading(path: Path) -> list[str]:
 
 
 def place(path: Path) -> Callable[[int], str]:
-    """Where a row is, as an editor would count; looked up when there is something to complain."""
+    """A function that gives the place of a row, counting lines as an editor does."""
 
     def line(row: int) -> str:
         with path.open(encoding="utf-8", errors="replace", newline="") as lines:
@@ -116,7 +118,7 @@ def place(path: Path) -> Callable[[int], str]:
             filled = (reader.line_num for cells in reader if cells)  # Arrow skips blank lines
             try:
                 number = next(itertools.islice(filled, row + 1, None), row + 2)
-            except csv.Error:  # a cell that is longer than a book
+            except csv.Error:  # a cell that is too long to be read
                 return f"{path}, row {row + 1}"
         return f"{path}, line {number}"
 
@@ -184,7 +186,7 @@ def numbers(table: Any, name: str, where: Callable[[int], str]) -> Float[np.ndar
 
 
 def _first_text(column: Any) -> tuple[int, Any]:
-    """The first value that is no number; of a column of numbers kept as text, the first."""
+    """The first value that is not a number; the first of all if the column is numbers as text."""
     values = column.to_pylist()
     for row, value in enumerate(values):
         try:
@@ -366,7 +368,7 @@ def read_totals(path: Path, ids: Sequence[Hashable], by: str | None) -> Totals:
     """Measured totals of these sets, one row a set.
 
     Args:
-        by: Who measured the rows that name nobody.
+        by: Who measured the rows that have no name of their own.
     """
     table = read_table(path, text=lambda name: True)
     names, where = column_names(table, path), place(path)
@@ -433,7 +435,7 @@ def _total(value: Any, required: bool = False) -> float | None:
 
 
 def number(text: str) -> float:
-    """A finite number; what is none is refused with what to write instead.
+    """A finite number; other text is refused with what to write instead.
 
     >>> number(" -1.5e3 ")
     -1500.0
@@ -462,7 +464,7 @@ def number(text: str) -> float:
 
 
 def check_output(path: Path, force: bool) -> None:
-    """Refuse a file that could not be written, or must not be: before the work, not after it."""
+    """Refuse, before the work begins, a file that cannot or must not be written."""
     if path.suffix.lower() not in (".parquet", ".csv"):
         raise SettingError(f"{path} ends in neither .csv nor .parquet; name a file that does")
     if path.is_dir():
@@ -472,7 +474,7 @@ def check_output(path: Path, force: bool) -> None:
 
 
 def write_table(table: Any, path: Path, force: bool = False) -> Path:
-    """An Arrow table as CSV or Parquet, by the suffix; whole or not at all."""
+    """Write an Arrow table as CSV or Parquet, by the suffix; whole or not at all."""
     import pyarrow
     from pyarrow import csv as arrow
     from pyarrow import parquet

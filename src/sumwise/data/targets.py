@@ -1,8 +1,8 @@
-"""Whose predictions count: individuals with weights, and which of very many are looked at.
+"""Target individuals: whose predictions count, with weights, and a subsample where they are many.
 
-Of more than `MOST` individuals, `MOST` are taken without chance: number k is the one at the
-fraction frac(k · 0.618…) of the way through all weight. Multiples of the golden ratio fill the way
-evenly and never fall into step with how a table is ordered; everybody counts by their weight.
+Of more than `MOST` individuals, `MOST` are taken deterministically: number k is the one at the
+fraction frac(k · 0.618…) of the cumulative weight. Multiples of the golden ratio fill the range
+evenly and do not resonate with the order of a table.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ GOLDEN: Final = (5**0.5 - 1) / 2
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Targets:
-    """Individuals that predictions are wanted of; weights add up to 1."""
+    """Individuals whose predictions matter; weights add up to 1."""
 
     x: Float[np.ndarray, "N D"]
     weight: Float[np.ndarray, " N"]
@@ -34,10 +34,10 @@ class Targets:
 
 
 def thinned(x: Float[np.ndarray, "N D"], weight: Float[np.ndarray, " N"] | None = None) -> Targets:
-    """These individuals, or some of them that stand for all.
+    """These individuals, or a subsample of them.
 
     Args:
-        weight: At least 0, not all 0; the same for everybody if left out.
+        weight: At least 0, not all 0; equal if left out.
     """
     if weight is None:
         at, share = subsample(len(x))
@@ -51,7 +51,7 @@ def thinned(x: Float[np.ndarray, "N D"], weight: Float[np.ndarray, " N"] | None 
 
 
 def subsample(n: int) -> tuple[Int[np.ndarray, " m"], Float[np.ndarray, " m"]]:
-    """Which of `n` individuals of equal weight stand for all, in order, and for how many."""
+    """The subsample of `n` individuals of equal weight, in order, and the weight of each."""
     if n <= MOST:
         return np.arange(n), np.full(n, 1 / max(n, 1))
     at, counts = np.unique((_way() * n).astype(np.int64), return_counts=True)
@@ -70,7 +70,7 @@ def read(
     *,
     everybody: Callable[[], Float[np.ndarray, "N D"]],
 ) -> Targets | None:
-    """What a user means by `targets` and `target_weights`; None if they left both out.
+    """The targets that `targets` and `target_weights` describe; None if both are left out.
 
     Args:
         targets: A data frame with the input columns, or an (n, D) array; all individuals if None.
@@ -94,7 +94,6 @@ def read(
         )
     if not np.isfinite(weight).all() or (weight < 0).any() or not weight.any():
         raise SettingError(
-            "target_weights must be finite, at least 0, and above 0 for somebody: 0 leaves an "
-            "individual out"
+            "target_weights must be finite, at least 0, and not all 0: 0 leaves an individual out"
         )
     return thinned(rows, weight / weight.max())

@@ -1,4 +1,4 @@
-"""A Dask client, and its workers as a map."""
+"""A map over the workers of a Dask cluster."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PATIENCE: Final = 10  # seconds that a scheduler may be without workers
 
 
 def connect(address: str) -> Any:
-    """A client of the scheduler at this address; one without workers would wait for ever."""
+    """A client of the scheduler at this address, which must have workers."""
     try:
         from distributed import Client
     except ImportError as error:
@@ -33,7 +33,7 @@ def connect(address: str) -> Any:
 
 
 def on(client: Any) -> Run:
-    """A map over the workers of a client; a worker that dies costs a retry."""
+    """A map over the workers of a client; the work of a worker that dies is repeated."""
 
     def run(job: Callable[[Any], Any], jobs: Sequence[Any]) -> Iterator[Any]:
         from distributed import KilledWorker, as_completed
@@ -56,7 +56,7 @@ def on(client: Any) -> Run:
 
 @contextmanager
 def runs_on(address: str | None, jobs: int) -> Iterator[int]:
-    """Where independent runs go: to the workers of this scheduler, if one is given.
+    """Send independent runs to the workers of this scheduler, if one is given.
 
     Gives how many run at the same time: `jobs` on this machine, or as many as the workers have
     threads. Workers must see the same files.

@@ -1,10 +1,10 @@
-"""One part of a scan to rows of a design on disk: the function that threads and workers run.
+"""Embed one part of a scan into rows of a design on disk; threads and workers run this.
 
     u_a = Σ_n θ_an φ(x_an)          s_a = ‖θ_a‖²          ‖u_a‖²
 
 Sums over a set add up, so a set may span batches, parts and files. A part writes the sets that lie
-inside it straight into `u.npy`, and keeps its first and last set, of which other parts may have a
-share, as *edges*; `making` adds those up.
+inside it straight into `u.npy`, and stores its first and last set, which other parts may share, as
+*edges*; `build` adds those up.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MOMENT_SAMPLE: Final = 2**14  # individuals that the mean of φ φᵀ is taken o
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Job:
-    """What it takes to embed one part."""
+    """All that is needed to embed one part."""
 
     scan: Scan
     part: Part
@@ -57,7 +57,7 @@ def part_file(folder: str, number: int) -> str:
 
 
 def embed_part(job: Job) -> int:
-    """Write a part's sets; what is left to do for them is in its own small file. Gives its rows."""
+    """Write a part's sets to u.npy and its sums and edges to a small file; gives its rows."""
     kind = np.dtype(job.dtype)
     products = np.zeros((job.n_basis, job.n_basis))
     sums: list[Float[np.ndarray, "3 r"]] = []
@@ -68,7 +68,9 @@ def embed_part(job: Job) -> int:
     with open(os.path.join(job.folder, "u.npy"), "r+b", buffering=0) as file:
         file.seek(job.offset + (job.first_set + 1) * job.n_basis * kind.itemsize)
         for rows, batch, last in runs(job.scan, job.part, job.basis, kind, _sizes(job)):
-            with np.errstate(over="ignore"):  # beyond single precision it is not screened by
+            with np.errstate(
+                over="ignore"
+            ):  # screening ignores infinite squares
                 square = np.einsum("ak,ak->a", rows.u, rows.u)
             sums.append(np.stack([rows.noise_scale, rows.theta_sum, square]))
             inside = rows.u
@@ -100,7 +102,7 @@ def embed_part(job: Job) -> int:
 
 
 def write_all(file: BinaryIO, content: Any) -> None:
-    """An unbuffered file may take less than it is given: Linux at most 2 GiB, or a full disk."""
+    """Write everything to an unbuffered file, which may take less at once (Linux: 2 GiB)."""
     left = memoryview(content)
     while len(left):
         left = left[file.write(left) :]
@@ -119,12 +121,12 @@ def runs(
     dtype: np.dtype[Any],
     sizes: Int[np.ndarray, " r"] | None,
 ) -> Iterator[tuple[Rows, Batch | None, bool]]:
-    """The sets of a part in order, each once, with the batch they end in; whether it is the last.
+    """The sets of a part in order, each with the batch it ends in and whether it is the last.
 
     A batch's last set may go on in the next one, so it is held back until that is known.
 
     Args:
-        sizes: Of these sets, all their rows counted, wherever they are; for means only.
+        sizes: Rows of each of these sets in all parts; needed for means only.
     """
     held: Rows | None = None
     last: tuple[Any, ...] = ()
@@ -176,7 +178,7 @@ def embed_rows(
     basis: Scaled,
     dtype: np.dtype[Any],
 ) -> Rows:
-    """Sums over the runs of a batch; single precision where that is wanted and good enough."""
+    """Sums over the runs of a batch, in the precision of `dtype`."""
     bounds = np.append(starts, len(batch))
     u = None
     with np.errstate(over="ignore", invalid="ignore"):  # refused below, by row

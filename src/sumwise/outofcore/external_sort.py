@@ -1,8 +1,8 @@
 """A copy of unsorted Parquet files in which the rows of each set follow one another.
 
-Two passes with bounded memory. The first deals rows out to temporary files, each for a range of
-sets in order of first appearance; the second brings the rows of one such file into order by set,
-in memory, and writes them as Parquet. Rows of a set keep their order.
+It takes two passes with bounded memory. The first distributes rows to temporary files, each for a
+range of sets in order of first appearance; the second sorts each of these by set in memory and
+writes it as Parquet. Rows of a set keep their order.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def sorted_copy(
     Args:
         folder: Empty, or not there yet.
         ids: Of all sets, in order of first appearance.
-        bucket_bytes: About so much is held at once, unless there are very many rows.
+        bucket_bytes: Approximate size of what is held at once; more if there are very many rows.
     """
     import pyarrow as pa
     from pyarrow import parquet
@@ -93,5 +93,5 @@ def _table(scan: Scan, batch: Batch) -> Any:
     columns: dict[str, Any] = dict(zip(scan.x, batch.inputs, strict=True))
     if scan.theta_column is not None:
         columns[scan.theta_column] = batch.theta
-    columns |= dict(zip(scan.by, batch.keys, strict=True))  # which may be an input as well
+    columns |= dict(zip(scan.by, batch.keys, strict=True))  # a column may be an input as well
     return pa.table(columns)

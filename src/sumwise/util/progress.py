@@ -1,4 +1,4 @@
-"""A bar for work that turns out to be slow, shown to people only."""
+"""A progress bar for slow work, shown on terminals and in notebooks only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _silent: ContextVar[bool] = ContextVar("silent", default=False)
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """No bars in here: somebody shows one already."""
+    """Show no bars in here: the caller shows one already."""
     token = _silent.set(True)
     try:
         yield
@@ -24,9 +24,9 @@ def quiet() -> Iterator[None]:
 
 
 class Slow:
-    """Counts steps; after two seconds a bar appears, if somebody is looking.
+    """Counts steps; a bar appears after two seconds if standard error is a terminal or notebook.
 
-    Nothing is imported or printed before, nor where standard error is a file or a pipe.
+    Nothing is imported or printed before that.
     """
 
     def __init__(self, what: str, total: int) -> None:
@@ -48,7 +48,7 @@ class Slow:
             self._bar.stop()
 
     def at(self, done: int) -> None:
-        """So many steps are done."""
+        """Record how many steps are done."""
         if self._bar is None and time.monotonic() - self._begun > PATIENCE and done < self._total:
             self._begin()
         if self._bar is not None:
@@ -64,4 +64,4 @@ class Slow:
             self._task = self._bar.add_task(self._what, total=self._total)
             self._bar.start()
         else:
-            self._begun = float("inf")  # nobody is looking; do not ask again
+            self._begun = float("inf")  # a file or a pipe; do not check again

@@ -1,7 +1,7 @@
 """One BLAS thread for many small decompositions.
 
-Threads that share a matrix of a few hundred rows mostly wait for one another, and on a machine that
-is busy they wait long: 600 fits took 125 s on two threads and 6 s on one.
+Threads that share a matrix of a few hundred rows mostly wait for one another, and long on a busy
+machine: 600 fits took 125 s on two threads and 6 s on one.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from threading import Lock
 from typing import Any
 
 _lock = Lock()
-_inside: list[Any] = []  # one entry for everybody inside; the first holds what was before
+_inside: list[Any] = []  # one entry per caller inside; the first holds the former limits
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """BLAS uses one thread in here; whoever leaves last sets it back to what it was."""
+    """BLAS uses one thread in here; the last caller to leave restores the former number."""
     from threadpoolctl import threadpool_limits
 
     with _lock:
