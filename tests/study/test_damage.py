@@ -212,5 +212,5 @@ def test_small_slips_of_arguments_are_refused_in_words(path):
                 study.propose(n)
         with pytest.raises(sw.SettingError, match="level is"):
             study.predict(level=1 - 1e-16)
-        with pytest.raises(sw.LabelError, match="give a number"):
+        with pytest.raises(sw.LabelError, match="give one finite number"):
             study.tell("B", True)
