@@ -68,9 +68,7 @@ def embed_part(job: Job) -> int:
     with open(os.path.join(job.folder, "u.npy"), "r+b", buffering=0) as file:
         file.seek(job.offset + (job.first_set + 1) * job.n_basis * kind.itemsize)
         for rows, batch, last in runs(job.scan, job.part, job.basis, kind, _sizes(job)):
-            with np.errstate(
-                over="ignore"
-            ):  # screening ignores infinite squares
+            with np.errstate(over="ignore"):  # screening ignores infinite squares
                 square = np.einsum("ak,ak->a", rows.u, rows.u)
             sums.append(np.stack([rows.noise_scale, rows.theta_sum, square]))
             inside = rows.u
