@@ -22,12 +22,14 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 import sumwise as sw
-from sumwise.study import export_csv, export_head, export_rows, export_tables
+from sumwise.study import export as layout
+from sumwise.study import import_
 from sumwise.study.storage import blobs
 from sumwise.study.storage.database import Database
 from sumwise.study.storage.schema import answers, claims, events, metadata, skips, studies
 from tests.builders import random_sets
 from tests.folders import (
+    FILES,
     MODELS,
     asked_next,
     contents,
@@ -151,16 +153,16 @@ def test_every_table_and_column_is_exported():
         *("sumwise_skips", "sumwise_answers", "sumwise_events"),
     }
     for table, name, renamed in (
-        (answers, "answers.csv", {"arrival": "number", "y_bar": "total"}),
-        (claims, "claims.csv", {}),
-        (skips, "skips.csv", {}),
-        (events, "history.csv", {"id": "number", "y_bar": "total"}),
+        (answers, "answers", {"arrival": "number", "y_bar": "total"}),
+        (claims, "claims", {}),
+        (skips, "skips", {}),
+        (events, "history", {"id": "number", "y_bar": "total"}),
     ):
         columns = {renamed.get(column.name, column.name) for column in table.c}
-        assert columns - {"study_id"} == set(export_rows.COLUMNS[name]) - {"set"}
+        assert columns - {"study_id"} == set(layout.TABLES[name]) - {"set"}
     assert {column.name for column in studies.c} == {
         *("id", "name", "created", "config", "strategy", "seed", "claim_days"),
-        *export_head.COUNTERS,
+        *layout.COUNTERS,
     }
 
 
@@ -252,18 +254,32 @@ reals = st.floats(-1e150, 1e150).map(lambda value: value + 0.0)
 
 @given(st.lists(st.tuples(texts | st.none(), texts, reals), max_size=6))
 def test_any_text_and_number_comes_back_from_a_csv_file(rows):
-    file, columns = io.BytesIO(), ("by", "note", "total")
-    export_csv.write(file, columns, [dict(zip(columns, row, strict=True)) for row in rows])
-    lines = export_csv.read(file.getvalue(), "a.csv", columns)
-    back = [(line.text("by"), line.text("note"), line.real("total")) for line in lines]
-    assert back == rows
-    assert list(map(repr, back)) == list(map(repr, rows))
+    sets, at = random_sets([1], np.random.default_rng(0)), "2025-01-02T03:04:05.000006+00:00"
+    stored = [
+        {
+            "arrival": n,
+            "position": 0,
+            "by": by,
+            "note": note,
+            "at": at,
+            "y_bar": y,
+            "noise_std": 0.5,
+        }
+        for n, (by, note, y) in enumerate(rows)
+    ]
+    file = io.BytesIO()
+    layout._write_table(file, "answers", stored, sets.ids)
+    back = [line.row for line in import_._table(file.getvalue(), "answers", sets)]
+    assert back == stored
+    assert [repr(row["y_bar"]) for row in back] == [repr(row["y_bar"]) for row in stored]
 
 
 def test_minus_zero_is_zero():
-    (line,) = export_csv.read(b"total,noise_std\n-0.0,-0\n", "a.csv", ("total", "noise_std"))
-    assert repr(line.total()) == "0.0"
-    assert line.noise() is None
+    sets, header = random_sets([1], np.random.default_rng(0)), ",".join(layout.TABLES["answers"])
+    content = f"{header}\n0,0,0,-0.0,-0,,2025-01-02T03:04:05+00:00,\n".encode()
+    (line,) = import_._table(content, "answers", sets)
+    assert repr(line.row["y_bar"]) == "0.0"
+    assert line.row["noise_std"] is None
 
 
 @given(st.integers(1, 9), st.sampled_from(["float32", "float64"]), st.integers(0, 2**32))
@@ -281,12 +297,12 @@ def test_any_numbers_come_back_from_a_parquet_file(n, dtype, seed):
     )
     file = io.BytesIO()
     pq.write_table(table, file)
-    (back,) = export_tables._read_arrays(file).values()
+    (back,) = import_._arrays(file.getvalue()).values()
     assert back.shape == (len(numbers), 1)
     assert back.tobytes() == numbers.tobytes()
 
 
-# --- what people may change -----------------------------------------------------------------------
+# --- what was changed since ---------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -295,43 +311,31 @@ def exported(tmp_path):
         return study.export(tmp_path / "out")
 
 
-def test_changes_to_answers_are_taken_over_and_told_by_history(exported, tmp_path):
-    def change(rows):
-        rows[2][3], rows[2][4], rows[2][7] = "12.5", "0", "corrected"
-        del rows[3]
-        rows.append(["20", "set 20", "20", "-3", "0.5", "eve", "2025-01-01T12:00:00+02:00", ""])
-
-    before = sw.open_study(tmp_path / "a.db")
-    edit(exported, "answers.csv", change)
-    with sw.import_study(exported, tmp_path / "b.db") as study:
-        old, told = before.answers, study.answers
-        left = [answer.position for answer in old if answer is not old[2]]
-        assert [answer.position for answer in told] == [*left, 20]
-        assert (told[1].y_bar, told[1].noise_std, told[1].note) == (12.5, None, "corrected")
-        new = (told[-1].y_bar, told[-1].noise_std, told[-1].by, told[-1].at, told[-1].note)
-        assert new == (-3.0, 0.5, "eve", "2025-01-01T10:00:00.000000+00:00", None)
-        history, events = before.history(), study.history()
-        assert events[: len(history)] == history
-        said = [(e.what, e.set_id, e.y_bar, e.by, e.note) for e in events[len(history) :]]
-        assert said == [
-            ("retracted", old[2].set_id, old[2].y_bar, None, "not in answers.csv any more"),
-            ("amended", old[1].set_id, 12.5, old[1].by, "corrected"),
-            ("told", "set 20", -3.0, "eve", None),
-        ]
-        study.tell("set 21", 1.0)
-        assert [t.set_id for t in study.answers[-2:]] == ["set 20", "set 21"]
-        study.export(tmp_path / "again")
-        with sw.import_study(tmp_path / "again", tmp_path / "c.db") as again:
-            assert again.history() == study.history()  # what was taken over once is settled
-    before.close()
+@pytest.mark.parametrize("name", [name for name in FILES if name != "study.json"])
+def test_files_that_were_changed_are_refused_by_their_checksum(exported, tmp_path, name):
+    content = (exported / name).read_bytes()
+    (exported / name).write_bytes(content.replace(b"1", b"2", 1))
+    with pytest.raises(sw.DataError, match=rf"{name} is not what was exported: its checksum"):
+        sw.import_study(exported, tmp_path / "b.db")
+    assert not (tmp_path / "b.db").exists()
 
 
-def test_a_spreadsheets_byte_order_mark_and_empty_lines_do_no_harm(exported, tmp_path):
-    for name in ("answers.csv", "claims.csv", "history.csv", "study.json"):
-        content = (exported / name).read_bytes()
-        (exported / name).write_bytes(b"\xef\xbb\xbf" + content + b"\n\n")
-    with sw.import_study(exported, tmp_path / "b.db") as study:
-        assert study.history() == sw.open_study(tmp_path / "a.db").history()
+def test_answers_of_a_former_export_must_be_those_of_its_history(exported, tmp_path):
+    known = json.loads((exported / "study.json").read_text())
+    known["sha256"] = {name: known["sha256"][name] for name in ("sets.parquet", "basis.parquet")}
+    (exported / "study.json").write_text(json.dumps(known))
+    with sw.import_study(exported, tmp_path / "b.db") as copy:
+        assert len(copy.answers) == 7
+    edit(exported, "answers.csv", lambda rows: rows[2].__setitem__(3, "12.5"))
+    with pytest.raises(
+        sw.DataError, match=r"answers.csv, line \d+: this is not the answer that hist"
+    ):
+        sw.import_study(exported, tmp_path / "c.db")
+    edit(exported, "answers.csv", lambda rows: rows.__delitem__(slice(2, None)))
+    with pytest.raises(
+        sw.DataError, match=r"answers.csv has 1 answers, where history.csv leaves 7"
+    ):
+        sw.import_study(exported, tmp_path / "c.db")
 
 
 # --- folders --------------------------------------------------------------------------------------

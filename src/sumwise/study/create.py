@@ -130,23 +130,23 @@ def import_study(
         name: Of the study there; if left out, the name it had.
         sets_file: As in `create_study`.
     """
-    from sumwise.study import export as exported
+    from sumwise.study import import_ as exported
 
     found = exported.read(folder, name)
     beside = None if sets_file is None else os.fspath(sets_file)
     database = Database(url)
     try:
-        drawn = found.head.config, found.prepared
+        drawn = found.config, found.prepared
         packed = blobs.pack(found.sets, *drawn, beside, database.folder)
-        if found.head.aims:
-            packed["aims"] = blobs.pack_aims(found.head.aims)
+        if found.aims:
+            packed["aims"] = blobs.pack_aims(found.aims)
         blobs.refuse_existing(beside)
         database.ensure()
         with database.write() as connection:
-            exported.insert(connection, found, packed)
+            exported.store(connection, found, packed)
             if beside is not None:
                 blobs.write_file(found.sets, beside)
-        return _opened(database, found.head.name)
+        return _opened(database, found.name)
     except BaseException:
         database.close()
         raise

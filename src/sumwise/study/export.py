@@ -1,93 +1,92 @@
-"""A study as a folder of open formats, and back: study.json, two Parquet and four CSV files.
+"""A study as a folder of open formats, which `import_` reads.
+
+    study.json       settings, counters, and the SHA-256 of every other file
+    sets.parquet     a row per individual: set, id, id_json, theta, and the inputs
+    basis.parquet    a row per array that was drawn: name, dtype, shape, values
+    answers.csv, claims.csv, skips.csv, history.csv        a row per row of their tables
 
 The folder is written under another name beside its place and renamed, so it is whole or not there.
-Reading checks everything before a database is opened; only files of these names are looked at.
-What can be worked out again, such as what a model has learned, is left out.
+What can be computed again, such as what a model has learned, is left out. `id` is how people see a
+set's id, `id_json` the exact value. In CSV files an empty field means that nothing was given; text
+that is empty or begins with a backslash has one more backslash in front.
 """
 
 from __future__ import annotations
 
-import hashlib
+import csv
+import io
+import json
 import os
-import secrets
 import shutil
-import stat
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Final
 
-import sqlalchemy as sa
+import numpy as np
 
+from sumwise.acquisition.objective import Objective
 from sumwise.data.sets import Sets
-from sumwise.errors import DataError, MissingExtraError, SettingError, StorageError, SumwiseError
+from sumwise.errors import SettingError, StorageError
+from sumwise.model import archives
 from sumwise.model.fit import Prepared
-from sumwise.model.serialize import pack_config
-from sumwise.study import export_head, export_rows, export_tables
-from sumwise.study.export_head import COUNTERS, NEVER_EDITED, STUDY, Head
-from sumwise.study.export_rows import COLUMNS, Row, Rows
-from sumwise.study.export_tables import BASIS, SETS
-from sumwise.study.storage import records, transactions
+from sumwise.model.serialize import pack_config, pack_prepared
+from sumwise.study.storage import records
+from sumwise.study.storage.database import Database
+from sumwise.study.storage.id_json import many_to_json, to_json
 from sumwise.study.storage.records import StudyRecord
-from sumwise.study.storage.schema import answers, claims, events, skips, studies
-from sumwise.util.files import sync_folder
+from sumwise.util.files import sha256_of, sync_folder, temporary_name
+from sumwise.util.text import shown
+
+FORMAT: Final = 1
+STUDY: Final = "study.json"
+SETS: Final = "sets.parquet"
+BASIS: Final = "basis.parquet"
+_TEXTS: Final = {"by": "by", "at": "at", "note": "note"}
+_TOTAL: Final = {"total": "y_bar", "noise_std": "noise_std"}
+_SET: Final = {"set": "", "position": "position"}
+TABLES: Final[Mapping[str, Mapping[str, str]]] = {  # columns of each CSV file, as they are stored
+    "answers": {"number": "arrival", **_SET, **_TOTAL, **_TEXTS},
+    "claims": {"number": "number", **_SET, "by": "by", "asked": "asked", "expires": "expires"},
+    "skips": {**_SET, **_TEXTS},
+    "history": {
+        **{"number": "", "at": "at", "what": "what"},
+        **{**_SET, **_TOTAL, "by": "by", "note": "note", "question": "question"},
+    },
+}
+COUNTERS: Final = ("questions", "arrivals", "changes")
+OF_SET: Final = ("set", "id", "id_json", "theta")  # columns of sets.parquet before the inputs
+OF_ARRAY: Final = ("name", "dtype", "shape", "values")  # columns of basis.parquet
+STATE: Final = "state/"  # begins the names of a network's arrays
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Exported:
-    """A study that was read from a folder."""
-
-    head: Head
-    sets: Sets
-    prepared: Prepared
-    rows: Rows
-
-
-# --- from a database to a folder ------------------------------------------------------------------
-
-
-def rows_of(connection: sa.Connection, kept: StudyRecord) -> tuple[Mapping[str, int], Rows]:
-    """The study's counters, and everything that has happened."""
-
-    def of(table: sa.Table, order: sa.Column[Any]) -> list[Row]:
-        mine = sa.select(table).where(table.c.study_id == kept.id).order_by(order)
-        return [dict(row) for row in connection.execute(mine).mappings()]
-
-    state = records.state(connection, kept, lock=False)
-    counters = {name: getattr(state, name) for name in COUNTERS}
-    rows = Rows(
-        of(answers, answers.c.arrival),
-        of(claims, claims.c.number),
-        of(skips, skips.c.position),
-        of(events, events.c.id),
-    )
-    return counters, rows
-
-
-def write(
-    folder: Any, kept: StudyRecord, sets: Sets, counters: Mapping[str, int], rows: Rows
-) -> Path:
-    """The folder, which must not be there yet or be empty."""
+def write(folder: Any, database: Database, record: StudyRecord, sets: Sets) -> Path:
+    """Export a study to a folder, which must not be there yet or be empty."""
     place = _free(folder)
-    partial = place.parent / f".sumwise-{secrets.token_hex(8)}.part"
+    with database.read() as connection:
+        state = records.state(connection, record, lock=False)
+        happened = records.happened(connection, record)
+    counters = {name: getattr(state, name) for name in COUNTERS}
+    writers = {
+        SETS: partial(_write_sets, sets=sets),
+        BASIS: partial(_write_basis, prepared=record.prepared),
+        **{
+            f"{table}.csv": partial(_write_table, table=table, rows=rows, ids=sets.ids)
+            for table, rows in happened.items()
+        },
+    }
+    unfinished = temporary_name(place)
+    sha256: dict[str, str] = {}
     try:
-        partial.mkdir()
-        with ExitStack() as stack:
-            files = {
-                name: stack.enter_context(open(partial / name, "x+b"))
-                for name in (STUDY, SETS, BASIS, *COLUMNS)
-            }
-            export_tables.write_sets(files[SETS], sets)
-            export_tables.write_basis(files[BASIS], kept.prepared)
-            export_rows.write(files, rows, sets.ids)
-            sha256 = {name: _digest(files[name]) for name in NEVER_EDITED}
-            files[STUDY].write(export_head.described(kept, sets, counters, sha256))
-            for file in files.values():
-                file.flush()
-                os.fsync(file.fileno())
-        sync_folder(partial)
-        os.rename(partial, place)  # over an empty folder, too, and over nothing else
+        os.mkdir(unfinished)
+        for name, write_to in writers.items():
+            path = os.path.join(unfinished, name)
+            _write_file(path, write_to)
+            sha256[name] = sha256_of(path)
+        head = _head(record, sets.input_names, counters, sha256)
+        _write_file(os.path.join(unfinished, STUDY), lambda file: file.write(head))
+        sync_folder(unfinished)
+        os.rename(unfinished, place)  # over an empty folder, too, and over nothing else
         sync_folder(place.parent)
     except OSError as error:
         raise StorageError(
@@ -95,12 +94,19 @@ def write(
             "left there"
         ) from error
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        shutil.rmtree(unfinished, ignore_errors=True)
     return place
 
 
+def _write_file(path: str, write_to: Any) -> None:
+    with open(path, "xb") as file:
+        write_to(file)
+        file.flush()
+        os.fsync(file.fileno())
+
+
 def _free(folder: Any) -> Path:
-    place = _path(folder)
+    place = path_of(folder)
     if os.path.isdir(place):
         try:
             filled = bool(os.listdir(place))
@@ -115,7 +121,8 @@ def _free(folder: Any) -> Path:
     return place
 
 
-def _path(folder: Any) -> Path:
+def path_of(folder: Any) -> Path:
+    """The path that a user gave."""
     if not isinstance(folder, str | os.PathLike) or not os.fspath(folder):
         raise SettingError(f"{folder!r:.60} is no folder; give a path")
     text = os.fsdecode(folder)
@@ -124,88 +131,130 @@ def _path(folder: Any) -> Path:
     return Path(os.path.realpath(text))
 
 
-def _digest(file: IO[bytes]) -> str:
-    file.seek(0)
-    return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+# --- study.json -----------------------------------------------------------------------------------
 
 
-# --- from a folder to a database ------------------------------------------------------------------
+def _head(
+    record: StudyRecord,
+    input_names: tuple[Hashable, ...] | None,
+    counters: Mapping[str, int],
+    sha256: Mapping[str, str],
+) -> bytes:
+    known = {
+        "format": FORMAT,
+        "name": record.name,
+        "created": record.created,
+        "strategy": record.strategy,
+        "seed": record.seed,
+        "claim_days": record.claim_days,
+        **counters,
+        "inputs": None if input_names is None else json.loads(many_to_json(input_names)),
+        "model": json.loads(pack_config(record.config)),
+        "sha256": sha256,
+        **({"aims": _plain(record.aims)} if record.aims else {}),
+    }
+    return _utf8(json.dumps(known, indent=2, ensure_ascii=False))
 
 
-def read(folder: Any, name: Any = None) -> Exported:
-    """The study that was exported to this folder, everything checked; with a name, under that."""
-    place = _path(folder)
-    named = None if name is None else export_head.visible(name)
-    if not os.path.isdir(place):
-        raise DataError(f"there is no folder {place}; name one that a study was exported to")
-    try:
-        found = _read(place)
-    except MissingExtraError:
-        raise
-    except SumwiseError as error:
-        raise DataError(f"{place} cannot be imported. {error}") from error
-    except OSError as error:
-        raise DataError(f"{place} cannot be read ({error.strerror or error})") from error
-    return replace(found, head=replace(found.head, name=named or found.head.name))
+def _utf8(text: str) -> bytes:
+    """JSON as UTF-8; half a surrogate pair, which UTF-8 cannot hold, becomes an escape."""
+    return text.encode("utf-8", "backslashreplace")
 
 
-def _read(place: Path) -> Exported:
-    with _opened(place, STUDY) as file:
-        head = export_head.understood(file.read())
-    with _opened(place, SETS) as file:
-        _compare(file, SETS, head)
-        sets = export_tables.read_sets(file, head.inputs)
-    export_head.check_aims(head, sets)
-    with _opened(place, BASIS) as file:
-        _compare(file, BASIS, head)
-        prepared = export_tables.read_basis(file, head.config, sets)
-    contents = {}
-    for name in COLUMNS:
-        with _opened(place, name) as file:
-            contents[name] = file.read()
-    rows = export_rows.read(contents, sets, head.counters["questions"], records.now())
-    return Exported(head, sets, prepared, rows)
+def _plain(aims: Objective) -> dict[str, Any]:
+    """Numbers and lists; JSON gives the same floats back."""
+    targets = aims.targets
+    return {
+        "noise_std": None if aims.noise_std is None else aims.noise_std.tolist(),
+        "cost": None if aims.cost is None else aims.cost.tolist(),
+        "enough": aims.enough,
+        "targets": None if targets is None else targets.x.tolist(),
+        "target_weights": None if targets is None else targets.weight.tolist(),
+    }
 
 
-def _opened(place: Path, name: str) -> IO[bytes]:
-    """A plain file: a link could lead anywhere, and a pipe would never end."""
-    path = place / name
-    try:
-        plain = stat.S_ISREG(os.lstat(path).st_mode)
-    except FileNotFoundError:
-        raise DataError(f"There is no file {name} in it; export the study again.") from None
-    if not plain:
-        raise DataError(f"{name} is not a plain file; put the file itself there.")
-    return open(path, "rb")
+# --- Parquet --------------------------------------------------------------------------------------
 
 
-def _compare(file: IO[bytes], name: str, head: Head) -> None:
-    if _digest(file) != head.sha256[name]:
-        raise DataError(
-            f"{name} is not what was exported: its checksum differs from that in {STUDY}. Answers "
-            "mean nothing for other sets or another basis; export the study again."
-        )
+def input_columns(names: tuple[Hashable, ...] | None, n_inputs: int) -> list[str]:
+    """The users' own names where they can name columns, else x0, x1, …"""
+    plain = [name for name in names or () if isinstance(name, str) and name and name.isprintable()]
+    if len({*plain} - {*OF_SET}) == n_inputs:
+        return plain
+    return [f"x{d}" for d in range(n_inputs)]
 
 
-def insert(connection: sa.Connection, found: Exported, packed: Mapping[str, bytes]) -> None:
-    """The study as it was."""
-    head, rows, name = found.head, found.rows, found.head.name
-    settings = pack_config(head.config)
-    transactions.create(
-        connection, name, packed, settings, head.strategy, head.seed, head.claim_days
-    )
-    mine = connection.execute(sa.select(studies.c.id).where(studies.c.name == name)).scalar_one()
-    arrivals = max([head.counters["arrivals"], *(row["arrival"] + 1 for row in rows.answers)])
-    counters = {**head.counters, "arrivals": arrivals}
-    here = studies.update().where(studies.c.id == mine)
-    connection.execute(here.values(created=head.created, **counters))
-    connection.execute(events.delete().where(events.c.study_id == mine))  # history has its own
-    tables: Sequence[tuple[sa.Table, Sequence[Row]]] = (
-        (answers, rows.answers),
-        (claims, rows.claims),
-        (skips, rows.skips),
-        (events, rows.history),
-    )
-    for table, many in tables:
-        if many:
-            connection.execute(table.insert(), [{"study_id": mine, **row} for row in many])
+def _write_sets(file: IO[bytes], sets: Sets) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    owner = np.repeat(np.arange(len(sets), dtype=np.int32), sets.sizes)
+
+    def of_set(values: list[str]) -> Any:  # each text is stored once
+        return pa.DictionaryArray.from_arrays(owner, pa.array(values, pa.string()))
+
+    columns = [
+        owner,
+        of_set(list(map(shown_id, sets.ids))),
+        of_set([_utf8(to_json(name)).decode() for name in sets.ids]),
+        sets.theta,
+        *(np.ascontiguousarray(column) for column in sets.x.T),
+    ]
+    names = [*OF_SET, *input_columns(sets.input_names, sets.n_inputs)]
+    table = pa.table(list(map(pa.array, columns)), names=names)
+    pq.write_table(table, file, compression="zstd", use_dictionary=list(OF_SET[:3]))
+
+
+def arrays_of(prepared: Prepared) -> dict[str, np.ndarray]:
+    """All that was drawn, by name; a network's weights one by one."""
+    arrays = archives.from_bytes(pack_prepared(prepared), "the basis")
+    state = arrays.pop("state", None)
+    if state is None:
+        return arrays
+    weights = archives.from_bytes(state.tobytes(), "the weights of a network")
+    return arrays | {STATE + name: array for name, array in weights.items()}
+
+
+def _write_basis(file: IO[bytes], prepared: Prepared) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    arrays = arrays_of(prepared)
+    values = [array.ravel().astype(np.float64) for array in arrays.values()]
+    columns = [
+        pa.array(list(arrays)),
+        pa.array([array.dtype.name for array in arrays.values()]),
+        pa.array([list(array.shape) for array in arrays.values()], pa.list_(pa.int64())),
+        pa.array(values, pa.list_(pa.float64())),
+    ]
+    table = pa.table(columns, names=list(OF_ARRAY))
+    pq.write_table(table, file, compression="zstd", use_dictionary=False)
+
+
+# --- CSV ------------------------------------------------------------------------------------------
+
+
+def _write_table(
+    file: IO[bytes], table: str, rows: Sequence[Mapping[str, Any]], ids: Sequence[Hashable]
+) -> None:
+    """Numbers as Python writes them, which is exact; history is numbered from 1."""
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+    writer = csv.writer(text)
+    writer.writerow(TABLES[table])
+    for number, row in enumerate(rows, start=1):
+        at = row["position"]
+        cells = {name: _cell(row.get(stored, number)) for name, stored in TABLES[table].items()}
+        writer.writerow({**cells, "set": "" if at is None else shown_id(ids[at])}.values())
+    text.flush()
+    text.detach()
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, str):
+        return f"\\{value}" if not value or value.startswith("\\") else value
+    return "" if value is None else repr(value)
+
+
+def shown_id(set_id: Hashable) -> str:
+    """An id as people see it; half a surrogate pair cannot be written, and becomes a "?"."""
+    return shown(set_id).encode("utf-8", "replace").decode()

@@ -328,9 +328,7 @@ class Study:
         """
         from sumwise.study import export as exported
 
-        with self._database.read() as connection:
-            counters, rows = exported.rows_of(connection, self._kept)
-        return exported.write(folder, self._kept, self.sets, counters, rows)
+        return exported.write(folder, self._database, self._kept, self.sets)
 
     def close(self) -> None:
         """Let go of the database; the study stays as it is."""

@@ -210,6 +210,13 @@ def pool_of(connection: Connection, record: StudyRecord) -> Pool:
 
 # --- how it stands --------------------------------------------------------------------------------
 
+HAPPENED: Final[Mapping[str, tuple[sa.Table, sa.Column[Any]]]] = {
+    "answers": (answers, answers.c.arrival),
+    "claims": (claims, claims.c.number),
+    "skips": (skips, skips.c.position),
+    "history": (events, events.c.id),
+}
+
 # built once: building a statement takes longer than running it
 _STUDY: Final[sa.BindParameter[int]] = sa.bindparam("study")
 _STATE: Final = sa.select(studies.c.changes, studies.c.questions, studies.c.arrivals).where(
@@ -304,6 +311,15 @@ def history(connection: Connection, record: StudyRecord) -> tuple[Event, ...]:
     with as_written(record.name):
         ids = record.sets.ids
         return tuple(_event(row, number, ids) for number, row in enumerate(rows, start=1))
+
+
+def happened(connection: Connection, record: StudyRecord) -> dict[str, list[dict[str, Any]]]:
+    """Everything that has happened, as it is stored: the rows of each of `HAPPENED`, in order."""
+    found = {}
+    for name, (table, order) in HAPPENED.items():
+        mine = sa.select(table).where(table.c.study_id == record.id).order_by(order)
+        found[name] = [dict(row) for row in connection.execute(mine).mappings()]
+    return found
 
 
 def event_page(

@@ -79,6 +79,23 @@ def create(
     return study_id
 
 
+def restore(
+    connection: Connection,
+    study_id: int,
+    created: str,
+    counters: Mapping[str, int],
+    happened: Mapping[str, Sequence[Mapping[str, Any]]],
+) -> None:
+    """Give a study that was just created the past of another: what `records.happened` gave."""
+    here = studies.update().where(studies.c.id == study_id)
+    connection.execute(here.values(created=created, **counters))
+    connection.execute(events.delete().where(events.c.study_id == study_id))
+    for name, (table, _) in records.HAPPENED.items():
+        if happened[name]:
+            rows = [{**row, "study_id": study_id} for row in happened[name]]
+            connection.execute(table.insert(), rows)
+
+
 # --- questions ------------------------------------------------------------------------------------
 
 
