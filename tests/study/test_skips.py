@@ -120,11 +120,11 @@ def test_proposing_claims_nothing_and_is_what_asking_gives(study):
 
 def claim_after(study, meanwhile):
     """A question that was worked out before something else has happened."""
-    seen = study._snapshot()
-    questions = study._propose(seen, 1)
+    seen = study.state.snapshot()
+    questions = study.state.propose(seen, 1)
     meanwhile(questions[0].set_id)
     with study._database.write() as connection:
-        return transactions.ask(connection, study._kept, seen, questions, "late")
+        return transactions.ask(connection, study._kept, seen, questions, ["late"])
 
 
 def test_answers_for_other_sets_do_not_make_a_question_wrong(study):
@@ -145,18 +145,19 @@ def test_another_question_does(study):
 
 def test_whoever_is_overtaken_gets_another_set(study, monkeypatch):
     """Twice without the lock, and then while holding it."""
-    plain, calls = study._propose, []
+    state, calls = study.state, []
+    plain = state._questions
 
-    def slow(seen, n, connection=None, **options):
+    def slow(seen, n, wanted, budget, connection=None):
         calls.append(connection is not None)
-        questions = plain(seen, n, connection, **options)
+        questions = plain(seen, n, wanted, budget, connection)
         if connection is None:
-            study._propose, before = plain, study._propose
+            state._questions, before = plain, state._questions
             study.ask(by="quick")
-            study._propose = before
+            state._questions = before
         return questions
 
-    study._propose = slow
+    state._questions = slow
     late = study.ask(by="late")
     assert calls == [False, False, True]
     held = [claim.set_id for claim in study.claims]

@@ -10,7 +10,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 import sumwise as sw
-from sumwise.study import study as studies
+from sumwise.study import state
+from sumwise.study.storage import records
 from tests.builders import random_sets
 from tests.studies import NETWORK, play
 
@@ -201,19 +202,54 @@ def test_sets_are_needed(tmp_path):
 
 def test_a_study_overtaken_again_and_again_holds_the_lock(problem, study, monkeypatch):
     """Whenever this one has made up its mind, somebody else has told something meanwhile."""
-    path, plain, overtaken = study._database.path, studies.propose, []
+    path, plain, overtaken = study._database.path, state.propose, []
 
     def slow(*args, **options):
         questions = plain(*args, **options)
-        if len(overtaken) < studies.OVERTAKEN:
+        if len(overtaken) < state.OVERTAKEN:
             with sw.open_study(path) as other:
                 other.tell(questions[0].set_id, 1.0)
             overtaken.append(questions[0].set_id)
         return questions
 
-    monkeypatch.setattr(studies, "propose", slow)
+    monkeypatch.setattr(state, "propose", slow)
     question = study.ask()
-    assert len(overtaken) == studies.OVERTAKEN
+    assert len(overtaken) == state.OVERTAKEN
     assert question.set_id not in overtaken
     assert question.number == 0
     assert [claim.set_id for claim in study.claims] == [question.set_id]
+
+
+def test_a_snapshot_is_read_again_only_after_a_change(study, monkeypatch):
+    now = study.state.snapshot
+    before = now()
+    assert now() is before
+    study.claim("set 3", by="ann")
+    claimed = now()
+    assert claimed is not before
+    monkeypatch.setattr(records, "now", lambda: records.stamp(datetime.now(UTC) + timedelta(8)))
+    expired = now()  # nothing was written, but time has passed
+    assert (expired.claims, expired.expired) == ((), claimed.claims)
+
+
+def test_recording_gives_the_answer_as_it_is_stored(study):
+    answer, new = study.record("set 3", 2, by="ann", noise_std=0.5)
+    assert (answer, new) == (study.answers[0], True)
+    assert study.record("set 3", 2.0, by="bob", noise_std=0.5) == (answer, False)
+    corrected, changed = study.record("set 3", 3.0, by="bob", correct=True)
+    assert (corrected.y_bar, corrected.noise_std, corrected.by, changed) == (3.0, 0.5, "bob", True)
+    assert study.answers == (corrected,)
+
+
+def test_several_people_are_asked_in_one_transaction(study, problem, tmp_path):
+    model = sw.AggregateRegressor("fourier", n_basis=24)
+    with sw.create_study(
+        tmp_path / "twin.db", problem[0], model=model, strategy="AggMI", seed=3
+    ) as twin:
+        before = study.state.changes()
+        first, second = study.state.ask_for([(2, "ann"), (1, "bob")])
+        assert study.state.changes() == before + 1
+        alone = [*twin.ask(2, by="ann"), twin.ask(by="bob")]
+    assert [(ask.set_id, ask.by, ask.number) for ask in [*first, *second]] == [
+        (ask.set_id, ask.by, ask.number) for ask in alone
+    ]

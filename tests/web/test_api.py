@@ -211,13 +211,14 @@ def test_proposals_say_what_they_allow_for(web, study):
 
 def test_the_check_of_a_total_does_not_fit_a_model_for_every_answer(web, study, problem):
     tell(web, problem[1], 20)
-    fits, fit = [], study._models._fit
+    models = study.state._models
+    fits, fit = [], models._fit
 
     def counted(*arguments):
         fits.append(len(arguments[0]))
         return fit(*arguments)
 
-    study._models._fit = counted
+    models._fit = counted
     for position in range(20, 40):
         body = {"position": position, "total": problem[1][f"set {position}"]}
         web.post("/api/answers", json=body)
@@ -371,7 +372,7 @@ def test_what_the_study_is(web, study, problem):
     assert (found["sets"], found["individuals"]) == (40, len(problem[0].x))
     assert (found["answers"], found["open"], found["skipped"], found["questions"]) == (4, 2, 1, 2)
     assert (found["inputs"], found["places"], found["level"]) == (["x0", "x1", "x2"], None, 0.9)
-    assert found["changes"] == study._snapshot().changes
+    assert found["changes"] == study.state.snapshot().changes
     assert (found["name"], found["strategy"], found["claim_days"]) == ("study", "AggMI", 7.0)
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import sumwise as sw
+from sumwise.study import state as study_state
 from sumwise.study.storage import transactions
-from sumwise.web.asking import TOGETHER, Asker
-from sumwise.web.session import Inside
+from sumwise.web.asking import TOGETHER, AskQueue
 from tests.builders import random_sets
 from tests.studies import play
 from tests.workers import ask_and_tell, processes
@@ -21,24 +21,29 @@ LINEAR = sw.AggregateRegressor("linear")
 
 def fits_of(study):
     """A list that grows with every model that is fitted."""
-    fits, fit = [], study._models._fit
+    models = study.state._models
+    fits, fit = [], models._fit
 
     def counted(*arguments):
         fits.append(len(arguments[0]))
         return fit(*arguments)
 
-    study._models._fit = counted
+    models._fit = counted
     return fits
 
 
-def held_back(inside, asker, wishes):
+def held_back(study, asker, wishes):
     """All wishes at once: the first waits for a write, and the others queue up behind it."""
-    with inside.turn():
+    with study._database.write():
         granted = [asker.ask(*wishes[0])]
-        while inside._proposed is None or inside._proposed[0] != inside.seen():
-            threading.Event().wait(0.005)
+        wait_for_proposals(study)
         granted += [asker.ask(*wish) for wish in wishes[1:]]
     return [each.result(timeout=60) for each in granted]
+
+
+def wait_for_proposals(study):
+    while study.state._proposed is None or study.state._proposed[0] != study.state.snapshot():
+        threading.Event().wait(0.005)
 
 
 def test_people_who_ask_at_once_get_what_they_would_get_one_after_the_other(
@@ -50,9 +55,8 @@ def test_people_who_ask_at_once_get_what_they_would_get_one_after_the_other(
     ) as twin:
         for each in (study, twin):
             play(each, problem[1], 5)
-        inside = Inside(study)
         wishes = [(1 + i % 3, f"person {i}") for i in range(10)]
-        granted = held_back(inside, Asker(inside), wishes)
+        granted = held_back(study, AskQueue(study.state), wishes)
         for (n, by), questions in zip(wishes, granted, strict=True):
             asked = twin.ask(n, by=by)
             expected = [asked] if n == 1 else asked
@@ -70,20 +74,23 @@ def test_people_who_ask_at_once_get_what_they_would_get_one_after_the_other(
 def test_many_people_cost_a_model_or_two(study, problem):
     play(study, problem[1], 5)
     study.tell(study.propose(1)[0].set_id, 1.0)
-    inside, fits = Inside(study), fits_of(study)
-    granted = held_back(inside, Asker(inside), [(1, f"person {i}") for i in range(30)])
+    fits = fits_of(study)
+    granted = held_back(study, AskQueue(study.state), [(1, f"person {i}") for i in range(30)])
     assert len({questions[0].set_id for questions in granted}) == 30
     assert len(fits) == 1
     assert [c.by for c in study.claims] == [f"person {i}" for i in range(30)]
 
 
 def test_questions_are_worked_out_in_handfuls(study, monkeypatch):
-    inside, seen = Inside(study), []
-    monkeypatch.setattr(
-        inside, "propose", lambda s, n: seen.append(n) or study._propose(s.snapshot, n)
-    )
-    asker = Asker(inside)
-    with inside.turn():
+    propose, seen = study_state.propose, []
+
+    def counted(*arguments, n, **options):
+        seen.append(n)
+        return propose(*arguments, n=n, **options)
+
+    monkeypatch.setattr(study_state, "propose", counted)
+    asker = AskQueue(study.state)
+    with study._database.write():
         first = asker.ask(1, None)
         while not seen:
             threading.Event().wait(0.005)
@@ -94,17 +101,15 @@ def test_questions_are_worked_out_in_handfuls(study, monkeypatch):
 
 
 def test_a_large_wish_is_granted_alone(study):
-    inside = Inside(study)
-    granted = Asker(inside).ask(30, "ann").result(timeout=60)
+    granted = AskQueue(study.state).ask(30, "ann").result(timeout=60)
     assert len({question.set_id for question in granted}) == 30
 
 
 def test_some_get_questions_where_there_are_not_enough_for_all(tmp_path):
     sets = random_sets([1, 2, 1, 2], np.random.default_rng(0))
     with sw.create_study(tmp_path / "a.db", sets, model=LINEAR) as study:
-        inside, asker = Inside(study), None
-        asker = Asker(inside)
-        with inside.turn():
+        asker = AskQueue(study.state)
+        with study._database.write():
             wishes = [asker.ask(n, f"wants {n}") for n in (1, 2, 3, 1)]
         assert len(wishes[0].result(60)) == 1
         assert len(wishes[1].result(60)) == 2
@@ -116,12 +121,10 @@ def test_some_get_questions_where_there_are_not_enough_for_all(tmp_path):
 
 
 def test_whoever_has_gone_gets_no_question(study):
-    inside = Inside(study)
-    asker = Asker(inside)
-    with inside.turn():
+    asker = AskQueue(study.state)
+    with study._database.write():
         first = asker.ask(1, "ann")
-        while inside._proposed is None:
-            threading.Event().wait(0.005)
+        wait_for_proposals(study)
         gone = asker.ask(1, "bob")
         assert gone.cancel()
         last = asker.ask(1, "cy")
@@ -133,64 +136,59 @@ def test_whoever_has_gone_gets_no_question(study):
 def test_proposals_that_were_shown_are_what_is_asked_without_working_them_out_again(
     study, monkeypatch
 ):
-    inside = Inside(study)
-    shown = inside.propose(inside.seen(), 5)
+    shown = study.propose(5)
 
     def never(*arguments, **options):
         raise AssertionError("worked out again")
 
-    monkeypatch.setattr("sumwise.web.session.propose", never)
-    asked = Asker(inside).ask(3, "ann").result(60)
+    monkeypatch.setattr(study_state, "propose", never)
+    asked = AskQueue(study.state).ask(3, "ann").result(60)
     assert [each.set_id for each in asked] == [each.set_id for each in shown[:3]]
 
 
 def test_whoever_is_overtaken_by_another_process_asks_again(study, monkeypatch):
     """Somebody else asks between working out and claiming, three times in a row."""
-    inside, ask, overtaken = Inside(study), transactions.ask, []
+    ask, overtaken = transactions.ask, []
 
-    def late(connection, kept, seen, questions, by):
-        if by == "ann" and len(overtaken) < 2:
-            overtaken.append(by)
+    def late(connection, kept, seen, questions, owners):
+        if len(overtaken) < 2:
+            overtaken.append(owners)
             transactions._advance(connection, kept, questions=1)
-        return ask(connection, kept, seen, questions, by)
+        return ask(connection, kept, seen, questions, owners)
 
     monkeypatch.setattr(transactions, "ask", late)
-    asked = Asker(inside).ask(2, "ann").result(60)
+    asked = AskQueue(study.state).ask(2, "ann").result(60)
     assert len(overtaken) == 2
     assert [claim.set_id for claim in study.claims] == [each.set_id for each in asked]
 
 
 def test_nobody_is_given_a_set_that_was_answered_meanwhile(study, monkeypatch):
-    inside, asker = Inside(study), None
-    asker = Asker(inside)
-    shown = inside.propose(inside.seen(), 1)[0].set_id
-    state = inside.seen
-    calls = []
+    asker, snapshot, calls = AskQueue(study.state), study.state.snapshot, []
+    shown = study.propose(1)[0].set_id
 
     def seen():
-        found = state()
+        found = snapshot()
         if not calls:
             calls.append(1)
             with sw.open_study(study._database.path) as other:
                 other.tell(shown, 1.0)
         return found
 
-    monkeypatch.setattr(inside, "seen", seen)
+    monkeypatch.setattr(study.state, "snapshot", seen)
     assert asker.ask(1, "ann").result(60)[0].set_id != shown
     assert shown not in {claim.set_id for claim in study.claims}
 
 
 def test_a_failure_reaches_all_who_wait_and_the_next_are_served(study, monkeypatch):
-    inside = Inside(study)
-    asker, propose = Asker(inside), inside.propose
+    asker, propose = AskQueue(study.state), study_state.propose
 
-    def broken(seen, n):
+    def broken(*arguments, **options):
         raise sw.StorageError("the disk is gone")
 
-    monkeypatch.setattr(inside, "propose", broken)
+    monkeypatch.setattr(study_state, "propose", broken)
     with pytest.raises(sw.StorageError, match="the disk is gone"):
         asker.ask(1, None).result(60)
-    monkeypatch.setattr(inside, "propose", propose)
+    monkeypatch.setattr(study_state, "propose", propose)
     assert len(asker.ask(1, None).result(60)) == 1
 
 
@@ -204,8 +202,7 @@ def test_no_set_is_given_twice_beside_other_processes(place):
         ]
         for process in others:
             process.start()
-        inside = Inside(study)
-        asker = Asker(inside)
+        asker = AskQueue(study.state)
         with ThreadPoolExecutor(8) as threads:
             mine = list(threads.map(lambda i: asker.ask(1, f"t{i}").result(120), range(24)))
         reports = [out.get(timeout=120) for _ in others]

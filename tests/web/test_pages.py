@@ -12,7 +12,7 @@ import sumwise as sw
 from sumwise.data.lazy import LazySets
 from sumwise.study.storage import blobs
 from sumwise.web import create_app
-from sumwise.web.single_flight import Latest
+from sumwise.web.single_flight import SingleFlight
 from tests.builders import random_sets
 from tests.studies import play
 from tests.web.apps import client_of, got
@@ -252,7 +252,7 @@ def in_threads(jobs):
 
 
 def test_a_value_is_worked_out_once_while_others_wait():
-    latest, worked, results = Latest(), [], []
+    latest, worked, results = SingleFlight(), [], []
     go = threading.Barrier(8)
 
     def work(key):
@@ -275,7 +275,7 @@ def test_a_value_is_worked_out_once_while_others_wait():
 
 def test_while_changes_pour_in_nobody_waits_for_more_than_two_rounds():
     """The clock goes on all the time: the first value is for one, the second for all who waited."""
-    latest, clock, worked, results = Latest(), iter(range(1000)), [], []
+    latest, clock, worked, results = SingleFlight(), iter(range(1000)), [], []
     begun = threading.Event()
 
     def work(key):
@@ -298,7 +298,7 @@ def test_while_changes_pour_in_nobody_waits_for_more_than_two_rounds():
 
 
 def test_a_failure_is_not_kept():
-    latest = Latest()
+    latest = SingleFlight()
     with pytest.raises(ZeroDivisionError):
         latest.get(lambda: 1, lambda key: key / 0)
     assert latest.get(lambda: 1, lambda key: 5) == 5

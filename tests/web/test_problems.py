@@ -29,7 +29,7 @@ def web(path, monkeypatch):
     app = create_app(path)
     with client_of(app) as client:  # one event loop for all threads, as in a server
         yield client
-    app.state.served.inside.study.close()
+    app.state.served.session.study.close()
 
 
 # --- files that go --------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ def test_telling_does_not_wait_for_a_network_to_be_trained(tmp_path, monkeypatch
         def never(*arguments, **options):
             raise AssertionError("a network is trained")
 
-        monkeypatch.setattr(study._models, "after", never)
+        monkeypatch.setattr(study.state._models, "after", never)
         for position in range(4):
             got(web.post("/api/answers", json={"position": position, "total": 10.0**position}), 201)
         assert len(study.answers) == 4

@@ -174,7 +174,7 @@ def test_a_mistake_of_ours_shows_no_traceback(app, monkeypatch, caplog):
     def broken():
         raise RuntimeError("secret of the house")
 
-    monkeypatch.setattr(app.state.served.inside, "seen", broken)
+    monkeypatch.setattr(app.state.served.session.state, "snapshot", broken)
     answer = client_of(app).get("/api/study")
     assert got(answer, 500)["code"] == "internal"
     assert "secret" not in answer.text

@@ -72,12 +72,13 @@ def serve(
             f"the labelling page needs {error.name}, which is not installed. "
             "Run: pip install 'sumwise[web]'"
         ) from None
+    from sumwise.study.create import open_study
     from sumwise.web.security import is_loopback
-    from sumwise.web.session import open_here
+    from sumwise.web.session import PATIENCE
 
     columns = None if places is None else _two(places)
-    with open_here(url, name) as study:
-        token = _token(study._database.shown, new_token)
+    with open_study(url, name, patience=PATIENCE) as study:
+        token = _token(study.location, new_token)
         address = server.listen(host, port)
         with address.socket:
             ready = server.prepare(study, address, token, columns)

@@ -1,8 +1,10 @@
-"""Studies begun, opened, and brought in from elsewhere."""
+"""Create a study, open one, or import one from an exported folder."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from secrets import randbelow
 from typing import Any, Unpack
@@ -17,10 +19,11 @@ from sumwise.errors import SettingError
 from sumwise.learning import pools
 from sumwise.learning.estimator import AggregateRegressor
 from sumwise.learning.settings import resolve_for
+from sumwise.model.fit import ModelConfig
 from sumwise.model.serialize import pack_config
 from sumwise.outofcore.design_store import Embedded
 from sumwise.study.storage import blobs, records, transactions
-from sumwise.study.storage.database import Database
+from sumwise.study.storage.database import PATIENCE, Connection, Database
 from sumwise.study.study import Study
 
 
@@ -37,7 +40,7 @@ def create_study(
     sets_file: str | os.PathLike[str] | None = None,
     **objective: Unpack[StudyOptions],
 ) -> Study:
-    """Begin a study and keep it: the sets, the settings, and what the basis has drawn.
+    """Begin a study, and store its sets, its settings and what the basis has drawn.
 
     Args:
         url: The path of an SQLite file, which is made if it is not there, or
@@ -49,7 +52,7 @@ def create_study(
         strategy: A name; see `sumwise.score`. IVR if left out.
         seed: Of the strategy's draws, and of the basis if no model is given.
         preset: `"paper"` takes the paper's model and AggMI in one word.
-        claim_days: How long a set stays with whoever asked for it.
+        claim_days: How long a set stays with the one who asked for it.
         sets_file: Keep the sets in this Parquet file instead of inside the database, which refers
             to it with a checksum; for sets that take gigabytes.
         **objective: `targets` and `target_weights`: individuals whose predictions count, as in
@@ -63,6 +66,34 @@ def create_study(
     if not named or not named.strip():
         raise SettingError(f"name is {name!r}; give a study a name that can be seen")
     plain = pools.as_sets(sets)
+    config, chosen = _settings(sets, model, strategy, seed, preset)
+    days = validate.days(claim_days, "claim_days")
+    beside = None if sets_file is None else os.fspath(sets_file)
+    if isinstance(sets, Embedded) and beside is not None:
+        raise SettingError("the sets are in files already; leave sets_file out")
+    wishes = read(plain, objective, "create_study", StudyOptions)
+    per_cost(chosen, np.zeros(len(sets)), wishes.cost)  # refuses what cost means nothing to
+    settings, prepared = pack_config(config), pools.prepare(config, sets)
+    with _closed_on_error(Database(url)) as database:
+        if isinstance(sets, Embedded):
+            packed = blobs.pack_embedded(sets, database.folder)
+        else:
+            packed = blobs.pack(sets, config, prepared, beside, database.folder)
+        if wishes:
+            packed["aims"] = blobs.pack_aims(wishes)
+        values = (named, packed, settings, chosen, seed, days)
+        _store(database, lambda write: transactions.create(write, *values), plain, beside)
+        return _opened(database, named)
+
+
+def _settings(
+    sets: Sets | Embedded,
+    model: AggregateRegressor | None,
+    strategy: str | None,
+    seed: int,
+    preset: str | None,
+) -> tuple[ModelConfig, str]:
+    """The model's settings and the strategy, both such that anyone can open the study."""
     estimator, chosen = resolve_for(sets, model, strategy, seed, preset)
     if not isinstance(chosen, str):
         raise SettingError(
@@ -71,48 +102,22 @@ def create_study(
         )
     if not len(sets):
         raise SettingError("there are no sets; a study needs some to choose from")
-    days = validate.days(claim_days, "claim_days")
-    beside = None if sets_file is None else os.fspath(sets_file)
-    wishes = read(plain, objective, "create_study", StudyOptions)
-    per_cost(chosen, np.zeros(len(sets)), wishes.cost)  # refuses what cost means nothing to
     config = estimator.config()
     if config.random_state is None:  # what is drawn when the study is opened must be the same
         config = replace(config, random_state=randbelow(2**31))
-    settings = pack_config(config)
-    prepared = pools.prepare(config, sets)
-    if isinstance(sets, Embedded) and beside is not None:
-        raise SettingError("the sets are in files already; leave sets_file out")
-    database = Database(url)
-    try:
-        if isinstance(sets, Embedded):
-            packed = blobs.pack_embedded(sets, database.folder)
-        else:
-            packed = blobs.pack(sets, config, prepared, beside, database.folder)
-        if wishes:
-            packed["aims"] = blobs.pack_aims(wishes)
-        blobs.refuse_existing(beside)
-        database.ensure()
-        with database.write() as connection:
-            transactions.create(connection, named, packed, settings, chosen, seed, days)
-            if beside is not None:
-                assert isinstance(sets, Sets)
-                blobs.write_file(sets, beside)
-        return _opened(database, named)
-    except BaseException:
-        database.close()
-        raise
+    return config, chosen
 
 
-def open_study(url: Any, name: str | None = None) -> Study:
-    """A study that was made before; the name may be left out if there is only one."""
+def open_study(url: Any, name: str | None = None, *, patience: float = PATIENCE) -> Study:
+    """A study that was made before; the name may be left out if there is only one.
+
+    Args:
+        patience: Seconds to wait for others who write to the same database.
+    """
     named = validate.text(name, "name")
-    database = Database(url)
-    try:
+    with _closed_on_error(Database(url, patience)) as database:
         database.require()
         return _opened(database, named)
-    except BaseException:
-        database.close()
-        raise
 
 
 def import_study(
@@ -134,24 +139,36 @@ def import_study(
 
     found = exported.read(folder, name)
     beside = None if sets_file is None else os.fspath(sets_file)
-    database = Database(url)
-    try:
+    with _closed_on_error(Database(url)) as database:
         drawn = found.config, found.prepared
         packed = blobs.pack(found.sets, *drawn, beside, database.folder)
         if found.aims:
             packed["aims"] = blobs.pack_aims(found.aims)
-        blobs.refuse_existing(beside)
-        database.ensure()
-        with database.write() as connection:
-            exported.store(connection, found, packed)
-            if beside is not None:
-                blobs.write_file(found.sets, beside)
+        _store(database, lambda write: exported.store(write, found, packed), found.sets, beside)
         return _opened(database, found.name)
-    except BaseException:
-        database.close()
-        raise
+
+
+def _store(
+    database: Database, insert: Callable[[Connection], Any], sets: Sets, beside: str | None
+) -> None:
+    """Insert a study, and write its sets to a file beside it if there is to be one."""
+    blobs.refuse_existing(beside)
+    database.ensure()
+    with database.write() as connection:
+        insert(connection)
+        if beside is not None:
+            blobs.write_file(sets, beside)
 
 
 def _opened(database: Database, name: str | None) -> Study:
     with database.read() as connection:
         return Study(database, records.load(connection, name, database))
+
+
+@contextmanager
+def _closed_on_error(database: Database) -> Iterator[Database]:
+    try:
+        yield database
+    except BaseException:
+        database.close()
+        raise

@@ -1,22 +1,18 @@
 """`Study`: ask and tell over weeks, by several people, kept in a database.
 
 What changes over time lives in the database alone: a `Study` object can be thrown away at any
-moment, and any number of them may work on the same study. Questions are worked out without a lock
-and claimed in a short transaction, if nobody else has been asked meanwhile; whoever is overtaken
-twice works them out while holding the lock.
+moment, and any number of them may work on the same study.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Hashable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import sqlalchemy as sa
 
 from sumwise.acquisition.objective import Objective
 from sumwise.data import validate
@@ -24,23 +20,21 @@ from sumwise.data.lazy import whole
 from sumwise.data.parquet import Scan
 from sumwise.data.sets import Sets
 from sumwise.learning.estimator import AggregateRegressor
-from sumwise.learning.propose import FEWEST, Answer, Ask, propose
+from sumwise.learning.propose import FEWEST, Answer, Ask
 from sumwise.learning.selection import check_budget
 from sumwise.learning.status import Status, outlook
 from sumwise.model import predict as outputs
-from sumwise.model.design import Pool
-from sumwise.model.fit import Model
 from sumwise.model.prediction_table import Predictions, check_level, individuals
-from sumwise.study import model_cache
-from sumwise.study.storage import records, transactions
+from sumwise.study.state import Fit, StudyState
+from sumwise.study.storage import transactions
 from sumwise.study.storage.database import Database
-from sumwise.study.storage.records import Claim, Event, Skip, Snapshot, StudyRecord
+from sumwise.study.storage.records import Claim, Event, Skip, StudyRecord
 from sumwise.util.text import count
 
 if TYPE_CHECKING:
     from sumwise.learning.insight import Insight
 
-OVERTAKEN = 2  # how often before the lock is held while thinking
+T = TypeVar("T")
 
 
 class Study:
@@ -64,7 +58,7 @@ class Study:
     def __init__(self, database: Database, kept: StudyRecord) -> None:
         self._database = database
         self._kept = kept
-        self._models = model_cache.Models(database, kept)
+        self.state = StudyState(database, kept)  # what the labelling page needs beside the methods
 
     # --- asking and telling -------------------------------------------------------------------
 
@@ -73,8 +67,8 @@ class Study:
     ) -> Any:
         """The set to measure next, or a list of `n` that are good together.
 
-        Each is claimed by whoever asked until it is told, released, or expires. Questions are
-        chosen as if all open ones were answered, so nobody is asked the same thing twice.
+        Each is claimed by the one who asks until it is told, released, or expires. Questions are
+        chosen as if all open ones were answered, so no set is asked for twice.
 
         Args:
             n: One question if left out, or with a budget a list of as many as it pays for.
@@ -83,20 +77,18 @@ class Study:
         money = check_budget(budget, self._kept.aims.cost)
         most = 1 if budget is None else len(self._kept.sets)
         most = most if n is None else validate.count(n, "n")
-        claimed = self._claimed(most, validate.text(by, "by"), budget=money)
+        claimed = self.state.claim([validate.text(by, "by")] * most, budget=money)
         return claimed[0] if n == 1 or (n is None and budget is None) else claimed
 
     def claim(self, set_id: Hashable, by: str | None = None) -> Ask:
         """Hold a set of one's own choice, as if it had been asked for."""
-        own, who = self._own(set_id), validate.text(by, "by")
-        return self._claimed(1, who, self._kept.sets.position(own))[0]
+        position = self._kept.sets.position(set_id)
+        return self.state.claim([validate.text(by, "by")], wanted=position)[0]
 
     def propose(self, n: int = 5) -> list[Ask]:
         """What would be asked next, without claiming anything; fewer if not so many are free."""
-        wanted, seen = validate.count(n, "n"), self._snapshot()
-        taken = len(seen.answers) + len(seen.claims) + len(seen.skips)
-        free = min(wanted, len(self._kept.sets) - taken)
-        return self._propose(seen, free) if free > 0 else []
+        wanted = validate.count(n, "n")
+        return self.state.propose(self.state.snapshot(), wanted)
 
     def tell(
         self,
@@ -106,16 +98,13 @@ class Study:
         note: str | None = None,
         noise_std: float | None = None,
     ) -> None:
-        """The measured total of a set, asked for or not; kept for good when this returns.
+        """Record the measured total of a set, asked for or not; it is on disk when this returns.
 
         Args:
             noise_std: Standard deviation of noise that this measurement is known to have beside
                 that of its individuals, such as noise added for privacy.
         """
-        own, value, noise = self._checked(set_id, y_bar, noise_std)
-        who, why = validate.text(by, "by"), validate.text(note, "note")
-        with self._database.write() as connection:
-            transactions.tell(connection, self._kept, own, value, noise, who, why)
+        self.record(set_id, y_bar, by, note, noise_std)
 
     def tell_many(
         self,
@@ -146,43 +135,62 @@ class Study:
         noise_std: float | None = None,
     ) -> None:
         """Correct an answer; without `noise_std` it keeps the noise it had, and 0 takes it away."""
+        self.record(set_id, y_bar, by, note, noise_std, correct=True)
+
+    def record(
+        self,
+        set_id: Hashable,
+        y_bar: float,
+        by: str | None = None,
+        note: str | None = None,
+        noise_std: float | None = None,
+        *,
+        correct: bool = False,
+    ) -> tuple[Answer, bool]:
+        """`tell`, or `amend` if `correct`; gives the answer as stored, and whether it is new."""
         own, value, noise = self._checked(set_id, y_bar, noise_std)
-        who, why = validate.text(by, "by"), validate.text(note, "note")
-        with self._database.write() as connection:
-            transactions.amend(
-                connection, self._kept, own, value, noise, noise_std is None, who, why
-            )
+        if not correct:
+            return self._change(transactions.tell, own, value, noise, by=by, note=note)
+        keep = noise_std is None
+        return self._change(transactions.amend, own, value, noise, keep, by=by, note=note)
 
     def retract(self, set_id: Hashable, by: str | None = None, note: str | None = None) -> None:
-        """Take an answer back: its set may be asked for again, and history keeps what was said."""
-        own, who, why = self._own(set_id), validate.text(by, "by"), validate.text(note, "note")
-        with self._database.write() as connection:
-            transactions.retract(connection, self._kept, own, who, why)
+        """Withdraw an answer: its set may be asked for again, and history keeps what was said."""
+        self._change(transactions.retract, set_id, by=by, note=note)
 
     def release(self, set_id: Hashable, by: str | None = None) -> None:
         """Give a claimed set back, so that others may be asked for it."""
-        own, who = self._own(set_id), validate.text(by, "by")
-        with self._database.write() as connection:
-            transactions.release(connection, self._kept, own, who)
+        self._change(transactions.release, set_id, by=by)
 
     def skip(self, set_id: Hashable, by: str | None = None, note: str | None = None) -> None:
-        """Set a set aside that cannot be measured, with a reason: nobody is asked for it."""
-        own, who, why = self._own(set_id), validate.text(by, "by"), validate.text(note, "note")
-        with self._database.write() as connection:
-            transactions.skip(connection, self._kept, own, who, why)
+        """Set a set aside that cannot be measured, with a reason: it is not asked for."""
+        self._change(transactions.skip, set_id, by=by, note=note)
 
     def unskip(self, set_id: Hashable, by: str | None = None) -> None:
-        """A set that was skipped may be asked for again."""
-        own, who = self._own(set_id), validate.text(by, "by")
-        with self._database.write() as connection:
-            transactions.unskip(connection, self._kept, own, who)
+        """Let a set that was skipped be asked for again."""
+        self._change(transactions.unskip, set_id, by=by)
 
     def renew(self, set_id: Hashable, days: float | None = None, by: str | None = None) -> str:
         """Hold a claimed set for some more days from now; gives the new time it expires."""
-        own, who = self._own(set_id), validate.text(by, "by")
         longer = self._kept.claim_days if days is None else validate.days(days, "days")
+        return self._change(transactions.renew, set_id, longer, by=by)
+
+    def _change(self, rule: Callable[..., T], set_id: Hashable, *values: Any, **texts: Any) -> T:
+        own = self._own(set_id)
+        checked = {name: validate.text(text, name) for name, text in texts.items()}
         with self._database.write() as connection:
-            return transactions.renew(connection, self._kept, own, longer, who)
+            return rule(connection, self._kept, own, *values, **checked)
+
+    def _own(self, set_id: Hashable) -> Hashable:
+        return self._kept.sets.ids[self._kept.sets.position(set_id)]  # 4.0 finds the set 4
+
+    def _checked(
+        self, set_id: Hashable, y_bar: Any, noise_std: Any
+    ) -> tuple[Hashable, float, float | None]:
+        own = self._own(set_id)
+        value = validate.total(y_bar, own)
+        noise = None if noise_std is None else validate.noise(noise_std, own)
+        return own, value, noise or None
 
     # --- looking ------------------------------------------------------------------------------
 
@@ -190,6 +198,11 @@ class Study:
     def name(self) -> str:
         """Name of the study in its database."""
         return self._kept.name
+
+    @property
+    def location(self) -> str:
+        """The path or the URL of the database, without its password."""
+        return self._database.shown
 
     @property
     def seed(self) -> int:
@@ -219,27 +232,26 @@ class Study:
     @property
     def answers(self) -> tuple[Answer, ...]:
         """Answers as they stand, in order of arrival."""
-        return self._snapshot().answers
+        return self.state.snapshot().answers
 
     @property
     def claims(self) -> tuple[Claim, ...]:
         """Open questions, in order of asking."""
-        return self._snapshot().claims
+        return self.state.snapshot().claims
 
     @property
     def skips(self) -> tuple[Skip, ...]:
-        """Sets that nobody is asked for."""
-        return self._snapshot().skips
+        """Sets that are not asked for."""
+        return self.state.snapshot().skips
 
     def history(self) -> tuple[Event, ...]:
         """Everything that ever happened, in order."""
-        with self._database.read() as connection:
-            return records.history(connection, self._kept)
+        return self.state.history()
 
     @property
     def model(self) -> AggregateRegressor:
         """The model after all answers so far; before the first, the prior."""
-        fitted, _ = self._models.after(self._snapshot().answers)
+        fitted = self.state.fitted().model
         return AggregateRegressor.from_fitted(self._kept.config, fitted, self._kept.sets)
 
     def predict(self, frame: Any = None, level: float = 0.9) -> Predictions:
@@ -261,11 +273,11 @@ class Study:
     def predict_sets(self, level: float = 0.9) -> Predictions:
         """What measuring each set is expected to give, sets that are measured included."""
         share = check_level(level)
-        seen, ids = self._snapshot(), self._kept.sets.ids
-        (fitted, pool), answers = self._aimed(seen), seen.answers
-        mean, std = outputs.predict_sets(fitted, pool.design, include_noise=True)
+        fit, ids = self.state.fitted(), self._kept.sets.ids
+        mean, std = outputs.predict_sets(fit.model, fit.pool.design, include_noise=True)
         measured = np.full(len(ids), np.nan)
-        measured[[answer.position for answer in answers]] = [answer.y_bar for answer in answers]
+        for answer in fit.seen.answers:
+            measured[answer.position] = answer.y_bar
         told = {"measured": np.ma.masked_invalid(measured)}
         return Predictions.of(mean[:, 0], std[:, 0], share, ids, told)
 
@@ -275,18 +287,18 @@ class Study:
         None before three of them are there, and for models that take long to learn.
         """
         position = self._kept.sets.position(set_id)
-        seen = self._snapshot()
+        seen = self.state.snapshot()
         others = tuple(a for a in seen.answers if a.position != position)
-        if len(others) < FEWEST or not model_cache.quick(self._kept):
+        if len(others) < FEWEST or not self.state.fits_at_once:
             return None
-        fitted, pool = self._aimed(dataclasses.replace(seen, answers=others))
-        rows = pool.design.rows([position])
-        mean, std = outputs.predict_sets(fitted, rows, include_noise=True)
+        fit = self.state.fit_anew(dataclasses.replace(seen, answers=others))
+        rows = fit.pool.design.rows([position])
+        mean, std = outputs.predict_sets(fit.model, rows, include_noise=True)
         return float(mean[0, 0]), float(std[0, 0])
 
     def status(self) -> Status:
         """Where the study stands, and how much there is still to learn."""
-        return self._status(self._snapshot())
+        return self._status(self.state.fitted())
 
     def insight(self, level: float = 0.9) -> Insight:
         """What each answer was expected to be and what it taught, whether intervals are right, and
@@ -297,25 +309,23 @@ class Study:
         """
         from sumwise.learning.insight import Answers, review, trace
 
-        share, seen = check_level(level), self._snapshot()
+        share, fit = check_level(level), self.state.fitted()
+        seen = fit.seen
         told = Answers(
             [answer.position for answer in seen.answers],
             np.array([answer.y_bar for answer in seen.answers]),
             np.array([answer.noise_std or 0.0 for answer in seen.answers]),
         )
-        fitted, pool = self._models.after(seen.answers)
-        whose = dataclasses.replace(self._kept.aims, noise_std=None)  # answers bring their own
-        pool = whose.apply(pool, fitted)
-        steps = trace(pool, partial(self._models.along, seen.answers), told)
-        status, ahead = self._status(seen), list[Ask]()
+        pool = dataclasses.replace(fit.pool, design=fit.design)  # answers bring their own noise
+        steps = trace(pool, partial(self.state.models_along, seen.answers), told)
+        status, ahead = self._status(fit), list[Ask]()
         if status.next_questions:
-            ahead = self._propose(seen, status.next_questions)
-        return review(pool, fitted, steps, told, status, level=share, ahead=ahead)
+            ahead = self.state.propose(seen, status.next_questions)
+        return review(pool, fit.model, steps, told, status, level=share, ahead=ahead)
 
-    def _status(self, seen: Snapshot) -> Status:
-        kept = self._kept
-        fitted, pool = self._aimed(seen)
-        left = outlook(pool, fitted, kept.strategy, **self._asking(seen))
+    def _status(self, fit: Fit) -> Status:
+        kept, seen = self._kept, fit.seen
+        left = outlook(fit.pool, fit.model, kept.strategy, **self.state.asking(seen))
         counts = (len(kept.sets), len(seen.answers), len(seen.claims), len(seen.skips))
         left |= {"enough": kept.aims.enough, "aimed": kept.aims.targets is not None}
         return Status(kept.name, kept.strategy, *counts, seen.questions, **left)
@@ -341,74 +351,8 @@ class Study:
         self.close()
 
     def __repr__(self) -> str:
-        seen = self._snapshot()
+        seen = self.state.snapshot()
         return (
             f"Study {self.name!r}: {len(seen.answers)} of {len(self._kept.sets)} sets measured, "
             f"{count(len(seen.claims), 'open question')}, strategy {self._kept.strategy!r}"
         )
-
-    # --- helpers ------------------------------------------------------------------------------
-
-    def _snapshot(self) -> Snapshot:
-        with self._database.read() as connection:
-            return records.snapshot(connection, self._kept)
-
-    def _asking(self, seen: Snapshot) -> dict[str, Any]:
-        return {
-            "state": seen.state,
-            "seed": self._kept.seed,
-            "cost": self._kept.aims.cost,
-        }
-
-    def _aimed(self, seen: Snapshot, connection: sa.Connection | None = None) -> tuple[Model, Pool]:
-        """The model, and the sets as strategies see them: with targets and known noise."""
-        fitted, pool = self._models.after(seen.answers, connection)
-        return fitted, self._kept.aims.apply(pool, fitted)
-
-    def _claimed(
-        self,
-        n: int,
-        owner: str | None,
-        wanted: int | None = None,
-        budget: float = math.inf,
-    ) -> list[Ask]:
-        """Questions that are claimed; worked out without a lock as long as nobody is quicker."""
-        for _ in range(OVERTAKEN):
-            seen = self._snapshot()
-            questions = self._propose(seen, n, wanted=wanted, budget=budget)
-            with self._database.write() as connection:
-                claimed = transactions.ask(connection, self._kept, seen, questions, owner)
-            if claimed is not None:
-                return claimed
-        with self._database.write() as connection:
-            seen = records.snapshot(connection, self._kept, lock=True)
-            questions = self._propose(seen, n, connection, wanted=wanted, budget=budget)
-            claimed = transactions.ask(connection, self._kept, seen, questions, owner)
-        assert claimed is not None  # nobody can change what is locked
-        return claimed
-
-    def _propose(
-        self,
-        seen: Snapshot,
-        n: int,
-        connection: sa.Connection | None = None,
-        *,
-        wanted: int | None = None,
-        budget: float = math.inf,
-    ) -> list[Ask]:
-        if wanted is not None:
-            transactions.refuse_taken(seen, wanted)
-        fitted, pool = self._aimed(seen, connection)
-        asking = {**self._asking(seen), "n": n, "wanted": wanted, "budget": budget}
-        return propose(pool, fitted, self._kept.strategy, **asking)
-
-    def _own(self, set_id: Hashable) -> Hashable:
-        return self._kept.sets.ids[self._kept.sets.position(set_id)]  # 4.0 finds the set 4
-
-    def _checked(
-        self, set_id: Hashable, y_bar: Any, noise_std: Any
-    ) -> tuple[Hashable, float, float | None]:
-        own = self._own(set_id)
-        value = validate.total(y_bar, own)
-        noise = None if noise_std is None else validate.noise(noise_std, own)
-        return own, value, noise or None

@@ -1,7 +1,7 @@
 """The labelling page: a JSON API over a study, and a page for the people who measure.
 
-A second skin on `Study`, without rules of its own: what may be done is decided where studies are
-kept. `create_app` makes the application, `sumwise serve` runs it.
+It stands on `Study` and has no rules of its own: what may be done is decided where studies are
+stored. `create_app` makes the application, `sumwise serve` runs it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The application: a study, behind a door, as a page and a JSON API."""
+"""The application: a study as a page and a JSON API, behind a guard."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from jinja2 import Environment, FileSystemLoader
 
 from sumwise import __version__
 from sumwise.errors import SettingError, SumwiseError
+from sumwise.study.create import open_study
 from sumwise.study.study import Study
-from sumwise.web import problems
+from sumwise.web import problems, session
 from sumwise.web.api import answers, asking, pool
 from sumwise.web.api import study as api_study
-from sumwise.web.asking import Asker
-from sumwise.web.charts import Insights
+from sumwise.web.asking import AskQueue
+from sumwise.web.charts import Charts
 from sumwise.web.dependencies import THINKERS, WRITERS, Served
 from sumwise.web.live import Live
-from sumwise.web.pages import Sheet, Views
+from sumwise.web.pages import Pages, Sheet
 from sumwise.web.picture import PROPOSED, Pictures
 from sumwise.web.security import Door, Guard
-from sumwise.web.session import Inside, open_here
 from sumwise.web.tokens import new_token
 
 FOLDER: Final = Path(__file__).parent
@@ -37,8 +37,8 @@ Ask which set to measure next, tell its total, look at what is predicted. A set 
 answers.
 
 Every write takes the token that `sumwise serve` prints, as `Authorization: Bearer …`; so does
-every read if the server can be reached from other machines. `by` is a label that is kept with what
-somebody does, not a login: whoever has the token may write any name.
+every read if the server can be reached from other machines. `by` is a label that is stored with
+each change, not a login: everyone who has the token may write any name.
 """
 
 
@@ -55,16 +55,18 @@ def create_app(
 
     Args:
         study: A `Study`, the path of an SQLite file, or `postgresql://user@host/database`.
-        name: Of the study, if the database holds several.
-        token: That writes need; a new one if left out. It is `app.state.token` then.
-        host: That the server listens on. If that is not this machine alone, reading needs the
-            token too.
+        name: The name of the study, if the database holds several.
+        token: The token that writes need; if left out, a new one, which is `app.state.token`.
+        host: The address that the server listens on. If that is not this machine alone, reading
+            needs the token too.
         places: Two inputs that are longitude and latitude, for a map.
-        stopping: Whether the server is about to stop: then open pages are let go.
+        stopping: Whether the server is about to stop: then the streams of open pages end.
     """
     if token is not None and len(token) < 16:
         raise SettingError("the token is too short to be one; leave it out, and one is made")
-    inside = Inside(study if isinstance(study, Study) else open_here(study, name))
+    if not isinstance(study, Study):
+        study = open_study(study, name, patience=session.PATIENCE)
+    served = session.Session(study)
     door = Door(new_token() if token is None else token, host)
     app = FastAPI(
         title="sumwise",
@@ -79,12 +81,12 @@ def create_app(
     )
     app.state.token = door.token
     app.state.served = Served(
-        inside=inside,
-        asker=Asker(inside),
-        views=Views(inside),
-        insights=Insights(inside),
-        pictures=Pictures(inside, places),
-        live=Live(inside.changes, stopping),
+        session=served,
+        asker=AskQueue(served.state),
+        pages=Pages(served),
+        charts=Charts(served),
+        pictures=Pictures(served, places),
+        live=Live(served.state.changes, stopping),
         places=places,
         thinking=anyio.CapacityLimiter(THINKERS),
         writing=anyio.CapacityLimiter(WRITERS),
@@ -123,18 +125,16 @@ def _vega() -> str:
 
 
 def warm_up(served: Served) -> threading.Thread:
-    """Work out, in a thread, what the first page will ask for."""
+    """Compute in a thread what the first page will ask for."""
 
     def work() -> None:
         try:
-            seen = served.inside.seen()
-            n = min(PROPOSED, served.inside.free(seen))
-            if n > 0:
-                served.inside.propose(seen, n)
-            served.views.sets(Sheet(1, 1, "id", False, ""), "")
+            state = served.session.state
+            state.propose(state.snapshot(), PROPOSED)
+            served.pages.sets(Sheet(1, 1, "id", False, ""), "")
             _vega()
         except SumwiseError:
-            return  # whoever asks is told
+            return  # the page will say it
 
     thread = threading.Thread(target=work, name="warming up", daemon=True)
     thread.start()

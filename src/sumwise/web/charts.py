@@ -1,4 +1,4 @@
-"""The report's panels as JSON: the same charts, words and numbers, worked out once a change."""
+"""The report's panels as JSON: the same charts, words and numbers, computed once per change."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from sumwise.learning.insight import Insight
 from sumwise.learning.status import Status
 from sumwise.report import study as panels
 from sumwise.report.study import Panel
-from sumwise.web.session import Inside, Seen
-from sumwise.web.single_flight import Latest
+from sumwise.study.storage.records import Snapshot
+from sumwise.web.session import Session
+from sumwise.web.single_flight import SingleFlight
 
 PANELS: Final[Mapping[str, Callable[[Insight], Panel]]] = {
     "progress": panels.progress,
@@ -22,26 +23,24 @@ PANELS: Final[Mapping[str, Callable[[Insight], Panel]]] = {
 }
 
 
-class Insights:
-    """What is known of a study as a whole; each at the cost of a look at every answer."""
+class Charts:
+    """Charts of a study as a whole; each costs a look at every answer."""
 
-    def __init__(self, inside: Inside) -> None:
-        self._inside = inside
-        self._statuses: Latest[Seen, Status] = Latest()
-        self._insights: Latest[Seen, Insight] = Latest()
-        self._panels = {kind: Latest[Seen, dict[str, Any]]() for kind in PANELS}
+    def __init__(self, session: Session) -> None:
+        self._study, self._now = session.study, session.state.snapshot
+        self._status = SingleFlight[Snapshot, Status]()
+        self._insight = SingleFlight[Snapshot, Insight]()
+        self._panels = {kind: SingleFlight[Snapshot, dict[str, Any]]() for kind in PANELS}
 
     def status(self) -> Status:
-        return self._statuses.get(self._inside.seen, lambda seen: self._inside.study.status())
+        return self._status.get(self._now, lambda _: self._study.status())
 
     def panel(self, kind: str) -> dict[str, Any]:
-        def draw(seen: Seen) -> dict[str, Any]:
-            return as_json(PANELS[kind](self._insight()))
+        def draw(_: Snapshot) -> dict[str, Any]:
+            insight = self._insight.get(self._now, lambda _: self._study.insight())
+            return as_json(PANELS[kind](insight))
 
-        return self._panels[kind].get(self._inside.seen, draw)
-
-    def _insight(self) -> Insight:
-        return self._insights.get(self._inside.seen, lambda seen: self._inside.study.insight())
+        return self._panels[kind].get(self._now, draw)
 
 
 def as_json(panel: Panel) -> dict[str, Any]:
@@ -56,7 +55,7 @@ def as_json(panel: Panel) -> dict[str, Any]:
 
 
 def clean(value: Any) -> Any:
-    """Without numbers that JSON cannot hold.
+    """The value with None for numbers that JSON cannot hold.
 
     >>> clean({"a": [1.5, float("nan")], "b": "text"})
     {'a': [1.5, None], 'b': 'text'}

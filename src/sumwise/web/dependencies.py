@@ -1,7 +1,7 @@
-"""What all routes share: the study, what was worked out of it, and lanes for those who wait.
+"""What all routes share: the study, what was computed from it, and limits on threads.
 
-A request waits in the lane of its kind. There are threads for quick reads, for writes, and for
-what takes thought, so that many people who wait for one kind do not hold up another.
+Quick reads, writes and long computations have threads of their own, so that many requests of one
+kind do not hold up another.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import anyio.to_thread
 from fastapi import Depends, Request
 from fastapi.security import HTTPBearer
 
-from sumwise.web.asking import Asker
-from sumwise.web.charts import Insights
+from sumwise.web.asking import AskQueue
+from sumwise.web.charts import Charts
 from sumwise.web.live import Live
-from sumwise.web.pages import Views
+from sumwise.web.pages import Pages
 from sumwise.web.picture import Pictures
-from sumwise.web.session import Inside
+from sumwise.web.session import Session
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -32,12 +32,12 @@ WRITERS: Final = 8
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Served:
-    """A study that is being served."""
+    """A study that is being served, and all that routes need."""
 
-    inside: Inside
-    asker: Asker
-    views: Views
-    insights: Insights
+    session: Session
+    asker: AskQueue
+    pages: Pages
+    charts: Charts
     pictures: Pictures
     live: Live
     places: tuple[str, str] | None
@@ -51,7 +51,7 @@ async def _served(request: Request) -> Served:
 
 Here = Annotated[Served, Depends(_served)]
 
-# the guard asks for the token; this says so in the OpenAPI document
+# the guard checks the token; this documents it in OpenAPI
 BEARER: Final = Depends(
     HTTPBearer(
         auto_error=False,
@@ -61,20 +61,20 @@ BEARER: Final = Depends(
 )
 
 
-def _in_lane(name: str) -> Callable[[Callable[P, R]], Callable[P, Awaitable[R]]]:
-    """A handler that waits in a lane without taking a thread; it has a parameter `here`."""
+def _limited_by(name: str) -> Callable[[Callable[P, R]], Callable[P, Awaitable[R]]]:
+    """Run handlers in threads, as many at once as the limiter of this name in `here` allows."""
 
     def wrap(function: Callable[P, R]) -> Callable[P, Awaitable[R]]:
         @functools.wraps(function)
         async def run(*args: P.args, **kwargs: P.kwargs) -> R:
-            lane: anyio.CapacityLimiter = getattr(kwargs["here"], name)
+            limiter: anyio.CapacityLimiter = getattr(kwargs["here"], name)
             job: Any = functools.partial(function, *args, **kwargs)
-            return await anyio.to_thread.run_sync(job, limiter=lane)
+            return await anyio.to_thread.run_sync(job, limiter=limiter)
 
         return run
 
     return wrap
 
 
-thinking: Final = _in_lane("thinking")
-writing: Final = _in_lane("writing")
+thinking: Final = _limited_by("thinking")
+writing: Final = _limited_by("writing")

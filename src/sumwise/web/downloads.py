@@ -13,25 +13,24 @@ from fastapi.responses import StreamingResponse
 
 from sumwise.data.tables import write_table
 from sumwise.model.prediction_table import Predictions, individuals
-from sumwise.web.answers import LEVEL
 from sumwise.web.pages import predict
-from sumwise.web.session import Inside
+from sumwise.web.session import LEVEL, Session
 
 PIECE: Final = 2**18  # bytes sent at once
-# what spreadsheets take for a formula, unless it is a number
+# what spreadsheets take for a formula; numbers are not
 _FORMULA: Final = re.compile(r"(?![+-]?[0-9.]+([eE][+-]?[0-9]+)?\Z)[=+\-@\t\r\n]")
 
 
-def respond(inside: Inside, suffix: str, media_type: str) -> StreamingResponse:
-    """The file as a download; it is written to a temporary folder first, so that it is whole."""
+def respond(session: Session, suffix: str, media_type: str) -> StreamingResponse:
+    """The file as a download; it is written to a temporary folder first, so it is complete."""
     folder = tempfile.TemporaryDirectory(prefix="sumwise-")
     with ExitStack() as undo:
         undo.callback(folder.cleanup)
-        found = table(inside)
+        found = table(session)
         found = tame(found) if suffix == ".csv" else found
         path = write_table(found, Path(folder.name) / f"individuals{suffix}")
         headers = {
-            "Content-Disposition": f'attachment; filename="{_plain(inside.kept.name)}{suffix}"',
+            "Content-Disposition": f'attachment; filename="{_plain(session.record.name)}{suffix}"',
             "Content-Length": str(path.stat().st_size),
         }
         undo.pop_all()
@@ -45,7 +44,7 @@ def _pieces(path: Path, folder: tempfile.TemporaryDirectory[str]) -> Iterator[by
 
 
 def tame(found: Any) -> Any:
-    """The table with an apostrophe before text that a spreadsheet would run as a formula.
+    """The table with an apostrophe before text that a spreadsheet would take for a formula.
 
     >>> import pyarrow as pa
     >>> tame(pa.table({"=a": ["@b", "-5", "c"], "d": [-1.5, 2.0, 3.0]})).to_pydict()
@@ -67,12 +66,12 @@ def _tamed(text: str) -> str:
 
 
 def _plain(name: str) -> str:
-    """A study's name with what every file system takes."""
+    """A study's name in characters that every file system takes."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:60].strip("-.") or "study"
 
 
-def table(inside: Inside) -> Any:
+def table(session: Session) -> Any:
     """An Arrow table: set, row, inputs, mean, std, lower and upper."""
-    sets, model = inside.sets, inside.fitted(inside.seen()).model
-    mean, std = predict(model, sets.x)
+    sets = session.sets
+    mean, std = predict(session.state.fitted().model, sets.x)
     return Predictions.of(mean, std, LEVEL, **individuals(sets)).to_arrow()

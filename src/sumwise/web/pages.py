@@ -1,7 +1,7 @@
 """The pool and its individuals, page by page.
 
-What is worked out for all sets is kept until something changes; a page is then a sort of one array
-and a few rows. Of a large study, individuals are read when somebody looks at one.
+What is computed for all sets is kept until something changes; a page then costs a sort of one
+array and a few rows. Individuals of a large study are read when a page first shows some.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ import numpy as np
 
 from sumwise.model import predict as outputs
 from sumwise.model.fit import Model
+from sumwise.study.storage.records import Snapshot
 from sumwise.util.shapes import Bool, Float, Int
-from sumwise.web.answers import REACH
-from sumwise.web.session import Fitted, Inside, Seen, finite
-from sumwise.web.single_flight import Latest
+from sumwise.web import rows
+from sumwise.web.session import Session, finite, interval
+from sumwise.web.single_flight import SingleFlight
 
 STATES: Final = ("free", "open", "answered", "skipped")
 FREE, OPEN, ANSWERED, SKIPPED = range(4)
@@ -27,9 +28,9 @@ _DIGITS: Final = re.compile(r"([0-9]{1,18})")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PoolView:
-    """All sets at one moment; one entry of each array a set."""
+    """All sets at one moment; arrays have one entry per set."""
 
-    seen: Seen
+    seen: Snapshot
     state: Int[np.ndarray, " A"]  # an index into STATES
     mean: Float[np.ndarray, " A"]
     std: Float[np.ndarray, " A"]  # noise included
@@ -40,7 +41,7 @@ class PoolView:
 
 
 class Sheet(NamedTuple):
-    """Which rows are wanted."""
+    """Which rows a page wants."""
 
     page: int
     size: int
@@ -52,18 +53,19 @@ class Sheet(NamedTuple):
         return rows[(self.page - 1) * self.size : self.page * self.size]
 
 
-class Views:
+class Pages:
     """Pages of the pool and of individuals."""
 
-    def __init__(self, inside: Inside) -> None:
-        self._inside = inside
-        self._pools: Latest[Seen, PoolView] = Latest()
-        self._everybody: Latest[Model, tuple[np.ndarray, np.ndarray]] = Latest()
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._sets = session.sets
+        self._pool = SingleFlight[Snapshot, PoolView]()
+        self._predictions = SingleFlight[Model, tuple[np.ndarray, np.ndarray]]()
 
     # --- sets ---------------------------------------------------------------------------------
 
     def pool(self) -> PoolView:
-        return self._pools.get(self._inside.seen, lambda seen: _view(self._inside, seen))
+        return self._pool.get(self._session.state.snapshot, lambda seen: _view(self._session, seen))
 
     def sets(self, sheet: Sheet, state: str) -> dict[str, Any]:
         view = self.pool()
@@ -73,13 +75,13 @@ class Views:
             chosen = view.state == STATES.index(state)
             mask = chosen if mask is None else mask & chosen
         found = order if mask is None else order[mask[order]]
-        rows = [self.set_row(view, position) for position in sheet.of(found).tolist()]
-        return {"rows": rows, "total": len(found), "page": sheet.page, "size": sheet.size}
+        part = [self.set_row(view, position) for position in sheet.of(found).tolist()]
+        return rows.page(part, len(found), sheet.page, sheet.size)
 
     def set_row(self, view: PoolView, position: int) -> dict[str, Any]:
         mean, std, answer = view.mean[position], view.std[position], view.answer[position]
         return {
-            **self._inside.name(position),
+            **self._session.name(position),
             "size": int(self._sizes[position]),
             "state": STATES[view.state[position]],
             "answer": finite(answer),
@@ -108,15 +110,15 @@ class Views:
 
     @cached_property
     def _sizes(self) -> Int[np.ndarray, " A"]:
-        return self._inside.sets.sizes
+        return self._sets.sizes
 
     @cached_property
     def _folded(self) -> list[str]:
-        return [text.casefold() for text in self._inside.texts]
+        return [text.casefold() for text in self._session.texts]
 
     @cached_property
     def _rank(self) -> Int[np.ndarray, " A"]:
-        """Place of each set if ids are sorted as people do: "set 9" before "set 10"."""
+        """The rank of each set in natural order: "set 9" before "set 10"."""
         keys = [
             [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in _parts(text)]
             for text in self._folded
@@ -126,7 +128,7 @@ class Views:
         return rank
 
     def _matching(self, search: str) -> Bool[np.ndarray, " A"] | None:
-        """Sets whose id holds this text; None if all do."""
+        """Sets whose id contains this text; None for all."""
         part = search.casefold()
         if not part:
             return None
@@ -135,15 +137,13 @@ class Views:
     # --- individuals --------------------------------------------------------------------------
 
     def of_set(self, position: int, page: int, size: int) -> dict[str, Any]:
-        """Individuals of one set; no others are looked at."""
-        sets, fitted = self._inside.sets, self._fitted()
-        low, high = sets.starts[position : position + 2].tolist()
-        rows = range(low, high)[(page - 1) * size : page * size]
-        found = self._rows(fitted, np.arange(rows.start, rows.stop))
-        return {"rows": found, "total": high - low, "page": page, "size": size}
+        """Individuals of one set."""
+        low, high = self._sets.starts[position : position + 2].tolist()
+        which = np.array(range(low, high)[(page - 1) * size : page * size], dtype=np.int64)
+        return rows.page(self._rows(self._model(), which), high - low, page, size)
 
     def individuals(self, sheet: Sheet) -> dict[str, Any]:
-        fitted, mask = self._fitted(), self._matching(sheet.search)
+        model, mask = self._model(), self._matching(sheet.search)
         if sheet.sort in ("mean", "std"):
             values = self._all()[("mean", "std").index(sheet.sort)]
             order = np.argsort(-values if sheet.descending else values, kind="stable")
@@ -151,19 +151,13 @@ class Views:
             total, wanted = len(found), sheet.of(found)
         else:
             total, wanted = self._by_set(sheet, mask)
-        return {
-            "rows": self._rows(fitted, wanted),
-            "total": total,
-            "page": sheet.page,
-            "size": sheet.size,
-        }
+        return rows.page(self._rows(model, wanted), total, sheet.page, sheet.size)
 
     def _by_set(
         self, sheet: Sheet, mask: Bool[np.ndarray, " A"] | None
     ) -> tuple[int, Int[np.ndarray, " n"]]:
         """Rows of a page set by set, without listing the rows of all others."""
-        sets = self._inside.sets
-        order = np.argsort(self._rank) if sheet.sort == "set" else np.arange(len(sets))
+        order = np.argsort(self._rank) if sheet.sort == "set" else np.arange(len(self._sets))
         order = order if mask is None else order[mask[order]]
         ends = np.cumsum(self._sizes[order])
         total = int(ends[-1]) if len(ends) else 0
@@ -174,40 +168,36 @@ class Views:
         number = total - 1 - number if sheet.descending else number
         at = np.searchsorted(ends, number, side="right")
         begins = ends[at] - self._sizes[order[at]]
-        return total, sets.starts[order[at]] + number - begins
+        return total, self._sets.starts[order[at]] + number - begins
 
-    def _rows(self, fitted: Fitted, which: Int[np.ndarray, " n"]) -> list[dict[str, Any]]:
-        sets = self._inside.sets
+    def _rows(self, model: Model, which: Int[np.ndarray, " n"]) -> list[dict[str, Any]]:
         if not len(which):
             return []
-        x = sets.x[which]
-        mean, std = predict(fitted.model, x)
-        owners = np.searchsorted(sets.starts, which, side="right") - 1
+        x, starts = self._sets.x[which], self._sets.starts
+        mean, std = predict(model, x)
+        owners = np.searchsorted(starts, which, side="right") - 1
         columns = zip(owners.tolist(), which.tolist(), x.tolist(), mean, std, strict=True)
         return [
             {
-                "set": self._inside.name(owner),
-                "row": row - int(sets.starts[owner]) + 1,
+                "set": self._session.name(owner),
+                "row": row - int(starts[owner]) + 1,
                 "inputs": inputs,
                 "mean": finite(centre),
-                "std": finite(spread),
-                "lower": finite(centre - REACH * spread),
-                "upper": finite(centre + REACH * spread),
+                **interval(centre, spread),
             }
             for owner, row, inputs, centre, spread in columns
         ]
 
-    def _fitted(self) -> Fitted:
-        return self._inside.fitted(self._inside.seen())
+    def _model(self) -> Model:
+        return self._session.state.fitted().model
 
     def _all(self) -> tuple[np.ndarray, np.ndarray]:
-        """Predictions of everybody, for sorting."""
-        x = self._inside.sets.x
-        return self._everybody.get(lambda: self._fitted().model, lambda model: predict(model, x))
+        """Predictions of all individuals, for sorting."""
+        return self._predictions.get(self._model, lambda model: predict(model, self._sets.x))
 
     @cached_property
     def _owners(self) -> Int[np.ndarray, " N"]:
-        return np.repeat(np.arange(len(self._inside.sets)), self._sizes)
+        return np.repeat(np.arange(len(self._sets)), self._sizes)
 
 
 def predict(model: Model, x: Float[np.ndarray, "n D"]) -> tuple[np.ndarray, np.ndarray]:
@@ -216,24 +206,19 @@ def predict(model: Model, x: Float[np.ndarray, "n D"]) -> tuple[np.ndarray, np.n
     return mean, outputs.predict_std(model, x, include_noise=True)[:, 0]
 
 
-def interval(mean: Any, std: Any) -> dict[str, float | None]:
-    ends = (mean, std, mean - REACH * std, mean + REACH * std)
-    return dict(zip(("expected", "std", "lower", "upper"), map(finite, ends), strict=True))
-
-
 def _parts(text: str) -> list[str]:
     return [part for part in _DIGITS.split(text[:200]) if part] + [text[200:]]
 
 
-def _view(inside: Inside, seen: Seen) -> PoolView:
+def _view(session: Session, now: Snapshot) -> PoolView:
     """Predictions and information of all sets.
 
     ½ log(1 + β u_aᵀ S u_a / s_a), Eq. 21, is the log of the ratio of two standard deviations: that
     of a total, and that of its noise alone.
     """
-    fitted, now = inside.fitted(seen), seen.snapshot
-    posterior, design = fitted.model.posterior, fitted.pool.design
-    means, stds = outputs.predict_sets(fitted.model, design, include_noise=True)
+    fit = session.state.fitted(now)
+    posterior, design = fit.model.posterior, fit.pool.design
+    means, stds = outputs.predict_sets(fit.model, design, include_noise=True)
     mean, std = means[:, 0], stds[:, 0]
     noise = posterior.output_scale[0] * np.sqrt(design.noise_scale / posterior.noise_precision)
     information = posterior.n_outputs * np.maximum(np.log(std / noise), 0.0)
@@ -243,11 +228,11 @@ def _view(inside: Inside, seen: Seen) -> PoolView:
         ratio = posterior.noise_precision * after.variance_along(design.u) / design.noise_scale
         information = 0.5 * posterior.n_outputs * np.log1p(ratio)
         information[held] = own
-    state = np.zeros(len(inside.sets), dtype=np.int64)
+    state = np.zeros(len(session.sets), dtype=np.int64)
     answer, by = np.full(len(state), np.nan), dict[int, str | None]()
-    for code, rows in ((SKIPPED, now.skips), (OPEN, now.claims), (ANSWERED, now.answers)):
-        for row in rows:
+    for code, group in ((SKIPPED, now.skips), (OPEN, now.claims), (ANSWERED, now.answers)):
+        for row in group:
             state[row.position], by[row.position] = code, row.by
-    for told in now.answers:
-        answer[told.position], information[told.position] = told.y_bar, 0.0
-    return PoolView(seen, state, mean, std, information, answer, by)
+    for each in now.answers:
+        answer[each.position], information[each.position] = each.y_bar, 0.0
+    return PoolView(now, state, mean, std, information, answer, by)

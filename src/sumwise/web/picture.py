@@ -1,9 +1,9 @@
-"""Individuals as points: where the sets that are measured lie among the others.
+"""A scatter plot of individuals, which shows where measured sets lie among the others.
 
 The plane is that of the first two principal components of the standardised inputs, a map where two
-inputs are coordinates, or t-SNE. Of a large study a sample is drawn, in which all individuals of
-sets that are measured, being measured or proposed come first. t-SNE takes long and is done
-once; an individual that was not there then is put beside those it resembles most.
+inputs are coordinates, or t-SNE. Of a large study a sample is drawn, in which individuals of sets
+that are measured, being measured or proposed come first. t-SNE takes long and is run once;
+individuals that are sampled later are placed among their nearest neighbours.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import os
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Final
@@ -20,12 +21,15 @@ import numpy as np
 from sumwise.errors import SettingError
 from sumwise.model.fit import Model
 from sumwise.report.curves import COLOURS, GREY, finish
+from sumwise.report.study import Panel
+from sumwise.study.storage.records import Snapshot
 from sumwise.util.shapes import Float, Int
 from sumwise.util.text import figure, label
+from sumwise.web.charts import as_json
 from sumwise.web.pages import predict
 from sumwise.web.problems import Refused
-from sumwise.web.session import Inside, Seen
-from sumwise.web.single_flight import Latest
+from sumwise.web.session import Session
+from sumwise.web.single_flight import SingleFlight
 
 MOST: Final = 3000  # points
 PROPOSED: Final = 5
@@ -60,10 +64,10 @@ WORDS: Final = {
 class Pictures:
     """Pictures of one study."""
 
-    def __init__(self, inside: Inside, places: tuple[str, str] | None) -> None:
-        self._inside = inside
-        self._columns = None if places is None else _columns(inside, places)
-        self._drawn = {kind: Latest[Seen, dict[str, Any]]() for kind in TITLES}
+    def __init__(self, session: Session, places: tuple[str, str] | None) -> None:
+        self._session = session
+        self._columns = None if places is None else _columns(session, places)
+        self._drawn = {kind: SingleFlight[Snapshot, dict[str, Any]]() for kind in TITLES}
         self._laying = threading.Lock()
         self._layout: tuple[Int[np.ndarray, " n"], Float[np.ndarray, "n 2"]] | None = None
 
@@ -74,25 +78,25 @@ class Pictures:
                 "no_places",
                 "there is no map; say which inputs are coordinates: sumwise serve --map LON,LAT",
             )
-        return self._drawn[kind].get(self._inside.seen, lambda seen: self._draw(kind, seen))
+        now = self._session.state.snapshot
+        return self._drawn[kind].get(now, lambda seen: as_json(self._draw(kind, seen)))
 
-    def _draw(self, kind: str, seen: Seen) -> dict[str, Any]:
-        inside, sets = self._inside, self._inside.sets
-        state = _states(inside, seen)
+    def _draw(self, kind: str, seen: Snapshot) -> Panel:
+        sets = self._session.sets
+        state = _states(self._session, seen)
         which = sample(sets.starts, state)
         owners = np.searchsorted(sets.starts, which, side="right") - 1
         with np.errstate(all="ignore"):
             points, words = self._points(kind, which)
             reach = 0.0 if points is None else np.ptp(points, axis=0)
         if points is None:
-            return _panel(kind, None, [words], [])
+            return Panel(TITLES[kind], [words], [])
         if not np.isfinite(reach).all():
-            return _panel(kind, None, ["The inputs are too far apart to be drawn."], [])
+            return Panel(TITLES[kind], ["The inputs are too far apart to be drawn."], [])
         order = np.argsort(state[owners], kind="stable")
-        names = list(LOOKS)
-        first = sets.starts[owners]
-        model = inside.fitted(seen).model
-        said_of = _predicted(model, sets.x[which], bool(seen.snapshot.answers))
+        names, first = list(LOOKS), sets.starts[owners]
+        model = self._session.state.fitted(seen).model
+        predicted = _predicted(model, sets.x[which], bool(seen.answers))
         columns = (_rounded(points[order]), owners[order].tolist(), (which - first + 1)[order])
         rows = [
             {
@@ -102,53 +106,59 @@ class Pictures:
                 "state": names[state[owner]],
                 "position": owner,
                 "row": int(row),
-                "predicted": said_of[at],
+                "predicted": predicted[at],
             }
             for (x, y), owner, row, at in zip(*columns, order.tolist(), strict=True)
         ]
-        said = [words]
-        if len(which) < int(sets.starts[-1]):
+        said, everyone = [words], int(sets.starts[-1])
+        if len(which) < everyone:
             said.append(
-                f"Of {int(sets.starts[-1]):,} individuals {len(which):,} are drawn; those of sets "
-                "that are answered, being measured or proposed come first."
+                f"Of {everyone:,} individuals {len(which):,} are drawn; those of sets that are "
+                "answered, being measured or proposed come first."
             )
-        return _panel(kind, _chart(kind, rows, self._axes(kind), points), said, rows)
+        drawn = Counter(row["state"] for row in rows)
+        table = [
+            {"set is": name, "individuals drawn": drawn[name]}
+            for name in reversed(names)
+            if drawn[name]
+        ]
+        return Panel(TITLES[kind], said, table, _chart(kind, rows, self._axes(kind), points))
 
     def _points(
         self, kind: str, which: Int[np.ndarray, " n"]
     ) -> tuple[Float[np.ndarray, "n 2"] | None, str]:
         if kind == "map":
             assert self._columns is not None
-            return self._inside.sets.x[which][:, list(self._columns)], WORDS[kind]
+            return self._session.sets.x[which][:, list(self._columns)], WORDS[kind]
         if kind == "tsne":
-            if int(self._inside.sets.starts[-1]) < FEWEST_TSNE:
+            if int(self._session.sets.starts[-1]) < FEWEST_TSNE:
                 return None, f"t-SNE takes at least {FEWEST_TSNE} individuals."
-            return self._likeness(which), WORDS[kind]
+            return self._tsne(which), WORDS[kind]
         centre, axes, share = self._components
         return (self._standardised(which) - centre) @ axes, WORDS[kind].format(share=share)
 
     def _axes(self, kind: str) -> tuple[str | None, str | None]:
         if kind != "map" or self._columns is None:
             return None, None
-        names = input_names(self._inside)
+        names = self._session.input_names
         return names[self._columns[0]], names[self._columns[1]]
 
     # --- planes -------------------------------------------------------------------------------
 
     def _standardised(self, which: Any) -> Float[np.ndarray, "n D"]:
         mean, std = self._scale
-        return (self._inside.sets.x[which] - mean) / std
+        return (self._session.sets.x[which] - mean) / std
 
     @cached_property
     def _scale(self) -> tuple[Float[np.ndarray, " D"], Float[np.ndarray, " D"]]:
-        x = self._inside.sets.x
+        x = self._session.sets.x
         std = x.std(axis=0)
         usable = np.isfinite(std) & (std > 0)
         return x.mean(axis=0), np.where(usable, std, 1.0)
 
     @cached_property
     def _components(self) -> tuple[Float[np.ndarray, " D"], Float[np.ndarray, "D 2"], float]:
-        """Centre and two directions; a single input has nothing to go across."""
+        """The mean, two principal axes (the second is zero for a single input), their share."""
         x = self._standardised(slice(None))
         centre = x.mean(axis=0)
         powers, axes = np.linalg.eigh(np.atleast_2d(np.cov(x - centre, rowvar=False, bias=True)))
@@ -159,8 +169,8 @@ class Pictures:
         total = float(powers.sum())
         return centre, axes, float(powers[-2:].sum()) / total if total > 0 else 1.0
 
-    def _likeness(self, which: Int[np.ndarray, " n"]) -> Float[np.ndarray, "n 2"]:
-        from sklearn.neighbors import NearestNeighbors
+    def _tsne(self, which: Int[np.ndarray, " n"]) -> Float[np.ndarray, "n 2"]:
+        from sklearn.neighbors import KNeighborsRegressor
 
         with self._laying:
             if self._layout is None:
@@ -168,11 +178,10 @@ class Pictures:
         known, plane = self._layout
         if np.array_equal(known, which):
             return plane
-        finder = NearestNeighbors(n_neighbors=min(NEIGHBOURS, len(known)))
-        far, near = finder.fit(self._standardised(known)).kneighbors(self._standardised(which))
-        weight = 1 / np.maximum(far, 1e-9)
-        weight /= weight.sum(axis=1, keepdims=True)
-        return np.einsum("nk,nkd->nd", weight, plane[near])
+        neighbours = KNeighborsRegressor(
+            min(NEIGHBOURS, len(known)), weights=lambda distance: 1 / np.maximum(distance, 1e-9)
+        )
+        return neighbours.fit(self._standardised(known), plane).predict(self._standardised(which))
 
 
 def _tsne(x: Float[np.ndarray, "n D"]) -> Float[np.ndarray, "n 2"]:
@@ -180,52 +189,46 @@ def _tsne(x: Float[np.ndarray, "n D"]) -> Float[np.ndarray, "n 2"]:
     from threadpoolctl import threadpool_limits
 
     perplexity = min(30.0, (len(x) - 1) / 3)
-    spread = x + 1e-9 * np.random.default_rng(0).normal(size=x.shape)  # twins cannot be told apart
-    way = TSNE(perplexity=perplexity, init="random", max_iter=ROUNDS, random_state=0)
-    # one core is for those who answer meanwhile; threads without a core would wait for each other
+    distinct = x + 1e-9 * np.random.default_rng(0).normal(size=x.shape)  # duplicates would fail
+    tsne = TSNE(perplexity=perplexity, init="random", max_iter=ROUNDS, random_state=0)
+    # one core stays free for other requests; threads without a core would wait for each other
     with threadpool_limits(max(1, (os.cpu_count() or 2) - 1)):
-        return way.fit_transform(spread)
+        return tsne.fit_transform(distinct)
 
 
 # --- which individuals, and what became of them ---------------------------------------------------
 
 
 def sample(starts: Int[np.ndarray, " A1"], state: Int[np.ndarray, " A"]) -> Int[np.ndarray, " n"]:
-    """Rows of at most so many individuals, in order; the same for the same states.
+    """Rows of at most `MOST` individuals, in order; the same for the same states.
 
-    Sets are taken by what they are, the most important first; of a kind that does not fit as a
-    whole, every k-th individual.
+    Sets are taken by state, the most important first. Of a state that does not fit as a whole,
+    every k-th individual is taken.
     """
-    sizes, room = np.diff(starts), MOST
+    sizes, left = np.diff(starts), MOST
     kind = np.repeat(state, sizes)
     taken: list[Int[np.ndarray, " m"]] = []
     for wanted in (ANSWERED, OPEN, PROPOSAL, SKIPPED, REST):
         rows = np.flatnonzero(kind == wanted)
-        if len(rows) > room:
-            rows = rows[np.linspace(0, len(rows) - 1, room).astype(np.int64)] if room else rows[:0]
+        if len(rows) > left:
+            rows = rows[np.linspace(0, len(rows) - 1, left).astype(np.int64)]
         taken.append(rows)
-        room -= len(rows)
+        left -= len(rows)
     return np.sort(np.concatenate(taken))
 
 
-def _states(inside: Inside, seen: Seen) -> Int[np.ndarray, " A"]:
-    now, state = seen.snapshot, np.zeros(len(inside.sets), dtype=np.int64)
-    n = min(PROPOSED, inside.free(seen))
-    if n > 0:
-        state[[inside.sets.position(each.set_id) for each in inside.propose(seen, n)]] = PROPOSAL
-    state[[skip.position for skip in now.skips]] = SKIPPED
-    state[[claim.position for claim in now.claims]] = OPEN
-    state[[answer.position for answer in now.answers]] = ANSWERED
+def _states(session: Session, seen: Snapshot) -> Int[np.ndarray, " A"]:
+    state = np.zeros(len(session.sets), dtype=np.int64)
+    for question in session.state.propose(seen, PROPOSED):
+        state[session.sets.position(question.set_id)] = PROPOSAL
+    state[[skip.position for skip in seen.skips]] = SKIPPED
+    state[[claim.position for claim in seen.claims]] = OPEN
+    state[[answer.position for answer in seen.answers]] = ANSWERED
     return state
 
 
-def input_names(inside: Inside) -> list[str]:
-    names = inside.sets.input_names
-    return [f"x{d}" for d in range(inside.sets.n_inputs)] if names is None else [*map(str, names)]
-
-
-def _columns(inside: Inside, places: tuple[str, str]) -> tuple[int, int]:
-    names = input_names(inside)
+def _columns(session: Session, places: tuple[str, str]) -> tuple[int, int]:
+    names = session.input_names
     for name in places:
         if name not in names:
             listed = ", ".join(f"{each!r:.60}" for each in names[:20])
@@ -234,7 +237,7 @@ def _columns(inside: Inside, places: tuple[str, str]) -> tuple[int, int]:
 
 
 def _predicted(model: Model, x: Float[np.ndarray, "n D"], known: bool) -> list[str]:
-    """What is predicted for individuals, with its standard deviation; nothing is, at first."""
+    """Means and standard deviations of individuals as text; none before the first answer."""
     if not known:
         return ["not before the first answer"] * len(x)
     pairs = zip(*predict(model, x), strict=True)
@@ -245,7 +248,7 @@ def _predicted(model: Model, x: Float[np.ndarray, "n D"], known: bool) -> list[s
 
 
 def _rounded(points: Float[np.ndarray, "n 2"]) -> list[list[float]]:
-    """To five digits of what is seen: a point is some pixels wide."""
+    """Points rounded to five digits of their range, which is less than a pixel."""
     reach = float(np.ptp(points, axis=0).max()) or 1.0
     digits = int(np.clip(5 - np.floor(np.log10(reach)), -300, 300))
     return np.round(points, digits).tolist()
@@ -262,7 +265,7 @@ def _chart(
     names = list(LOOKS)[::-1]
     legend = alt.Legend(title=None, orient="top", symbolOpacity=1, labelFontSize=12.5)
 
-    # in the order of the legend; for sizes Vega-Lite wants a field that has an order
+    # in the order of the legend; for sizes Vega-Lite needs an ordinal field
     def channel(encoding: Any, part: int, kind: str = "N") -> Any:
         values = [LOOKS[name][part] for name in names]
         scale = alt.Scale(type="ordinal", domain=names, range=values)
@@ -295,10 +298,10 @@ def _chart(
 
 
 def frame(points: Float[np.ndarray, "n 2"], *, degrees: bool) -> tuple[list[list[float]], float]:
-    """Ends of both axes, and height by width with which a step is as long up as across.
+    """Limits of both axes, and the ratio of height to width that gives both the same scale.
 
-    Degrees of longitude are shorter than those of latitude, but at the equator. Points in a thin
-    line get more room beside them.
+    Degrees of longitude are shorter than those of latitude, except at the equator. Points in a thin
+    line get more space beside them.
     """
     low, high = points.min(axis=0), points.max(axis=0)
     middle, reach = low / 2 + high / 2, 1.06 * (high - low)
@@ -312,18 +315,3 @@ def frame(points: Float[np.ndarray, "n 2"], *, degrees: bool) -> tuple[list[list
     half = np.array([width / across, height]) / 2
     ends = [[float(a), float(b)] for a, b in zip(middle - half, middle + half, strict=True)]
     return ends, height / width
-
-
-def _panel(
-    kind: str, chart: Any, words: Sequence[str], rows: Sequence[dict[str, Any]]
-) -> dict[str, Any]:
-    points = dict.fromkeys(LOOKS, 0)
-    for row in rows:
-        points[row["state"]] += 1
-    table = [[name, points[name]] for name in reversed(LOOKS) if points[name]]
-    return {
-        "title": TITLES[kind],
-        "chart": None if chart is None else chart.to_dict(),
-        "words": list(words),
-        "table": {"columns": ["set is", "individuals drawn"], "rows": table},
-    }

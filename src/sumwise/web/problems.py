@@ -1,7 +1,7 @@
 """Refusals as JSON: `{code, detail}`, where `detail` is for people and `code` for programs.
 
-Whatever a client sends is answered below 500; 503 says that the database cannot be used now, and
-500 would be a mistake of ours.
+No request is answered with 500 or above, except 503 while the database cannot be used; 500 would be
+a bug.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Responses = dict[int | str, dict[str, Any]]
 
 
 class Refused(SumwiseError):
-    """A refusal with a status of its own, and more than words if need be."""
+    """A refusal with its own status, and with more fields than words if need be."""
 
     def __init__(self, status: int, code: str, detail: str, **more: Any) -> None:
         super().__init__(detail)
@@ -39,12 +39,12 @@ STATUSES: Final[Mapping[type[SumwiseError], tuple[int, str]]] = {
     errors.DataError: (503, "data"),
     errors.MissingExtraError: (503, "missing_extra"),
 }
-OTHERWISE: Final = (409, "refused")  # the study as it stands makes this impossible
+OTHERWISE: Final = (409, "refused")  # a conflict with the state of the study
 
 
 @contextmanager
 def conflicts(codes: Mapping[type[SumwiseError], str]) -> Iterator[None]:
-    """What the study's rules refuse here is a conflict with what others did, and has this code."""
+    """Turn these errors into conflicts (409) with their codes."""
     try:
         yield
     except tuple(codes) as error:
@@ -64,12 +64,12 @@ MEANINGS: Final = {
     422: "A value cannot be used: the words say which, and what to give.",
     503: "The database cannot be used at the moment, and nothing was stored.",
 }
-READING: Final = (400, 401, 413, 422, 503)  # what any request may be told
+READING: Final = (400, 401, 413, 422, 503)  # of any request
 WRITING: Final = (*READING, 403, 408)
 
 
 def documented(*statuses: int) -> Responses:
-    """Refusals of a route, for the OpenAPI document."""
+    """The refusals of a route, for the OpenAPI document."""
     return {
         status: {"model": responses.Problem, "description": MEANINGS[status]}
         for status in sorted(set(statuses))
@@ -108,7 +108,7 @@ async def _invalid(request: Request, error: Exception) -> JSONResponse:
 
 
 def _complaint(error: Mapping[str, Any]) -> str:
-    place = error["loc"][1:2]  # what follows are names of our own types
+    place = error["loc"][1:2]  # the rest names internal types
     name = str(place[0])[:80] if place else "the body"
     text = WORDS.get(error["type"])
     if text is None:

@@ -62,14 +62,17 @@ class Questions(BaseModel):
     questions: list[Question]
 
 
-class Claim(Expectation, SetName):
-    """An open question: somebody is measuring this set."""
-
-    size: int
+class Held(BaseModel):
     by: str | None
     number: int
     asked: str
     expires: str
+
+
+class Claim(Held, Expectation, SetName):
+    """An open question: a set that is being measured."""
+
+    size: int
     why: Annotated[str | None, Field(description="As it was said when the set was asked for.")]
     information: Real
     cost: Cost
@@ -86,12 +89,14 @@ class Expires(BaseModel):
     expires: str
 
 
-class Skip(SetName):
-    """A set that nobody is asked for."""
-
+class Aside(BaseModel):
     by: str | None
     at: str
     note: str | None
+
+
+class Skip(Aside, SetName):
+    """A set that is not asked for."""
 
 
 class Skips(BaseModel):
@@ -99,14 +104,11 @@ class Skips(BaseModel):
     total: int
 
 
-class Answer(SetName):
+class Answer(Aside, SetName):
     """An answer as it stands."""
 
     total: float
     noise_std: float | None
-    by: str | None
-    at: str
-    note: str | None
 
 
 class Unlikely(Expectation, Problem):
@@ -185,19 +187,6 @@ class Individual(BaseModel):
 
 class Individuals(Rows):
     rows: list[Individual]
-
-
-class Held(BaseModel):
-    by: str | None
-    number: int
-    asked: str
-    expires: str
-
-
-class Aside(BaseModel):
-    by: str | None
-    at: str
-    note: str | None
 
 
 class OneSet(Expectation, SetName):

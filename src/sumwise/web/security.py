@@ -1,9 +1,9 @@
-"""Who may do what, before anything else is looked at.
+"""What a request needs before anything else happens.
 
-The page is for one machine, or for people who were given a token. A website that somebody visits
-meanwhile must not reach it: a name that was pointed at this machine is refused by its Host, a form
-or script of another site by its Origin and for want of the token, and whatever is shown runs
-nothing but our own scripts.
+The page is for one machine, or for people who were given a token. Other websites in the same
+browser must not reach it: a foreign name that resolves to this machine (DNS rebinding) is refused
+by its Host, a form or script of another site by its Origin and for lack of the token, and the
+content security policy lets pages run our own scripts only.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Door:
             )
 
     def _is_ours(self, name: str) -> bool:
-        """Whether a name leads here by right; names can be made to lead anywhere, addresses not."""
+        """Whether the Host is one of ours; any name can be made to resolve here, an address not."""
         if name in LOOPBACK or name == self.host.lower():
             return True
         if self.host not in EVERYWHERE:
@@ -109,7 +109,7 @@ def _is_address(name: str) -> bool:
 
 
 def _site(origin: str) -> str:
-    """Name and port of the site that a request comes from."""
+    """Name and port of an origin."""
     try:
         return urlsplit(origin).netloc.lower()
     except ValueError:
@@ -131,7 +131,7 @@ def _hostname(host: str) -> str:
 
 
 class Guard:
-    """The application behind its door: refuses, limits bodies, and adds headers to everything."""
+    """Middleware that checks requests, limits their bodies, and adds headers to all responses."""
 
     def __init__(self, app: ASGIApp, door: Door) -> None:
         self._app = app
@@ -163,10 +163,10 @@ class Guard:
             if error.status == 401:
                 answer.headers["WWW-Authenticate"] = "Bearer"
             if error.status == 408:
-                answer.headers["Connection"] = "close"  # the rest of the body is not waited for
+                answer.headers["Connection"] = "close"  # without waiting for the rest of the body
             await answer(scope, receive, guarded)
         except Exception:
-            _log.exception("a mistake of ours")
+            _log.exception("a request failed")
             if begun:
                 raise
             words = "something went wrong here; the server's log says what. Nothing was stored."
@@ -180,11 +180,11 @@ def _add_headers(message: Message, path: str) -> None:
     if path.startswith("/api"):
         headers["Cache-Control"] = "no-store"
     else:
-        headers.setdefault("Cache-Control", "no-cache")  # kept, and asked whether it is still so
+        headers.setdefault("Cache-Control", "no-cache")  # cached, but revalidated
 
 
 async def _body(method: str, headers: Headers, receive: Receive) -> bytes | None:
-    """The whole body of a request that writes, unless it is too large; None for others."""
+    """The whole body of a request that writes; None for others. Too large a body is refused."""
     length = headers.get("content-length", "0")
     if not length.isascii() or not length.isdigit() or int(length[:20]) > LARGEST_BODY:
         raise _too_large()

@@ -1,4 +1,4 @@
-"""The page on a port: an address to listen on, and a server that ends when it is told to."""
+"""The page on a port: an address to listen on, and a server that stops cleanly."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from sumwise.study.study import Study
 from sumwise.web.app import create_app, warm_up
 
 PORT: Final = 8765
-FURTHER: Final = 50  # ports that are looked at for a free one
-PATIENCE: Final = 5  # seconds for requests that are under way when the server is told to stop
+FURTHER: Final = 50  # ports to try for a free one
+PATIENCE: Final = 5  # seconds for running requests when the server stops
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,7 +31,7 @@ class Address:
     socket: socket.socket
 
     def url(self, token: str) -> str:
-        """What to open in a browser; the token is in the part that is never sent."""
+        """What to open in a browser; the token is in the fragment, which is never sent."""
         named = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
         shown = f"[{named}]" if ":" in named else named
         return f"http://{shown}:{self.port}/#token={token}"
@@ -71,7 +71,7 @@ def _bind(host: str, port: int) -> socket.socket:
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(where)
-        bound.listen(128)  # a browser that is quicker than the server waits
+        bound.listen(128)  # from now on a browser waits instead of being refused
     except BaseException:
         bound.close()
         raise
@@ -102,7 +102,7 @@ class Ready:
 def prepare(
     study: Study, address: Address, token: str, places: tuple[str, str] | None = None
 ) -> Ready:
-    """The application and its server; whatever is wrong with the settings is said now."""
+    """The application and its server; settings that are wrong are refused here."""
     server: list[uvicorn.Server] = []
     app = create_app(
         study,
@@ -125,16 +125,11 @@ def prepare(
     return Ready(app, server[0], address)
 
 
-def _leave_room() -> None:
-    """Arithmetic may use all cores but one, which is for those who answer meanwhile."""
+def run(ready: Ready) -> None:
+    """Serve until Ctrl-C; arithmetic leaves one core free for other requests."""
     from threadpoolctl import threadpool_limits
 
     threadpool_limits(max(1, (os.cpu_count() or 2) - 1), user_api="blas")
-
-
-def run(ready: Ready) -> None:
-    """Serve until Ctrl-C."""
-    _leave_room()
     warm_up(ready.app.state.served)
     with suppress(KeyboardInterrupt):
         ready.server.run(sockets=[ready.address.socket])

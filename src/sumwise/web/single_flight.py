@@ -1,50 +1,43 @@
-"""The newest value of something that takes long: worked out once, by one, while others wait."""
+"""The newest value of something that takes long: one thread works it out while others wait."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Held(Generic[K, V]):
-    key: K
-    begun: float
-    value: V
+class SingleFlight(Generic[K, V]):
+    """One value, kept until its key changes.
 
-
-class Latest(Generic[K, V]):
-    """One value, kept until it is asked for at another moment.
-
-    While changes pour in, a value of the very moment at which one has asked is never there in time.
-    So whoever had to wait is content with a value that was begun after they came.
+    While changes pour in, a value for the key at the time of a request would never be ready in
+    time. So a waiter accepts any value whose computation started after its request.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._held: _Held[K, V] | None = None
+        self._held: tuple[K, float, V] | None = None  # key, start of the computation, value
 
     def get(self, now: Callable[[], K], work: Callable[[K], V]) -> V:
-        """The value of now, or of a moment since.
+        """The value for the present key, or for one since the request.
 
         Args:
-            now: Gives what the value depends on; the same as long as nothing has happened.
+            now: Gives what the value depends on; it is equal as long as nothing has changed.
             work: Takes that, and gives the value.
         """
         came, key, held = time.monotonic(), now(), self._held
-        if held is not None and held.key == key:
-            return held.value
+        if held is not None and held[0] == key:
+            return held[2]
         with self._lock:
             held = self._held
-            if held is not None and (held.key == key or held.begun > came):
-                return held.value
-            begun, key = time.monotonic(), now()  # in this order: it is no older than it says
+            if held is not None and (held[0] == key or held[1] > came):
+                return held[2]
+            begun = time.monotonic()  # before the key is read, so that it is no newer than the key
+            key = now()
             value = work(key)
-            self._held = _Held(key, begun, value)
+            self._held = key, begun, value
             return value

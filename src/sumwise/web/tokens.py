@@ -1,4 +1,4 @@
-"""The token of a database, kept so that a page that is open survives a restart of the server."""
+"""The token of a database, stored so that an open page survives a restart of the server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TOKEN: Final = re.compile(r"[A-Za-z0-9_-]{32,}")
 
 
 def folder() -> Path:
-    """Where programs keep what they want to remember, by the rules of the desktop."""
+    """The folder for the state of programs, as the XDG specification has it."""
     given = os.environ.get("XDG_STATE_HOME", "")
     home = Path(given) if os.path.isabs(given) else Path.home() / ".local" / "state"
     return home / "sumwise"
@@ -31,8 +31,8 @@ def kept_token(database: str, *, anew: bool = False) -> str:
     """The token of this database, made if there is none.
 
     Args:
-        database: What names it, without its password.
-        anew: Make another one; pages that are open must be given it.
+        database: Its path or URL, without the password.
+        anew: Make another one; pages that are open stop working.
     """
     digest = hashlib.sha256(database.encode("utf-8", "surrogateescape")).hexdigest()[:32]
     path = folder() / f"token-{digest}"
@@ -52,7 +52,7 @@ def kept_token(database: str, *, anew: bool = False) -> str:
 
 
 def _read(path: Path) -> str | None:
-    """A token that nobody else could read; None if there is none, or it is damaged."""
+    """The stored token; None if it is missing, damaged, or readable by other users."""
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
     except FileNotFoundError:
@@ -65,7 +65,7 @@ def _read(path: Path) -> str | None:
 
 
 def _put(path: Path, token: str, *, over: bool) -> None:
-    """In one piece, and readable by the owner alone from the first moment on."""
+    """Write the token in one piece, readable by its owner alone from the start."""
     with (
         suppress(FileExistsError),  # another server was quicker, and its token holds
         atomic_write(path, overwrite=over, mode=0o600) as file,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
+import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,6 +39,7 @@ class Database:
         self._patience = patience
         self._engine: sa.Engine | None = None
         self._process = 0
+        self._turn = threading.Lock()
         self._file: tuple[int, int] | None = None  # the one that is open, whatever its path becomes
 
     @property
@@ -88,11 +90,24 @@ class Database:
     @contextmanager
     def write(self) -> Iterator[sa.Connection]:
         """A transaction; durable once the block has ended, undone if it raises."""
-        with self._refusals(), self.engine.connect() as connection:
+        with self._own_turn(), self._refusals(), self.engine.connect() as connection:
             connection = connection.execution_options(sumwise_writes=True)
             with connection.begin():
                 yield connection
         self._check_file()  # or it was acknowledged into a file that is gone
+
+    @contextmanager
+    def _own_turn(self) -> Iterator[None]:
+        """Threads of one process take turns here: SQLite would have them sleep and try again."""
+        if self._process not in (0, os.getpid()):
+            self._turn = threading.Lock()  # after a fork, no thread here can release the other
+        turn = self._turn
+        if not turn.acquire(timeout=self._patience):
+            raise self._busy()
+        try:
+            yield
+        finally:
+            turn.release()
 
     def _check_file(self) -> None:
         """A file that was put in the place of the open one would get pages of the old one."""

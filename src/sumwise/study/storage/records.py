@@ -97,6 +97,7 @@ class Snapshot:
     changes: int
     questions: int
     arrivals: int
+    last_event: int  # as the database numbers events
     answers: tuple[Answer, ...]  # in order of arrival
     claims: tuple[Claim, ...]  # open ones, in order of asking
     expired: tuple[Claim, ...]
@@ -252,17 +253,31 @@ def state(connection: Connection, record: StudyRecord, *, lock: bool) -> Any:
     return row
 
 
-def snapshot(connection: Connection, record: StudyRecord, *, lock: bool = False) -> Snapshot:
-    """The study as it stands; with `lock`, as it will stand until the transaction ends."""
+def snapshot(
+    connection: Connection,
+    record: StudyRecord,
+    *,
+    lock: bool = False,
+    former: Snapshot | None = None,
+) -> Snapshot:
+    """The study as it stands; with `lock`, as it will stand until the transaction ends.
+
+    Args:
+        former: A former snapshot, which is returned if nothing has changed since.
+    """
     row, mine, moment = state(connection, record, lock=lock), {"study": record.id}, now()
-    ids = record.sets.ids
+    same = former is not None and former.changes == row.changes
+    if former and same and all(claim.expires > moment for claim in former.claims):
+        return former
+    last, ids = connection.execute(_LAST_EVENT, mine).scalar() or 0, record.sets.ids
     with as_written(record.name):
         told = tuple(_answer(row, ids) for row in connection.execute(_ANSWERS, mine))
         held = [_claim(row, ids) for row in connection.execute(_CLAIMS, mine)]
         skipped = tuple(_skip(row, ids) for row in connection.execute(_SKIPS, mine))
     running = tuple(claim for claim in held if claim.expires > moment)
     expired = tuple(claim for claim in held if claim.expires <= moment)
-    return Snapshot(row.changes, row.questions, row.arrivals, told, running, expired, skipped)
+    counters = (row.changes, row.questions, row.arrivals, last)
+    return Snapshot(*counters, told, running, expired, skipped)
 
 
 def answer_at(connection: Connection, record: StudyRecord, position: int) -> Answer | None:
@@ -277,29 +292,6 @@ def claim_at(connection: Connection, record: StudyRecord, position: int) -> Clai
     row = connection.execute(_CLAIM, {"study": record.id, "at": position}).first()
     with as_written(record.name):
         return None if row is None else _claim(row, record.sets.ids)
-
-
-def answer_page(
-    connection: Connection, record: StudyRecord, page: int, size: int
-) -> tuple[int, tuple[Answer, ...]]:
-    """How many answers there are, and those of a page (from 1), the latest first."""
-    total, rows = _page(connection, record, answers, answers.c.arrival, page, size)
-    with as_written(record.name):
-        return total, tuple(_answer(row, record.sets.ids) for row in rows)
-
-
-def _page(
-    connection: Connection,
-    record: StudyRecord,
-    table: sa.Table,
-    order: sa.Column[Any],
-    page: int,
-    size: int,
-) -> tuple[int, Sequence[Any]]:
-    mine = table.c.study_id == record.id
-    total = connection.execute(sa.select(sa.func.count()).select_from(table).where(mine))
-    part = sa.select(table).where(mine).order_by(order.desc()).limit(size)
-    return total.scalar_one(), connection.execute(part.offset((page - 1) * size)).all()
 
 
 # --- what has happened ----------------------------------------------------------------------------
@@ -326,15 +318,13 @@ def event_page(
     connection: Connection, record: StudyRecord, page: int, size: int
 ) -> tuple[int, tuple[Event, ...]]:
     """How many events there are, and those of a page (from 1), the latest first."""
-    total, rows = _page(connection, record, events, events.c.id, page, size)
-    last = total - (page - 1) * size
+    mine, skipped = {"study": record.id}, (page - 1) * size
+    counted = sa.select(sa.func.count()).select_from(_EVENTS.subquery())
+    total = connection.execute(counted, mine).scalar_one()
+    part = _EVENTS.order_by(events.c.id.desc()).limit(size).offset(skipped)
+    rows, last = connection.execute(part, mine), total - skipped
     with as_written(record.name):
         return total, tuple(_event(row, last - i, record.sets.ids) for i, row in enumerate(rows))
-
-
-def last_event(connection: Connection, record: StudyRecord) -> int:
-    """The database's number of the latest event, for `events_since`."""
-    return connection.execute(_LAST_EVENT, {"study": record.id}).scalar() or 0
 
 
 def events_since(connection: Connection, record: StudyRecord, last: int) -> tuple[int, int]:

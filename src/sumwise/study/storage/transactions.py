@@ -104,9 +104,9 @@ def ask(
     record: StudyRecord,
     seen: Snapshot,
     questions: Sequence[Ask],
-    by: str | None,
+    owners: Sequence[str | None],
 ) -> list[Ask] | None:
-    """Claim the sets of these questions; None if they are outdated since the study was `seen`.
+    """Claim each question's set for its owner; None if outdated since the study was `seen`.
 
     Another question makes them wrong, as do an answer or a skip for one of these sets and the
     renewal of a claim that seemed to have expired. Answers for other sets that have come in
@@ -123,7 +123,8 @@ def ask(
     for claim in seen.expired:
         if _drop(connection, record, claims, claim.position):
             _log(connection, record, "expired", claim.position, at=asked, by=claim.by)
-    claimed = [replace(question, by=by, expires=expires) for question in questions]
+    owned = zip(questions, owners, strict=False)  # a budget may pay for fewer
+    claimed = [replace(question, by=by, expires=expires) for question, by in owned]
     for question, position in zip(claimed, positions, strict=True):
         _drop(connection, record, skips, position)  # it was asked for by name
         _claim(connection, record, position, question, asked)
@@ -252,15 +253,20 @@ def tell(
     noise_std: float | None,
     by: str | None,
     note: str | None,
-) -> None:
-    """Record an answer; the same one once more is fine, another is refused."""
+) -> tuple[Answer, bool]:
+    """Record an answer; the same one once more is fine, another is refused.
+
+    Returns the answer as it is stored, and whether it is new.
+    """
     position, new = record.sets.position(set_id), NewAnswer(set_id, y_bar, noise_std, by, note)
     row = records.state(connection, record, lock=True)
     known = records.answer_at(connection, record, position)
     if known is None:
         _record(connection, record, {position: new}, row.arrivals)
-    elif not _same(known, new):
+        return _answer(connection, record, set_id), True
+    if not _same(known, new):
         raise _another(known, new)
+    return known, False
 
 
 def tell_many(
@@ -384,17 +390,21 @@ def amend(
     keep_noise: bool,
     by: str | None,
     note: str | None,
-) -> None:
-    """Correct an answer, which keeps its place in the order of arrival."""
+) -> tuple[Answer, bool]:
+    """Correct an answer, which keeps its place in the order of arrival.
+
+    Returns the answer as it is stored, and whether it has changed.
+    """
     known = _answer(connection, record, set_id)
     noise_std = known.noise_std if keep_noise else noise_std
     if (known.y_bar, known.noise_std) == (y_bar, noise_std):
-        return
+        return known, False
     values = {"y_bar": y_bar, "noise_std": noise_std, "by": by, "note": note}
     at, here = records.now(), _here(answers, record, known.position)
     connection.execute(answers.update().where(here).values(at=at, **values))
     _log(connection, record, "amended", known.position, at=at, **values)
     _advance(connection, record)
+    return _answer(connection, record, set_id), True
 
 
 def retract(

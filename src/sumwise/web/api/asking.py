@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter
 
 from sumwise.errors import LabelError, SettingError
 from sumwise.web import requests, responses, rows
@@ -29,20 +29,20 @@ router = APIRouter(
     responses=documented(409),
 )
 async def ask(here: Here, body: requests.Asking | None = None) -> Any:
-    """Each set is held by whoever asked until it is answered, released, or expires.
+    """Each set is held by the one who asked until it is answered, released, or expires.
 
     People who ask at the same time are served together, which gives the same questions as one
     after the other.
     """
     wanted = body or requests.Asking()
     asked = await asyncio.wrap_future(here.asker.ask(wanted.n, wanted.by))
-    return {"questions": [rows.question(here.inside, each) for each in asked]}
+    return {"questions": [rows.question(here.session, each) for each in asked]}
 
 
 @thinking
 def _found(here: Here, body: requests.OneSet) -> int:
-    """The set that is meant; to find an id, and those like it, may take a look at all of them."""
-    return here.inside.position(body.position, body.set)
+    """The position of a set; finding an id, or similar ones, may take a look at all of them."""
+    return here.session.position(body.position, body.set)
 
 
 @router.post(
@@ -58,7 +58,7 @@ async def claim(here: Here, body: requests.OneSet) -> Any:
     position = await _found(here=here, body=body)
     with conflicts({LabelError: "answered", SettingError: "held"}):
         (asked,) = await asyncio.wrap_future(here.asker.ask(1, body.by, position))
-    return rows.question(here.inside, asked)
+    return rows.question(here.session, asked)
 
 
 @router.post(
@@ -70,10 +70,9 @@ async def claim(here: Here, body: requests.OneSet) -> Any:
 )
 @writing
 def renew(here: Here, position: Position, body: requests.Longer | None = None) -> Any:
-    wanted, inside = body or requests.Longer(), here.inside
-    own = inside.sets.ids[inside.position(position)]
-    with conflicts({SettingError: "not_held"}), inside.turn():
-        return {"expires": inside.study.renew(own, wanted.days, wanted.by)}
+    wanted, session = body or requests.Longer(), here.session
+    with conflicts({SettingError: "not_held"}):
+        return {"expires": session.study.renew(session.id_at(position), wanted.days, wanted.by)}
 
 
 @router.post(
@@ -84,22 +83,20 @@ def renew(here: Here, position: Position, body: requests.Longer | None = None) -
     responses=NAMED,
 )
 @writing
-def release(here: Here, position: Position, body: requests.Signed | None = None) -> Response:
-    inside = here.inside
-    own = inside.sets.ids[inside.position(position)]
-    with conflicts({SettingError: "not_held"}), inside.turn():
-        inside.study.release(own, None if body is None else body.by)
-    return Response(status_code=204)
+def release(here: Here, position: Position, body: requests.Signed | None = None) -> None:
+    own, wanted = here.session.id_at(position), body or requests.Signed()
+    with conflicts({SettingError: "not_held"}):
+        here.session.study.release(own, wanted.by)
 
 
 @reading.get(
     "/skips",
-    summary="Sets that nobody is asked for",
+    summary="Sets that are not asked for",
     operation_id="getSkips",
     response_model=responses.Skips,
 )
 def skips(here: Here) -> Any:
-    found = rows.skips(here.inside)
+    found = rows.skips(here.session)
     return {"rows": found, "total": len(found)}
 
 
@@ -113,14 +110,14 @@ def skips(here: Here) -> Any:
 )
 @writing
 def skip(here: Here, body: requests.Skipping) -> Any:
-    """Nobody is asked for it then. Once more with another note puts that in its place."""
-    inside = here.inside
-    position = inside.position(body.position, body.set)
-    with conflicts({LabelError: "answered"}), inside.turn():
-        inside.study.skip(inside.sets.ids[position], body.by, body.note)
-    found = [row for row in rows.skips(inside) if row["position"] == position]
-    lost = {**inside.name(position), "by": body.by, "at": "", "note": body.note}
-    return found[0] if found else lost  # somebody else wants it again already
+    """It is not asked for then. Skipping it again replaces the note."""
+    session = here.session
+    position = session.position(body.position, body.set)
+    with conflicts({LabelError: "answered"}):
+        session.study.skip(session.sets.ids[position], body.by, body.note)
+    found = [row for row in rows.skips(session) if row["position"] == position]
+    undone = {**session.name(position), "by": body.by, "at": "", "note": body.note}
+    return found[0] if found else undone  # by another request, meanwhile
 
 
 @router.post(
@@ -131,9 +128,7 @@ def skip(here: Here, body: requests.Skipping) -> Any:
     responses=NAMED,
 )
 @writing
-def unskip(here: Here, position: Position, body: requests.Signed | None = None) -> Response:
-    inside = here.inside
-    own = inside.sets.ids[inside.position(position)]
-    with conflicts({SettingError: "not_skipped"}), inside.turn():
-        inside.study.unskip(own, None if body is None else body.by)
-    return Response(status_code=204)
+def unskip(here: Here, position: Position, body: requests.Signed | None = None) -> None:
+    own, wanted = here.session.id_at(position), body or requests.Signed()
+    with conflicts({SettingError: "not_skipped"}):
+        here.session.study.unskip(own, wanted.by)

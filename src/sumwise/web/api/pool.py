@@ -36,7 +36,7 @@ def sets(
         Literal["", "free", "open", "answered", "skipped"], Query(description="All if left out.")
     ] = "",
 ) -> Any:
-    return here.views.sets(Sheet(page, size, sort, order == "desc", search), state)
+    return here.pages.sets(Sheet(page, size, sort, order == "desc", search), state)
 
 
 @router.get(
@@ -49,11 +49,11 @@ def sets(
 @thinking
 def one_set(here: Here, position: Position, page: Page = 1, size: Size = 50) -> Any:
     """With a page of its individuals."""
-    inside = here.inside
-    position = inside.position(position)
-    view = here.views.pool()
-    row, about = here.views.set_row(view, position), rows.about(inside, view.seen, position)
-    return {**row, **about, "individuals": here.views.of_set(position, page, size)}
+    session, pages = here.session, here.pages
+    position = session.position(position)
+    view = pages.pool()
+    row, about = pages.set_row(view, position), rows.about(session, view.seen, position)
+    return {**row, **about, "individuals": pages.of_set(position, page, size)}
 
 
 @router.get(
@@ -74,7 +74,7 @@ def individuals(
     order: Order = "asc",
     search: Search = "",
 ) -> Any:
-    return here.views.individuals(Sheet(page, size, sort, order == "desc", search))
+    return here.pages.individuals(Sheet(page, size, sort, order == "desc", search))
 
 
 FILE = {"schema": {"type": "string", "format": "binary"}}
@@ -89,7 +89,7 @@ FILE = {"schema": {"type": "string", "format": "binary"}}
 )
 @thinking
 def as_csv(here: Here) -> StreamingResponse:
-    return downloads.respond(here.inside, ".csv", "text/csv; charset=utf-8")
+    return downloads.respond(here.session, ".csv", "text/csv; charset=utf-8")
 
 
 @router.get(
@@ -103,4 +103,4 @@ def as_csv(here: Here) -> StreamingResponse:
 )
 @thinking
 def as_parquet(here: Here) -> StreamingResponse:
-    return downloads.respond(here.inside, ".parquet", "application/vnd.apache.parquet")
+    return downloads.respond(here.session, ".parquet", "application/vnd.apache.parquet")

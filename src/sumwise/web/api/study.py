@@ -11,12 +11,10 @@ from fastapi.responses import StreamingResponse
 from sumwise import __version__
 from sumwise.learning.status import Status
 from sumwise.web import responses, rows
-from sumwise.web.answers import LEVEL
 from sumwise.web.dependencies import Here, thinking
-from sumwise.web.picture import input_names
 from sumwise.web.problems import READING, documented
 from sumwise.web.requests import MOST_ASKED, Page, Size
-from sumwise.web.session import finite
+from sumwise.web.session import LEVEL, finite
 
 router = APIRouter(prefix="/api", tags=["study"], responses=documented(*READING))
 STREAM = "\n\n".join(["retry: 2000", 'event: change\ndata: {"changes": 17}', ": still here", ""])
@@ -29,21 +27,21 @@ STREAM = "\n\n".join(["retry: 2000", 'event: change\ndata: {"changes": 17}', ": 
     response_model=responses.Study,
 )
 def study(here: Here) -> Any:
-    inside = here.inside
-    now, kept = inside.seen().snapshot, inside.kept
-    counts = (len(inside.sets), len(now.answers), len(now.claims), len(now.skips), now.questions)
+    session = here.session
+    now, kept = session.state.snapshot(), session.record
+    counts = (len(session.sets), len(now.answers), len(now.claims), len(now.skips), now.questions)
     said = Status(kept.name, kept.strategy, *counts, 0.0, 0.0, 0.0, 0, 0.0)
     return {
         "name": kept.name,
         "sets": counts[0],
-        "individuals": int(inside.sets.starts[-1]),
-        "inputs": input_names(inside),
+        "individuals": int(session.sets.starts[-1]),
+        "inputs": session.input_names,
         "strategy": kept.strategy,
         "answers": counts[1],
         "open": counts[2],
         "skipped": counts[3],
         "questions": counts[4],
-        "spent": inside.spent(now),
+        "spent": session.spent(now),
         "words": said.words[:1],
         "claim_days": kept.claim_days,
         "changes": now.changes,
@@ -64,7 +62,7 @@ def study(here: Here) -> Any:
 @thinking
 def status(here: Here) -> Any:
     """In numbers and in words. Looks at every individual, so it may take a while."""
-    found = here.insights.status()
+    found = here.charts.status()
     values = asdict(found).items()
     numbers = {name: finite(value) if isinstance(value, float) else value for name, value in values}
     verdict = {"stop": found.stop, "advice": found.advice, "words": found.words}
@@ -82,14 +80,13 @@ def status(here: Here) -> Any:
 def next_questions(
     here: Here, n: Annotated[int, Query(ge=0, le=MOST_ASKED, description="How many.")] = 5
 ) -> Any:
-    """Nothing is claimed by looking. Fewer questions are given if not so many sets are free."""
-    inside = here.inside
-    seen = inside.seen()
-    n = min(n, inside.free(seen))
-    proposed = inside.propose(seen, n) if n > 0 else []
+    """Nothing is claimed by looking. There are fewer questions if fewer sets are free."""
+    session = here.session
+    seen = session.state.snapshot()
+    proposed = session.state.propose(seen, n)
     return {
-        "questions": [rows.question(inside, each) for each in proposed],
-        "claims": rows.claims(inside, seen),
+        "questions": [rows.question(session, each) for each in proposed],
+        "claims": rows.claims(session, seen),
     }
 
 
@@ -100,7 +97,8 @@ def next_questions(
     response_model=responses.Events,
 )
 def history(here: Here, page: Page = 1, size: Size = 50) -> Any:
-    return rows.event_page(here.inside, page, size)
+    total, found = here.session.state.history_page(page, size)
+    return rows.page([rows.event(here.session, each) for each in found], total, page, size)
 
 
 @router.get(
@@ -115,7 +113,7 @@ def chart(
     here: Here, kind: Literal["progress", "information", "predicted", "calibration", "next"]
 ) -> Any:
     """The charts of `sumwise report`. May take a while after a change."""
-    return here.insights.panel(kind)
+    return here.charts.panel(kind)
 
 
 @router.get(

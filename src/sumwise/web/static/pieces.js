@@ -42,11 +42,11 @@ export function scores(question) {
   const second = question.runner_up_score_per_cost ?? question.runner_up_score;
   const best = Math.max(first, second ?? 0, 1e-300);
   const runner = question.runner_up;
-  const compared = runner !== null && runner !== undefined && second !== null && second !== undefined;
+  const compared = runner !== null && second !== null;
   const [own, other] = alike(first, ...(compared ? [second] : []));
   const rows = [bar(first, own, best, "this set", "own")];
   if (compared) {
-    rows.push(bar(second, other, best, [name(runner.id ?? runner, 24), h("span", { class: "soft" }, " (runner-up)")], "other"));
+    rows.push(bar(second, other, best, [name(runner.id, 24), h("span", { class: "soft" }, " (runner-up)")], "other"));
   }
   return h("div", { class: "scores" }, rows);
 }

@@ -98,7 +98,7 @@ function none({ search, state: wanted }) {
 }
 
 function stateOf(row) {
-  const holder = row.by && row.state !== "free" ? [" ", h("span", { class: "soft small" }, person(row.by))] : [];
+  const holder = row.by ? [" ", h("span", { class: "soft small" }, person(row.by))] : [];
   return [badge(row.state), ...holder];
 }
 

@@ -78,7 +78,7 @@ export function openSheet(position, view, closed) {
     };
     if (found.state === "answered") return [button("Amend…", amend), button("Retract…", retract)];
     if (found.state === "skipped") return [button("Unskip", unskip), button("Claim", claim)];
-    if (found.state === "open") return [button("Keep longer", renew, "quiet"), button("Give back", () => release(found, found.claim?.by), "quiet"), button("Skip…", skip, "quiet")];
+    if (found.state === "open") return [button("Keep longer", renew, "quiet"), button("Give back", () => release(found, found.claim.by), "quiet"), button("Skip…", skip, "quiet")];
     return [button("Claim", claim), button("Skip…", skip, "quiet")];
   }
 
@@ -90,13 +90,13 @@ function facts(found) {
   const row = (term, ...content) => h("div", null, h("dt", null, term), h("dd", null, ...content));
   const { answer } = found;
   const rows = [row("State", badge(found.state)), row("Size", counted(found.size, "individual"))];
-  if (answer) rows.push(row("Answer", h("strong", { class: "figure" }, exact(answer.total)), answer.noise_std ? ` ± ${figure(answer.noise_std)} known noise` : "", h("span", { class: "soft" }, " by ", person(answer.by), answer.at ? [", ", when(answer.at)] : "")));
+  if (answer) rows.push(row("Answer", h("strong", { class: "figure" }, exact(answer.total)), answer.noise_std ? ` ± ${figure(answer.noise_std)} known noise` : "", h("span", { class: "soft" }, " by ", person(answer.by), ", ", when(answer.at))));
   if (answer?.note) rows.push(row("Note", h("bdi", { class: "note" }, visible(answer.note))));
   if (found.claim) rows.push(row("With", person(found.claim.by), h("span", { class: "soft" }, ", claimed ", when(found.claim.asked), ", free again ", when(found.claim.expires))));
   if (found.skip) rows.push(row("Skipped by", person(found.skip.by), found.skip.note ? [": ", h("bdi", { class: "note" }, visible(found.skip.note))] : "", h("span", { class: "soft" }, " ", when(found.skip.at))));
   rows.push(row(answer ? "Predicted now" : "Expected total", expectation(found)));
   if (!answer) rows.push(row("Would teach", `${figure(found.information)} nats`));
-  return [h("dl", { class: "facts rows" }, rows), found.why && found.claim ? h("p", { class: "why" }, "When it was asked for, ", when(found.claim.asked), ": ", found.why) : null].filter(Boolean);
+  return [h("dl", { class: "facts rows" }, rows), found.why ? h("p", { class: "why" }, "When it was asked for, ", when(found.claim.asked), ": ", found.why) : null].filter(Boolean);
 }
 
 /** The individuals of one set, paged by the server inside the answer about the set. */

@@ -1,0 +1,197 @@
+"""A study as it stands in its database: moments, models, questions and changes, for many threads.
+
+`Study` is what users hold; this is what it and the labelling page stand on. What was read or worked
+out last is kept as long as nothing has changed. Questions are worked out without a lock and claimed
+in a short transaction, if no others were asked meanwhile; after being overtaken twice they are
+worked out while holding the lock.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from sumwise.learning.propose import Answer, Ask, propose
+from sumwise.model.design import Design, Pool
+from sumwise.model.fit import Model
+from sumwise.study.model_cache import ModelCache
+from sumwise.study.storage import records, transactions
+from sumwise.study.storage.database import Connection, Database
+from sumwise.study.storage.records import Claim, Event, Snapshot, StudyRecord
+
+OVERTAKEN = 2  # attempts before the lock is held while questions are worked out
+
+
+class Fit(NamedTuple):
+    """The model after the answers of one moment, and the sets as it sees them."""
+
+    model: Model
+    pool: Pool  # with targets, and with the noise that measurements are known to have
+    design: Design  # without that noise: answers bring their own
+    seen: Snapshot
+
+
+class StudyState:
+    """One study in its database."""
+
+    def __init__(self, database: Database, record: StudyRecord) -> None:
+        self.database = database
+        self.record = record
+        self._models = ModelCache(database, record)
+        self._seen: Snapshot | None = None
+        self._fitted: Fit | None = None
+        self._proposing = threading.Lock()
+        self._proposed: tuple[Snapshot, list[Ask]] | None = None
+
+    # --- moments ------------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        """The study at this moment; the same object as long as nothing has changed."""
+        with self.database.read() as connection:
+            seen = self._seen = records.snapshot(connection, self.record, former=self._seen)
+        return seen
+
+    def changes(self) -> int:
+        """A counter that rises with every change, made by whatever program."""
+        with self.database.read() as connection:
+            return int(records.state(connection, self.record, lock=False).changes)
+
+    def answer(self, position: int) -> Answer | None:
+        """The answer of one set, if there is one."""
+        with self.database.read() as connection:
+            return records.answer_at(connection, self.record, position)
+
+    def history(self) -> tuple[Event, ...]:
+        """All events, the oldest first."""
+        with self.database.read() as connection:
+            return records.history(connection, self.record)
+
+    def history_page(self, page: int, size: int) -> tuple[int, tuple[Event, ...]]:
+        """How many events there are, and one page of them, counted from 1, the newest first."""
+        with self.database.read() as connection:
+            return records.event_page(connection, self.record, page, size)
+
+    def questions_of(self, claims: Sequence[Claim]) -> Mapping[int, Mapping[str, Any]]:
+        """What was known of claimed sets when they were asked for, by their positions."""
+        with self.database.read() as connection:
+            return records.questions_of(connection, self.record, claims)
+
+    # --- models -------------------------------------------------------------------------------
+
+    @property
+    def fits_at_once(self) -> bool:
+        """Whether a model depends on nothing but the answers, and takes no time to learn."""
+        return self._models.quick
+
+    def fitted(self, at: Snapshot | None = None) -> Fit:
+        """The model after all answers of a moment, or of now; that of the latest is kept."""
+        seen, held = at or self.snapshot(), self._fitted
+        if held is not None and held.seen is seen:
+            return held
+        fit = self.fit_anew(seen)
+        if held is None or held.seen.changes <= seen.changes:
+            self._fitted = fit
+        return fit
+
+    def fit_anew(self, seen: Snapshot, connection: Connection | None = None) -> Fit:
+        """The same for any answers, such as those of all other sets; it is not kept."""
+        model, pool = self._models.after(seen.answers, connection)
+        return Fit(model, self.record.aims.apply(pool, model), pool.design, seen)
+
+    def recent_fit(self, lag: int) -> Fit | None:
+        """A fitted model that need not know the latest answers.
+
+        If models of this study are fitted at once, it misses at most one in `lag` answers and no
+        correction. If they take long it is the last that was fitted, or None.
+        """
+        held = self._fitted
+        if not self.fits_at_once:
+            return held
+        if held is not None:
+            with self.database.read() as connection:
+                new, corrected = records.events_since(connection, self.record, held.seen.last_event)
+            if not corrected and new * lag <= len(held.seen.answers):
+                return held
+        return self.fitted()
+
+    def models_along(self, answers: Sequence[Answer], lengths: Sequence[int]) -> Iterator[Model]:
+        """The models after the first n of these answers, for each n of rising `lengths`."""
+        return self._models.along(answers, lengths)
+
+    # --- questions ----------------------------------------------------------------------------
+
+    def asking(self, seen: Snapshot) -> dict[str, Any]:
+        """What questions depend on, beside the model."""
+        return {
+            "state": seen.state,
+            "seed": self.record.seed,
+            "cost": self.record.aims.cost,
+        }
+
+    def free(self, seen: Snapshot) -> int:
+        """How many sets may be asked for."""
+        return len(self.record.sets) - len(seen.answers) - len(seen.claims) - len(seen.skips)
+
+    def propose(self, seen: Snapshot, n: int) -> list[Ask]:
+        """The next n questions, not claimed, or as many as sets are free."""
+        n = min(n, self.free(seen))
+        return self._questions(seen, n) if n > 0 else []
+
+    def _questions(
+        self,
+        seen: Snapshot,
+        n: int,
+        wanted: int | None = None,
+        budget: float = math.inf,
+        connection: Connection | None = None,
+    ) -> list[Ask]:
+        if wanted is not None:
+            transactions.refuse_taken(seen, wanted)
+        elif budget == math.inf and connection is None:
+            return self._next(seen, n)
+        fit = self.fitted(seen) if connection is None else self.fit_anew(seen, connection)
+        asking = {**self.asking(seen), "n": n, "wanted": wanted, "budget": budget}
+        return propose(fit.pool, fit.model, self.record.strategy, **asking)
+
+    def _next(self, seen: Snapshot, n: int) -> list[Ask]:
+        """The next n questions; the last are kept, so that what was shown can be asked at once."""
+        with self._proposing:
+            held = self._proposed
+            if held is None or held[0] != seen or len(held[1]) < n:
+                fit, asking = self.fitted(seen), self.asking(seen)
+                held = seen, propose(fit.pool, fit.model, self.record.strategy, n=n, **asking)
+                self._proposed = held
+        return held[1][:n]
+
+    def ask_for(self, requests: Sequence[tuple[int, str | None]]) -> list[list[Ask]]:
+        """Questions for several people in one transaction: how many each wants, and who it is.
+
+        They are the same as if these people had asked one after the other.
+        """
+        claimed = iter(self.claim([by for n, by in requests for _ in range(n)]))
+        return [[next(claimed) for _ in range(n)] for n, _ in requests]
+
+    def claim(
+        self, owners: Sequence[str | None], wanted: int | None = None, budget: float = math.inf
+    ) -> list[Ask]:
+        """Claimed questions, one for each owner, or as many as a budget pays for.
+
+        Args:
+            wanted: The position of a set to claim in place of the next one.
+        """
+        wishes = (len(owners), wanted, budget)
+        for _ in range(OVERTAKEN):
+            seen = self.snapshot()
+            questions = self._questions(seen, *wishes)
+            with self.database.write() as connection:
+                claimed = transactions.ask(connection, self.record, seen, questions, owners)
+            if claimed is not None:
+                return claimed
+        with self.database.write() as connection:
+            seen = records.snapshot(connection, self.record, lock=True)
+            questions = self._questions(seen, *wishes, connection)
+            claimed = transactions.ask(connection, self.record, seen, questions, owners)
+        assert claimed is not None  # what is locked cannot change
+        return claimed
