@@ -43,7 +43,7 @@ test: $(STAMP) browser-here ## what must hold before a merge: tests, lint, types
 	@$(MAKE) --no-print-directory -j2 lint types scripts-test quick
 
 quick:
-	$(PYTEST) -m "not slow"
+	HYPOTHESIS_PROFILE=quick $(PYTEST) -m "not slow"
 
 check: $(STAMP) browser-here lint types scripts-test ## the same with the slow tests, and coverage
 	$(PYTEST) --cov --cov-report=term

@@ -6,6 +6,7 @@ import os
 import sys
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 from tests.postgres import database, place, postgres_server, postgres_url
@@ -22,7 +23,8 @@ __all__ = [  # fixtures
 ]
 
 # examples are fixed by default, so that a failure can be replayed
-settings.register_profile("default", max_examples=25, derandomize=True, deadline=None)
+settings.register_profile("quick", max_examples=20, derandomize=True, deadline=None)
+settings.register_profile("default", max_examples=60, derandomize=True, deadline=None)
 settings.register_profile("thorough", max_examples=1000, derandomize=False, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
@@ -34,3 +36,11 @@ for limit, least in (("MIN_COMPILE_TIME_SECS", 0), ("MIN_ENTRY_SIZE_BYTES", -1))
     if jax := sys.modules.get("jax"):  # a plugin has loaded it before this file was read
         jax.config.update(f"jax_persistent_cache_{limit.lower()}", least)
         jax.config.update("jax_compilation_cache_dir", os.environ["JAX_COMPILATION_CACHE_DIR"])
+
+PAGES = ("neural.md",)  # documents whose examples train networks of the usual size
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.path.name in PAGES:
+            item.add_marker(pytest.mark.slow)

@@ -68,7 +68,7 @@ TRIED = [
 def test_everything_it_answers_is_documented(name, mode, app, operations):
     @given(case=operations[name].as_strategy(generation_mode=mode))
     @settings(
-        max_examples=min(25, settings.default.max_examples // 2),
+        max_examples=min(25, settings.default.max_examples // 3),
         suppress_health_check=list(HealthCheck),
         deadline=None,
         derandomize=True,
