@@ -208,6 +208,7 @@ def assert_within_error(first, second):
     assert abs(first.mean() - second.mean()) < 5 * error
 
 
+@pytest.mark.slow
 def test_the_loss_and_its_slopes_are_the_same_in_any_room(monkeypatch):
     sets, y_bar = SETS.take([0, 2, 1, 4]), Y_BAR[[0, 2, 1, 4]]
     basis = EXACT.draw(sets, np.random.default_rng(1))

@@ -223,6 +223,7 @@ def test_training_a_dropout_network_is_adam_on_the_weighed_squared_error(fixed):
     assert (found[-1] == start[-1]) == fixed
 
 
+@pytest.mark.slow
 def test_the_loss_of_a_dropout_network_is_the_same_in_any_room(monkeypatch):
     sets = SETS.take([0, 2, 1, 4])
     basis = ALL.draw(sets, np.random.default_rng(1))
@@ -439,6 +440,7 @@ def test_totals_of_a_dropout_network_have_the_noise_of_individuals_alone():
     assert_allclose((noisy**2 - quiet**2)[:, 0], noise, rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", [TINY, THINNED], ids=["neural", "dropout"])
 def test_blurred_answers_that_say_so_are_predicted_better(network):
     network = replace(network, epochs=400, learning_rate=3e-3)

@@ -401,6 +401,7 @@ def killed_often(target, args, progress, times=10):
         assert worker.exitcode == -9
 
 
+@pytest.mark.slow
 def test_ten_kills_leave_no_folder_that_is_not_whole(tmp_path):
     with lived(tmp_path / "a.db") as study:
         expected = contents(study.export(tmp_path / "expected"))
