@@ -197,7 +197,7 @@ class AggregateRegressor:
     ) -> AggregateRegressor:
         """The estimator of a model that was fitted elsewhere on sets with these inputs."""
         made = cls.from_config(config)
-        made._take(fitted, sets, one_output=True)
+        made._take(fitted, sets, one_output=True)  # noqa: SLF001
         return made
 
     def _take(self, fitted: core.Model, sets: Sets, *, one_output: bool) -> None:
