@@ -8,7 +8,7 @@ import pytest
 import sumwise as sw
 from sumwise.errors import DataError
 from sumwise.experiments import datasets, figures, protocol
-from sumwise.report.embedding import EARLIER, NEW, REST
+from sumwise.report.chosen_sets import EARLIER, NEW, REST
 from tests.datasets import data_folder
 
 

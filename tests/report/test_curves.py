@@ -11,7 +11,7 @@ import pytest
 
 from sumwise import report
 from sumwise.errors import SettingError
-from sumwise.report import curves
+from sumwise.report import curves, theme
 
 ERRORS = {
     "AggMI": np.array([[5.0, 3.0], [7.0, 3.0], [6.0, 3.0]]),
@@ -32,7 +32,8 @@ def draw(**changed):
 
 def inner_spec(page: str) -> dict:
     """The chart a browser would read from the page."""
-    start = page.rindex("const spec = ") + len("const spec = ")
+    opening = '<script type="application/json">'
+    start = page.rindex(opening) + len(opening)
     return json.JSONDecoder().raw_decode(page[start:])[0]
 
 
@@ -93,19 +94,19 @@ def test_the_chart_says_its_finding_and_its_units():
 
 
 def test_the_error_axis_covers_all_bands_and_the_reference():
-    low, high = curves._span(report.learning_curve_rows(ERRORS), ("a guess", 50.0))
+    low, high = curves.error_span(report.learning_curve_rows(ERRORS), ("a guess", 50.0))
     assert low < 3.0
     assert high > 50.0
 
 
 def test_a_flat_curve_still_has_an_axis():
-    low, high = curves._span(report.learning_curve_rows({"a": np.zeros((1, 2))}), None)
+    low, high = curves.error_span(report.learning_curve_rows({"a": np.zeros((1, 2))}), None)
     assert low < 0 < high
 
 
 @pytest.mark.parametrize("n_questions", [1, 2, 3, 30, 100, 461])
 def test_ticks_start_at_one_and_are_few(n_questions):
-    ticks = curves._ticks(n_questions)
+    ticks = theme.ticks(n_questions)
     assert ticks[0] == 1
     assert ticks == sorted(set(ticks))
     assert ticks[-1] <= n_questions
@@ -126,8 +127,8 @@ def test_the_png_is_a_picture_of_a_readable_size(tmp_path):
     content = path.read_bytes()
     assert content[:8] == b"\x89PNG\r\n\x1a\n"
     width, height = struct.unpack(">II", content[16:24])  # of the IHDR chunk
-    assert width >= 2 * curves.WIDTH  # drawn at twice the size
-    assert height >= 2 * curves.HEIGHT
+    assert width >= 2 * theme.WIDTH  # drawn at twice the size
+    assert height >= 2 * theme.HEIGHT
 
 
 def test_the_svg_holds_the_words_of_the_chart(tmp_path):
@@ -188,7 +189,7 @@ def test_a_folder_below_a_file_is_refused(tmp_path):
 
 def test_a_folder_that_may_not_be_written_to_is_refused(tmp_path, monkeypatch):
     # by pretence, because nothing is forbidden to root, whom tests in a container run as
-    monkeypatch.setattr("sumwise.report.chart_files.os.access", lambda path, mode: False)
+    monkeypatch.setattr("sumwise.report.files.os.access", lambda path, mode: False)
     with pytest.raises(SettingError, match="may not be written to; choose another folder"):
         report.check_folder(tmp_path / "charts")
 

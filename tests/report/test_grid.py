@@ -90,36 +90,18 @@ def row(mean, error=0.0, bar=True):
 
 
 def test_the_axis_covers_all_lines_and_the_bars_that_are_drawn():
-    low, high, _ = grid.error_axis([row(0.2, 0.1), row(0.5, 0.1), row(0.4, 0.3, bar=False)])
+    low, high = grid.error_axis([row(0.2, 0.1), row(0.5, 0.1), row(0.4, 0.3, bar=False)])
     assert 0.05 < low < 0.1
     assert 0.6 < high < 0.8
 
 
-def test_two_to_six_round_numbers_are_labelled_whatever_the_span():
-    rng = np.random.default_rng(0)
-    for bottom, decades in zip(10 ** rng.uniform(-9, 5, 500), rng.uniform(0, 8, 500), strict=True):
-        low, high, ticks = grid.error_axis([row(bottom), row(bottom * 10**decades)])
-        assert 2 <= len(ticks) <= 6
-        assert low <= ticks[0]
-        assert ticks[-1] < high
-        assert ticks == sorted(set(ticks))
-        assert all(tick == float(f"{tick:.2e}") for tick in ticks)  # three digits at most
-
-
-@pytest.mark.parametrize("decades", [0.0, 0.01, 0.05, 0.1, 0.2, 0.4])
-def test_a_short_axis_is_labelled_too(decades):
-    for bottom in np.linspace(0.1, 1.0, 200):
-        _, _, ticks = grid.error_axis([row(bottom), row(bottom * 10**decades)])
-        assert 2 <= len(ticks) <= 6
-
-
 def test_a_bar_that_reaches_zero_does_not_stretch_the_axis_for_ever():
-    low, _, _ = grid.error_axis([row(0.2, 0.2), row(0.4)])
+    low, _ = grid.error_axis([row(0.2, 0.2), row(0.4)])
     assert 0.05 < low <= 0.1
 
 
 def test_a_flat_curve_still_has_an_axis():
-    low, high, _ = grid.error_axis([row(0.3), row(0.3)])
+    low, high = grid.error_axis([row(0.3), row(0.3)])
     assert low < 0.3 < high
 
 

@@ -14,8 +14,9 @@ import pytest
 
 from sumwise import report
 from sumwise.errors import SettingError
-from sumwise.report import comparison
-from sumwise.report.page import Section, TextTable, page, save_page
+from sumwise.report.curves import SIDES, differences
+from sumwise.report.files import save_page
+from sumwise.report.page import Section, TextTable, page
 
 WICKED = "</script><img src=x onerror=alert(1)>\"'&<!--"
 ERRORS = {
@@ -179,7 +180,7 @@ def test_a_page_is_saved_in_utf_8_in_a_folder_that_is_made(tmp_path):
 
 def test_a_page_that_cannot_be_written_is_reported_and_leaves_nothing(tmp_path):
     (tmp_path / "report.html").mkdir()  # a folder is in the way
-    with pytest.raises(SettingError, match=r"cannot be written to .* Choose another place"):
+    with pytest.raises(SettingError, match=r"cannot be written to .* Choose another folder"):
         save_page("text", tmp_path / "report.html")
     assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
 
@@ -203,13 +204,13 @@ def test_curves_without_others_and_without_a_reference_can_be_drawn():
 
 def test_differences_keep_their_order_and_say_which_side_they_are_on():
     rows = [
-        {"strategy": "b", "mean": -1.0, "low": -2.0, "high": -0.5, "side": comparison.SIDES[0]},
-        {"strategy": "a", "mean": 0.1, "low": None, "high": None, "side": comparison.SIDES[1]},
+        {"strategy": "b", "mean": -1.0, "low": -2.0, "high": -0.5, "side": SIDES[0]},
+        {"strategy": "a", "mean": 0.1, "low": None, "high": None, "side": SIDES[1]},
     ]
-    spec = comparison.differences(rows, title="t", subtitle=[], x_title="x").to_dict()
+    spec = differences(rows, title="t", subtitle=[], x_title="x").to_dict()
     dots = spec["layer"][-1]
     assert dots["encoding"]["y"]["sort"] == ["b", "a"]
-    assert dots["encoding"]["color"]["scale"]["domain"] == list(comparison.SIDES)
+    assert dots["encoding"]["color"]["scale"]["domain"] == list(SIDES)
     assert _inline(spec)[1]["values"] == rows
 
 

@@ -10,8 +10,8 @@ from sumwise.learning.insight import Compared, Insight, Step
 from sumwise.learning.propose import Ask
 from sumwise.learning.status import Status
 from sumwise.model.calibration import coverage
-from sumwise.report import save, study, study_charts
-from sumwise.report.study import panels
+from sumwise.report import panel_charts, panels, save
+from sumwise.report.panels import study_panels
 from sumwise.util.text import as_given, figure, label
 
 WICKED = "</script><img src=x onerror=alert(1)>\"'&{{datum.x}}"
@@ -111,7 +111,7 @@ def test_numbers_are_written_for_people():
 
 
 def test_progress_begins_with_the_second_answer():
-    rows = study.progress_rows(insight(4))
+    rows = panels.progress_rows(insight(4))
     assert [row["answer"] for row in rows] == [2, 3, 4]
     assert rows[0] == {
         "answer": 2, "set": "set 2",
@@ -120,16 +120,16 @@ def test_progress_begins_with_the_second_answer():
 
 
 def test_information_has_a_row_for_every_answer():
-    rows = study.information_rows(insight(3))
+    rows = panels.information_rows(insight(3))
     assert rows == [{"answer": k, "set": f"set {k}", "information": 3.0 / k} for k in (1, 2, 3)]
 
 
 def test_predictions_may_be_per_unit_of_weight():
     zs = [0.0, 1.0, -2.0]
-    totals = study.predicted_rows(insight(3, zs=zs))
+    totals = panels.predicted_rows(insight(3, zs=zs))
     assert [row["answer"] for row in totals] == [20.0, 24.0, 12.0]
     assert [row["interval"] for row in totals] == ["inside", "inside", "outside"]
-    each = study.predicted_rows(insight(3, zs=zs, unit="individual"))
+    each = panels.predicted_rows(insight(3, zs=zs, unit="individual"))
     assert [row["answer"] for row in each] == [10.0, 12.0, 6.0]
     for name in ("predicted", "lower", "upper"):
         assert [2 * row[name] for row in each] == [row[name] for row in totals]
@@ -137,30 +137,30 @@ def test_predictions_may_be_per_unit_of_weight():
 
 
 def test_of_very_many_answers_those_far_off_are_all_drawn(monkeypatch):
-    monkeypatch.setattr(study, "MOST", 10)
+    monkeypatch.setattr(panels, "MOST", 10)
     zs = [3.0 if k % 20 == 7 else 0.01 * k for k in range(100)]
     found = insight(100, zs=zs)
-    rows = study.predicted_rows(found)
+    rows = panels.predicted_rows(found)
     assert len(rows) <= 10
     assert sum(row["z"] == 3.0 for row in rows) == 5
     names = [f"set {k}" for k in range(1, 101)]
     at = [names.index(row["set"]) for row in rows]
     assert at == sorted(at)
     assert at[0] < 10 < 80 < at[-1]
-    assert "Of 100 answers 10 are drawn" in panels(found)[2].words[0]
+    assert "Of 100 answers 10 are drawn" in study_panels(found)[2].words[0]
 
 
 def test_questions_say_who_came_second():
-    rows = study.question_rows(insight())
+    rows = panels.question_rows(insight())
     assert rows[1] == {
         "question": "2. next 1", "information": 0.8, "expected": 7.0, "std": 2.0,
         "runner-up": "r", "second": 0.5,
     }  # fmt: skip
-    assert study.question_rows(insight(strategy="MaxN"))[0]["second"] is None
+    assert panels.question_rows(insight(strategy="MaxN"))[0]["second"] is None
 
 
 def test_calibration_rows_are_shares():
-    row = study.calibration_rows(insight(3, zs=[0.0, 1.0, 3.0]))[2]
+    row = panels.calibration_rows(insight(3, zs=[0.0, 1.0, 3.0]))[2]
     assert (row["level"], row["share"], row["inside"], row["answers"]) == (0.9, 2 / 3, 2, 3)
     assert row["low"] < 0.5 < row["high"]
 
@@ -172,31 +172,31 @@ def test_calibration_rows_are_shares():
     ("n", "have"), [(0, "there are none yet"), (1, "there is 1"), (2, "there are 2")]
 )
 def test_with_few_answers_panels_say_what_is_missing(n, have):
-    shown = panels(insight(n))
+    shown = study_panels(insight(n))
     assert [panel.chart is None for panel in shown] == [True, True, True, True, False]
     for panel in shown[:3]:
         assert f"from 3 answers on; {have}." in panel.words[0]
     assert "from 10 answers on" in shown[3].words[-1]
     assert all(panel.table is None for panel in shown[:4])
-    guess = "anybody's guess" in shown[4].words[0]
+    guess = "only guesses" in shown[4].words[0]
     assert guess == (n == 0)
     assert (shown[4].table.rows[0][2] == "–") == (n == 0)
 
 
 def test_intervals_are_not_drawn_from_fewer_than_ten():
-    assert panels(insight(9))[3].chart is None
-    drawn = panels(insight(10))[3]
+    assert study_panels(insight(9))[3].chart is None
+    drawn = study_panels(insight(10))[3]
     assert drawn.chart is not None
     assert drawn.words[0].startswith("The intervals are about right")
     assert drawn.chart.to_dict()["title"]["text"] == "The intervals are about right"
 
 
 def test_every_panel_of_a_full_study_has_a_chart_and_a_title_with_the_finding():
-    shown = panels(insight(12))
+    shown = study_panels(insight(12))
     titles = [panel.chart.to_dict()["title"]["text"] for panel in shown]
     assert titles[0] == "Half of the predictions are off by less than 0.300 per individual"
     assert shown[0].chart.to_dict()["title"]["subtitle"] == [
-        "By the model of now, asked for each answer as if it had not been told.",
+        "By the current model, which predicts each answer from all the others.",
         "The same for everyone would be off by 0.800.",
     ]
     assert titles[2] == "9 of 12 answers lie in their 90 % interval"
@@ -208,16 +208,16 @@ def test_every_panel_of_a_full_study_has_a_chart_and_a_title_with_the_finding():
 
 
 def test_what_is_left_to_gain_is_said_in_words():
-    spec = panels(insight(12))[1].chart.to_dict()
+    spec = study_panels(insight(12))[1].chart.to_dict()
     assert spec["title"]["subtitle"] == [
         "Measuring all 26 sets that are left would teach about 6.50 nats more."
     ]
-    done = panels(insight(12, sets=14))[1].chart.to_dict()
+    done = study_panels(insight(12, sets=14))[1].chart.to_dict()
     assert done["title"]["subtitle"] == ["Nothing is left to measure."]
 
 
 def test_nothing_to_ask_is_said_in_words():
-    shown = panels(insight(12, asked=0))[4]
+    shown = study_panels(insight(12, asked=0))[4]
     assert shown.chart is shown.table is None
     assert shown.words == [
         "Every set is measured, being measured or skipped; nothing is free to ask."
@@ -225,17 +225,17 @@ def test_nothing_to_ask_is_said_in_words():
 
 
 def test_a_network_says_that_forecasts_are_shown():
-    words = panels(insight(12, by_forecast="The network remembers."))[2].words[0]
+    words = study_panels(insight(12, by_forecast="The network remembers."))[2].words[0]
     assert words.startswith("The network remembers. Each answer is compared with the forecast")
-    assert "had it not been told" in panels(insight(12))[2].words[0]
-    title = panels(insight(12, by_forecast="It remembers."))[0].chart.to_dict()["title"]
+    assert "from all the others" in study_panels(insight(12))[2].words[0]
+    title = study_panels(insight(12, by_forecast="It remembers."))[0].chart.to_dict()["title"]
     assert title["text"] == "Forecasts are off by 0.300 per individual"
     assert title["subtitle"][0] == "Over the last 10 answers."
-    assert "when less was known" in panels(insight(12))[0].words[0]
+    assert "when less was known" in study_panels(insight(12))[0].words[0]
 
 
 def test_tables_hold_the_figures_of_the_charts():
-    shown = panels(insight(12))
+    shown = study_panels(insight(12))
     assert shown[0].table.columns == (
         "after answer", "forecast error", "same for everyone", "uncertainty",
     )  # fmt: skip
@@ -244,14 +244,14 @@ def test_tables_hold_the_figures_of_the_charts():
     assert len(shown[0].table.rows) == 10
     assert shown[3].table.rows[2][:3] == ("90 %", "9 of 12", "75 %")
     assert shown[4].table.rows[0] == ("1", "next 0", "7.000 ± 2.00", "0.900", "r", "because")
-    assert len(panels(insight(3))[0].table.rows) == 2
+    assert len(study_panels(insight(3))[0].table.rows) == 2
 
 
 # --- charts ---------------------------------------------------------------------------------------
 
 
 def test_charts_draw_the_rows():
-    shown = panels(insight(12, unit="individual"))
+    shown = study_panels(insight(12, unit="individual"))
     names = ("information", "predicted", "calibration", "questions")
     for panel, name in zip(shown[1:], names, strict=True):
         drawn = data_of(panel.chart.to_dict(), name)
@@ -263,7 +263,7 @@ def test_charts_draw_the_rows():
 
 
 def test_answers_outside_stand_out_in_colour_and_shape():
-    spec = panels(insight(12, unit="individual"))[2].chart.to_dict()
+    spec = study_panels(insight(12, unit="individual"))[2].chart.to_dict()
     points = spec["layer"][-1]["encoding"]
     kinds = ["inside the 90 % interval", "outside the 90 % interval"]
     assert points["color"]["scale"]["domain"] == points["shape"]["scale"]["domain"] == kinds
@@ -281,35 +281,37 @@ def test_answers_outside_stand_out_in_colour_and_shape():
 
 def test_answers_that_are_all_alike_can_be_drawn():
     same = insight(3, zs=[0.0, 0.0, 0.0])
-    (low, high) = panels(same)[2].chart.to_dict()["layer"][-1]["encoding"]["x"]["scale"]["domain"]
+    (low, high) = study_panels(same)[2].chart.to_dict()["layer"][-1]["encoding"]["x"]["scale"][
+        "domain"
+    ]
     assert low < high
 
 
 def test_runners_up_are_marked_only_where_scores_are_information():
-    assert len(panels(insight())[4].chart.to_dict()["layer"]) == 2
-    assert len(panels(insight(strategy="MaxN"))[4].chart.to_dict()["layer"]) == 1
+    assert len(study_panels(insight())[4].chart.to_dict()["layer"]) == 2
+    assert len(study_panels(insight(strategy="MaxN"))[4].chart.to_dict()["layer"]) == 1
 
 
 def test_lines_are_told_apart_without_colour():
-    spec = panels(insight())[0].chart.to_dict()
+    spec = study_panels(insight())[0].chart.to_dict()
     line = next(layer for layer in spec["layer"] if layer["mark"]["type"] == "line")
     assert len({str(dash) for dash in line["encoding"]["strokeDash"]["scale"]["range"]}) == 3
     assert len(set(line["encoding"]["color"]["scale"]["range"])) == 3
     labels = data_of(spec, "labels")
-    assert {row["strategy"] for row in labels} == set(study_charts.LOOKS)
+    assert {row["strategy"] for row in labels} == set(panel_charts.LINES)
 
 
 def test_a_level_of_one_third_fits_its_chart():
     found = insight(12)
-    rows = [{**row, "level": 0.3} for row in study.calibration_rows(found)[:1]]
-    spec = study_charts.calibration_chart(rows, "t", []).to_dict()
+    rows = [{**row, "level": 0.3} for row in panels.calibration_rows(found)[:1]]
+    spec = panel_charts.calibration_chart(rows, "t", []).to_dict()
     assert data_of(spec, "diagonal")[0] == {"at": 0.0}
 
 
 def test_ids_are_data_and_nothing_else():
     ids = [WICKED, WICKED + "2", "x" * 5000, *(f"plain {k}" for k in range(9))]
     found = insight(12, ids=ids)
-    for panel in panels(found):
+    for panel in study_panels(found):
         spec = panel.chart.to_dict()
         rest = json.dumps(without_values(spec))
         assert "onerror" not in rest
@@ -322,12 +324,12 @@ def test_names_that_begin_alike_are_two_bars():
 
     found = insight(12)
     alike = tuple(question("same " * 50, 0.9) for _ in range(2))
-    rows = study.question_rows(replace(found, next_questions=alike))
+    rows = panels.question_rows(replace(found, next_questions=alike))
     assert len({row["question"] for row in rows}) == 2
 
 
 def test_all_charts_can_be_drawn_to_files(tmp_path):
-    for number, panel in enumerate(panels(insight(12, unit="individual"))):
+    for number, panel in enumerate(study_panels(insight(12, unit="individual"))):
         (path,) = save(panel.chart, tmp_path / str(number), [".svg"])
         text = path.read_text(encoding="utf-8")
         assert panel.chart.to_dict()["title"]["text"] in text

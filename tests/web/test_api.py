@@ -425,7 +425,7 @@ def test_a_claim_that_expires_is_noticed_without_a_change(web, study, clock):
 
 def test_charts_are_those_of_the_report(web, study, problem):
     tell(web, problem[1], 12)
-    from sumwise.report import study as panels
+    from sumwise.report import panels
 
     shown = {
         kind: got(web.get(f"/api/charts/{kind}")) for kind in ("progress", "predicted", "next")

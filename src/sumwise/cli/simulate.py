@@ -28,7 +28,7 @@ from sumwise.experiments.paired import savings, standings
 from sumwise.experiments.protocol import QUERIES, Experiment
 from sumwise.experiments.simulation_page import needs, simulation_page
 from sumwise.experiments.verdict import caveats, number_format, span, verdict
-from sumwise.report.page import save_page
+from sumwise.report.files import save_page
 from sumwise.util.text import count
 
 

@@ -19,8 +19,8 @@ from sumwise.errors import DataError
 from sumwise.experiments import protocol
 from sumwise.experiments.datasets import NAMES, Dataset
 from sumwise.learning import learner
-from sumwise.report.chart_files import save
-from sumwise.report.embedding import embedding_rows, selection_panels
+from sumwise.report.chosen_sets import chosen_sets_map, map_rows
+from sumwise.report.files import save
 from sumwise.report.grid import curve_grid
 from sumwise.util.shapes import Float
 
@@ -79,7 +79,7 @@ def tsne_rows(
     tsne = TSNE(perplexity=perplexity, init="pca", random_state=0)
     with threadpool_limits(1):  # its threads wait for one another on a busy machine: 32 s, then 9
         points = tsne.fit_transform(sets.x[kept]).astype(float)
-    return embedding_rows(points, set_of[kept], selection.chosen, queries)
+    return map_rows(points, set_of[kept], selection.chosen, queries)
 
 
 # --- Table 4 ------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ def selection_chart(selection: Selection) -> Any:
     rows = tsne_rows(selection)
     n_shown = sum(row["query"] == rows[0]["query"] for row in rows)
     shown = f"{n_shown:,} of {len(selection.sets.x):,} individuals"
-    return selection_panels(
+    return chosen_sets_map(
         rows,
         title=f"Sets that {METHOD} chooses in {selection.dataset}",
         subtitle=[f"{shown} in {len(selection.sets):,} sets, placed by t-SNE of their inputs."],

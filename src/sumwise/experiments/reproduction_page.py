@@ -13,7 +13,8 @@ import sumwise
 from sumwise.experiments import datasets, results, tables
 from sumwise.experiments import figures as drawing
 from sumwise.experiments.protocol import RFF, Curve, Experiment
-from sumwise.report.page import Section, TextTable, page, save_page
+from sumwise.report.files import save_page
+from sumwise.report.page import Section, TextTable, page
 
 SECONDS: Final = "published_seconds_abalone.csv"
 BOLD: Final = (

@@ -19,7 +19,7 @@ from sumwise.experiments.paired import RANDOM, ROUNDING, Standing, savings, stan
 from sumwise.experiments.protocol import Experiment
 from sumwise.experiments.simulate import Simulation, training_groups
 from sumwise.experiments.verdict import Verdict, caveats, number_format, span, verdict
-from sumwise.report.comparison import SIDES, differences
+from sumwise.report.curves import SIDES, differences
 from sumwise.report.page import Section, TextTable, page
 from sumwise.util.text import count
 

@@ -1,15 +1,15 @@
-"""Charts: compute rows, then draw.
+"""Charts and pages: compute rows, then draw.
 
 Numbers are worked out by pure functions that return plain lists of dicts, so that they can be
 tested and printed; a chart only draws them. One Altair chart serves notebook, page, PNG and SVG,
-and nothing is loaded from the network: the HTML file carries its own copy of Vega.
+and nothing is loaded from the network: an HTML file carries its own copy of Vega.
 """
 
 from __future__ import annotations
 
-from sumwise.report.chart_files import check_folder, save
 from sumwise.report.curves import label_rows, learning_curve_rows, learning_curves
-from sumwise.report.study import Panel, panels
+from sumwise.report.files import check_folder, save, save_page
+from sumwise.report.panels import Panel, study_panels
 
 __all__ = [
     "Panel",
@@ -17,6 +17,7 @@ __all__ = [
     "label_rows",
     "learning_curve_rows",
     "learning_curves",
-    "panels",
     "save",
+    "save_page",
+    "study_panels",
 ]

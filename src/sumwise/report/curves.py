@@ -1,4 +1,4 @@
-"""Error per question: the rows, and the chart that draws them."""
+"""Error per question of several strategies, and their differences: rows, and charts of them."""
 
 from __future__ import annotations
 
@@ -8,18 +8,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from sumwise.report import theme
+from sumwise.report.theme import COLOURS, DASHES, GREY, PALE, chart_of, tooltips
 from sumwise.util.shapes import Float
 
-# Okabe and Ito's colours, which stay apart for colour-blind readers, and dashes for print
-COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
-DASHES: Final = ((1, 0), (6, 3), (2, 2), (8, 2, 2, 2), (4, 4), (10, 3))
-GREY: Final = "#555555"
-PALE: Final = "#C3C9CF"
-WIDTH, HEIGHT = 600, 340
-# the page works offline, so its menu saves the picture and opens no website
-OFFLINE_ACTIONS: Final = {"export": True, "source": False, "compiled": False, "editor": False}
-MOST_POINTS = 60  # more would run into one another: then a point shows only under the pointer
-LABEL_GAP = 0.055  # least distance of two labels at the lines' ends, as a share of the height
+LABEL_GAP: Final = 0.055  # least distance of two labels at the lines' ends, as a share of height
+ROW_HEIGHT: Final = 26
+SIDES: Final = ("better than Random", "no clear difference", "worse than Random")
 
 
 # --- rows ---------------------------------------------------------------------------------------
@@ -59,7 +54,7 @@ def label_rows(
     ends = {row["strategy"]: row["mean"] for row in rows}  # the last question wins
     if reference is not None:
         ends[reference[0]] = reference[1]
-    low, high = _span(rows, reference)
+    low, high = error_span(rows, reference)
     gap = LABEL_GAP * (high - low)
     placed: list[dict[str, Any]] = []
     for name, end in sorted(ends.items(), key=lambda item: item[1]):
@@ -68,15 +63,15 @@ def label_rows(
     return placed
 
 
-def _span(
+def error_span(
     rows: Sequence[Mapping[str, Any]], reference: tuple[str, float] | None
 ) -> tuple[float, float]:
-    """Ends of the error axis: all bands and the reference, with a little air."""
+    """Ends of the error axis: all bands and the reference, with a margin."""
     marked = [] if reference is None else [reference[1]]
     low = min([row["low"] for row in rows] + marked)
     high = max([row["high"] for row in rows] + marked)
-    air = 0.05 * (high - low) or 0.05 * abs(high) or 1.0
-    return low - air, high + air
+    margin = 0.05 * (high - low) or 0.05 * abs(high) or 1.0
+    return low - margin, high + margin
 
 
 # --- charts -------------------------------------------------------------------------------------
@@ -100,7 +95,7 @@ def learning_curves(
         subtitle: Lines below the title.
         reference: Name and error of something to judge the lines by, drawn across in grey.
         lit: Strategies with colour, band and name, where there are too many for all to have them;
-            the others are thin and grey, and say who they are under the pointer.
+            the others are thin and grey, and their names show under the pointer.
         wide: As wide as the page it stands in.
     """
     import altair as alt
@@ -108,88 +103,99 @@ def learning_curves(
     names = list(dict.fromkeys(row["strategy"] for row in rows)) if lit is None else list(lit)
     front = [row for row in rows if row["strategy"] in names]
     back = [row for row in rows if row["strategy"] not in names]
-    colours = [COLOURS[i % len(COLOURS)] for i in range(len(names))]
-    dashes = [list(DASHES[i % len(DASHES)]) for i in range(len(names))]
-    if reference is not None:
-        names, colours, dashes = [*names, reference[0]], [*colours, GREY], [*dashes, [1, 0]]
     last = max(row["question"] for row in rows)
     x = alt.X(
         "question:Q",
         title=x_title,
         scale=alt.Scale(domain=[1, last] if last > 1 else [0, 2], nice=False, padding=8),
-        axis=alt.Axis(values=_ticks(last), format="d", grid=False, labelFlush=False),
+        axis=alt.Axis(values=theme.ticks(last), format="d", grid=False, labelFlush=False),
     )
     # a line need not start at zero, and from zero these differences could not be seen
-    scale = alt.Scale(domain=list(_span(front, reference)), nice=False, zero=False)
+    scale = alt.Scale(domain=list(error_span(front, reference)), nice=False, zero=False)
     y = alt.Y("mean:Q", title=y_title, scale=scale)
-    colour = alt.Color("strategy:N", legend=None, scale=alt.Scale(domain=names, range=colours))
-    dash = alt.StrokeDash("strategy:N", legend=None, scale=alt.Scale(domain=names, range=dashes))
-    tooltip = [
-        alt.Tooltip("strategy:N", title="strategy"),
-        alt.Tooltip("question:Q", title="question"),
-        alt.Tooltip("mean:Q", title="mean error", format=",.4~g"),
-        alt.Tooltip("standard_error:Q", title="standard error", format=",.2~g"),
-        alt.Tooltip("runs:Q", title="runs"),
-    ]
-    shown = alt.Chart(alt.InlineData(values=front, name="curves"))
-    layers = [
-        shown.mark_area(opacity=0.18, clip=True).encode(
-            x, alt.Y("low:Q", title=y_title, scale=scale), alt.Y2("high:Q"), colour
-        ),
-        shown.mark_line(strokeWidth=2.5, clip=True).encode(x, y, colour, dash),
-        shown.mark_point(
-            filled=True, size=24, opacity=1 if last <= MOST_POINTS else 0, clip=True
-        ).encode(x, y, colour, tooltip=tooltip),
-        alt.Chart(alt.InlineData(values=label_rows(front, reference), name="labels"))
-        .mark_text(align="left", baseline="middle", dx=8, fontSize=14, fontWeight="bold")
-        .encode(alt.Y("place:Q"), colour, x=alt.value("width"), text="strategy:N"),
-    ]
-    if back:
-        rest = alt.Chart(alt.InlineData(values=back, name="rest"))
-        line = rest.mark_line(color=PALE, strokeWidth=1.2, clip=True)
-        # unseen broad points are easier to meet with a pointer than a thin line
-        touch = rest.mark_point(filled=True, size=60, opacity=0, clip=True)
-        thin = [line.encode(x, y, detail="strategy:N"), touch.encode(x, y, tooltip=tooltip)]
-        layers = [*thin, *layers]
+    colour, dash = _colour_and_dash(names, reference)
+    tooltip = tooltips(
+        ("strategy:N", "strategy"),
+        ("question:Q", "question"),
+        ("mean:Q", "mean error", ",.4~g"),
+        ("standard_error:Q", "standard error", ",.2~g"),
+        ("runs:Q", "runs"),
+    )
+    layers = []
     if reference is not None:
-        rule = alt.Chart(alt.InlineData(values=[{"error": reference[1]}], name="reference"))
+        rule = chart_of([{"error": reference[1]}], "reference")
         rule = rule.mark_rule(color=GREY, strokeWidth=1.5, strokeDash=[2, 3])
-        layers.insert(0, rule.encode(alt.Y("error:Q", scale=scale)))
-    return finish(alt.layer(*layers), title, subtitle, height=HEIGHT, wide=wide)
+        layers.append(rule.encode(alt.Y("error:Q", scale=scale)))
+    if back:
+        rest = chart_of(back, "rest")
+        line = rest.mark_line(color=PALE, strokeWidth=1.2, clip=True)
+        # broad points that are not drawn are easier to point at than a thin line
+        target = rest.mark_point(filled=True, size=60, opacity=0, clip=True)
+        layers += [line.encode(x, y, detail="strategy:N"), target.encode(x, y, tooltip=tooltip)]
+    shown, opacity = chart_of(front, "curves"), 1 if last <= theme.MOST_POINTS else 0
+    band = alt.Y("low:Q", title=y_title, scale=scale), alt.Y2("high:Q")
+    point = shown.mark_point(filled=True, size=24, opacity=opacity, clip=True)
+    layers += [
+        shown.mark_area(opacity=0.18, clip=True).encode(x, *band, colour),
+        shown.mark_line(strokeWidth=2.5, clip=True).encode(x, y, colour, dash),
+        point.encode(x, y, colour, tooltip=tooltip),
+        theme.line_names(label_rows(front, reference), colour),
+    ]
+    return theme.finish(alt.layer(*layers), title, subtitle, height=theme.HEIGHT, wide=wide)
 
 
-def finish(chart: Any, title: str, subtitle: Sequence[str], *, height: int, wide: bool) -> Any:
-    """Title, size and fonts, the same for all single charts."""
+def _colour_and_dash(names: Sequence[str], reference: tuple[str, float] | None) -> tuple[Any, Any]:
+    """Of each line; the reference is grey and its name too."""
     import altair as alt
 
-    size = {"autosize": alt.AutoSizeParams(type="fit-x", contains="padding")} if wide else {}
-    return (
-        chart.properties(
-            width="container" if wide else WIDTH,
-            height=height,
-            title=alt.TitleParams(title, subtitle=list(subtitle)),
-            description=title,
-            usermeta={"embedOptions": {"actions": OFFLINE_ACTIONS}},
-            padding={"left": 12, "right": 16, "top": 12, "bottom": 12},
-            **size,
-        )
-        .configure(font="sans-serif", background="white")
-        .configure_title(
-            anchor="start",
-            frame="group" if wide else "bounds",
-            fontSize=16 if wide else 18,
-            subtitleFontSize=13,
-            subtitleColor=GREY,
-            offset=14,
-        )
-        .configure_axis(
-            labelFontSize=13, titleFontSize=14, titleFontWeight="normal", titlePadding=10
-        )
-        .configure_view(stroke=None)
+    domain = [*names, *([] if reference is None else [reference[0]])]
+    colours = [COLOURS[i % len(COLOURS)] for i in range(len(names))] + [GREY]
+    dashes = [list(DASHES[i % len(DASHES)]) for i in range(len(names))] + [[1, 0]]
+
+    def channel(kind: Any, looks: list[Any]) -> Any:
+        scale = alt.Scale(domain=domain, range=looks[: len(domain)])
+        return kind("strategy:N", legend=None, scale=scale)
+
+    return channel(alt.Color, colours), channel(alt.StrokeDash, dashes)
+
+
+def differences(
+    rows: Sequence[Mapping[str, Any]], *, title: str, subtitle: Sequence[str], x_title: str
+) -> Any:
+    """A dot for each strategy's difference to Random and its interval, best first.
+
+    Args:
+        rows: `strategy`, `mean`, `low`, `high` (None without an interval) and `side`, of `SIDES`.
+    """
+    import altair as alt
+
+    y = alt.Y(
+        "strategy:N",
+        title=None,
+        sort=[row["strategy"] for row in rows],
+        axis=alt.Axis(labelFontSize=13, ticks=False, domain=False, grid=True, gridOpacity=0.5),
     )
-
-
-def _ticks(last: int) -> list[int]:
-    """1, and the round numbers up to the last question."""
-    step = next((s for s in (1, 2, 5, 10, 20, 50) if last / s <= 10), math.ceil(last / 10))
-    return [1, *range(step if step > 1 else 2, last + 1, step)]
+    axis = alt.Axis(tickCount=7, gridOpacity=0.5)
+    x = alt.X("mean:Q", title=x_title, axis=axis, scale=alt.Scale(zero=True, nice=True))
+    colour = alt.Color(
+        "side:N",
+        title=None,
+        scale=alt.Scale(domain=list(SIDES), range=[COLOURS[0], "#8A939B", COLOURS[1]]),
+        legend=alt.Legend(orient="bottom", labelFontSize=12, symbolType="circle", columns=3),
+    )
+    tooltip = tooltips(
+        ("strategy:N", "strategy"),
+        ("mean:Q", "difference", ",.3~g"),
+        ("low:Q", "95 % interval from", ",.3~g"),
+        ("high:Q", "to", ",.3~g"),
+    )
+    base = chart_of(rows, "differences")
+    zero = chart_of([{"zero": 0}], "zero")
+    low = alt.X("low:Q", title=x_title)
+    layers = [
+        zero.mark_rule(color=GREY, strokeWidth=1.2, strokeDash=[2, 3]).encode(alt.X("zero:Q")),
+        base.mark_rule(strokeWidth=2.5).encode(low, y, colour, x2="high:Q", tooltip=tooltip),
+        base.mark_point(filled=True, size=90, opacity=1).encode(x, y, colour, tooltip=tooltip),
+    ]
+    height = ROW_HEIGHT * len(rows)
+    return theme.finish(alt.layer(*layers), title, subtitle, height=height, wide=True)

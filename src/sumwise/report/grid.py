@@ -15,7 +15,8 @@ from typing import Any, Final
 import numpy as np
 
 from sumwise.errors import SettingError
-from sumwise.report.curves import COLOURS, DASHES, GREY, OFFLINE_ACTIONS, learning_curve_rows
+from sumwise.report.curves import learning_curve_rows
+from sumwise.report.theme import COLOURS, DASHES, GREY, chart_of, finish_panels, tooltips
 from sumwise.util.shapes import Float
 
 LEADING: Final = ("Rand", "AggMI")  # drawn last, so on top, in this order
@@ -43,12 +44,9 @@ LAYOUT: Final[Mapping[int, tuple[int, int, int]]] = {
 }
 THICK, THIN, FADED = 2.8, 1.4, 0.08
 BARS: Final = 6  # for each line, about
-AIR: Final = 0.04  # of the axis left free at either end
+MARGIN: Final = 0.04  # of the axis left free at either end
 LEAST_DECADES: Final = 0.1  # that an axis spans, however flat the lines
-# a long axis is labelled at these times powers of ten: the first choice that gives few enough
-ROUND: Final = ((1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,))
-LONG_DECADES: Final = 0.6
-MOST_TICKS: Final = 6
+TICKS: Final = 5  # about
 
 
 # --- rows ---------------------------------------------------------------------------------------
@@ -70,34 +68,16 @@ def grid_rows(
     return rows
 
 
-def error_axis(rows: Sequence[Mapping[str, Any]]) -> tuple[float, float, list[float]]:
-    """Ends of a logarithmic axis round all lines and bars, and the round numbers to label."""
+def error_axis(rows: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
+    """Ends of a logarithmic axis round all lines and bars."""
     lowest = min(row["mean"] for row in rows)
     shown = [row["low"] for row in rows if row["bar"]]
     bottom = max(min([lowest, *shown]), lowest / 2)  # a bar may reach down to nothing
     top = max(row["high"] if row["bar"] else row["mean"] for row in rows)
     decades = math.log10(top / bottom)
     slack = max(0.0, LEAST_DECADES - decades) / 2
-    air = AIR * max(decades, LEAST_DECADES)
-    low, high = bottom / 10 ** (slack + air), top * 10 ** (slack + 2 * air)
-    below = high / 10**air  # a label at the very top would push the panel's title up
-    return low, high, _round_numbers(low, below)
-
-
-def _round_numbers(low: float, high: float) -> list[float]:
-    """Two to six to label an axis with: in equal steps on a short one, by digits on a long one."""
-    powers = range(math.floor(math.log10(low)) - 2, math.ceil(math.log10(high)) + 1)
-    if math.log10(high / low) < LONG_DECADES:
-        steps = [float(f"{digit}e{power}") for power in powers for digit in (1, 2, 2.5, 5)]
-        step = next(step for step in steps if (high - low) / step < MOST_TICKS)
-        multiples = range(math.ceil(low / step), math.floor(high / step) + 1)
-        return [float(f"{multiple * step:.6g}") for multiple in multiples]
-    for digits in ROUND:
-        every = [float(f"{digit}e{power}") for power in powers for digit in digits]
-        ticks = [tick for tick in every if low <= tick <= high]
-        if len(ticks) <= MOST_TICKS:
-            break
-    return ticks[:: math.ceil(len(ticks) / MOST_TICKS)]
+    margin = MARGIN * max(decades, LEAST_DECADES)
+    return bottom / 10 ** (slack + margin), top * 10 ** (slack + 2 * margin)
 
 
 # --- chart --------------------------------------------------------------------------------------
@@ -139,19 +119,8 @@ def curve_grid(
         panels.append(panel.properties(width=width, height=height, title=dataset))
     panels[0] = panels[0].add_params(picked)  # one legend, one selection: it serves all panels
     lines = [_how_averaged(rows)] if subtitle is None else list(subtitle)
-    return (
-        alt.concat(*panels, columns=COLUMNS, spacing={"row": 16, "column": 12})
-        .properties(
-            title=alt.TitleParams(title, subtitle=lines, anchor="start", fontSize=18, offset=10),
-            description=title,
-            usermeta={"embedOptions": {"actions": OFFLINE_ACTIONS}},
-            padding=12,
-        )
-        .configure(font="sans-serif", background="white")
-        .configure_title(fontSize=14, subtitleFontSize=13, subtitleColor=GREY, offset=4)
-        .configure_axis(labelFontSize=11.5, titleFontSize=12.5, titleFontWeight="normal")
-        .configure_view(stroke=None)
-    )
+    chart = alt.concat(*panels, columns=COLUMNS, spacing={"row": 16, "column": 12})
+    return finish_panels(chart, title, lines, frame=None)
 
 
 def _refuse_what_has_no_logarithm(rows: Sequence[Mapping[str, Any]]) -> None:
@@ -200,7 +169,6 @@ def _panel(
     """Bars below, lines above them, the leading methods last."""
     import altair as alt
 
-    low, high, ticks = error_axis(rows)
     last = max(row["question"] for row in rows)
     x = alt.X(
         "question:Q",
@@ -208,35 +176,29 @@ def _panel(
         scale=alt.Scale(domain=[0.5, last + 0.5], nice=False),
         axis=alt.Axis(format="d", tickMinStep=1, tickCount=6, grid=False),
     )
-    scale = alt.Scale(type="log", domain=[low, high], nice=False)
-    axis = alt.Axis(values=ticks, format="~g", gridOpacity=0.6)
+    scale = alt.Scale(type="log", domain=list(error_axis(rows)), nice=False)
+    # a label above the top would push the panel's title up, hence `labelFlush`
+    axis = alt.Axis(
+        tickCount=TICKS, format="~g", labelOverlap="greedy", labelFlush=6, gridOpacity=0.35
+    )
+    low, mean = (alt.Y(f, title=y_title, scale=scale, axis=axis) for f in ("low:Q", "mean:Q"))
     drawn = [row for row in rows if row["strategy"] not in LEADING]
     drawn += [row for name in LEADING for row in rows if row["strategy"] == name]
-    base = alt.Chart(alt.InlineData(values=drawn, name=f"curves {rows[0]['dataset']}"))
-    name = alt.Tooltip("strategy:N", title="method")
-    numbers = [
-        alt.Tooltip("question:Q", title="query"),
-        alt.Tooltip("mean:Q", title="mean squared error", format=".4f"),
-        alt.Tooltip("standard_error:Q", title="standard error", format=".4f"),
-        alt.Tooltip("runs:Q", title="splits"),
-    ]
-    y = alt.Y("low:Q", title=y_title, scale=scale, axis=axis)
-    bar = (
-        base.transform_filter("datum.bar")
-        .mark_rule(clip=True)
-        .encode(
-            x,
-            y,
-            alt.Y2("high:Q"),
-            color=channels["color"],
-            opacity=channels["opacity"],
-            tooltip=[name, *numbers],
-        )
+    base = chart_of(drawn, f"curves {rows[0]['dataset']}")
+    numbers = tooltips(
+        ("strategy:N", "method"),
+        ("question:Q", "query"),
+        ("mean:Q", "mean squared error", ".4f"),
+        ("standard_error:Q", "standard error", ".4f"),
+        ("runs:Q", "splits"),
     )
-    line = base.mark_line(strokeJoin="round").encode(
-        x, alt.Y("mean:Q", title=y_title, scale=scale, axis=axis), tooltip=[name], **channels
+    bar = base.transform_filter("datum.bar").mark_rule(clip=True)
+    line = base.mark_line(strokeJoin="round")
+    looks = {name: channels[name] for name in ("color", "opacity")}
+    return alt.layer(
+        bar.encode(x, low, alt.Y2("high:Q"), tooltip=numbers, **looks),
+        line.encode(x, mean, tooltip=numbers[:1], **channels),
     )
-    return alt.layer(bar, line)
 
 
 def _how_averaged(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -19,10 +19,9 @@ from sumwise.learning.insight import FEWEST, WINDOW, Insight
 from sumwise.learning.propose import Answer
 from sumwise.model.calibration import percent
 from sumwise.model.prediction_table import Predictions
-from sumwise.report.chart_files import check_folder
-from sumwise.report.page import Section, TextTable, page, save_page
-from sumwise.report.spending import spending
-from sumwise.report.study import LONG, panels
+from sumwise.report.files import check_folder, save_page
+from sumwise.report.page import Section, TextTable, page
+from sumwise.report.panels import LONG, spending, study_panels
 from sumwise.study.storage.records import Claim, Event, Skip
 from sumwise.study.study import Study
 from sumwise.util.text import NONE, as_given, count, figure, label
@@ -59,7 +58,7 @@ def page_of(study: Study) -> str:
     seen = _look(study)
     named, status = label(study.name, LONG), seen.insight.status
     sections = [Section("Where the study stands", status.words)]
-    for panel in panels(seen.insight):
+    for panel in study_panels(seen.insight):
         charts = () if panel.chart is None else (panel.chart,)
         sections.append(Section(panel.title, panel.words, charts, panel.table))
     sections += _open(seen)

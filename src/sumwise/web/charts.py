@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from sumwise.learning.insight import Insight
 from sumwise.learning.status import Status
-from sumwise.report import study as panels
-from sumwise.report.study import Panel
+from sumwise.report import panels
+from sumwise.report.panels import Panel
 from sumwise.study.storage.records import Snapshot
 from sumwise.web.session import Session
 from sumwise.web.single_flight import SingleFlight

@@ -20,8 +20,8 @@ import numpy as np
 
 from sumwise.errors import SettingError
 from sumwise.model.fit import Model
-from sumwise.report.curves import COLOURS, GREY, finish
-from sumwise.report.study import Panel
+from sumwise.report.panels import Panel
+from sumwise.report.theme import COLOURS, GREY, finish
 from sumwise.study.storage.records import Snapshot
 from sumwise.util.shapes import Float, Int
 from sumwise.util.text import figure, label

@@ -7,20 +7,21 @@ field name or part of an expression.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from sumwise.learning.insight import FEWEST, WINDOW, Compared, Insight
 from sumwise.model.calibration import FEW, percent
-from sumwise.report import study_charts as draw
-from sumwise.report.page import TextTable
-from sumwise.report.study_charts import ERROR, EVERYONE, INSIDE, OUTSIDE, SPREAD
+from sumwise.report import panel_charts as draw
+from sumwise.report.page import Section, TextTable
+from sumwise.report.panel_charts import ERROR, EVERYONE, INSIDE, OUTSIDE, SPREAD
 from sumwise.util.text import NONE, figure, label
 
 Row = dict[str, Any]
 
 MOST: Final = 1000  # answers drawn one by one
+MOST_SPENT: Final = 300  # answers in the table of costs
 FEW_ROWS: Final = 10  # of a table beside a chart
 LONG: Final = 40  # characters of an id in a table
 
@@ -64,22 +65,24 @@ def information_rows(insight: Insight) -> list[Row]:
 def predicted_rows(insight: Insight) -> list[Row]:
     """Each answer and what is predicted without knowing it, per unit of weight if there is one.
 
-    Of very many answers those that lie far from their prediction are there, and some others.
+    Beyond `MOST` answers, those far from their prediction and an evenly spaced subset of the rest.
     """
-    divided = insight.unit is not None
-    return [
-        {
-            "set": label(row.set_id),
-            "answer": row.answer / (row.weight if divided else 1),
-            "predicted": row.predicted / (row.weight if divided else 1),
-            "lower": row.lower / (row.weight if divided else 1),
-            "upper": row.upper / (row.weight if divided else 1),
-            "total": row.answer,
-            "z": row.z,
-            "interval": OUTSIDE if row.outside else INSIDE,
-        }
-        for row in _thinned(insight.compared)
-    ]
+    rows = []
+    for row in _thinned(insight.compared):
+        weight = row.weight if insight.unit is not None else 1.0
+        rows.append(
+            {
+                "set": label(row.set_id),
+                "answer": row.answer / weight,
+                "predicted": row.predicted / weight,
+                "lower": row.lower / weight,
+                "upper": row.upper / weight,
+                "total": row.answer,
+                "z": row.z,
+                "interval": OUTSIDE if row.outside else INSIDE,
+            }
+        )
+    return rows
 
 
 def _thinned(rows: Sequence[Compared]) -> Sequence[Compared]:
@@ -94,17 +97,8 @@ def _thinned(rows: Sequence[Compared]) -> Sequence[Compared]:
 
 def calibration_rows(insight: Insight) -> list[Row]:
     """Shares of answers in intervals that were made for a share."""
-    return [
-        {
-            "level": row.level,
-            "share": row.share,
-            "low": row.low,
-            "high": row.high,
-            "inside": row.inside,
-            "answers": row.answers,
-        }
-        for row in insight.calibration
-    ]
+    names = ("level", "share", "low", "high", "inside", "answers")
+    return [{name: getattr(row, name) for name in names} for row in insight.calibration]
 
 
 def question_rows(insight: Insight) -> list[Row]:
@@ -126,7 +120,7 @@ def question_rows(insight: Insight) -> list[Row]:
 # --- panels ---------------------------------------------------------------------------------------
 
 
-def panels(insight: Insight) -> list[Panel]:
+def study_panels(insight: Insight) -> list[Panel]:
     """All five, in the order in which a reader wants them."""
     return [
         progress(insight),
@@ -147,20 +141,20 @@ def progress(insight: Insight) -> Panel:
         then = ""
     else:
         said = f"Half of the predictions are off by less than {now} per individual"
-        how = "By the model of now, asked for each answer as if it had not been told."
+        how = "By the current model, which predicts each answer from all the others."
         then = (
-            "These lines keep what was expected when less was known; how far off the model of now "
-            "is, the heading says. "
+            "The lines show forecasts that were made when less was known; the heading describes "
+            "the current model. "
         )
     words = (
-        f"Before each answer the model says what it expects. “{ERROR.capitalize()}” is how far off "
-        f"that was, typically, over the last {WINDOW} answers; “{EVERYONE}”, how far off it "
-        f"would be to give everybody the mean so far. {then}An error of a total is divided by the "
-        "root of its size, which makes it that of one individual if individuals err independently. "
-        f"“{SPREAD.capitalize()}” is how unsure the model is of an individual, on average; the "
-        f"individuals' own noise, {figure(last.noise_std)} by the latest estimate, comes on top "
-        "and no question takes it away. It may also rise: the model's settings are estimated anew "
-        "with every answer, and a surprise makes it less sure."
+        f"Before each answer the model forecasts it. “{ERROR.capitalize()}” is the typical error "
+        f"of these forecasts over the last {WINDOW} answers; “{EVERYONE}” is that of predicting "
+        f"the mean so far for every individual. {then}The error of a total is divided by the "
+        "square root of its size, which gives that of one individual if individuals err "
+        f"independently. “{SPREAD.capitalize()}” is the model's average uncertainty about an "
+        f"individual; the individuals' own noise, {figure(last.noise_std)} by the latest estimate, "
+        "is not in it, and no question removes that. Uncertainty may also rise: the model's "
+        "settings are estimated anew with every answer, and a surprise makes it less sure."
     )
     naive = figure(insight.typical_naive_error or 0.0)
     against = f"The same for everyone would be off by {naive}."
@@ -183,7 +177,7 @@ def information(insight: Insight) -> Panel:
     words = (
         "How much an answer narrows down what the individuals may be, in nats: at 0.7 nats it "
         "halves what was possible. It is judged by the model before the answer, so it does not "
-        "depend on the value told."
+        "depend on the value measured."
     )
     chart = draw.information_chart(rows, "What each answer taught", [still])
     return Panel(title, [words], rows, chart)
@@ -196,15 +190,18 @@ def predicted(insight: Insight) -> Panel:
     words = (
         f"{insight.by_forecast} Each answer is compared with the forecast made before it."
         if insight.by_forecast
-        else "Each answer against what the model would predict for it had it not been told, all "
-        "others and the model's settings as they are now."
+        else "Each answer is compared with what the model predicts for it from all the others, "
+        "with the settings it has now."
     )
     words += (
         " On the line they agree. An answer far outside may be mistyped, or its set unlike the "
         "others."
     )
     if len(rows) < len(insight.compared):
-        words += f" Of {len(insight.compared):,} answers {len(rows):,} are drawn, all far ones too."
+        words += (
+            f" Of {len(insight.compared):,} answers {len(rows):,} are drawn, the farthest among "
+            "them."
+        )
     n, outside = len(insight.compared), sum(row.outside for row in insight.compared)
     level = percent(insight.level)
     chart = draw.predicted_chart(
@@ -226,7 +223,7 @@ def calibration(insight: Insight) -> Panel:
         "On the line intervals hold what they promise, below it they are too narrow. Bars are what "
         "chance allows for so few answers (95 %)."
     )
-    chart = draw.calibration_chart(rows, _headline(insight.trust), [])
+    chart = draw.calibration_chart(rows, insight.trust.partition(":")[0], [])
     cells = [
         (
             percent(row.level),
@@ -248,10 +245,40 @@ def questions(insight: Insight) -> Panel:
         return Panel(title, [why], rows)
     words = "The next questions, each as if those above it and all open ones were answered."
     if not status.answers:
-        words += " Nothing is measured yet, so what to expect is anybody's guess."
+        words += " Nothing is measured yet, so the expected answers are only guesses."
     marks = ["Marks: the runner-up of each."] if rows[0]["second"] is not None else []
     chart = draw.question_chart(rows, "What the next answers are expected to teach", marks)
     return Panel(title, [words], rows, chart, _question_table(insight))
+
+
+def spending(insight: Insight, cost: Mapping[Hashable, float]) -> Section:
+    """A row for each answer: what it cost, what was spent by then, and what had been learned.
+
+    Args:
+        cost: Of measuring each set, by id.
+    """
+    rows, spent, taught = [], 0.0, 0.0
+    for step in insight.steps:
+        spent += cost[step.set_id]
+        taught += step.information
+        rows.append(
+            (
+                f"{step.number}",
+                label(step.set_id),
+                figure(cost[step.set_id]),
+                figure(spent),
+                figure(taught),
+                f"± {figure(step.individual_std)}",
+            )
+        )
+    words = (
+        "Information is what the answers taught, in nats, added up; uncertainty is that of a "
+        "prediction without its own noise, as a standard deviation."
+    )
+    heads = ("answer", "set", "cost", "spent by then", "information by then", "uncertainty left")
+    caption = f"The last {MOST_SPENT}." if len(rows) > MOST_SPENT else ""
+    table = TextTable(heads, rows[-MOST_SPENT:], caption)
+    return Section("What the money has bought", [words], table=table)
 
 
 def _progress_table(rows: Sequence[Row]) -> TextTable:
@@ -283,10 +310,6 @@ def _question_table(insight: Insight) -> TextTable:
         for rank, asked in enumerate(insight.next_questions, start=1)
     ]
     return TextTable(("", "set", "expected answer", "teaches (nats)", "runner-up", "why"), cells)
-
-
-def _headline(sentence: str) -> str:
-    return sentence.partition(":")[0]
 
 
 def _needs(what: str, insight: Insight) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from sumwise.errors import SettingError
-from sumwise.report.curves import GREY, OFFLINE_ACTIONS
+from sumwise.report.theme import chart_of, finish_panels, tooltips
 from sumwise.util.shapes import Float, Int
 
 NEW, EARLIER, REST = "newly chosen set", "sets chosen earlier", "not measured"
@@ -30,7 +30,7 @@ FADED: Final = 0.06
 # --- rows ---------------------------------------------------------------------------------------
 
 
-def embedding_rows(
+def map_rows(
     points: Float[np.ndarray, "N 2"],
     set_of: Int[np.ndarray, " N"],
     chosen: Sequence[int],
@@ -69,13 +69,13 @@ def ordinal(number: int) -> str:
 # --- chart --------------------------------------------------------------------------------------
 
 
-def selection_panels(
+def chosen_sets_map(
     rows: Sequence[Mapping[str, Any]], *, title: str, subtitle: Sequence[str] = ()
 ) -> Any:
     """The panels side by side under one legend: an Altair chart.
 
     Args:
-        rows: From `embedding_rows`.
+        rows: From `map_rows`.
     """
     import altair as alt
 
@@ -104,9 +104,9 @@ def selection_panels(
         n_new = sum(row["state"] == NEW for row in shown)
         count = "1 individual" if n_new == 1 else f"{n_new} individuals"
         panels.append(
-            alt.Chart(alt.InlineData(values=shown, name=f"query-{query}"))
+            chart_of(shown, f"query-{query}")
             .mark_point(filled=True, stroke="white", strokeWidth=0.5)
-            .encode(x, y, tooltip=[alt.Tooltip("state:N"), alt.Tooltip("set:Q")], **channels)
+            .encode(x, y, tooltip=tooltips(("state:N", "state"), ("set:Q", "set")), **channels)
             .properties(
                 width=SIDE,
                 height=SIDE,
@@ -114,24 +114,12 @@ def selection_panels(
             )
         )
     panels[0] = panels[0].add_params(picked)  # one legend, one selection: it serves all panels
-    return (
-        alt.hconcat(*panels, spacing=14)
-        .properties(
-            title=alt.TitleParams(
-                title, subtitle=list(subtitle), anchor="start", fontSize=18, offset=10
-            ),
-            description=title,
-            usermeta={"embedOptions": {"actions": OFFLINE_ACTIONS}},
-            padding=12,
-        )
-        .configure(font="sans-serif", background="white")
-        .configure_title(fontSize=14, subtitleFontSize=13, subtitleColor=GREY, offset=6)
-        .configure_view(stroke="#DDDDDD")
-    )
+    chart = alt.hconcat(*panels, spacing=14)
+    return finish_panels(chart, title, subtitle, frame="#DDDDDD")
 
 
 def _square(rows: Sequence[Mapping[str, Any]]) -> tuple[list[float], list[float]]:
-    """Ends of both axes, of one length, round all points with a little air."""
+    """Ends of both axes, of one length, round all points with a margin."""
     place = np.array([(row["x"], row["y"]) for row in rows])
     low, high = place.min(axis=0), place.max(axis=0)
     half = 0.53 * float((high - low).max()) or 1.0

@@ -9,8 +9,8 @@ import pytest
 
 from sumwise import report
 from sumwise.errors import SettingError
-from sumwise.report import embedding
-from sumwise.report.embedding import EARLIER, NEW, REST
+from sumwise.report import chosen_sets
+from sumwise.report.chosen_sets import EARLIER, NEW, REST
 
 POINTS = np.array([[0.0, 0.0], [1.0, 0.0], [2.0, 1.0], [3.0, 1.0], [4.0, 2.0]])
 SET_OF = np.array([0, 0, 1, 2, 3])
@@ -18,13 +18,13 @@ CHOSEN = (2, 0, 1)
 
 
 def states(query, **settings):
-    rows = embedding.embedding_rows(POINTS, SET_OF, CHOSEN, queries=(query,), **settings)
+    rows = chosen_sets.map_rows(POINTS, SET_OF, CHOSEN, queries=(query,), **settings)
     return {row["x"]: row["state"] for row in rows}
 
 
 def draw(queries=(1, 2, 3)):
-    rows = embedding.embedding_rows(POINTS, SET_OF, CHOSEN, queries)
-    return embedding.selection_panels(rows, title="a finding", subtitle=["a line"])
+    rows = chosen_sets.map_rows(POINTS, SET_OF, CHOSEN, queries)
+    return chosen_sets.chosen_sets_map(rows, title="a finding", subtitle=["a line"])
 
 
 # --- rows ---------------------------------------------------------------------------------------
@@ -37,19 +37,19 @@ def test_at_each_query_a_set_is_new_or_chosen_earlier_or_neither():
 
 
 def test_every_individual_is_in_every_panel_where_it_was():
-    rows = embedding.embedding_rows(POINTS, SET_OF, CHOSEN, queries=(2, 3))
+    rows = chosen_sets.map_rows(POINTS, SET_OF, CHOSEN, queries=(2, 3))
     for query in (2, 3):
         places = {(row["x"], row["y"], row["set"]) for row in rows if row["query"] == query}
         assert places == {(x, y, a) for (x, y), a in zip(POINTS.tolist(), SET_OF, strict=True)}
 
 
 def test_what_is_new_comes_last_so_that_it_is_drawn_on_top():
-    rows = embedding.embedding_rows(POINTS, SET_OF, CHOSEN, queries=(3,))
+    rows = chosen_sets.map_rows(POINTS, SET_OF, CHOSEN, queries=(3,))
     assert [row["state"] for row in rows] == [REST, EARLIER, EARLIER, EARLIER, NEW]
 
 
 def test_rows_are_plain_values_that_json_can_hold():
-    rows = embedding.embedding_rows(POINTS, SET_OF, CHOSEN, queries=(2, 3))
+    rows = chosen_sets.map_rows(POINTS, SET_OF, CHOSEN, queries=(2, 3))
     assert json.loads(json.dumps(rows)) == rows
 
 
@@ -62,7 +62,7 @@ def test_a_query_that_was_not_made_cannot_be_shown(query):
 def test_queries_are_counted_in_words():
     numbers = (1, 2, 3, 4, 11, 12, 13, 21, 102)
     words = ["1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "102nd"]
-    assert [embedding.ordinal(number) for number in numbers] == words
+    assert [chosen_sets.ordinal(number) for number in numbers] == words
 
 
 # --- chart --------------------------------------------------------------------------------------
@@ -98,8 +98,8 @@ def test_both_axes_have_the_same_scale_in_all_panels():
 
 
 def test_a_map_of_one_point_can_be_drawn(tmp_path):
-    rows = embedding.embedding_rows(POINTS[:1], SET_OF[:1], (0,), queries=(1,))
-    chart = embedding.selection_panels(rows, title="t")
+    rows = chosen_sets.map_rows(POINTS[:1], SET_OF[:1], (0,), queries=(1,))
+    chart = chosen_sets.chosen_sets_map(rows, title="t")
     assert report.save(chart, tmp_path / "one", (".svg",))[0].stat().st_size > 1000
 
 

@@ -1,15 +1,14 @@
-"""Charts to files: PNG, SVG, and HTML that carries its own copy of Vega."""
+"""Charts and pages to files: PNG, SVG, and HTML that needs no network."""
 
 from __future__ import annotations
 
-import html
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from sumwise.errors import SettingError
+from sumwise.report.page import chart_page
 from sumwise.util.files import write_file
 
 
@@ -18,19 +17,26 @@ def save(chart: Any, stem: str | Path, formats: Sequence[str] = (".png", ".html"
     for suffix in formats:
         if suffix not in FORMATS:
             raise SettingError(f"no chart format is called {suffix!r}; give {', '.join(FORMATS)}")
-    folder = check_folder(Path(stem).parent)
-    spec = chart.to_dict()
-    drawn = {Path(f"{stem}{suffix}"): FORMATS[suffix](spec) for suffix in formats}
+    check_folder(Path(stem).parent)
+    drawn = {Path(f"{stem}{suffix}"): FORMATS[suffix](chart) for suffix in formats}
+    return [_write(path, content, "chart") for path, content in drawn.items()]
+
+
+def save_page(text: str, path: Path) -> Path:
+    """Write the page whole or not at all."""
+    return _write(path, text, "report")
+
+
+def _write(path: Path, content: bytes | str, what: str) -> Path:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for path, content in drawn.items():
-            write_file(path, content)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_file(path, content)
     except OSError as error:
         raise SettingError(
-            f"the chart cannot be written to {folder} ({error.strerror}). "
+            f"the {what} cannot be written to {path} ({error.strerror}). "
             "Choose another folder, or make room on the disk."
         ) from error
-    return list(drawn)
+    return path
 
 
 def check_folder(folder: str | Path) -> Path:
@@ -48,33 +54,20 @@ def check_folder(folder: str | Path) -> Path:
     return Path(folder)
 
 
-def _png(spec: dict[str, Any]) -> bytes:
+def _png(chart: Any) -> bytes:
     import vl_convert
 
-    return bytes(vl_convert.vegalite_to_png(spec, scale=2))
+    return bytes(vl_convert.vegalite_to_png(chart.to_dict(), scale=2))
 
 
-def _svg(spec: dict[str, Any]) -> bytes:
+def _svg(chart: Any) -> bytes:
     import vl_convert
 
-    return str(vl_convert.vegalite_to_svg(spec)).encode()
+    return str(vl_convert.vegalite_to_svg(chart.to_dict())).encode()
 
 
-def _html(spec: dict[str, Any]) -> bytes:
-    import vl_convert
-
-    # the converter would write text such as "</script>" as it is, so we put the chart in ourselves
-    blank = {"description": "blank"}
-    page = str(vl_convert.vegalite_to_html(blank, bundle=True))
-    before, _, after = page.rpartition(json.dumps(blank, separators=(",", ":")))
-    safe = json.dumps(spec).replace("<", "\\u003c")
-    title = html.escape(spec.get("description", "Chart"))
-    head = f'<title>{title}</title><meta name="viewport" content="width=device-width">'
-    return (before.replace("<title>Chart</title>", head, 1) + safe + after).encode()
-
-
-FORMATS: Final[Mapping[str, Callable[[dict[str, Any]], bytes]]] = {
+FORMATS: Final[Mapping[str, Callable[[Any], bytes | str]]] = {
     ".png": _png,
     ".svg": _svg,
-    ".html": _html,
+    ".html": chart_page,
 }

@@ -1,0 +1,196 @@
+"""The charts of a study's panels: from rows to Altair, as wide as the page they stand in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from sumwise.report import theme
+from sumwise.report.curves import label_rows
+from sumwise.report.theme import COLOURS, DASHES, GREY, chart_of, finish, tooltips
+
+ChartRows = Sequence[Mapping[str, Any]]
+
+BAR: Final = 34  # height of a row of bars
+ERROR, EVERYONE, SPREAD = "forecast error", "same for everyone", "uncertainty"
+LINES: Final = {  # of progress: colour and dashes
+    ERROR: (COLOURS[1], DASHES[1]),
+    EVERYONE: (GREY, DASHES[2]),
+    SPREAD: (COLOURS[0], DASHES[0]),
+}
+INSIDE, OUTSIDE = "inside", "outside"
+PERCENT: Final = "format(100 * datum.value, '.3~g') + ' %'"
+
+
+def progress_chart(rows: ChartRows, title: str, subtitle: Sequence[str]) -> Any:
+    """Lines of error and uncertainty, each with its name at its end."""
+    import altair as alt
+
+    points = [
+        {"answer": row["answer"], "set": row["set"], "strategy": name, "mean": row[name]}
+        for name in LINES
+        for row in rows
+        if row[name] is not None
+    ]
+    top = 1.05 * max(point["mean"] for point in points) or 1.0
+    ends = label_rows([{**point, "low": 0.0, "high": top} for point in points])
+    first, last = rows[0]["answer"], rows[-1]["answer"]
+    x = alt.X(
+        "answer:Q",
+        title="answers",
+        scale=alt.Scale(domain=[first, last], nice=False, padding=8),
+        axis=alt.Axis(values=theme.ticks(last)[1:], format="d", grid=False, labelFlush=False),
+    )
+    y = alt.Y(
+        "mean:Q",
+        title="per individual, in units of the answers",
+        scale=alt.Scale(domain=[0, max(top, *(end["place"] for end in ends))], nice=False),
+        axis=alt.Axis(gridOpacity=0.5),
+    )
+    colours = alt.Scale(domain=list(LINES), range=[colour for colour, _ in LINES.values()])
+    dashes = alt.Scale(domain=list(LINES), range=[list(dash) for _, dash in LINES.values()])
+    colour = alt.Color("strategy:N", legend=None, scale=colours)
+    dash = alt.StrokeDash("strategy:N", legend=None, scale=dashes)
+    tooltip = tooltips(
+        ("strategy:N", "what"),
+        ("mean:Q", "per individual", ",.4~g"),
+        ("answer:Q", "after answer"),
+        ("set:N", "of set"),
+    )
+    lines = chart_of(points, "progress")
+    dots = lines.mark_point(filled=True, size=24, opacity=int(len(rows) <= theme.MOST_POINTS))
+    layers = [
+        lines.mark_line(strokeWidth=2.5).encode(x, y, colour, dash),
+        dots.encode(x, y, colour, tooltip=tooltip),
+        theme.line_names(ends, colour),
+    ]
+    return finish(alt.layer(*layers), title, subtitle, height=theme.HEIGHT, wide=True)
+
+
+def information_chart(rows: ChartRows, title: str, subtitle: Sequence[str]) -> Any:
+    """A bar for each answer."""
+    import altair as alt
+
+    last = rows[-1]["answer"]
+    x = alt.X(
+        "left:Q",
+        title="answers",
+        scale=alt.Scale(domain=[0.4, last + 0.6], nice=False),
+        axis=alt.Axis(values=theme.ticks(last), format="d", grid=False, labelFlush=False),
+    )
+    y = alt.Y("information:Q", title="nats", axis=alt.Axis(gridOpacity=0.5, tickCount=5))
+    bars = [{**row, "left": row["answer"] - 0.4, "right": row["answer"] + 0.4} for row in rows]
+    tooltip = tooltips(
+        ("answer:Q", "answer"), ("set:N", "set"), ("information:Q", "taught, in nats", ".3~g")
+    )
+    bar = chart_of(bars, "information").mark_rect(color=COLOURS[0])
+    chart = bar.encode(x, alt.X2("right:Q"), y, alt.Y2Datum(0), tooltip=tooltip)
+    return finish(chart, title, subtitle, height=200, wide=True)
+
+
+def predicted_chart(
+    rows: ChartRows, title: str, subtitle: Sequence[str], *, level: str, per: str
+) -> Any:
+    """Predictions with intervals against answers; those outside stand out in colour and shape."""
+    import altair as alt
+
+    low = min(min(row["answer"], row["lower"]) for row in rows)
+    high = max(max(row["answer"], row["upper"]) for row in rows)
+    margin = 0.03 * (high - low) or 1.0
+    ends = [low - margin, high + margin]
+    scale = alt.Scale(domain=ends, nice=False, zero=False)
+    axis = alt.Axis(gridOpacity=0.5, tickCount=6)
+    x = alt.X("answer:Q", title=f"answered{per}", scale=scale, axis=axis)
+    y = alt.Y("predicted:Q", title=f"predicted without knowing it{per}", scale=scale, axis=axis)
+    lower, upper = alt.Y("lower:Q", scale=scale), alt.Y2("upper:Q")
+    kinds = [f"{side} the {level} interval" for side in (INSIDE, OUTSIDE)]
+    values = [{**row, "side": kinds[row["interval"] == OUTSIDE]} for row in rows]
+    legend = alt.Legend(title=None, orient="top", labelFontSize=13, symbolOpacity=1, labelLimit=300)
+    colour, shape = (
+        kind("side:N", legend=legend, scale=alt.Scale(domain=kinds, range=looks))
+        for kind, looks in ((alt.Color, COLOURS[:2]), (alt.Shape, ["circle", "diamond"]))
+    )
+    tooltip = tooltips(
+        ("set:N", "set"),
+        ("total:Q", "answer", ",.6~g"),
+        ("answer:Q", f"answered{per}", ",.4~g"),
+        ("predicted:Q", "predicted", ",.4~g"),
+        ("lower:Q", f"{level} interval from", ",.4~g"),
+        ("upper:Q", "to", ",.4~g"),
+        ("z:Q", "standard deviations off", ".2f"),
+    )
+    base = chart_of(values, "predicted")
+    point = base.mark_point(filled=True, size=70, opacity=1, stroke="white", strokeWidth=0.5)
+    layers = [
+        _diagonal(ends, alt.X("at:Q", scale=scale), alt.Y("at:Q", scale=scale)),
+        base.mark_rule(strokeWidth=1.5, opacity=0.55).encode(x, lower, upper, colour),
+        point.encode(x, y, colour, shape, tooltip=tooltip),
+    ]
+    return finish(alt.layer(*layers), title, subtitle, height=420, wide=True)
+
+
+def calibration_chart(rows: ChartRows, title: str, subtitle: Sequence[str]) -> Any:
+    """Observed against promised shares, with what chance allows."""
+    import altair as alt
+
+    scale = alt.Scale(domain=[0, 1], nice=False)
+    levels = [row["level"] for row in rows]
+    begin = 0.4 if min(levels) >= 0.4 else 0.0
+    x = alt.X(
+        "level:Q",
+        title="share of answers that intervals are made for",
+        scale=alt.Scale(domain=[begin, 1.0], nice=False),
+        axis=alt.Axis(values=levels, labelExpr=PERCENT, grid=False, labelOverlap=True),
+    )
+    axis = alt.Axis(labelExpr=PERCENT, gridOpacity=0.5, tickCount=6)
+    y = alt.Y("share:Q", title="share that lies inside", scale=scale, axis=axis)
+    tooltip = tooltips(
+        ("level:Q", "made for", ".3~%"),
+        ("share:Q", "inside", ".3~%"),
+        ("inside:Q", "answers inside"),
+        ("answers:Q", "of"),
+        ("low:Q", "by chance from", ".0%"),
+        ("high:Q", "to", ".0%"),
+    )
+    base = chart_of(rows, "calibration")
+    bar = base.mark_rule(color=COLOURS[0], strokeWidth=2.5)
+    point = base.mark_point(filled=True, size=110, opacity=1, color=COLOURS[0])
+    layers = [
+        _diagonal([begin, 1.0], alt.X("at:Q"), alt.Y("at:Q", scale=scale)),
+        bar.encode(x, alt.Y("low:Q", scale=scale), alt.Y2("high:Q"), tooltip=tooltip),
+        point.encode(x, y, tooltip=tooltip),
+    ]
+    return finish(alt.layer(*layers), title, subtitle, height=260, wide=True)
+
+
+def _diagonal(ends: Sequence[float], x: Any, y: Any) -> Any:
+    line = chart_of([{"at": end} for end in ends], "diagonal")
+    return line.mark_line(color=GREY, strokeWidth=1.5, strokeDash=[2, 3]).encode(x, y)
+
+
+def question_chart(rows: ChartRows, title: str, subtitle: Sequence[str]) -> Any:
+    """A bar for each question, and a mark where its runner-up would end."""
+    import altair as alt
+
+    y = alt.Y(
+        "question:N",
+        title=None,
+        sort=[row["question"] for row in rows],
+        axis=alt.Axis(labelFontSize=13, labelLimit=260, ticks=False, domain=False),
+    )
+    axis = alt.Axis(gridOpacity=0.5, tickCount=6)
+    x = alt.X("information:Q", title="expected to teach, in nats", axis=axis)
+    tooltip = tooltips(
+        ("question:N", "set"),
+        ("information:Q", "expected to teach, in nats", ".3~g"),
+        ("expected:Q", "expected answer", ",.4~g"),
+        ("std:Q", "give or take", ",.3~g"),
+        ("runner-up:N", "runner-up"),
+        ("second:Q", "which would teach", ".3~g"),
+    )
+    base = chart_of(rows, "questions")
+    layers = [base.mark_bar(color=COLOURS[0], height=18).encode(x, y, tooltip=tooltip)]
+    if any(row["second"] is not None for row in rows):
+        tick = base.mark_tick(color=COLOURS[1], thickness=4, size=26, opacity=1)
+        layers.append(tick.encode(alt.X("second:Q"), y, tooltip=tooltip))
+    return finish(alt.layer(*layers), title, subtitle, height=BAR * len(rows), wide=True)

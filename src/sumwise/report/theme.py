@@ -1,0 +1,99 @@
+"""How all charts look: colours, sizes, fonts, and the parts that charts have in common."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+# Okabe and Ito's colours, which stay apart for colour-blind readers, and dashes for print
+COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
+DASHES: Final = ((1, 0), (6, 3), (2, 2), (8, 2, 2, 2), (4, 4), (10, 3))
+GREY: Final = "#555555"
+PALE: Final = "#C3C9CF"
+WIDTH, HEIGHT = 600, 340
+MOST_POINTS: Final = 60  # more would overlap: then a point shows only under the pointer
+# the page works offline, so its menu saves the picture and opens no website
+OFFLINE_ACTIONS: Final = {"export": True, "source": False, "compiled": False, "editor": False}
+
+
+def chart_of(rows: Iterable[Mapping[str, Any]], name: str) -> Any:
+    """A chart of these rows, which carry a name in the specification."""
+    import altair as alt
+
+    return alt.Chart(alt.InlineData(values=list(rows), name=name))
+
+
+def tooltips(*fields: tuple[str, str] | tuple[str, str, str]) -> list[Any]:
+    """One for each field, title and, for numbers, format."""
+    import altair as alt
+
+    return [
+        alt.Tooltip(field, title=title, format=form[0] if form else alt.Undefined)
+        for field, title, *form in fields
+    ]
+
+
+def line_names(ends: Iterable[Mapping[str, Any]], colour: Any) -> Any:
+    """The name of each line at its right end, as `curves.label_rows` places it."""
+    import altair as alt
+
+    text = chart_of(ends, "labels").mark_text(
+        align="left", baseline="middle", dx=8, fontSize=14, fontWeight="bold"
+    )
+    return text.encode(alt.Y("place:Q"), colour, x=alt.value("width"), text="strategy:N")
+
+
+def ticks(last: int) -> list[int]:
+    """1, and the round numbers up to the last question."""
+    step = next((s for s in (1, 2, 5, 10, 20, 50) if last / s <= 10), math.ceil(last / 10))
+    return [1, *range(step if step > 1 else 2, last + 1, step)]
+
+
+def finish(chart: Any, title: str, subtitle: Sequence[str], *, height: int, wide: bool) -> Any:
+    """Title, size and fonts, the same for all single charts.
+
+    Args:
+        wide: As wide as the page it stands in.
+    """
+    import altair as alt
+
+    size = {"autosize": alt.AutoSizeParams(type="fit-x", contains="padding")} if wide else {}
+    chart = chart.properties(
+        width="container" if wide else WIDTH,
+        height=height,
+        title=alt.TitleParams(title, subtitle=list(subtitle)),
+        padding={"left": 12, "right": 16, "top": 12, "bottom": 12},
+        **size,
+    )
+    fonts = {"labelFontSize": 13, "titleFontSize": 14, "titlePadding": 10}
+    return _configured(chart, title, fonts, frame=None).configure_title(
+        anchor="start",
+        frame="group" if wide else "bounds",
+        fontSize=16 if wide else 18,
+        subtitleFontSize=13,
+        subtitleColor=GREY,
+        offset=14,
+    )
+
+
+def finish_panels(chart: Any, title: str, subtitle: Sequence[str], *, frame: str | None) -> Any:
+    """The same for charts of several panels; `frame` is the colour of a line round each."""
+    import altair as alt
+
+    head = alt.TitleParams(title, subtitle=list(subtitle), anchor="start", fontSize=18, offset=10)
+    chart = chart.properties(title=head, padding=12)
+    fonts = {"labelFontSize": 11.5, "titleFontSize": 12.5}
+    return _configured(chart, title, fonts, frame).configure_title(
+        fontSize=14, subtitleFontSize=13, subtitleColor=GREY, offset=5
+    )
+
+
+def _configured(chart: Any, title: str, fonts: Mapping[str, float], frame: str | None) -> Any:
+    menu = {"embedOptions": {"actions": OFFLINE_ACTIONS}}
+    return (
+        chart.properties(description=title, usermeta=menu)
+        .configure(font="sans-serif", background="white")  # first: it replaces all settings
+        .configure_axis(titleFontWeight="normal", **fonts)
+        .configure_view(stroke=frame)
+    )
