@@ -534,6 +534,8 @@ def test_history_is_shown_in_part_and_written_in_full(url, tmp_path):
     found = data_of("history", url, "-o", tmp_path / "h.parquet")
     assert found["rows"] == 25
     table = parquet.read_table(tmp_path / "h.parquet")
+    assert table.column("number").to_pylist() == list(range(1, 26))
+    assert [line["number"] for line in data_of("history", url, "--last", 3)] == [23, 24, 25]
     told = [row for row in table.to_pylist() if row["what"] == "told"]
     assert [row["total"] for row in told] == list(range(12))
     asked = [row for row in table.to_pylist() if row["what"] == "asked"]

@@ -187,8 +187,9 @@ def _row(line: Claim | Skip | Answer | Event, columns: Sequence[str]) -> dict[st
     """These columns of a line as plain values."""
     question = getattr(line, "question", None) or {}
     own = None if line.set_id is None else shown(line.set_id)
-    known = {"set": own, "total": getattr(line, "y_bar", None), **question}
-    return {name: known[name] if name in known else getattr(line, name, None) for name in columns}
+    known = {"set": own, "total": getattr(line, "y_bar", None)}
+    known |= {name: question.get(name) for name in ("expected", "std", "information", "why")}
+    return {name: known[name] if name in known else getattr(line, name) for name in columns}
 
 
 def _total(line: Answer | Event) -> str:
