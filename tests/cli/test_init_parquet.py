@@ -140,7 +140,7 @@ def test_a_study_that_is_there_is_refused_before_any_work(folder, tmp_path, monk
         done("ask", url, "--study", name)
     (tmp_path / "m.design").rename(tmp_path / "n.design")
     other = run("init", tmp_path / "n.db", folder, *given, "--x", "x2")
-    assert "give this study another name with --name" in one_line(other.stderr)
+    assert "another study with --name" in one_line(other.stderr)
 
 
 def test_whoever_stops_it_learns_that_nothing_is_lost(folder, tmp_path, monkeypatch):

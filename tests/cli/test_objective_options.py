@@ -307,7 +307,7 @@ def test_budgets_that_cannot_be_used_are_refused_and_nothing_is_claimed(tmp_path
     assert data_of("status", url)["claims"] == []
     plain = tmp_path / "plain.db"
     done("init", plain, data, "--by", "field", "--basis", "linear")
-    assert "begin one with sumwise init --cost" in refusal("ask", plain, "--budget", "5")
+    assert "sumwise init --cost" in refusal("ask", plain, "--budget", "5")
     found = data_of("ask", plain)
     assert found["cost"] is None
     assert found["questions"][0]["score_per_cost"] is None

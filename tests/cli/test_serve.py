@@ -253,7 +253,7 @@ def test_logs_of_the_program_around_it_are_left_alone(path, quick):
 def test_one_of_several_studies(path, quick):
     sw.create_study(path, SETS, name="other").close()
     refused = run(path, "--no-browser")
-    assert "Say which with --study NAME" in one_line(refused.stderr)
+    assert "Say which (--study NAME" in one_line(refused.stderr)
     assert "Study 'other' is served" in run(path, "--study", "other", "--no-browser").stderr
 
 

@@ -551,7 +551,7 @@ def test_several_studies_in_one_database_are_told_apart(place, data):
         done("init", place, data, "--by", "g", "--x", "a", "--name", name)
     refused = run("ask", place)
     assert refused.exit_code == 1
-    assert "holds 2 studies: 'north', 'south'. Say which with --study" in one_line(refused.stderr)
+    assert "holds 2 studies: 'north', 'south'. Say which (--study" in one_line(refused.stderr)
     asked = done("ask", place, "--study", "south", "--by", "ann")
     assert "--study south" in asked.stderr
     asked_other = not asked.stdout.startswith("003")

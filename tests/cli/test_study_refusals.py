@@ -252,7 +252,7 @@ def test_a_study_that_is_not_there_is_refused(tmp_path, monkeypatch, words):
     (tmp_path / "note.db").write_text("not a database, but quite long enough to look like one")
     said = refusal(command, "nowhere.db", *rest)
     assert "there is no file" in said
-    assert "make a study with sumwise init, or check the path" in said
+    assert "check the path, or begin a study with" in said
     assert "is no SQLite database" in refusal(command, "note.db", *rest)
     assert "is a folder" in refusal(command, ".", *rest)
     assert os.listdir(tmp_path) == ["note.db"]
@@ -274,7 +274,7 @@ def test_a_database_of_a_newer_sumwise_is_refused_and_left_alone(url):
 def test_a_study_is_not_made_over_another(url, tmp_path):
     before = events(url)
     said = refusal_with_talk("init", url, tmp_path / "data.csv", "--by", "g", "--x", "a")
-    assert "there is a study called 'study' already; give another name with --name" in said
+    assert "there is a study called 'study' already; open it, or give another name (--name" in said
     assert events(url) == before
     assert "holds no study called 'x'; there is 'study'" in refusal("ask", url, "--study", "x")
 

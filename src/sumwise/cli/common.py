@@ -1,6 +1,6 @@
-"""What all commands share: a group that loads them when they are called, errors as messages, bars.
+"""What all commands share: a group that imports commands when called, error messages, progress.
 
-Nothing heavy is imported here: `sumwise ask` should cost what the question costs.
+Nothing heavy is imported here, so that commands start fast.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SETTINGS: Final = {
 
 
 class Lazy(click.RichCommand):
-    """A command by name and one line of help; `load` imports the rest of it."""
+    """A command with a name and one line of help; `load` imports the rest of it."""
 
     def __init__(self, name: str, where: str, help: str, panel: str) -> None:
         super().__init__(name=name, short_help=help, panel=panel)
@@ -64,20 +64,20 @@ class Main(click.RichGroup):
             with _harmless():
                 return super().invoke(ctx)
         except SumwiseError as error:
-            raise click.ClickException(message(_typed(str(error)))) from error
+            raise click.ClickException(message(str(error))) from error
         except OSError as error:
             if error.errno == errno.EPIPE:  # `| head` has seen enough, which is no failure
                 _silence()
                 ctx.exit(0)
-            where = f"{error.filename}: " if error.filename else "the result cannot be printed: "
-            done = (
-                "" if error.filename else ". What was to be stored is stored: see sumwise history"
-            )
-            raise click.ClickException(message(f"{where}{error.strerror}{done}")) from error
+            said = f"{error.filename}: {error.strerror}"
+            if not error.filename:
+                said = f"the result cannot be printed: {error.strerror}. What was to be stored is "
+                said += "stored: see sumwise history"
+            raise click.ClickException(message(said)) from error
 
 
 def _silence() -> None:
-    """Nobody reads any more: what is still to be flushed goes nowhere."""
+    """Send what is still to be flushed to nowhere, because the reader has gone."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
@@ -85,32 +85,9 @@ def _silence() -> None:
     os.close(nowhere)
 
 
-def _typed(text: str) -> str:
-    """What to do, in words of the command line instead of Python's."""
-    for said, here in _PHRASES.items():
-        text = text.replace(said, here)
-    return text
-
-
-_PHRASES: Final = {
-    "open it with open_study, or give another name": (
-        "give another name with --name, or begin anew in another file"
-    ),
-    "create_study": "sumwise init",
-    "say what measuring each set costs": (
-        "this study was begun without; begin one with sumwise init --cost"
-    ),
-    "which a study may need; name another folder": (
-        "which a study may need; give this study another name with --name, or begin in another file"
-    ),
-    "Say which, by name.": "Say which with --study NAME.",
-    "sets_file='sets.parquet'": "--sets-file sets.parquet",
-}
-
-
 @contextmanager
 def _harmless() -> Iterator[None]:
-    """Click's own complaints quote what was typed, which may be a password or worse."""
+    """Mask passwords and control characters in Click's messages, which quote what was typed."""
     try:
         yield
     except click.UsageError as error:

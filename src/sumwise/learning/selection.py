@@ -149,7 +149,9 @@ def check_budget(budget: Any, cost: Float[np.ndarray, " A"] | None) -> float:
     ):
         raise SettingError(f"budget is {budget!r:.60}; give a number above 0, in the units of cost")
     if cost is None:
-        raise SettingError("a budget needs costs: say what measuring each set costs")
+        raise SettingError(
+            "a budget needs costs; give the cost of each set (in the shell: sumwise init --cost)"
+        )
     return float(budget)
 
 

@@ -137,7 +137,7 @@ def check_dtype(dtype: Any) -> None:
 def _other(folder: str) -> SettingError:
     return SettingError(
         f"{folder} holds a design of other files, or with other settings, which a study may need; "
-        "name another folder"
+        "name another folder, or in the shell another study with --name"
     )
 
 

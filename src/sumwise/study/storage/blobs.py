@@ -74,7 +74,8 @@ def pack(
     else:
         raise SettingError(
             f"the sets take {len(parquet) / 1e9:.1f} GB, and a database stores up to 1 GB in one "
-            "piece. Keep them in a file beside it: sets_file='sets.parquet'"
+            "piece. Keep them in a file beside it: sets_file='sets.parquet' (--sets-file in the "
+            "shell)"
         )
     if isinstance(prepared.basis.basis, Trainable):
         return packed

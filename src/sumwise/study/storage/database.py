@@ -184,7 +184,8 @@ class Database:
         """Refuse a database that holds no studies, or in a schema that is not this one's."""
         if self.path is not None and not os.path.exists(self.path):
             raise DataError(
-                f"there is no file {self.shown}; make a study with create_study, or check the path"
+                f"there is no file {self.shown}; check the path, or begin a study with "
+                "create_study or sumwise init"
             )
         with self.read() as connection:
             try:
@@ -194,7 +195,9 @@ class Database:
                     raise
                 found = None
         if found is None:
-            raise DataError(f"{self.shown} holds no studies; make one with create_study")
+            raise DataError(
+                f"{self.shown} holds no studies; begin one with create_study or sumwise init"
+            )
         self._check(found)
 
     def _check(self, found: Any) -> None:

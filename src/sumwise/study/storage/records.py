@@ -177,9 +177,11 @@ def load(connection: Connection, name: str | None, database: Database) -> StudyR
     known = list(connection.execute(sa.select(studies.c.name).order_by(studies.c.id)).scalars())
     listed = ", ".join(map(repr, known[:20])) + (", …" if len(known) > 20 else "")
     if not known:
-        raise DataError(f"{shown} holds no studies; make one with create_study")
+        raise DataError(f"{shown} holds no studies; begin one with create_study or sumwise init")
     if name is None and len(known) > 1:
-        raise DataError(f"{shown} holds {len(known)} studies: {listed}. Say which, by name.")
+        raise DataError(
+            f"{shown} holds {len(known)} studies: {listed}. Say which (--study NAME in the shell)."
+        )
     if name is not None and name not in known:
         raise DataError(f"{shown} holds no study called {name!r}; there is {listed}")
     name = known[0] if name is None else name

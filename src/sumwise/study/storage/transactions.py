@@ -53,8 +53,8 @@ def create(
     """Add a study with these blobs and settings; gives its number."""
     if connection.execute(sa.select(studies.c.id).where(studies.c.name == name)).first():
         raise SettingError(
-            f"there is a study called {name!r} already; open it with open_study, or give another "
-            "name"
+            f"there is a study called {name!r} already; open it, or give another name (--name in "
+            "the shell)"
         )
     at = records.now()
     row = {
