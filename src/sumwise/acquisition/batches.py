@@ -37,7 +37,7 @@ def shortlist(
     """The `size` allowed sets with the highest bounds, in order of position."""
     high = np.where(allowed, high, -np.inf)
     others = len(high) - min(size, int(allowed.sum()))
-    order = np.argpartition(high, others)
+    order = np.argpartition(high, min(others, len(high) - 1))
     positions = np.sort(order[others:])
     rest = float(high[order[:others]].max()) if others else -np.inf
     return Shortlist(positions, design.rows(positions), rest)
