@@ -279,7 +279,7 @@ def test_a_budget_buys_questions_and_status_counts_what_was_spent(tmp_path, data
     assert found["next_cost"] > 0
     assert found["improvement"] >= 0
     status = one_line(done("status", url).stdout)
-    assert f"Answers so far have cost {paid}; those to the next 5 questions will cost" in status
+    assert f"Answers so far have cost {paid}; the next 5 answers will cost" in status
     assert found["advice"] in status
 
 

@@ -25,7 +25,7 @@ class Status:
     sets: int
     answers: int
     open_claims: int
-    skipped: int  # set aside by somebody
+    skipped: int
     questions: int  # asked so far
     information_left: float  # that measuring every set that is left would teach
     mean_variance: float  # of an individual's noise-free output, over all or over targets
@@ -58,60 +58,55 @@ class Status:
             f"{self.answers} of {count(self.sets, 'set')} measured, {self.open_claims} being "
             f"measured, {free} free" + (f", {self.skipped} skipped." if self.skipped else ".")
         ]
-        if not free and not self.open_claims:
-            said.append("Nothing is left to ask.")
-        else:
+        if free or self.open_claims:
             left = plain(self.information_left)
-            said.append(f"Measuring all that are left would teach {left} nats about the model.")
-        before, after = self.mean_variance, self.mean_variance_after
-        coming, share = self._coming(), 100 * (1 - after / before) if before > 0 else 0
+            said.append(f"Measuring all remaining sets would teach {left} nats about the model.")
+        else:
+            said.append("Nothing is left to ask.")
+        said += self._uncertainty()
+        if self.advice is not None:
+            said.append(self.advice)
+        if self.spent is not None:
+            ahead = self._coming()
+            known = ahead and self.next_cost is not None
+            cost = f"; {ahead} will cost {self.next_cost:.6g}" if known else ""
+            said.append(f"Answers so far have cost {self.spent:.6g}{cost}.")
+        return tuple(said)
+
+    def _uncertainty(self) -> list[str]:
+        before, after, ahead = self.mean_variance, self.mean_variance_after, self._coming()
+        less = f"{100 * (1 - after / before) if before > 0 else 0:.0f} % less variance"
         if not self.answers:
-            less = f"; answers to {coming} should leave {share:.0f} % less variance"
-            unit = "Nothing is measured yet, so uncertainty has no unit"
-            said.append(f"{unit}{less if coming else ''}.")
-            return (*said, *self._money())
+            then = f"; {ahead} should leave {less}" if ahead else ""
+            return [f"Nothing is measured yet, so uncertainty has no unit{then}."]
         whose = "the individuals that count" if self.aimed else "individuals"
-        unsure = f"Predictions of {whose} are uncertain by ± {plain(before**0.5)} (standard "
-        unsure += "deviation) because of what the model does not know"
-        if coming:
-            unsure += f"; answers to {coming} should bring that to ± {plain(after**0.5)}, "
-            unsure += f"{share:.0f} % less variance"
-        noise = f"An individual's own noise, ± {plain(self.noise_variance**0.5)}, comes on top; "
-        said += [f"{unsure}.", f"{noise}no answer takes it away."]
-        advice = self.advice
-        return (*said, *(() if advice is None else (advice,)), *self._money())
+        then = f"; {ahead} should reduce that to ± {plain(after**0.5)} ({less})" if ahead else ""
+        return [
+            f"Predictions of {whose} are uncertain by ± {plain(before**0.5)} (standard deviation) "
+            f"because of what the model does not know{then}.",
+            f"Noise of each individual, ± {plain(self.noise_variance**0.5)}, adds to that, and no "
+            "answer reduces it.",
+        ]
 
     @property
     def advice(self) -> str | None:
         """Whether to go on, in a sentence; None where no threshold says so."""
-        coming = self._coming()
-        if self.stop is None or self.enough is None or not coming:
+        ahead = self._coming()
+        if self.stop is None or self.enough is None or not ahead:
             return None
-        gain = f"an expected improvement of {plain(self.improvement)}"
-        if self.stop:
-            return (
-                f"You may stop: answers to {coming} promise {gain}, less than the "
-                f"{plain(self.enough)} that is worth asking for."
-            )
+        start, only = ("You may stop", "only ") if self.stop else ("Keep going", "")
         return (
-            f"Go on: answers to {coming} promise {gain}, and {plain(self.enough)} is worth asking "
-            "for."
+            f"{start}: {ahead} should reduce uncertainty by {only}{plain(self.improvement)} "
+            f"(your threshold: {plain(self.enough)})."
         )
 
-    def _money(self) -> tuple[str, ...]:
-        if self.spent is None:
-            return ()
-        coming, ahead = self._coming(), ""
-        if coming and self.next_cost is not None:
-            ahead = f"; those to {coming} will cost {self.next_cost:.6g}"
-        return (f"Answers so far have cost {self.spent:.6g}{ahead}.",)
-
     def _coming(self) -> str:
-        """The questions behind `mean_variance_after`."""
+        """The answers behind `mean_variance_after`, as a subject; empty if there are none."""
         n, waiting = self.next_questions, count(self.open_claims, "open question")
         if not self.open_claims:
-            return "" if not n else "the next question" if n == 1 else f"the next {n} questions"
-        return waiting if not n else f"{waiting} and the next" + (f" {n}" if n > 1 else "")
+            return "" if not n else "the next answer" if n == 1 else f"the next {n} answers"
+        more = "" if not n else " and the next" + (f" {n}" if n > 1 else "")
+        return f"the answers to {waiting}{more}"
 
 
 def outlook(
