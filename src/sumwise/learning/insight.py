@@ -1,12 +1,11 @@
 """What the answers of a study have taught so far, and how far to trust the model.
 
-Two questions are put to each answer. Looking ahead, as it came in: what did the model before it
-expect, and how much did it teach? Looking back from now: what would the model say of it, had it
-not been told (`leave_one_out`)? The first shows how knowledge grew, and nothing of the answer was
-known; but the errors of the first forecasts tell nothing of the model of now. The second is of that
-one model: how far off it is, and whether its intervals are right. A basis that learns has learned
-from all answers and would not forget the one left out: it is judged by the forecasts. All is of the
-answers as they stand: what was taken back is not there.
+Each answer is judged twice. Looking ahead, as it came in: what did the model before it expect, and
+how much did it teach? Looking back from now: what does the model predict for it if it is left out
+(`leave_one_out`)? Forecasts show how knowledge grew, but early errors say nothing of the present
+model. Leaving answers out judges that one model: its errors and its intervals. A basis that learns
+has learned from all answers, also from the one left out, so it is judged by its forecasts. Answers
+count as they stand now; those that were withdrawn do not appear.
 """
 
 from __future__ import annotations
@@ -19,21 +18,22 @@ from typing import Final
 
 import numpy as np
 
-from sumwise.learning.propose import Ask
+from sumwise.learning.propose import Answer, Ask
 from sumwise.learning.status import Status, second_moment
 from sumwise.model import predict, scaling
 from sumwise.model.basis import Trainable
 from sumwise.model.calibration import Coverage, coverage, verdict
-from sumwise.model.design import Pool, embed, features
+from sumwise.model.design import Design, Pool, embed, features
 from sumwise.model.fit import Model
 from sumwise.model.leave_one_out import NO_CLOSED_FORM, leave_one_out
+from sumwise.model.posterior import Posterior
 from sumwise.util.progress import Slow, quiet
 from sumwise.util.shapes import Float
 from sumwise.util.threads import one_thread
 
 WINDOW: Final = 10  # forecasts that the typical error is taken over
-FEWEST: Final = 3  # answers from which leaving one out says anything: the level is taken from all
-MOST: Final = 300  # answers that are looked at one by one; of more, evenly many are passed over
+FEWEST: Final = 3  # answers below which leaving one out says nothing: all set the level
+MOST: Final = 300  # answers; beyond this, replay an evenly spaced subset
 SAMPLE: Final = 2000  # individuals that uncertainty is averaged over while a basis still learns
 HAS_LEARNED: Final = (
     "The network has learned from all answers, so it would still know an answer that is left out."
@@ -55,7 +55,7 @@ class Step:
     forecast: float | None  # None for the first: before it the units are not known
     forecast_std: float | None  # noise included
     error: float | None
-    naive_error: float | None  # had the forecast been the same for everybody: the mean so far
+    naive_error: float | None  # of the mean so far as the forecast for every set
     typical_error: float | None  # root mean square over the last ten forecasts
     typical_naive_error: float | None
     individual_std: float  # after it: root of the mean variance of noise-free individuals
@@ -87,43 +87,34 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Insight:
-    """A study looked back on; see `Study.insight`."""
+    """A review of a study; see `Study.insight`."""
 
     status: Status
     level: float  # of the intervals in `compared`
     steps: tuple[Step, ...]
-    compared: tuple[Compared, ...]  # with the model of now less the answer, or with forecasts
+    compared: tuple[Compared, ...]  # with the present model without the answer, or with forecasts
     typical_error: float | None  # of `compared`, per individual; with forecasts, of the last ten
-    typical_naive_error: float | None  # had everybody been given the mean of the other answers
+    typical_naive_error: float | None  # of the mean of the other answers as the prediction
     unit: str | None  # of weight, by which totals may be divided to compare sets of many sizes
-    by_forecast: str  # why with forecasts, in words; empty where answers could be left out
+    by_forecast: str  # why forecasts were used, in words; empty where answers were left out
     calibration: tuple[Coverage, ...]
     trust: str  # whether the intervals are right, in words
     next_questions: tuple[Ask, ...]  # not claimed
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Answers:
-    """Answers in order of arrival."""
-
-    positions: Sequence[int]  # of their sets
-    y_bar: Float[np.ndarray, " t"]
-    noise_std: Float[np.ndarray, " t"]  # known noise; 0 where there is none
 
 
 # --- looking ahead, as it was ---------------------------------------------------------------------
 
 
 def trace(
-    pool: Pool, models: Callable[[Sequence[int]], Iterator[Model]], answers: Answers
+    pool: Pool, models: Callable[[Sequence[int]], Iterator[Model]], answers: Sequence[Answer]
 ) -> tuple[Step, ...]:
-    """What each answer was expected to be and what it taught; of very many answers, of some.
+    """What each answer was expected to be and what it taught; beyond `MOST`, of a subset.
 
     Args:
         pool: The sets under the basis of the latest model.
-        models: The model after the first so many answers, for each of rising numbers.
+        models: Gives the model after the first n answers, for each n of a rising sequence.
     """
-    n = len(answers.positions)
+    n = len(answers)
     numbers = np.unique(np.linspace(1, n, min(n, MOST)).round().astype(int)).tolist()
     lengths = sorted({length for number in numbers for length in (number - 1, number)})
     spread, steps = _spread_under(pool), list[Step]()
@@ -132,37 +123,37 @@ def trace(
         for done, (length, model) in enumerate(zip(lengths, models(lengths), strict=True)):
             if length in numbers:
                 assert before is not None  # every number comes after the one before it
-                steps.append(_step(pool, before, model, answers, length, spread(model)))
+                steps.append(_step(pool, before, model, answers[:length], spread(model)))
             before = model
             slow.at(done + 1)
     return tuple(_with_typical(steps, i) for i in range(len(steps)))
 
 
 def _step(
-    pool: Pool, before: Model, after: Model, answers: Answers, number: int, individual_std: float
+    pool: Pool, before: Model, after: Model, answers: Sequence[Answer], individual_std: float
 ) -> Step:
-    """The answer with this number, between the models before and after it."""
-    at, latest = list(answers.positions[:number]), number - 1
+    """The last of these answers, between the models before and after it."""
+    at, y_bar, noise = _arrays(answers)
+    latest = len(at) - 1
     if before.basis is pool.basis:
         design = pool.design.rows(at)
     else:
         design = embed(pool.sets.take(at), before.basis)
-    # before the first answer the model has no units, so known noise is measured by those after it
-    measure = (before if latest else after).posterior
-    noise = answers.noise_std[:number] / float(measure.output_scale[0])
-    design = design.with_known_noise(noise, measure.noise_precision)
-    new, y = design.rows([latest]), float(answers.y_bar[latest])
+    # before the first answer the model has no units, so those after it scale its known noise
+    scaled_by = (before if latest else after).posterior
+    design = _with_noise(design, noise, scaled_by)
+    new, y = design.rows([latest]), float(y_bar[latest])
     ratio = before.posterior.variance_along(new.u) / new.noise_scale
     forecast = std = error = naive = None
     if latest:
         mean, stds = predict.predict_sets(before, new, include_noise=True)
         forecast, std = float(mean[0, 0]), float(stds[0, 0])
-        so_far = scaling.offset_of(design.rows(slice(latest)), answers.y_bar[:latest, None])
+        so_far = scaling.offset_of(design.rows(slice(latest)), y_bar[:latest, None])
         each = math.sqrt(new.noise_scale[0])
         error, naive = (y - forecast) / each, (y - float((so_far * new.theta_sum)[0])) / each
     return Step(
-        number=number,
-        set_id=pool.sets.ids[at[latest]],
+        number=len(at),
+        set_id=answers[latest].set_id,
         answer=y,
         information=float(0.5 * np.log1p(before.posterior.noise_precision * ratio[0])),
         forecast=forecast,
@@ -175,6 +166,22 @@ def _step(
         noise_std=float(after.posterior.output_scale[0])
         / math.sqrt(after.posterior.noise_precision),
     )
+
+
+def _arrays(
+    answers: Sequence[Answer],
+) -> tuple[list[int], Float[np.ndarray, " t"], Float[np.ndarray, " t"]]:
+    """Positions, totals and known noise, 0 where there is none."""
+    return (
+        [answer.position for answer in answers],
+        np.array([answer.y_bar for answer in answers]),
+        np.array([answer.noise_std or 0.0 for answer in answers]),
+    )
+
+
+def _with_noise(design: Design, noise_std: np.ndarray, scaled_by: Posterior) -> Design:
+    noise = noise_std / float(scaled_by.output_scale[0])
+    return design.with_known_noise(noise, scaled_by.noise_precision)
 
 
 def _with_typical(steps: Sequence[Step], at: int) -> Step:
@@ -216,7 +223,7 @@ def review(
     pool: Pool,
     model: Model,
     steps: tuple[Step, ...],
-    answers: Answers,
+    answers: Sequence[Answer],
     status: Status,
     *,
     level: float,
@@ -232,17 +239,16 @@ def review(
     learns = isinstance(pool.basis.basis, Trainable)
     rows = _forecasts(steps) if learns else _left_out(pool, model, answers)
     reach = NormalDist().inv_cdf(0.5 + 0.5 * level)
-    weights = pool.design.theta_sum
     compared = tuple(
         Compared(
             number=number,
-            set_id=pool.sets.ids[answers.positions[number - 1]],
-            answer=float(answers.y_bar[number - 1]),
+            set_id=answers[number - 1].set_id,
+            answer=answers[number - 1].y_bar,
             predicted=mean,
             std=std,
             lower=mean - reach * std,
             upper=mean + reach * std,
-            weight=float(weights[answers.positions[number - 1]]),
+            weight=float(pool.design.theta_sum[answers[number - 1].position]),
         )
         for number, mean, std in rows
     )
@@ -272,36 +278,35 @@ def _unit(pool: Pool) -> str | None:
     return "individual" if plain else "unit of weight"
 
 
-def _left_out(pool: Pool, model: Model, answers: Answers) -> list[tuple[int, float, float]]:
-    """Number, mean and standard deviation of each answer by the model of now without it."""
-    n = len(answers.positions)
-    if n < FEWEST:
+def _left_out(
+    pool: Pool, model: Model, answers: Sequence[Answer]
+) -> list[tuple[int, float, float]]:
+    """Number, mean and standard deviation of each answer by the present model without it."""
+    if len(answers) < FEWEST:
         return []
-    design = pool.design.rows(list(answers.positions))
-    mean, std = leave_one_out(model, design, answers.y_bar[:, None], answers.noise_std)
-    return list(zip(range(1, n + 1), mean[:, 0].tolist(), std[:, 0].tolist(), strict=True))
+    at, y_bar, noise = _arrays(answers)
+    mean, std = leave_one_out(model, pool.design.rows(at), y_bar[:, None], noise)
+    return list(zip(range(1, len(at) + 1), mean[:, 0].tolist(), std[:, 0].tolist(), strict=True))
 
 
 def _typical(
-    pool: Pool, model: Model, answers: Answers, compared: Sequence[Compared]
+    pool: Pool, model: Model, answers: Sequence[Answer], compared: Sequence[Compared]
 ) -> tuple[float | None, float | None]:
-    """Median errors of answers left out, per √s_a; and had the rest's mean been given.
+    """Median errors of answers left out, per √s_a; and those of the mean of the other answers.
 
-    One large set that is unlike all others must not speak for the rest, hence the median. The mean
-    is `scaling.offset_of` without each answer, from the sums before and after it, which
-    do not cancel.
+    The median keeps one large and unusual set from speaking for the rest. The mean is
+    `scaling.offset_of` without each answer, from the sums before and after it, which do not cancel.
     """
     if not compared:
         return None, None
-    posterior, design = model.posterior, pool.design.rows(list(answers.positions))
-    noise = answers.noise_std / float(posterior.output_scale[0])
-    design = design.with_known_noise(noise, posterior.noise_precision)
+    at, y_bar, noise = _arrays(answers)
+    design = _with_noise(pool.design.rows(at), noise, model.posterior)
     pull = design.theta_sum / design.noise_scale
-    told, weight = _sums_of_others(pull * answers.y_bar), _sums_of_others(pull * design.theta_sum)
-    mean = np.divide(told, weight, out=np.zeros(len(told)), where=weight > 0)
+    total, weight = _sums_of_others(pull * y_bar), _sums_of_others(pull * design.theta_sum)
+    mean = np.divide(total, weight, out=np.zeros(len(total)), where=weight > 0)
     predicted = np.array([row.predicted for row in compared])
     error, naive = (
-        (answers.y_bar - expected) / np.sqrt(design.noise_scale)
+        (y_bar - expected) / np.sqrt(design.noise_scale)
         for expected in (predicted, mean * design.theta_sum)
     )
     return float(np.median(abs(error))), float(np.median(abs(naive)))

@@ -307,21 +307,16 @@ class Study:
         Args:
             level: Of the intervals that answers are compared with.
         """
-        from sumwise.learning.insight import Answers, review, trace
+        from sumwise.learning.insight import review, trace
 
         share, fit = check_level(level), self.state.fitted()
         seen = fit.seen
-        told = Answers(
-            [answer.position for answer in seen.answers],
-            np.array([answer.y_bar for answer in seen.answers]),
-            np.array([answer.noise_std or 0.0 for answer in seen.answers]),
-        )
         pool = dataclasses.replace(fit.pool, design=fit.design)  # answers bring their own noise
-        steps = trace(pool, partial(self.state.models_along, seen.answers), told)
+        steps = trace(pool, partial(self.state.models_along, seen.answers), seen.answers)
         status, ahead = self._status(fit), list[Ask]()
         if status.next_questions:
             ahead = self.state.propose(seen, status.next_questions)
-        return review(pool, fit.model, steps, told, status, level=share, ahead=ahead)
+        return review(pool, fit.model, steps, seen.answers, status, level=share, ahead=ahead)
 
     def _status(self, fit: Fit) -> Status:
         kept, seen = self._kept, fit.seen
