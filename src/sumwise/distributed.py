@@ -27,7 +27,8 @@ from sumwise.data.lazy import LazySets
 from sumwise.data.scan import Part, Scan
 from sumwise.data.validate import check_labels
 from sumwise.errors import InvalidSetError, PoolExhaustedError, SettingError, UnknownSetError
-from sumwise.learning.estimator import AggregateRegressor
+from sumwise.learning.estimator import AggregateRegressor, drawn_for
+from sumwise.learning.selection import check_count
 from sumwise.model import fit as core
 from sumwise.model.basis import Scaled, Trainable
 from sumwise.model.design import Design, Pool
@@ -137,12 +138,7 @@ def embed(
     appearance, as everywhere.
     """
     check_dtype(dtype)
-    prepared: Prepared | None = vars(model).get("prepared_")
-    if prepared is not None and prepared.input_names not in (None, scan.x):
-        raise InvalidSetError(
-            f"the scan has the inputs {scan.x}; the model knows {prepared.input_names}, in that "
-            "order"
-        )
+    prepared = drawn_for(model, scan)
     parts, config = scan.parts(), model.config()
     surveys = client.map(partial(_surveyed, scan, inputs=prepared is None), parts, pure=False)
     found: list[PartSurvey] = client.gather(surveys)
@@ -324,8 +320,7 @@ def select(
 def _checked(
     pool: ClusterPool, model: AggregateRegressor, strategy: str, n: int
 ) -> tuple[Strategy, Posterior]:
-    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-        raise SettingError(f"n is {n!r}; give a whole number of at least 1")
+    check_count(n)
     known = [record.name for record in ACQUISITIONS.values() if record.key is not None]
     if strategy not in known:
         raise SettingError(f"strategy is {strategy!r}; on a cluster there are {', '.join(known)}")

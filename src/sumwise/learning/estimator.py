@@ -64,6 +64,11 @@ class AggregateRegressor:
     (2,)
     """
 
+    fitted_: core.Model
+    prepared_: core.Prepared
+    n_features_in_: int
+    _one_output: bool
+
     def __init__(
         self,
         basis: str | Basis | Neural = "auto",
@@ -108,37 +113,30 @@ class AggregateRegressor:
                 that of its individuals (noise added for privacy, a survey's error): one number, one
                 for each set, a dict by id, or a function of the sets.
         """
-        if isinstance(sets, Embedded):
-            return self._fit_embedded(sets, y_bar, noise_std)
-        pool = sets if pool is None else pool
-        for name, given in (("sets", sets), ("pool", pool)):
-            if not isinstance(given, Sets):
-                raise no_sets(given, name)
         config = self.config()
-        labels = check_labels(y_bar, sets.ids)
-        prepared = core.prepare(config, pool)
-        outputs.check_inputs(prepared, sets)
+        if isinstance(sets, Embedded):
+            if config != sets.config or not isinstance(y_bar, Mapping):
+                raise SettingError(
+                    "on sets that are embedded already, fit takes the totals that are known as a "
+                    "dict by id, and a model with the settings they were embedded with"
+                )
+            at, y_bar = [sets.sets.position(set_id) for set_id in y_bar], list(y_bar.values())
+            prepared, design, sets = sets.prepared, sets.pool.design.rows(at), sets.some(at)
+            labels = check_labels(y_bar, sets.ids)
+        else:
+            pool = sets if pool is None else pool
+            for name, given in (("sets", sets), ("pool", pool)):
+                if not isinstance(given, Sets):
+                    raise no_sets(given, name)
+            labels = check_labels(y_bar, sets.ids)
+            prepared = core.prepare(config, pool)
+            outputs.check_inputs(prepared, sets)
+            design = embed(sets, prepared.basis)
         known = read(sets, {"noise_std": noise_std}, "fit").noise_std
-        design = embed(sets, prepared.basis)
         fitted = core.fit(config, prepared, sets, design, labels, noise_std=known)
-        self._take(fitted, sets, one_output=np.ndim(y_bar) < 2)
+        vars(self).pop("feature_names_in_", None)  # of another fit
+        vars(self).update(_fitted_attributes(fitted, sets, one_output=np.ndim(y_bar) < 2))
         self.prepared_ = prepared
-        return self
-
-    def _fit_embedded(self, made: Embedded, totals: Any, noise_std: Any) -> AggregateRegressor:
-        if self.config() != made.config or not isinstance(totals, Mapping):
-            raise SettingError(
-                "on sets that are embedded already, fit takes the totals that are known as a dict "
-                "by id, and a model with the settings they were embedded with"
-            )
-        at = [made.sets.position(set_id) for set_id in totals]
-        labelled = made.some(at)
-        labels = check_labels(list(totals.values()), labelled.ids)
-        known = read(labelled, {"noise_std": noise_std}, "fit").noise_std
-        rows = made.pool.design.rows(at)
-        fitted = core.fit(self.config(), made.prepared, None, rows, labels, noise_std=known)
-        self._take(fitted, made.sets, one_output=labels.shape[1] == 1)
-        self.prepared_ = made.prepared
         return self
 
     def embed(
@@ -169,17 +167,11 @@ class AggregateRegressor:
                 f"pool is a {type(pool).__name__}; scan files with Sets.scan_parquet. Sets in "
                 "memory need no embedding beforehand."
             )
-        drawn = vars(self).get("prepared_")
-        if drawn is not None and drawn.input_names not in (None, pool.x):
-            raise InvalidSetError(
-                f"the scan has the inputs {pool.x}; the model knows {drawn.input_names}, in that "
-                "order"
-            )
         return embed_scan(
             pool,
             self.config(),
             out,
-            prepared=drawn,
+            prepared=drawn_for(self, pool),
             dtype=dtype,
             memory=memory,
             run=in_threads if run is None else run,
@@ -197,18 +189,8 @@ class AggregateRegressor:
     ) -> AggregateRegressor:
         """The estimator of a model that was fitted elsewhere on sets with these inputs."""
         made = cls.from_config(config)
-        made._take(fitted, sets, one_output=True)  # noqa: SLF001
+        vars(made).update(_fitted_attributes(fitted, sets, one_output=True))
         return made
-
-    def _take(self, fitted: core.Model, sets: Sets, *, one_output: bool) -> None:
-        self.fitted_ = fitted
-        vars(self).pop("prepared_", None)  # of another fit
-        self.n_features_in_ = sets.n_inputs
-        self._one_output = one_output
-        if sets.input_names is not None:
-            self.feature_names_in_ = np.array(sets.input_names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
 
     def config(self) -> core.ModelConfig:
         """The settings, checked."""
@@ -405,3 +387,21 @@ class AggregateRegressor:
     def _precision(self, inside: float) -> Any:
         values = inside / self.fitted().posterior.output_scale ** 2
         return float(values[0]) if self._one_output else values
+
+
+def _fitted_attributes(fitted: core.Model, sets: Sets, *, one_output: bool) -> dict[str, Any]:
+    """What scikit-learn expects of a fitted estimator, and the model itself."""
+    known = {"fitted_": fitted, "n_features_in_": sets.n_inputs, "_one_output": one_output}
+    if sets.input_names is not None:
+        known["feature_names_in_"] = np.array(sets.input_names, dtype=object)
+    return known
+
+
+def drawn_for(model: AggregateRegressor, scan: Scan) -> core.Prepared | None:
+    """The basis that a fitted model brings to a scan; None if one is still to be drawn."""
+    drawn: core.Prepared | None = vars(model).get("prepared_")
+    if drawn is not None and drawn.input_names not in (None, scan.x):
+        raise InvalidSetError(
+            f"the scan has the inputs {scan.x}; the model knows {drawn.input_names}, in that order"
+        )
+    return drawn

@@ -13,6 +13,7 @@ from sumwise.acquisition.screening import candidates, screens
 from sumwise.acquisition.strategies import (
     DEFAULT,
     Acquisition,
+    Strategy,
     named,
     refuse_non_finite,
     scores_of,
@@ -21,7 +22,9 @@ from sumwise.data.sets import Sets
 from sumwise.errors import PoolExhaustedError, SettingError
 from sumwise.learning.pools import pool_under
 from sumwise.model import fit as core
+from sumwise.model.design import Pool
 from sumwise.model.fit import Model
+from sumwise.model.posterior import Posterior
 from sumwise.outofcore.design_store import Embedded
 from sumwise.util.shapes import Bool, Float
 
@@ -100,8 +103,8 @@ def select(
         **objective: `targets`, `target_weights` and `noise_std`, as in `score`; and `cost`: what
             measuring each set costs, given like `noise_std`. Sets are then picked by gain per cost.
     """
-    if n is not None and (isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1):
-        raise SettingError(f"n is {n!r}; give a whole number of at least 1")
+    if n is not None:
+        check_count(n)
     fitted = _fitted(model)
     core.check_seed(seed, "seed")
     pool = pool_under(sets, fitted)
@@ -122,20 +125,40 @@ def select(
     record = named(strategy)
     if cost is None and record.key is not None and screens(record, pool, posterior):
         return [ids[a] for a in joint(record, pool, posterior, free, most)]
+    picked = _one_by_one(record, pool, posterior, free, most, cost, money, seed)
+    if not picked:
+        raise nothing_affordable(money, cost, free)
+    return [ids[a] for a in picked]
+
+
+def _one_by_one(
+    strategy: Strategy,
+    pool: Pool,
+    posterior: Posterior,
+    free: Bool[np.ndarray, " A"],
+    most: int,
+    cost: Float[np.ndarray, " A"] | None,
+    budget: float,
+    seed: int,
+) -> list[int]:
+    """Positions of the best sets, each given those before it; they are taken out of `free`."""
     picked, paid, source = list[int](), 0.0, np.random.default_rng(seed)
     while len(picked) < most:
-        affordable = free if cost is None else free & pays_for(money, paid, cost)
+        affordable = free if cost is None else free & pays_for(budget, paid, cost)
         if not affordable.any():
             break
         if picked:
             posterior = posterior.condition_on(pool.design.rows(picked[-1:]))
         rng = source.spawn(1)[0]
-        picked.append(candidates(record, pool, posterior, rng, affordable, cost=cost).best())
+        picked.append(candidates(strategy, pool, posterior, rng, affordable, cost=cost).best())
         free[picked[-1]] = False
         paid += 0.0 if cost is None else float(cost[picked[-1]])
-    if not picked:
-        raise nothing_affordable(money, cost, free)
-    return [ids[a] for a in picked]
+    return picked
+
+
+def check_count(n: Any) -> None:
+    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+        raise SettingError(f"n is {n!r}; give a whole number of at least 1")
 
 
 def check_budget(budget: Any, cost: Float[np.ndarray, " A"] | None) -> float:
