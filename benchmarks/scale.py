@@ -255,7 +255,7 @@ def _stretch(progress: learner.Progress, truth: np.ndarray) -> None:
 def _next(progress: learner.Progress, truth: np.ndarray) -> learner.Progress:
     """Ask, be told, find λ and β anew."""
     rng = np.random.default_rng(len(progress.labels))
-    asked, progress = learner.look(progress, "AggMI", 0)
+    asked, progress = learner.ask_next(progress, "AggMI", 0)
     at = progress.pool.sets.position(asked.set_id)
     total = progress.pool.design.u[at] @ truth + rng.standard_normal()
     return learner.tell(progress, at, float(total))

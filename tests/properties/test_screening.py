@@ -32,7 +32,7 @@ def screen_everything(monkeypatch):
     monkeypatch.setattr(screening, "SCREENED_FROM", 1)
     monkeypatch.setattr(batches, "SHORTLIST", 2)
     monkeypatch.setattr(bounding, "BLOCK", 7)
-    monkeypatch.setattr(screening, "LOOK", 2)
+    monkeypatch.setattr(screening, "SAMPLE", 2)
     monkeypatch.setattr(screening, "FEW", 2)
 
 

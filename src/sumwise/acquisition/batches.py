@@ -1,8 +1,8 @@
 """Joint batches from very many sets, without scoring each in full for every pick.
 
-A set never teaches more once others are known, so bounds on scores stay bounds while a batch grows:
-a shortlist is worked through until its best falls to the bound on all sets that were left out, and
-then all sets catch up with what was picked.
+A set never teaches more once others are known, so bounds on scores stay valid while a batch grows.
+Sets are picked from a shortlist until its best falls to the bound on all other sets; then a pass
+over all sets takes the picked ones into account, and makes the next shortlist.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from sumwise.acquisition.bounds import key_between, known_rows, look
+from sumwise.acquisition.bounds import key_between, known_rows, squared_projections
 from sumwise.acquisition.screening import MARGIN
 from sumwise.acquisition.strategies import TIE, Strategy
 from sumwise.model.design import Design, Pool
@@ -109,7 +109,7 @@ def joint(
     lam, amplitude = posterior.hyper.prior_precision, posterior.amplitude
     root = posterior.root_times(np.eye(design.u.shape[1]))
     weighted = known_rows(posterior)
-    (known,), power = look(pool, posterior, weighted)
+    (known,), power = squared_projections(pool, posterior, weighted)
     size = max(SHORTLIST, len(design) // 8)
     picked: list[int] = []
     while True:
@@ -123,7 +123,7 @@ def joint(
         changes *= lam**0.5
         if amplitude is not None:  # where it is 0, nothing changes
             changes = np.divide(changes, amplitude, out=np.zeros_like(changes), where=amplitude > 0)
-        known += look(pool, posterior, changes)[0][0]
+        known += squared_projections(pool, posterior, changes)[0][0]
         weighted = np.concatenate([weighted, changes])
         if not new:
             size *= 4  # many sets are nearly as good

@@ -1,13 +1,13 @@
-"""What scores of very many sets are at least, and at most: one pass in single precision.
+"""Lower and upper bounds on the scores of very many sets, from one pass in single precision.
 
     u_aᵀ S u_a = (‖u_a‖² − Σ_i (1 − λ v_i) (r_iᵀ u_a)²) / λ,    v_i = 1 / (λ + β g_i)
 
-With weights of at most 1, single precision is off by no more than κ ‖u_a‖² / λ (`_slack`): each
-product r_iᵀ u_a by γ_K ‖u_a‖ in whatever order it is summed, and squares add up by Cauchy–Schwarz.
-Where features have amplitudes, u stands for a ∘ u throughout.
+With weights of at most 1, single precision errs by no more than κ ‖u_a‖² / λ (`_slack`): each
+product r_iᵀ u_a errs by at most γ_K ‖u_a‖ in any order of summation, and squares add up by
+Cauchy–Schwarz. Where features have amplitudes, u stands for a ∘ u throughout.
 
-The numerator of IVR is ‖Q u_a‖² with Q = V^½ Φ S. Its singular vectors beyond a small singular
-value σ are left out, so its root is off by (γ_K ‖Q‖ + σ) ‖u_a‖ at most.
+The numerator of IVR is ‖Q u_a‖² with Q = V^½ Φ S. Singular vectors below a small singular value σ
+are left out, so its root errs by at most (γ_K ‖Q‖ + σ) ‖u_a‖.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from sumwise.model.design import Design, Pool
 from sumwise.model.posterior import Posterior
 from sumwise.util.shapes import Float
 
-BLOCK: Final = 4096  # sets looked at together
+BLOCK: Final = 4096  # sets per product
 _UNIT: Final = 2.0**-24  # rounding of single precision
-_TINY: Final = 1e-33  # squares below this may vanish in single precision
-HUGE: Final = 1e36  # and those above it overflow
+_TINY: Final = 1e-33  # squares below this may underflow in single precision
+HUGE: Final = 1e36  # squares above this may overflow
 _LEFT_OUT: Final = 1e-4  # singular values of Q, in units of the largest
 
 Key = Callable[[np.ndarray, np.ndarray, float], np.ndarray]
@@ -53,14 +53,14 @@ def squares(pool: Pool) -> Float[np.ndarray, " A"]:
 
 
 def bounds(key: Key, pool: Pool, posterior: Posterior) -> Between:
-    """What the key of each set is at least, and at most."""
+    """Bounds on the key of each set."""
     weighted = known_rows(posterior)
-    (known,), power = look(pool, posterior, weighted)
+    (known,), power = squared_projections(pool, posterior, weighted)
     return key_between(key, pool.design, power, known, weighted, posterior)
 
 
 def known_rows(posterior: Posterior) -> Float[np.ndarray, "r K"]:
-    """Rows √(1 − λ v_i) r_i: what is known of w along each direction."""
+    """Rows √(1 − λ v_i) r_i: the share of the prior variance that is explained, by direction."""
     share = 1 - posterior.hyper.prior_precision * posterior.variances
     return np.sqrt(np.clip(share, 0.0, 1.0))[:, None] * posterior.directions
 
@@ -90,7 +90,7 @@ def _signal_between(
 
 
 def variance_reduction_between(pool: Pool, posterior: Posterior) -> Between | None:
-    """What IVR of each set is at least, and at most; None if nothing can be learned."""
+    """Bounds on the IVR of each set; None if nothing can be learned."""
     phi, weight = targets_of(pool)
     towards = posterior.inner(phi * np.sqrt(weight)[:, None])
     powers, axes = np.linalg.eigh(towards.T @ towards)
@@ -101,7 +101,7 @@ def variance_reduction_between(pool: Pool, posterior: Posterior) -> Between | No
     used = int((values > _LEFT_OUT).sum())
     left_out = _LEFT_OUT if used < len(values) else 0.0
     rows, weighted = values[:used, None] * axes[:used], known_rows(posterior)
-    (found, known), power = look(pool, posterior, rows, weighted)
+    (found, known), power = squared_projections(pool, posterior, rows, weighted)
     found = np.sqrt(found)
     length = np.sqrt(power * (1 + _slack(rows[:0])) + _TINY)
     wide = _gamma(rows) * float(np.linalg.norm(rows)) + left_out
@@ -112,10 +112,10 @@ def variance_reduction_between(pool: Pool, posterior: Posterior) -> Between | No
     return low, unit * (found + off) ** 2 / (noise + least)
 
 
-def look(
+def squared_projections(
     pool: Pool, posterior: Posterior, *rows: Float[np.ndarray, "r K"]
 ) -> tuple[list[Float[np.ndarray, " A"]], Float[np.ndarray, " A"]]:
-    """Σ_i (row_iᵀ u_a)² of every set, for each of some lists of rows, and ‖u_a‖²; in one pass."""
+    """Σ_i (row_iᵀ u_a)² of every set for each list of rows, and ‖u_a‖², in one pass."""
     u, amplitude = pool.design.u, posterior.amplitude
     together = np.concatenate(rows)
     outer = together if amplitude is None else together * amplitude
@@ -142,13 +142,13 @@ def look(
 
 
 def _gamma(rows: Float[np.ndarray, "r K"]) -> float:
-    """How far a product with one of these may be off, in units of both lengths."""
+    """Largest error of a product with one of these rows, in units of both lengths."""
     n_basis = rows.shape[1]
     return (n_basis + 4) * _UNIT / (1 - n_basis * _UNIT)
 
 
 def _slack(weighted: Float[np.ndarray, "r K"]) -> float:
-    """κ: how far ‖u‖² less what is explained may be off, in units of ‖u‖²."""
+    """κ: largest error of ‖u‖² less its explained part, in units of ‖u‖²."""
     n_rows, n_basis = weighted.shape
     gamma, power = _gamma(weighted), float(np.einsum("rk,rk->", weighted, weighted))
     products = 2 * gamma * power**0.5 + gamma**2 * power

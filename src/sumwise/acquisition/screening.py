@@ -1,12 +1,11 @@
 """The best of very many sets, without scoring each in full.
 
-A pass in single precision bounds every score (`sumwise.acquisition.bounds`). The sets that could be
-among the best by these bounds are scored in double precision, by the strategy itself, so chosen
-sets and their scores are those of scoring everything.
+A pass in single precision bounds every score (`sumwise.acquisition.bounds`). The strategy itself
+scores, in double precision, the sets that could be among the best by these bounds, so chosen sets
+and their scores are those of scoring everything.
 
-Under a fixed prior a question never teaches more after another one is answered, so bounds stay
-bounds. A learner keeps one number per set from question to question (`Ceiling`), which mostly saves
-the pass; whoever has none does the pass.
+Under a fixed prior a set never teaches more after another one is answered, so bounds stay valid. A
+learner keeps one number per set from question to question (`Ceiling`), which mostly saves the pass.
 """
 
 from __future__ import annotations
@@ -31,26 +30,26 @@ from sumwise.model.design import Pool
 from sumwise.model.posterior import Posterior
 from sumwise.util.shapes import Bool, Float, Int
 
-SCREENED_FROM: Final = 4096  # sets; fewer are scored in full at no cost worth mentioning
-LOOK: Final = 256  # sets that are looked at to see what the best is like
-FEW: Final = 16  # one in so many sets is scored in full without a pass over all
-# more than keys may differ by and scores still count as equal: those are logarithms, of up to 1,400
+SCREENED_FROM: Final = 4096  # sets; fewer are cheap to score in full
+SAMPLE: Final = 256  # sets with the highest bounds, scored first to find a good cut
+FEW: Final = 16  # up to one set in 16 is scored in full without a new pass
+# scores that tie are logarithms of up to 1,400, so their keys differ by less than this
 MARGIN: Final = 4e-6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ceiling:
-    """What β u_aᵀ S u_a / s_a was at most when β/λ, times squared amplitudes, was `prior`.
+    """Upper bounds on β u_aᵀ S u_a / s_a, for β/λ times squared amplitudes equal to `prior`.
 
-    More may be known since: β S = (diag(1/prior) + Σ u uᵀ/s)⁻¹ falls with every label, and where
-    no entry of `prior` rises by more than a factor, neither does β S.
+    They hold when more is known: β S = (diag(1/prior) + Σ u uᵀ/s)⁻¹ falls with every label, and
+    where no entry of `prior` rises by more than a factor, neither does β S.
     """
 
     high: Float[np.ndarray, " A"]
     prior: Float[np.ndarray, " K"]
 
     def under(self, posterior: Posterior) -> Float[np.ndarray, " A"] | None:
-        """The same for another prior; None if that has features which this one had not."""
+        """The bounds for another prior; None if that has features which this one had not."""
         new = _prior(posterior)
         if (new[self.prior == 0] > 0).any():
             return None
@@ -74,7 +73,7 @@ class Candidates:
     per_cost: Float[np.ndarray, " c"] | None = None  # what ranks them, where measuring costs
 
     def best(self, but: int | None = None) -> int:
-        """Position of the best, of those that tie the first; on request, but for one set."""
+        """Position of the best set, the first of those that tie; `but` is left out."""
         left = self.positions != but
         ranked = (self.scores if self.per_cost is None else self.per_cost)[left]
         top = ranked.max()
@@ -85,7 +84,7 @@ class Candidates:
 
 
 def screens(strategy: str | Acquisition, pool: Pool, posterior: Posterior) -> bool:
-    """Whether bounds help here."""
+    """Whether bounds exist and save work."""
     largest = 1.0 if posterior.amplitude is None else float((posterior.amplitude**2).max())
     record = named(strategy)
     return (
@@ -106,7 +105,7 @@ def candidates(
     ceiling: Ceiling | None = None,
     cost: Float[np.ndarray, " A"] | None = None,
 ) -> Candidates:
-    """All allowed sets that could be among the best `n`, and `also`, scored in full.
+    """All allowed sets that could be among the best `n`, and the set `also`, scored in full.
 
     Args:
         ceiling: Of an earlier question on the same pool, since when labels were only added; it may
@@ -134,7 +133,7 @@ def candidates(
         low[~allowed] = -np.inf
         cut = _nth_largest(low, n)
         if strategy.bounds is not None:  # these are wide where there is little noise
-            top = np.argsort(np.where(allowed, high, -np.inf))[-min(max(LOOK, n), count) :]
+            top = np.argsort(np.where(allowed, high, -np.inf))[-min(max(SAMPLE, n), count) :]
             _, gains = _scored(strategy, pool, posterior, rng, top)
             cut = max(cut, _nth_largest(gains if cost is None else gains / cost[top], n))
         chosen = allowed & (high >= cut - MARGIN * abs(cut))
@@ -189,7 +188,7 @@ def _everything(
 def _ranked_between(
     strategy: Strategy, pool: Pool, posterior: Posterior, cost: Float[np.ndarray, " A"] | None
 ) -> Between | None:
-    """Bounds on what sets are ranked by: keys, or gains for their cost."""
+    """Bounds on the key or score that ranks sets, or on the gain per cost."""
     found: Between | None = None
     if strategy.bounds is not None:
         found = strategy.bounds(pool, posterior)
@@ -210,9 +209,9 @@ def _under_ceiling(
     allowed: Bool[np.ndarray, " A"],
     n: int,
 ) -> Bool[np.ndarray, " A"]:
-    """Sets that may be among the best, by bounds of before and a look at the highest of them."""
+    """Sets that may be among the best, by earlier bounds and exact keys of the highest of them."""
     free = np.where(allowed, high, -np.inf)
-    some = min(max(LOOK, n), int(allowed.sum()))
+    some = min(max(SAMPLE, n), int(allowed.sum()))
     top = np.argpartition(free, len(free) - some)[len(free) - some :]
     rows = pool.design.rows(top)
     exact = posterior.noise_precision * posterior.variance_along(rows.u) / rows.noise_scale
@@ -223,7 +222,7 @@ def _under_ceiling(
 
 
 def with_squares(pool: Pool) -> Pool:
-    """The pool with what a screening pass needs, worked out once."""
+    """The pool with ‖u_a‖² computed once, if it is large enough to be screened."""
     return replace(pool, square=squares(pool)) if len(pool.design) >= SCREENED_FROM else pool
 
 

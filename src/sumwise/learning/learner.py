@@ -1,4 +1,4 @@
-"""Algorithm 1: ask for a set, be told its total, learn, repeat.
+"""Algorithm 1: ask for a set, take its total, learn, repeat.
 
 `begin`, `ask` and `tell` are pure: they take a state and return a new one, or a question.
 `ActiveLearner` holds the current state for a notebook or script.
@@ -39,9 +39,7 @@ class Progress:
     model: core.Model
     ceiling: Ceiling | None = None  # of the scores, from an earlier question
     objective: Objective = field(default_factory=Objective)
-    noise: Mapping[int, float] = field(
-        default_factory=dict
-    )  # of labels that have some of their own
+    noise: Mapping[int, float] = field(default_factory=dict)  # known noise of some labels
 
 
 def begin(config: core.ModelConfig, sets: Sets | Embedded) -> Progress:
@@ -55,10 +53,10 @@ def begin(config: core.ModelConfig, sets: Sets | Embedded) -> Progress:
 
 def ask(progress: Progress, strategy: str | Acquisition, seed: int) -> Ask:
     """Line 4: the unlabelled set that the strategy scores highest."""
-    return look(progress, strategy, seed)[0]
+    return ask_next(progress, strategy, seed)[0]
 
 
-def look(progress: Progress, strategy: str | Acquisition, seed: int) -> tuple[Ask, Progress]:
+def ask_next(progress: Progress, strategy: str | Acquisition, seed: int) -> tuple[Ask, Progress]:
     """The same, and bounds that make the next question on a large pool cheaper."""
     wanted, model = progress.objective, progress.model
     pool = wanted.apply(progress.pool, model)
@@ -76,19 +74,18 @@ def tell(progress: Progress, index: int, y_bar: float, noise_std: float = 0.0) -
     """Lines 5–9: label a set, estimate λ and β anew, and the posterior."""
     labels = {**progress.labels, index: y_bar}
     noise = {**progress.noise, index: noise_std} if noise_std else progress.noise
-    blur = np.array([noise.get(a, 0.0) for a in labels]) if noise else None
+    known = np.array([noise.get(a, 0.0) for a in labels]) if noise else None
     totals = np.array(list(labels.values()))[:, None]
     pool, at = progress.pool, list(labels)
     learns = isinstance(progress.prepared.basis.basis, Trainable)
     labelled, design = pool.sets.take(at) if learns else None, pool.design.rows(at)
-    known = progress.config, progress.prepared, labelled, design, totals, progress.model
-    fitted = core.fit(*known, noise_std=blur)
-    told = replace(progress, labels=labels, model=fitted, noise=noise)
-    if fitted.basis is not pool.basis:  # it has learned: every set looks different now
-        design = embed(pool.sets, fitted.basis)
-        pool = with_squares(Pool(pool.sets, fitted.basis, design))
-        return replace(told, pool=pool, ceiling=None)
-    return told
+    settings = progress.config, progress.prepared
+    fitted = core.fit(*settings, labelled, design, totals, progress.model, noise_std=known)
+    after = replace(progress, labels=labels, model=fitted, noise=noise)
+    if fitted.basis is pool.basis:
+        return after
+    pool = Pool(pool.sets, fitted.basis, embed(pool.sets, fitted.basis))  # the basis has learned
+    return replace(after, pool=with_squares(pool), ceiling=None)
 
 
 class ActiveLearner:
@@ -139,13 +136,13 @@ class ActiveLearner:
         self._asked: Ask | None = None
 
     def ask(self) -> Ask:
-        """The set to measure next; the same one until something is told."""
+        """The set to measure next; the same one until a total is recorded."""
         if self._asked is None:
-            self._asked, self._progress = look(self._progress, self._strategy, self._seed)
+            self._asked, self._progress = ask_next(self._progress, self._strategy, self._seed)
         return self._asked
 
     def tell(self, set_id: Hashable, y_bar: float, noise_std: float | None = None) -> None:
-        """The measured total of a set, asked for or not.
+        """Record the measured total of a set, whether or not it was asked for.
 
         Args:
             noise_std: Standard deviation of noise that this measurement is known to have beside
