@@ -24,7 +24,7 @@ from sumwise.acquisition.bounds import bounds
 from sumwise.acquisition.screening import candidates
 from sumwise.acquisition.strategies import ACQUISITIONS, TIE, Strategy
 from sumwise.data.lazy import LazySets
-from sumwise.data.scan import Part, Scan
+from sumwise.data.parquet import Part, Scan
 from sumwise.data.validate import check_labels
 from sumwise.errors import InvalidSetError, PoolExhaustedError, SettingError, UnknownSetError
 from sumwise.learning.estimator import AggregateRegressor, drawn_for
