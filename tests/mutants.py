@@ -73,14 +73,19 @@ MUTANTS = [
         "left = y_bar - offset",
     ),
     ("tie to the last", "acquisition/screening.py", "abs(top)][0])", "abs(top)][-1])"),
-    ("asks a labelled set", "loop.py", "allowed[list(progress.labels)] = False", "pass"),
+    (
+        "asks a labelled set",
+        "learning/propose.py",
+        "[*self.answered, *self.claimed",
+        "[*self.claimed",
+    ),
     (
         "batch is top-k",
-        "selection.py",
-        "posterior = posterior.condition_on(pool.design.rows([chosen]))",
+        "learning/selection.py",
+        "posterior = posterior.condition_on(pool.design.rows(picked[-1:]))",
         "pass",
     ),
-    ("cold start of Adam", "loop.py", "design, totals, start)", "design, totals, None)"),
+    ("cold start of Adam", "learning/learner.py", "totals, progress.model, ", "totals, None, "),
     (
         "kept products stale",
         "posterior.py",
