@@ -509,7 +509,7 @@ def test_sentences_of_a_status_speak_in_units_and_per_cent():
     assert "answers to 2 open questions and the next 5 should" in waiting
     assert "answers to 1 open question should" in said(open_claims=1, next_questions=0)
     assert "1 open question and the next should" in said(open_claims=1, next_questions=1)
-    assert "answers to the next question should" in said(next_questions=1)
+    assert "the next answer should" in said(next_questions=1)
     begun = said(answers=0)
     assert "Nothing is measured yet, so uncertainty has no unit" in begun
     assert "±" not in begun
