@@ -87,10 +87,12 @@ class PoolState:
     skipped: Sequence[int] = ()
     questions: int = 0
 
-    def free(self, n_sets: int) -> Bool[np.ndarray, " A"]:
-        """Which sets may be asked for."""
+    def free(self, n_sets: int, wanted: int | None = None) -> Bool[np.ndarray, " A"]:
+        """Which sets may be asked for; a set that the user wants always may."""
         free = np.ones(n_sets, dtype=bool)
         free[[*self.answered, *self.claimed, *self.skipped]] = False
+        if wanted is not None:
+            free[wanted] = True
         return free
 
 
@@ -115,9 +117,7 @@ def propose(
         cost: Of measuring each set; questions are then ranked by gain per cost.
         budget: For all questions together; there are fewer than `n` if it pays for no more.
     """
-    free = state.free(len(pool.sets))
-    if wanted is not None:
-        free[wanted] = True
+    free = state.free(len(pool.sets), wanted)
     if free.sum() < n and budget == math.inf:
         raise _exhausted(n, int(free.sum()), state)
     chosen: dict[str, Any] = {"seed": seed, "wanted": wanted, "cost": cost, "budget": budget}
@@ -148,9 +148,8 @@ def questions(
         A question, and bounds that make the next one on a large pool cheaper.
     """
     record, posterior, paid = named(strategy), model.posterior, 0.0
-    free, pending, waiting = state.free(len(pool.sets)), list(state.claimed), len(state.claimed)
-    if wanted is not None:
-        free[wanted] = True
+    free, pending = state.free(len(pool.sets), wanted), list(state.claimed)
+    waiting = len(pending)
     for number in count_from(state.questions):
         affordable = free if cost is None else free & pays_for(budget, paid, cost)
         if not affordable.any():
