@@ -11,7 +11,7 @@ variance", A-optimality weighed by where predictions are wanted). EPIG is the me
 the total has about one target's output, its own noise included (Bickford Smith et al. 2023).
 AggMI (Eq. 21) instead counts every direction of w, whether or not any prediction depends on it.
 
-Both are worth the same given open questions: after `Posterior.given`, scores of a batch add up to
+With open questions both stay exact: after `Posterior.condition_on`, the scores of a batch add up to
 what the batch does together. Several outputs share S, so EPIG counts each of them.
 """
 
