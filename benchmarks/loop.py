@@ -229,7 +229,7 @@ def _compile_time() -> float:
     say("loop: compiling the search from nothing")
     program = (
         "import time, numpy as np\n"
-        "from sumwise import kernels\n"
+        "from sumwise.model import kernels\n"
         "one, start = np.ones(1), time.process_time()\n"
         "kernels.adam(one, one, one, 0.0, 0.0, 1, 1e-3)\n"
         "print(time.process_time() - start)"

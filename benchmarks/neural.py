@@ -161,7 +161,7 @@ def _evidence(sets: sw.Sets, y_bar: np.ndarray, trained: Any) -> float:
 
     basis, log_precisions = trained
     with jax.enable_x64(True):
-        data = flat(sets, y_bar[:, None], basis.settings.dtype, basis.room)
+        data = flat(sets, y_bar[:, None], basis.settings.dtype, basis.pool)
         return float(log_evidence(basis.network, jax.numpy.asarray(log_precisions), data))
 
 

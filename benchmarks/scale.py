@@ -158,17 +158,18 @@ def read_and_sum(scan: sw.Scan, model: sw.AggregateRegressor) -> np.ndarray:
 
 
 def _kernel(model: sw.AggregateRegressor, inputs: np.ndarray, u: np.ndarray) -> None:
-    from sumwise.model.kernels import sum_waves_single
+    from sumwise.model.kernels import sum_waves
 
     fourier: Any = model.fitted().basis.basis
     n = inputs.shape[1]
-    sum_waves_single(
+    sum_waves(
         inputs,
         np.ones(n),
         np.append(np.arange(0, n, SET_SIZE), n),
         np.ascontiguousarray(fourier.frequencies.T / (2 * np.pi), dtype=np.float32),
         (fourier.phases / (2 * np.pi)).astype(np.float32),
         np.full(len(fourier.phases), fourier.amplitude, np.float32),
+        64,
         u,
     )
 

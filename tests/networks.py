@@ -7,11 +7,11 @@ import math
 import numpy as np
 
 from sumwise import Neural
-from sumwise.model.basis.padding import Room
+from sumwise.model.basis.training import PoolSizes
 from tests.builders import random_sets, totals
 
 TINY = Neural(width=4, depth=2, n_basis=6, epochs=30)  # compiled once for all tests that use it
-ROOMY = Room(6.0, np.empty(0))  # for sets of up to 6: only rooms of 4 and 32 sets are compiled
+UP_TO_SIX = PoolSizes(6.0, np.empty(0))  # of each set: compiled for 4 and for 32 sets only
 
 ACTIVATIONS = {
     "relu": lambda v: max(v, 0.0),

@@ -30,7 +30,7 @@ from sumwise.errors import InvalidSetError, PoolExhaustedError, SettingError, Un
 from sumwise.learning.estimator import AggregateRegressor, drawn_for
 from sumwise.learning.selection import check_count
 from sumwise.model import fit as core
-from sumwise.model.basis import Scaled, Trainable
+from sumwise.model.basis import Scaled
 from sumwise.model.design import Design, Pool
 from sumwise.model.fit import Prepared
 from sumwise.model.posterior import Posterior
@@ -146,7 +146,7 @@ def embed(
     if prepared is None:
         assert index.look is not None  # the inputs were read
         prepared = core.prepare_on(config, _no_sets(scan), index.look.inputs())
-    if isinstance(prepared.basis.basis, Trainable):
+    if prepared.basis.learns:
         raise SettingError("a basis that learns cannot be embedded beforehand")
     firsts = np.array(index.first_sets)
     ends = firsts + counts

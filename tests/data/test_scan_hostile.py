@@ -17,7 +17,7 @@ import pytest
 
 import sumwise as sw
 from sumwise.data import parquet as scanning
-from sumwise.model import fourier_sums
+from sumwise.model import design
 from sumwise.outofcore import build, embed_part
 from sumwise.outofcore.design_store import Embedded
 
@@ -212,7 +212,7 @@ def test_unsorted_files_may_have_any_column_and_lie_anywhere(tmp_path, name):
 def test_single_precision_adds_up_large_sets_without_drifting(tmp_path, monkeypatch):
     pytest.importorskip("numba")
     monkeypatch.setattr(scanning, "BATCH_ROWS", 2**17)
-    monkeypatch.setattr(fourier_sums, "COMPILED_FROM", 0)
+    monkeypatch.setattr(design, "COMPILED_FROM", 0)
     ids, x = np.repeat([0, 1, 2], [2**16, 1, 1]), np.r_[np.full(2**16, 0.3), -1.0, 1.0]
     pool = scanned(written(tmp_path / "d", ids, x, group=2**17))
     double = MODEL.embed(pool, tmp_path / "double").pool.design.u

@@ -9,20 +9,24 @@ from sklearn.kernel_approximation import RBFSampler
 from sklearn.preprocessing import PolynomialFeatures
 
 from sumwise import Sets, SettingError
-from sumwise.model import design, fourier_sums
+from sumwise.data.input_stats import Inputs
+from sumwise.model import design
 from sumwise.model.basis import BASES, Linear, Polynomial, RandomFourierFeatures, Scaled, draw
-from sumwise.model.design import embed, features
+from sumwise.model.design import embed, features, worth_compiling
+from sumwise.model.fit import ModelConfig
 from tests.builders import random_sets, unscaled
-
-OPTIONS = {"n_basis": 16, "lengthscale": 1.0, "degree": 3}
-
 
 SETS = random_sets([2, 3], np.random.default_rng(0))
 
 
+def drawn(basis, **options):
+    config = ModelConfig(basis, **{"n_basis": 16, "degree": 3, **options})
+    return draw(config, SETS, Inputs.of(SETS.x), np.random.default_rng(0))
+
+
 @pytest.mark.parametrize("name", BASES)
 def test_every_basis_gives_a_row_of_finite_features(name):
-    basis = draw(name, SETS, rng=np.random.default_rng(0), **OPTIONS)
+    basis = drawn(name)
     x = np.random.default_rng(1).normal(size=(5, 3))
     phi = basis(x)
     assert phi.shape[0] == 5
@@ -81,7 +85,7 @@ def test_one_feature_is_the_bias_alone():
 )
 def test_bad_settings_are_refused(basis, options, message):
     with pytest.raises(SettingError, match=message):
-        draw(basis, SETS, rng=np.random.default_rng(0), **{**OPTIONS, **options})
+        drawn(basis, **options)
 
 
 @pytest.mark.parametrize(
@@ -147,15 +151,15 @@ def test_the_kernel_is_used_when_it_pays_and_only_where_it_is_exact(monkeypatch)
     rng = np.random.default_rng(0)
     sets = random_sets([3, 4], rng)
     fourier = RandomFourierFeatures.draw(8, 3, 1.0, rng)
-    assert not fourier_sums.worth_compiling(len(sets.x), unscaled(fourier))
-    monkeypatch.setattr(fourier_sums, "COMPILED_FROM", 10)
-    assert fourier_sums.worth_compiling(len(sets.x), unscaled(fourier))
-    assert not fourier_sums.worth_compiling(len(sets.x), unscaled(Linear()))
+    assert not worth_compiling(len(sets.x), unscaled(fourier))
+    monkeypatch.setattr(design, "COMPILED_FROM", 10)
+    assert worth_compiling(len(sets.x), unscaled(fourier))
+    assert not worth_compiling(len(sets.x), unscaled(Linear()))
     wild = unscaled(RandomFourierFeatures(fourier.frequencies * 1e7, fourier.phases))
     assert design._embed_compiled(sets, wild) is None
     assert_allclose(embed(sets, wild).u, embed(sets, wild, compiled=False).u, rtol=1e-12)
-    monkeypatch.setattr(fourier_sums, "find_spec", lambda name: None)
-    assert not fourier_sums.worth_compiling(len(sets.x), unscaled(fourier))
+    monkeypatch.setattr(design, "find_spec", lambda name: None)
+    assert not worth_compiling(len(sets.x), unscaled(fourier))
 
 
 def test_the_kernel_refuses_other_bases():

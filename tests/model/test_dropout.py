@@ -15,10 +15,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 import sumwise as sw
 from sumwise import Sets
 from sumwise.model.basis import dropout, training
-from sumwise.model.basis.neural import Pull
-from sumwise.model.basis.padding import Room, room_for
+from sumwise.model.basis.training import PoolSizes, padded_size
 from sumwise.model.design import embed
-from tests.networks import ROOMY, flat_numbers, literal_adam, unflat
+from tests.networks import UP_TO_SIX, flat_numbers, literal_adam, unflat
 from tests.thinned import (
     EXACT,
     SETS,
@@ -117,10 +116,10 @@ def loss_by_hand(parts, log_noise, sets, target, activation, centre=0.0, stiffne
 def test_training_that_leaves_nothing_out_is_adam_on_the_squared_error(stiffness, fixed):
     settings = replace(EXACT, dropout=1e-9, epochs=6, learning_rate=0.02)
     sets, y_bar = SETS[:4], Y_BAR[:4]
-    basis = replace(settings.draw(sets, np.random.default_rng(1)), room=ROOMY)
+    basis = replace(settings.draw(sets, np.random.default_rng(1)), pool=UP_TO_SIX)
     centre = np.array([9.0, -1.5])
     trained, precisions = basis.train(
-        sets, y_bar[:, None], np.log([2.0, 3.0]), pull=Pull(centre, stiffness), fixed=fixed
+        sets, y_bar[:, None], np.log([2.0, 3.0]), pull=(centre, stiffness), fixed=fixed
     )
     layers, readout, level = parts_of(basis)
 
@@ -144,13 +143,13 @@ def test_training_that_leaves_nothing_out_is_adam_on_the_squared_error(stiffness
 
 def flat_data(sets, y_bar, monkeypatch, room=None):
     if room is not None:
-        monkeypatch.setattr(training, "room_for", lambda sets, known: room)
-    return training.flat(sets, y_bar[:, None], "float64", ROOMY)
+        monkeypatch.setattr(training, "padded_size", lambda sets, known: room)
+    return training.flat(sets, y_bar[:, None], "float64", UP_TO_SIX)
 
 
 def extra_of(keep=0.8, centre=0.0, stiffness=0.0, held=1.0):
-    numbers = (keep, centre, stiffness, held)
-    return (jax.random.key(5), *map(jnp.asarray, numbers))
+    prior = ((0.0, centre), stiffness, held)
+    return (*map(jnp.asarray, prior), jax.random.key(5), jnp.asarray(keep))
 
 
 def test_a_set_in_training_has_masks_of_its_own_for_all_its_instances(monkeypatch):
@@ -195,8 +194,8 @@ def test_units_are_left_out_anew_for_every_set_at_every_epoch(monkeypatch):
     basis = EXACT.draw(sets, np.random.default_rng(1))
     with jax.enable_x64(True):
         data = flat_data(sets, y_bar, monkeypatch, (4, 32))
-        state, extra = (basis.network, jnp.asarray(0.4)), extra_of()
-        at = jax.jit(jax.vmap(lambda epoch: dropout._objective(state, data, extra, epoch)))
+        state, extra = (basis.network, jnp.asarray([0.0, 0.4])), extra_of()
+        at = jax.jit(jax.vmap(lambda epoch: dropout.objective(state, data, extra, epoch)))
         found = np.array(at(jnp.arange(8000)))
     made = simulated_losses(basis, sets, y_bar, 0.4, 20_000, np.random.default_rng(3))
     assert_within_error(found, made)
@@ -218,14 +217,14 @@ def test_the_loss_and_its_slopes_are_the_same_in_any_room(monkeypatch):
     def look(free, data, extra):
         network, log_noise, x = free
         state = (network, log_noise)
-        return dropout._objective(state, data._replace(x=x), extra, jnp.asarray(3))
+        return dropout.objective(state, data._replace(x=x), extra, jnp.asarray(3))
 
     seen = []
     with jax.enable_x64(True):
         for room in [(4, 13), (4, 40), (32, 112)]:
             data = flat_data(sets, y_bar, monkeypatch, room)
             assert (data.real.size, len(data.x)) == room
-            free = (basis.network, jnp.asarray(0.4), data.x)
+            free = (basis.network, jnp.asarray([0.0, 0.4]), data.x)
             value, (by_network, by_noise, by_x) = look(free, data, extra_of())
             assert (np.asarray(by_x)[:13] != 0).any()
             assert (np.asarray(by_x)[13:] == 0).all()  # what fills up is not learned from
@@ -242,8 +241,8 @@ def test_a_run_by_size_needs_new_room_at_questions_1_and_5_only(sign):
     for seed in range(20):
         sizes = np.random.default_rng(seed).integers(1, 21, 300)
         pool = Sets.from_arrays([np.zeros((n, 1)) for n in sizes])
-        order, known = np.argsort(sign * sizes, kind="stable"), Room.of(pool)
-        rooms = [room_for(pool.take(order[:t].tolist()), known) for t in range(1, 31)]
+        order, known = np.argsort(sign * sizes, kind="stable"), PoolSizes.of(pool)
+        rooms = [padded_size(pool.take(order[:t].tolist()), known) for t in range(1, 31)]
         assert len(set(rooms[:4])) == len(set(rooms[4:])) == 1
         assert rooms[0] < rooms[4]
 

@@ -23,14 +23,13 @@ from sumwise.acquisition.strategies import scores_of
 from sumwise.model import fit as core
 from sumwise.model import known_noise, predict
 from sumwise.model.basis import dropout, neural, training
-from sumwise.model.basis.neural import Pull
 from sumwise.model.design import Pool, embed
 from tests import oracles
 from tests.builders import precisions, random_sets, seeds
 from tests.marks import slow
 from tests.networks import (
-    ROOMY,
     TINY,
+    UP_TO_SIX,
     flat_numbers,
     layers_of,
     literal_adam,
@@ -67,7 +66,7 @@ def drawn(sizes, n_basis, seed):
 
 def in_jax(basis, sets, y_bar, blur, lam, beta):
     with jax.enable_x64(True):
-        data = neural.flat(sets, y_bar, "float64", ROOMY, blur)
+        data = neural.flat(sets, y_bar, "float64", UP_TO_SIX, blur)
         return float(log_evidence(basis.network, jnp.log(jnp.asarray([lam, beta])), data))
 
 
@@ -129,7 +128,7 @@ def test_slopes_by_every_parameter_pass_finite_differences(n_basis, log_noise):
     blur = np.array([0.3, 0.5, 2.0, 0.8, 3.0, 0.1, 1e6, 1.0, 0.2])
     look = loss_and_slopes
     with jax.enable_x64(True):
-        data = neural.flat(sets, y_bar, "float64", ROOMY, blur)
+        data = neural.flat(sets, y_bar, "float64", UP_TO_SIX, blur)
         assert (len(data.real) > n_basis) == (n_basis == 6)  # which form this is
         leaves, tree = jax.tree.flatten((basis.network, jnp.asarray([0.3, log_noise])))
         _, slopes = look(jax.tree.unflatten(tree, leaves), data)
@@ -149,7 +148,7 @@ def test_what_fills_up_adds_nothing(n_basis, monkeypatch):
     basis, sets, y_bar, blur = drawn([1, 4, 2, 6, 1, 3, 2], n_basis, 7)
     found = []
     for room in ((7, 19), (32, 64), (48, 200)):
-        monkeypatch.setattr(training, "room_for", lambda sets, known, room=room: room)
+        monkeypatch.setattr(training, "padded_size", lambda sets, known, room=room: room)
         found.append(in_jax(basis, sets, y_bar, blur, 0.7, 4.0))
     assert_allclose(found[1:], found[0], rtol=1e-12)
 
@@ -177,7 +176,7 @@ def test_training_is_adam_on_minus_the_evidence(n_labels, fixed):
     sets, y_bar, blur = SETS[:n_labels], Y_BAR[:n_labels], BLUR[:n_labels]
     basis = replace(EXACT, epochs=5, learning_rate=0.02).draw(SETS, np.random.default_rng(1))
     begin, centre = np.array([0.4, 1.1]), np.array([-1.0, 2.5])
-    pull = Pull(centre, 3.0)
+    pull = (centre, 3.0)
     trained, log_precisions = basis.train(
         sets, y_bar[:, None], begin, pull=pull, fixed=fixed, noise_std=blur
     )
@@ -229,12 +228,13 @@ def test_the_loss_of_a_dropout_network_is_the_same_in_any_room(monkeypatch):
     basis = ALL.draw(sets, np.random.default_rng(1))
     seen = []
     with jax.enable_x64(True):
-        extra = (jax.random.key(5), *map(jnp.asarray, (1.0, 0.0, 0.0, 1.0)))
+        prior = map(jnp.asarray, ((0.0, 0.0), 0.0, 1.0))
+        extra = (*prior, jax.random.key(5), jnp.asarray(1.0))
         for room in [(4, 13), (32, 112)]:
-            monkeypatch.setattr(training, "room_for", lambda sets, known, room=room: room)
-            data = training.flat(sets, Y_BAR[[0, 2, 1, 4], None], "float64", ROOMY, BLUR[:4])
-            state = (basis.network, jnp.asarray(0.4))
-            loss = eqx.filter_jit(dropout._objective)(state, data, extra, jnp.asarray(3))
+            monkeypatch.setattr(training, "padded_size", lambda sets, known, room=room: room)
+            data = training.flat(sets, Y_BAR[[0, 2, 1, 4], None], "float64", UP_TO_SIX, BLUR[:4])
+            state = (basis.network, jnp.asarray([0.0, 0.4]))
+            loss = eqx.filter_jit(dropout.objective)(state, data, extra, jnp.asarray(3))
             seen.append(float(loss))
     assert_allclose(seen[0], seen[1], rtol=1e-13)
     theirs = by_regressor(parts_of(basis), 0.4, sets, Y_BAR[[0, 2, 1, 4]], BLUR[:4])

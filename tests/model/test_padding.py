@@ -15,10 +15,10 @@ from numpy.testing import assert_allclose
 import sumwise as sw
 from sumwise import Neural, Sets
 from sumwise.model.basis import neural
-from sumwise.model.basis.padding import Room, room_for, step_up
+from sumwise.model.basis.training import PoolSizes, padded_size, step_up
 from tests.builders import random_sets
 from tests.marks import slow
-from tests.networks import ROOMY
+from tests.networks import UP_TO_SIX
 
 N_QUESTIONS = 30
 
@@ -44,39 +44,39 @@ def test_the_least_room_is_as_told():
 
 
 def test_sets_come_in_steps_of_4_and_32_and_then_half_as_many_again():
-    room = Room.of(sets_of([1] * 200))
-    n_sets = [room_for(sets_of([1] * t), room)[0] for t in range(1, 201)]
+    room = PoolSizes.of(sets_of([1] * 200))
+    n_sets = [padded_size(sets_of([1] * t), room)[0] for t in range(1, 201)]
     assert n_sets == sorted(n_sets)
     assert sorted(set(n_sets)) == [4, 32, 48, 64, 96, 128, 192, 256]
     assert all(t <= n for t, n in enumerate(n_sets, start=1))
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_there_is_room_for_all_instances_however_unlike_the_first_sets_are(seed):
+def test_there_is_padded_size_all_instances_however_unlike_the_first_sets_are(seed):
     rng = np.random.default_rng(seed)
     sizes = np.sort(rng.integers(1, 200, 80)) if seed % 2 else rng.integers(1, 200, 80)
-    room = Room.of(sets_of(sizes[:60]))  # and sets that the pool did not have
+    room = PoolSizes.of(sets_of(sizes[:60]))  # and sets that the pool did not have
     for t in range(1, 81):
-        n_sets, n_rows = room_for(sets_of(sizes[:t]), room)
+        n_sets, n_rows = padded_size(sets_of(sizes[:t]), room)
         assert n_sets >= t
         assert n_rows >= sizes[:t].sum()
 
 
 def test_nobody_needs_more_room_than_the_largest_sets_of_the_pool():
     sizes = [3] * 10
-    n_sets, n_rows = room_for(sets_of(sizes[:6]), Room.of(sets_of(sizes)))
+    n_sets, n_rows = padded_size(sets_of(sizes[:6]), PoolSizes.of(sets_of(sizes)))
     assert (n_sets, n_rows) == (32, 30)
 
 
 def test_without_a_pool_labels_alone_say_how_much_room():
-    nothing = Room.of(random_sets([2], np.random.default_rng(0))[:0])
-    assert room_for(sets_of([9, 9]), nothing) == (4, 18)
-    assert room_for(sets_of([5] * 5), nothing) == (32, 192)  # 1.15 · 32 · 5, and a step up
+    nothing = PoolSizes.of(random_sets([2], np.random.default_rng(0))[:0])
+    assert padded_size(sets_of([9, 9]), nothing) == (4, 18)
+    assert padded_size(sets_of([5] * 5), nothing) == (32, 192)  # 1.15 · 32 · 5, and a step up
 
 
 def rooms_of_a_run(order, sizes):
-    room = Room.of(sets_of(sizes))
-    return [room_for(sets_of(sizes[order[:t]]), room) for t in range(1, N_QUESTIONS + 1)]
+    room = PoolSizes.of(sets_of(sizes))
+    return [padded_size(sets_of(sizes[order[:t]]), room) for t in range(1, N_QUESTIONS + 1)]
 
 
 def changes(rooms):
@@ -127,8 +127,8 @@ def test_the_same_sets_have_the_same_evidence_and_slopes_in_any_room(n_basis, mo
     with jax.enable_x64(True):
         for room in ROOMS:
             module = sys.modules[neural.flat.__module__]
-            monkeypatch.setattr(module, "room_for", lambda sets, known, room=room: room)
-            data = neural.flat(sets, y_bar, "float64", ROOMY)
+            monkeypatch.setattr(module, "padded_size", lambda sets, known, room=room: room)
+            data = neural.flat(sets, y_bar, "float64", UP_TO_SIX)
             assert (data.real.size, len(data.x)) == room
             seen.append(look((basis.network, jnp.asarray([0.3, 1.2])), data))
     (value, slopes), *others = seen
@@ -153,7 +153,7 @@ def test_what_fills_up_has_no_influence(n_basis):
         return neural.log_evidence(*state, data._replace(x=x, target=target))
 
     with jax.enable_x64(True):
-        data = neural.flat(sets, rng.normal(size=(5, 1)), "float64", ROOMY)
+        data = neural.flat(sets, rng.normal(size=(5, 1)), "float64", UP_TO_SIX)
         look = jax.jit(jax.value_and_grad(evidence_of, argnums=(0, 1)))
         value, (by_x, by_target) = look(data.x, data.target, data)
         elsewhere, _ = look(data.x.at[14:].set(7.0), data.target, data)

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 import sumwise as sw
 from sumwise.acquisition import screening
 from sumwise.data import parquet as scanning
-from sumwise.model import fourier_sums
+from sumwise.model import design
 from sumwise.outofcore import design_store
 from tests import parquet
 from tests.builders import random_sets, totals
@@ -306,7 +306,7 @@ def test_a_study_with_aims_asks_what_it_asks_of_sets_in_memory(
 def test_a_model_that_chooses_itself_is_the_same_on_disk(
     sets, answers, pool, tmp_path, monkeypatch, compiled_from
 ):
-    monkeypatch.setattr(fourier_sums, "COMPILED_FROM", compiled_from)
+    monkeypatch.setattr(design, "COMPILED_FROM", compiled_from)
     model = sw.AggregateRegressor(n_basis=20)
     made = model.embed(pool, tmp_path / "design")
     monkeypatch.setattr(design_store, "LARGEST_READ", 0)  # nobody may look at individuals

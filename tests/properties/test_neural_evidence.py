@@ -18,7 +18,7 @@ from sumwise.model.design import embed
 from sumwise.model.posterior import Hyperparameters
 from tests import oracles
 from tests.builders import random_sets, seeds, unscaled
-from tests.networks import ROOMY, phi_by_hand
+from tests.networks import UP_TO_SIX, phi_by_hand
 
 N_OUTPUTS = 2
 sizes_of_sets = st.lists(st.integers(1, 6), min_size=1, max_size=12) | st.lists(
@@ -61,7 +61,7 @@ def drawn(sizes, arrangement, n_basis, seed, **settings):
 
 def in_jax(basis, sets, y_bar, lam, beta):
     with jax.enable_x64(True):
-        data = neural.flat(sets, y_bar, basis.settings.dtype, ROOMY)
+        data = neural.flat(sets, y_bar, basis.settings.dtype, UP_TO_SIX)
         return float(log_evidence(basis.network, jnp.log(jnp.asarray([lam, beta])), data))
 
 
@@ -145,7 +145,7 @@ def test_slopes_by_every_parameter_pass_finite_differences(n_basis):
         eqx.filter_value_and_grad(lambda state, data: -log_evidence(*state, data))
     )
     with jax.enable_x64(True):
-        data = neural.flat(sets, y_bar, "float64", ROOMY)
+        data = neural.flat(sets, y_bar, "float64", UP_TO_SIX)
         assert (len(data.real) > n_basis) == (n_basis == 6)  # which branch this is
         leaves, tree = jax.tree.flatten((basis.network, jnp.asarray([0.3, 1.2])))
         value, slopes = look(jax.tree.unflatten(tree, leaves), data)

@@ -43,7 +43,7 @@ def _variance(
     pool: Pool, posterior: Posterior, rng: np.random.Generator
 ) -> Float[np.ndarray, " A"]:
     """σ², Eq. 25."""
-    if not getattr(pool.basis.basis, "committee", False):
+    if not pool.basis.committee:
         raise SettingError(
             "DAMI and DAEnt need a dropout network, and this model has none. Fit it with "
             "basis=sumwise.Neural(dropout=0.1), or choose AggMI or AggEnt."

@@ -24,7 +24,7 @@ from sumwise.data.tables import (
     write_table,
 )
 from sumwise.errors import DataError, SettingError
-from sumwise.model.prediction_table import Predictions, check_level, individuals
+from sumwise.model.predict import Predictions, check_level, individuals
 from sumwise.util.files import temporary_name
 from sumwise.util.progress import Slow
 from sumwise.util.shapes import Float

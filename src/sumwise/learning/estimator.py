@@ -26,7 +26,7 @@ from sumwise.model import fit as core
 from sumwise.model import predict as outputs
 from sumwise.model.basis import Basis, Neural
 from sumwise.model.design import Design, embed
-from sumwise.model.prediction_table import check_level
+from sumwise.model.predict import check_level
 from sumwise.outofcore import predict_parquet as streams
 from sumwise.outofcore.build import embed_scan, in_threads
 from sumwise.outofcore.design_store import Embedded, no_sets

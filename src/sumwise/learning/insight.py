@@ -21,7 +21,6 @@ import numpy as np
 from sumwise.learning.propose import Answer, Ask
 from sumwise.learning.status import Status, second_moment
 from sumwise.model import predict, scaling
-from sumwise.model.basis import Trainable
 from sumwise.model.calibration import Coverage, coverage, verdict
 from sumwise.model.design import Design, Pool, embed, features
 from sumwise.model.fit import Model
@@ -202,7 +201,7 @@ def _spread_under(pool: Pool) -> Callable[[Model], float]:
     Under a fixed basis the mean of φ φᵀ over all individuals is worked out once; a basis that
     learns is looked at on a sample of them, the same for all models.
     """
-    if isinstance(pool.basis.basis, Trainable):
+    if pool.basis.learns:
         x = pool.sets.x[:: -(-len(pool.sets.x) // SAMPLE)]
         return lambda model: _root_mean(model, features(model.basis, x), np.ones(len(x)) / len(x))
     powers, axes = second_moment(pool)
@@ -236,7 +235,7 @@ def review(
         steps: From `trace`.
         ahead: The next questions.
     """
-    learns = isinstance(pool.basis.basis, Trainable)
+    learns = pool.basis.learns
     rows = _forecasts(steps) if learns else _left_out(pool, model, answers)
     reach = NormalDist().inv_cdf(0.5 + 0.5 * level)
     compared = tuple(

@@ -23,7 +23,6 @@ from sumwise.learning.estimator import AggregateRegressor
 from sumwise.learning.propose import Answer, Ask, PoolState, questions
 from sumwise.learning.settings import resolve_for
 from sumwise.model import fit as core
-from sumwise.model.basis import Trainable
 from sumwise.model.design import Pool, embed
 from sumwise.outofcore.design_store import Embedded
 
@@ -46,7 +45,7 @@ def begin(config: core.ModelConfig, sets: Sets | Embedded) -> Progress:
     """Lines 1–2: nothing is labelled; the model is its prior."""
     prepared = pools.prepare(config, sets)
     pool = with_squares(pools.first_pool(config, prepared, sets))
-    none = pool.sets[:0] if isinstance(prepared.basis.basis, Trainable) else None
+    none = pool.sets[:0] if prepared.basis.learns else None
     fitted = core.fit(config, prepared, none, pool.design.rows([]), np.empty((0, 1)))
     return Progress(config, prepared, pool, {}, fitted)
 
@@ -77,7 +76,7 @@ def tell(progress: Progress, index: int, y_bar: float, noise_std: float = 0.0) -
     known = np.array([noise.get(a, 0.0) for a in labels]) if noise else None
     totals = np.array(list(labels.values()))[:, None]
     pool, at = progress.pool, list(labels)
-    learns = isinstance(progress.prepared.basis.basis, Trainable)
+    learns = progress.prepared.basis.learns
     labelled, design = pool.sets.take(at) if learns else None, pool.design.rows(at)
     settings = progress.config, progress.prepared
     fitted = core.fit(*settings, labelled, design, totals, progress.model, noise_std=known)

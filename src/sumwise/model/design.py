@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -18,12 +19,12 @@ import numpy as np
 from sumwise.data.sets import Sets
 from sumwise.data.targets import Targets
 from sumwise.errors import SettingError
-from sumwise.model import fourier_sums
 from sumwise.model.basis import Basis, Scaled
 from sumwise.util.shapes import Float
 
 BLOCK_NUMBERS = 2**16  # features held at once: half a MB, which stays in a core's own cache
-CHUNK = 2**15  # individuals that the compiled kernel is handed at once
+CHUNK = 2**15  # individuals in one call of the compiled kernel
+COMPILED_FROM = 2**25  # features; below this, loading numba costs more than it saves
 
 
 def freeze(*arrays: np.ndarray) -> None:
@@ -90,7 +91,7 @@ def embed(
         n_basis = features(basis, np.zeros((1, sets.n_inputs))).shape[1]
         return Design(np.empty((0, n_basis)), np.empty(0), np.empty(0))
     if compiled is None:
-        compiled = fourier_sums.worth_compiling(len(sets.x), basis, numba_anyway)
+        compiled = worth_compiling(len(sets.x), basis, numba_anyway)
     u = _embed_compiled(sets, basis) if compiled else None
     if u is None:
         u = _embed_blocks(sets, basis, products)
@@ -192,18 +193,35 @@ def _embed_blocks(
     return u
 
 
+def worth_compiling(n_individuals: int, basis: Scaled, numba_anyway: bool = False) -> bool:
+    """Whether `kernels.sum_runs` applies to the basis and saves time, loading numba included."""
+    return (
+        bool(basis.waves)
+        and (numba_anyway or n_individuals * _n_features(basis) >= COMPILED_FROM)
+        and find_spec("numba") is not None
+    )
+
+
+def _n_features(basis: Scaled) -> int:
+    """The number of features of a basis of waves, which ends with the bias."""
+    last = basis.waves[-1]
+    return last.first + len(last.phases) + 1
+
+
 def _embed_compiled(sets: Sets, basis: Scaled) -> Float[np.ndarray, "A K"] | None:
     """By the compiled kernel, some sets at a time; None where inputs are too far out for it."""
-    if not fourier_sums.families(basis):
+    if not basis.waves:
         raise SettingError("the compiled kernel embeds bases that are made of waves only")
-    u = np.empty((len(sets), fourier_sums.n_features(basis)))
+    from sumwise.model import kernels
+
+    u = np.empty((len(sets), _n_features(basis)))
     first = 0
     while first < len(sets):
         begin = sets.starts[first]
         last = max(first + 1, int(np.searchsorted(sets.starts, begin + CHUNK, side="right")) - 1)
         end = sets.starts[last]
         part = sets.x[begin:end].T, sets.theta[begin:end], sets.starts[first : last + 1] - begin
-        sums = fourier_sums.summed(*part, basis, u.dtype)
+        sums = kernels.sum_runs(*part, basis, u.dtype)
         if sums is None:
             return None
         u[first:last] = sums

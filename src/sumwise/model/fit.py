@@ -1,7 +1,7 @@
 """A fitted model: basis, hyperparameters, posterior, and the way back to the user's units.
 
-A basis is fixed once drawn, or it learns from the totals as well (`Trainable`): then fitting it
-comes first, and what follows is the same.
+A basis is fixed once drawn, or it learns from the totals too (`Scaled.learns`): then it is fitted
+first, and what follows is the same.
 
 Under `"adam"` there is no offset: as in the paper, the bias feature carries the level. Centred, a
 few labels look like noise alone and Adam drifts there (after 10 questions on Michigan's schools the
@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -21,11 +21,14 @@ from sumwise.data.input_stats import Inputs
 from sumwise.data.sets import Sets
 from sumwise.errors import LabelError, SettingError
 from sumwise.model import averaging, evidence, known_noise, posterior, scaling
-from sumwise.model.basis import Auto, Basis, Neural, Scaled, Trainable, draw
+from sumwise.model.basis import Auto, Basis, Neural, Scaled, draw
 from sumwise.model.basis.auto import POWER
 from sumwise.model.design import Design, embed, features
 from sumwise.model.posterior import Hyperparameters, Posterior, Spectrum
 from sumwise.util.shapes import Float
+
+if TYPE_CHECKING:
+    from sumwise.model.basis.neural import NeuralBasis
 
 TYPICAL_NOISE_SHARE = 0.1  # of an individual's variance: where the weak prior on β is centred
 
@@ -104,24 +107,16 @@ def prepare(config: ModelConfig, sets: Sets) -> Prepared:
 def prepare_on(config: ModelConfig, sets: Sets, inputs: Inputs) -> Prepared:
     """Draw the basis for inputs that are spread like this."""
     rng = np.random.default_rng(config.random_state)
-    if isinstance(config.basis, str) and config.basis == "auto":  # brings its own scalings
-        with np.errstate(all="ignore"):  # features that are not finite are refused by name
-            auto = Auto.draw(inputs, config.n_basis, config.lengthscale, rng)
-        start = Hyperparameters(*np.exp(rng.standard_normal(2)).tolist())
-        return Prepared(Scaled(auto, inputs.shift, inputs.scale), POWER, start, sets.input_names)
-    drawn = draw(
-        config.basis,
-        sets,
-        n_basis=config.n_basis,
-        lengthscale=config.lengthscale,
-        degree=config.degree,
-        rng=rng,
-    )
-    shift, scale = np.zeros(sets.n_inputs), np.ones(sets.n_inputs)
-    if config.standardize:
-        shift, scale = inputs.shift, inputs.scale
-    basis = Scaled(drawn, shift, scale)
-    power = float(np.mean(np.sum(features(basis, inputs.sample) ** 2, axis=1)))
+    with np.errstate(all="ignore"):  # features that are not finite are refused by name
+        drawn = draw(config, sets, inputs, rng)
+    auto = isinstance(drawn, Auto)  # which is drawn for standardised inputs
+    if config.standardize or auto:
+        basis = Scaled(drawn, inputs.shift, inputs.scale)
+    else:
+        basis = Scaled(drawn, np.zeros(sets.n_inputs), np.ones(sets.n_inputs))
+    power = POWER
+    if not auto:
+        power = float(np.mean(np.sum(features(basis, inputs.sample) ** 2, axis=1)))
     start = Hyperparameters(*np.exp(rng.standard_normal(2)).tolist())
     return Prepared(basis, power if 0 < power < math.inf else 1.0, start, sets.input_names)
 
@@ -146,15 +141,16 @@ def fit(
         noise_std: Known noise of each measurement, beside that of its individuals, in user's units.
         learned: The basis, λ and β that were learned from these totals before, to be used again.
     """
-    learner = (start or prepared).basis.basis
+    learner = (start or prepared).basis
     with np.errstate(all="ignore"):  # what overflows is refused by name
         seen = _seen(config, prepared, design, y_bar, noise_std)
         basis, hyper = learned or (prepared.basis, _before(config, prepared, start))
         found = learned is not None
-        if isinstance(learner, Trainable):
+        if learner.learns:
             assert labelled is not None  # it learns from individuals
             if learned is None:
-                trained, hyper = _train(config, learner, basis, labelled, seen, hyper)
+                network = cast("NeuralBasis", learner.basis)
+                trained, hyper = _train(config, network, basis, labelled, seen, hyper)
                 basis = replace(basis, basis=trained)
             if learner.committee:
                 n_members = features(basis, np.zeros((1, labelled.n_inputs))).shape[1]
@@ -162,7 +158,8 @@ def fit(
                 return Model(basis, members, seen.offset, None, None, prepared.input_names)
             design = embed(labelled, basis)
             found = found or config.hyperparameters == "adam"  # along with the network
-        choice = _choose(config, learner, design, seen) if isinstance(learner, Auto) else None
+        auto = learner.basis if isinstance(learner.basis, Auto) else None
+        choice = None if auto is None else _choose(config, auto, design, seen)
         if choice is not None:
             if not np.isfinite(choice.probability).all():
                 raise _beyond_doubles(y_bar)
@@ -292,12 +289,12 @@ def _before(config: ModelConfig, prepared: Prepared, start: Model | None) -> Hyp
 
 def _train(
     config: ModelConfig,
-    learner: Trainable,
+    learner: NeuralBasis,
     scaled: Scaled,
     labelled: Sets,
     seen: _Seen,
     hyper: Hyperparameters,
-) -> tuple[Trainable, Hyperparameters]:
+) -> tuple[NeuralBasis, Hyperparameters]:
     """The basis, and λ and β, that have learned from the labels."""
     n_outputs, prior = seen.totals.shape[1], seen.prior
     if learner.committee and n_outputs != 1:

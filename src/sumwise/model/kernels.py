@@ -1,29 +1,41 @@
-"""Three loops worth compiling, with numba (`pip install 'sumwise[fast]'`).
+"""Loops that are compiled with numba (`pip install 'sumwise[fast]'`), and what calls them.
 
-`sum_waves` adds up random Fourier features (Eq. 24) over sets without ever holding φ: the
-features of one instance live in cache and are added to their set at once. Its time is the
-cosine, so that is a polynomial that vectorises: cos v = 1 − 2 sin² h with h = v/2 − qπ in
-[−π/2, π/2], sin h by its Taylor series to h²¹ (remainder 1e-18).
+`sum_waves` adds up cosines (Eq. 24) over sets without ever holding φ: the features of one instance
+stay in cache and are added to their set at once. Most of its time is the cosine, a polynomial that
+vectorises. In double precision cos v = 1 − 2 sin² h with h = v/2 − qπ in [−π/2, π/2], and sin h by
+its Taylor series to h²¹ (remainder 1e-18). In single precision, for designs that are stored so, it
+is three times as fast and right to about 1e-6 of a feature; angles are then in turns.
 
-`sum_waves_single` does the same in single precision, for designs that are kept so: three times as
-fast, and right to about 1e-6 of a feature. It takes inputs that are standardised already.
+    Fourier features    one family of waves of the standardised inputs
+    `"auto"`            one family for each of its scalings, with three length-scales side by side,
+                        and linear parts, which need no kernel
 
-`adam` is the paper's hyperparameter search on a spectrum. All have a NumPy twin, in `design`
-and `evidence`, that gives the same numbers to rounding. Importing this module imports numba.
+`adam` is the paper's search for λ and β on a spectrum. NumPy does the same as both, to rounding, in
+`design` and `evidence`; it embeds all other bases, and inputs too large for the kernels. Importing
+this module imports numba.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any, Final
 
 import numpy as np
-from numba import njit
+from numba import njit, types
+from numba.extending import overload
+
+from sumwise.model.basis import Scaled
+from sumwise.model.basis.fixed import Waves
+from sumwise.util.shapes import Float, Int
+
+LARGEST_ANGLE: Final = 1e6  # up to which the range reduction of the cosine is exact
+LARGEST_SINGLE_ANGLE: Final = 500.0  # up to which single precision has the cosine to 1e-5
 
 # q = round(v / 2π) by adding 1.5 · 2⁵², which leaves no bits for a fraction
 _ROUND = 6755399441055744.0
 _INV_TWO_PI = 1.0 / (2.0 * math.pi)
 # π in two parts; the first ends in 20 zero bits, so q times it is exact for |q| < 2²⁰, which
-# `waves.LARGEST_ANGLE` keeps well inside of
+# `LARGEST_ANGLE` keeps well inside of
 _PI_HIGH = 3.14159265346825122833
 _PI_LOW = 1.21542010130123844986e-10
 
@@ -32,8 +44,34 @@ _S3, _S5, _S7, _S9, _S11, _S13, _S15, _S17, _S19, _S21 = (
 )
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"}, inline="always")
-def _cosine(v):  # type: ignore[no-untyped-def]
+# in single precision cos 2πv = 1 − 2 sin² πh with h = v − round(v), sin πh to h¹³
+_ROUND_SINGLE = np.float32(1.5 * 2.0**23)
+_P1, _P3, _P5, _P7, _P9, _P11, _P13 = (
+    np.float32((-1.0) ** (n // 2) * math.pi**n / math.factorial(n)) for n in range(1, 14, 2)
+)
+_ONE, _TWO = np.float32(1.0), np.float32(2.0)
+_ROWS_SINGLE = 64  # summed in single precision before they go to a sum in double
+
+
+def _cosine(v: Any) -> Any:
+    """Of radians in double precision, of turns in single; compiled code calls what follows."""
+
+
+@overload(_cosine, inline="always")
+def _cosine_for(v):  # type: ignore[no-untyped-def]
+    if v == types.float32:
+        return _cosine_of_turns
+    return _cosine_of_radians
+
+
+def _cosine_of_turns(v):  # type: ignore[no-untyped-def]
+    h = v - ((v + _ROUND_SINGLE) - _ROUND_SINGLE)
+    y = h * h
+    sine = h * (_P1 + y * (_P3 + y * (_P5 + y * (_P7 + y * (_P9 + y * (_P11 + y * _P13))))))
+    return _ONE - _TWO * sine * sine
+
+
+def _cosine_of_radians(v):  # type: ignore[no-untyped-def]
     q = (v * _INV_TWO_PI + _ROUND) - _ROUND
     h = (0.5 * v - q * _PI_HIGH) - q * _PI_LOW
     z = h * h
@@ -45,74 +83,25 @@ def _cosine(v):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
-def sum_waves(x, theta, starts, shift, scale, frequencies, phases, amplitude, out):  # type: ignore[no-untyped-def]
-    """Write u_a into `out` (A, W + 1), Σθ last; `frequencies` is (D, W), so W is contiguous."""
-    waves, n_inputs = phases.shape[0], x.shape[1]
-    room = (waves + 31) // 32 * 32  # whole vectors: the rest of a loop would run one by one
-    depth = (n_inputs + 3) // 4 * 4  # inputs go four at a time: fewer loads and stores of angles
-    b, c = np.zeros((depth, room)), np.zeros(room)
-    b[:n_inputs, :waves], c[:waves] = frequencies, phases
-    z, angle, total = np.zeros(depth), np.empty(room), np.empty(room)
-    for a in range(starts.shape[0] - 1):
-        total[:] = 0.0
-        bias = 0.0
-        for n in range(starts[a], starts[a + 1]):
-            for d in range(n_inputs):
-                z[d] = (x[n, d] - shift[d]) / scale[d]
-            z0, z1, z2, z3 = z[0], z[1], z[2], z[3]
-            for k in range(room):
-                angle[k] = c[k] - z0 * b[0, k] - z1 * b[1, k] - z2 * b[2, k] - z3 * b[3, k]
-            for d in range(4, depth, 4):
-                z0, z1, z2, z3 = z[d], z[d + 1], z[d + 2], z[d + 3]
-                for k in range(room):
-                    angle[k] -= (
-                        z0 * b[d, k] + z1 * b[d + 1, k] + z2 * b[d + 2, k] + z3 * b[d + 3, k]
-                    )
-            weight = theta[n]
-            for k in range(room):
-                total[k] += weight * _cosine(angle[k])
-            bias += weight
-        for k in range(waves):
-            out[a, k] = amplitude[k] * total[k]
-        out[a, waves] = bias
+def sum_waves(inputs, theta, starts, frequencies, phases, amplitude, rows, out):  # type: ignore[no-untyped-def]
+    """Write u_a into `out` (A, W + 1), Σθ last, in the precision of `phases`.
 
-
-# cos 2πv = 1 − 2 sin² πh with h = v − round(v), and sin πh by its Taylor series to h¹³
-_ROUND_SINGLE = np.float32(1.5 * 2.0**23)
-_P1, _P3, _P5, _P7, _P9, _P11, _P13 = (
-    np.float32((-1.0) ** (n // 2) * math.pi**n / math.factorial(n)) for n in range(1, 14, 2)
-)
-_ONE, _TWO = np.float32(1.0), np.float32(2.0)
-_TOGETHER = 64  # rows
-
-
-@njit(cache=True, nogil=True, fastmath={"contract"}, inline="always")
-def _cosine_of_turns(v):  # type: ignore[no-untyped-def]
-    h = v - ((v + _ROUND_SINGLE) - _ROUND_SINGLE)
-    y = h * h
-    sine = h * (_P1 + y * (_P3 + y * (_P5 + y * (_P7 + y * (_P9 + y * (_P11 + y * _P13))))))
-    return _ONE - _TWO * sine * sine
-
-
-@njit(cache=True, nogil=True, fastmath={"contract"})
-def sum_waves_single(inputs, theta, starts, turns, phases, amplitude, out):  # type: ignore[no-untyped-def]
-    """Write u_a into `out` (A, W + 1), Σθ last, all in single precision.
-
-    `inputs` is (D, N), standardised; `turns` (D, W) and `phases` (W) are divided by 2π. Every so
-    many rows what was added up goes to a sum in double precision: of a large set, single precision
-    would round each cosine in the same direction.
+    `inputs` is (D, N), standardised; `frequencies` is (D, W), so W is contiguous. In single
+    precision both are in turns. After every `rows` instances the sum so far is added to one in
+    double precision: over a large set, single precision would round each cosine in the same
+    direction.
     """
     waves, n_inputs = phases.shape[0], inputs.shape[0]
-    room = (waves + 31) // 32 * 32
-    depth = (n_inputs + 3) // 4 * 4
-    b, c = np.zeros((depth, room), np.float32), np.zeros(room, np.float32)
-    b[:n_inputs, :waves], c[:waves] = turns, phases
-    z, angle = np.zeros(depth, np.float32), np.empty(room, np.float32)
-    total, whole = np.empty(room, np.float32), np.empty(room)
+    room = (waves + 31) // 32 * 32  # whole vectors: the rest of a loop would run one by one
+    depth = (n_inputs + 3) // 4 * 4  # inputs go four at a time: fewer loads and stores of angles
+    b, c = np.zeros((depth, room), phases.dtype), np.zeros(room, phases.dtype)
+    b[:n_inputs, :waves], c[:waves] = frequencies, phases
+    z, weight = np.zeros(depth, phases.dtype), np.zeros(1, phases.dtype)
+    angle, total, whole = np.zeros(room, c.dtype), np.zeros(room, c.dtype), np.zeros(room)
     for a in range(starts.shape[0] - 1):
-        total[:] = np.float32(0.0)
+        total[:] = 0.0
         whole[:] = 0.0
-        bias = 0.0
+        bias, left = 0.0, rows
         for n in range(starts[a], starts[a + 1]):
             for d in range(n_inputs):
                 z[d] = inputs[d, n]
@@ -125,17 +114,74 @@ def sum_waves_single(inputs, theta, starts, turns, phases, amplitude, out):  # t
                     angle[k] -= (
                         z0 * b[d, k] + z1 * b[d + 1, k] + z2 * b[d + 2, k] + z3 * b[d + 3, k]
                     )
-            weight = np.float32(theta[n])
+            weight[0] = theta[n]
+            w = weight[0]
             for k in range(room):
-                total[k] += weight * _cosine_of_turns(angle[k])
+                total[k] += w * _cosine(angle[k])
             bias += theta[n]
-            if (n - starts[a]) % _TOGETHER == _TOGETHER - 1:
+            left -= 1
+            if left == 0:
+                left = rows
                 for k in range(room):
                     whole[k] += total[k]
-                    total[k] = np.float32(0.0)
+                    total[k] = 0.0
         for k in range(waves):
             out[a, k] = amplitude[k] * (whole[k] + total[k])
         out[a, waves] = bias
+
+
+def sum_runs(
+    inputs: Float[np.ndarray, "D n"],
+    theta: Float[np.ndarray, " n"],
+    bounds: Int[np.ndarray, " r1"],
+    basis: Scaled,
+    dtype: np.dtype[Any],
+) -> Float[np.ndarray, "r K"] | None:
+    """u of every run `bounds[a]:bounds[a + 1]`; None where angles are too large for the kernel.
+
+    Single precision is used if `dtype` asks for it and angles allow it.
+    """
+    waves = basis.waves
+    ends = np.stack([inputs.min(axis=1), inputs.max(axis=1)]).astype(np.float64)
+    with np.errstate(all="ignore"):
+        views = basis.views((ends - basis.shift) / basis.scale)
+        angles = [
+            float((abs(family.frequencies) @ abs(z).max(axis=0)).max(initial=0.0)) + 2 * np.pi
+            for family, z in zip(waves, views, strict=True)
+        ]
+    if not max(angles) < LARGEST_ANGLE:
+        return None
+    single = dtype == np.float32 and max(angles) < LARGEST_SINGLE_ANGLE
+    kind = np.float32 if single else np.float64
+    standard = np.empty(inputs.shape, np.float64 if len(waves) > 1 else kind)
+    for d, column in enumerate(inputs):  # in double precision, whatever the file holds
+        np.divide(column - basis.shift[d], basis.scale[d], out=standard[d], casting="same_kind")
+    u = np.empty((len(bounds) - 1, waves[-1].first + len(waves[-1].phases) + 1), kind)
+    for family, z in zip(waves, basis.views(standard.T), strict=True):
+        # the kernel writes a bias after its waves: it stays after the last family
+        out = u if len(waves) == 1 else u[:, family.first : family.first + len(family.phases) + 1]
+        _sum_family(family, z, theta, bounds, out)
+        if family.linear is not None:
+            columns, centre, size = family.linear
+            linear = theta[:, None] * ((z - centre) / size)
+            u[:, columns] = np.add.reduceat(linear, bounds[:-1])
+    return u.astype(dtype, copy=False)
+
+
+def _sum_family(
+    family: Waves,
+    z: Float[np.ndarray, "n D"],
+    theta: Float[np.ndarray, " n"],
+    bounds: Int[np.ndarray, " r1"],
+    out: Float[np.ndarray, "r W1"],
+) -> None:
+    single, kind = out.dtype == np.float32, out.dtype
+    unit = 2 * np.pi if single else 1.0
+    turns = np.ascontiguousarray(family.frequencies.T / unit, dtype=kind)
+    phases, amplitude = (family.phases / unit).astype(kind), family.amplitude.astype(kind)
+    x = np.ascontiguousarray(z.T if single else z, dtype=kind)
+    rows = _ROWS_SINGLE if single else 2**62
+    sum_waves(x if single else x.T, theta, bounds, turns, phases, amplitude, rows, out)
 
 
 @njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"})

@@ -1,15 +1,26 @@
-"""What a fitted model says of outputs: of individuals, and of sets' totals, in the user's units."""
+"""Predictions of a fitted model, of individuals and of sets' totals, in the user's units.
+
+`Predictions` is the same as a table: a mean, a standard deviation and an interval for each row.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any, Final
 
 import numpy as np
 
 from sumwise.data.sets import Sets
-from sumwise.errors import InvalidSetError
+from sumwise.errors import DataError, InvalidSetError, SettingError
 from sumwise.model.design import Design, blocks, features
 from sumwise.model.fit import Model, Prepared
 from sumwise.model.posterior import BLOCK
 from sumwise.util.shapes import Float
+from sumwise.util.text import shown
+
+PREFIX: Final = "sumwise_"
 
 
 def predict_sets(
@@ -75,3 +86,95 @@ def check_inputs(known: Prepared | Model, sets: Sets) -> None:
             f"the sets have the inputs {sets.input_names}; the model knows {known.input_names}, in "
             "that order"
         )
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Predictions:
+    """What is expected of individuals or of sets, in the units of the answers."""
+
+    ids: tuple[Hashable, ...] | None  # the set of each row; None for rows that belong to none
+    mean: Float[np.ndarray, " n"]
+    std: Float[np.ndarray, " n"]  # noise included
+    lower: Float[np.ndarray, " n"]
+    upper: Float[np.ndarray, " n"]
+    level: float  # the share of values that should lie between lower and upper
+    beside: Mapping[str, Any]  # columns of ours that come along in a table: row, or measured
+    inputs: Mapping[str, Any]  # and of the user's
+
+    @classmethod
+    def of(
+        cls,
+        mean: Float[np.ndarray, " n"],
+        std: Float[np.ndarray, " n"],
+        level: float,
+        ids: tuple[Hashable, ...] | None = None,
+        beside: Mapping[str, Any] | None = None,
+        inputs: Mapping[str, Any] | None = None,
+    ) -> Predictions:
+        reach = NormalDist().inv_cdf(0.5 + 0.5 * level) * std
+        return cls(ids, mean, std, mean - reach, mean + reach, level, beside or {}, inputs or {})
+
+    def __len__(self) -> int:
+        return len(self.mean)
+
+    def __repr__(self) -> str:
+        return f"Predictions: {len(self)} rows with intervals of {100 * self.level:g} %"
+
+    def to_arrow(self) -> Any:
+        """An Arrow table: set, what comes along, mean, std, lower and upper.
+
+        Whole numbers and text stay what they are; other ids become the text that is shown of them.
+        Our columns are called sumwise_mean and so on where one of the user's has such a name.
+        """
+        import pyarrow as pa
+
+        first = {} if self.ids is None else {"set": _id_column(self.ids), **self.beside}
+        last = {name: getattr(self, name) for name in ("mean", "std", "lower", "upper")}
+        names = [*first, *last]
+        prefix = PREFIX if set(names) & set(self.inputs) else ""
+        for name in names:
+            if f"{prefix}{name}" in self.inputs:
+                raise DataError(
+                    f"there is a column {prefix + name!r} already; give it another name"
+                )
+        return pa.table(
+            {
+                **{f"{prefix}{name}": column for name, column in first.items()},
+                **self.inputs,
+                **{f"{prefix}{name}": column for name, column in last.items()},
+            }
+        )
+
+
+def _id_column(ids: Sequence[Hashable]) -> Any:
+    import pyarrow as pa
+
+    distinct = set(map(type, ids))
+    if distinct in ({str}, {int}):
+        try:
+            return pa.array(ids)
+        except (pa.ArrowInvalid, OverflowError):  # a whole number of any size
+            pass
+    return pa.array([shown(name) for name in ids], pa.string())
+
+
+def individuals(sets: Sets, rows: int | None = None) -> dict[str, Any]:
+    """Of the first rows, or all: ids of their sets, their numbers within these, and inputs."""
+    owners = np.repeat(np.arange(len(sets)), sets.sizes)[:rows]
+    names = sets.input_names or tuple(f"x{d}" for d in range(sets.n_inputs))
+    return {
+        "ids": tuple(sets.ids[a] for a in owners),
+        "beside": {"row": np.arange(len(owners)) - sets.starts[owners] + 1},
+        "inputs": {str(name): sets.x[:rows, d] for d, name in enumerate(names)},
+    }
+
+
+def check_level(level: Any) -> float:
+    if isinstance(level, bool) or not isinstance(level, int | float | np.number):
+        raise SettingError(f"level is {level!r}; give a number between 0 and 1, such as 0.9")
+    if not (level > 0 and 0.5 + 0.5 * level < 1):
+        raise SettingError(f"level is {level}; give a number between 0 and 1, such as 0.9")
+    return float(level)

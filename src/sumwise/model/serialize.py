@@ -1,30 +1,26 @@
-"""A model's settings and what its basis has drawn, as JSON and NumPy archives, and never pickle.
+"""A model's settings as JSON, and what its basis has drawn as NumPy archives; never pickle.
 
-Everything that was drawn at random is kept as numbers, so that the same questions are asked after
-NumPy has changed its generators.
+Everything that was drawn at random is stored as numbers, so that a study asks the same questions
+even if NumPy changes its generators.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
+import struct
+import zipfile
+import zlib
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from sumwise.data.input_stats import Inputs
 from sumwise.data.sets import Sets
 from sumwise.errors import DataError, SettingError
-from sumwise.model import archives
-from sumwise.model.basis import (
-    Auto,
-    Linear,
-    Neural,
-    Polynomial,
-    RandomFourierFeatures,
-    Scaled,
-    Trainable,
-    draw,
-)
+from sumwise.model.basis import Neural, Scaled, draw
 from sumwise.model.design import freeze
 from sumwise.model.fit import ModelConfig, Prepared
 from sumwise.model.posterior import Hyperparameters
@@ -33,7 +29,7 @@ from sumwise.model.posterior import Hyperparameters
 
 
 def pack_config(config: ModelConfig) -> str:
-    """The model's settings as JSON; what only exists in somebody's program is refused."""
+    """The model's settings as JSON; an error if the basis exists only in the user's program."""
     settings = dataclasses.asdict(dataclasses.replace(config, basis=""))
     settings["basis"] = _basis_settings(config.basis)
     return json.dumps(settings)
@@ -69,48 +65,57 @@ def unpack_config(text: str) -> ModelConfig:
 
 def pack_prepared(prepared: Prepared) -> bytes:
     """The basis as drawn, with the scaling of inputs and where Adam begins."""
-    basis = prepared.basis.basis
-    arrays = {
-        "shift": prepared.basis.shift,
-        "scale": prepared.basis.scale,
-        "numbers": np.array(
-            [prepared.power, prepared.start.prior_precision, prepared.start.noise_precision]
-        ),
-    }
-    if isinstance(basis, RandomFourierFeatures):
-        arrays |= {"frequencies": basis.frequencies, "phases": basis.phases}
-    elif isinstance(basis, Auto):
-        arrays |= {f"auto_{name}": values for name, values in basis.arrays().items()}
-    elif isinstance(basis, Trainable):
-        arrays["state"] = np.frombuffer(basis.state(), dtype=np.uint8)
-    elif not isinstance(basis, Linear | Polynomial):
-        raise SettingError(f"the basis {basis!r:.60} cannot be kept in a study")
-    return archives.to_bytes(arrays)
+    if not prepared.basis.built_in:
+        raise SettingError(f"the basis {prepared.basis.basis!r:.60} cannot be kept in a study")
+    start = prepared.start
+    numbers = np.array([prepared.power, start.prior_precision, start.noise_precision])
+    scaling = {"shift": prepared.basis.shift, "scale": prepared.basis.scale}
+    return to_bytes({**scaling, "numbers": numbers, **prepared.basis.arrays()})
 
 
 def unpack_prepared(kept: bytes, config: ModelConfig, sets: Sets) -> Prepared:
-    """What `pack_prepared` kept of a model with these settings on these sets."""
-    arrays = archives.from_bytes(kept, "the study's basis")
+    """The basis that `pack_prepared` packed, of a model with these settings on these sets."""
+    arrays = from_bytes(kept, "the study's basis")
     try:
         power, *start = arrays["numbers"].tolist()
-        if "frequencies" in arrays:
-            freeze(arrays["frequencies"], arrays["phases"])
-            basis: Any = RandomFourierFeatures(arrays["frequencies"], arrays["phases"])
-        elif "auto_frequencies" in arrays:
-            auto = {key.removeprefix("auto_"): values for key, values in arrays.items()}
-            basis = Auto.restored(auto)
-        else:
-            basis = draw(
-                config.basis,
-                sets,
-                n_basis=config.n_basis,
-                lengthscale=config.lengthscale,
-                degree=config.degree,
-                rng=np.random.default_rng(config.random_state),
-            )
-        if isinstance(basis, Trainable):
-            basis = basis.restored(arrays["state"].tobytes())
-        scaled = Scaled(basis, arrays["shift"], arrays["scale"])
+        freeze(*arrays.values())
+        inputs = Inputs.of(np.zeros((1, sets.n_inputs)))  # only the kind of the basis matters here
+        blank = draw(config, sets, inputs, np.random.default_rng(config.random_state))
+        scaled = Scaled(blank, inputs.shift, inputs.scale).with_arrays(arrays)
         return Prepared(scaled, power, Hyperparameters(*start), sets.input_names)
     except (ValueError, TypeError, KeyError, OSError, EOFError) as error:
         raise DataError(f"the study's basis cannot be read ({error})") from error
+
+
+# --- arrays ---------------------------------------------------------------------------------------
+
+# what NumPy and zipfile raise on bytes that are not an archive, or a damaged one
+_UNREADABLE = (
+    AttributeError,
+    EOFError,
+    KeyError,
+    NotImplementedError,
+    OSError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+
+
+def to_bytes(arrays: Mapping[str, Any]) -> bytes:
+    """A NumPy archive of these arrays, without pickle."""
+    file = io.BytesIO()
+    np.savez(file, allow_pickle=False, **{name: np.asarray(a) for name, a in arrays.items()})
+    return file.getvalue()
+
+
+def from_bytes(kept: bytes, what: str) -> dict[str, np.ndarray]:
+    """The arrays that `to_bytes` packed; an error about `what` if they cannot be read."""
+    try:
+        with np.load(io.BytesIO(kept), allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except _UNREADABLE as error:
+        raise DataError(f"{what} cannot be read ({error})") from error

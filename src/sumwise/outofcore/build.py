@@ -24,9 +24,8 @@ import numpy as np
 
 from sumwise.data.parquet import PART_ROWS, Scan
 from sumwise.errors import DataError, InvalidSetError, SettingError
-from sumwise.model import archives
 from sumwise.model import fit as core
-from sumwise.model.basis import Trainable
+from sumwise.model import serialize
 from sumwise.model.design import features
 from sumwise.model.fit import ModelConfig, Prepared
 from sumwise.model.serialize import pack_config, pack_prepared, unpack_config
@@ -230,7 +229,7 @@ def _begin(
         assert look is not None  # survey was asked for it
         blank = lazy_sets((), np.empty(0, int), scan)
         prepared = core.prepare_on(config, blank, look.inputs())
-    if isinstance(prepared.basis.basis, Trainable):
+    if prepared.basis.learns:
         raise SettingError(
             "a basis that learns looks at the individuals again after every answer, so there is "
             "nothing to embed beforehand. Use basis='auto', 'fourier', 'polynomial' or 'linear'."
@@ -330,7 +329,7 @@ def _is_done(folder: str, number: int, first: int, manifest: DesignManifest) -> 
 
 def _part(folder: str, number: int) -> Mapping[str, Any]:
     with open(part_file(folder, number), "rb") as file:
-        return archives.from_bytes(file.read(), f"part {number} of {folder}")
+        return serialize.from_bytes(file.read(), f"part {number} of {folder}")
 
 
 # --- finishing ------------------------------------------------------------------------------------

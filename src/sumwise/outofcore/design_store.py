@@ -31,7 +31,7 @@ from sumwise.data.parquet import File, Scan, open_parquet
 from sumwise.data.sets import Sets
 from sumwise.data.targets import Targets, subsample
 from sumwise.errors import DataError, InvalidSetError, SettingError
-from sumwise.model.basis import Auto, RandomFourierFeatures, Scaled
+from sumwise.model.basis import Scaled
 from sumwise.model.design import Design, Pool
 from sumwise.model.fit import ModelConfig, Prepared
 from sumwise.model.serialize import unpack_config, unpack_prepared
@@ -143,8 +143,7 @@ class Embedded:
 
     def under(self, basis: Scaled) -> Pool:
         """The pool, for a model with this basis; another one is refused."""
-        own = self.prepared.basis
-        if own is not basis and _numbers_of(own) != _numbers_of(basis):
+        if not self.prepared.basis.same_as(basis):
             raise SettingError(
                 f"the model has another basis than the one {self.folder} is embedded with. Fit the "
                 "model on what was embedded, or embed with it."
@@ -157,19 +156,6 @@ class Embedded:
     def __repr__(self) -> str:
         u = self.pool.design.u
         return f"Embedded: {len(u)} sets, {u.shape[1]} features in {u.dtype}, in {self.folder}"
-
-
-def _numbers_of(basis: Scaled) -> tuple[Any, ...]:
-    """The numbers that identify a basis."""
-    drawn = basis.basis
-    own: Any
-    if isinstance(drawn, RandomFourierFeatures):
-        own = drawn.frequencies.tobytes(), drawn.phases.tobytes()
-    elif isinstance(drawn, Auto):
-        own = tuple(values.tobytes() for values in drawn.arrays().values())
-    else:
-        own = drawn
-    return own, basis.shift.tobytes(), basis.scale.tobytes()
 
 
 def no_sets(given: Any, name: str = "sets") -> InvalidSetError:

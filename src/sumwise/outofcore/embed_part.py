@@ -19,9 +19,9 @@ import numpy as np
 
 from sumwise.data.parquet import Batch, Part, Scan, batches, run_starts
 from sumwise.errors import SettingError
-from sumwise.model import archives, fourier_sums
+from sumwise.model import serialize
 from sumwise.model.basis import Scaled
-from sumwise.model.design import BLOCK_NUMBERS, features
+from sumwise.model.design import BLOCK_NUMBERS, features, worth_compiling
 from sumwise.outofcore.index import subsample_in
 from sumwise.util.files import write_file
 from sumwise.util.shapes import Float, Int
@@ -95,7 +95,7 @@ def embed_part(job: Job) -> int:
         "stand_ins": np.concatenate(subsample),
         "counts": np.array([checksum, written, sampled], dtype=np.int64),
     }
-    write_file(part_file(job.folder, job.part.number), archives.to_bytes(kept))
+    write_file(part_file(job.folder, job.part.number), serialize.to_bytes(kept))
     return job.part.rows
 
 
@@ -180,8 +180,10 @@ def embed_rows(
     bounds = np.append(starts, len(batch))
     u = None
     with np.errstate(over="ignore", invalid="ignore"):  # refused below, by row
-        if fourier_sums.worth_compiling(scan.rows, basis):
-            u = fourier_sums.summed(batch.inputs, theta, bounds, basis, dtype)
+        if worth_compiling(scan.rows, basis):
+            from sumwise.model import kernels
+
+            u = kernels.sum_runs(batch.inputs, theta, bounds, basis, dtype)
         if u is None:
             u = _embed_blocks(batch.inputs, theta, bounds, basis).astype(dtype, copy=False)
         square = np.einsum("ak,ak->a", u, u)

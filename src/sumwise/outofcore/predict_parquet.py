@@ -19,7 +19,7 @@ from sumwise.data.parquet import Batch, Part, Scan, batches
 from sumwise.errors import DataError, InvalidSetError, SettingError
 from sumwise.model import predict as outputs
 from sumwise.model.fit import Model
-from sumwise.model.prediction_table import PREFIX
+from sumwise.model.predict import PREFIX
 from sumwise.util.files import atomic_write
 from sumwise.util.progress import Slow
 

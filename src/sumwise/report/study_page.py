@@ -18,7 +18,7 @@ from sumwise.data.sets import Sets
 from sumwise.learning.insight import FEWEST, WINDOW, Insight
 from sumwise.learning.propose import Answer
 from sumwise.model.calibration import percent
-from sumwise.model.prediction_table import Predictions
+from sumwise.model.predict import Predictions
 from sumwise.report.files import check_folder, save_page
 from sumwise.report.page import Section, TextTable, page
 from sumwise.report.panels import LONG, spending, study_panels

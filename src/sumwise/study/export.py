@@ -28,7 +28,7 @@ import numpy as np
 from sumwise.acquisition.objective import Objective
 from sumwise.data.sets import Sets
 from sumwise.errors import SettingError, StorageError
-from sumwise.model import archives
+from sumwise.model import serialize
 from sumwise.model.fit import Prepared
 from sumwise.model.serialize import pack_config, pack_prepared
 from sumwise.study.storage import records
@@ -207,11 +207,11 @@ def _write_sets(file: IO[bytes], sets: Sets) -> None:
 
 def arrays_of(prepared: Prepared) -> dict[str, np.ndarray]:
     """All that was drawn, by name; a network's weights one by one."""
-    arrays = archives.from_bytes(pack_prepared(prepared), "the basis")
+    arrays = serialize.from_bytes(pack_prepared(prepared), "the basis")
     state = arrays.pop("state", None)
     if state is None:
         return arrays
-    weights = archives.from_bytes(state.tobytes(), "the weights of a network")
+    weights = serialize.from_bytes(state.tobytes(), "the weights of a network")
     return arrays | {STATE + name: array for name, array in weights.items()}
 
 

@@ -31,8 +31,8 @@ from sumwise.data.frames import to_float
 from sumwise.data.sets import Sets
 from sumwise.data.targets import Targets
 from sumwise.errors import DataError, MissingExtraError, SettingError, SumwiseError
-from sumwise.model import archives
 from sumwise.model import fit as core
+from sumwise.model import serialize
 from sumwise.model.fit import ModelConfig, Prepared, check_seed
 from sumwise.model.serialize import pack_config, unpack_config, unpack_prepared
 from sumwise.study import export
@@ -240,8 +240,8 @@ def _basis(content: bytes, config: ModelConfig, sets: Sets) -> Prepared:
     plain = {name: found[name] for name in drawn if not name.startswith(mark)}
     weights = {name.removeprefix(mark): found[name] for name in drawn if name.startswith(mark)}
     if weights:
-        plain["state"] = np.frombuffer(archives.to_bytes(weights), dtype=np.uint8)
-    return unpack_prepared(archives.to_bytes(plain), config, sets)
+        plain["state"] = np.frombuffer(serialize.to_bytes(weights), dtype=np.uint8)
+    return unpack_prepared(serialize.to_bytes(plain), config, sets)
 
 
 def _arrays(content: bytes) -> dict[str, np.ndarray]:

@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import replace
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from sumwise.data.sets import Sets
 from sumwise.errors import StorageError
 from sumwise.learning.propose import Answer
 from sumwise.model import fit as core
-from sumwise.model.basis import Scaled, Trainable
+from sumwise.model.basis import Scaled
 from sumwise.model.design import Pool, embed
 from sumwise.model.fit import Model
 from sumwise.model.posterior import Hyperparameters
@@ -49,7 +48,7 @@ class ModelCache:
     def __init__(self, database: Database, record: StudyRecord) -> None:
         self._database = database
         self._record = record
-        self._learns = isinstance(record.prepared.basis.basis, Trainable)
+        self._learns = record.prepared.basis.learns
         self._lock = threading.Lock()
         self._drawn: Pool | None = None
         self._latest: tuple[str, Model, Pool] | None = None
@@ -173,10 +172,7 @@ class ModelCache:
             state = model_states.longest(connection, self._record.id, names, beyond)
         if state is None:
             return None
-        scaled = self._record.prepared.basis
-        if isinstance(scaled.basis, Trainable):
-            assert state.basis is not None
-            scaled = replace(scaled, basis=scaled.basis.restored(state.basis))
+        scaled = self._record.prepared.basis.restored(state.basis)
         return state.length, (scaled, Hyperparameters(state.prior_precision, state.noise_precision))
 
     def _save(self, fresh: Sequence[ModelState], connection: Connection | None) -> None:
@@ -189,6 +185,5 @@ class ModelCache:
 
 
 def _state(model: Model, length: int, key: str) -> ModelState:
-    basis, hyper = model.basis.basis, model.posterior.hyper
-    learned = basis.state() if isinstance(basis, Trainable) else None
+    hyper, learned = model.posterior.hyper, model.basis.state()
     return ModelState(length, key, hyper.prior_precision, hyper.noise_precision, learned)

@@ -24,7 +24,7 @@ from sumwise.learning.propose import FEWEST, Answer, Ask
 from sumwise.learning.selection import check_budget
 from sumwise.learning.status import Status, outlook
 from sumwise.model import predict as outputs
-from sumwise.model.prediction_table import Predictions, check_level, individuals
+from sumwise.model.predict import Predictions, check_level, individuals
 from sumwise.study.state import Fit, StudyState
 from sumwise.study.storage import transactions
 from sumwise.study.storage.database import Database

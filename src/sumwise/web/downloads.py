@@ -12,7 +12,7 @@ from typing import Any, Final
 from fastapi.responses import StreamingResponse
 
 from sumwise.data.tables import write_table
-from sumwise.model.prediction_table import Predictions, individuals
+from sumwise.model.predict import Predictions, individuals
 from sumwise.web.pages import predict
 from sumwise.web.session import LEVEL, Session
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from sumwise.model.basis.fixed import Linear, Polynomial, RandomFourierFeatures,
 from sumwise.model.basis.neural_config import Neural, with_dropout
 from sumwise.util.shapes import Float
 
+if TYPE_CHECKING:
+    from sumwise.model.fit import ModelConfig
+
 __all__ = [
     "BASES",
     "Auto",
@@ -30,7 +33,6 @@ __all__ = [
     "Polynomial",
     "RandomFourierFeatures",
     "Scaled",
-    "Trainable",
     "draw",
     "with_dropout",
 ]
@@ -43,60 +45,27 @@ class Basis(Protocol):
     def __call__(self, x: Float[np.ndarray, "N D"], /) -> Float[np.ndarray, "N K"]: ...
 
 
-@runtime_checkable
-class Trainable(Basis, Protocol):
-    """A basis that learns from totals. Pure too: training gives a new one."""
-
-    committee: bool  # features are equally likely models of the output, and not to be weighed
-
-    def train(
-        self,
-        sets: Sets,
-        target: Float[np.ndarray, "t M"],
-        log_precisions: Float[np.ndarray, "2"],
-        *,
-        pull: tuple[Float[np.ndarray, "2"], float] | None,
-        fixed: bool,
-        noise_std: Float[np.ndarray, " t"] | None = None,
-    ) -> tuple[Trainable, Float[np.ndarray, "2"]]: ...
-
-    def state(self) -> bytes: ...
-
-    def restored(self, state: bytes) -> Trainable: ...
-
-
-# name -> (sets, n_basis, lengthscale, degree, rng) -> Basis
-BASES: Final[Mapping[str, Callable[[Sets, int, float, int, np.random.Generator], Basis]]] = {
-    "linear": lambda sets, n_basis, lengthscale, degree, rng: Linear(),
-    "polynomial": lambda sets, n_basis, lengthscale, degree, rng: Polynomial.of(
-        degree, sets.n_inputs
+# name -> (settings, sets, inputs, rng) -> Basis
+BASES: Final[Mapping[str, Callable[[ModelConfig, Sets, Inputs, np.random.Generator], Basis]]] = {
+    "linear": lambda config, sets, inputs, rng: Linear(),
+    "polynomial": lambda config, sets, inputs, rng: Polynomial.of(config.degree, sets.n_inputs),
+    "fourier": lambda config, sets, inputs, rng: RandomFourierFeatures.draw(
+        config.n_basis, sets.n_inputs, config.lengthscale, rng
     ),
-    "fourier": lambda sets, n_basis, lengthscale, degree, rng: RandomFourierFeatures.draw(
-        n_basis, sets.n_inputs, lengthscale, rng
+    "auto": lambda config, sets, inputs, rng: Auto.draw(
+        inputs, config.n_basis, config.lengthscale, rng
     ),
-    "auto": lambda sets, n_basis, lengthscale, degree, rng: Auto.draw(
-        Inputs.of(sets.x), n_basis, lengthscale, rng
-    ),
-    "neural": lambda sets, n_basis, lengthscale, degree, rng: Neural(n_basis=n_basis).draw(
-        sets, rng
-    ),
+    "neural": lambda config, sets, inputs, rng: Neural(n_basis=config.n_basis).draw(sets, rng),
 }
 
 
-def draw(
-    basis: str | Basis | Neural,
-    sets: Sets,
-    *,
-    n_basis: int,
-    lengthscale: float,
-    degree: int,
-    rng: np.random.Generator,
-) -> Basis:
-    """The basis with this name for sets like these; a user's own object comes back as it is."""
+def draw(config: ModelConfig, sets: Sets, inputs: Inputs, rng: np.random.Generator) -> Basis:
+    """The basis that `config` names, for sets and inputs like these; a user's function as it is."""
+    basis = config.basis
     if isinstance(basis, str):
         if basis not in BASES:
             raise SettingError(f"no basis is called {basis!r}; there are {', '.join(BASES)}")
-        return BASES[basis](sets, n_basis, lengthscale, degree, rng)
+        return BASES[basis](config, sets, inputs, rng)
     if _is_equinox_module(basis):
         basis = Neural(network=basis)
     if isinstance(basis, Neural):
@@ -110,5 +79,5 @@ def draw(
 
 
 def _is_equinox_module(basis: Any) -> bool:
-    equinox = sys.modules.get("equinox")  # whoever has a module has loaded it
+    equinox = sys.modules.get("equinox")  # a module exists only if Equinox is loaded
     return equinox is not None and isinstance(basis, equinox.Module)

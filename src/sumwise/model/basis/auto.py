@@ -15,14 +15,15 @@ so nothing is embedded twice.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from sumwise.data.input_stats import Inputs
-from sumwise.model.basis.fixed import RandomFourierFeatures
+from sumwise.model.basis.fixed import RandomFourierFeatures, Waves
 from sumwise.util.shapes import Float
 
 SCALINGS: Final = ("range", "squash")
@@ -168,12 +169,27 @@ class Auto:
         out[:, -1] = 1.0
         return out
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        """What was drawn, by name, for `restored`."""
-        names = ("frequencies", "phases", "shift", "scale", "centre", "size")
-        return {name: getattr(self, name) for name in names}
+    @property
+    def waves(self) -> tuple[Waves, ...]:
+        """The three length-scales of each scaling together, with its linear part."""
+        n_waves, n_inputs = self.frequencies.shape
+        count, far = len(LENGTHSCALES), math.sqrt(n_inputs)
+        turns = np.concatenate([self.frequencies / (length * far) for length in LENGTHSCALES])
+        sizes = self.size[2 : 2 + 2 * count].reshape(2, count)
+        return tuple(
+            Waves(
+                2 * n_inputs + i * count * n_waves,
+                turns,
+                np.tile(self.phases, count),
+                np.repeat(math.sqrt(2 / n_waves) / own, n_waves),
+                (self.columns[i], self.centre[i], self.size[i]),
+            )
+            for i, own in enumerate(sizes)
+        )
 
-    @classmethod
-    def restored(cls, arrays: Any) -> Auto:
-        """From `arrays`."""
-        return cls(**{name: arrays[name] for name in cls.__slots__})
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What was drawn, by the names it is stored under."""
+        return {f"auto_{name}": getattr(self, name) for name in self.__slots__}
+
+    def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> Auto:
+        return Auto(**{name: arrays[f"auto_{name}"] for name in self.__slots__})

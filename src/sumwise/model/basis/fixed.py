@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +21,17 @@ from sumwise.util.shapes import Float
 
 MOST_WAVES = 1_000_000
 MOST_MONOMIALS = 20_000  # beyond this a row of features is larger than any sensible input row
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Waves:
+    """Features amplitude · cos(phase − frequency · z) of the same inputs z, for the kernels."""
+
+    first: int  # column of the first
+    frequencies: Float[np.ndarray, "W D"]
+    phases: Float[np.ndarray, " W"]
+    amplitude: Float[np.ndarray, " W"]
+    linear: tuple[slice, Any, Any] | None = None  # columns of (z − centre) / size, centre, size
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +105,18 @@ class RandomFourierFeatures:
     def amplitude(self) -> float:
         return math.sqrt(2 / max(len(self.phases), 1))
 
+    @property
+    def waves(self) -> tuple[Waves, ...]:
+        amplitude = np.full(len(self.phases), self.amplitude)
+        return (Waves(0, self.frequencies, self.phases, amplitude),)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What was drawn, by the names it is stored under."""
+        return {"frequencies": self.frequencies, "phases": self.phases}
+
+    def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> RandomFourierFeatures:
+        return RandomFourierFeatures(arrays["frequencies"], arrays["phases"])
+
     def __call__(self, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N K"]:
         out = np.empty((len(x), len(self.phases) + 1))
         waves = self.phases - x @ self.frequencies.T
@@ -103,7 +127,11 @@ class RandomFourierFeatures:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scaled:
-    """A basis on standardised inputs: φ((x − shift) / scale)."""
+    """A basis on standardised inputs: φ((x − shift) / scale).
+
+    A user's basis is a function. What else the program asks of a basis is answered here: by the
+    basis itself if it is one of ours, otherwise by a default.
+    """
 
     basis: Callable[[Float[np.ndarray, "N D"]], Float[np.ndarray, "N K"]]
     shift: Float[np.ndarray, " D"]
@@ -111,3 +139,60 @@ class Scaled:
 
     def __call__(self, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N K"]:
         return self.basis((x - self.shift) / self.scale)
+
+    def _own(self, name: str, default: Any) -> Any:
+        return getattr(self.basis, name, default) if self.built_in else default
+
+    @property
+    def built_in(self) -> bool:
+        """Whether the basis is one of ours."""
+        return type(self.basis).__module__.startswith("sumwise.")
+
+    @property
+    def learns(self) -> bool:
+        """Whether the basis changes with the totals."""
+        return bool(self._own("learns", False))
+
+    @property
+    def committee(self) -> bool:
+        """Whether features are equally likely models of the output, without coefficients."""
+        return bool(self._own("committee", False))
+
+    @property
+    def waves(self) -> tuple[Waves, ...]:
+        """The cosines of the basis, one entry for each scaling of inputs; none in most bases."""
+        waves: tuple[Waves, ...] = self._own("waves", ())
+        return waves
+
+    def views(self, standard: Float[np.ndarray, "N D"]) -> list[Float[np.ndarray, "N D"]]:
+        """Standardised inputs as each entry of `waves` takes them."""
+        views: list[Float[np.ndarray, "N D"]] = self._own("scaled", lambda z: [z])(standard)
+        return views
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All that was drawn or learned, by the names it is stored under."""
+        return {"shift": self.shift, "scale": self.scale, **self._own("arrays", dict)()}
+
+    def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> Scaled:
+        """The basis of this kind with these `arrays`."""
+        basis = self._own("with_arrays", lambda _: self.basis)(arrays)
+        return Scaled(basis, arrays["shift"], arrays["scale"])
+
+    def state(self) -> bytes | None:
+        """What the basis has learned; None if it does not learn."""
+        state: bytes | None = self._own("state", lambda: None)()
+        return state
+
+    def restored(self, state: bytes | None) -> Scaled:
+        """The basis that has learned `state`."""
+        return self if state is None else replace(self, basis=self._own("restored", None)(state))
+
+    def same_as(self, other: Scaled) -> bool:
+        """Whether both give the same features."""
+        mine, theirs = self.arrays(), other.arrays()
+        return self is other or (
+            type(self.basis) is type(other.basis)
+            and mine.keys() == theirs.keys()
+            and all(np.array_equal(mine[name], theirs[name]) for name in mine)
+            and (len(mine) > 2 or self.basis == other.basis)
+        )

@@ -1,11 +1,10 @@
-"""Networks as values: ours, a user's own, and how their weights are kept without pickle."""
+"""Networks as values: ours, a user's own, and how their weights are stored without pickle."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -14,23 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from sumwise.errors import DataError, SettingError
-from sumwise.model import archives
+from sumwise.model import serialize
 from sumwise.model.basis.neural_config import Neural
-from sumwise.model.basis.padding import step_up
+from sumwise.model.basis.training import own_settings, step_up
 from sumwise.util.shapes import Float
 
-FEWEST_ROWS = 512  # evaluated at once: a small number of its own would be compiled for
-
-
-@contextmanager
-def own_settings() -> Iterator[None]:
-    """Double precision and NumPy's promotions in here, whatever the user has set for JAX."""
-    with (
-        jax.enable_x64(True),
-        jax.numpy_dtype_promotion("standard"),
-        jax.numpy_rank_promotion("allow"),
-    ):
-        yield
+FEWEST_ROWS = 512  # evaluated at once, so that few numbers of rows are compiled for
 
 
 class Network(eqx.Module):
@@ -53,7 +41,7 @@ class Network(eqx.Module):
         return cls(tuple(weights), tuple(biases), settings.activation)
 
     def hidden(self, row: jax.Array) -> jax.Array:
-        """What the last layer is given."""
+        """The inputs of the last layer."""
         for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
             row = getattr(jax.nn, self.activation)(weight @ row + bias)
         return row
@@ -75,8 +63,8 @@ class FunctionWithParameters(eqx.Module):
 # --- a user's own ---------------------------------------------------------------------------------
 
 
-def given(settings: Neural) -> Any:
-    """The user's own network as a module, if there is one."""
+def user_network(settings: Neural) -> Any:
+    """The user's own network as a module; None if the settings have none."""
     if settings.network is None:
         return None
     if settings.parameters is not None:
@@ -131,7 +119,7 @@ def check(network: Any, n_inputs: int, dtype: str) -> None:
         )
 
 
-# --- evaluating and keeping -----------------------------------------------------------------------
+# --- evaluating and storing -----------------------------------------------------------------------
 
 
 def on_rows(
@@ -148,7 +136,7 @@ def on_rows(
 
 
 def as_type(network: Any, dtype: str) -> Any:
-    """With all its real numbers in this precision."""
+    """The network with all its real numbers in this precision."""
     return jax.tree.map(
         lambda leaf: jnp.asarray(leaf, dtype) if eqx.is_inexact_array(leaf) else leaf, network
     )
@@ -157,14 +145,14 @@ def as_type(network: Any, dtype: str) -> Any:
 def to_bytes(network: Any) -> bytes:
     """The weights as an archive of arrays."""
     leaves = jax.tree.leaves(eqx.filter(network, eqx.is_inexact_array))
-    return archives.to_bytes({f"leaf{i}": leaf for i, leaf in enumerate(leaves)})
+    return serialize.to_bytes({f"leaf{i}": leaf for i, leaf in enumerate(leaves)})
 
 
 def from_bytes(network: Any, kept: bytes) -> Any:
     """`network` with the weights that `to_bytes` kept; it must be of the same shape."""
     arrays, rest = eqx.partition(network, eqx.is_inexact_array)
     leaves, tree = jax.tree.flatten(arrays)
-    by_name = archives.from_bytes(kept, "the weights of a network")
+    by_name = serialize.from_bytes(kept, "the weights of a network")
     found = [by_name.get(f"leaf{i}", np.empty(0)) for i in range(len(by_name))]
     if [(a.shape, a.dtype) for a in found] != [(a.shape, a.dtype) for a in leaves]:
         raise DataError("the weights are of another network: their shapes or precision differ")

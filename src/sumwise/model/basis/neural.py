@@ -5,22 +5,22 @@ Given the network, a set is u_a = Σ_n θ_an φ(x_an), and with its t labelled s
     C = [u_a / √s_a][u_b / √s_b]ᵀ / λ + I / β,     log p = −½ (log|C| + zᵀ C⁻¹ z) + …      Eq. 22
 
 which is t×t work (the dual form; with more labels than features the K×K form is used). Adam climbs
-it along the network's weights, log λ and log β together. What comes after, the posterior and every
-prediction and score, is the core's own: here is only the training. Where an answer has a known
-noise r_a of its own, 1/β in its row of C becomes 1/β + r_a²/s_a.
+it along the network's weights, log λ and log β together. The posterior and every prediction and
+score that follow are the core's own; only the training is here. Where a total has a known noise
+r_a, 1/β in its row of C becomes 1/β + r_a²/s_a. A dropout network has its own objective
+(`dropout`) and no coefficients of its own: its features are equally likely models.
 
-Three things make it quick. Hidden activations are summed over a set before the last layer, which
-is linear: u_a = W Σθh + b Σθ. All epochs are one compiled loop. And instances of all sets lie in
-one flat array that is filled up to one of a few sizes, with weight zero, so that a new label
-does not mean a new compilation; sets that fill up have a row of their own in C, 1 on the diagonal,
-which adds exactly nothing.
+Three things make training quick. Hidden activations are summed over a set before the last layer,
+which is linear: u_a = W Σθh + b Σθ. All epochs are one compiled loop. And the instances of all
+sets lie in one padded array (`training`); a set of the padding has a row of its own in C, 1 on the
+diagonal, which adds exactly nothing.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -28,59 +28,78 @@ import jax.numpy as jnp
 import numpy as np
 
 from sumwise.data.sets import Sets
+from sumwise.model.basis import dropout
 from sumwise.model.basis.network import (
     Network,
     as_type,
     check,
     from_bytes,
-    given,
     on_rows,
-    own_settings,
     to_bytes,
+    user_network,
 )
 from sumwise.model.basis.neural_config import Neural
-from sumwise.model.basis.padding import Room
-from sumwise.model.basis.training import Labelled, climb, flat, sum_by_owner
+from sumwise.model.basis.training import (
+    Labelled,
+    PoolSizes,
+    climb,
+    flat,
+    own_settings,
+    sum_by_owner,
+)
 from sumwise.util.shapes import Float
 
-LEAST_NOISE = 1e-13  # of C's largest diagonal: below it a factorisation is rounding
-
-
-class Pull(NamedTuple):
-    """A Gaussian on (log λ, log β); with no stiffness, none."""
-
-    centre: Float[np.ndarray, "2"]
-    stiffness: float
+LEAST_NOISE = 1e-13  # of C's largest diagonal entry; with less noise a factorisation is rounding
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NeuralBasis:
-    """φ as it stands: a network with its weights, and how it is trained further."""
+    """A network with its present weights, and how it is trained further."""
 
     settings: Neural
-    network: Any  # an Equinox module
-    room: Room
-    committee = False  # features have coefficients of their own, which are random
+    network: Any  # an Equinox module; a `dropout.Regressor` with dropout
+    pool: PoolSizes
+    masks: tuple[Float[np.ndarray, "L H"], ...] = ()  # of the L models of a dropout network
+    seed: int = 0  # of the units that are dropped while training
+    learns = True
+
+    @property
+    def committee(self) -> bool:
+        """Whether features are equally likely models of the output, without coefficients."""
+        return bool(self.masks)
 
     @classmethod
     def draw(cls, settings: Neural, sets: Sets, rng: np.random.Generator) -> NeuralBasis:
+        pool = PoolSizes.of(sets)
         with own_settings():
-            network = given(settings)
-            if network is None:
-                network = Network.draw(settings, sets.n_inputs, rng)
-            network = as_type(network, settings.dtype)
-            check(network, sets.n_inputs, settings.dtype)
-        return cls(settings, network, Room.of(sets))
+            if settings.dropout:
+                network, masks = dropout.draw(settings, sets.n_inputs, rng)
+                return cls(settings, network, pool, masks, int(rng.integers(2**31)))
+            own = user_network(settings) or Network.draw(settings, sets.n_inputs, rng)
+            own = as_type(own, settings.dtype)
+            check(own, sets.n_inputs, settings.dtype)
+        return cls(settings, own, pool)
 
     def __call__(self, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N K"]:
-        return on_rows(_features, self.network, x, self.settings.dtype)
+        if not self.masks:
+            return on_rows(_features, self.network, x, self.settings.dtype)
+        with own_settings():
+            masks = tuple(jnp.asarray(mask, self.settings.dtype) for mask in self.masks)
+        return on_rows(dropout.outputs, (self.network, masks), x, self.settings.dtype)
 
     def state(self) -> bytes:
-        """The weights, to be kept; `restored` takes them back."""
+        """The weights, which `restored` takes back; masks follow from the settings' seed."""
         return to_bytes(self.network)
 
     def restored(self, state: bytes) -> NeuralBasis:
         return replace(self, network=from_bytes(self.network, state))
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What is stored of the basis; `with_arrays` takes it back."""
+        return {"state": np.frombuffer(self.state(), dtype=np.uint8)}
+
+    def with_arrays(self, arrays: dict[str, np.ndarray]) -> NeuralBasis:
+        return self.restored(arrays["state"].tobytes())
 
     def train(
         self,
@@ -88,26 +107,30 @@ class NeuralBasis:
         target: Float[np.ndarray, "t M"],
         log_precisions: Float[np.ndarray, "2"],
         *,
-        pull: Pull | None,
+        pull: tuple[Float[np.ndarray, "2"], float] | None,
         fixed: bool,
         noise_std: Float[np.ndarray, " t"] | None = None,
     ) -> tuple[NeuralBasis, Float[np.ndarray, "2"]]:
-        """The network, log λ and log β after so many epochs on these totals.
+        """The network, log λ and log β after `settings.epochs` on these totals.
 
         Args:
             target: ȳ in the model's units, a column per output.
-            log_precisions: log λ and log β to begin with.
-            pull: Weak prior on them, if any.
-            fixed: Leave them as they are.
-            noise_std: Known noise of each answer, in the model's units too.
+            log_precisions: log λ and log β to begin with; a dropout network has no λ.
+            pull: Centre and inverse variance of a Gaussian prior on both, if any.
+            fixed: Keep both as they are.
+            noise_std: Known noise of each total, in the model's units.
         """
         with own_settings():
-            data = flat(sets, target, self.settings.dtype, self.room, noise_std)
+            data = flat(sets, target, self.settings.dtype, self.pool, noise_std)
             start = (self.network, jnp.asarray(log_precisions))
-            held = jnp.asarray(0.0 if fixed else 1.0)
-            centre, stiffness = pull or Pull(np.zeros(2), 0.0)
-            extra = (jnp.asarray(centre), jnp.asarray(stiffness), held)
-            network, precisions = climb(_objective, start, data, extra, self.settings)
+            prior = (*(pull or (np.zeros(2), 0.0)), 0.0 if fixed else 1.0)
+            extra: tuple[jax.Array, ...] = tuple(jnp.asarray(number) for number in prior)
+            if self.masks:
+                key = jax.random.fold_in(jax.random.key(self.seed), len(sets))
+                keep = jnp.asarray(1 - self.settings.dropout, self.settings.dtype)
+                extra = (*extra, key, keep)
+            objective = dropout.objective if self.masks else _objective
+            network, precisions = climb(objective, start, data, extra, self.settings)
             return replace(self, network=network), np.asarray(precisions, dtype=np.float64)
 
 
@@ -121,7 +144,7 @@ def _features(network: Any, x: jax.Array) -> jax.Array:
 
 @jax.custom_vjp
 def log_density(cov: jax.Array, z: jax.Array) -> jax.Array:
-    """Σ over columns of −½ (log|C| + zᵀ C⁻¹ z): its gradient is known, and cheaper than traced."""
+    """Σ over columns of −½ (log|C| + zᵀ C⁻¹ z), with a gradient cheaper than the traced one."""
     return _log_density(cov, z)[0]
 
 
@@ -158,8 +181,8 @@ def log_evidence(network: Any, log_precisions: jax.Array, data: Labelled) -> jax
 
 def _dual(u: jax.Array, data: Labelled, prior: jax.Array, noise: jax.Array) -> jax.Array:
     gram = prior * (u @ u.T)
-    if data.blur is not None:
-        noise = noise + data.blur
+    if data.known_noise is not None:
+        noise = noise + data.known_noise
     noise = _at_least(noise, jnp.diag(gram))
     return log_density(gram + jnp.diag(jnp.where(data.real, noise, 1.0)), data.target)
 
@@ -167,10 +190,10 @@ def _dual(u: jax.Array, data: Labelled, prior: jax.Array, noise: jax.Array) -> j
 def _primal(u: jax.Array, data: Labelled, prior: jax.Array, noise: jax.Array) -> jax.Array:
     """The same by K×K work: |C| and C⁻¹ through I + (prior/noise) UᵀU."""
     n_outputs = data.target.shape[1]
-    if data.blur is not None:  # in units of its own noise, every answer has noise 1
-        noise = _at_least(noise + data.blur, prior * (u**2).sum(axis=0))
+    if data.known_noise is not None:  # in units of its own noise, every total has noise 1
+        noise = _at_least(noise + data.known_noise, prior * (u**2).sum(axis=0))
         root = jnp.where(data.real, jnp.sqrt(noise), 1.0)
-        alike = data._replace(target=data.target / root[:, None], blur=None)
+        alike = data._replace(target=data.target / root[:, None], known_noise=None)
         value = _primal(u / root[:, None], alike, prior, jnp.ones(()))
         return value - n_outputs * jnp.log(root).sum()
     gram = prior * (u.T @ u)
@@ -183,7 +206,7 @@ def _primal(u: jax.Array, data: Labelled, prior: jax.Array, noise: jax.Array) ->
 
 
 def _at_least(noise: jax.Array, diagonal: jax.Array) -> jax.Array:
-    """The noise, or what a factorisation needs beside signals of this size."""
+    """The noise, raised to what a factorisation needs beside signals of this size."""
     return jnp.maximum(noise, LEAST_NOISE * jax.lax.stop_gradient(diagonal.max()))
 
 

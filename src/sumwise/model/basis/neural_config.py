@@ -1,4 +1,4 @@
-"""`Neural`: what a network is to be, before anything is drawn or JAX is needed."""
+"""`Neural`: the settings of a network, which need no JAX."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from sumwise.errors import MissingExtraError, SettingError
 
 if TYPE_CHECKING:
     from sumwise.data.sets import Sets
-    from sumwise.model.basis.dropout import DropoutNetwork
     from sumwise.model.basis.neural import NeuralBasis
 
 ACTIVATIONS: Final = ("relu", "tanh", "gelu", "silu", "softplus", "elu")
@@ -108,19 +107,18 @@ class Neural:
         )
         return f"Neural({', '.join(changed)})"
 
-    def draw(self, sets: Sets, rng: np.random.Generator) -> NeuralBasis | DropoutNetwork:
+    def draw(self, sets: Sets, rng: np.random.Generator) -> NeuralBasis:
         """A network with random weights, for sets like these."""
         self.require()
-        from sumwise.model.basis.dropout import DropoutNetwork
         from sumwise.model.basis.neural import NeuralBasis
 
-        return (DropoutNetwork if self.dropout else NeuralBasis).draw(self, sets, rng)
+        return NeuralBasis.draw(self, sets, rng)
 
     @staticmethod
     def require() -> None:
-        """Refuse to go on without JAX, Equinox and Optax."""
+        """Raise an error if JAX, Equinox or Optax is missing."""
         try:
-            importlib.import_module("sumwise.model.basis.dropout")
+            importlib.import_module("sumwise.model.basis.neural")
         except ModuleNotFoundError as error:
             if error.name is not None and error.name.startswith("sumwise"):
                 raise

@@ -1,12 +1,15 @@
 """Adam on a network, all epochs in one compiled loop, over labelled sets in flat arrays.
 
-Instances of all sets lie in one array that is filled up to one of a few sizes with weight zero, so
-that a new label does not mean a new compilation.
+The instances of all sets lie in one array. It is padded with instances of weight zero to one of a
+few sizes, so that a new label seldom needs a new compilation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -18,37 +21,93 @@ import optax
 from sumwise.data.sets import Sets
 from sumwise.errors import SumwiseError
 from sumwise.model.basis.neural_config import Neural
-from sumwise.model.basis.padding import Room, room_for
 from sumwise.util.progress import Slow
 from sumwise.util.shapes import Float
 
-EPOCHS_AT_ONCE = 100  # then the loss is looked at, and somebody waiting is told how far it is
+EPOCHS_AT_ONCE = 100  # before the loss is checked and progress is reported
+FIRST_SETS = 4  # labels that the first compilation is for; the second is for 32
+MANY_TIMES = 3  # the first labels are allowed this multiple of the pool's mean set size
+MARGIN = 1.15  # instances expected beyond the average of the first labels
+
+
+@contextmanager
+def own_settings() -> Iterator[None]:
+    """Use double precision and NumPy's promotions here, whatever the user has set for JAX."""
+    with (
+        jax.enable_x64(True),
+        jax.numpy_dtype_promotion("standard"),
+        jax.numpy_rank_promotion("allow"),
+    ):
+        yield
+
+
+# --- padding --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PoolSizes:
+    """What is known of set sizes before any label."""
+
+    mean: float
+    largest: Float[np.ndarray, " A"]  # instances in the 1, 2, 3 … largest sets together
+
+    @classmethod
+    def of(cls, sets: Sets) -> PoolSizes:
+        sizes = np.sort(sets.sizes)[::-1]
+        return cls(float(sizes.mean()) if len(sizes) else 1.0, np.cumsum(sizes).astype(float))
+
+
+def padded_size(sets: Sets, pool: PoolSizes) -> tuple[int, int]:
+    """Numbers of sets and instances to compile for, given the labelled `sets`.
+
+    Sets come in steps of 4, 32, 48, 64, 96 …; instances in as many as those sets are likely to
+    have, judged by the pool and then by the first labels, and at most what its largest sets have.
+    """
+    if len(sets) <= FIRST_SETS:
+        n_sets, expected = FIRST_SETS, MANY_TIMES * FIRST_SETS * pool.mean
+    else:
+        n_sets = max(32, step_up(len(sets), steps=2))
+        typical = max(pool.mean, float(sets.sizes[:FIRST_SETS].mean()))
+        expected = MARGIN * n_sets * typical
+    if len(pool.largest):
+        expected = min(expected, pool.largest[min(n_sets, len(pool.largest)) - 1])
+    return n_sets, step_up(max(len(sets.x), math.ceil(expected)))
+
+
+def step_up(number: int, steps: int = 8, least: int = 16) -> int:
+    """The next larger size, of which there are `steps` to each doubling."""
+    number = max(number, least)
+    step = 2 ** max(math.floor(math.log2(number)), 0) // steps
+    return -(-number // step) * step
+
+
+# --- data and steps -------------------------------------------------------------------------------
 
 
 class Labelled(NamedTuple):
-    """The labelled sets in one flat array each, filled up."""
+    """The labelled sets in flat arrays, padded."""
 
-    x: jax.Array  # instances, then copies of the first
-    theta: jax.Array  # their weights; 0 where filled up
-    owner: jax.Array  # the set each belongs to
+    x: jax.Array  # instances; the padding repeats the first
+    theta: jax.Array  # their weights; 0 in the padding
+    owner: jax.Array  # the set of each instance
     theta_sum: jax.Array
-    root_scale: jax.Array  # √s_a; 1 where filled up
-    target: jax.Array  # ȳ/√s; 0 where filled up
-    real: jax.Array  # whether there is such a set
-    blur: jax.Array | None = None  # r²/s of known noise, 0 where filled up; None compiles without
+    root_scale: jax.Array  # √s_a; 1 in the padding
+    target: jax.Array  # ȳ/√s; 0 in the padding
+    real: jax.Array  # False for sets of the padding
+    known_noise: jax.Array | None = None  # r²/s, 0 in the padding; None if there is none
 
 
 def flat(
     sets: Sets,
     target: Float[np.ndarray, "t M"],
     dtype: str,
-    room: Room,
+    pool: PoolSizes,
     noise_std: Float[np.ndarray, " t"] | None = None,
 ) -> Labelled:
-    """Labelled sets with standardised inputs, filled up to a size that is compiled once."""
+    """Labelled sets with standardised inputs, padded to a size that is compiled once."""
     n_sets, n_rows = len(sets), len(sets.x)
-    most_sets, most_rows = room_for(sets, room)
-    # filled up with a row that exists: a user's network need not be defined elsewhere
+    most_sets, most_rows = padded_size(sets, pool)
+    # padded with a row that exists: a user's network need not be defined elsewhere
     x = np.repeat(sets.x[:1].astype(dtype), most_rows, axis=0)
     theta = np.zeros(most_rows, dtype)
     owner = np.full(most_rows, most_sets - 1, np.int32)
@@ -62,13 +121,13 @@ def flat(
     arrays = (x, theta, owner, theta_sum, root_scale, z, np.arange(most_sets) < n_sets)
     if noise_std is None:
         return Labelled(*map(jnp.asarray, arrays))
-    blur = np.zeros(most_sets)
-    blur[:n_sets] = (noise_std / root_scale[:n_sets]) ** 2
-    return Labelled(*map(jnp.asarray, (*arrays, blur)))
+    known_noise = np.zeros(most_sets)
+    known_noise[:n_sets] = (noise_std / root_scale[:n_sets]) ** 2
+    return Labelled(*map(jnp.asarray, (*arrays, known_noise)))
 
 
 def sum_by_owner(rows: jax.Array, data: Labelled) -> jax.Array:
-    """Σ_n θ_an of every row, a row per set."""
+    """The rows summed over each set with weights θ."""
     weighted = rows * data.theta[:, None]
     return jax.ops.segment_sum(weighted, data.owner, len(data.real), indices_are_sorted=True)
 
@@ -94,7 +153,7 @@ def climb(
             epoch = stop
             progress.at(epoch)
     if not all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(arrays)):
-        raise SumwiseError(_not_finite(epoch, settings))  # by the last step of all
+        raise SumwiseError(_not_finite(epoch, settings))  # because of the last step
     return eqx.combine(arrays, rest)
 
 

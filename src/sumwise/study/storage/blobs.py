@@ -32,8 +32,8 @@ from sumwise.data.lazy import LazySets
 from sumwise.data.sets import Sets
 from sumwise.data.targets import Targets, thinned
 from sumwise.errors import DataError, SettingError, StorageError
-from sumwise.model import archives
-from sumwise.model.basis import Scaled, Trainable
+from sumwise.model import serialize
+from sumwise.model.basis import Scaled
 from sumwise.model.design import Design, Pool, embed
 from sumwise.model.fit import ModelConfig, Prepared
 from sumwise.model.serialize import pack_prepared
@@ -77,7 +77,7 @@ def pack(
             "piece. Keep them in a file beside it: sets_file='sets.parquet' (--sets-file in the "
             "shell)"
         )
-    if isinstance(prepared.basis.basis, Trainable):
+    if prepared.basis.learns:
         return packed
     n_basis = prepared.basis(sets.x[:1]).shape[1]
     if len(sets.x) * n_basis >= LARGE:
@@ -349,12 +349,12 @@ def pack_aims(aims: Objective) -> bytes:
     arrays = {"noise_std": aims.noise_std, "cost": aims.cost, "enough": aims.enough}
     if aims.targets is not None:
         arrays |= {"targets": aims.targets.x, "target_weights": aims.targets.weight}
-    return archives.to_bytes({name: value for name, value in arrays.items() if value is not None})
+    return serialize.to_bytes({name: value for name, value in arrays.items() if value is not None})
 
 
 def unpack_aims(packed: bytes, sets: Sets) -> Objective:
     """What `pack_aims` packed for a study on these sets."""
-    arrays = archives.from_bytes(packed, "what the study is for")
+    arrays = serialize.from_bytes(packed, "what the study is for")
     try:
         targets = None
         if "targets" in arrays:
