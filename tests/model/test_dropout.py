@@ -17,6 +17,7 @@ from sumwise import Sets
 from sumwise.model.basis import dropout, training
 from sumwise.model.basis.training import PoolSizes, padded_size
 from sumwise.model.design import embed
+from tests.marks import slow
 from tests.networks import UP_TO_SIX, flat_numbers, literal_adam, unflat
 from tests.thinned import (
     EXACT,
@@ -70,6 +71,7 @@ def test_each_member_leaves_out_hidden_units_and_features_with_the_given_probabi
     assert abs(correlation).max() < 5 / math.sqrt(4000)  # each by itself
 
 
+@pytest.mark.slow
 def test_a_set_is_seen_by_whole_members_not_unit_by_unit(model):
     """u_al = Σ_n θ_an ŷ(x_an; w_l): the same units are left out for all instances."""
     basis = model.fitted().basis
@@ -111,7 +113,7 @@ def loss_by_hand(parts, log_noise, sets, target, activation, centre=0.0, stiffne
     return loss + 0.5 * stiffness * (log_noise - centre) ** 2
 
 
-@pytest.mark.parametrize("stiffness", [0.0, 0.7])
+@pytest.mark.parametrize("stiffness", [*slow(0.0), 0.7])
 @pytest.mark.parametrize("fixed", [False, True])
 def test_training_that_leaves_nothing_out_is_adam_on_the_squared_error(stiffness, fixed):
     settings = replace(EXACT, dropout=1e-9, epochs=6, learning_rate=0.02)

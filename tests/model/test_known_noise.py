@@ -16,6 +16,7 @@ from sumwise.model import fit as core
 from sumwise.model.design import embed
 from sumwise.model.posterior import Hyperparameters, condition, decompose
 from tests.builders import linear_pool, phi_of, precisions, random_sets, seeds, set_sizes
+from tests.marks import slow
 from tests.oracles import joint, total_covariance
 
 
@@ -66,8 +67,8 @@ def test_the_gradient_is_that_of_the_value(sizes, lam, beta, seed):
     assert_allclose(value(*at)[1], slopes, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("use_prior", [True, False])
-@settings(max_examples=20)
+@pytest.mark.parametrize("use_prior", [True, *slow(False)])
+@settings(max_examples=10)
 @given(seeds)
 def test_the_maximum_is_higher_than_everything_round_it(use_prior, seed):
     _, pool, y_bar, blur = problem([3, 1, 4, 2, 5, 2, 3], seed)

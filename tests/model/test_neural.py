@@ -15,6 +15,7 @@ from sumwise import Sets
 from sumwise.model import fit as core
 from sumwise.model.basis import training
 from tests import oracles
+from tests.marks import slow
 from tests.networks import (
     TINY,
     flat_numbers,
@@ -62,8 +63,8 @@ def loss_by_hand(sets, y_bar, like, centre, stiffness):
     return loss
 
 
-@pytest.mark.parametrize("n_labels", [4, 12], ids=["txt", "KxK"])
-@pytest.mark.parametrize("pulled", [False, True])
+@pytest.mark.parametrize("n_labels", [*slow(4), 12], ids=["txt", "KxK"])
+@pytest.mark.parametrize("pulled", [False, *slow(True)])
 def test_training_is_adam_on_minus_the_evidence(n_labels, pulled, monkeypatch):
     monkeypatch.setattr(training, "EPOCHS_AT_ONCE", 2)  # moments must outlive a bout of epochs
     everything, y_bar = problem()

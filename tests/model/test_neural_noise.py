@@ -111,6 +111,7 @@ def test_no_noise_that_is_known_is_the_ordinary_evidence(n_basis):
     assert_allclose(in_jax(basis, sets, y_bar, np.full(9, 1e-9), 2.0, 3.0), plain, rtol=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_basis", [6, 40], ids=["KxK", "txt"])
 def test_noise_far_below_the_signal_is_not_lost(n_basis):
     basis, sets, y_bar, _ = drawn([1, 4, 2, 1, 6, 3, 2, 5, 1], n_basis, 3)
@@ -120,6 +121,7 @@ def test_noise_far_below_the_signal_is_not_lost(n_basis):
     assert_allclose(found, normal_density(cov, y_bar), rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_basis", [6, 40], ids=["KxK", "txt"])
 @pytest.mark.parametrize("log_noise", [1.2, 80.0])
 def test_slopes_by_every_parameter_pass_finite_differences(n_basis, log_noise):
@@ -143,6 +145,7 @@ def test_slopes_by_every_parameter_pass_finite_differences(n_basis, log_noise):
                 assert_allclose((slope * way).sum(), (up - down) / 2e-5, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_basis", [6, 40], ids=["KxK", "txt"])
 def test_what_fills_up_adds_nothing(n_basis, monkeypatch):
     basis, sets, y_bar, blur = drawn([1, 4, 2, 6, 1, 3, 2], n_basis, 7)
@@ -170,8 +173,8 @@ def by_network(sets, y_bar, blur, like, centre, stiffness):
     return loss
 
 
-@pytest.mark.parametrize("n_labels", [4, 12], ids=["txt", "KxK"])
-@pytest.mark.parametrize("fixed", [False, True])
+@pytest.mark.parametrize("n_labels", [*slow(4), 12], ids=["txt", "KxK"])
+@pytest.mark.parametrize("fixed", [False, *slow(True)])
 def test_training_is_adam_on_minus_the_evidence(n_labels, fixed):
     sets, y_bar, blur = SETS[:n_labels], Y_BAR[:n_labels], BLUR[:n_labels]
     basis = replace(EXACT, epochs=5, learning_rate=0.02).draw(SETS, np.random.default_rng(1))
@@ -199,6 +202,7 @@ def by_regressor(parts, log_noise, sets, target, blur):
     return np.sum(0.5 * ((target - expected) ** 2 / variance + np.log(variance)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fixed", [False, True])
 def test_training_a_dropout_network_is_adam_on_the_weighed_squared_error(fixed):
     sets, y_bar, blur = SETS[:4], Y_BAR[:4], BLUR[:4]
@@ -245,6 +249,7 @@ def test_the_loss_of_a_dropout_network_is_the_same_in_any_room(monkeypatch):
 # --- limits ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_little_noise_trains_as_none():
     basis = EXACT.draw(SETS, np.random.default_rng(1))
     args = SETS, Y_BAR[:, None], np.log([1.0, 3.0])
@@ -255,6 +260,7 @@ def test_little_noise_trains_as_none():
     assert_allclose(little(SETS.x), plain(SETS.x), atol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "n_labels"),
     [(EXACT, 4), (EXACT, 12), (ALL, 12)],
@@ -305,7 +311,9 @@ def standard_x():
 
 
 @pytest.mark.parametrize("way", MOSTLY)
-@pytest.mark.parametrize("network", [EXACT, replace(EXACT, n_basis=40)], ids=["t > K", "t < K"])
+@pytest.mark.parametrize(
+    "network", [EXACT, *slow(replace(EXACT, n_basis=40))], ids=["t > K", "t < K"]
+)
 def test_the_posterior_is_that_of_the_dense_normal(way, network):
     """Of the trained features; units are the user's: the noise is known in these."""
     model = fitted(network, way, noise_std=NOISE)
@@ -323,7 +331,7 @@ def test_the_posterior_is_that_of_the_dense_normal(way, network):
     assert_allclose(model.log_evidence, expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("evidence_prior", [True, False])
+@pytest.mark.parametrize("evidence_prior", [True, *slow(False)])
 def test_precisions_maximise_the_evidence_of_the_trained_network(evidence_prior):
     model = fitted(EXACT, "evidence", noise_std=NOISE, evidence_prior=evidence_prior)
     phi = phi_by_hand(model.basis.basis.network, standard_x())
@@ -348,6 +356,7 @@ def test_precisions_maximise_the_evidence_of_the_trained_network(evidence_prior)
         assert up - 2 * here + down < 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", [EXACT, ALL], ids=["neural", "dropout"])
 @pytest.mark.parametrize("way", MOSTLY)
 def test_training_goes_on_from_the_model_before_in_the_models_units(network, way):
@@ -380,6 +389,7 @@ def test_training_goes_on_from_the_model_before_in_the_models_units(network, way
         assert (found.prior_precision, found.noise_precision) == way
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("network", "way"), [(THINNED, "evidence"), (THINNED, "adam"), *((TINY, way) for way in WAYS)]
 )
@@ -393,7 +403,7 @@ def test_units_do_not_matter(network, way):
     assert_allclose(both(large), factor * both(small), rtol=1e-5, atol=1e-5 * factor)
 
 
-@pytest.mark.parametrize("network", [TINY, THINNED], ids=["neural", "dropout"])
+@pytest.mark.parametrize("network", [TINY, *slow(THINNED)], ids=["neural", "dropout"])
 @pytest.mark.parametrize("way", MOSTLY)
 def test_no_noise_changes_no_digit(network, way):
     plain, zero = (fitted(network, way, noise_std=blur) for blur in (None, np.zeros(12)))
@@ -429,6 +439,7 @@ def test_scores_and_totals_of_sets_have_the_noise_of_individuals_alone():
     assert_allclose(scores, 0.5 * np.log(variance / oracles.total_noise(joint)), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_totals_of_a_dropout_network_have_the_noise_of_individuals_alone():
     model = fitted(THINNED, "adam", noise_std=NOISE)
     design = embed(SETS, model.basis)
@@ -458,6 +469,7 @@ def test_blurred_answers_that_say_so_are_predicted_better(network):
     assert better >= 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", [TINY, THINNED], ids=["neural", "dropout"])
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_a_few_answers_of_pure_noise_give_a_finite_model(network, n):
@@ -492,7 +504,7 @@ def play(study, n):
     return asked
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["neural", *slow("dropout")])
 def test_questions_after_restarts_are_those_of_one_go(place, kind):
     network, strategy = KINDS[kind]
     model = sw.AggregateRegressor(network)

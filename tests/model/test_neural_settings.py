@@ -13,6 +13,7 @@ import pytest
 from sklearn.base import clone
 
 from sumwise import AggregateRegressor, Neural, SettingError, SumwiseError
+from tests.marks import slow
 from tests.networks import TINY, problem
 
 
@@ -197,7 +198,7 @@ def test_draws_far_from_the_data_are_refused_like_predictions():
     ("setting", "value"),
     [("jax_numpy_dtype_promotion", "strict"), ("jax_numpy_rank_promotion", "raise")],
 )
-@pytest.mark.parametrize("dropout", [0.0, 0.1])
+@pytest.mark.parametrize("dropout", [0.0, *slow(0.1)])
 def test_strict_settings_of_the_users_own_do_not_matter(setting, value, dropout):
     import jax
 
