@@ -18,6 +18,7 @@ from sumwise.data import parquet as scanning
 from sumwise.outofcore.design_store import Embedded
 from tests import parquet
 from tests.builders import random_sets, totals
+from tests.marks import slow
 
 pytest.importorskip("distributed")
 from sumwise import distributed
@@ -69,7 +70,7 @@ def model():
     return sw.AggregateRegressor(n_basis=10, lengthscale=2.0)
 
 
-@pytest.mark.parametrize("weights", ["theta", "mean"])
+@pytest.mark.parametrize("weights", ["theta", *slow("mean")])
 def test_embedding_to_disk_on_workers_gives_the_local_design(client, model, tmp_path, weights):
     table = parquet.table_of(some_sets())
     pool = parquet.scan(parquet.write(table, tmp_path / "d", cuts=[50]), weights=weights)
@@ -80,7 +81,7 @@ def test_embedding_to_disk_on_workers_gives_the_local_design(client, model, tmp_
     assert_allclose(far.pool.design.noise_scale, near.pool.design.noise_scale, rtol=1e-12)
 
 
-@pytest.mark.parametrize("weights", ["theta", "mean"])
+@pytest.mark.parametrize("weights", ["theta", *slow("mean")])
 @pytest.mark.parametrize("ids", [None, list("zyxwvutsrqponml"), [(1, n) for n in range(15)]])
 def test_a_design_in_the_workers_memory_is_the_local_one(client, model, tmp_path, weights, ids):
     sets = some_sets(ids)
@@ -101,7 +102,7 @@ def test_a_design_in_the_workers_memory_is_the_local_one(client, model, tmp_path
         assert sizes.tolist() == sets.sizes[first : first + len(sizes)].tolist()
 
 
-@pytest.mark.parametrize("strategy", ["AggMI", "AggEnt"])
+@pytest.mark.parametrize("strategy", ["AggMI", *slow("AggEnt")])
 def test_questions_and_batches_are_the_local_ones(client, model, tmp_path, strategy):
     sets = some_sets()
     answers = answers_of(sets)
