@@ -1,9 +1,9 @@
-"""A database to keep studies in: a path is an SQLite file, `postgresql://…` a server.
+"""A database of studies: a path is an SQLite file, `postgresql://…` a server.
 
-SQLite runs in WAL mode with synchronous=FULL, so that a transaction that was committed survives
-`kill -9` and loss of power, and readers never wait. A write begins with BEGIN IMMEDIATE: it takes
-the one write lock before it has read anything, so it waits its turn instead of failing half-way.
-What a database says when it refuses is turned into a `StorageError` or `DataError` here.
+SQLite runs in WAL mode with synchronous=FULL, so a committed transaction survives `kill -9` and
+loss of power, and readers never wait. A write begins with BEGIN IMMEDIATE: it takes the one write
+lock before it has read anything, so it waits its turn instead of failing half-way. Errors of a
+database become a `StorageError` or `DataError` here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 import sqlite3
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -24,9 +24,9 @@ from sumwise.errors import DataError, MissingExtraError, StorageError, SumwiseEr
 from sumwise.study.storage import sqlite
 from sumwise.study.storage.schema import VERSION, VERSION_TABLE, metadata, version
 
-PATIENCE: Final = 60.0  # seconds to wait for others who write
-_CREATING: Final = 0x73756D77697365  # "sumwise": an advisory lock, so that tables are made once
-Connection = sa.Connection  # for those who pass one on
+PATIENCE: Final = 60.0  # seconds to wait for other writers
+_CREATING: Final = 0x73756D77697365  # "sumwise": an advisory lock, so that tables are created once
+Connection = sa.Connection  # for modules that only pass one on
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
 
@@ -40,11 +40,11 @@ class Database:
         self._engine: sa.Engine | None = None
         self._process = 0
         self._turn = threading.Lock()
-        self._file: tuple[int, int] | None = None  # the one that is open, whatever its path becomes
+        self._file: tuple[int, int] | None = None  # the open file, whatever its path leads to later
 
     @property
     def folder(self) -> str | None:
-        """Where the file is, if it is one."""
+        """The folder of an SQLite file."""
         return None if self.path is None else os.path.dirname(self.path)
 
     def close(self) -> None:
@@ -94,7 +94,7 @@ class Database:
             connection = connection.execution_options(sumwise_writes=True)
             with connection.begin():
                 yield connection
-        self._check_file()  # or it was acknowledged into a file that is gone
+        self._check_file()  # or the write went to a file that is gone
 
     @contextmanager
     def _own_turn(self) -> Iterator[None]:
@@ -110,7 +110,7 @@ class Database:
             turn.release()
 
     def _check_file(self) -> None:
-        """A file that was put in the place of the open one would get pages of the old one."""
+        """Refuse a path that leads to another file now: it would get pages of the open one."""
         if self.path is None or self._file in (None, sqlite.identity(self.path)):
             return
         raise StorageError(
@@ -181,7 +181,7 @@ class Database:
     # --- versions -----------------------------------------------------------------------------
 
     def require(self) -> None:
-        """Refuse a database that holds no studies, or in a schema that is not this one's."""
+        """Refuse a database that holds no studies, or has another schema than the present one."""
         if self.path is not None and not os.path.exists(self.path):
             raise DataError(
                 f"there is no file {self.shown}; check the path, or begin a study with "
@@ -198,9 +198,10 @@ class Database:
             raise DataError(
                 f"{self.shown} holds no studies; begin one with create_study or sumwise init"
             )
-        self._check(found)
+        self.check_version(found)
 
-    def _check(self, found: Any) -> None:
+    def check_version(self, found: Sequence[str]) -> None:
+        """Refuse another schema than the present one."""
         made_by = found[0] if len(found) == 1 else "?"
         if made_by == VERSION:
             return
@@ -215,19 +216,19 @@ class Database:
         )
 
     def ensure(self) -> None:
-        """The tables, made if they are not there yet."""
+        """Create the tables if they are not there yet."""
         if self.path is not None and not os.path.isdir(os.path.dirname(self.path)):
             raise DataError(f"there is no folder {os.path.dirname(self.path)!r}; make it first")
         with self.write() as connection:
             self._make_tables(connection)
-        self.close()  # the next connection finds the tables, and takes to WAL mode
+        self.close()  # the next connection finds the tables and switches to WAL mode
 
     def _make_tables(self, connection: sa.Connection) -> None:
         if self._url is not None:
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_CREATING)))
         tables = sa.inspect(connection).get_table_names()
         if VERSION_TABLE in tables:
-            self._check(connection.execute(sa.select(version.c.version_num)).scalars().all())
+            self.check_version(connection.execute(sa.select(version.c.version_num)).scalars().all())
             return
         if tables and self.path is not None:
             raise DataError(
@@ -239,7 +240,7 @@ class Database:
 
 
 def upgrade(url: Any) -> None:
-    """Bring a database that an older sumwise made to the present schema."""
+    """Bring the database of an older sumwise to the present schema."""
     from sumwise.study.storage.migrations import migrate
 
     database = Database(url)
@@ -251,7 +252,7 @@ def upgrade(url: Any) -> None:
                 raise DataError(f"{database.shown} holds no studies; there is nothing to upgrade")
             found = connection.execute(sa.select(version.c.version_num)).scalars().all()
             if found and found[0] > VERSION:
-                database._check(found)
+                database.check_version(found)
             migrate(connection)
     finally:
         database.close()
@@ -297,7 +298,7 @@ def _secrets(url: sa.URL | None) -> list[str]:
 
 
 def _masked(url: sa.URL) -> str:
-    """The URL without what is secret."""
+    """The URL without its secrets."""
     secret = {name: "***" for name in url.query if "password" in name.lower()}
     shown = url.set(drivername="postgresql").update_query_dict(secret).render_as_string()
     return shown.replace("%2A%2A%2A", "***")

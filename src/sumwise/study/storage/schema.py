@@ -1,4 +1,4 @@
-"""The tables a study is kept in. A set is its position in the study's sets; times are UTC, as text.
+"""The tables of studies. A set is its position in the study's sets; times are UTC, as text.
 
 A change here is a new file in `migrations/versions` and a new `VERSION`; a test compares the two.
 """
@@ -42,7 +42,7 @@ studies = Table(
     Column("arrivals", Integer, nullable=False),  # answers so far, those taken back included
 )
 
-# apart from the row above, which every write changes: a database would copy them each time
+# apart from the study's row, which every write changes: a database would copy them each time
 files = Table(
     "sumwise_files",
     metadata,
@@ -63,7 +63,7 @@ claims = Table(
     Column("expires", Text, nullable=False),
 )
 
-# sets that nobody is to be asked for
+# sets that are not asked for
 skips = Table(
     "sumwise_skips",
     metadata,
@@ -104,7 +104,7 @@ events = Table(
     Index("sumwise_events_of_study", "study_id", "id"),
 )
 
-# λ, β and what the basis has learned after each answer; can be worked out again, and takes long
+# λ, β and what the basis has learned after each answer; computing it again takes long
 chain = Table(
     "sumwise_chain",
     metadata,

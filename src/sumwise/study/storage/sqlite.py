@@ -1,9 +1,9 @@
 """Connections to an SQLite file, and what to do where a file may only be read.
 
-A study's file is in WAL mode, which SQLite reads with two more files beside it. Whoever may not
-write would leave these behind, and the owner could not write to them: a reader would lock out the
-owner. So a file at rest that may only be read is read as it is (`immutable`), without any lock,
-and afterwards it is made sure that nobody has changed it meanwhile.
+A study's file is in WAL mode, which SQLite reads with two more files beside it. A user without
+write permission would leave these two behind, and the owner could not write to them: a reader would
+lock out the owner. So a file at rest that may only be read is read as it is (`immutable`), without
+any lock, and refused afterwards if it has changed meanwhile.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def connect(path: str, patience: float) -> sqlite3.Connection:
-    """A connection that waits `patience` seconds for others who write."""
+    """A connection that waits up to `patience` seconds for other writers."""
     frozen = at_rest(path) is not None
     if not frozen and only_readable(path):
         _check_recoverable(path)
@@ -46,11 +46,11 @@ def connect(path: str, patience: float) -> sqlite3.Connection:
 
 
 def _settle(connection: sqlite3.Connection, patience: float) -> None:
-    """WAL mode, if there are studies in it; a file of something else is left as it is."""
+    """Switch a file with studies to WAL mode; any other file is left as it is."""
     deadline = time.monotonic() + patience
     ours = "SELECT 1 FROM sqlite_master WHERE name = ?"
     while True:
-        try:  # changing the mode is the one statement that does not wait for others by itself
+        try:  # the one statement that does not wait for other writers by itself
             (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
             if mode != "wal" and connection.execute(ours, (VERSION_TABLE,)).fetchone():
                 connection.execute("PRAGMA journal_mode = WAL")
@@ -62,9 +62,9 @@ def _settle(connection: sqlite3.Connection, patience: float) -> None:
 
 
 def _check_whole(connection: sqlite3.Connection, path: str) -> None:
-    """A file that was cut off inside its last page: SQLite would take zeros for what is missing.
+    """Refuse a file that was cut off inside its last page: SQLite would read zeros there.
 
-    The file itself is not opened here: closing it would take away SQLite's locks on it.
+    The file itself is not opened here: closing it would release SQLite's locks on it.
     """
     (page,) = connection.execute("PRAGMA page_size").fetchone()
     if os.path.getsize(path) % min(page, 4096):
@@ -75,7 +75,7 @@ def _check_whole(connection: sqlite3.Connection, path: str) -> None:
 
 
 def read_blob(connection: sa.Connection, table: str, column: str, row: int) -> bytes | None:
-    """A large value, copied once instead of twice; None if it is no text and no bytes."""
+    """A large value, copied once instead of twice; None if it is neither text nor bytes."""
     raw = connection.connection.driver_connection
     assert isinstance(raw, sqlite3.Connection)
     try:
@@ -88,13 +88,13 @@ def read_blob(connection: sa.Connection, table: str, column: str, row: int) -> b
 
 
 def only_readable(path: str) -> bool:
-    """Whether this process may not write to the file, or not make files beside it."""
+    """Whether this process may not write to the file, or may not create files beside it."""
     folder = os.path.dirname(path)
     return os.path.exists(path) and not (os.access(path, os.W_OK) and os.access(folder, os.W_OK))
 
 
 def at_rest(path: str) -> tuple[int, ...] | None:
-    """What changes when the file does, if it may only be read and nobody is writing to it."""
+    """The file's `stamp`, if it may only be read and no process is writing to it."""
     busy = any(os.path.exists(path + end) for end in ("-wal", "-journal"))
     return None if busy or not only_readable(path) else stamp(path)
 
@@ -109,11 +109,13 @@ def identity(path: str) -> tuple[int, int] | None:
 
 
 def stamp(path: str) -> tuple[int, ...]:
+    """What changes when the file does."""
     about = os.stat(path)
     return about.st_mtime_ns, about.st_size, about.st_ino
 
 
 def _check_recoverable(path: str) -> None:
+    """Refuse a file that was not closed where SQLite cannot recover it."""
     left = os.path.exists(path + "-wal") and not os.path.exists(path + "-shm")
     if left and not os.access(os.path.dirname(path), os.W_OK):
         raise StorageError(

@@ -1,13 +1,12 @@
 """From older schemas to the present one, with Alembic.
 
-Opening a study does not come here: importing Alembic takes longer than asking a question. There is
-no `env.py`, because nothing runs at import.
+Opening a study does not import this: importing Alembic takes longer than asking a question. There
+is no `env.py`, because nothing runs at import.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from sqlalchemy import Connection
 
@@ -23,11 +22,9 @@ def migrate(connection: Connection, target: str = "head") -> None:
     here = Path(__file__).parent
     script = ScriptDirectory(str(here), version_locations=[str(here / "versions")])
 
-    def steps(version: Any, context: Any) -> Any:
-        del context
-        return script._upgrade_revs(target, version)
-
-    options = {"fn": steps, "version_table": VERSION_TABLE, "transactional_ddl": True}
-    context = MigrationContext.configure(connection, opts=options)
+    context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
+    missing = list(script.iterate_revisions(target, context.get_current_revision()))
     with Operations.context(context):
-        context.run_migrations()
+        for step in reversed(missing):
+            step.module.upgrade()
+            context.stamp(script, step.revision)

@@ -1,4 +1,4 @@
-"""Sets that somebody has set aside, with a reason: they are not asked for."""
+"""Skipped sets, which are not asked for, with the reason."""
 
 from __future__ import annotations
 
