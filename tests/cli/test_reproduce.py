@@ -106,7 +106,11 @@ def test_json_is_the_table(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("sent", "code"), [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 130)]
+    ("sent", "code"),
+    [
+        (signal.SIGKILL, -signal.SIGKILL),
+        pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow),
+    ],
 )
 def test_stopped_in_the_middle_it_goes_on(tmp_path, sent, code):
     out = tmp_path / "out"

@@ -25,6 +25,7 @@ from sumwise.cli.serve import WARNING
 from sumwise.study.storage.database import Database
 from sumwise.web import server as web_server
 from tests.builders import random_sets
+from tests.marks import slow
 from tests.studies import SETS, small_study
 from tests.web.crowd import Connection, work
 from tests.web.server import running
@@ -90,6 +91,7 @@ def test_it_serves_says_where_and_ends_with_ctrl_c(path, tmp_path):
         assert [claim.by for claim in study.claims] == ["ann"]
 
 
+@pytest.mark.slow
 def test_a_page_that_is_open_survives_a_restart(path, tmp_path):
     tokens = []
     for arguments in ((), (), ("--new-token",)):
@@ -98,6 +100,7 @@ def test_a_page_that_is_open_survives_a_restart(path, tmp_path):
     assert tokens[0] == tokens[1] != tokens[2]
 
 
+@pytest.mark.slow
 def test_a_crowd_loses_nothing(tmp_path):
     """The small form of the load that `python -m benchmarks web` measures."""
     rng = np.random.default_rng(0)
@@ -298,7 +301,7 @@ def test_a_password_is_not_shown_and_does_not_name_the_token(quick, postgres_url
     assert len(shown) == 1  # which is what a token is kept under
 
 
-@pytest.mark.parametrize("package", ["fastapi", "uvicorn", "jinja2"])
+@pytest.mark.parametrize("package", ["fastapi", *slow("uvicorn", "jinja2")])
 def test_a_missing_extra_is_named(path, tmp_path, package):
     """In a fresh interpreter, where the package cannot be found."""
     script = (

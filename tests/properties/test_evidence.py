@@ -49,7 +49,7 @@ def test_gradient_passes_finite_differences(sizes, n_seen, lam, beta, seed):
 
 
 @given(set_sizes, st.integers(1, 9), seeds)
-def test_no_point_of_a_fine_grid_beats_the_maximum(sizes, n_seen, seed):
+def test_no_point_of_a_grid_beats_the_maximum(sizes, n_seen, seed):
     _, _, _, spectrum = labelled(sizes, n_seen, seed)
 
     def weighed(hyper):
@@ -60,8 +60,8 @@ def test_no_point_of_a_fine_grid_beats_the_maximum(sizes, n_seen, seed):
         return log_evidence(spectrum, hyper) - 0.5 * (away[0] ** 2 + away[1] ** 2) / CENTRE.std**2
 
     top = weighed(maximise(spectrum, CENTRE))
-    for log_lam in np.linspace(-8, 8, 33):
-        for log_beta in np.linspace(-8, 8, 33):
+    for log_lam in np.linspace(-8, 8, 17):
+        for log_beta in np.linspace(-8, 8, 17):
             assert weighed(Hyperparameters(math.exp(log_lam), math.exp(log_beta))) <= top + 1e-9
 
 
