@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 
 import sumwise as sw
-from sumwise.model import evidence, known_noise, predict
+from sumwise.model import evidence, known_noise, predict, scaling
 from sumwise.model import fit as core
 from sumwise.model.design import embed
 from sumwise.model.posterior import Hyperparameters, condition, decompose
@@ -237,7 +237,7 @@ def test_what_answers_tell_of_the_variance_is_the_information_in_a_dense_normal(
         inverse -= inverse @ slope @ np.linalg.inv(slope.T @ inverse @ slope) @ slope.T @ inverse
     information = 0.5 * np.trace(inverse @ scale @ inverse @ scale)
     share = pool.design.noise_scale / there.noise_scale
-    found = 0.7 * np.exp(known_noise._relative_error(share, there, centred))
+    found = 0.7 * np.exp(scaling._relative_error(share, there, centred))
     assert_allclose(found, information**-0.5, rtol=1e-6)
 
 
@@ -250,7 +250,7 @@ def test_information_is_exact_where_one_answer_sets_the_offset():
     # only the difference of the two that no offset changes tells of v
     s = pool.design.noise_scale @ (1 / slope) ** 2
     expected = np.sqrt(2) * (noise @ (1 / slope) ** 2) / s / 1e-30
-    found = np.exp(known_noise._relative_error(share, there, True))
+    found = np.exp(scaling._relative_error(share, there, True))
     assert_allclose(found, expected, rtol=1e-10)
 
 
@@ -275,5 +275,5 @@ def test_the_design_given_is_left_alone():
     _, pool, y_bar, blur = problem([2, 3], 0)
     before = replace(pool.design)
     pool.design.with_known_noise(blur, 2.0)
-    known_noise.weighing(pool.design, y_bar[:, None], blur, "evidence")
+    scaling.weigh(pool.design, y_bar[:, None], blur, "evidence")
     assert (before.noise_scale == pool.design.noise_scale).all()

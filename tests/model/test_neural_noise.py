@@ -21,9 +21,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 import sumwise as sw
 from sumwise.acquisition.strategies import scores_of
 from sumwise.model import fit as core
-from sumwise.model import known_noise, predict
+from sumwise.model import predict
 from sumwise.model.basis import dropout, neural, training
 from sumwise.model.design import Pool, embed
+from sumwise.model.scaling import standardise
 from tests import oracles
 from tests.builders import precisions, random_sets, seeds
 from tests.marks import slow
@@ -339,8 +340,8 @@ def test_precisions_maximise_the_evidence_of_the_trained_network(evidence_prior)
     config = core.ModelConfig(EXACT)
     prepared = core.prepare(config, SETS)
     design = embed(SETS, prepared.basis)
-    weighed, _ = known_noise.weighing(design, TOTALS[:, None], NOISE, "evidence")
-    centre = core._weak_prior(prepared, weighed, inside[:, None])
+    data = standardise(design, TOTALS[:, None], NOISE, "evidence", standardize=True)
+    centre = core._weak_prior(prepared, data.variance)
     middle = np.array([centre.log_prior_precision, centre.log_noise_precision])
 
     def objective(log_precisions):

@@ -14,7 +14,7 @@ import sumwise as sw
 from sumwise.data.input_stats import Inputs
 from sumwise.data.sets import Sets
 from sumwise.learning import summary
-from sumwise.model import averaging
+from sumwise.model import averaging, evidence
 from sumwise.model.basis import Auto
 from sumwise.model.basis.auto import CANDIDATES, PARTS, POWER, VARIANCES
 from sumwise.model.design import embed
@@ -67,7 +67,7 @@ def test_evidence_is_the_integral_of_the_joint_gaussian(sizes, seed):
     expected = [dense(basis, VARIANCES[c], sets, z, prior) for c in (one, other)]
     assert got[one] - got[other] == pytest.approx(expected[0][0] - expected[1][0], abs=1e-4)
     phi = unscaled(lambda x: basis(x) * alike(basis, VARIANCES[one]), 2)
-    typical = averaging.typical(decompose(embed(sets, phi), z[:, None]), prior)
+    typical = evidence.means(decompose(embed(sets, phi), z[:, None]), prior)
     means = np.log([typical.prior_precision, typical.noise_precision])
     assert_allclose(means, expected[0][1], atol=2e-3)
 
@@ -105,9 +105,9 @@ def test_the_grid_zooms_in_on_what_many_labels_leave(n):
     """n labels of pure noise: the evidence is a Gamma density in β, whose logarithm has a mean."""
     rng = np.random.default_rng(n)
     power = float((rng.normal(size=n) ** 2).sum())
-    terms = averaging._Terms(np.zeros(1), np.array([power]), np.array([float(n)]))
+    terms = evidence.Terms(np.zeros(1), np.array([power]), np.array([float(n)]))
     wide = WeakPrior(0.0, 0.0, 2.0)
-    value, log_prior, log_noise = averaging.explore(terms, wide)
+    value, log_prior, log_noise = evidence.integrate(terms, wide)
     fine = np.linspace(-8, 8, 4_000_001)
     logs = 0.5 * (n * fine - power * np.exp(fine)) - 0.5 * fine**2 / 4
     mass = np.exp(logs - logs.max())

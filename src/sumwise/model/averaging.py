@@ -2,7 +2,7 @@
 
 A candidate's evidence is that of its totals with λ and β integrated out over their weak prior,
 
-    p(D | c) = ∫∫ p(D | c, λ, β) p(λ, β) dlog λ dlog β      on a grid that zooms in (`explore`),
+    p(D | c) = ∫∫ p(D | c, λ, β) p(λ, β) dlog λ dlog β      on a grid that zooms in (`integrate`),
 
 and p(c | D) follows by Bayes' rule from candidates that are equally likely before. Instead of
 picking the best, the prior variances of all are averaged with these probabilities. For the one
@@ -31,16 +31,13 @@ import numpy as np
 
 from sumwise.model.basis.auto import CANDIDATES, SCALINGS, VARIANCES, Auto
 from sumwise.model.design import Design
-from sumwise.model.evidence import WeakPrior
-from sumwise.model.posterior import Hyperparameters, Spectrum, condition, decompose
+from sumwise.model.evidence import Terms, WeakPrior, integrate, log_evidence_of, means
+from sumwise.model.posterior import Hyperparameters, condition, decompose
 from sumwise.util.shapes import Float
 
 NOISE_SHARE = 0.03  # of an individual's variance: where the weak prior on β is centred
 PRIOR_STD = 2.0  # of log λ and log β
 RELEVANCE_STEPS = 2
-_POINTS = np.linspace(-1.0, 1.0, 33)  # of a grid, from one end to the other
-_REACH = 4 * PRIOR_STD  # of the first grid, each way
-_ZOOMS = 12  # at most; each makes steps at least four times smaller where they are too long
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,7 +113,7 @@ def relevances(
     for _ in range(RELEVANCE_STEPS):
         weighed = replace(design, u=design.u * basis.amplitude(variances, relevance))
         spectrum = decompose(weighed, target)
-        now = condition(spectrum, fixed or typical(spectrum, prior, use_prior=use_prior))
+        now = condition(spectrum, fixed or means(spectrum, prior, use_prior=use_prior))
         lam = now.hyper.prior_precision
         known = (1 - lam * now.variances) @ now.directions**2
         second = lam * (now.mean**2).mean(axis=1) + 1 - known  # λ E[w'²]
@@ -141,34 +138,13 @@ def log_evidences(
     root = np.sqrt(design.noise_scale)[:, None]
     spectra = _spectra(basis, design.u / root, target / root)
     if fixed is None:
-        return np.array([explore(terms, prior, use_prior=use_prior)[0] for terms in spectra])
-    log_noise = np.log([fixed.noise_precision])
-    ratio = np.log([fixed.prior_precision]) - log_noise
-    return np.array([_log_likelihood(terms, ratio, log_noise)[0, 0] for terms in spectra])
-
-
-def typical(spectrum: Spectrum, prior: WeakPrior, *, use_prior: bool = True) -> Hyperparameters:
-    """λ and β at the posterior means of their logarithms; without labels, the prior's centre."""
-    rank, outputs = len(spectrum.values), spectrum.n_outputs
-    power = np.append((spectrum.projected**2).sum(axis=1), spectrum.residual_power)
-    count = np.append(np.full(rank, outputs), (spectrum.n_labels - rank) * outputs)
-    terms = _Terms(np.append(spectrum.values, 0.0), power, count.astype(np.float64))
-    _, log_prior, log_noise = explore(terms, prior, use_prior=use_prior)
-    return Hyperparameters(math.exp(log_prior), math.exp(log_noise))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Terms:
-    """What the evidence is made of, in directions where labels are independent."""
-
-    values: Float[np.ndarray, " n"]  # g
-    power: Float[np.ndarray, " n"]  # Σ z²
-    count: Float[np.ndarray, " n"]  # how many numbers that adds up
+        return np.array([integrate(terms, prior, use_prior=use_prior)[0] for terms in spectra])
+    return np.array([log_evidence_of(terms, fixed) for terms in spectra])
 
 
 def _spectra(
     basis: Auto, rows: Float[np.ndarray, "t K"], z: Float[np.ndarray, "t M"]
-) -> list[_Terms]:
+) -> list[Terms]:
     """For each candidate, its labelled sets decomposed."""
     columns, (t, n_outputs) = basis.columns, z.shape
     parts: dict[int, np.ndarray] = {}  # products of labelled rows, worked out once for each part
@@ -190,46 +166,5 @@ def _spectra(
             outside = float(((z - left @ along) ** 2).sum())
             power = np.append((along**2).sum(axis=1), outside)
             count = np.append(np.full(len(singular), n_outputs), (t - len(singular)) * n_outputs)
-        found.append(_Terms(np.maximum(values, 0.0), power, count.astype(np.float64)))
+        found.append(Terms(np.maximum(values, 0.0), power, count.astype(np.float64)))
     return found
-
-
-def explore(
-    terms: _Terms, prior: WeakPrior, *, use_prior: bool = True
-) -> tuple[float, float, float]:
-    """log ∫∫ p(D | λ, β) p(λ, β), and the means of log λ and log β, by sums over a grid.
-
-    The grid is of d = log λ − log β and of log β. Where its steps are longer than what is summed
-    is wide, it is laid anew around the mean, five standard deviations each way.
-    """
-    centre_noise = prior.log_noise_precision
-    centre = np.array([prior.log_prior_precision - centre_noise, centre_noise])
-    reach, middle = np.full(2, _REACH), centre
-    for _ in range(_ZOOMS):
-        ratio, log_noise = middle[:, None] + reach[:, None] * _POINTS
-        logs = _log_likelihood(terms, ratio, log_noise)
-        if use_prior:
-            away_noise = log_noise - centre_noise
-            away_prior = ratio[:, None] + log_noise - prior.log_prior_precision
-            logs = logs - 0.5 * (away_noise**2 + away_prior**2) / prior.std**2
-        top = float(logs.max())
-        mass = np.exp(logs - top)
-        total = float(mass.sum())
-        along = mass.sum(axis=1) / total, mass.sum(axis=0) / total
-        mean = np.array([along[0] @ ratio, along[1] @ log_noise])
-        spread = np.sqrt([along[0] @ (ratio - mean[0]) ** 2, along[1] @ (log_noise - mean[1]) ** 2])
-        step = reach * (_POINTS[1] - _POINTS[0])
-        if (step <= spread).all():
-            break
-        middle, reach = mean, np.minimum(reach, np.maximum(5 * spread, 2 * step))
-    value = top + math.log(total) + float(np.log(step).sum())
-    return value, float(mean.sum()), float(mean[1])
-
-
-def _log_likelihood(
-    terms: _Terms, ratio: Float[np.ndarray, " i"], log_noise: Float[np.ndarray, " j"]
-) -> Float[np.ndarray, "i j"]:
-    """½ n log β − ½ Σ log k − ½ β Σ z²/k with k = g e^−d + 1: log p but for what all share."""
-    k = np.exp(-ratio)[:, None] * terms.values + 1
-    fit = (np.log(k) @ terms.count)[:, None] + ((1 / k) @ terms.power)[:, None] * np.exp(log_noise)
-    return np.asarray(0.5 * (float(terms.count.sum()) * log_noise - fit))

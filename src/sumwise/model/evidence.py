@@ -6,15 +6,21 @@ On the spectrum of the labelled sets every ȳ is a sum of independent Gaussians,
 
 so value, gradient and Hessian cost O(t). The plain maximum is degenerate with few labels: a
 handful of sums can be fitted without noise, β runs away, and the next questions suffer. A weak
-Gaussian prior on log λ and log β, `WeakPrior`, prevents that; its pull is that of about one label,
+Gaussian prior on log λ and log β, `WeakPrior`, prevents that; it weighs about as much as one label,
 so with many labels it changes nothing. It is centred on the scale of the data.
+
+There are three estimates of λ and β: the maximum (`maximise`), the paper's 1000 steps of Adam
+(`adam`), and the posterior means of log λ and log β (`means`). With known noise of the totals, the
+first two are in `known_noise`.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +31,9 @@ from sumwise.util.shapes import Float
 REACH = 25.0  # log λ and log β stay within this of the centre: a factor of 7e10 each way
 ADAM_EPOCHS, ADAM_RATE = 1000, 1e-3  # the paper's
 _RATIOS = np.arange(-2 * REACH, 2 * REACH + 0.25, 0.5)  # of log λ − log β, around the centre
+_POINTS = np.linspace(-1.0, 1.0, 33)  # of the grid of `integrate`, from one end to the other
+_GRID_REACH = 8.0  # of the first such grid, each way
+_ZOOMS = 12  # of that grid, at most; each makes steps at least four times smaller where too long
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +46,16 @@ class WeakPrior:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Terms:
-    """One entry per eigenvalue, the last for all that are zero."""
+class Terms:
+    """What the evidence is made of: an entry per eigenvalue, the last for all that are zero."""
 
     values: Float[np.ndarray, " n"]  # g
     power: Float[np.ndarray, " n"]  # Σ z² over outputs (and over zero eigenvalues)
     count: Float[np.ndarray, " n"]  # how many (eigenvalue, output) pairs
-    constant: float
+    constant: float = 0.0
 
 
-def _terms(spectrum: Spectrum) -> _Terms:
+def terms_of(spectrum: Spectrum) -> Terms:
     rank, outputs = len(spectrum.values), spectrum.n_outputs
     rest = spectrum.n_labels - rank
     power = (spectrum.projected**2).sum(axis=1)
@@ -58,13 +67,17 @@ def _terms(spectrum: Spectrum) -> _Terms:
         count = np.append(count, float(rest * outputs))
     n_pairs = spectrum.n_labels * outputs
     constant = -0.5 * (n_pairs * math.log(2 * math.pi) + outputs * spectrum.log_noise_scale)
-    return _Terms(values, power, count, constant)
+    return Terms(values, power, count, constant)
 
 
 def log_evidence(spectrum: Spectrum, hyper: Hyperparameters) -> float:
     """log p(D | λ, β), Eq. 22, summed over outputs."""
-    log_hyper = np.log([hyper.prior_precision, hyper.noise_precision])
-    return _look(log_hyper, _terms(spectrum)).value
+    return log_evidence_of(terms_of(spectrum), hyper)
+
+
+def log_evidence_of(terms: Terms, hyper: Hyperparameters) -> float:
+    """log p(D | λ, β) from its terms."""
+    return _look(np.log([hyper.prior_precision, hyper.noise_precision]), terms).value
 
 
 def log_evidence_gradient(
@@ -72,20 +85,24 @@ def log_evidence_gradient(
 ) -> tuple[float, Float[np.ndarray, "2"]]:
     """Eq. 22 and its derivatives by log λ and log β."""
     log_hyper = np.log([hyper.prior_precision, hyper.noise_precision])
-    view = _look(log_hyper, _terms(spectrum))
+    view = _look(log_hyper, terms_of(spectrum))
     return view.value, np.array(view.gradient)
 
 
-def _value(log_hyper: Float[np.ndarray, "2 ..."], terms: _Terms) -> Float[np.ndarray, "..."]:
-    """For arrays of pairs (log λ, log β)."""
-    inverse_prior, inverse_noise = np.exp(-log_hyper)
-    c = inverse_prior[..., None] * terms.values + inverse_noise[..., None]
-    return np.asarray(-0.5 * (np.log(c) @ terms.count + (1 / c) @ terms.power) + terms.constant)
+def by_ratio(
+    terms: Terms, ratio: Float[np.ndarray, " i"]
+) -> tuple[Float[np.ndarray, " i"], Float[np.ndarray, " i"]]:
+    """Σ log k and Σ z²/k with k = g e^−d + 1, for ratios d = log λ − log β.
+
+    log p = ½ n log β − ½ Σ log k − ½ β Σ z²/k + constant.
+    """
+    k = np.exp(-ratio)[:, None] * terms.values + 1
+    return np.log(k) @ terms.count, (1 / k) @ terms.power
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _View:
-    """The evidence at a point, prior included, in plain numbers: arrays of two cost far more."""
+    """The evidence with the prior at a point, in plain numbers: arrays of two cost far more."""
 
     point: Float[np.ndarray, "2"]
     value: float
@@ -95,7 +112,7 @@ class _View:
 
 def _look(
     point: Float[np.ndarray, "2"],
-    terms: _Terms,
+    terms: Terms,
     centre: Float[np.ndarray, "2"] | None = None,
     stiffness: float = 0.0,
 ) -> _View:
@@ -127,13 +144,13 @@ def _look(
 def maximise(spectrum: Spectrum, prior: WeakPrior, *, use_prior: bool = True) -> Hyperparameters:
     """λ and β of the largest evidence, weighed with the weak prior unless told otherwise.
 
-    A scan over the ratio λ/β finds the right hill, Newton's steps its top; the result depends on
+    A scan over the ratio λ/β finds the highest hill, Newton's steps its top; the result depends on
     nothing but the arguments. Without labels it is the centre of the prior.
     """
     centre = np.array([prior.log_prior_precision, prior.log_noise_precision])
     if not spectrum.n_labels:
         return Hyperparameters(*np.exp(centre).tolist())
-    terms = _terms(spectrum)
+    terms = terms_of(spectrum)
     stiffness = prior.std**-2 if use_prior else 0.0
     low, high = centre - REACH, centre + REACH
     here = _look(_scan(terms, centre, stiffness), terms, centre, stiffness)
@@ -149,7 +166,7 @@ def maximise(spectrum: Spectrum, prior: WeakPrior, *, use_prior: bool = True) ->
             if there.value >= here.value:
                 break
             step *= 0.5
-        if there.value <= here.value:  # rounding is all that is left to climb
+        if there.value <= here.value:  # only rounding is left to climb
             break
         here = there
     if not math.isfinite(here.value):
@@ -161,17 +178,14 @@ def maximise(spectrum: Spectrum, prior: WeakPrior, *, use_prior: bool = True) ->
     return Hyperparameters(*np.exp(here.point).tolist())
 
 
-def _scan(
-    terms: _Terms, centre: Float[np.ndarray, "2"], stiffness: float
-) -> Float[np.ndarray, "2"]:
+def _scan(terms: Terms, centre: Float[np.ndarray, "2"], stiffness: float) -> Float[np.ndarray, "2"]:
     """The best point over a fine grid of ratios d = log λ − log β.
 
     Along log β at a fixed ratio the objective is concave, N/2 log β − Q/2 β plus a parabola, with
     its top between those of the two; from the higher one Newton's steps go down to it.
     """
     d = centre[0] - centre[1] + _RATIOS
-    k = np.exp(-d)[:, None] * terms.values + 1.0
-    n, q = float(terms.count.sum()), (1 / k) @ terms.power
+    n, (_, q) = float(terms.count.sum()), by_ratio(terms, d)
     with np.errstate(divide="ignore"):
         of_labels = np.log(n) - np.log(q)
     of_prior = 0.5 * (centre.sum() - d)
@@ -185,13 +199,14 @@ def _scan(
             break
     point = np.stack([log_noise + d, log_noise])
     point = np.clip(point, centre[:, None] - REACH, centre[:, None] + REACH)
-    away = point - centre[:, None]
-    values = _value(point, terms) - 0.5 * stiffness * (away**2).sum(axis=0)
+    log_det, misfit = by_ratio(terms, point[0] - point[1])
+    values = 0.5 * (n * point[1] - log_det - misfit * np.exp(point[1]))
+    values -= 0.5 * stiffness * ((point - centre[:, None]) ** 2).sum(axis=0)
     return point[:, int(np.argmax(values))]
 
 
 def _stuck(view: _View, low: Float[np.ndarray, "2"], high: Float[np.ndarray, "2"]) -> list[bool]:
-    """Coordinates at an end of their range that want to go further."""
+    """Whether each coordinate is at an end of its range with a slope that leads beyond."""
     return [
         (at <= a and slope < 0) or (at >= b and slope > 0)
         for at, slope, a, b in zip(
@@ -218,43 +233,81 @@ def _ascent_step(view: _View, stuck: list[bool]) -> Float[np.ndarray, "2"]:
     return step * min(1.0, 3.0 / max(math.hypot(along, across), 1e-300))
 
 
+# --- posterior means ------------------------------------------------------------------------------
+
+
+def means(spectrum: Spectrum, prior: WeakPrior, *, use_prior: bool = True) -> Hyperparameters:
+    """λ and β at the posterior means of their logarithms; without labels, the prior's centre."""
+    _, log_prior, log_noise = integrate(terms_of(spectrum), prior, use_prior=use_prior)
+    return Hyperparameters(math.exp(log_prior), math.exp(log_noise))
+
+
+def integrate(
+    terms: Terms, prior: WeakPrior, *, use_prior: bool = True
+) -> tuple[float, float, float]:
+    """log ∫∫ p(D | λ, β) p(λ, β), but for a constant, and the means of log λ and log β.
+
+    The integrals are sums over a grid of d = log λ − log β and of log β. Where its steps are longer
+    than the integrand is wide, a new grid is laid around the mean, five standard deviations each
+    way.
+    """
+    centre_noise = prior.log_noise_precision
+    centre = np.array([prior.log_prior_precision - centre_noise, centre_noise])
+    reach, middle, n = np.full(2, _GRID_REACH), centre, float(terms.count.sum())
+    for _ in range(_ZOOMS):
+        ratio, log_noise = middle[:, None] + reach[:, None] * _POINTS
+        log_det, misfit = by_ratio(terms, ratio)
+        fit = log_det[:, None] + misfit[:, None] * np.exp(log_noise)
+        logs = np.asarray(0.5 * (n * log_noise - fit))
+        if use_prior:
+            away_noise = log_noise - centre_noise
+            away_prior = ratio[:, None] + log_noise - prior.log_prior_precision
+            logs = logs - 0.5 * (away_noise**2 + away_prior**2) / prior.std**2
+        top = float(logs.max())
+        mass = np.exp(logs - top)
+        total = float(mass.sum())
+        along = mass.sum(axis=1) / total, mass.sum(axis=0) / total
+        mean = np.array([along[0] @ ratio, along[1] @ log_noise])
+        spread = np.sqrt([along[0] @ (ratio - mean[0]) ** 2, along[1] @ (log_noise - mean[1]) ** 2])
+        step = reach * (_POINTS[1] - _POINTS[0])
+        if (step <= spread).all():
+            break
+        middle, reach = mean, np.minimum(reach, np.maximum(5 * spread, 2 * step))
+    value = top + math.log(total) + float(np.log(step).sum())
+    return value, float(mean.sum()), float(mean[1])
+
+
+# --- the paper's search ---------------------------------------------------------------------------
+
+
 def adam(spectrum: Spectrum, start: Hyperparameters) -> Hyperparameters:
     """The paper's search: 1000 Adam steps of 1e-3 on (log λ, log β), to the letter.
 
     Compiled when numba is installed; the numbers agree to rounding.
     """
-    terms = _terms(spectrum)
-    log_prior, log_noise = math.log(start.prior_precision), math.log(start.noise_precision)
     if not spectrum.n_labels:
         return start
-    climb = adam_steps
-    if find_spec("numba") is not None:
-        from sumwise.model import kernels
+    terms = terms_of(spectrum)
+    if find_spec("numba") is None:
+        return adam_steps(lambda point: _look(point, terms).gradient, start)
+    from sumwise.model import kernels
 
-        climb = kernels.adam
-    log_prior, log_noise = climb(
-        terms.values, terms.power, terms.count, log_prior, log_noise, ADAM_EPOCHS, ADAM_RATE
-    )
+    log_prior, log_noise = math.log(start.prior_precision), math.log(start.noise_precision)
+    settings = log_prior, log_noise, ADAM_EPOCHS, ADAM_RATE
+    log_prior, log_noise = kernels.adam(terms.values, terms.power, terms.count, *settings)
     return Hyperparameters(math.exp(log_prior), math.exp(log_noise))
 
 
 def adam_steps(
-    values: Float[np.ndarray, " n"],
-    power: Float[np.ndarray, " n"],
-    count: Float[np.ndarray, " n"],
-    log_prior: float,
-    log_noise: float,
-    epochs: int,
-    rate: float,
-) -> tuple[float, float]:
-    """Adam (decay 0.9 and 0.999, ε = 1e-8) on minus the log evidence."""
-    terms = _Terms(values, power, count, 0.0)
-    point = np.array([log_prior, log_noise])
+    gradient: Callable[[Float[np.ndarray, "2"]], Any], start: Hyperparameters
+) -> Hyperparameters:
+    """Adam (decay 0.9 and 0.999, ε = 1e-8) uphill on the log evidence, given its gradient."""
+    point = np.log([start.prior_precision, start.noise_precision])
     first, second = np.zeros(2), np.zeros(2)
-    for epoch in range(1, epochs + 1):
-        slope = -np.array(_look(point, terms).gradient)
+    for epoch in range(1, ADAM_EPOCHS + 1):
+        slope = -np.array(gradient(point))
         first = 0.9 * first + 0.1 * slope
         second = 0.999 * second + 0.001 * slope**2
-        step = rate / (1 - 0.9**epoch)
-        point -= step * first / (np.sqrt(second) / math.sqrt(1 - 0.999**epoch) + 1e-8)
-    return float(point[0]), float(point[1])
+        step = ADAM_RATE / (1 - 0.9**epoch)
+        point = point - step * first / (np.sqrt(second) / math.sqrt(1 - 0.999**epoch) + 1e-8)
+    return Hyperparameters(*np.exp(point).tolist())

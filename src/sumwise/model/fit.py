@@ -19,12 +19,13 @@ import numpy as np
 
 from sumwise.data.input_stats import Inputs
 from sumwise.data.sets import Sets
-from sumwise.errors import LabelError, SettingError
+from sumwise.errors import SettingError
 from sumwise.model import averaging, evidence, known_noise, posterior, scaling
 from sumwise.model.basis import Auto, Basis, Neural, Scaled, draw
 from sumwise.model.basis.auto import POWER
 from sumwise.model.design import Design, embed, features
 from sumwise.model.posterior import Hyperparameters, Posterior, Spectrum
+from sumwise.model.scaling import Standardised
 from sumwise.util.shapes import Float
 
 if TYPE_CHECKING:
@@ -136,144 +137,106 @@ def fit(
 
     Args:
         labelled: The sets themselves; a fixed basis needs no more than their design.
-        design: Theirs under `prepared.basis`.
-        start: The model before the last label: where Adam begins. Without it, the random start.
-        noise_std: Known noise of each measurement, beside that of its individuals, in user's units.
-        learned: The basis, λ and β that were learned from these totals before, to be used again.
+        design: Their design under `prepared.basis`.
+        start: The model before the last label, where Adam begins; the random start if left out.
+        noise_std: Known noise of each measurement, besides that of its individuals, in the user's
+            units.
+        learned: The basis, λ and β that were learned from these totals before.
     """
-    learner = (start or prepared).basis
-    with np.errstate(all="ignore"):  # what overflows is refused by name
-        seen = _seen(config, prepared, design, y_bar, noise_std)
-        basis, hyper = learned or (prepared.basis, _before(config, prepared, start))
-        found = learned is not None
-        if learner.learns:
+    before = (start or prepared).basis
+    with np.errstate(all="ignore"):  # numbers that overflow are refused by name
+        data = scaling.standardise(
+            design, y_bar, noise_std, config.hyperparameters, standardize=config.standardize
+        )
+        prior = _weak_prior(prepared, data.variance)
+        basis, hyper = learned or (prepared.basis, _first_guess(config, prepared, start))
+        if before.learns:
             assert labelled is not None  # it learns from individuals
             if learned is None:
-                network = cast("NeuralBasis", learner.basis)
-                trained, hyper = _train(config, network, basis, labelled, seen, hyper)
+                network = cast("NeuralBasis", before.basis)
+                trained, hyper = _train(config, network, basis, labelled, data, hyper, prior)
                 basis = replace(basis, basis=trained)
-            if learner.committee:
+            if before.committee:
                 n_members = features(basis, np.zeros((1, labelled.n_inputs))).shape[1]
-                members = posterior.committee(n_members, hyper.noise_precision, seen.scale)
-                return Model(basis, members, seen.offset, None, None, prepared.input_names)
+                members = posterior.committee(n_members, hyper.noise_precision, data.scale)
+                return Model(basis, members, data.offset, None, None, prepared.input_names)
             design = embed(labelled, basis)
-            found = found or config.hyperparameters == "adam"  # along with the network
-        auto = learner.basis if isinstance(learner.basis, Auto) else None
-        choice = None if auto is None else _choose(config, auto, design, seen)
-        if choice is not None:
+        choice = None
+        if isinstance(before.basis, Auto):
+            choice = _choose(config, before.basis, design, data, prior)
             if not np.isfinite(choice.probability).all():
-                raise _beyond_doubles(y_bar)
+                raise scaling.beyond_doubles(y_bar)
             design = replace(design, u=design.u * choice.amplitude)
-        spectrum, hyper = _decompose(config, design, seen, hyper, choice is not None, found=found)
+        trained_too = before.learns and config.hyperparameters == "adam"  # with the network
+        if learned is not None or trained_too or not isinstance(config.hyperparameters, str):
+            spectrum = _decompose(design, data, hyper)
+        else:
+            spectrum, hyper = _estimate(config, design, data, hyper, prior, choice is not None)
         value = evidence.log_evidence(spectrum, hyper)
-        value -= len(design) * float(np.log(seen.scale).sum())
+        value -= len(design) * float(np.log(data.scale).sum())
         amplitude = None if choice is None else choice.amplitude
-        fitted = posterior.condition(spectrum, hyper, seen.scale, amplitude)
+        fitted = posterior.condition(spectrum, hyper, data.scale, amplitude)
     if not (np.isfinite(value) and np.isfinite(fitted.mean).all()):
-        raise _beyond_doubles(y_bar)
-    return Model(basis, fitted, seen.offset, spectrum, value, prepared.input_names, choice)
-
-
-def _beyond_doubles(y_bar: Float[np.ndarray, "t M"]) -> LabelError:
-    return LabelError(
-        f"totals from {y_bar.min():.3g} to {y_bar.max():.3g} cannot be computed with: their "
-        "squares, or those of the weights or of noise_std, leave the range of double precision. "
-        "Is one of them mistyped? Otherwise rescale them."
-    )
+        raise scaling.beyond_doubles(y_bar)
+    return Model(basis, fitted, data.offset, spectrum, value, prepared.input_names, choice)
 
 
 # --- helpers ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Seen:
-    """The labels in the model's units, and how to get there."""
-
-    totals: Float[np.ndarray, "t M"]
-    noise_std: Float[np.ndarray, " t"] | None  # known noise, if there is any
-    offset: Float[np.ndarray, " M"]
-    scale: Float[np.ndarray, " M"]
-    prior: evidence.WeakPrior  # centred on their size
-
-
-def _seen(
-    config: ModelConfig,
-    prepared: Prepared,
-    design: Design,
-    y_bar: Float[np.ndarray, "t M"],
-    noise_std: Float[np.ndarray, " t"] | None,
-) -> _Seen:
-    offset, scale = np.zeros(y_bar.shape[1]), np.ones(y_bar.shape[1])
-    known = noise_std if noise_std is not None and noise_std.any() else None
-    weighed, spread, least = design, 0.0, 0.0
-    if known is not None:
-        if y_bar.shape[1] != 1:
-            raise SettingError(
-                "known measurement noise (noise_std) works with one output, and there are "
-                f"{y_bar.shape[1]}; fit a model for each, or leave noise_std out"
-            )
-        weighed, spread = known_noise.weighing(design, y_bar, known, config.hyperparameters)
-    if config.standardize and config.hyperparameters != "adam":
-        offset = scaling.offset_of(weighed, y_bar)
-    inside = scaling.centred(design, y_bar, offset)
-    if config.standardize and isinstance(config.hyperparameters, str):
-        scale = scaling.scale_of(weighed, inside, offset)  # given numbers are in user's units
-        scale = np.maximum(scale, spread)
-    inside = inside / scale
-    if known is not None:
-        known = known / scale
-        least = float((spread / scale[0]) ** 2) * max(1, len(design) - 1) / len(design)
-    if not np.isfinite(inside).all() or (known is not None and not np.isfinite(known**2).all()):
-        raise _beyond_doubles(y_bar)
-    return _Seen(inside, known, offset, scale, _weak_prior(prepared, weighed, inside, least))
-
-
-def _choose(config: ModelConfig, basis: Auto, design: Design, seen: _Seen) -> averaging.Choice:
+def _choose(
+    config: ModelConfig, basis: Auto, design: Design, data: Standardised, prior: evidence.WeakPrior
+) -> averaging.Choice:
     fixed = None
     if not isinstance(config.hyperparameters, str):
         fixed = Hyperparameters(*config.hyperparameters)
-    return averaging.choose(
-        basis,
-        design,
-        seen.totals,
-        seen.noise_std,
-        seen.prior,
-        fixed=fixed,
-        use_prior=config.evidence_prior,
-    )
+    known = design, data.totals, data.noise_std, prior
+    return averaging.choose(basis, *known, fixed=fixed, use_prior=config.evidence_prior)
 
 
-def _decompose(
+def _decompose(design: Design, data: Standardised, hyper: Hyperparameters) -> Spectrum:
+    """The labelled sets, decomposed with the noise scales that known noise gives at this β."""
+    if data.noise_std is not None:
+        design = design.with_known_noise(data.noise_std, hyper.noise_precision)
+    return posterior.decompose(design, data.totals)
+
+
+def _estimate(
     config: ModelConfig,
     design: Design,
-    seen: _Seen,
+    data: Standardised,
     hyper: Hyperparameters,
+    prior: evidence.WeakPrior,
     averaged: bool,
-    *,
-    found: bool,
 ) -> tuple[Spectrum, Hyperparameters]:
-    """The labelled sets decomposed, and λ and β: `hyper` if they are found already or given."""
-    averaged = averaged and config.hyperparameters == "evidence" and config.evidence_prior
-    if seen.noise_std is not None:
-        if not found:
-            args = (design, seen.totals, seen.noise_std, hyper, seen.prior)
-            hyper = known_noise.search(*args, config.hyperparameters, config.evidence_prior)
-        if not found and averaged:  # means around the maximum, where r is worth so many s
-            near = design.with_known_noise(seen.noise_std, hyper.noise_precision)
-            hyper = averaging.typical(posterior.decompose(near, seen.totals), seen.prior)
-        design = design.with_known_noise(seen.noise_std, hyper.noise_precision)
-        return posterior.decompose(design, seen.totals), hyper
-    spectrum = posterior.decompose(design, seen.totals)
-    if not found and averaged:
-        hyper = averaging.typical(spectrum, seen.prior)
-    elif not found and config.hyperparameters == "evidence":
-        hyper = evidence.maximise(spectrum, seen.prior, use_prior=config.evidence_prior)
-    if not found and config.hyperparameters == "adam":
-        hyper = evidence.adam(spectrum, hyper)
-    return spectrum, hyper
+    """λ and β in the way that the settings name, and the spectrum at these.
+
+    Args:
+        hyper: Where Adam begins.
+        averaged: Whether candidates were averaged; then log λ and log β are their posterior means.
+    """
+    by_adam, use_prior = config.hyperparameters == "adam", config.evidence_prior
+    means = averaged and not by_adam and use_prior
+    if data.noise_std is not None:
+        known = design, data.totals, data.noise_std
+        if by_adam:
+            hyper = known_noise.adam(*known, hyper)
+        else:
+            hyper = known_noise.maximise(*known, prior, use_prior=use_prior)
+        spectrum = _decompose(design, data, hyper)
+        if means:  # average log λ and log β with known noise fixed at the maximiser's β
+            hyper = evidence.means(spectrum, prior)
+            spectrum = _decompose(design, data, hyper)
+        return spectrum, hyper
+    spectrum = posterior.decompose(design, data.totals)
+    if means:
+        return spectrum, evidence.means(spectrum, prior)
+    if by_adam:
+        return spectrum, evidence.adam(spectrum, hyper)
+    return spectrum, evidence.maximise(spectrum, prior, use_prior=use_prior)
 
 
-def _before(config: ModelConfig, prepared: Prepared, start: Model | None) -> Hyperparameters:
+def _first_guess(config: ModelConfig, prepared: Prepared, start: Model | None) -> Hyperparameters:
     """λ and β that a search begins with."""
     if not isinstance(config.hyperparameters, str):
         return Hyperparameters(*config.hyperparameters)
@@ -281,7 +244,7 @@ def _before(config: ModelConfig, prepared: Prepared, start: Model | None) -> Hyp
         return start.posterior.hyper
     if config.hyperparameters == "adam":
         return prepared.start
-    centre = _weak_prior(prepared, None, np.empty((0, 1)))
+    centre = _weak_prior(prepared, variance=1.0)
     return Hyperparameters(
         math.exp(centre.log_prior_precision), math.exp(centre.log_noise_precision)
     )
@@ -289,53 +252,41 @@ def _before(config: ModelConfig, prepared: Prepared, start: Model | None) -> Hyp
 
 def _train(
     config: ModelConfig,
-    learner: NeuralBasis,
+    network: NeuralBasis,
     scaled: Scaled,
     labelled: Sets,
-    seen: _Seen,
+    data: Standardised,
     hyper: Hyperparameters,
+    prior: evidence.WeakPrior,
 ) -> tuple[NeuralBasis, Hyperparameters]:
-    """The basis, and λ and β, that have learned from the labels."""
-    n_outputs, prior = seen.totals.shape[1], seen.prior
-    if learner.committee and n_outputs != 1:
+    """The basis, λ and β after learning from the labels."""
+    n_outputs = data.totals.shape[1]
+    if network.committee and n_outputs != 1:
         raise SettingError(
             f"a dropout network has one output and was given {n_outputs}; fit a model for "
             "each, or use basis='neural' without dropout"
         )
     if not len(labelled):
-        return learner, hyper
+        return network, hyper
     fixed, pull = not isinstance(config.hyperparameters, str), None
     if config.hyperparameters == "evidence" and config.evidence_prior:
         centre = np.array([prior.log_prior_precision, prior.log_noise_precision])
         pull = (centre, prior.std**-2)
-    standard = replace(labelled, x=(labelled.x - scaled.shift) / scaled.scale)
-    trained, log_precisions = learner.train(
-        standard,
-        seen.totals,
+    trained, log_precisions = network.train(
+        replace(labelled, x=(labelled.x - scaled.shift) / scaled.scale),
+        data.totals,
         np.log([hyper.prior_precision, hyper.noise_precision]),
         pull=pull,
         fixed=fixed,
-        noise_std=seen.noise_std,
+        noise_std=data.noise_std,
     )
     if fixed:
         return trained, hyper  # to the bit
     return trained, Hyperparameters(*np.exp(log_precisions).tolist())
 
 
-def _weak_prior(
-    prepared: Prepared,
-    design: Design | None,
-    inside: Float[np.ndarray, "t M"],
-    least: float = 0.0,
-) -> evidence.WeakPrior:
-    """Centred where an individual's prior variance is that of the labels, a tenth of it noise.
-
-    Args:
-        least: What is taken for that variance if the labels, being blurred, show less by chance.
-    """
-    power = 0.0 if design is None else float((inside**2 / design.noise_scale[:, None]).sum())
-    variance = power / inside.size if inside.size and 0 < power < math.inf else 1.0
-    variance = max(variance, least if math.isfinite(least) else 0.0)
+def _weak_prior(prepared: Prepared, variance: float) -> evidence.WeakPrior:
+    """Centred where an individual's prior variance is `variance`, a small share of it noise."""
     level = math.log(prepared.power / variance)
     if isinstance(prepared.basis.basis, Auto):
         noise = -math.log(averaging.NOISE_SHARE * variance)
