@@ -20,19 +20,29 @@ TESTS += ["tests/learning/test_estimator.py"]
 
 # name, file, what is there, what to put instead
 MUTANTS = [
-    ("θ in place of θ²", "design.py", "sets.theta[low:high] ** 2", "abs(sets.theta[low:high])"),
-    ("no θ in u", "design.py", "sets.theta[low:high, None] * phi", "1.0 * phi"),
-    ("missing 1/s in rows", "posterior.py", "svd(design.u / root,", "svd(design.u * 1.0,"),
-    ("missing 1/s in labels", "posterior.py", "target = y_bar / root", "target = y_bar * 1.0"),
+    (
+        "θ in place of θ²",
+        "model/design.py",
+        "sets.theta[low:high] ** 2",
+        "abs(sets.theta[low:high])",
+    ),
+    ("no θ in u", "model/design.py", "sets.theta[low:high, None] * phi", "1.0 * phi"),
+    ("missing 1/s in rows", "model/posterior.py", "svd(design.u / root,", "svd(design.u * 1.0,"),
+    (
+        "missing 1/s in labels",
+        "model/posterior.py",
+        "target = y_bar / root",
+        "target = y_bar * 1.0",
+    ),
     (
         "transposed basis",
-        "posterior.py",
+        "model/posterior.py",
         "spectrum.directions.T @ (gain",
         "spectrum.directions @ (gain",
     ),
     (
         "no unseen variance",
-        "posterior.py",
+        "model/posterior.py",
         "(along**2) @ self.variances + unseen",
         "(along**2) @ self.variances",
     ),
@@ -45,30 +55,30 @@ MUTANTS = [
     ),
     (
         "sign of a gradient",
-        "evidence.py",
+        "model/evidence.py",
         "            0.5 * pull_signal - stiffness",
         "            -0.5 * pull_signal - stiffness",
     ),
     (
         "no noise in gradient",
-        "evidence.py",
+        "model/evidence.py",
         "0.5 * pull_all * inverse_noise - ",
         "0.5 * pull_all - ",
     ),
-    ("forgotten log s", "evidence.py", "outputs * spectrum.log_noise_scale)", "0.0)"),
-    ("forgotten zero eigenvalues", "evidence.py", "    if rest:", "    if False:"),
-    ("Adam downhill", "kernels.py", "slope_prior *= -0.5", "slope_prior *= 0.5"),
-    ("Adam without bias correction", "kernels.py", "rate / (1.0 - decay_m)", "rate"),
-    ("sine series cut short", "kernels.py", "_S13 + z * tail", "_S13"),
+    ("forgotten log s", "model/evidence.py", "outputs * spectrum.log_noise_scale)", "0.0)"),
+    ("forgotten zero eigenvalues", "model/evidence.py", "    if rest:", "    if False:"),
+    ("Adam downhill", "model/kernels.py", "slope_prior *= -0.5", "slope_prior *= 0.5"),
+    ("Adam without bias correction", "model/kernels.py", "rate / (1.0 - decay_m)", "rate"),
+    ("sine series cut short", "model/kernels.py", "_S13 + z * tail", "_S13"),
     (
         "scale forgotten in std",
-        "model.py",
-        "_finite_rows(model.posterior.output_scale * np.sqrt",
-        "_finite_rows(np.sqrt",
+        "model/predict.py",
+        "finite_rows(model.posterior.output_scale * np.sqrt",
+        "finite_rows(np.sqrt",
     ),
     (
         "offset without Σθ",
-        "model.py",
+        "model/scaling.py",
         "left = y_bar - design.theta_sum[:, None] * offset",
         "left = y_bar - offset",
     ),
@@ -87,10 +97,10 @@ MUTANTS = [
     ),
     ("cold start of Adam", "learning/learner.py", "totals, progress.model, ", "totals, None, "),
     (
-        "kept products stale",
-        "posterior.py",
-        "(*self.rows, design.u @ new)",
-        "(*self.rows, 0 * (design.u @ new))",
+        "stale scores in a batch",
+        "acquisition/batches.py",
+        "signal -= (u @ change) ** 2",
+        "signal -= 0 * (u @ change) ** 2",
     ),
 ]
 
@@ -122,7 +132,7 @@ def main() -> None:
         count = (ROOT / "src" / "sumwise" / file).read_text().count(old)
         if count != 1:
             sys.exit(f"{name}: {file} has {old!r} {count} times; bring the mutant up to date")
-    if not survives("design.py", "def embed(", "def embed("):
+    if not survives("model/design.py", "def embed(", "def embed("):
         sys.exit("the tests fail on the unbroken code; mend that first")
     survivors = []
     with ThreadPoolExecutor(os.cpu_count()) as threads:
