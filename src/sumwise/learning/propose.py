@@ -138,11 +138,13 @@ def questions(
     cost: Float[np.ndarray, " A"] | None = None,
     budget: float = math.inf,
     ceiling: Ceiling | None = None,
+    runner_up: bool = True,
 ) -> Iterator[tuple[Ask, Ceiling | None]]:
     """One question after another, each as if those before it were answered; see `propose`.
 
     Args:
         ceiling: Bounds on the scores from an earlier question, if there is one.
+        runner_up: Whether questions name the next best set, which costs a little on a large pool.
 
     Yields:
         A question, and bounds that make the next one on a large pool cheaper.
@@ -157,12 +159,12 @@ def questions(
         if pending:
             posterior = posterior.condition_on(pool.design.rows(pending))
         rng = np.random.default_rng([seed, number])
-        found = candidates(
-            record, pool, posterior, rng, affordable, n=2, also=wanted, ceiling=ceiling, cost=cost
-        )
+        seen = record, pool, posterior, rng, affordable
+        found = candidates(*seen, 1 + runner_up, also=wanted, ceiling=ceiling, cost=cost)
         best = found.best()
         chosen = best if wanted is None else wanted
-        ask = _described(pool, model, posterior, found, chosen, number, cost)
+        second = found.best(but=chosen) if runner_up and len(found.positions) > 1 else None
+        ask = _described(pool, model, posterior, found, (chosen, second), number, cost)
         if chosen == best:
             size = int(pool.sets.sizes[chosen])
             why = _reason(record, ask, size, affordable, free, waiting)
@@ -183,15 +185,15 @@ def _described(
     model: Model,
     posterior: Posterior,
     found: Candidates,
-    chosen: int,
+    places: tuple[int, int | None],
     number: int,
     cost: Float[np.ndarray, " A"] | None,
 ) -> Ask:
-    """The question for a set, but for why it is asked."""
-    ids, design = pool.sets.ids, pool.design.rows([chosen])
+    """The question for a set, but for why it is asked; and the runner-up, if there is one."""
+    ids, (chosen, second) = pool.sets.ids, places
+    design = pool.design.rows([chosen])
     mean, std = predict.predict_sets(model, design, include_noise=True)
     ratio = posterior.noise_precision * posterior.variance_along(design.u) / design.noise_scale
-    second = found.best(but=chosen) if len(found.positions) > 1 else None
     return Ask(
         set_id=ids[chosen],
         score=found.score(chosen),
