@@ -286,7 +286,7 @@ def test_a_token_that_cannot_be_kept_is_said(path, quick, monkeypatch, tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
     result = run(path, "--no-browser")
     assert result.exit_code == 0
-    assert "worth nothing after a restart" in one_line(result.stderr)
+    assert "will not work after a restart" in one_line(result.stderr)
     assert "/#token=" in result.stdout
 
 

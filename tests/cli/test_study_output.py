@@ -325,7 +325,9 @@ def test_help_of_the_group_loads_no_command(url):
     loaded = imported(url, "--help")
     mine = {name for name in loaded if name.startswith("sumwise.cli.")}
     assert mine == {"sumwise.cli.common", "sumwise.cli.output"}
-    assert not {"sumwise.experiments", "sqlalchemy", "pyarrow"} & loaded
+    heavy = {"sumwise.experiments", "sqlalchemy", "pyarrow", "numpy"}
+    assert not heavy & loaded
+    assert not heavy & imported(url, "completion", "bash")
 
 
 # --- completion -----------------------------------------------------------------------------------

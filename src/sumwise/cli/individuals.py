@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -18,8 +17,8 @@ from sumwise.cli.objective_options import Objective
 from sumwise.cli.options import Address
 from sumwise.cli.output import talk, visible
 from sumwise.data.parquet import find_files, open_parquet
-from sumwise.data.tables import Individuals, listed, read_individuals
-from sumwise.errors import DataError, SettingError
+from sumwise.data.tables import Individuals, read_individuals, split_inputs
+from sumwise.errors import SettingError
 
 UNITS: Final = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 COPIES: Final = 4  # of a table that are in memory while it is grouped and packed
@@ -117,7 +116,11 @@ def _embed(
     _refuse_existing(address)
     by, inputs = tuple(dict.fromkeys(table.by)), tuple(dict.fromkeys(table.x))
     used = {*by, table.weights, *objective.columns, *objective.hidden}
-    x, left_out = (inputs, ()) if inputs else _numeric(table.data, used)
+    x, left_out = inputs, tuple[str, ...]()
+    if not inputs:
+        with open_parquet(find_files(str(table.data))[0]) as file:
+            first = file.schema_arrow.empty_table()
+        x, left_out = split_inputs(first, used, table.data)
     scan = Sets.scan_parquet(str(table.data), by=by, x=x, weights=table.weights)
     n_basis = model.n_basis * (3 if model.basis == "auto" else 1)  # or a little more
     dtype = "float64" if 8 * scan.rows * n_basis <= table.limit // 2 else "float32"
@@ -136,24 +139,6 @@ def _embed(
         raise
     talk(f"The design of {visible(str(table.data), 200)} is in {where}.")
     return made, Individuals(made.sets, by, x, left_out)
-
-
-def _numeric(data: Path | str, used: Collection[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Columns of the first file without another use: those that hold numbers, and the rest."""
-    import pyarrow as pa
-
-    with open_parquet(find_files(str(data))[0]) as file:
-        schema = file.schema_arrow
-    t, rest = pa.types, [name for name in schema.names if name not in used]
-    kinds = (t.is_integer, t.is_floating, t.is_decimal, t.is_boolean)
-    taken = tuple(n for n in rest if any(kind(schema.field(n).type) for kind in kinds))
-    if not taken:
-        known = [name for name in schema.names if name in used]
-        raise DataError(
-            f"{data} has no input columns: nothing but {listed(known)} holds numbers. What is "
-            "known of each individual must be there, as numbers."
-        )
-    return taken, tuple(name for name in rest if name not in taken)
 
 
 def _design_folder(data: Path | str, address: Address) -> Path:

@@ -15,7 +15,6 @@ import rich_click as click
 
 from sumwise.cli.common import SETTINGS
 from sumwise.cli.output import typed
-from sumwise.data.tables import number
 from sumwise.errors import SettingError, SumwiseError
 from sumwise.util.text import by_text, find, shown
 
@@ -125,6 +124,8 @@ def find_set(study: Study, text: str) -> Hashable:
 
 def to_number(text: str, what: str) -> float:
     """The number that was typed for an option or argument, which a refusal names."""
+    from sumwise.data.tables import number
+
     try:
         return number(text)
     except SumwiseError as error:

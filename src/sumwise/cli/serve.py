@@ -9,45 +9,45 @@ from typing import Final
 
 import rich_click as click
 
-from sumwise.cli.common import SETTINGS
-from sumwise.cli.options import study_option, url_argument
+from sumwise.cli.options import Address, command, gathered, study_option, url_argument
 from sumwise.cli.output import message, talk, visible
 from sumwise.errors import MissingExtraError, StorageError
 
 WARNING: Final = (
-    "Others can reach this address. What is sent there is not encrypted, whoever has the token "
-    "can read and write, and the names they write are labels that nobody checks. Use it in a "
-    "network you trust."
+    "Other machines can reach this address. Traffic is not encrypted, the token gives read and "
+    "write access, and the names that people enter are not verified. Use it only in a network you "
+    "trust."
 )
 
 
-@click.command(context_settings=SETTINGS)
-@url_argument
-@study_option
-@click.option(
-    "--host",
-    metavar="ADDRESS",
-    default="127.0.0.1",
-    show_default=True,
-    help="Where to listen. The default is for this machine alone.",
+@command(
+    url_argument,
+    study_option,
+    click.option(
+        "--host",
+        metavar="ADDRESS",
+        default="127.0.0.1",
+        show_default=True,
+        help="Address to listen on. The default can be reached from this machine only.",
+    ),
+    click.option(
+        "--port",
+        type=click.IntRange(1, 65535),
+        metavar="NUMBER",
+        help="Port to listen on. Default: 8765, or the next that is free.",
+    ),
+    click.option(
+        "--map",
+        "places",
+        metavar="LON,LAT",
+        help="Two inputs that are coordinates, to draw individuals on a map.",
+    ),
+    click.option("--new-token", is_flag=True, help="Make a new token; the old one stops working."),
+    click.option("--no-browser", is_flag=True, help="Print the address and do not open a browser."),
+    gathered("address", Address),
 )
-@click.option(
-    "--port",
-    type=click.IntRange(1, 65535),
-    metavar="NUMBER",
-    help="Which port; 8765, or the next that is free, if left out.",
-)
-@click.option(
-    "--map",
-    "places",
-    metavar="LON,LAT",
-    help="Two inputs that are coordinates, to draw individuals on a map.",
-)
-@click.option("--new-token", is_flag=True, help="Make a new token; the old one is worth nothing.")
-@click.option("--no-browser", is_flag=True, help="Print the address and open nothing.")
 def serve(
-    url: str,
-    name: str | None,
+    address: Address,
     host: str,
     port: int | None,
     places: str | None,
@@ -57,8 +57,8 @@ def serve(
     """Serve a page in the browser for the people who measure.
 
     It shows what to measure next and why, takes totals, and shows what is predicted. Several people
-    can use it at once, beside the command line. The address that is printed holds a token: whoever
-    has it can write. Ctrl-C ends the server; nothing is lost, and the same address works again.
+    can use it at once, beside the command line. The printed address contains a token, which gives
+    read and write access. Ctrl-C ends the server; nothing is lost, and the address stays the same.
 
     \b
       sumwise serve schools.db
@@ -77,14 +77,14 @@ def serve(
     from sumwise.web.session import PATIENCE
 
     columns = None if places is None else _two(places)
-    with open_study(url, name, patience=PATIENCE) as study:
+    with open_study(address.url, address.name, patience=PATIENCE) as study:
         token = _token(study.location, new_token)
-        address = server.listen(host, port)
-        with address.socket:
-            ready = server.prepare(study, address, token, columns)
-            link = address.url(token)
-            if address.port != (port or server.PORT):
-                talk(f"Port {server.PORT} is taken; this is port {address.port}.")
+        listening = server.listen(host, port)
+        with listening.socket:
+            ready = server.prepare(study, listening, token, columns)
+            link = listening.url(token)
+            if listening.port != (port or server.PORT):
+                talk(f"Port {server.PORT} is taken; this is port {listening.port}.")
             if not is_loopback(host):
                 talk(WARNING)
             click.echo(f"Study {visible(study.name)!r} is served at", err=True)
@@ -106,18 +106,18 @@ def _two(places: str) -> tuple[str, str]:
 
 
 def _token(database: str, anew: bool) -> str:
-    """The token of before, so that open pages go on; one for today where it cannot be kept."""
+    """The stored token, so that open pages keep working; a new one if it cannot be stored."""
     from sumwise.web.tokens import kept_token, new_token
 
     try:
         return kept_token(database, anew=anew)
     except StorageError as error:
-        talk(message(f"{error}. This token is worth nothing after a restart."))
+        talk(message(f"{error}. This token will not work after a restart."))
         return new_token()
 
 
 def _open(link: str) -> None:
-    """In a browser with windows, if there is one: a text browser would take over the terminal."""
+    """Open a graphical browser, if there is one; a text browser would take over the terminal."""
     import webbrowser
 
     windows = sys.platform in ("darwin", "win32") or any(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import itertools
 import re
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -251,14 +251,7 @@ def read_columns(
     if not table.num_rows:
         raise DataError(f"{path} has a heading and no rows")
     used = {*groups, *beside, *hidden}
-    rest = [name for name in names if name not in used]
-    taken = inputs or tuple(name for name in rest if holds_numbers(table, name))
-    if not taken:
-        known = [name for name in names if name in used]
-        raise DataError(
-            f"{path} has no input columns: nothing but {listed(known)} holds numbers. "
-            "What is known of each individual must be there, as numbers."
-        )
+    taken, silent = (inputs, ()) if inputs else split_inputs(table, used, path)
     line = place(path)
     keys = _keys(table, groups, line)
     table = _also_numbers(table, set(groups) & {*taken, *beside})
@@ -268,8 +261,22 @@ def read_columns(
 
     columns = {name: numbers(table, name, where) for name in beside}
     matrix = np.column_stack([numbers(table, name, line) for name in taken])
-    silent = () if inputs else tuple(name for name in rest if name not in taken)
     return Columns(groups, taken, silent, keys, matrix, columns, where)
+
+
+def split_inputs(
+    table: Any, used: Collection[str], path: Path | str
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Columns without another use: those that hold numbers, which are inputs, and the rest."""
+    rest = [name for name in table.column_names if name not in used]
+    taken = tuple(name for name in rest if holds_numbers(table, name))
+    if not taken:
+        known = listed([name for name in table.column_names if name in used])
+        raise DataError(
+            f"{path} has no input columns: nothing but {known} holds numbers. What is known of "
+            "each individual must be there, as numbers."
+        )
+    return taken, tuple(name for name in rest if name not in taken)
 
 
 def _keys(table: Any, by: Sequence[str], where: Callable[[int], str]) -> list[Hashable]:
