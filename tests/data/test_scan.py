@@ -447,3 +447,28 @@ def test_threads_begin_few_jobs_before_results_are_taken():
     first = [next(results)]
     assert len(begun) <= 3 * (os.cpu_count() or 1) + 1
     assert sorted(first + list(results)) == list(range(100))
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("contiguous", [False, True])
+def test_ids_that_do_not_ascend_stay_with_their_sets(tmp_path, monkeypatch, several, contiguous):
+    monkeypatch.setattr(scanning, "BATCH_ROWS", 10_000)  # Arrow's grouping shuffles large tables
+    monkeypatch.setattr(scanning, "PART_ROWS", 10_000)
+    rng = np.random.default_rng(0)
+    names, kinds = rng.integers(0, 200, 4_000), rng.integers(0, 3, 4_000)
+    if contiguous:
+        names = np.repeat(rng.permutation(1_000), 4)
+        kinds = names % 3
+    table = pa.table({"g": [f"s{n}" for n in names], "h": kinds, "x": rng.normal(size=4_000)})
+    pq.write_table(table, tmp_path / "a.parquet")
+    by = ["g", "h"] if several else "g"
+    in_memory = sw.Sets.from_frame(table, by=by, x="x")
+    made = MODEL.embed(sw.Sets.scan_parquet(tmp_path / "a.parquet", by=by, x="x"), tmp_path / "out")
+    assert made.ids == in_memory.ids  # in order of first appearance
+    u = embed(in_memory, made.prepared.basis, compiled=False).u
+    np.testing.assert_allclose(made.pool.design.u, u, rtol=1e-10, atol=1e-10)
+    np.testing.assert_array_equal(made.sets.x, in_memory.x)
+    other = in_memory.ids[::-1]  # a former version did not keep the order of unsorted files
+    whole = design_store.read_whole(made.scan, other)
+    assert whole.ids == other
+    np.testing.assert_array_equal(whole[other[5]].x, in_memory[other[5]].x)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -13,13 +14,6 @@ from sumwise.util.shapes import Float, Int
 class LazySets(Sets):
     """A `Sets` that reads its individuals on demand; it can be used wherever a `Sets` can."""
 
-    __slots__ = ("_found", "_ids", "_load", "_n_inputs", "_whole")
-    _found: dict[Hashable, int] | None
-    _ids: tuple[Hashable, ...] | Callable[[], tuple[Hashable, ...]]
-    _load: Callable[[], Sets]
-    _n_inputs: int
-    _whole: Sets | None
-
     def __init__(
         self,
         ids: tuple[Hashable, ...] | Callable[[], tuple[Hashable, ...]],
@@ -28,52 +22,41 @@ class LazySets(Sets):
         input_names: tuple[Hashable, ...] | None,
         load: Callable[[], Sets],
     ) -> None:
-        parts = {
-            "starts": np.concatenate([[0], np.cumsum(np.asarray(sizes, dtype=np.int64))]),
-            "input_names": input_names,
-            "_ids": ids,
-            "_n_inputs": n_inputs,
-            "_load": load,
-            "_found": None,
-            "_whole": None,
-        }
-        for name, value in parts.items():
-            object.__setattr__(self, name, value)
+        starts = np.concatenate([[0], np.cumsum(np.asarray(sizes, dtype=np.int64))])
+        object.__setattr__(self, "starts", starts)
+        object.__setattr__(self, "input_names", input_names)
+        self.__dict__.update(_ids=ids, _load=load, n_inputs=n_inputs)
 
-    @property
+    @cached_property
     def ids(self) -> tuple[Hashable, ...]:
-        if callable(self._ids):
-            object.__setattr__(self, "_ids", self._ids())
-        assert not callable(self._ids)
-        return self._ids
+        known = self.__dict__["_ids"]
+        return known() if callable(known) else known
 
-    @property
+    @cached_property
     def _positions(self) -> dict[Hashable, int]:
-        if self._found is None:
-            found = {set_id: position for position, set_id in enumerate(self.ids)}
-            object.__setattr__(self, "_found", found)
-        assert self._found is not None
-        return self._found
+        return {set_id: position for position, set_id in enumerate(self.ids)}
+
+    @cached_property
+    def _whole(self) -> Sets:
+        return self.__dict__["_load"]()
 
     def __len__(self) -> int:
         return len(self.starts) - 1
 
     def whole(self) -> Sets:
-        whole = self._whole or self._load()
-        object.__setattr__(self, "_whole", whole)
-        return whole
+        return self._whole
 
     @property
     def x(self) -> Float[np.ndarray, "N D"]:
-        return self.whole().x
+        return self._whole.x
 
     @property
     def theta(self) -> Float[np.ndarray, " N"]:
-        return self.whole().theta
+        return self._whole.theta
 
     @property
     def n_inputs(self) -> int:
-        return self._n_inputs
+        return int(self.__dict__["n_inputs"])
 
     def __repr__(self) -> str:
         shown = ", ".join(map(repr, self.ids[:3])) + (", …" if len(self) > 3 else "")

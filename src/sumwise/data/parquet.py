@@ -156,7 +156,8 @@ def _look(path: str, scan: Scan) -> tuple[File, list[str]]:
                     )
         counts = tuple(about.row_group(i).num_rows for i in range(about.num_row_groups))
     kinds = [str(schema.field(name).type) for name in scan.by]
-    return File(path, size_of(path), counts, footer_of(path)), kinds
+    size, footer = _size_and_footer(path)
+    return File(path, size, counts, footer), kinds
 
 
 def _theta(scan: Scan) -> tuple[str, ...]:
@@ -421,7 +422,7 @@ def open_parquet(path: str, footer: str = "") -> Any:
     from pyarrow import parquet
 
     try:
-        if footer and footer_of(path) != footer:
+        if footer and _size_and_footer(path)[1] != footer:
             raise DataError(
                 f"{path} is not what it was when it was scanned: it was written to. "
                 "Put the old file back, or scan again and embed into a new folder."
@@ -439,19 +440,12 @@ def open_parquet(path: str, footer: str = "") -> Any:
         raise DataError(f"{path} cannot be read as Parquet ({reason:.200})") from error
 
 
-def footer_of(path: str) -> str:
-    """The checksum of a file's footer."""
+def _size_and_footer(path: str) -> tuple[int, str]:
+    """The length of a file in bytes, and SHA-256 of its footer."""
     files, root = _remote(path) if "://" in path else (None, path)
     with open(root, "rb") if files is None else files.open(root, "rb") as file:
-        size = file.seek(0, os.SEEK_END)
+        size = int(file.seek(0, os.SEEK_END))
         file.seek(max(0, size - TAIL))
         length = int.from_bytes(file.read(4), "little")
         file.seek(max(0, size - TAIL - length))
-        return hashlib.sha256(file.read(length + TAIL)).hexdigest()
-
-
-def size_of(path: str) -> int:
-    if "://" not in path:
-        return os.path.getsize(path)
-    files, root = _remote(path)
-    return int(files.size(root) or 0)
+        return size, hashlib.sha256(file.read(length + TAIL)).hexdigest()

@@ -26,9 +26,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from sumwise.data.frames import group_rows
 from sumwise.data.lazy import LazySets
-from sumwise.data.parquet import File, Scan, open_parquet
-from sumwise.data.sets import Sets
+from sumwise.data.parquet import File, Scan, batches
+from sumwise.data.sets import Sets, theta_of
 from sumwise.data.targets import Targets, subsample
 from sumwise.errors import DataError, InvalidSetError, SettingError
 from sumwise.model.basis import Scaled
@@ -315,11 +316,11 @@ def prepared_in(folder: str, config: ModelConfig, scan: Scan, sets: Sets | None 
 
 
 def lazy_sets(ids: Any, sizes: Int[np.ndarray, " A"], scan: Scan) -> LazySets:
-    return LazySets(ids, sizes, len(scan.x), scan.x, partial(read_whole, scan))
+    return LazySets(ids, sizes, len(scan.x), scan.x, partial(read_whole, scan, ids))
 
 
-def read_whole(scan: Scan) -> Sets:
-    """All individuals in memory, where they fit."""
+def read_whole(scan: Scan, ids: Any) -> Sets:
+    """All individuals in memory, where they fit, by set in the order of `ids`."""
     import pyarrow as pa
 
     n_bytes = 8 * scan.rows * (len(scan.x) + 2)
@@ -330,17 +331,14 @@ def read_whole(scan: Scan) -> Sets:
             "strategies MI, Ent and Var do so; AggMI and the other strategies, totals of sets and "
             "predictions that are streamed to Parquet files do not."
         )
-    columns = list(dict.fromkeys((*scan.by, *scan.x, *filter(None, [scan.theta_column]))))
-    numbers = {*scan.x, scan.theta_column} - {*scan.by}
-    tables = []
-    for file in scan.files:
-        with open_parquet(file.path, file.footer) as parquet:
-            try:
-                table = parquet.read(columns=columns).select(columns)
-            except (pa.ArrowException, OSError) as error:
-                reason = next(iter(str(error).splitlines()), type(error).__name__)
-                raise DataError(f"{file.path} cannot be read ({reason:.200})") from error
-        kinds = ((f.name, pa.float64() if f.name in numbers else f.type) for f in table.schema)
-        tables.append(table.cast(pa.schema(list(kinds)), safe=False))  # files may differ in these
-    by: Any = scan.by[0] if len(scan.by) == 1 else scan.by
-    return Sets.from_frame(pa.concat_tables(tables), by=by, x=scan.x, weights=scan.weights)
+    found = [batch for part in scan.parts() for batch in batches(scan, part)]
+    inputs = np.concatenate([batch.inputs.T for batch in found]).astype(np.float64, copy=False)
+    keys = [pa.chunked_array([batch.keys[d] for batch in found]) for d in range(len(scan.by))]
+    grouped = group_rows(ids_of(pa.table(keys, names=list(scan.by))))
+    if scan.theta_column is None:
+        theta = theta_of(scan.weights, grouped.ids, grouped.starts)
+    else:
+        theta = np.concatenate([batch.theta for batch in found])[grouped.order]
+    sets = Sets(grouped.ids, inputs[grouped.order], theta, grouped.starts, scan.x)
+    wanted = ids() if callable(ids) else ids  # former versions had another order in unsorted files
+    return sets if sets.ids == wanted else sets.take([sets.position(name) for name in wanted])

@@ -179,7 +179,7 @@ def index_of(surveys: Iterable[PartSurvey]) -> Index:
         if ascends(together):
             known, waiting = together.combine_chunks(), []
             return
-        apart = together.group_by(together.column_names, use_threads=False).aggregate([])
+        apart = together.take(_first_rows(together))
         if apart.num_rows < together.num_rows:
             sizes = None
         known, waiting = apart.combine_chunks(), []
@@ -205,6 +205,19 @@ def index_of(surveys: Iterable[PartSurvey]) -> Index:
     fold()
     counted = None if sizes is None else np.concatenate(sizes)
     return Index(known, counted, tuple(firsts), look)
+
+
+def _first_rows(keys: Any) -> Any:
+    """The row of each id's first appearance, ascending; grouping alone does not keep the order."""
+    from pyarrow import compute
+
+    row = "row"
+    while {row, f"{row}_min"} & {*keys.column_names}:
+        row += "_"
+    numbered = keys.append_column(row, [np.arange(keys.num_rows)])
+    found = numbered.group_by(keys.column_names, use_threads=False).aggregate([(row, "min")])
+    rows = found.column(f"{row}_min")
+    return compute.take(rows, compute.array_sort_indices(rows))
 
 
 def ascends(keys: Any) -> bool:
