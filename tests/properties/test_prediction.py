@@ -292,7 +292,7 @@ def test_few_targets_are_taken_as_they_are():
         (None, [1.0], "one number for each of the 3 individuals"),
         ([[1.0, 2.0]], [1.0, 2.0], "each of the 1 targets"),
         (None, [1.0, -1.0, 2.0], "at least 0"),
-        (None, [0.0, 0.0, 0.0], "above 0"),
+        (None, [0.0, 0.0, 0.0], "not all 0"),
         (None, [1.0, np.nan, 2.0], "finite"),
     ],
 )
