@@ -43,6 +43,11 @@ class LazySets(Sets):
     def __len__(self) -> int:
         return len(self.starts) - 1
 
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the individuals have been read."""
+        return "_whole" in self.__dict__
+
     def whole(self) -> Sets:
         return self._whole
 
