@@ -26,7 +26,7 @@ MUTANTS = [
         "sets.theta[low:high] ** 2",
         "abs(sets.theta[low:high])",
     ),
-    ("no θ in u", "model/design.py", "sets.theta[low:high, None] * phi", "1.0 * phi"),
+    ("no θ in u", "model/design.py", "theta[low:high, None] * phi", "1.0 * phi"),
     ("missing 1/s in rows", "model/posterior.py", "svd(design.u / root,", "svd(design.u * 1.0,"),
     (
         "missing 1/s in labels",

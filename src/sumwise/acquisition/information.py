@@ -52,7 +52,7 @@ def mutual_information(
     out = np.zeros(len(pool.sets))
     for low, high, signal in _instance_variances(pool, posterior):
         each = _information(posterior.noise_precision * signal, posterior)
-        where, sums = sum_by_set(pool.sets, low, high, each)
+        where, sums = sum_by_set(pool.sets.starts, low, high, each)
         out[where] += sums
     return out
 
@@ -63,7 +63,7 @@ def entropy(pool: Pool, posterior: Posterior, rng: np.random.Generator) -> Float
     out = np.zeros(len(pool.sets))
     for low, high, signal in _instance_variances(pool, posterior):
         each = _entropy(1 / posterior.noise_precision + signal, posterior)
-        where, sums = sum_by_set(pool.sets, low, high, each)
+        where, sums = sum_by_set(pool.sets.starts, low, high, each)
         out[where] += sums
     return out
 

@@ -1,4 +1,4 @@
-"""Which candidates of `basis="auto"` the totals speak for, and the model that follows.
+"""Averaging over the candidates of `basis="auto"` by their posterior probabilities.
 
 A candidate's evidence is that of its totals with λ and β integrated out over their weak prior,
 
@@ -7,11 +7,11 @@ A candidate's evidence is that of its totals with λ and β integrated out over 
 and p(c | D) follows by Bayes' rule from candidates that are equally likely before. Instead of
 picking the best, the prior variances of all are averaged with these probabilities. For the one
 Gaussian model with that average prior, log λ and log β are their posterior means: with few labels
-the top of the evidence is a poor summary of it. So one label does not turn the model over,
-intervals know of what is still possible, and all that follows (posterior, batches, leaving one
-out) is the ordinary model on features times `amplitude`.
+the maximum of the evidence is a poor summary of it. So one label does not overturn the model,
+intervals account for candidates that are still possible, and all that follows (posterior, batches,
+leave-one-out) is the ordinary model on features times `amplitude`.
 
-Inputs that the answers need less get a smaller part of the linear variance. With w' = w/a, whose
+Inputs that matter less get a smaller part of the linear variance. With w' = w/a, whose
 prior is N(0, I/λ), a few steps of expectation and maximisation move each input's relevance by
 
     r_d ← r_d λ Σ_i v_i E[w'_id²] / Σ_i v_i,     scaled to a mean of 1,    v_i: of scaling i,
@@ -42,7 +42,7 @@ RELEVANCE_STEPS = 2
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choice:
-    """What the totals say of the candidates."""
+    """The probabilities of the candidates, and the average prior that follows."""
 
     probability: Float[np.ndarray, " C"]  # of each of `CANDIDATES`
     variances: Float[np.ndarray, " P"]  # prior variance of each of `PARTS`, averaged
@@ -147,7 +147,7 @@ def _spectra(
 ) -> list[Terms]:
     """For each candidate, its labelled sets decomposed."""
     columns, (t, n_outputs) = basis.columns, z.shape
-    parts: dict[int, np.ndarray] = {}  # products of labelled rows, worked out once for each part
+    parts: dict[int, np.ndarray] = {}  # products of labelled rows, computed once for each part
     found = []
     for variances in VARIANCES:
         used = np.flatnonzero(variances).tolist()

@@ -1,9 +1,9 @@
-"""From ragged sets to one row per set, in one streamed pass.
+"""From ragged sets to one row per set, in one pass over the instances.
 
     u_a = Σ_n θ_an φ(x_an)          s_a = ‖θ_a‖²
 
 A set enters everything that follows only through these two (and Σθ, which an offset of the
-outputs is multiplied by). Instances are visited in blocks, so memory beyond input and output
+outputs is multiplied by). Instances are visited in blocks, so that memory beyond input and output
 does not grow with their number; a set may span several blocks.
 """
 
@@ -20,7 +20,7 @@ from sumwise.data.sets import Sets
 from sumwise.data.targets import Targets
 from sumwise.errors import SettingError
 from sumwise.model.basis import Basis, Scaled
-from sumwise.util.shapes import Float
+from sumwise.util.shapes import Float, Int
 
 BLOCK_NUMBERS = 2**16  # features held at once: half a MB, which stays in a core's own cache
 CHUNK = 2**15  # individuals in one call of the compiled kernel
@@ -28,7 +28,7 @@ COMPILED_FROM = 2**25  # features; below this, loading numba costs more than it 
 
 
 def freeze(*arrays: np.ndarray) -> None:
-    """What strategies and users are handed is shared with the model: nobody may write to it."""
+    """Make arrays read-only: the model shares them with strategies and users."""
     for array in arrays:
         array.setflags(write=False)
 
@@ -65,10 +65,10 @@ class Pool:
     sets: Sets
     basis: Scaled
     design: Design
-    signal: Float[np.ndarray, " A"] | None = None  # u_aᵀ S u_a where somebody kept it up to date
-    moment: Float[np.ndarray, "K K"] | None = None  # mean of φ φᵀ over individuals, where kept
+    signal: Float[np.ndarray, " A"] | None = None  # u_aᵀ S u_a, if it is up to date
+    moment: Float[np.ndarray, "K K"] | None = None  # mean of φ φᵀ over individuals, if known
     targets: Targets | None = None  # whose predictions count; all individuals if None
-    square: Float[np.ndarray, " A"] | None = None  # ‖u_a‖² where somebody kept it
+    square: Float[np.ndarray, " A"] | None = None  # ‖u_a‖², if known
 
 
 def embed(
@@ -94,7 +94,7 @@ def embed(
         compiled = worth_compiling(len(sets.x), basis, numba_anyway)
     u = _embed_compiled(sets, basis) if compiled else None
     if u is None:
-        u = _embed_blocks(sets, basis, products)
+        u = sum_features(sets.x, sets.theta, sets.starts, basis, products)
     elif products is not None:
         add_products(sets.x, basis, products)
     _refuse_infinite(u, sets)
@@ -118,7 +118,7 @@ def _weight_sums(sets: Sets) -> tuple[Float[np.ndarray, " A"], Float[np.ndarray,
     noise_scale = np.zeros(len(sets))
     for low in range(0, len(sets.x), BLOCK_NUMBERS):
         high = min(low + BLOCK_NUMBERS, len(sets.x))
-        where, sums = sum_by_set(sets, low, high, sets.theta[low:high] ** 2)
+        where, sums = sum_by_set(sets.starts, low, high, sets.theta[low:high] ** 2)
         noise_scale[where] += sums
     return noise_scale, np.add.reduceat(sets.theta, sets.starts[:-1])
 
@@ -132,7 +132,7 @@ def features(
         n_basis: How many features there must be, where that is known.
     """
     try:
-        with np.errstate(all="ignore"):  # what overflows is refused by whoever sums it up
+        with np.errstate(all="ignore"):  # callers refuse sums that overflow
             phi = np.asarray(basis(x))
     except (TypeError, ValueError) as error:
         raise SettingError(f"the basis fails on inputs of shape {x.shape}: {error}") from error
@@ -159,12 +159,12 @@ def blocks(x: Float[np.ndarray, "N D"], basis: Basis) -> Iterator[tuple[int, int
 
 
 def sum_by_set(
-    sets: Sets, low: int, high: int, rows: Float[np.ndarray, "n ..."]
+    starts: Int[np.ndarray, " A1"], low: int, high: int, rows: Float[np.ndarray, "n ..."]
 ) -> tuple[slice, Float[np.ndarray, "a ..."]]:
-    """Sums over the sets that rows `low:high` belong to, and which sets those are."""
-    a = int(np.searchsorted(sets.starts, low, side="right")) - 1
-    b = int(np.searchsorted(sets.starts, high, side="left"))
-    return slice(a, b), np.add.reduceat(rows, np.maximum(sets.starts[a:b], low) - low)
+    """Which sets rows `low:high` belong to, and the sums of these rows over each."""
+    a = int(np.searchsorted(starts, low, side="right")) - 1
+    b = int(np.searchsorted(starts, high, side="left"))
+    return slice(a, b), np.add.reduceat(rows, np.maximum(starts[a:b], low) - low)
 
 
 def add_products(
@@ -176,20 +176,26 @@ def add_products(
         products += phi.T @ phi
 
 
-def _embed_blocks(
-    sets: Sets, basis: Basis, products: Float[np.ndarray, "K K"] | None = None
+def sum_features(
+    x: Float[np.ndarray, "N D"],
+    theta: Float[np.ndarray, " N"],
+    starts: Int[np.ndarray, " A1"],
+    basis: Basis,
+    products: Float[np.ndarray, "K K"] | None = None,
 ) -> Float[np.ndarray, "A K"]:
+    """u of every run of rows `starts[a]:starts[a + 1]`, block by block; see `embed`."""
     u: Float[np.ndarray, "A K"] | None = None
-    for low, high in blocks(sets.x, basis):
-        phi = features(basis, sets.x[low:high], None if u is None else u.shape[1])
+    for low, high in blocks(x, basis):
+        rows = np.asarray(x[low:high], dtype=np.float64)
+        phi = features(basis, rows, None if u is None else u.shape[1])
         if u is None:
-            u = np.zeros((len(sets), phi.shape[1]))
+            u = np.zeros((len(starts) - 1, phi.shape[1]))
         with np.errstate(all="ignore"):
-            where, sums = sum_by_set(sets, low, high, sets.theta[low:high, None] * phi)
+            where, sums = sum_by_set(starts, low, high, theta[low:high, None] * phi)
             u[where] += sums
         if products is not None:
             products += phi.T @ phi
-    assert u is not None  # a Sets with sets has rows
+    assert u is not None  # there is at least one row
     return u
 
 

@@ -142,7 +142,7 @@ def _look(
 
 
 def maximise(spectrum: Spectrum, prior: WeakPrior, *, use_prior: bool = True) -> Hyperparameters:
-    """λ and β of the largest evidence, weighed with the weak prior unless told otherwise.
+    """λ and β of the largest evidence, with the weak prior unless `use_prior` is False.
 
     A scan over the ratio λ/β finds the highest hill, Newton's steps its top; the result depends on
     nothing but the arguments. Without labels it is the centre of the prior.

@@ -92,12 +92,12 @@ def sum_waves(inputs, theta, starts, frequencies, phases, amplitude, rows, out):
     direction.
     """
     waves, n_inputs = phases.shape[0], inputs.shape[0]
-    room = (waves + 31) // 32 * 32  # whole vectors: the rest of a loop would run one by one
+    width = (waves + 31) // 32 * 32  # whole vectors: the rest of a loop would run one by one
     depth = (n_inputs + 3) // 4 * 4  # inputs go four at a time: fewer loads and stores of angles
-    b, c = np.zeros((depth, room), phases.dtype), np.zeros(room, phases.dtype)
+    b, c = np.zeros((depth, width), phases.dtype), np.zeros(width, phases.dtype)
     b[:n_inputs, :waves], c[:waves] = frequencies, phases
     z, weight = np.zeros(depth, phases.dtype), np.zeros(1, phases.dtype)
-    angle, total, whole = np.zeros(room, c.dtype), np.zeros(room, c.dtype), np.zeros(room)
+    angle, total, whole = np.zeros(width, c.dtype), np.zeros(width, c.dtype), np.zeros(width)
     for a in range(starts.shape[0] - 1):
         total[:] = 0.0
         whole[:] = 0.0
@@ -106,23 +106,23 @@ def sum_waves(inputs, theta, starts, frequencies, phases, amplitude, rows, out):
             for d in range(n_inputs):
                 z[d] = inputs[d, n]
             z0, z1, z2, z3 = z[0], z[1], z[2], z[3]
-            for k in range(room):
+            for k in range(width):
                 angle[k] = c[k] - z0 * b[0, k] - z1 * b[1, k] - z2 * b[2, k] - z3 * b[3, k]
             for d in range(4, depth, 4):
                 z0, z1, z2, z3 = z[d], z[d + 1], z[d + 2], z[d + 3]
-                for k in range(room):
+                for k in range(width):
                     angle[k] -= (
                         z0 * b[d, k] + z1 * b[d + 1, k] + z2 * b[d + 2, k] + z3 * b[d + 3, k]
                     )
             weight[0] = theta[n]
             w = weight[0]
-            for k in range(room):
+            for k in range(width):
                 total[k] += w * _cosine(angle[k])
             bias += theta[n]
             left -= 1
             if left == 0:
                 left = rows
-                for k in range(room):
+                for k in range(width):
                     whole[k] += total[k]
                     total[k] = 0.0
         for k in range(waves):

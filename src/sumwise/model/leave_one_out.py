@@ -1,4 +1,4 @@
-"""What the model would say of each answer, had it not been told, in closed form.
+"""Predictions of each total from all the others, in closed form.
 
 With the rows v_a = u_a/√s_a of V = Q diag(√g) R and z_a = (ȳ_a − offset Σθ_a) / (scale √s_a)
 
@@ -9,9 +9,9 @@ at given λ and β, so by the inverse of a partitioned matrix
     z_a | all others ~ N(z_a − [C⁻¹z]_a / [C⁻¹]_aa,  1 / [C⁻¹]_aa)
     C⁻¹ / β = I − Q diag(βg / (λ + βg)) Qᵀ
 
-which the decomposition gives for all answers at once. Where an answer is nearly all that is known
-of its total, [C⁻¹]_aa / β is a difference that cancels; there are at most K such answers, and each
-is left out by a fit of its own. Known noise r_a enters as s_a + β r_a² (`known_noise`).
+which the decomposition gives for all totals at once. Where the other totals say next to nothing of
+one, [C⁻¹]_aa / β is a difference that cancels; there are at most K such totals, and each gets a fit
+of its own without it. Known noise r_a enters as s_a + β r_a² (`known_noise`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sumwise.model.fit import Model
 from sumwise.model.posterior import EPSILON, Hyperparameters, Spectrum, condition, decompose
 from sumwise.util.shapes import Float
 
-ALONE: Final = 1e-6  # share of an answer that is its own noise; below, rounding begins to show
+ALONE: Final = 1e-6  # share of a total that is its own noise; below this, rounding begins to show
 NO_CLOSED_FORM: Final = (
     "A dropout network is a committee of models without a posterior over coefficients, so there is "
     "no closed form for what it would predict without one of its answers."
@@ -44,7 +44,7 @@ def leave_one_out(
     """Mean and standard deviation of each total, noise included, given all the others.
 
     λ, β, the basis, and the offset and scale of the outputs stay what they are; a basis that has
-    learned from the answers remembers the one that is left out.
+    learned from the totals still knows the one that is left out.
 
     Args:
         design: Of the answered sets, under the model's basis.

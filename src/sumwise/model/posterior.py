@@ -25,7 +25,7 @@ from sumwise.model.design import Design, freeze
 from sumwise.util.shapes import Float
 
 EPSILON = float(np.finfo(float).eps)
-BLOCK = 2048  # sets looked at together: what is worked out of them stays in cache
+BLOCK = 2048  # sets handled together, so that intermediate arrays stay in cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Hyperparameters:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spectrum:
-    """The labelled sets, decomposed; all that λ and β still have to be combined with."""
+    """The decomposition of the labelled sets, which does not depend on λ and β."""
 
     left: Float[np.ndarray, "t r"]  # Q
     values: Float[np.ndarray, " r"]  # g: squared singular values, r = min(t, K)
@@ -150,7 +150,7 @@ class Posterior:
     def _rest(
         self, u: Float[np.ndarray, "A K"], along: Float[np.ndarray, "A r"]
     ) -> Float[np.ndarray, "A K"]:
-        """The part of each row that no label has seen; ‖u‖² − ‖along‖² would cancel."""
+        """The part of each row outside all labelled directions; ‖u‖² − ‖along‖² would cancel."""
         if len(self.directions) == u.shape[1]:
             return np.zeros(u.shape)  # in double precision: λ may be beyond single
         return u - along @ self.directions
@@ -163,7 +163,7 @@ class Posterior:
         return self.mean + spread.transpose(0, 2, 1)
 
     def condition_on(self, design: Design) -> Posterior:
-        """As if the sets of `design` were measured too: S knows them, m does not.
+        """The posterior as if the sets of `design` were measured too: S changes, m does not.
 
         Variances do not depend on the values measured, so a question that is still open can be
         conditioned on exactly.
@@ -171,10 +171,10 @@ class Posterior:
         certain = np.isinf(self.values)
         known = np.sqrt(self.values[~certain])[:, None] * self.directions[~certain]
         new = self._weighed(design.u) / np.sqrt(design.noise_scale)[:, None]
-        sure = self.directions[certain]  # nothing is left to learn along these
+        sure = self.directions[certain]  # known for certain: nothing is left to learn along these
         rows = np.vstack([known, new - (new @ sure.T) @ sure])
         _, singular, directions = np.linalg.svd(rows, full_matrices=False)
-        if certain.any():  # what is left by rounding alone need not be at right angles to them
+        if certain.any():  # directions left by rounding need not be orthogonal to them
             left = singular > 10 * EPSILON * len(self.mean) * np.linalg.norm(
                 np.vstack([known, new])
             )

@@ -73,9 +73,9 @@ def pack_prepared(prepared: Prepared) -> bytes:
     return to_bytes({**scaling, "numbers": numbers, **prepared.basis.arrays()})
 
 
-def unpack_prepared(kept: bytes, config: ModelConfig, sets: Sets) -> Prepared:
+def unpack_prepared(packed: bytes, config: ModelConfig, sets: Sets) -> Prepared:
     """The basis that `pack_prepared` packed, of a model with these settings on these sets."""
-    arrays = from_bytes(kept, "the study's basis")
+    arrays = from_bytes(packed, "the study's basis")
     try:
         power, *start = arrays["numbers"].tolist()
         freeze(*arrays.values())
@@ -112,10 +112,10 @@ def to_bytes(arrays: Mapping[str, Any]) -> bytes:
     return file.getvalue()
 
 
-def from_bytes(kept: bytes, what: str) -> dict[str, np.ndarray]:
+def from_bytes(packed: bytes, what: str) -> dict[str, np.ndarray]:
     """The arrays that `to_bytes` packed; an error about `what` if they cannot be read."""
     try:
-        with np.load(io.BytesIO(kept), allow_pickle=False) as file:
+        with np.load(io.BytesIO(packed), allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
     except _UNREADABLE as error:
         raise DataError(f"{what} cannot be read ({error})") from error

@@ -21,7 +21,7 @@ from sumwise.data.parquet import Batch, Part, Scan, batches, run_starts
 from sumwise.errors import SettingError
 from sumwise.model import serialize
 from sumwise.model.basis import Scaled
-from sumwise.model.design import BLOCK_NUMBERS, features, worth_compiling
+from sumwise.model.design import features, sum_features, worth_compiling
 from sumwise.outofcore.index import subsample_in
 from sumwise.util.files import write_file
 from sumwise.util.shapes import Float, Int
@@ -185,7 +185,7 @@ def embed_rows(
 
             u = kernels.sum_runs(batch.inputs, theta, bounds, basis, dtype)
         if u is None:
-            u = _embed_blocks(batch.inputs, theta, bounds, basis).astype(dtype, copy=False)
+            u = sum_features(batch.inputs.T, theta, bounds, basis).astype(dtype, copy=False)
         square = np.einsum("ak,ak->a", u, u)
         if not (np.isfinite(square).all() or np.isfinite(u).all()):
             row = int(starts[int(np.argmin(np.isfinite(u).all(axis=1)))])
@@ -199,24 +199,3 @@ def _not_finite(batch: Batch, row: int) -> SettingError:
         "large for this dtype, or its inputs for the basis. Rescale them (standardize=True does "
         "for inputs), or choose dtype='float64' or another basis."
     )
-
-
-def _embed_blocks(
-    inputs: Float[np.ndarray, "D n"],
-    theta: Float[np.ndarray, " n"],
-    bounds: Int[np.ndarray, " r1"],
-    basis: Scaled,
-) -> Float[np.ndarray, "r K"]:
-    n = len(theta)
-    n_basis = features(basis, inputs[:, :1].T.astype(np.float64)).shape[1]
-    u = np.zeros((len(bounds) - 1, n_basis))
-    step = max(1, BLOCK_NUMBERS // n_basis)
-    for low in range(0, n, step):
-        high = min(low + step, n)
-        phi = features(basis, inputs[:, low:high].T.astype(np.float64), n_basis)
-        a = int(np.searchsorted(bounds, low, side="right")) - 1
-        b = int(np.searchsorted(bounds, high, side="left"))
-        with np.errstate(all="ignore"):
-            at = np.maximum(bounds[a:b], low) - low
-            u[a:b] += np.add.reduceat(theta[low:high, None] * phi, at)
-    return u

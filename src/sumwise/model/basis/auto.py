@@ -1,4 +1,4 @@
-"""Features of several kinds side by side, so that the totals can say which of them are needed.
+"""Features of several kinds side by side; the totals decide which of them are needed.
 
     range:   z = 2 (x − middle) / half width of x          as they are, far points far away
     squash:  z = 2 tanh(x/2), standardised                 far points drawn in
@@ -8,8 +8,8 @@ comes last. A candidate model is one input scaling with one length-scale and one
 linear part (`CANDIDATES`). Every part is normalised to a mean power of 1 over individuals, so a
 candidate is a list of prior variances, one per part (`VARIANCES`), and all have the same sum.
 
-`sumwise.model.averaging` works out which candidates the totals speak for; features never change,
-so nothing is embedded twice.
+`sumwise.model.averaging` computes the probability of each candidate; features never change, so
+nothing is embedded twice.
 """
 
 from __future__ import annotations

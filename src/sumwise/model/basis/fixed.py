@@ -79,7 +79,7 @@ class Polynomial:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RandomFourierFeatures:
-    """Eq. 24; what was drawn is kept, so calling it is deterministic."""
+    """Eq. 24, with frequencies and phases drawn once, so that calling it is deterministic."""
 
     frequencies: Float[np.ndarray, "W D"]  # B / ℓ, with W = K − 1
     phases: Float[np.ndarray, " W"]  # c

@@ -148,11 +148,11 @@ def to_bytes(network: Any) -> bytes:
     return serialize.to_bytes({f"leaf{i}": leaf for i, leaf in enumerate(leaves)})
 
 
-def from_bytes(network: Any, kept: bytes) -> Any:
-    """`network` with the weights that `to_bytes` kept; it must be of the same shape."""
+def from_bytes(network: Any, packed: bytes) -> Any:
+    """`network` with the weights that `to_bytes` packed; it must be of the same shape."""
     arrays, rest = eqx.partition(network, eqx.is_inexact_array)
     leaves, tree = jax.tree.flatten(arrays)
-    by_name = serialize.from_bytes(kept, "the weights of a network")
+    by_name = serialize.from_bytes(packed, "the weights of a network")
     found = [by_name.get(f"leaf{i}", np.empty(0)) for i in range(len(by_name))]
     if [(a.shape, a.dtype) for a in found] != [(a.shape, a.dtype) for a in leaves]:
         raise DataError("the weights are of another network: their shapes or precision differ")

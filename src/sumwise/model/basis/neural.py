@@ -159,9 +159,9 @@ def _log_density(cov: jax.Array, z: jax.Array) -> tuple[jax.Array, tuple[jax.Arr
 
 
 def _log_density_back(
-    kept: tuple[jax.Array, jax.Array], g: jax.Array
+    saved: tuple[jax.Array, jax.Array], g: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    inverse, solved = kept
+    inverse, solved = saved
     return 0.5 * g * (solved @ solved.T - solved.shape[1] * inverse), -g * solved
 
 

@@ -33,10 +33,10 @@ class Neural:
         activation: relu, tanh, gelu, silu, softplus or elu.
         epochs: Steps of Adam after each answer, from where the previous answer left the network.
         learning_rate: Of Adam.
-        dtype: Of the network, `"float32"` or `"float64"`. The evidence is worked out in double
+        dtype: Of the network, `"float32"` or `"float64"`. The evidence is computed in double
             precision either way.
         dropout: Above 0, a dropout network instead: no coefficient is random, and uncertainty
-            comes from units left out at random, each with this probability. DAMI and DAEnt
+            comes from units dropped at random, each with this probability. DAMI and DAEnt
             need one.
         samples: L, how many such draws predictions and scores are made of.
         network: Your own network instead of `width`, `depth`, `n_basis` and `activation`: an
