@@ -62,13 +62,8 @@ def ask_next(progress: Progress, strategy: str | Acquisition, seed: int) -> tupl
     noisy = progress.noise or wanted.noise_std is not None
     ceiling = None if noisy else progress.ceiling  # s_a + β r_a² moves with β, bounds do not
     state = PoolState(answered=tuple(progress.labels), questions=len(progress.labels))
-    how: dict[str, Any] = {
-        "seed": seed,
-        "cost": wanted.cost,
-        "ceiling": ceiling,
-        "runner_up": False,
-    }
-    found = next(questions(pool, model, strategy, state, **how), None)
+    by: dict[str, Any] = {"seed": seed, "cost": wanted.cost, "ceiling": ceiling}
+    found = next(questions(pool, model, strategy, state, runner_up=False, **by), None)
     if found is None:
         raise PoolExhaustedError("every set is measured already; nothing is left to ask")
     return found[0], replace(progress, ceiling=found[1])

@@ -10,10 +10,10 @@ import numpy as np
 from sumwise.model.averaging import Choice
 from sumwise.model.basis.auto import CANDIDATES, LENGTHSCALES, SCALINGS, Candidate
 from sumwise.model.fit import Model
-from sumwise.util.text import shown
+from sumwise.util.text import count, shown
 
-MOST_INPUTS: Final = 5  # that are named
-LEAST_LINEAR: Final = 0.05  # below that, what the linear part rests on says little
+MOST_INPUTS: Final = 5  # named in the summary
+LEAST_LINEAR: Final = 0.05  # below this share, the inputs of the linear part say little
 SCALED: Final = {
     "range": "inputs scaled to their range",
     "squash": "inputs with far values drawn in",
@@ -24,7 +24,7 @@ def summary(model: Model, lengthscale: float) -> tuple[str, ...]:
     """Lines that say what the model is and how the answers chose it.
 
     Args:
-        lengthscale: What those of the candidates are multiplied by.
+        lengthscale: Factor of the candidates' length-scales.
     """
     labels = None if model.spectrum is None else model.spectrum.n_labels
     lines = []
@@ -38,8 +38,7 @@ def summary(model: Model, lengthscale: float) -> tuple[str, ...]:
         each = ", ".join(f"{value:.3g}" for value in noise)
         lines.append(f"An individual's own noise is ± {each} (standard deviation).")
     if labels and model.log_evidence is not None:
-        said = f"{labels} answer" + ("" if labels == 1 else "s")
-        lines.append(f"Log evidence of {said}: {model.log_evidence:.4g}.")
+        lines.append(f"Log evidence of {count(labels, 'answer')}: {model.log_evidence:.4g}.")
     return tuple(lines)
 
 
