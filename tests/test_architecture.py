@@ -16,9 +16,9 @@ FILES = sorted(SOURCE.rglob("*.py"))
 MOST_ENTRIES = 14  # at the top of the package, beside the two files that tools look for
 FOR_TOOLS = {"__main__.py", "py.typed", "__pycache__"}
 MOST_LAYERS = 10
-MOST_LINES = 25_600  # of Python: a change that needs more should first remove something
+MOST_LINES = 25_000  # of Python: a change that needs more should first remove something
 LONGEST = 60  # lines of a function
-LATER = {"select", "learning_curves", "upgrade"}  # longer so far
+LATER = {"learning_curves", "upgrade"}  # longer so far
 MOST_PARAMETERS = 10  # outside the command line, where each is an option
 
 
