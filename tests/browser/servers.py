@@ -41,12 +41,12 @@ class Thread:
         listening = web_server.listen(self.host, port)
         study = sw.open_study(self.place.path)
         ready = web_server.prepare(study, listening, TOKEN)
-        work = threading.Thread(target=ready.server.run, args=([listening.socket],), daemon=True)
+        work = threading.Thread(target=ready.run, args=([listening.socket],), daemon=True)
         work.start()
         self.url, self.address = f"http://127.0.0.1:{port}", listening.url(TOKEN)
 
         def stop() -> None:
-            ready.server.should_exit = True
+            ready.should_exit = True
             work.join(timeout=60)
             listening.socket.close()
             study.close()

@@ -12,7 +12,7 @@ import pytest
 
 import sumwise as sw
 from sumwise.web import create_app, security, tokens
-from sumwise.web.security import LARGEST_BODY, POLICY, Door
+from sumwise.web.security import LARGEST_BODY, POLICY, AccessRules
 from tests.studies import SETS
 from tests.web.apps import BASE, client_of, got
 
@@ -118,10 +118,10 @@ def test_names_of_this_machine_are_fine(app, host):
 def test_a_server_for_all_addresses_answers_to_addresses_and_its_own_name(study):
     import socket
 
-    door = create_app(study, host="0.0.0.0")
+    everywhere = create_app(study, host="0.0.0.0")
     for host in ("10.1.2.3:8765", "[fe80::1]:8765", socket.gethostname(), "localhost"):
-        got(client_of(door).get("/api/study", headers={"Host": host}))
-    got(client_of(door).get("/api/study", headers={"Host": "evil.example"}), 400)
+        got(client_of(everywhere).get("/api/study", headers={"Host": host}))
+    got(client_of(everywhere).get("/api/study", headers={"Host": "evil.example"}), 400)
     one = create_app(study, host="10.1.2.3")
     got(client_of(one).get("/api/study", headers={"Host": "10.1.2.3:8765"}))
     got(client_of(one).get("/api/study", headers={"Host": "10.1.2.4:8765"}), 400)
@@ -378,4 +378,4 @@ def test_loopback_addresses_are_known():
         assert security.is_loopback(host)
     for host in ("0.0.0.0", "::", "192.168.0.1", "example.org", "127.0.0.1.example.org", ""):
         assert not security.is_loopback(host)
-    assert Door("x" * 32, "127.0.0.1").local
+    assert AccessRules("x" * 32, "127.0.0.1").local

@@ -23,11 +23,11 @@ from sumwise.web.api import answers, asking, pool
 from sumwise.web.api import study as api_study
 from sumwise.web.asking import AskQueue
 from sumwise.web.charts import Charts
-from sumwise.web.dependencies import THINKERS, WRITERS, Served
+from sumwise.web.dependencies import COMPUTE_THREADS, WRITE_THREADS, Served
 from sumwise.web.live import Live
-from sumwise.web.pages import Pages, Sheet
+from sumwise.web.pages import PageQuery, Pages
 from sumwise.web.picture import PROPOSED, Pictures
-from sumwise.web.security import Door, Guard
+from sumwise.web.security import AccessRules, Guard
 from sumwise.web.tokens import new_token
 
 FOLDER: Final = Path(__file__).parent
@@ -67,7 +67,7 @@ def create_app(
     if not isinstance(study, Study):
         study = open_study(study, name, patience=session.PATIENCE)
     served = session.Session(study)
-    door = Door(new_token() if token is None else token, host)
+    rules = AccessRules(new_token() if token is None else token, host)
     app = FastAPI(
         title="sumwise",
         version=__version__,
@@ -79,7 +79,7 @@ def create_app(
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
         separate_input_output_schemas=False,
     )
-    app.state.token = door.token
+    app.state.token = rules.token
     app.state.served = Served(
         session=served,
         asker=AskQueue(served.state),
@@ -88,8 +88,8 @@ def create_app(
         pictures=Pictures(served, places),
         live=Live(served.state.changes, stopping),
         places=places,
-        thinking=anyio.CapacityLimiter(THINKERS),
-        writing=anyio.CapacityLimiter(WRITERS),
+        computing=anyio.CapacityLimiter(COMPUTE_THREADS),
+        writing=anyio.CapacityLimiter(WRITE_THREADS),
     )
     problems.install(app)
     for part in (api_study, pool):
@@ -98,7 +98,7 @@ def create_app(
         app.include_router(part.reading)
         app.include_router(part.router)
     _add_pages(app)
-    app.add_middleware(Guard, door=door)
+    app.add_middleware(Guard, rules=rules)
     return app
 
 
@@ -131,7 +131,7 @@ def warm_up(served: Served) -> threading.Thread:
         try:
             state = served.session.state
             state.propose(state.snapshot(), PROPOSED)
-            served.pages.sets(Sheet(1, 1, "id", False, ""), "")
+            served.pages.sets(PageQuery(1, 1, "id", False, ""), "")
             _vega()
         except SumwiseError:
             return  # the page will say it

@@ -26,8 +26,8 @@ from sumwise.web.session import Session
 P = ParamSpec("P")
 R = TypeVar("R")
 
-THINKERS: Final = 6
-WRITERS: Final = 8
+COMPUTE_THREADS: Final = 6
+WRITE_THREADS: Final = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,7 +41,7 @@ class Served:
     pictures: Pictures
     live: Live
     places: tuple[str, str] | None
-    thinking: anyio.CapacityLimiter
+    computing: anyio.CapacityLimiter
     writing: anyio.CapacityLimiter
 
 
@@ -76,5 +76,5 @@ def _limited_by(name: str) -> Callable[[Callable[P, R]], Callable[P, Awaitable[R
     return wrap
 
 
-thinking: Final = _limited_by("thinking")
+computing: Final = _limited_by("computing")
 writing: Final = _limited_by("writing")

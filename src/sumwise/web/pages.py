@@ -40,7 +40,7 @@ class PoolView:
     orders: dict[str, Int[np.ndarray, " A"]] = field(default_factory=dict)  # rising, by column
 
 
-class Sheet(NamedTuple):
+class PageQuery(NamedTuple):
     """Which rows a page wants."""
 
     page: int
@@ -67,16 +67,16 @@ class Pages:
     def pool(self) -> PoolView:
         return self._pool.get(self._session.state.snapshot, lambda seen: _view(self._session, seen))
 
-    def sets(self, sheet: Sheet, state: str) -> dict[str, Any]:
+    def sets(self, query: PageQuery, state: str) -> dict[str, Any]:
         view = self.pool()
-        order = self._order(view, sheet)
-        mask = self._matching(sheet.search)
+        order = self._order(view, query)
+        mask = self._matching(query.search)
         if state:
             chosen = view.state == STATES.index(state)
             mask = chosen if mask is None else mask & chosen
         found = order if mask is None else order[mask[order]]
-        part = [self.set_row(view, position) for position in sheet.of(found).tolist()]
-        return rows.page(part, len(found), sheet.page, sheet.size)
+        part = [self.set_row(view, position) for position in query.of(found).tolist()]
+        return rows.page(part, len(found), query.page, query.size)
 
     def set_row(self, view: PoolView, position: int) -> dict[str, Any]:
         mean, std, answer = view.mean[position], view.std[position], view.answer[position]
@@ -90,14 +90,14 @@ class Pages:
             "by": view.by.get(position),
         }
 
-    def _order(self, view: PoolView, sheet: Sheet) -> Int[np.ndarray, " A"]:
-        rising = view.orders.get(sheet.sort)
+    def _order(self, view: PoolView, query: PageQuery) -> Int[np.ndarray, " A"]:
+        rising = view.orders.get(query.sort)
         if rising is None:
-            values = self._column(view, sheet.sort)
-            rising = view.orders[sheet.sort] = np.argsort(values, kind="stable")
-        if not sheet.descending:
+            values = self._column(view, query.sort)
+            rising = view.orders[query.sort] = np.argsort(values, kind="stable")
+        if not query.descending:
             return rising
-        missing = int(np.isnan(view.answer).sum()) if sheet.sort == "answer" else 0
+        missing = int(np.isnan(view.answer).sum()) if query.sort == "answer" else 0
         there = len(rising) - missing  # NaN is sorted to the end
         return np.concatenate([rising[:there][::-1], rising[there:]])
 
@@ -142,30 +142,30 @@ class Pages:
         which = np.array(range(low, high)[(page - 1) * size : page * size], dtype=np.int64)
         return rows.page(self._rows(self._model(), which), high - low, page, size)
 
-    def individuals(self, sheet: Sheet) -> dict[str, Any]:
-        model, mask = self._model(), self._matching(sheet.search)
-        if sheet.sort in ("mean", "std"):
-            values = self._all()[("mean", "std").index(sheet.sort)]
-            order = np.argsort(-values if sheet.descending else values, kind="stable")
+    def individuals(self, query: PageQuery) -> dict[str, Any]:
+        model, mask = self._model(), self._matching(query.search)
+        if query.sort in ("mean", "std"):
+            values = self._all()[("mean", "std").index(query.sort)]
+            order = np.argsort(-values if query.descending else values, kind="stable")
             found = order if mask is None else order[mask[self._owners[order]]]
-            total, wanted = len(found), sheet.of(found)
+            total, wanted = len(found), query.of(found)
         else:
-            total, wanted = self._by_set(sheet, mask)
-        return rows.page(self._rows(model, wanted), total, sheet.page, sheet.size)
+            total, wanted = self._by_set(query, mask)
+        return rows.page(self._rows(model, wanted), total, query.page, query.size)
 
     def _by_set(
-        self, sheet: Sheet, mask: Bool[np.ndarray, " A"] | None
+        self, query: PageQuery, mask: Bool[np.ndarray, " A"] | None
     ) -> tuple[int, Int[np.ndarray, " n"]]:
         """Rows of a page set by set, without listing the rows of all others."""
-        order = np.argsort(self._rank) if sheet.sort == "set" else np.arange(len(self._sets))
+        order = np.argsort(self._rank) if query.sort == "set" else np.arange(len(self._sets))
         order = order if mask is None else order[mask[order]]
         ends = np.cumsum(self._sizes[order])
         total = int(ends[-1]) if len(ends) else 0
-        low, high = (sheet.page - 1) * sheet.size, min(sheet.page * sheet.size, total)
+        low, high = (query.page - 1) * query.size, min(query.page * query.size, total)
         if low >= high:
             return total, np.empty(0, dtype=np.int64)
         number = np.arange(low, high)
-        number = total - 1 - number if sheet.descending else number
+        number = total - 1 - number if query.descending else number
         at = np.searchsorted(ends, number, side="right")
         begins = ends[at] - self._sizes[order[at]]
         return total, self._sets.starts[order[at]] + number - begins

@@ -43,7 +43,7 @@ _log = logging.getLogger("sumwise.web")
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class AccessRules:
     """What a request needs to come in."""
 
     token: str
@@ -133,9 +133,9 @@ def _hostname(host: str) -> str:
 class Guard:
     """Middleware that checks requests, limits their bodies, and adds headers to all responses."""
 
-    def __init__(self, app: ASGIApp, door: Door) -> None:
+    def __init__(self, app: ASGIApp, rules: AccessRules) -> None:
         self._app = app
-        self._door = door
+        self._rules = rules
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -155,7 +155,7 @@ class Guard:
 
         headers = Headers(scope=scope)
         try:
-            self._door.check(scope["method"], scope["path"], headers)
+            self._rules.check(scope["method"], scope["path"], headers)
             body = await _body(scope["method"], headers, receive)
             await self._app(scope, receive if body is None else _replay(body, receive), guarded)
         except Refused as error:

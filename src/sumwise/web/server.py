@@ -90,19 +90,10 @@ def _refusal(host: str, port: int, error: OSError) -> SettingError:
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Ready:
-    """A server that only has to be run."""
-
-    app: FastAPI
-    server: uvicorn.Server
-    address: Address
-
-
 def prepare(
     study: Study, address: Address, token: str, places: tuple[str, str] | None = None
-) -> Ready:
-    """The application and its server; settings that are wrong are refused here."""
+) -> uvicorn.Server:
+    """A server that only has to be run; settings that are wrong are refused here."""
     server: list[uvicorn.Server] = []
     app = create_app(
         study,
@@ -122,14 +113,15 @@ def prepare(
         timeout_graceful_shutdown=PATIENCE,
     )
     server.append(uvicorn.Server(config))
-    return Ready(app, server[0], address)
+    return server[0]
 
 
-def run(ready: Ready) -> None:
+def run(server: uvicorn.Server, address: Address) -> None:
     """Serve until Ctrl-C; arithmetic leaves one core free for other requests."""
     from threadpoolctl import threadpool_limits
 
     threadpool_limits(max(1, (os.cpu_count() or 2) - 1), user_api="blas")
-    warm_up(ready.app.state.served)
+    assert isinstance(server.config.app, FastAPI)
+    warm_up(server.config.app.state.served)
     with suppress(KeyboardInterrupt):
-        ready.server.run(sockets=[ready.address.socket])
+        server.run(sockets=[address.socket])

@@ -9,7 +9,7 @@ from fastapi import APIRouter
 
 from sumwise.errors import LabelError, SettingError
 from sumwise.web import requests, responses, rows
-from sumwise.web.dependencies import BEARER, Here, thinking, writing
+from sumwise.web.dependencies import BEARER, Here, computing, writing
 from sumwise.web.problems import READING, WRITING, conflicts, documented
 from sumwise.web.requests import Position
 
@@ -39,7 +39,7 @@ async def ask(here: Here, body: requests.Asking | None = None) -> Any:
     return {"questions": [rows.question(here.session, each) for each in asked]}
 
 
-@thinking
+@computing
 def _found(here: Here, body: requests.OneSet) -> int:
     """The position of a set; finding an id, or similar ones, may take a look at all of them."""
     return here.session.position(body.position, body.set)

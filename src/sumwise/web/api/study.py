@@ -11,7 +11,7 @@ from fastapi.responses import StreamingResponse
 from sumwise import __version__
 from sumwise.learning.status import Status
 from sumwise.web import responses, rows
-from sumwise.web.dependencies import Here, thinking
+from sumwise.web.dependencies import Here, computing
 from sumwise.web.problems import READING, documented
 from sumwise.web.requests import MOST_ASKED, Page, Size
 from sumwise.web.session import LEVEL, finite
@@ -59,7 +59,7 @@ def study(here: Here) -> Any:
     response_model=responses.Status,
     responses=documented(409),
 )
-@thinking
+@computing
 def status(here: Here) -> Any:
     """In numbers and in words. Looks at every individual, so it may take a while."""
     found = here.charts.status()
@@ -76,7 +76,7 @@ def status(here: Here) -> Any:
     response_model=responses.Next,
     responses=documented(409),
 )
-@thinking
+@computing
 def next_questions(
     here: Here, n: Annotated[int, Query(ge=0, le=MOST_ASKED, description="How many.")] = 5
 ) -> Any:
@@ -108,7 +108,7 @@ def history(here: Here, page: Page = 1, size: Size = 50) -> Any:
     response_model=responses.Chart,
     responses=documented(409),
 )
-@thinking
+@computing
 def chart(
     here: Here, kind: Literal["progress", "information", "predicted", "calibration", "next"]
 ) -> Any:
@@ -123,7 +123,7 @@ def chart(
     response_model=responses.Chart,
     responses=documented(404, 409),
 )
-@thinking
+@computing
 def picture(
     here: Here,
     kind: Annotated[
