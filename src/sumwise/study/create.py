@@ -47,11 +47,11 @@ def create_study(
             `postgresql://user@host/database`. A database may hold several studies.
         sets: A `Sets`; or what `AggregateRegressor.embed` has written, which the study then refers
             to with a checksum.
-        name: Of the study; "study" if left out.
+        name: The name of the study; "study" if left out.
         model: An `AggregateRegressor`, whose settings are used.
         strategy: A name; see `sumwise.score`. IVR if left out.
-        seed: Of the strategy's draws, and of the basis if no model is given.
-        preset: `"paper"` takes the paper's model and AggMI in one word.
+        seed: The seed of the strategy's draws, and of the basis if no model is given.
+        preset: `"paper"` stands for the paper's model and AggMI.
         claim_days: How long a set stays with the one who asked for it.
         sets_file: Keep the sets in this Parquet file instead of inside the database, which refers
             to it with a checksum; for sets that take gigabytes.
@@ -109,7 +109,7 @@ def _settings(
 
 
 def open_study(url: Any, name: str | None = None, *, patience: float = PATIENCE) -> Study:
-    """A study that was made before; the name may be left out if there is only one.
+    """Open a study; the name may be left out if the database holds only one.
 
     Args:
         patience: Seconds to wait for others who write to the same database.
@@ -127,12 +127,12 @@ def import_study(
     *,
     sets_file: str | os.PathLike[str] | None = None,
 ) -> Study:
-    """The study that `Study.export` wrote to a folder, in a database: as it was, or not at all.
+    """Store a study that `Study.export` wrote to a folder, completely or not at all.
 
     Args:
-        folder: Read and checked before anything is changed.
+        folder: The folder, which is checked before anything is changed.
         url: As in `create_study`.
-        name: Of the study there; if left out, the name it had.
+        name: A new name of the study; if left out, the name it had.
         sets_file: As in `create_study`.
     """
     from sumwise.study import import_ as exported

@@ -86,7 +86,7 @@ class Study:
         return self.state.claim([validate.text(by, "by")], wanted=position)[0]
 
     def propose(self, n: int = 5) -> list[Ask]:
-        """What would be asked next, without claiming anything; fewer if not so many are free."""
+        """The next questions, without claiming anything; there are fewer if fewer sets are free."""
         wanted = validate.count(n, "n")
         return self.state.propose(self.state.snapshot(), wanted)
 
@@ -115,12 +115,12 @@ class Study:
         noise_std: Any = None,
         where: Callable[[int], str] = "row {}".format,
     ) -> int:
-        """Totals of many sets, all or none of them kept; gives how many were new.
+        """Record totals of many sets, all of them or none; gives how many were new.
 
         Args:
-            set_ids: Ids of the sets, and `y_bar` their totals in the same order.
-            by: Of all answers, or one for each; `note` and `noise_std` likewise.
-            where: Names an answer, by its number from 0, where it is refused.
+            set_ids: Ids of the sets; `y_bar` has their totals in the same order.
+            by: One name for all answers, or one for each; `note` and `noise_std` likewise.
+            where: Takes the number of an answer, from 0, and says in a refusal where it is.
         """
         rows = transactions.answers_given(self._checked, set_ids, y_bar, by, note, noise_std, where)
         with self._database.write() as connection:
@@ -206,7 +206,7 @@ class Study:
 
     @property
     def seed(self) -> int:
-        """Of the strategy's draws."""
+        """Seed of the strategy's random draws."""
         return self._kept.seed
 
     @property
@@ -226,7 +226,7 @@ class Study:
 
     @property
     def scan(self) -> Scan | None:
-        """The Parquet files that the individuals are in, of a study on a design on disk."""
+        """The Parquet files of the individuals, if the study is on a design on disk."""
         return None if self._kept.embedded is None else self._kept.embedded.scan
 
     @property
@@ -245,7 +245,7 @@ class Study:
         return self.state.snapshot().skips
 
     def history(self) -> tuple[Event, ...]:
-        """Everything that ever happened, in order."""
+        """All events, the oldest first."""
         return self.state.history()
 
     @property
@@ -255,11 +255,11 @@ class Study:
         return AggregateRegressor.from_fitted(self._kept.config, fitted, self._kept.sets)
 
     def predict(self, frame: Any = None, level: float = 0.9) -> Predictions:
-        """Outputs of individuals: of all in the study, set by set, or of the rows of a table.
+        """Predict the outputs of all individuals, set by set, or of the rows of a table.
 
         Args:
             frame: A data frame with the study's input columns, or an (n, D) array.
-            level: Of the interval from `lower` to `upper`.
+            level: Probability of the interval from `lower` to `upper`.
         """
         share, model = check_level(level), self.model
         if frame is not None:
@@ -271,7 +271,7 @@ class Study:
         return Predictions.of(mean, std, share, **individuals(sets))
 
     def predict_sets(self, level: float = 0.9) -> Predictions:
-        """What measuring each set is expected to give, sets that are measured included."""
+        """Predict the total of every set, measured or not."""
         share = check_level(level)
         fit, ids = self.state.fitted(), self._kept.sets.ids
         mean, std = outputs.predict_sets(fit.model, fit.pool.design, include_noise=True)
@@ -282,9 +282,9 @@ class Study:
         return Predictions.of(mean[:, 0], std[:, 0], share, ids, told)
 
     def expected(self, set_id: Hashable) -> tuple[float, float] | None:
-        """Mean and standard deviation of a set's total by the answers of all other sets.
+        """Mean and standard deviation of a set's total, predicted from the answers of other sets.
 
-        None before three of them are there, and for models that take long to learn.
+        None before there are three of them, and for models that take long to learn.
         """
         position = self._kept.sets.position(set_id)
         seen = self.state.snapshot()
@@ -305,7 +305,7 @@ class Study:
         what to ask next; nothing is claimed.
 
         Args:
-            level: Of the intervals that answers are compared with.
+            level: Probability of the intervals that answers are compared with.
         """
         from sumwise.learning.insight import review, trace
 
@@ -326,17 +326,17 @@ class Study:
         return Status(kept.name, kept.strategy, *counts, seen.questions, **left)
 
     def export(self, folder: Any) -> Path:
-        """Write everything to a new folder of CSV, Parquet and JSON, for `import_study` or others.
+        """Write everything to a folder of CSV, Parquet and JSON, for `import_study` or others.
 
         Args:
-            folder: Must not be there yet, or be empty.
+            folder: A folder that does not exist yet or is empty.
         """
         from sumwise.study import export as exported
 
         return exported.write(folder, self._database, self._kept, self.sets)
 
     def close(self) -> None:
-        """Let go of the database; the study stays as it is."""
+        """Close the connections to the database."""
         self._database.close()
 
     def __enter__(self) -> Study:
