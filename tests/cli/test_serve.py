@@ -204,7 +204,7 @@ def test_links_name_an_address_that_can_be_opened():
 @pytest.fixture
 def quick(monkeypatch, tmp_path):
     """The command without the server: what it says before."""
-    monkeypatch.setattr(web_server, "run", lambda ready: None)
+    monkeypatch.setattr(web_server, "run", lambda ready, address: None)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     opened = []
     monkeypatch.setattr(webbrowser, "open", opened.append)

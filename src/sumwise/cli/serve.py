@@ -92,7 +92,7 @@ def serve(
             click.echo("Ctrl-C ends the server.", err=True)
             if not no_browser:
                 _open(link)
-            server.run(ready, address)
+            server.run(ready, listening)
     click.echo("\nThe server has ended.", err=True)
 
 
