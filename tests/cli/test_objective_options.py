@@ -80,7 +80,7 @@ def test_columns_of_costs_noise_and_weights_are_kept_and_are_no_inputs(tmp_path,
     text = one_line(made.stdout)
     assert "Measuring a set costs 1 to 4." in text
     assert "known noise of ± 0 to 1;" in text
-    assert "An improvement of predictions by 0.5 is worth asking for." in text
+    assert "You may stop when improvements fall below 0.5." in text
     with sw.open_study(url) as study:
         numbers = [int(name[1:]) for name in study.ids]
         assert study.aims.cost.tolist() == [1 + g % 4 for g in numbers]

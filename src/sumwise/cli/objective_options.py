@@ -208,7 +208,7 @@ def sentences(meant: Mapping[str, Any]) -> list[str]:
         some = int(np.count_nonzero(meant["target_weights"]))
         words.append(f"Predictions count for {some} of {len(meant['target_weights'])} individuals.")
     if meant["enough"] is not None:
-        words.append(f"An improvement of predictions by {meant['enough']:.6g} is worth asking for.")
+        words.append(f"You may stop when improvements fall below {meant['enough']:.6g}.")
     return words
 
 
