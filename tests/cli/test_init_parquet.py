@@ -227,6 +227,7 @@ def test_simulating_on_a_cluster_gives_the_same_figures(address, tmp_path):
     assert here["errors"] == there["errors"]
 
 
+@pytest.mark.slow
 def test_reproducing_on_a_cluster_gives_the_same_figures(address, tmp_path):
     data = ("--data", data_folder(), "--datasets", "Housing", "--methods", "AggMI,Rand")
     short = ("--splits", 2, "--queries", 3, "--no-figures", "--json")
