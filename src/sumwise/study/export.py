@@ -25,13 +25,13 @@ from typing import IO, Any, Final
 
 import numpy as np
 
-from sumwise.acquisition.objective import Objective
+from sumwise.acquisition.objective import StudyOptions
 from sumwise.data.sets import Sets
 from sumwise.errors import SettingError, StorageError
 from sumwise.model import serialize
 from sumwise.model.fit import Prepared
 from sumwise.model.serialize import pack_config, pack_prepared
-from sumwise.study.storage import records
+from sumwise.study.storage import blobs, records
 from sumwise.study.storage.database import Database
 from sumwise.study.storage.id_json import many_to_json, to_json
 from sumwise.study.storage.records import StudyRecord
@@ -151,26 +151,17 @@ def _head(
         "inputs": None if input_names is None else json.loads(many_to_json(input_names)),
         "model": json.loads(pack_config(record.config)),
         "sha256": sha256,
-        **({"aims": _plain(record.aims)} if record.aims else {}),
     }
+    if record.aims:
+        given = blobs.arrays_of_aims(record.aims)
+        options = StudyOptions.__annotations__
+        known["aims"] = {name: given[name].tolist() if name in given else None for name in options}
     return _utf8(json.dumps(known, indent=2, ensure_ascii=False))
 
 
 def _utf8(text: str) -> bytes:
     """JSON as UTF-8; half a surrogate pair, which UTF-8 cannot hold, becomes an escape."""
     return text.encode("utf-8", "backslashreplace")
-
-
-def _plain(aims: Objective) -> dict[str, Any]:
-    """Numbers and lists; JSON gives the same floats back."""
-    targets = aims.targets
-    return {
-        "noise_std": None if aims.noise_std is None else aims.noise_std.tolist(),
-        "cost": None if aims.cost is None else aims.cost.tolist(),
-        "enough": aims.enough,
-        "targets": None if targets is None else targets.x.tolist(),
-        "target_weights": None if targets is None else targets.weight.tolist(),
-    }
 
 
 # --- Parquet --------------------------------------------------------------------------------------

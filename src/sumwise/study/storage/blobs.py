@@ -344,12 +344,16 @@ def _array(column: Any) -> np.ndarray:
     return np.concatenate([np.from_dlpack(chunk) for chunk in column.chunks])
 
 
-def pack_aims(aims: Objective) -> bytes:
+def arrays_of_aims(aims: Objective) -> dict[str, np.ndarray]:
     """Costs, known noise, targets and the threshold, as far as they were given."""
     arrays = {"noise_std": aims.noise_std, "cost": aims.cost, "enough": aims.enough}
     if aims.targets is not None:
         arrays |= {"targets": aims.targets.x, "target_weights": aims.targets.weight}
-    return serialize.to_bytes({name: value for name, value in arrays.items() if value is not None})
+    return {name: np.asarray(value) for name, value in arrays.items() if value is not None}
+
+
+def pack_aims(aims: Objective) -> bytes:
+    return serialize.to_bytes(arrays_of_aims(aims))
 
 
 def unpack_aims(packed: bytes, sets: Sets) -> Objective:

@@ -6,7 +6,7 @@ A state is found by a hash of the answers that led to it. Losing one costs time 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib import import_module
 from typing import Final
 
@@ -52,16 +52,8 @@ def save(connection: Connection, study_id: int, states: Sequence[ModelState]) ->
     """Store states, the last one the longest, and delete older ones that are not needed."""
     insert = import_module(f"sqlalchemy.dialects.{connection.dialect.name}").insert
     for state in states:
-        row = {
-            "study_id": study_id,
-            "key": state.key,
-            "length": state.length,
-            "prior_precision": state.prior_precision,
-            "noise_precision": state.noise_precision,
-            "basis": state.basis,
-        }
-        # another process may have stored the same state already
-        connection.execute(insert(chain).values(row).on_conflict_do_nothing())
+        row = insert(chain).values(study_id=study_id, **asdict(state))
+        connection.execute(row.on_conflict_do_nothing())  # another process may have been as quick
     old = (chain.c.length < states[-1].length - 1) & (chain.c.length % EVERY != 0)
     learned = chain.c.basis.is_not(None)
     connection.execute(chain.delete().where((chain.c.study_id == study_id) & old & learned))
