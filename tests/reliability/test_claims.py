@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import sumwise as sw
-from sumwise.study import study as studies
+from sumwise.study import state
 from tests.builders import random_sets
 from tests.reliability import invariants
 from tests.reliability.scale import sized
@@ -31,7 +31,7 @@ def two(place):
 
 def meanwhile(monkeypatch, act):
     """Do something once, when somebody has made up their mind and not claimed anything yet."""
-    plain, waiting = studies.propose, [act]
+    plain, waiting = state.propose, [act]
 
     def slow(*arguments, **options):
         questions = plain(*arguments, **options)
@@ -39,7 +39,7 @@ def meanwhile(monkeypatch, act):
             waiting.pop()(questions[0].set_id)
         return questions
 
-    monkeypatch.setattr(studies, "propose", slow)
+    monkeypatch.setattr(state, "propose", slow)
 
 
 def test_a_claim_renewed_while_another_sees_it_expire_stays_where_it_is(
