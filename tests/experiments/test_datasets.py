@@ -79,20 +79,20 @@ def test_a_climate_file_is_checked_column_by_column(tmp_path):
     path.write_text(climate_text())
     assert datasets.read_climate(path, "MAT").group.tolist() == [0, 1, 1, 2]
     path.write_text(climate_text(DD_0="cold"))
-    with pytest.raises(DataError, match="line 4: DD_0 is 'cold', not a number"):
+    with pytest.raises(DataError, match=r"line 4.*: 'DD_0' is 'cold', not a number"):
         datasets.read_climate(path, "MAT")
     path.write_text(climate_text().replace("Eref", "eref"))
     with pytest.raises(DataError, match="has no column 'Eref'"):
         datasets.read_climate(path, "MAT")
     for text in ("", climate_text().splitlines()[0] + "\n"):
         path.write_text(text)
-        with pytest.raises(DataError, match="has no rows"):
+        with pytest.raises(DataError, match=r"(is empty|no rows).*26 variables"):
             datasets.read_climate(path, "MAT")
     path.write_bytes(climate_text().encode("utf-16"))
-    with pytest.raises(DataError, match="not text in UTF-8"):
+    with pytest.raises(DataError, match="26 variables"):
         datasets.read_climate(path, "MAT")
     path.write_text(climate_text(state=""))
-    with pytest.raises(DataError, match="line 4 has no state"):
+    with pytest.raises(DataError, match="line 4: 'state' is missing"):
         datasets.read_climate(path, "MAT")
     path.write_text(climate_text(state="a").replace("\nb,", "\na,"))
     with pytest.raises(DataError, match="has 2 states; at least 3"):

@@ -8,17 +8,15 @@ LIBSVM files are fetched once from their public home into a cache.
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import os
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from http.client import HTTPException
 from pathlib import Path
-from typing import Final, TextIO
+from typing import Final
 
 import numpy as np
 
@@ -98,23 +96,27 @@ def read_libsvm(
     path: Path, attributes: int
 ) -> tuple[Float[np.ndarray, "N D"], Float[np.ndarray, " N"]]:
     """Lines of `y 1:x₁ 2:x₂ …`; attributes that are left out are zero."""
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise DataError(f"{path} is not text in UTF-8; save it as such") from None
+    except OSError as error:
+        raise DataError(f"{path} cannot be read ({error.strerror})") from None
     x, y = [], []
-    with _open(path) as lines:
-        for number, line in enumerate(lines, start=1):
-            parts = line.split()
-            if not parts:
-                continue
-            row = [0.0] * attributes
-            try:
-                y.append(float(parts[0]))
-                for part in parts[1:]:
-                    index, value = part.split(":")
-                    if not 1 <= int(index) <= attributes:
-                        raise ValueError(f"attribute {index} of {attributes}")
-                    row[int(index) - 1] = float(value)
-            except ValueError as error:
-                raise DataError(f"{path}, line {number}: not LIBSVM's format ({error})") from None
-            x.append(row)
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        target, *parts = line.split()
+        row = [0.0] * attributes
+        try:
+            y.append(float(target))
+            for index, value in (part.split(":") for part in parts):
+                if not 1 <= int(index) <= attributes:
+                    raise ValueError(f"attribute {index} of {attributes}")
+                row[int(index) - 1] = float(value)
+        except ValueError as error:
+            raise DataError(f"{path}, line {number}: not LIBSVM's format ({error})") from None
+        x.append(row)
     if not y:
         raise DataError(f"{path} has no rows")
     return _finite(np.array(x), path), _finite(np.array(y), path)
@@ -122,46 +124,20 @@ def read_libsvm(
 
 def read_climate(path: Path, target: str) -> Dataset:
     """Locations in states: inputs are the place and the other 25 variables."""
-    try:
-        with _open(path) as lines:
-            rows = list(csv.DictReader(lines))
-    except csv.Error as error:
-        raise DataError(f"{path} is no CSV file ({error})") from None
-    if not rows:
-        raise DataError(f"{path} has no rows; it must be {CLIMATE_HELP}")
     columns = [name.replace("-", "_") for name in CLIMATE]
-    for column in ("state", *PLACE, *columns):
-        if column not in rows[0]:
-            raise DataError(f"{path} has no column {column!r}; it must be {CLIMATE_HELP}")
-    wanted = target.replace("-", "_")
-    x = _numbers(rows, [*PLACE, *(c for c in columns if c != wanted)], path)
-    y = _numbers(rows, [wanted], path)[:, 0]
-    for number, row in enumerate(rows, start=2):
-        if not row["state"]:
-            raise DataError(f"{path}, line {number} has no state")
-    states = {state: i for i, state in enumerate(dict.fromkeys(row["state"] for row in rows))}
-    group = np.array([states[row["state"]] for row in rows])
-    if len(states) < FEWEST_GROUPS:
+    wanted = columns.pop(CLIMATE.index(target))
+    try:
+        found = read_columns(path, ["state"], PLACE, dict.fromkeys((*columns, wanted), "needed"))
+    except DataError as error:
+        raise DataError(f"{str(error).rstrip('.')}. The file must be {CLIMATE_HELP}.") from error
+    x = np.column_stack([found.inputs, *(found.others[name] for name in columns)])
+    states = group_rows(found.keys)
+    if len(states.ids) < FEWEST_GROUPS:
         raise DataError(
-            f"{path} has {len(states)} states; at least {FEWEST_GROUPS} are needed, to learn from "
-            "some and be tested on others"
+            f"{path} has {len(states.ids)} states; at least {FEWEST_GROUPS} are needed, to learn "
+            "from some and be tested on others"
         )
-    return Dataset(target, unit_range(x), _varying(y, path), group)
-
-
-def _numbers(
-    rows: Sequence[Mapping[str, str]], columns: Sequence[str], path: Path
-) -> Float[np.ndarray, "N D"]:
-    out = np.empty((len(rows), len(columns)))
-    for n, row in enumerate(rows):
-        for d, column in enumerate(columns):
-            try:
-                out[n, d] = float(row[column])
-            except (TypeError, ValueError):
-                raise DataError(
-                    f"{path}, line {n + 2}: {column} is {row[column]!r}, not a number"
-                ) from None
-    return _finite(out, path)
+    return Dataset(target, unit_range(x), _varying(found.others[wanted], path), states.codes)
 
 
 def _finite(values: Float[np.ndarray, "N ..."], path: Path) -> Float[np.ndarray, "N ..."]:
@@ -175,18 +151,6 @@ def _varying(y: Float[np.ndarray, " N"], path: Path) -> Float[np.ndarray, " N"]:
     if y.min() == y.max():
         raise DataError(f"{path}: the target is {y[0]:g} in all rows; there is nothing to learn")
     return unit_range(y)
-
-
-@contextmanager
-def _open(path: Path) -> Iterator[TextIO]:
-    """Text, whatever goes wrong with it said in words; a byte-order mark is skipped."""
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            yield file
-    except UnicodeDecodeError:
-        raise DataError(f"{path} is not text in UTF-8; save it as such") from None
-    except OSError as error:
-        raise DataError(f"{path} cannot be read ({error.strerror})") from None
 
 
 def fingerprint(dataset: Dataset) -> str:

@@ -5,13 +5,9 @@ It holds no date, time or path, so the same table and settings give the same pag
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Sequence
 from typing import Any, Final
 
-import numpy as np
-
-import sumwise
 from sumwise import report
 from sumwise.acquisition.strategies import ACQUISITIONS
 from sumwise.experiments.datasets import Labelled
@@ -20,7 +16,7 @@ from sumwise.experiments.protocol import Experiment
 from sumwise.experiments.simulate import Simulation, training_groups
 from sumwise.experiments.verdict import Verdict, caveats, number_format, span, verdict
 from sumwise.report.curves import SIDES, differences
-from sumwise.report.page import Section, TextTable, page
+from sumwise.report.page import Section, TextTable, page, versions
 from sumwise.util.text import count
 
 NONE: Final = "–"
@@ -193,11 +189,7 @@ def _what_was_done(table: Labelled, plan: Experiment) -> Section:
             "weighed by evidence after each measurement, as are λ and β",
         ),
         ("seeds", "fixed by the number of the split and the name of the strategy"),
-        (
-            "versions",
-            f"sumwise {sumwise.__version__}, NumPy {np.__version__}, "
-            f"Python {platform.python_version()}",
-        ),
+        versions(),
     ]
     return Section("What was done", table=TextTable(("", ""), rows))
 

@@ -11,11 +11,16 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import platform
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
+
+import numpy
+
+import sumwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,12 @@ def chart_page(chart: Any) -> str:
     title = getattr(chart, "description", None)
     sections = [Section("", charts=[chart])]
     return _render(title if isinstance(title, str) else "Chart", sections, heading=False)
+
+
+def versions() -> tuple[str, str]:
+    """A row of a table: what the page was made with."""
+    made_with = f"sumwise {sumwise.__version__}, NumPy {numpy.__version__}"
+    return "versions", f"{made_with}, Python {platform.python_version()}"
 
 
 def _render(title: str, sections: Sequence[Section], *, heading: bool, lead: str = "") -> str:

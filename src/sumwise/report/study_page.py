@@ -5,7 +5,6 @@ It holds no path, address or time of writing, so the same study gives the same p
 
 from __future__ import annotations
 
-import platform
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,14 +12,13 @@ from typing import Any, Final
 
 import numpy as np
 
-import sumwise
 from sumwise.data.sets import Sets
 from sumwise.learning.insight import FEWEST, WINDOW, Insight
 from sumwise.learning.propose import Answer
 from sumwise.model.calibration import percent
 from sumwise.model.predict import Predictions
 from sumwise.report.files import check_folder, save_page
-from sumwise.report.page import Section, TextTable, page
+from sumwise.report.page import Section, TextTable, page, versions
 from sumwise.report.panels import LONG, spending, study_panels
 from sumwise.study.storage.records import Claim, Event, Skip
 from sumwise.study.study import Study
@@ -28,12 +26,12 @@ from sumwise.util.text import NONE, as_given, count, figure, label
 
 MOST: Final = 1000  # rows of a table
 MOST_INPUTS: Final = 6  # columns of individuals' inputs
-NOBODY: Final = "somebody"
-ATTEMPTS: Final = 3  # to read a study while somebody keeps telling
+UNNAMED: Final = "somebody"  # where no name was given
+ATTEMPTS: Final = 3  # to read a study while answers keep arriving
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Seen:
+class _StudyState:
     """A study at one moment."""
 
     study: Study
@@ -55,7 +53,7 @@ def write(study: Study, path: str | Path) -> Path:
 
 def page_of(study: Study) -> str:
     """One HTML page that needs no network."""
-    seen = _look(study)
+    seen = _read(study)
     named, status = label(study.name, LONG), seen.insight.status
     sections = [Section("Where the study stands", status.words)]
     for panel in study_panels(seen.insight):
@@ -71,13 +69,13 @@ def page_of(study: Study) -> str:
     return page(title, _lead(seen), sections)
 
 
-def _look(study: Study) -> _Seen:
-    """Everything there is to know, read again if somebody told something meanwhile."""
+def _read(study: Study) -> _StudyState:
+    """All that the page shows; read again if an answer arrived meanwhile."""
     for _ in range(ATTEMPTS):
         answers = study.answers
         insight, history = study.insight(), study.history()
         predictions = study.predict(level=insight.level) if answers else None
-        seen = _Seen(
+        seen = _StudyState(
             study, study.sets, answers, study.claims, study.skips, history, insight, predictions
         )
         if study.answers == answers:
@@ -92,7 +90,7 @@ def count_of(number: int, thing: str) -> str:
 # --- the finding ----------------------------------------------------------------------------------
 
 
-def _lead(seen: _Seen) -> str:
+def _lead(seen: _StudyState) -> str:
     insight, individuals = seen.insight, count_of(len(seen.sets.x), "individual")
     status = insight.status
     if not seen.answers:
@@ -118,20 +116,20 @@ def _errors(insight: Insight) -> str:
         first = f"; over the first {WINDOW}, by {figure(made[WINDOW - 1].typical_error or 0.0)}"
     worse = ": the model is no better than that yet" if now >= naive else ""
     if insight.by_forecast:
-        mean = f", and giving everybody the mean so far by {figure(naive)}"
+        mean = f", and predicting the mean so far for everyone by {figure(naive)}"
         return f"{before}{mean}{worse}{first}."
     return (
-        f"Asked for each answer as if it had not been told, the model is off by less than "
-        f"{figure(now)} per individual in half of them, and giving everybody the mean of the "
-        f"others by less than {figure(naive)}{worse}. {before}{first}."
+        f"Predicting each answer from all the others, the model is off by less than {figure(now)} "
+        "per individual in half of them, and predicting the mean of the others for everyone by "
+        f"less than {figure(naive)}{worse}. {before}{first}."
     )
 
 
 # --- sections -------------------------------------------------------------------------------------
 
 
-def _open(seen: _Seen) -> list[Section]:
-    """Questions that somebody is answering, and sets that nobody is asked for."""
+def _open(seen: _StudyState) -> list[Section]:
+    """Questions that are being answered, and sets that are left out."""
     sections = []
     if seen.claims:
         rows = [
@@ -152,7 +150,7 @@ def _open(seen: _Seen) -> list[Section]:
     return sections
 
 
-def _answers(seen: _Seen) -> Section:
+def _answers(seen: _StudyState) -> Section:
     title = "Every answer"
     if not seen.answers:
         return Section(title, ["There are none yet."])
@@ -190,7 +188,7 @@ def _answers(seen: _Seen) -> Section:
     return Section(title, table=TextTable(columns, rows, caption.strip(), frozenset(outside)))
 
 
-def _individuals(seen: _Seen) -> Section:
+def _individuals(seen: _StudyState) -> Section:
     title, sets, found = "Individuals", seen.sets, seen.predictions
     if found is None:
         return Section(title, ["Predictions have no unit before the first answer."])
@@ -230,8 +228,8 @@ def _which(found: Predictions) -> tuple[str, np.ndarray]:
     return words, chosen
 
 
-def _people(seen: _Seen) -> Section:
-    """Who did what, from the history; those who answered most come first."""
+def _people(seen: _StudyState) -> Section:
+    """What each person did; the one with most answers comes first."""
     done: dict[str | None, Counter[str]] = {}
     for event in seen.history:
         if event.what != "created":
@@ -258,7 +256,7 @@ def _people(seen: _Seen) -> Section:
     return Section("History", [words], table=TextTable(heads, rows, _cut(len(people), "first")))
 
 
-def _settings(seen: _Seen) -> Section:
+def _settings(seen: _StudyState) -> Section:
     settings, sets = seen.study.model.get_params(), seen.sets
     names = ", ".join(label(name) for name in (sets.input_names or ())[:20])
     inputs = count_of(sets.n_inputs, "input") + (f": {names}" if names else "")
@@ -270,11 +268,7 @@ def _settings(seen: _Seen) -> Section:
         ("a measurement tells", _told(sets)),
         ("model", _model(settings)),
         ("strategy", f"{seen.insight.status.strategy}, seed {seen.study.seed}"),
-        (
-            "versions",
-            f"sumwise {sumwise.__version__}, NumPy {np.__version__}, "
-            f"Python {platform.python_version()}",
-        ),
+        versions(),
     ]
     return Section("What was done", table=TextTable(("", ""), rows))
 
@@ -315,7 +309,7 @@ def _about(mean: float | None, std: float | None) -> str:
 
 
 def _person(by: str | None) -> str:
-    return NOBODY if by is None else label(by)
+    return UNNAMED if by is None else label(by)
 
 
 def _when(stamp: str) -> str:
