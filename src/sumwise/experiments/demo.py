@@ -20,9 +20,8 @@ import numpy as np
 from sumwise import report
 from sumwise.data.sets import Sets
 from sumwise.errors import MissingExtraError, SettingError
-from sumwise.experiments.paired import Errors, checkpoints, paired, reaches
+from sumwise.experiments.paired import Errors, checkpoints, paired, reaches, standard_error
 from sumwise.experiments.protocol import Experiment, Method, Split, run_split
-from sumwise.experiments.tables import standard_error
 from sumwise.model.fit import ModelConfig
 from sumwise.util.shapes import Float
 from sumwise.util.text import count

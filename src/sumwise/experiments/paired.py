@@ -6,13 +6,13 @@ compared is the difference within each split, with Student's interval over split
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 import numpy as np
 
-from sumwise.experiments.tables import standard_error
 from sumwise.util.shapes import Float
 
 Errors: TypeAlias = (
@@ -96,6 +96,11 @@ def paired(each: Float[np.ndarray, " S"], comparisons: int = 1) -> Difference:
         return Difference(mean, None, None)
     half = float(stdtrit(len(each) - 1, 1 - LEVEL / (2 * comparisons))) * spread
     return Difference(mean, mean - half, mean + half)
+
+
+def standard_error(values: Float[np.ndarray, " S"]) -> float | None:
+    """Of the mean; one value has none."""
+    return float(values.std(ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else None
 
 
 def checkpoints(queries: int, most: int = max(CHECKPOINTS)) -> list[int]:

@@ -6,7 +6,7 @@ It holds no date, time or path, so the same table and settings give the same pag
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from sumwise import report
 from sumwise.acquisition.strategies import ACQUISITIONS
@@ -17,9 +17,7 @@ from sumwise.experiments.simulate import Simulation, training_groups
 from sumwise.experiments.verdict import Verdict, caveats, number_format, span, verdict
 from sumwise.report.curves import SIDES, differences
 from sumwise.report.page import Section, TextTable, page, versions
-from sumwise.util.text import count
-
-NONE: Final = "–"
+from sumwise.util.text import NONE, count, label
 
 
 def simulation_page(table: Labelled, plan: Experiment, simulation: Simulation) -> str:
@@ -60,11 +58,11 @@ def _curves(table: Labelled, plan: Experiment, simulation: Simulation, found: Ve
         title=found.headline,
         subtitle=[f"Error of an individual's prediction; {scatter}."],
         x_title="groups measured",
-        y_title=f"error of {_short(table.y)} (RMSE)",
+        y_title=f"error of {label(table.y, 40)} (RMSE)",
         reference=("mean for all", float(simulation.guess.mean())),
     )
     words = (
-        f"How far off is a prediction of {_short(table.y)} for individuals in groups that were "
+        f"How far off is a prediction of {label(table.y, 40)} for individuals in groups that were "
         "held back, made from the totals measured so far? The error is the root mean square, in "
         "the unit of the column; lower is better. “Mean for all” predicts the same for everyone: "
         "the mean of the individuals in the groups to learn from."
@@ -94,7 +92,7 @@ def _against_random(table: Labelled, lines: Sequence[Standing], found: Verdict) 
         subtitle=["To the left of zero is better; bars are 95 % intervals."]
         if rows[0]["low"] is not None
         else ["To the left of zero is better; one split gives no intervals."],
-        x_title=f"difference to Random in the error of {_short(table.y)}",
+        x_title=f"difference to Random in the error of {label(table.y, 40)}",
     )
     words = (
         "Within a split all strategies have the same groups and the same model to start from, so "
@@ -192,8 +190,3 @@ def _what_was_done(table: Labelled, plan: Experiment) -> Section:
         versions(),
     ]
     return Section("What was done", table=TextTable(("", ""), rows))
-
-
-def _short(name: str) -> str:
-    """A column's name for an axis, where a long one would push the chart aside."""
-    return name if len(name) <= 40 else name[:39] + "…"

@@ -7,7 +7,6 @@ the 5 % level.
 from __future__ import annotations
 
 import csv
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Final
 import numpy as np
 
 from sumwise.errors import DataError
+from sumwise.experiments.paired import standard_error
 from sumwise.report.page import TextTable
 from sumwise.util.shapes import Float
 
@@ -51,11 +51,6 @@ def cells(
                 Cell(dataset, method, float(splits.mean()), sem, method in bold, figure, best)
             )
     return out
-
-
-def standard_error(values: Float[np.ndarray, " S"]) -> float | None:
-    """Of the mean; one value has none."""
-    return float(values.std(ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else None
 
 
 def not_worse(averages: Mapping[str, Float[np.ndarray, " S"]]) -> set[str]:

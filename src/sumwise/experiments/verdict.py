@@ -56,11 +56,14 @@ def verdict(errors: Errors) -> Verdict:
     if outcome == "wins":
         sentences.append(_saved(errors, subject))
     if outcome == "wins" and best == subject and len(rivals) > 1:
-        sentences.append(_next_best(errors, subject, rivals[1]))
+        size, luck = _lead_of(errors, subject, rivals[1])
+        sentences.append(f"The next lowest average is that of {rivals[1]}, {size} higher: {luck}.")
     if outcome != "unknown" and best == RANDOM:
         sentences.append("No strategy had a lower average error than Random.")
     elif outcome == "wins" and best != subject:
-        sentences.append(_ahead_of(errors, best, subject, len(rivals) - 1))
+        size, luck = _lead_of(errors, best, subject, len(rivals) - 1)
+        lowest = f"The lowest average is that of {best}, {size} below that of {subject}: {luck}."
+        sentences.append(lowest)
     elif outcome != "unknown" and best != subject:
         sentences.append(_best_instead(errors, best, len(rivals), clear))
     headline = _headline(outcome, subject, best, clear)
@@ -123,18 +126,11 @@ def _saved(errors: Errors, method: str) -> str:
     )
 
 
-def _next_best(errors: Errors, subject: str, second: str) -> str:
-    gap = difference(errors, subject, second)
+def _lead_of(errors: Errors, one: str, other: str, picked_from: int = 1) -> tuple[str, str]:
+    """How far `one` is below `other`, and whether that is more than luck would give."""
+    gap = difference(errors, one, other, picked_from)
     luck = "more than luck would give" if gap.sign < 0 else "no more than luck could give"
-    size = number_format(errors)(abs(gap.mean))
-    return f"The next lowest average is that of {second}, {size} higher: {luck}."
-
-
-def _ahead_of(errors: Errors, best: str, subject: str, picked_from: int) -> str:
-    ahead = difference(errors, best, subject, picked_from)
-    luck = "more than luck would give" if ahead.sign < 0 else "no more than luck could give"
-    size = number_format(errors)(abs(ahead.mean))
-    return f"The lowest average is that of {best}, {size} below that of {subject}: {luck}."
+    return number_format(errors)(abs(gap.mean)), luck
 
 
 def _best_instead(errors: Errors, best: str, picked_from: int, clear: bool) -> str:

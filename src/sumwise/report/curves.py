@@ -121,17 +121,7 @@ def learning_curves(
         ("standard_error:Q", "standard error", ",.2~g"),
         ("runs:Q", "runs"),
     )
-    layers = []
-    if reference is not None:
-        rule = chart_of([{"error": reference[1]}], "reference")
-        rule = rule.mark_rule(color=GREY, strokeWidth=1.5, strokeDash=[2, 3])
-        layers.append(rule.encode(alt.Y("error:Q", scale=scale)))
-    if back:
-        rest = chart_of(back, "rest")
-        line = rest.mark_line(color=PALE, strokeWidth=1.2, clip=True)
-        # broad points that are not drawn are easier to point at than a thin line
-        target = rest.mark_point(filled=True, size=60, opacity=0, clip=True)
-        layers += [line.encode(x, y, detail="strategy:N"), target.encode(x, y, tooltip=tooltip)]
+    layers = _behind(back, reference, x, y, scale, tooltip)
     shown, opacity = chart_of(front, "curves"), 1 if last <= theme.MOST_POINTS else 0
     band = alt.Y("low:Q", title=y_title, scale=scale), alt.Y2("high:Q")
     point = shown.mark_point(filled=True, size=24, opacity=opacity, clip=True)
@@ -142,6 +132,31 @@ def learning_curves(
         theme.line_names(label_rows(front, reference), colour),
     ]
     return theme.finish(alt.layer(*layers), title, subtitle, height=theme.HEIGHT, wide=wide)
+
+
+def _behind(
+    rows: Sequence[Mapping[str, Any]],
+    reference: tuple[str, float] | None,
+    x: Any,
+    y: Any,
+    scale: Any,
+    tooltip: list[Any],
+) -> list[Any]:
+    """What lies behind the lines with colour: the reference and the other lines."""
+    import altair as alt
+
+    layers = []
+    if reference is not None:
+        rule = chart_of([{"error": reference[1]}], "reference")
+        rule = rule.mark_rule(color=GREY, strokeWidth=1.5, strokeDash=[2, 3])
+        layers.append(rule.encode(alt.Y("error:Q", scale=scale)))
+    if rows:
+        rest = chart_of(rows, "rest")
+        line = rest.mark_line(color=PALE, strokeWidth=1.2, clip=True)
+        # broad points that are not drawn are easier to point at than a thin line
+        target = rest.mark_point(filled=True, size=60, opacity=0, clip=True)
+        layers += [line.encode(x, y, detail="strategy:N"), target.encode(x, y, tooltip=tooltip)]
+    return layers
 
 
 def _colour_and_dash(names: Sequence[str], reference: tuple[str, float] | None) -> tuple[Any, Any]:
