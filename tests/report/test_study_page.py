@@ -70,7 +70,9 @@ def test_the_lead_says_what_was_found(lively):
     assert lead.startswith(f"From 24 totals the outputs of {len(study.sets.x)} individuals are")
     last = found.steps[-1]
     assert f"is off by less than {figure(found.typical_error)} per individual in half" in lead
-    assert f"mean of the others by less than {figure(found.typical_naive_error)}" in lead
+    assert (
+        f"mean of the others for everyone by less than {figure(found.typical_naive_error)}" in lead
+    )
     assert f"beforehand were off by {figure(last.typical_error)} per individual" in lead
     assert "over the first 10, by " in lead
     assert lead.endswith(found.trust)
