@@ -136,6 +136,7 @@ def test_stopped_in_the_middle_it_goes_on(tmp_path, sent, code):
     assert after[:41] == before[:41]
 
 
+@pytest.mark.slow
 def test_with_figures_the_pictures_and_the_training_times_are_there(tmp_path):
     out = tmp_path / "out"
     options = ("--datasets", "Abalone,MAT", "--methods", "AggMI,Rand", "--splits", "2")
