@@ -91,15 +91,18 @@ def test_a_design_in_the_workers_memory_is_the_local_one(client, model, tmp_path
     far = distributed.embed(client, pool, model)
     near = model.embed(pool, tmp_path / "near")
     assert len(far) == len(sets)
-    rows = distributed.rows_of(far, range(len(far)))
+    rows = far.rows(range(len(far)))
     assert_allclose(rows.u, near.pool.design.u, rtol=1e-10, atol=1e-12)
     assert_allclose(rows.noise_scale, near.pool.design.noise_scale, rtol=1e-10)
     assert_allclose(rows.theta_sum, near.pool.design.theta_sum, rtol=1e-10, atol=1e-12)
-    assert distributed.positions_of(far, sets.ids[::-1]) == list(range(len(sets)))[::-1]
-    for number, held in enumerate(far.slices):
-        sizes = held.result().sizes
-        first = far.first(number)
-        assert sizes.tolist() == sets.sizes[first : first + len(sizes)].tolist()
+    backwards = far.rows(range(len(far))[::-1])
+    assert_allclose(backwards.u, rows.u[::-1], rtol=1e-12)
+    assert far.sets.ids == sets.ids
+    assert far.sets.sizes.tolist() == sets.sizes.tolist()
+    for held, first in zip(far.slices, far.starts, strict=False):
+        inside = held.result().sets  # which Dask has sent from one process to another
+        assert inside.ids == sets.ids[first : first + len(inside)]
+        assert inside.sizes.tolist() == sets.sizes[first : first + len(inside)].tolist()
 
 
 @pytest.mark.parametrize("strategy", ["AggMI", *slow("AggEnt")])

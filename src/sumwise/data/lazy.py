@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -39,6 +40,16 @@ class LazySets(Sets):
     @cached_property
     def _whole(self) -> Sets:
         return self.__dict__["_load"]()
+
+    def __reduce__(self) -> Any:  # copies read for themselves
+        known = self.__dict__
+        return LazySets, (
+            known["_ids"],
+            self.sizes,
+            self.n_inputs,
+            self.input_names,
+            known["_load"],
+        )
 
     def __len__(self) -> int:
         return len(self.starts) - 1
