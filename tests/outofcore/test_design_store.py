@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from hashlib import sha256
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,6 +16,7 @@ from sumwise.acquisition import screening
 from sumwise.data import parquet as scanning
 from sumwise.model import design
 from sumwise.outofcore import design_store
+from sumwise.outofcore.embed_part import embed_part
 from tests import parquet
 from tests.builders import random_sets, totals
 
@@ -323,3 +327,58 @@ def test_a_model_that_chooses_itself_is_the_same_on_disk(
     assert named == here.summary()
     single = model.embed(pool, tmp_path / "single", dtype="float32")
     assert_allclose(single.pool.design.u, made.pool.design.u, rtol=1e-4, atol=1e-4)
+
+
+# --- designs of former versions, which lost the order of ids that do not ascend -------------------
+
+
+def without_marker(path) -> None:
+    """Make a manifest what a former version would have written."""
+    known = json.loads(path.read_text())
+    assert known.pop("ids_in_order") is True
+    if known.pop("sha256", None):
+        known["sha256"] = sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
+    path.write_text(json.dumps(known))
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("ascending", [False, True])
+def test_a_former_design_opens_only_if_its_ids_ascend(tmp_path, model, several, ascending):
+    kinds = ["a", "a", "b", "b"] if ascending else ["b", "a", "b", "a"]
+    names = ["p", "q", "r", "s"] if ascending else ["q", "p", "s", "r"]
+    table = pa.table({"kind": kinds, "name": names, "x": [1.0, 2.0, 3.0, 4.0]})
+    pq.write_table(table, tmp_path / "a.parquet")
+    by = ["kind", "name"] if several else "name"
+    scan = sw.Sets.scan_parquet(tmp_path / "a.parquet", by=by, x="x")
+    ids = model.embed(scan, tmp_path / "design").ids
+    assert sw.Embedded.open(tmp_path / "design").ids == ids  # the marker says that they are right
+    without_marker(tmp_path / "design" / "manifest.json")
+    if ascending:
+        assert sw.Embedded.open(tmp_path / "design").ids == ids
+        return
+    for use in (sw.Embedded.open, lambda folder: model.embed(scan, folder)):
+        with pytest.raises(sw.DataError, match=r"do not ascend.*wrong set.*into another folder"):
+            use(tmp_path / "design")
+
+
+def test_a_study_on_a_former_design_whose_ids_do_not_ascend_is_refused(sets, model, tmp_path):
+    parquet.write(parquet.table_of(sets), tmp_path / "data")  # 'meter 10' comes before 'meter 2'
+    made = model.embed(parquet.scan(tmp_path / "data"), tmp_path / "design")
+    sw.create_study(tmp_path / "s.db", made).close()
+    sw.open_study(tmp_path / "s.db").close()
+    without_marker(tmp_path / "design" / "manifest.json")
+    with pytest.raises(sw.DataError, match=r"do not ascend.*Embed the files again"):
+        sw.open_study(tmp_path / "s.db").ask()
+
+
+def test_a_former_design_that_was_not_finished_is_refused_as_well(pool, model, tmp_path):
+    def stop(job, jobs):
+        if job is embed_part:
+            raise KeyboardInterrupt
+        return map(job, jobs)
+
+    with pytest.raises(KeyboardInterrupt):
+        model.embed(pool, tmp_path / "design", run=stop)
+    without_marker(tmp_path / "design" / "begun.json")
+    with pytest.raises(sw.DataError, match=r"do not ascend.*Embed the files again"):
+        model.embed(pool, tmp_path / "design")

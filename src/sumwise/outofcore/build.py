@@ -45,6 +45,7 @@ from sumwise.outofcore.design_store import (
     prepared_in,
     read_json,
     read_manifest,
+    refuse_ids_out_of_order,
     scan_from,
 )
 from sumwise.outofcore.embed_part import Job, embed_part, part_file, write_all
@@ -182,6 +183,7 @@ def read_begun(folder: str) -> Begun:
             raise _changed(folder, name)
     if not os.path.isfile(os.path.join(folder, "u.npy")):
         raise _changed(folder, "u.npy")
+    refuse_ids_out_of_order(folder, manifest)
     return begun
 
 
@@ -245,7 +247,8 @@ def _begin(
     offset = u.offset
     del u
     pieces = _checksums(folder, BEGUN_PIECES)
-    manifest = DesignManifest(settings, *shape, offset, os.path.abspath(folder), pieces)
+    home = os.path.abspath(folder)
+    manifest = DesignManifest(settings, *shape, offset, home, pieces, ids_in_order=True)
     write_begun(folder, Begun(manifest, source, tuple(index.first_sets)))
 
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -36,7 +36,7 @@ from sumwise.model.basis import Scaled
 from sumwise.model.design import Design, Pool
 from sumwise.model.fit import ModelConfig, Prepared
 from sumwise.model.serialize import unpack_config, unpack_prepared
-from sumwise.outofcore.index import ids_of
+from sumwise.outofcore.index import ascends, ids_of
 from sumwise.util.files import sha256_of
 from sumwise.util.shapes import Int
 
@@ -74,6 +74,7 @@ class DesignManifest:
     home: str | None  # where the folder was when the design was made
     pieces: Mapping[str, str]  # SHA-256 by name of file
     regions: tuple[tuple[int, int, int], ...] = ()  # first row, rows and CRC-32, all of u.npy
+    ids_in_order: bool = False  # whether ids.arrow has the order of u.npy, whatever the ids are
 
     def to_json(self) -> dict[str, Any]:
         known = asdict(self)
@@ -90,7 +91,8 @@ class DesignManifest:
         )
         regions = tuple((first, rows, checksum) for first, rows, checksum in known["regions"])
         numbers = known["sets"], known["features"], known["offset"]
-        return cls(settings, *numbers, known.get("home"), known["pieces"], regions)
+        ordered = known.get("ids_in_order") is True
+        return cls(settings, *numbers, known.get("home"), known["pieces"], regions, ordered)
 
     def checksum_of(self, folder: str, first: int, rows: int) -> int:
         """CRC-32 of some rows of u.npy; -1 if the file is too short."""
@@ -195,6 +197,7 @@ def open_folder(folder: str, check: bool) -> Embedded:
     try:
         if check:
             _compare(folder, manifest)
+        refuse_ids_out_of_order(folder, manifest)
         return _opened(folder, manifest)
     except UNREADABLE as error:
         raise _unreadable(folder, error) from error
@@ -297,17 +300,35 @@ def _moved_along(scan: Scan, home: str | None, here: str) -> Scan:
 
 
 def ids_in(folder: str, n_sets: int) -> tuple[Any, ...]:
+    ids: tuple[Any, ...] = _read_ids(folder, ids_of)
+    if len(ids) != n_sets:
+        raise _damaged(folder, "ids.arrow")
+    return ids
+
+
+def refuse_ids_out_of_order(folder: str, manifest: DesignManifest) -> None:
+    """Refuse a design whose ids may belong to other rows of u.npy.
+
+    Former versions grouped ids that do not ascend with Arrow, which does not keep their order.
+    """
+    if not manifest.ids_in_order and not _read_ids(folder, ascends):
+        raise DataError(
+            f"the design in {folder} was made by a former version of sumwise from sets whose ids "
+            "do not ascend. That version could store such ids in another order than the sets, and "
+            "then a total counts for the wrong set. Embed the files again into another folder, and "
+            "record the totals of a study that uses this design in a new study."
+        )
+
+
+def _read_ids(folder: str, use: Callable[[Any], Any]) -> Any:
     import pyarrow as pa
 
     path = os.path.join(folder, "ids.arrow")
     try:
         with pa.OSFile(path) as file:
-            ids = ids_of(pa.ipc.open_file(file).read_all())
+            return use(pa.ipc.open_file(file).read_all())
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
         raise DataError(f"{path} cannot be read ({error})") from error
-    if len(ids) != n_sets:
-        raise _damaged(folder, "ids.arrow")
-    return ids
 
 
 def prepared_in(folder: str, config: ModelConfig, scan: Scan, sets: Sets | None = None) -> Prepared:

@@ -222,14 +222,15 @@ def _first_rows(keys: Any) -> Any:
 
 def ascends(keys: Any) -> bool:
     """Whether each id is greater than the one before it: then no two are the same."""
+    import pyarrow as pa
     from pyarrow import compute
 
-    if keys.num_columns > 1 or keys.num_rows < 2:
-        return bool(keys.num_rows < 2)
-    column = keys.column(0).combine_chunks()
-    return bool(
-        compute.all(compute.less(column.slice(0, len(column) - 1), column.slice(1))).as_py()
-    )
+    greater: Any = pa.scalar(False)
+    for column in reversed(keys.columns):  # later columns decide where earlier ones are equal
+        values = column.combine_chunks()
+        pair = values.slice(0, max(0, len(values) - 1)), values.slice(1)
+        greater = compute.or_(compute.less(*pair), compute.and_(compute.equal(*pair), greater))
+    return bool(compute.all(greater, min_count=0).as_py())
 
 
 def refuse_ids(keys: Any) -> None:
