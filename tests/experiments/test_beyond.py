@@ -73,7 +73,6 @@ def test_findings_count_what_the_bar_asks_for():
         *made("B", paper=1.0, ours=1.0, epig=1.0, aggmi=1.0, random=0.5),
     ]
     rows = beyond.average(runs)
-    assert [row.earned for row in rows] == [True, False]
     said = " ".join(beyond.findings(rows, runs))
     assert (
         "on 1 of 2 data sets; the geometric mean of the ratio is 0.500, at worst 1.00 (B)" in said

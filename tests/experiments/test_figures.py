@@ -1,4 +1,4 @@
-"""The paper's Figs. 3 and 4 and Table 4, on made-up runs; Fig. 4 on Abalone as well."""
+"""The paper's Figs. 3 and 4, on made-up runs; Fig. 4 on Abalone as well."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import sumwise as sw
-from sumwise.errors import DataError
 from sumwise.experiments import datasets, figures, protocol
 from sumwise.report.chosen_sets import EARLIER, NEW, REST
+from sumwise.report.files import save
 from tests.datasets import data_folder
 
 
@@ -108,34 +108,7 @@ def test_on_abalone_chosen_sets_lie_in_one_cluster_more_than_other_sets_of_their
     assert gain.mean() > 2 * gain.std(ddof=1) / np.sqrt(len(gain))
 
 
-# --- Table 4 ------------------------------------------------------------------------------------
-
-
-def test_seconds_are_summed_over_queries_and_averaged_over_splits():
-    found = figures.training_seconds({"AggMI": np.array([[1.0, 2.0], [2.0, 3.0]])})
-    assert found == {"AggMI": pytest.approx(4.0)}  # of 3 and 5
-
-
-def test_published_seconds_are_read_by_method(tmp_path):
-    path = tmp_path / "published.csv"
-    path.write_text("method,seconds\nAggMI,2600.0\n")
-    assert figures.read_seconds(path) == {"AggMI": 2600.0}
-
-
-@pytest.mark.parametrize("text", ["name,seconds\nAggMI,1\n", "method,seconds\nAggMI,\n"])
-def test_a_table_of_another_kind_is_refused(tmp_path, text):
-    path = tmp_path / "published.csv"
-    path.write_text(text)
-    with pytest.raises(DataError, match=r"published.csv is no table with the columns method, sec"):
-        figures.read_seconds(path)
-
-
-def test_a_missing_table_is_named(tmp_path):
-    with pytest.raises(DataError, match=r"absent.csv cannot be read \(No such file"):
-        figures.read_seconds(tmp_path / "absent.csv")
-
-
-# --- charts and files ---------------------------------------------------------------------------
+# --- charts ------------------------------------------------------------------------------------
 
 
 def test_the_headline_counts_where_aggmi_has_the_lowest_error():
@@ -158,16 +131,12 @@ def test_figure_3_has_the_papers_data_sets_and_the_others_have_their_own_file():
     assert list(figures.charts(errors("MAT", AggMI=1.0))) == ["error-per-query-others"]
 
 
-def test_every_figure_is_written_in_every_format(small, tmp_path):
+def test_figure_4_names_its_data_set_and_counts_what_it_shows(small, tmp_path):
     charts = figures.charts(errors("Cpu", AggMI=1.0, Rand=2.0), small)
-    paths = figures.write_figures(tmp_path / "new", charts)
-    names = {f"{stem}{end}" for stem in charts for end in (".png", ".svg", ".html")}
-    assert {path.name for path in paths} == names
     assert set(charts) == {"error-per-query", "chosen-sets"}
-    assert all(path.parent == tmp_path / "new" and path.stat().st_size > 1000 for path in paths)
-    picture = (tmp_path / "new" / "chosen-sets.svg").read_text()
-    assert ">Sets that AggMI chooses in made up<" in picture
-    assert "of 120 individuals in" in picture
+    (path,) = save(charts["chosen-sets"], tmp_path / "map", (".svg",))
+    assert ">Sets that AggMI chooses in made up<" in path.read_text()
+    assert "of 120 individuals in" in path.read_text()
 
 
 # --- the data these tests need ------------------------------------------------------------------

@@ -205,10 +205,24 @@ def test_tables_are_printed_in_the_papers_form(tmp_path):
     assert [row["best"] for row in rows] == ["1", "1", "0"]
 
 
-def test_a_table_of_published_figures_that_is_none_is_refused(tmp_path):
-    (tmp_path / "p.csv").write_text("dataset,method\na,b\n")
-    for name in ("p.csv", "absent.csv"):
-        with pytest.raises(DataError, match="no table of published figures"):
-            tables.read_published(tmp_path / name)
+@pytest.mark.parametrize(
+    ("read", "texts"),
+    [
+        (tables.read_errors, ["dataset,method\na,b\n", None]),
+        (tables.read_seconds, ["name,seconds\nAggMI,1\n", "method,seconds\nAggMI,\n", None]),
+    ],
+)
+def test_a_table_of_published_figures_that_is_none_is_refused(tmp_path, read, texts):
+    for number, text in enumerate(texts):
+        path = tmp_path / f"{number}.csv"
+        if text is not None:
+            path.write_text(text)
+        with pytest.raises(DataError, match=rf"{number}.csv is no table of published figures"):
+            read(path)
+
+
+def test_published_figures_are_read_by_data_set_and_method(tmp_path):
     (tmp_path / "p.csv").write_text("dataset,method,mse,bold\na,b,0.5,1\n")
-    assert tables.read_published(tmp_path / "p.csv") == {("a", "b"): (0.5, True)}
+    assert tables.read_errors(tmp_path / "p.csv") == {("a", "b"): (0.5, True)}
+    (tmp_path / "s.csv").write_text("method,seconds\nAggMI,2600.0\n")
+    assert tables.read_seconds(tmp_path / "s.csv") == {"AggMI": 2600.0}

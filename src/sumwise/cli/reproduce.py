@@ -130,12 +130,12 @@ def beyond(
     with _all_runs(experiment, data, out, jobs) as found:
         curves = comparison.wanted(found, experiment)
         files = comparison.write(out, curves)
-    rows = comparison.average(curves)
+    errors = comparison.average(curves)
     if as_json:
-        show_json([{"dataset": row.dataset, **row.errors} for row in rows])
+        show_json([{"dataset": name, **each} for name, each in errors.items()])
         return
     title = "Mean squared error, averaged over queries and splits (bold: the lowest)"
-    _print_table(title, comparison.error_grid(rows), comparison.findings(rows, curves))
+    _print_table(title, comparison.error_grid(errors), comparison.findings(errors, curves))
     click.echo(str(files[0]))
 
 

@@ -8,35 +8,20 @@ of test individuals are counted after 10, 20 and 30 queries.
 
 from __future__ import annotations
 
-import csv
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from sumwise.experiments.protocol import BEYOND, OURS, PAPER, RANDOM, Curve, Experiment
 from sumwise.experiments.reproduce import in_order
+from sumwise.experiments.results import by_dataset
 from sumwise.experiments.tables import markdown
 from sumwise.report.page import TextTable
 from sumwise.util.shapes import Float
 
-
-@dataclass(frozen=True, slots=True)
-class DatasetErrors:
-    """A data set: the error of each method, averaged over queries and splits."""
-
-    dataset: str
-    errors: dict[str, float]
-
-    def ratio(self, method: str = OURS) -> float:
-        return self.errors[method] / self.errors[PAPER]
-
-    @property
-    def earned(self) -> bool:
-        """Our questions beat both the paper and Random with our own model."""
-        return self.errors[OURS] < min(self.errors[PAPER], self.errors[RANDOM])
+Errors = Mapping[str, Mapping[str, float]]  # by data set and method
 
 
 def wanted(curves: Sequence[Curve], experiment: Experiment) -> list[Curve]:
@@ -45,59 +30,63 @@ def wanted(curves: Sequence[Curve], experiment: Experiment) -> list[Curve]:
     return in_order(mine, experiment)
 
 
-def average(curves: Sequence[Curve]) -> list[DatasetErrors]:
-    """A row per data set, in the order in which they come."""
-    found: dict[str, dict[str, list[float]]] = {}
-    for curve in curves:
-        methods = found.setdefault(curve.dataset, {})
-        methods.setdefault(curve.method, []).append(float(curve.mse.mean()))
-    return [
-        DatasetErrors(name, {method: float(np.mean(each)) for method, each in methods.items()})
-        for name, methods in found.items()
-    ]
+def average(curves: Sequence[Curve]) -> Errors:
+    """The errors, averaged over queries and splits, by data set in the order in which they come."""
+    return {
+        name: {method: float(runs.mean()) for method, runs in methods.items()}
+        for name, methods in by_dataset(curves).items()
+    }
 
 
-def coverage(curves: Sequence[Curve], method: str) -> dict[str, Float[np.ndarray, " 3"]]:
-    """Share of test individuals in their 90 % intervals, by data set, averaged over splits."""
-    found: dict[str, list[Float[np.ndarray, " 3"]]] = {}
-    for curve in curves:
-        if curve.method == method:
-            found.setdefault(curve.dataset, []).append(curve.inside)
-    return {name: np.mean(shares, axis=0) for name, shares in found.items()}
-
-
-def findings(rows: Sequence[DatasetErrors], curves: Sequence[Curve]) -> list[str]:
+def findings(errors: Errors, curves: Sequence[Curve]) -> list[str]:
     """In words: how often better, by how much, at worst, and whether intervals hold."""
-    ratios, n = [row.ratio() for row in rows], len(rows)
-    worst = max(rows, key=DatasetErrors.ratio)
+    ratios, n = _ratios(errors), len(errors)
+    worst = max(ratios, key=ratios.__getitem__)
+    earned = sum(each[OURS] < min(each[PAPER], each[RANDOM]) for each in errors.values())
     said = [
         f"{OURS} has a lower error than the paper's model with AggMI on "
-        f"{sum(r < 1 for r in ratios)} of {n} data sets; the geometric mean of the ratio is "
-        f"{math.exp(np.mean(np.log(ratios))):.3f}, at worst {worst.ratio():.2f} ({worst.dataset}).",
-        f"It is below both the paper's model with AggMI and Random with our own model on "
-        f"{sum(row.earned for row in rows)} of {n}.",
+        f"{sum(r < 1 for r in ratios.values())} of {n} data sets; the geometric mean of the ratio "
+        f"is {_geometric_mean(ratios):.3f}, at worst {ratios[worst]:.2f} ({worst}).",
+        "It is below both the paper's model with AggMI and Random with our own model on "
+        f"{earned} of {n}.",
     ]
+    after = ", ".join(map(str, BEYOND.checked))
     for method in BEYOND.columns:
         means = np.mean(list(coverage(curves, method).values()), axis=0)
         shares = ", ".join(f"{100 * share:.1f} %" for share in means)
         said.append(
-            f"90 % intervals of {method} hold {shares} of test individuals after "
-            f"{', '.join(map(str, BEYOND.checked))} questions (mean over data sets)."
+            f"90 % intervals of {method} hold {shares} of test individuals after {after} questions "
+            "(mean over data sets)."
         )
     return said
 
 
-def error_grid(rows: Sequence[DatasetErrors]) -> TextTable:
+def coverage(curves: Sequence[Curve], method: str) -> dict[str, Float[np.ndarray, " 3"]]:
+    """Share of test individuals in their 90 % intervals, by data set, averaged over splits."""
+    shares = by_dataset(curves, "inside")
+    return {name: each[method].mean(axis=0) for name, each in shares.items() if method in each}
+
+
+def _ratios(errors: Errors, method: str = OURS) -> dict[str, float]:
+    return {name: each[method] / each[PAPER] for name, each in errors.items()}
+
+
+def _geometric_mean(ratios: Mapping[str, float]) -> float:
+    return math.exp(np.mean(np.log(list(ratios.values()))))
+
+
+def error_grid(errors: Errors) -> TextTable:
     """Errors by method and the ratio to the paper's; the lowest of a row is bold."""
-    text, bold = [], set()
-    for r, row in enumerate(rows):
-        errors = [row.errors[method] for method in BEYOND.columns]
-        bold.add((r, 1 + int(np.argmin(errors))))
-        text.append((row.dataset, *(f"{e:.4f}" for e in errors), f"{row.ratio():.2f}"))
-    ratios = [[math.log(row.ratio(method)) for row in rows] for method in BEYOND.columns]
-    means = (f"{math.exp(np.mean(each)):.3f}" for each in ratios)
-    text.append(("ratio, geometric mean", *means, ""))
-    return TextTable(("", *BEYOND.columns, f"{OURS} / {PAPER}"), text, bold=frozenset(bold))
+    methods, ratios = BEYOND.columns, _ratios(errors)
+    rows = [
+        (name, *(f"{each[method]:.4f}" for method in methods), f"{ratios[name]:.2f}")
+        for name, each in errors.items()
+    ]
+    lowest = (min(methods, key=each.__getitem__) for each in errors.values())
+    bold = frozenset((row, 1 + methods.index(method)) for row, method in enumerate(lowest))
+    means = (f"{_geometric_mean(_ratios(errors, method)):.3f}" for method in methods)
+    rows.append(("ratio, geometric mean", *means, ""))
+    return TextTable(("", *methods, f"{OURS} / {PAPER}"), rows, bold=bold)
 
 
 def interval_grid(curves: Sequence[Curve]) -> TextTable:
@@ -110,27 +99,26 @@ def interval_grid(curves: Sequence[Curve]) -> TextTable:
 
 def write(folder: Path, curves: Sequence[Curve]) -> list[Path]:
     """table.md and table.csv."""
-    rows = average(curves)
+    errors, ratios = average(curves), _ratios(average(curves))
     splits = len({curve.split for curve in curves})
     parts = [
         f"# {BEYOND.title}",
-        f"Data sets: {len(rows)}. Splits: {splits}. Queries: {BEYOND.queries}. Mean squared error "
-        "of individual outputs scaled to [-1, 1], averaged over queries and splits. `paper`: the "
-        'paper\'s model with AggMI; `auto …`: `basis="auto"` with that strategy.',
-        *findings(rows, curves),
+        f"Data sets: {len(errors)}. Splits: {splits}. Queries: {BEYOND.queries}. Mean squared "
+        "error of individual outputs scaled to [-1, 1], averaged over queries and splits. `paper`: "
+        'the paper\'s model with AggMI; `auto …`: `basis="auto"` with that strategy.',
+        *findings(errors, curves),
         "## Errors",
         "Bold: the lowest of the row.",
-        markdown(error_grid(rows)),
+        markdown(error_grid(errors)),
         f"## Intervals of {OURS}",
         "Share of test individuals in their 90 % intervals.",
         markdown(interval_grid(curves)),
     ]
+    lines: list[tuple[str, ...]] = [("dataset", *BEYOND.columns, "ratio")]
+    for name, each in errors.items():
+        figures = (f"{each[method]:.6g}" for method in BEYOND.columns)
+        lines.append((name, *figures, f"{ratios[name]:.4f}"))
     page, table = folder / "table.md", folder / "table.csv"
     page.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
-    with table.open("w", encoding="utf-8", newline="") as file:
-        lines = csv.writer(file, lineterminator="\n")
-        lines.writerow(("dataset", *BEYOND.columns, "ratio"))
-        for row in rows:
-            errors = (f"{row.errors[method]:.6g}" for method in BEYOND.columns)
-            lines.writerow((row.dataset, *errors, f"{row.ratio():.4f}"))
+    table.write_text("".join(",".join(line) + "\n" for line in lines), encoding="utf-8")
     return [page, table]

@@ -1,4 +1,4 @@
-"""The paper's figures and its table of times: Figs. 3 and 4, Table 4 (§5.3).
+"""The paper's figures: Figs. 3 and 4 (§5.3).
 
 Everything is worked out as plain rows and drawn by `sumwise.report`; one chart gives the PNG, the
 SVG and the page.
@@ -6,21 +6,17 @@ SVG and the page.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from sumwise.data.sets import Sets
-from sumwise.errors import DataError
 from sumwise.experiments import protocol
 from sumwise.experiments.datasets import NAMES, Dataset
 from sumwise.learning import learner
 from sumwise.report.chosen_sets import chosen_sets_map, map_rows
-from sumwise.report.files import save
 from sumwise.report.grid import curve_grid
 from sumwise.util.shapes import Float
 
@@ -29,7 +25,6 @@ IN_FIGURE_3: Final = NAMES[:9]
 SHOWN_QUERIES: Final = (2, 3, 4)  # in Fig. 4
 LARGEST_SET: Final = 10  # in Fig. 4; elsewhere sets have up to 20
 MOST_POINTS: Final = 1000  # on the map: all 3,342 would show no more, and take much longer
-FORMATS: Final = (".png", ".svg", ".html")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,32 +77,7 @@ def tsne_rows(
     return map_rows(points, set_of[kept], selection.chosen, queries)
 
 
-# --- Table 4 ------------------------------------------------------------------------------------
-
-
-def training_seconds(seconds: Mapping[str, Float[np.ndarray, "_ _"]]) -> dict[str, float]:
-    """Seconds of all queries together, mean over splits.
-
-    Embedding the sets is not in them: it is done once for all methods.
-
-    Args:
-        seconds: For each method a split per row and a query per column.
-    """
-    return {method: float(runs.sum(axis=1).mean()) for method, runs in seconds.items()}
-
-
-def read_seconds(path: Path) -> dict[str, float]:
-    """Published seconds by method."""
-    try:
-        with path.open(encoding="utf-8", newline="") as lines:
-            return {row["method"]: float(row["seconds"]) for row in csv.DictReader(lines)}
-    except OSError as error:
-        raise DataError(f"{path} cannot be read ({error.strerror})") from error
-    except (KeyError, TypeError, ValueError) as error:
-        raise DataError(f"{path} is no table with the columns method, seconds ({error})") from None
-
-
-# --- charts and files ---------------------------------------------------------------------------
+# --- charts ---------------------------------------------------------------------------
 
 
 def charts(
@@ -135,13 +105,6 @@ def charts(
     if abalone is not None:
         drawn["chosen-sets"] = selection_chart(selection_steps(abalone, number))
     return drawn
-
-
-def write_figures(
-    folder: Path, drawn: Mapping[str, Any], formats: Sequence[str] = FORMATS
-) -> list[Path]:
-    """Save what `charts` drew in every format, and say where."""
-    return [path for stem, chart in drawn.items() for path in save(chart, folder / stem, formats)]
 
 
 def headline(curves: Mapping[str, Mapping[str, Float[np.ndarray, "_ _"]]]) -> str:

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
 import sumwise
 from sumwise.experiments import datasets, results, tables
 from sumwise.experiments import figures as drawing
 from sumwise.experiments.protocol import RFF, Curve, Experiment
-from sumwise.report.files import save_page
+from sumwise.report.files import FORMATS, save, save_page
 from sumwise.report.page import Section, TextTable, page
 
 SECONDS: Final = "published_seconds_abalone.csv"
@@ -45,9 +43,9 @@ def find_published(experiment: Experiment, given: Path | None, data: Path | None
     errors = [given] if given is not None else [folder / experiment.published for folder in folders]
     found = [path for path in errors if path == given or path.is_file()]
     seconds = [folder / SECONDS for folder in folders if (folder / SECONDS).is_file()]
-    known = [drawing.read_seconds(path) for path in seconds if experiment.name == RFF.name]
+    known = [tables.read_seconds(path) for path in seconds if experiment.name == RFF.name]
     return Paper(
-        experiment, tables.read_published(found[0]) if found else {}, known[0] if known else {}
+        experiment, tables.read_errors(found[0]) if found else {}, known[0] if known else {}
     )
 
 
@@ -64,7 +62,11 @@ def write(
     if figures:
         abalone = datasets.load("Abalone", data) if paper.is_rff and "Abalone" in errors else None
         charts = drawing.charts(errors, abalone)
-        files += drawing.write_figures(folder, charts)
+        files += [
+            path
+            for stem, chart in charts.items()
+            for path in save(chart, folder / stem, tuple(FORMATS))
+        ]
     sections = [Section("What came out", summary(table))]
     sections += [Section(title, words, table=grid) for title, words, grid in _grids(table)]
     sections += _training_time(curves, paper)
@@ -124,25 +126,16 @@ def _markdown(table: Sequence[tables.Cell], curves: Sequence[Curve], paper: Pape
 
 def _training_time(curves: Sequence[Curve], paper: Paper) -> list[Section]:
     """Table 4, measured here, if Abalone was run."""
-    seconds: dict[str, list[np.ndarray]] = {}
-    for curve in curves:
-        if curve.dataset == "Abalone":
-            seconds.setdefault(curve.method, []).append(curve.seconds)
-    if not seconds:
-        return []
-    times = drawing.training_seconds({m: np.array(runs) for m, runs in seconds.items()})
+    runs = results.by_dataset(curves, "seconds").get("Abalone", {})
+    times = {method: float(each.sum(axis=1).mean()) for method, each in runs.items()}
     words = "Ours: seconds for all queries of one run, mean over splits, on the machine at hand"
-    if not paper.is_rff:
-        rows: list[tuple[str, ...]] = [(method, f"{time:.3f}") for method, time in times.items()]
-        table = TextTable(("method", "ours"), rows)
-        return [Section("Training time on Abalone", [f"{words}."], table=table)]
-    rows = [
-        (method, f"{time:.3f}", f"{paper.seconds[method]:,.0f}" if method in paper.seconds else "")
-        for method, time in times.items()
-    ]
-    paragraphs = [
-        f"{words}; embedding the sets, done once for all methods, is not in them.",
-        "Published: the paper does not say whether its seconds are of one run or of all splits.",
-    ]
-    table = TextTable(("method", "ours", "published"), rows)
-    return [Section("Training time on Abalone", paragraphs, table=table)]
+    table = TextTable(("method", "ours"), [(m, f"{time:.3f}") for m, time in times.items()])
+    if paper.is_rff:
+        words += (
+            "; embedding the sets, done once for all methods, is not in them. Published: the paper "
+            "does not say whether its seconds are of one run or of all splits"
+        )
+        known = {method: f"{seconds:,.0f}" for method, seconds in paper.seconds.items()}
+        rows = [(method, time, known.get(method, "")) for method, time in table.rows]
+        table = TextTable((*table.columns, "published"), rows)
+    return [Section("Training time on Abalone", [f"{words}."], table=table)] if runs else []

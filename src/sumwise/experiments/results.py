@@ -231,11 +231,17 @@ def _curve(results: Results, key: RunKey, rows: Mapping[int, list[float]]) -> It
         yield Curve(*key, mse, seconds)
 
 
-def by_dataset(curves: Iterable[Curve]) -> dict[str, dict[str, Float[np.ndarray, "S T"]]]:
-    """For each data set and method the errors, a split a row, over the splits all methods have."""
+def by_dataset(
+    curves: Iterable[Curve], part: str = "mse"
+) -> dict[str, dict[str, Float[np.ndarray, "S T"]]]:
+    """For each data set and method the errors, a split a row, over the splits all methods have.
+
+    Args:
+        part: Of the runs, in place of errors: "seconds" or "inside".
+    """
     cells: dict[str, dict[str, dict[int, Float[np.ndarray, " T"]]]] = {}
-    for curve in curves:
-        cells.setdefault(curve.dataset, {}).setdefault(curve.method, {})[curve.split] = curve.mse
+    for c in curves:
+        cells.setdefault(c.dataset, {}).setdefault(c.method, {})[c.split] = getattr(c, part)
     out = {}
     for dataset, methods in cells.items():
         shared = sorted(set.intersection(*(set(splits) for splits in methods.values())))

@@ -10,16 +10,17 @@ import csv
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TypeVar
 
 import numpy as np
 
 from sumwise.errors import DataError
-from sumwise.experiments.paired import standard_error
+from sumwise.experiments.paired import paired, standard_error
 from sumwise.report.page import TextTable
 from sumwise.util.shapes import Float
 
-LEVEL: Final = 0.05
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,36 +56,39 @@ def cells(
 
 def not_worse(averages: Mapping[str, Float[np.ndarray, " S"]]) -> set[str]:
     """The best method, and those that a paired t-test does not find worse at the 5 % level."""
-    from scipy.stats import ttest_rel
-
     best = min(averages, key=lambda method: averages[method].mean())
-    out = {best}
-    for method, splits in averages.items():
-        difference = splits - averages[best]
-        if method == best or len(splits) < 2:
-            continue
-        if np.ptp(difference) <= 1e-12 * abs(difference).max():  # a test would divide by zero
-            worse = bool(difference.any())
-        else:
-            worse = not float(ttest_rel(splits, averages[best]).pvalue) >= LEVEL
-        if not worse:
-            out.add(method)
-    return out
+    if len(averages[best]) < 2:
+        return {best}
+    return {m for m, splits in averages.items() if paired(splits - averages[best]).sign < 1}
 
 
-def read_published(path: Path) -> dict[tuple[str, str], tuple[float, bool]]:
-    """The paper's figures: a CSV with dataset, method, mse and bold (1 or 0)."""
+def read_published(
+    path: Path, read: Callable[[dict[str, str]], tuple[Key, Value]], columns: str
+) -> dict[Key, Value]:
+    """The paper's figures: a CSV with these columns, each row of which gives a key and a value."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = list(csv.DictReader(file))
-        return {
-            (row["dataset"], row["method"]): (float(row["mse"]), row["bold"] == "1") for row in rows
-        }
+            return dict(map(read, csv.DictReader(file)))
     except (OSError, KeyError, ValueError, TypeError) as error:
         raise DataError(
-            f"{path} is no table of published figures ({error}); it needs the columns dataset, "
-            "method, mse and bold"
+            f"{path} is no table of published figures ({error}); it needs the columns {columns}"
         ) from error
+
+
+def read_errors(path: Path) -> dict[tuple[str, str], tuple[float, bool]]:
+    """By data set and method: the published error, and whether it is bold."""
+    return read_published(
+        path,
+        lambda row: ((row["dataset"], row["method"]), (float(row["mse"]), row["bold"] == "1")),
+        "dataset, method, mse and bold",
+    )
+
+
+def read_seconds(path: Path) -> dict[str, float]:
+    """Published seconds by method."""
+    return read_published(
+        path, lambda row: (row["method"], float(row["seconds"])), "method and seconds"
+    )
 
 
 def write_csv(path: Path, table: Sequence[Cell]) -> None:
@@ -135,19 +139,12 @@ def _grid(
     methods = list(dict.fromkeys(cell.method for cell in table))
     datasets = list(dict.fromkeys(cell.dataset for cell in table))
     at = {(cell.dataset, cell.method): cell for cell in table}
-    rows = [
-        (name, *(text(at[name, m]) if (name, m) in at else "" for m in methods))
-        for name in datasets
-    ]
-    marked = frozenset(
-        (datasets.index(cell.dataset), 1 + methods.index(cell.method))
-        for cell in table
-        if bold(cell)
-    )
+    rows = [(d, *(text(at[d, m]) if (d, m) in at else "" for m in methods)) for d in datasets]
+    places = [(datasets.index(c.dataset), 1 + methods.index(c.method)) for c in table if bold(c)]
     if count:
-        columns = [column for _, column in marked]
+        columns = [column for _, column in places]
         rows.append(("# best", *(str(columns.count(c)) for c in range(1, len(methods) + 1))))
-    return TextTable(("", *methods), rows, bold=marked)
+    return TextTable(("", *methods), rows, bold=frozenset(places))
 
 
 def markdown(table: TextTable) -> str:
