@@ -34,7 +34,7 @@ from sumwise.model.design import Design, Pool
 from sumwise.model.posterior import Posterior
 from sumwise.outofcore.build import SMALLEST_SINGLE, check_dtype
 from sumwise.outofcore.design_store import lazy_sets
-from sumwise.outofcore.embed_part import Rows, columns, runs
+from sumwise.outofcore.embed_part import Rows, runs
 from sumwise.outofcore.index import PartSurvey, ids_of, index_of, refuse_ids, survey_part
 from sumwise.util.shapes import Bool, Int
 
@@ -115,7 +115,7 @@ def embed(
     sizes = [index.sizes[first:end] for first, end in zip(firsts, ends, strict=True)]
     job = partial(_embedded, scan, prepared.basis, dtype)
     rows = client.map(job, parts, sizes, pure=False)
-    heads = client.map(lambda of: [column[:1] for column in columns(of)], rows, pure=False)
+    heads = client.map(lambda of: [column[:1] for column in of], rows, pure=False)
     kept = np.flatnonzero(starts < ends).tolist()
     slices = []
     for p in kept:
@@ -137,7 +137,7 @@ def _embedded(
 ) -> Rows:
     """The sets of a part, and its share of those that it has in common with others."""
     every = [rows for rows, _, _ in runs(scan, part, basis, np.dtype(dtype), sizes)]
-    return Rows(*(np.concatenate(parts) for parts in zip(*map(columns, every), strict=True)))
+    return Rows(*(np.concatenate(parts) for parts in zip(*every, strict=True)))
 
 
 def _slice(
@@ -149,7 +149,7 @@ def _slice(
     basis: Scaled,
 ) -> Pool:
     """The sets that begin in a part, with the shares that other parts have of the last one."""
-    u, noise_scale, theta_sum = mine = [values[skip:].copy() for values in columns(rows)]
+    u, noise_scale, theta_sum = mine = [values[skip:].copy() for values in rows]
     for share in shares:
         for values, more in zip(mine, share, strict=True):
             values[-1] += more[0]

@@ -41,7 +41,6 @@ from sumwise.outofcore.design_store import (
     Settings,
     ids_in,
     lazy_sets,
-    open_folder,
     prepared_in,
     read_json,
     read_manifest,
@@ -110,7 +109,7 @@ def embed_scan(
     if os.path.exists(os.path.join(folder, MANIFEST)):
         if read_manifest(folder).settings != settings:
             raise _other(folder)
-        return open_folder(folder, True)
+        return Embedded.open(folder)
     try:
         with _only_writer(folder):
             if not os.path.exists(os.path.join(folder, MANIFEST)):
@@ -126,7 +125,7 @@ def embed_scan(
             f"the design cannot be written to {folder} ({error.strerror or error}). Make room "
             "there and call again, which goes on where it stopped; or choose another place."
         ) from error
-    return open_folder(folder, False)
+    return Embedded.open(folder, check=False)
 
 
 def check_dtype(dtype: Any) -> None:
@@ -215,6 +214,8 @@ def _begin(
     run: Run,
 ) -> None:
     """Index the files, sort them if need be, draw the basis, and make room for u."""
+    import pyarrow as pa
+
     scan = settings.scan
     shutil.rmtree(os.path.join(folder, "parts"), ignore_errors=True)  # of an earlier beginning
     os.makedirs(os.path.join(folder, "parts"))
@@ -238,7 +239,11 @@ def _begin(
         )
     n_basis = features(prepared.basis, np.zeros((1, len(scan.x)))).shape[1]
     assert index.sizes is not None  # the source is sorted
-    _write_ids(folder, index.keys)
+    with (
+        atomic_write(os.path.join(folder, "ids.arrow")) as file,
+        pa.ipc.new_file(file, index.keys.schema) as writer,
+    ):
+        writer.write_table(index.keys)
     _save(folder, "sizes.npy", index.sizes)
     write_file(os.path.join(folder, "basis.npz"), pack_prepared(prepared))
     shape = len(index), n_basis
@@ -261,21 +266,12 @@ def _save(folder: str, name: str, array: Any) -> None:
         np.save(file, array, allow_pickle=False)
 
 
-def _write_ids(folder: str, keys: Any) -> None:
-    import pyarrow as pa
-
-    with (
-        atomic_write(os.path.join(folder, "ids.arrow")) as file,
-        pa.ipc.new_file(file, keys.schema) as writer,
-    ):
-        writer.write_table(keys)
-
-
 def survey(scan: Scan, *, inputs: bool, run: Run = in_threads) -> Index:
     """Which sets there are, and where; with `inputs`, also the distribution of inputs."""
     parts = scan.parts()
     with Slow("looking through the files", len(parts)) as slow:
-        return index_of(in_order(run(partial(_surveyed, scan, inputs), parts), slow.at))
+        found = run(partial(survey_part, scan, inputs=inputs), parts)
+        return index_of(in_order(((one.number, one) for one in found), slow.at))
 
 
 def in_order(found: Iterable[tuple[int, Any]], seen: Callable[[int], None]) -> Iterator[Any]:
@@ -288,10 +284,6 @@ def in_order(found: Iterable[tuple[int, Any]], seen: Callable[[int], None]) -> I
         while following in ahead:
             yield ahead.pop(following)
             following += 1
-
-
-def _surveyed(scan: Scan, inputs: bool, part: Any) -> tuple[int, Any]:
-    return part.number, survey_part(scan, part, inputs=inputs)
 
 
 # --- parts ----------------------------------------------------------------------------------------

@@ -126,7 +126,15 @@ class Embedded:
         Args:
             check: Compare all checksums, which reads every file once.
         """
-        return open_folder(os.fspath(folder), check)
+        place = os.fspath(folder)
+        manifest = read_manifest(place)
+        try:
+            if check:
+                _compare(place, manifest)
+            refuse_ids_out_of_order(place, manifest)
+            return _opened(place, manifest)
+        except UNREADABLE as error:
+            raise _unreadable(place, error) from error
 
     @property
     def ids(self) -> tuple[Hashable, ...]:
@@ -188,17 +196,6 @@ def read_manifest(folder: str) -> DesignManifest:
         raise DataError(f"{folder} has the format {found!r:.60}, not {FORMAT!r}")
     try:
         return DesignManifest.from_json(known)
-    except UNREADABLE as error:
-        raise _unreadable(folder, error) from error
-
-
-def open_folder(folder: str, check: bool) -> Embedded:
-    manifest = read_manifest(folder)
-    try:
-        if check:
-            _compare(folder, manifest)
-        refuse_ids_out_of_order(folder, manifest)
-        return _opened(folder, manifest)
     except UNREADABLE as error:
         raise _unreadable(folder, error) from error
 

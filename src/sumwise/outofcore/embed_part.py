@@ -13,7 +13,7 @@ import os
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, NamedTuple
 
 import numpy as np
 
@@ -43,8 +43,7 @@ class Job:
     dtype: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Rows:
+class Rows(NamedTuple):
     """The sets of a part, or some of them."""
 
     u: Float[np.ndarray, "r K"]
@@ -65,9 +64,13 @@ def embed_part(job: Job) -> int:
     subsample = [np.empty((0, len(job.scan.x)))]
     checksum, written, sampled = 0, 0, 0
     step = max(1, job.scan.rows // MOMENT_SAMPLE)
+    sizes = None
+    if job.scan.weights == "mean":
+        path = os.path.join(job.folder, "sizes.npy")
+        sizes = np.load(path, mmap_mode="r")[job.first_set :]
     with open(os.path.join(job.folder, "u.npy"), "r+b", buffering=0) as file:
         file.seek(job.offset + (job.first_set + 1) * job.n_basis * kind.itemsize)
-        for rows, batch, last in runs(job.scan, job.part, job.basis, kind, _sizes(job)):
+        for rows, batch, last in runs(job.scan, job.part, job.basis, kind, sizes):
             with np.errstate(over="ignore"):  # screening ignores infinite squares
                 square = np.einsum("ak,ak->a", rows.u, rows.u)
             sums.append(np.stack([rows.noise_scale, rows.theta_sum, square]))
@@ -106,12 +109,6 @@ def write_all(file: BinaryIO, content: Any) -> None:
         left = left[file.write(left) :]
 
 
-def _sizes(job: Job) -> Int[np.ndarray, " A"] | None:
-    if job.scan.weights != "mean":
-        return None
-    return np.load(os.path.join(job.folder, "sizes.npy"), mmap_mode="r")[job.first_set :]
-
-
 def runs(
     scan: Scan,
     part: Part,
@@ -141,20 +138,16 @@ def runs(
         rows = embed_rows(scan, batch, theta, starts, basis, dtype)
         if held is not None:  # its last set and our first are one
             with np.errstate(over="ignore", invalid="ignore"):
-                for before, mine in zip(columns(held), columns(rows), strict=True):
+                for before, mine in zip(held, rows, strict=True):
                     mine[0] += before[0]
             if not np.isfinite(rows.u[0]).all():
                 raise _not_finite(batch, 0)
-        held = Rows(*(values[-1:].copy() for values in columns(rows)))
-        yield Rows(*(values[:-1] for values in columns(rows))), batch, False
+        held = Rows(*(values[-1:].copy() for values in rows))
+        yield Rows(*(values[:-1] for values in rows)), batch, False
         at += len(starts) - 1
         last = tuple(column[len(column) - 1] for column in batch.keys)
     assert held is not None  # a part has rows
     yield held, None, True
-
-
-def columns(rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    return rows.u, rows.noise_scale, rows.theta_sum
 
 
 def _theta(

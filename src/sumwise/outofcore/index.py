@@ -7,7 +7,7 @@ in order: means and sums of squares by Chan, Golub and LeVeque's rule, ids by co
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -101,6 +101,7 @@ def subsample_in(scan: Scan, batch: Batch) -> Float[np.ndarray, "n D"]:
 class PartSurvey:
     """One part: its runs of equal ids, and statistics of its inputs if they were read."""
 
+    number: int
     keys: Any  # an Arrow table with a row per run
     lengths: Int[np.ndarray, " r"]
     look: Look | None
@@ -110,38 +111,35 @@ def survey_part(scan: Scan, part: Part, *, inputs: bool) -> PartSurvey:
     """Read a part once; without `inputs`, only the columns that name sets."""
     import pyarrow as pa
 
-    tables, lengths = [], []
+    keys: list[Any] = []
+    lengths: list[Int[np.ndarray, " r"]] = []
     look: Look | None = None
     for batch in batches(scan, part, inputs=inputs):
         if not len(batch):
             continue
         starts = run_starts(batch.keys)
-        tables.append(pa.table(list(batch.keys), names=list(scan.by)).take(starts))
-        lengths.append(np.diff(starts, append=len(batch)))
+        table = pa.table(list(batch.keys), names=list(scan.by)).take(starts)
+        append_runs(keys, lengths, table, np.diff(starts, append=len(batch)))
         if inputs:
             here = Look.at(scan, batch)
             look = here if look is None else look.plus(here)
-    keys, sizes = joined(tables, lengths)
-    return PartSurvey(keys, sizes, look)
+    ids = pa.concat_tables(keys).combine_chunks()
+    return PartSurvey(part.number, ids, np.concatenate(lengths), look)
 
 
-def joined(tables: list[Any], lengths: list[Int[np.ndarray, " r"]]) -> Any:
-    """Join runs of batches that follow one another; a run may span two of them."""
-    import pyarrow as pa
-
-    kept: list[Any] = []
-    sizes: list[Int[np.ndarray, " r"]] = []
-    last: Any = None
-    for table, count in zip(tables, lengths, strict=True):
-        count = count.copy()
-        if last is not None and table.slice(0, 1).equals(last):
-            sizes[-1][-1] += count[0]
-            table, count = table.slice(1), count[1:]
-        if table.num_rows:
-            last = table.slice(table.num_rows - 1)
-            kept.append(table)
-            sizes.append(count)
-    return pa.concat_tables(kept).combine_chunks(), np.concatenate(sizes)
+def append_runs(
+    keys: list[Any], lengths: list[Int[np.ndarray, " r"]], more: Any, sizes: Int[np.ndarray, " r"]
+) -> bool:
+    """Append the runs that follow; gives whether the first of them continues the last one."""
+    continues = bool(keys) and more.slice(0, 1).equals(keys[-1].slice(keys[-1].num_rows - 1))
+    sizes = sizes.copy()
+    if continues:
+        lengths[-1][-1] += sizes[0]
+        more, sizes = more.slice(1), sizes[1:]
+    if more.num_rows:
+        keys.append(more)
+        lengths.append(sizes)
+    return continues
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -163,48 +161,37 @@ class Index:
 
 def index_of(surveys: Iterable[PartSurvey]) -> Index:
     """Combine all parts, in order; holds the ids of all sets and of some runs at once."""
-    import pyarrow as pa
-
-    known: Any = None  # ids so far
-    waiting: list[Any] = []  # runs that have not been compared with them yet
-    sizes: list[Int[np.ndarray, " r"]] | None = []
+    keys: list[Any] = []
+    sizes: list[Int[np.ndarray, " r"]] = []
     firsts: list[int] = []
     look: Look | None = None
-    last: Any = None
-    runs = 0
-
-    def fold() -> None:
-        nonlocal known, waiting, sizes
-        together = pa.concat_tables([t for t in (known, *waiting) if t is not None])
-        if ascends(together):
-            known, waiting = together.combine_chunks(), []
-            return
-        apart = together.take(_first_rows(together))
-        if apart.num_rows < together.num_rows:
-            sizes = None
-        known, waiting = apart.combine_chunks(), []
-
+    runs, compared, contiguous = 0, 0, True  # `compared`: ids that are known to differ
     for found in surveys:
-        keys, lengths = found.keys, found.lengths
-        goes_on = last is not None and keys.slice(0, 1).equals(last)
-        firsts.append(runs - goes_on)
-        if goes_on:
-            if sizes is not None:
-                sizes[-1] = np.append(sizes[-1][:-1], sizes[-1][-1] + lengths[0])
-            keys, lengths = keys.slice(1), lengths[1:]
-        if keys.num_rows:
-            last = keys.slice(keys.num_rows - 1)
-            waiting.append(keys)
-            runs += keys.num_rows
-            if sizes is not None:
-                sizes.append(lengths)
-        if sum(t.num_rows for t in waiting) > max(FOLD, 0 if known is None else known.num_rows):
-            fold()
+        continues = append_runs(keys, sizes, found.keys, found.lengths)
+        firsts.append(runs - continues)
+        runs += found.keys.num_rows - continues
+        held = sum(table.num_rows for table in keys)
+        if held - compared > max(FOLD, compared):
+            keys = [_distinct(keys)]
+            compared = keys[0].num_rows
+            contiguous &= compared == held
+        if not contiguous:
+            sizes = sizes[-1:]  # of no use any more
         if found.look is not None:
             look = found.look if look is None else look.plus(found.look)
-    fold()
-    counted = None if sizes is None else np.concatenate(sizes)
-    return Index(known, counted, tuple(firsts), look)
+    ids = _distinct(keys)
+    contiguous &= ids.num_rows == sum(table.num_rows for table in keys)
+    return Index(ids, np.concatenate(sizes) if contiguous else None, tuple(firsts), look)
+
+
+def _distinct(tables: Sequence[Any]) -> Any:
+    """Ids without repetitions, in order of first appearance."""
+    import pyarrow as pa
+
+    together = pa.concat_tables(tables)
+    if not ascends(together):
+        together = together.take(_first_rows(together))
+    return together.combine_chunks()
 
 
 def _first_rows(keys: Any) -> Any:

@@ -7,24 +7,24 @@ worker holds one batch in memory.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from sumwise.data.parquet import Batch, Part, Scan, batches
+from sumwise.data.parquet import Part, Scan, batches
 from sumwise.errors import DataError, InvalidSetError, SettingError
 from sumwise.model import predict as outputs
 from sumwise.model.fit import Model
 from sumwise.model.predict import PREFIX
+from sumwise.outofcore.build import Run
 from sumwise.util.files import atomic_write
 from sumwise.util.progress import Slow
 
 ADDED: Final = ("file", "row", "mean", "std", "lower", "upper")
-Run = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,24 +45,19 @@ def predict(model: Model, scan: Scan, out: str, level: float, run: Run) -> int:
     single = out.endswith(".parquet")
     if not out or (os.path.lexists(out) and (single or not os.path.isdir(out) or os.listdir(out))):
         raise SettingError(f"{out!r} exists; name a new {'file' if single else 'folder'}")
+    jobs, done = [Job(scan, part, model, level, out) for part in scan.parts()], 0
     try:
-        return _predict(scan, [Job(scan, part, model, level, out) for part in scan.parts()], run)
+        if not single:
+            os.makedirs(out, exist_ok=True)
+        with Slow("predicting", scan.rows) as slow:
+            for rows in _one_file(jobs, out) if single else run(predict_part, jobs):
+                done += rows
+                slow.at(done)
     except OSError as error:
         raise DataError(
             f"predictions cannot be written to {out} ({error.strerror or error}); make room, or "
             "choose another place"
         ) from error
-
-
-def _predict(scan: Scan, jobs: Sequence[Job], run: Run) -> int:
-    out, done = jobs[0].folder, 0
-    single = out.endswith(".parquet")
-    with Slow("predicting", scan.rows) as slow:
-        if not single:
-            os.makedirs(out, exist_ok=True)
-        for rows in _one_file(jobs, out) if single else run(predict_part, jobs):
-            done += rows
-            slow.at(done)
     return done
 
 
@@ -74,14 +69,6 @@ def _added(scan: Scan) -> list[str]:
         if name in scan.by:
             raise SettingError(f"there is a group column {name!r} already; give it another name")
     return names
-
-
-def _repeated(batch: Batch) -> Any:
-    """The file of every row, stored once."""
-    import pyarrow as pa
-
-    codes = pa.array(np.zeros(len(batch), np.int32))
-    return pa.DictionaryArray.from_arrays(codes, [batch.path])
 
 
 def predict_part(job: Job) -> int:
@@ -108,7 +95,9 @@ def _one_file(jobs: Sequence[Job], path: str) -> Iterator[int]:
                     raise InvalidSetError(f"{where}: {error}") from error
                 reach = NormalDist().inv_cdf(0.5 + 0.5 * job.level) * std
                 number = np.arange(len(batch)) + batch.first_row + 1
-                found = (_repeated(batch), number, mean, std, mean - reach, mean + reach)
+                codes = pa.array(np.zeros(len(batch), np.int32))
+                path = pa.DictionaryArray.from_arrays(codes, [batch.path])  # stored once
+                found = (path, number, mean, std, mean - reach, mean + reach)
                 columns = dict(zip(job.scan.by, batch.keys, strict=True))
                 table = pa.table({**columns, **dict(zip(added, found, strict=True))})
                 if writer is None:
