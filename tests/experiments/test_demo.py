@@ -119,11 +119,6 @@ def test_questions_beyond_the_districts_are_refused(schools, n_questions):
         demo.run(schools, n_questions=n_questions)
 
 
-def test_no_seeds_are_refused(schools):
-    with pytest.raises(SettingError, match="0 seeds were wanted; give at least 1"):
-        demo.run(schools, n_questions=1, n_seeds=0)
-
-
 # --- reading the numbers ------------------------------------------------------------------------
 
 

@@ -35,7 +35,7 @@ def demo(questions: int, seeds: int, out: Path, as_json: bool) -> None:
     """
     report.check_folder(out)  # before the work, not after it
     schools = experiment.load()
-    experiment.check(schools, questions, seeds)
+    experiment.check(schools, questions)
     talk(_intro(schools, questions, seeds))
     click.echo(err=True)
     with progress_bar("asking") as on_progress:

@@ -26,8 +26,8 @@ from sumwise.experiments import simulate as experiment
 from sumwise.experiments.datasets import Labelled, read_labelled
 from sumwise.experiments.paired import savings, standings
 from sumwise.experiments.protocol import QUERIES, Experiment
-from sumwise.experiments.simulation_page import needs, simulation_page
-from sumwise.experiments.verdict import caveats, number_format, span, verdict
+from sumwise.experiments.simulation_page import simulation_page, strategy_table
+from sumwise.experiments.verdict import caveats, number_format, verdict
 from sumwise.report.files import save_page
 from sumwise.util.text import count
 
@@ -150,7 +150,8 @@ def _print_result(
     number, found = number_format(result.errors), verdict(result.errors)
     click.echo()
     show(f"Error of {table.y} (root mean square), lowest average first")
-    _show_standings(plan, result)
+    table_of = strategy_table(result.errors)
+    show_table(table_of.columns, table_of.rows, table_of.columns[1:], table_of.bold, show_edge=True)
     guess = number(float(result.guess.mean()))
     show(
         f"For scale: predicting the mean for everyone is off by {guess}."
@@ -163,34 +164,6 @@ def _print_result(
         show(f"- {caveat}")
     click.echo(f"\nReport: {out}")
     show(f"Simulating took {result.seconds:.1f} s.")
-
-
-def _show_standings(plan: Experiment, result: experiment.Simulation) -> None:
-    number, best = number_format(result.errors), verdict(result.errors).best
-    heads = (
-        "strategy",
-        "average error",
-        "after the\nlast",
-        "difference to Random\n(95 % interval)",
-        "Random needs\nfor the last",
-    )
-    rows = []
-    lines = standings(result.errors)
-    for line in lines:
-        gap, spread = line.difference, line.standard_error
-        interval = "" if gap is None or gap.low is None else f" ({span(gap, number)})"
-        rows.append(
-            (
-                line.method,
-                number(line.average) + ("" if spread is None else f" ± {number(spread)}"),
-                number(line.last),
-                "" if gap is None else number(gap.mean) + interval,
-                "" if gap is None else needs(line.random_needs, plan.queries),
-            )
-        )
-    first = [row for row, line in enumerate(lines) if line.method == best]
-    bold = {(row, column) for row in first for column in range(len(heads))}
-    show_table(heads, rows, heads[1:], bold, show_edge=True)
 
 
 def _as_json(

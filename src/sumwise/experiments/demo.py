@@ -20,9 +20,13 @@ import numpy as np
 from sumwise import report
 from sumwise.data.sets import Sets
 from sumwise.errors import MissingExtraError, SettingError
+from sumwise.experiments.paired import RANDOM as BASELINE
 from sumwise.experiments.paired import Errors, checkpoints, paired, reaches, standard_error
 from sumwise.experiments.protocol import Experiment, Method, Split, run_split
+from sumwise.experiments.verdict import OURS
+from sumwise.experiments.verdict import verdict as judge
 from sumwise.model.fit import ModelConfig
+from sumwise.report.curves import how_averaged
 from sumwise.util.shapes import Float
 from sumwise.util.text import count
 
@@ -31,25 +35,38 @@ INPUTS: Final = ("lunch", "enroll", "exppp")
 CHOSEN, RANDOM, LARGEST = "IVR", "Random", "Largest first"
 
 
-def _default_model(dataset: str, seed: int) -> ModelConfig:
-    del dataset
-    return ModelConfig(random_state=seed)
-
-
-def _seed(dataset: str, strategy: str, seed: int) -> int:
-    del dataset, strategy
-    return seed
-
-
 DEMO: Final = Experiment(
     "demo",
     tuple(
-        Method(name, strategy, _default_model)
+        Method(name, strategy, lambda _, seed: ModelConfig(random_state=seed))
         for name, strategy in ((CHOSEN, "IVR"), (RANDOM, "Rand"), (LARGEST, "MaxN"))
     ),
     datasets=(DATA,),
     splits=8,  # seeds: all of them learn from the same districts
 )
+# by outcome: the headline, and how the sentence begins and ends
+WORDS: Final = {
+    "wins": (
+        "Districts chosen by IVR teach more than random ones",
+        "IVR wins",
+        "Random was ahead after {behind} of the {questions}.",
+    ),
+    "loses": (
+        "Districts chosen by IVR did worse than random ones here",
+        "IVR does not win",
+        "Drawing districts at random was better here.",
+    ),
+    "even": (
+        "No clear difference between IVR's districts and random ones",
+        "IVR does not win",
+        "With {seeds} seeds, chance alone could give that difference.",
+    ),
+    "unknown": (
+        "One run each: too little to compare IVR with random districts",
+        "One seed gives no verdict",
+        "Run more seeds to tell skill from luck.",
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,15 +142,13 @@ def load() -> Split:
     )
 
 
-def check(schools: Split, n_questions: int, n_seeds: int) -> None:
-    """Refuse what cannot be run."""
+def check(schools: Split, n_questions: int) -> None:
+    """Refuse more questions than there are districts."""
     n_districts = len(schools.sets)
     if not 1 <= n_questions <= n_districts:
         raise SettingError(
             f"{n_questions} questions were wanted; give 1 to {n_districts}, the number of districts"
         )
-    if n_seeds < 1:
-        raise SettingError(f"{n_seeds} seeds were wanted; give at least 1")
 
 
 def run(
@@ -147,7 +162,7 @@ def run(
     Args:
         on_progress: Called after each question with (questions done, questions in all).
     """
-    check(schools, n_questions, n_seeds)
+    check(schools, n_questions)
     start, done = time.perf_counter(), 0
     experiment = replace(DEMO, splits=n_seeds, queries=n_questions)
 
@@ -159,7 +174,9 @@ def run(
     runs = [
         run
         for seed in range(n_seeds)
-        for run in run_split(experiment, DATA, seed, schools, seed=_seed, on_query=on_query)
+        for run in run_split(
+            experiment, DATA, seed, schools, seed=lambda *names: names[-1], on_query=on_query
+        )
     ]
     by_method = {name: [run for run in runs if run.method == name] for name in DEMO.columns}
     ids, sizes, y = schools.sets.ids, schools.sets.sizes, schools.y_test
@@ -198,54 +215,35 @@ def verdict(errors: Errors) -> Outcome:
     chosen, random = errors[CHOSEN], errors[RANDOM]
     n_seeds, n_questions = chosen.shape
     gains = random.mean(axis=1) - chosen.mean(axis=1)  # with a seed both have the same basis
-    gap, error = paired(gains), standard_error(gains)
-    outcome = {1: "wins", 0: "even", -1: "loses"}[gap.sign]
-    size = f"{abs(gap.mean):.2f}" + ("" if error is None else f" ± {error:.2f}")
-    average = (
-        f"averaged over {count(n_questions, 'question')}, IVR's error is {size} percentage "
-        f"points {'below' if gap.mean > 0 else 'above'} Random's"
+    gain, error = float(gains.mean()), standard_error(gains)
+    outcome = judge({OURS: chosen, BASELINE: random}).outcome
+    headline, opening, close = WORDS[outcome]
+    if outcome == "wins" and (n := _ahead(chosen, random)):
+        headline = f"{count(n, 'district')} chosen by IVR teach more than {n_questions} random ones"
+    behind = int((chosen.mean(axis=0) > random.mean(axis=0)).sum()) or "none"
+    sentence = (
+        f"{opening}: averaged over {count(n_questions, 'question')}, IVR's error is "
+        f"{abs(gain):.2f}{'' if error is None else f' ± {error:.2f}'} percentage points "
+        f"{'below' if gain > 0 else 'above'} Random's ({chosen[:, -1].mean():.1f} against "
+        f"{random[:, -1].mean():.1f} after the last). "
+        + close.format(behind=behind, questions=n_questions, seeds=n_seeds)
     )
-    last = f"{chosen[:, -1].mean():.1f} against {random[:, -1].mean():.1f} after the last"
-    behind = int((chosen.mean(axis=0) > random.mean(axis=0)).sum())
-    ahead = f"Random was ahead after {behind or 'none'} of the {n_questions}."
-    if outcome == "wins":
-        opening, close = "IVR wins", ahead
-    elif outcome == "loses":
-        opening, close = "IVR does not win", "Drawing districts at random was better here."
-    elif error is None:
-        opening, close = "One seed gives no verdict", "Run more seeds to tell skill from luck."
-    else:
-        opening = "IVR does not win"
-        close = f"With {n_seeds} seeds, chance alone could give that difference."
-    sentence = f"{opening}: {average} ({last}). {close}"
-    return Outcome(outcome, gap.mean, error, _headline(outcome, chosen, random), sentence)
+    return Outcome("even" if outcome == "unknown" else outcome, gain, error, headline, sentence)
 
 
-def _headline(
-    outcome: str, chosen: Float[np.ndarray, "S Q"], random: Float[np.ndarray, "S Q"]
-) -> str:
-    """The finding in one line, for the chart."""
-    if outcome == "loses":
-        return "Districts chosen by IVR did worse than random ones here"
-    if len(chosen) == 1:
-        return "One run each: too little to compare IVR with random districts"
-    if outcome == "even":
-        return "No clear difference between IVR's districts and random ones"
-    random_best = random[:, np.argmin(random.mean(axis=0))]
-    since = None  # the question from which on IVR is clearly below all that Random reached
-    for question in range(chosen.shape[1], 0, -1):
-        if paired(random_best - chosen[:, question - 1]).sign < 1:
-            break
-        since = question
-    if since is None:
-        return "Districts chosen by IVR teach more than random ones"
-    return f"{count(since, 'district')} chosen by IVR teach more than {chosen.shape[1]} random ones"
+def _ahead(chosen: Float[np.ndarray, "S Q"], random: Float[np.ndarray, "S Q"]) -> int | None:
+    """The question from which on IVR is clearly below all that Random reached."""
+    best = random[:, np.argmin(random.mean(axis=0))]
+    clear = [paired(best - errors).sign == 1 for errors in chosen.T]
+    behind = [question for question, ahead in enumerate(clear, start=1) if not ahead]
+    since = max(behind, default=0) + 1
+    return since if since <= len(clear) else None
 
 
 def chart(result: DemoResult) -> Any:
     """Error per question of each strategy, beside guessing the state mean."""
     n_seeds, n_questions = result.errors[CHOSEN].shape
-    scatter = f"mean of {n_seeds} seeds, bands ± 1 standard error" if n_seeds > 1 else "one seed"
+    scatter = how_averaged(n_seeds, "seed")
     return report.learning_curves(
         report.learning_curve_rows(result.errors),
         title=verdict(result.errors).headline,

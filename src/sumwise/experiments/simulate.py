@@ -44,14 +44,6 @@ def experiment(
     weights: str = "sum",
 ) -> Experiment:
     """What to run; Random is always there, because without it there is nothing to compare with."""
-    for method in methods:
-        if method not in STRATEGIES:
-            known = ", ".join(STRATEGIES)
-            raise SettingError(f"no strategy is called {method!r}; there are {known}")
-    if splits < 1:
-        raise SettingError(f"{splits} splits were wanted; give at least 1")
-    if weights not in WEIGHTS:
-        raise SettingError(f"weights is {weights!r}; give 'sum' or 'mean'")
     most = training_groups(table)
     wanted = min(QUERIES, most) if queries is None else queries
     if not 1 <= wanted <= most:

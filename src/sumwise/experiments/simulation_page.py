@@ -6,16 +6,16 @@ It holds no date, time or path, so the same table and settings give the same pag
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import asdict
 
 from sumwise import report
 from sumwise.acquisition.strategies import ACQUISITIONS
 from sumwise.experiments.datasets import Labelled
-from sumwise.experiments.paired import RANDOM, ROUNDING, Standing, savings, standings
+from sumwise.experiments.paired import RANDOM, ROUNDING, Errors, Standing, savings, standings
 from sumwise.experiments.protocol import Experiment
 from sumwise.experiments.simulate import Simulation, training_groups
-from sumwise.experiments.verdict import Verdict, caveats, number_format, span, verdict
-from sumwise.report.curves import SIDES, differences
+from sumwise.experiments.verdict import Verdict, caveats, number_format, verdict
+from sumwise.report.curves import SIDES, differences, how_averaged
 from sumwise.report.page import Section, TextTable, page, versions
 from sumwise.util.text import NONE, count, label
 
@@ -27,7 +27,7 @@ def simulation_page(table: Labelled, plan: Experiment, simulation: Simulation) -
         _curves(table, plan, simulation, found),
         _against_random(table, lines, found),
         _saved(simulation, found),
-        _all_strategies(simulation, lines),
+        Section("All strategies", table=strategy_table(simulation.errors)),
         Section("Before you rely on this", caveats(table, plan, simulation)),
         _what_was_done(table, plan),
         Section(
@@ -46,17 +46,12 @@ def needs(queries: int | None, asked: int) -> str:
 def _curves(table: Labelled, plan: Experiment, simulation: Simulation, found: Verdict) -> Section:
     lit = list(dict.fromkeys((found.subject, RANDOM, found.best)))
     others = len(plan.methods) - len(lit)
-    scatter = (
-        f"mean of {plan.splits} splits, bands ± 1 standard error"
-        if plan.splits > 1
-        else "one split"
-    )
     chart = report.learning_curves(
         report.learning_curve_rows(simulation.errors),
         lit=lit,
         wide=True,
         title=found.headline,
-        subtitle=[f"Error of an individual's prediction; {scatter}."],
+        subtitle=[f"Error of an individual's prediction; {how_averaged(plan.splits, 'split')}."],
         x_title="groups measured",
         y_title=f"error of {label(table.y, 40)} (RMSE)",
         reference=("mean for all", float(simulation.guess.mean())),
@@ -73,25 +68,16 @@ def _curves(table: Labelled, plan: Experiment, simulation: Simulation, found: Ve
 
 
 def _against_random(table: Labelled, lines: Sequence[Standing], found: Verdict) -> Section:
-    rows: list[dict[str, Any]] = []
-    for line in lines:
-        if line.difference is not None:
-            gap = line.difference
-            rows.append(
-                {
-                    "strategy": line.method,
-                    "mean": gap.mean,
-                    "low": gap.low,
-                    "high": gap.high,
-                    "side": SIDES[1 + gap.sign],
-                }
-            )
+    rows = [
+        {"strategy": line.method, **asdict(gap), "side": SIDES[1 + gap.sign]}
+        for line in lines
+        if (gap := line.difference) is not None
+    ]
+    bars = "one split gives no intervals" if rows[0]["low"] is None else "bars are 95 % intervals"
     chart = differences(
         rows,
         title="Average error, compared with Random split by split",
-        subtitle=["To the left of zero is better; bars are 95 % intervals."]
-        if rows[0]["low"] is not None
-        else ["To the left of zero is better; one split gives no intervals."],
+        subtitle=[f"To the left of zero is better; {bars}."],
         x_title=f"difference to Random in the error of {label(table.y, 40)}",
     )
     words = (
@@ -132,37 +118,35 @@ def _saved(simulation: Simulation, found: Verdict) -> Section:
     return Section("Measurements saved", table=TextTable(columns, rows, caption))
 
 
-def _all_strategies(simulation: Simulation, lines: Sequence[Standing]) -> Section:
-    errors = simulation.errors
-    asked, show = errors[RANDOM].shape[1], number_format(errors)
+def strategy_table(errors: Errors) -> TextTable:
+    """How each strategy did, the lowest average first."""
+    asked, show, lines = errors[RANDOM].shape[1], number_format(errors), standings(errors)
     rows = []
     for line in lines:
-        gap = line.difference
-        spread = "" if line.standard_error is None else f" ± {show(line.standard_error)}"
+        gap, spread = line.difference, line.standard_error
+        against, interval = NONE if gap is None else show(gap.mean), ""
+        if gap is not None and gap.low is not None and gap.high is not None:
+            interval = f" ({show(gap.low)} to {show(gap.high)})"
         rows.append(
             (
                 line.method,
-                show(line.average) + spread,
+                show(line.average) + ("" if spread is None else f" ± {show(spread)}"),
                 show(line.last),
-                NONE if gap is None else show(gap.mean),
-                NONE if gap is None or gap.low is None else span(gap, show),
+                against + interval,
                 NONE if gap is None else needs(line.random_needs, asked),
             )
         )
     lowest = min(line.last for line in lines) * ROUNDING
     last = {(row, 2) for row, line in enumerate(lines) if line.last <= lowest}
     columns = (
-        "strategy", "average error", "after the last", "difference to Random",
-        "95 % interval", "Random needs",
+        "strategy", "average error", "after the\nlast", "difference to Random\n(95 % interval)",
+        "Random needs\nfor the last",
     )  # fmt: skip
     caption = (
         "Lowest average first; bold is the lowest of a column. ± is one standard error over "
         "splits. “Random needs”: measurements until Random has the strategy's last error."
     )
-    return Section(
-        "All strategies",
-        table=TextTable(columns, rows, caption, frozenset({(0, 0), (0, 1), *last})),
-    )
+    return TextTable(columns, rows, caption, frozenset({(0, 0), (0, 1), *last}))
 
 
 def _what_was_done(table: Labelled, plan: Experiment) -> Section:

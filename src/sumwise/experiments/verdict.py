@@ -8,7 +8,7 @@ strategy that comes out on top was picked by looking, so it must clear a wider i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -42,61 +42,42 @@ class Verdict:
 
 def verdict(errors: Errors) -> Verdict:
     """The average over all queries counts, so that no flattering moment can be picked."""
-    table = standings(errors)
-    best = table[0].method
-    rivals = [line.method for line in table if line.method != RANDOM]
+    ranking = [line.method for line in standings(errors)]
+    best, rivals = ranking[0], [method for method in ranking if method != RANDOM]
     subject = OURS if OURS in errors else rivals[0]
     picked_from = 1 if subject == OURS else len(rivals)
     gap = difference(errors, subject, RANDOM, picked_from)
     outcome = "unknown" if gap.low is None else {-1: "wins", 0: "even", 1: "loses"}[gap.sign]
-    clear = best != RANDOM and difference(errors, best, RANDOM, len(rivals)).sign < 0
-    if best == subject:
-        clear = outcome == "wins"
-    sentences = [_compared(errors, subject, gap, picked_from), *CLOSING[outcome]]
-    if outcome == "wins":
-        sentences.append(_saved(errors, subject))
-    if outcome == "wins" and best == subject and len(rivals) > 1:
-        size, luck = _lead_of(errors, subject, rivals[1])
-        sentences.append(f"The next lowest average is that of {rivals[1]}, {size} higher: {luck}.")
-    if outcome != "unknown" and best == RANDOM:
-        sentences.append("No strategy had a lower average error than Random.")
-    elif outcome == "wins" and best != subject:
-        size, luck = _lead_of(errors, best, subject, len(rivals) - 1)
-        lowest = f"The lowest average is that of {best}, {size} below that of {subject}: {luck}."
-        sentences.append(lowest)
-    elif outcome != "unknown" and best != subject:
-        sentences.append(_best_instead(errors, best, len(rivals), clear))
-    headline = _headline(outcome, subject, best, clear)
-    return Verdict(outcome, subject, best, clear, headline, tuple(sentences))
-
-
-CLOSING: Final[Mapping[str, tuple[str, ...]]] = {
-    "wins": (),
-    "even": ("Chance alone could give that difference.",),
-    "loses": ("Drawing groups at random was better here.",),
-    "unknown": ("Run more splits to tell skill from luck.",),
-}
-
-
-def _headline(outcome: str, subject: str, best: str, clear: bool) -> str:
+    lead = gap if best == subject else difference(errors, best, RANDOM, len(rivals))
+    clear = best != RANDOM and lead.sign < 0
     instead = f"{best} wins; " if clear else ""
-    if outcome == "wins" and best == subject:
-        return f"{subject} beats Random"
-    if outcome == "wins":
-        return f"{subject} beats Random; the lowest error is that of {best}"
-    if outcome == "loses":
-        return f"{instead}Random is better than {subject}"
-    if outcome == "even":
-        no = "no" if clear else "No"
-        return f"{instead}{no} clear difference between {subject} and Random"
-    return "One split gives no verdict"
+    lowest = "" if best == subject else f"; the lowest error is that of {best}"
+    no = "no" if clear else "No"
+    headline, closing = {
+        "wins": (f"{subject} beats Random{lowest}", _saved(errors, subject)),
+        "even": (
+            f"{instead}{no} clear difference between {subject} and Random",
+            "Chance alone could give that difference.",
+        ),
+        "loses": (
+            f"{instead}Random is better than {subject}",
+            "Drawing groups at random was better here.",
+        ),
+        "unknown": ("One split gives no verdict", "Run more splits to tell skill from luck."),
+    }[outcome]
+    sentences = [_compared(errors, subject, gap, picked_from), closing]
+    if outcome != "unknown":
+        sentences += _best(errors, subject, best, rivals, clear=clear, wins=outcome == "wins")
+    return Verdict(outcome, subject, best, clear, headline, tuple(sentences))
 
 
 def _compared(errors: Errors, subject: str, gap: Difference, picked_from: int) -> str:
     show = number_format(errors)
     chosen, random = errors[subject], errors[RANDOM]
     widened = f", widened for the best of {picked_from}" if picked_from > 1 else ""
-    interval = "" if gap.low is None else f" (95 % interval{widened}: {_in_words(gap, show)})"
+    interval = ""
+    if gap.low is not None and gap.high is not None:
+        interval = f" (95 % interval{widened}: {_in_words(gap.low, gap.high, show)})"
     return (
         f"Averaged over {count(chosen.shape[1], 'measurement')}, the error of {subject} is "
         f"{show(abs(gap.mean))} {'below' if gap.mean < 0 else 'above'} Random's{interval}; after "
@@ -105,13 +86,10 @@ def _compared(errors: Errors, subject: str, gap: Difference, picked_from: int) -
     )
 
 
-def _in_words(gap: Difference, show: Callable[[float], str]) -> str:
-    assert gap.low is not None
-    assert gap.high is not None
-    if gap.low < 0 < gap.high:
-        return f"{show(-gap.low)} below to {show(gap.high)} above"
-    low, high = sorted((abs(gap.low), abs(gap.high)))
-    return f"{show(low)} to {show(high)}"
+def _in_words(low: float, high: float, show: Callable[[float], str]) -> str:
+    if low < 0 < high:
+        return f"{show(-low)} below to {show(high)} above"
+    return " to ".join(map(show, sorted((abs(low), abs(high)))))
 
 
 def _saved(errors: Errors, method: str) -> str:
@@ -126,58 +104,63 @@ def _saved(errors: Errors, method: str) -> str:
     )
 
 
-def _lead_of(errors: Errors, one: str, other: str, picked_from: int = 1) -> tuple[str, str]:
-    """How far `one` is below `other`, and whether that is more than luck would give."""
-    gap = difference(errors, one, other, picked_from)
-    luck = "more than luck would give" if gap.sign < 0 else "no more than luck could give"
-    return number_format(errors)(abs(gap.mean)), luck
+def _best(
+    errors: Errors, subject: str, best: str, rivals: Sequence[str], *, clear: bool, wins: bool
+) -> list[str]:
+    """What there is to say of the lowest average, or of the next lowest if the winner has it."""
+    show = number_format(errors)
 
+    def lead(one: str, other: str, picked_from: int) -> tuple[str, str]:
+        gap = difference(errors, one, other, picked_from)
+        luck = "more than luck would give" if gap.sign < 0 else "no more than luck could give"
+        return show(abs(gap.mean)), luck
 
-def _best_instead(errors: Errors, best: str, picked_from: int, clear: bool) -> str:
-    below = f"{number_format(errors)(-difference(errors, best, RANDOM).mean)} below Random's"
+    if best == RANDOM:
+        return ["No strategy had a lower average error than Random."]
+    if wins and best != subject:
+        size, luck = lead(best, subject, len(rivals) - 1)
+        return [f"The lowest average is that of {best}, {size} below that of {subject}: {luck}."]
+    if wins and len(rivals) > 1:
+        size, luck = lead(subject, rivals[1], 1)
+        return [f"The next lowest average is that of {rivals[1]}, {size} higher: {luck}."]
+    if best == subject:
+        return []
+    size, luck = lead(best, RANDOM, len(rivals))
     if clear:
-        return f"{best} has the lowest average, clearly {below}. {_saved(errors, best)}"
-    return (
-        f"{best} has the lowest average, {below}; but the best of {picked_from} looks good by luck "
-        "alone, and this is no more than luck could give."
-    )
+        lowest = f"{best} has the lowest average, clearly {size} below Random's."
+        return [f"{lowest} {_saved(errors, best)}"]
+    return [
+        f"{best} has the lowest average, {size} below Random's; but the best of {len(rivals)} "
+        f"looks good by luck alone, and this is {luck}."
+    ]
 
 
 def caveats(table: Labelled, plan: Experiment, simulation: Simulation) -> list[str]:
     """What a reader should weigh before believing the verdict; the most serious first."""
     errors = simulation.errors
     show, most = number_format(errors), training_groups(table)
-    found = []
     lowest = min(float(runs[:, -1].mean()) for runs in errors.values())
     guess = float(simulation.guess.mean())
-    if lowest > HARDLY * guess:
-        found.append(
-            f"After the last measurement the best strategy is off by {show(lowest)}, and the same "
-            f"mean for everyone by {show(guess)}. The inputs tell little about the target, or "
-            f"totals of {plan.queries} groups are too few; who wins then means little."
-        )
-    if plan.splits < FEW_SPLITS:
-        found.append(
-            f"{count(plan.splits, 'split')} only, so the intervals are rough; run {FEW_SPLITS} or "
-            "more."
-        )
-    if table.n_groups < FEW_GROUPS:
-        found.append(
-            f"{table.n_groups} groups only: {most} to learn from and {table.n_groups - most} to be "
-            "tested on in each split. What holds for so few groups may not hold for others."
-        )
-    if plan.queries > most / 2:
-        found.append(
-            f"{plan.queries} of {most} groups are measured in the end, so all strategies end with "
-            "much the same groups; what differs is how soon they learn."
-        )
-    found += [
+    found = {
+        f"After the last measurement the best strategy is off by {show(lowest)}, and the same "
+        f"mean for everyone by {show(guess)}. The inputs tell little about the target, or "
+        f"totals of {plan.queries} groups are too few; who wins then means little.": (
+            lowest > HARDLY * guess
+        ),
+        f"{count(plan.splits, 'split')} only, so the intervals are rough; run {FEW_SPLITS} or "
+        "more.": plan.splits < FEW_SPLITS,
+        f"{table.n_groups} groups only: {most} to learn from and {table.n_groups - most} to be "
+        "tested on in each split. What holds for so few groups may not hold for others.": (
+            table.n_groups < FEW_GROUPS
+        ),
+        f"{plan.queries} of {most} groups are measured in the end, so all strategies end with "
+        "much the same groups; what differs is how soon they learn.": plan.queries > most / 2,
         "Measurements are counted, not what they cost: some strategies prefer large groups. If a "
-        "large group costs more, weigh that in.",
+        "large group costs more, weigh that in.": True,
         "Splits share groups, so the intervals speak of other splits of these data, not of other "
-        "data. Your next data must be like these for the verdict to carry over.",
-    ]
-    return found
+        "data. Your next data must be like these for the verdict to carry over.": True,
+    }
+    return [caveat for caveat, holds in found.items() if holds]
 
 
 # --- wording ------------------------------------------------------------------------------------
@@ -190,7 +173,3 @@ def number_format(errors: Errors) -> Callable[[float], str]:
         return lambda value: f"{value:.2e}".replace("-", "−")
     decimals = max(0, 3 - math.floor(math.log10(size)))
     return lambda value: f"{value + 0.0:,.{decimals}f}".replace("-", "−")
-
-
-def span(gap: Difference, show: Callable[[float], str]) -> str:
-    return "" if gap.low is None or gap.high is None else f"{show(gap.low)} to {show(gap.high)}"

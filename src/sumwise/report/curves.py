@@ -47,6 +47,11 @@ def learning_curve_rows(errors: Mapping[str, Float[np.ndarray, "_ _"]]) -> list[
     return rows
 
 
+def how_averaged(runs: int, what: str) -> str:
+    """What a line and its band are."""
+    return f"mean of {runs} {what}s, bands ± 1 standard error" if runs > 1 else f"one {what}"
+
+
 def label_rows(
     rows: Sequence[Mapping[str, Any]], reference: tuple[str, float] | None = None
 ) -> list[dict[str, Any]]:
