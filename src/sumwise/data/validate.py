@@ -66,6 +66,14 @@ def text(value: Any, name: str) -> str | None:
     return str(value)
 
 
+def study_name(value: Any) -> str:
+    """The name of a study, which must not be blank."""
+    name = text(value, "name")
+    if not name or not name.strip():
+        raise SettingError(f"name is {value!r}; give a study a name that can be seen")
+    return name
+
+
 def as_list(values: Any, what: str) -> list[Any]:
     try:
         return list(values)

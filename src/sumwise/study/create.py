@@ -62,9 +62,7 @@ def create_study(
             `enough`: an improvement of predictions, as a standard deviation in your units, below
             which the next questions are no longer worth asking; `status` and the report say so.
     """
-    named = "study" if name is None else validate.text(name, "name")
-    if not named or not named.strip():
-        raise SettingError(f"name is {name!r}; give a study a name that can be seen")
+    named = "study" if name is None else validate.study_name(name)
     plain = pools.as_sets(sets)
     config, chosen = _settings(sets, model, strategy, seed, preset)
     days = validate.days(claim_days, "claim_days")

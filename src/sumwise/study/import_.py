@@ -18,6 +18,8 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import pairwise, zip_longest
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,7 +32,7 @@ from sumwise.data import validate
 from sumwise.data.frames import to_float
 from sumwise.data.sets import Sets
 from sumwise.data.targets import Targets
-from sumwise.errors import DataError, MissingExtraError, SettingError, SumwiseError
+from sumwise.errors import DataError, MissingExtraError, SumwiseError
 from sumwise.model import fit as core
 from sumwise.model import serialize
 from sumwise.model.fit import ModelConfig, Prepared, check_seed
@@ -77,7 +79,7 @@ def store(connection: Connection, found: Imported, packed: Mapping[str, bytes]) 
 def read(folder: Any, name: Any = None) -> Imported:
     """The study that was exported to this folder, everything checked; with a name, under that."""
     place = export.path_of(folder)
-    named = None if name is None else _visible(name)
+    named = None if name is None else validate.study_name(name)
     if not os.path.isdir(place):
         raise DataError(f"there is no folder {place}; name one that a study was exported to")
     try:
@@ -106,13 +108,10 @@ def _read(place: Path) -> Imported:
     content = _content(place, BASIS, sha256)
     with _refusals(BASIS):
         prepared = _basis(content, settings["config"], sets)
-    lines = {
-        table: _table(_content(place, f"{table}.csv", sha256), table, sets) for table in TABLES
+    happened = {
+        table: _rows(_content(place, f"{table}.csv", sha256), table, sets) for table in TABLES
     }
-    _check_history(lines["history"], sets)
-    _check_once(lines)
-    _check_answers(lines["answers"], lines["history"], head["arrivals"])
-    happened = {table: [line.row for line in many] for table, many in lines.items()}
+    _check_together(happened, sets, head["arrivals"])
     return Imported(**settings, sets=sets, prepared=prepared, aims=aims, happened=happened)
 
 
@@ -163,7 +162,7 @@ def _settings(head: Any) -> dict[str, Any]:
         if type(value) is not int or not 0 <= value <= LARGEST_COUNT:
             raise ValueError(f"{name} is {value!r:.60}; it must be a whole number from 0 on")
     return {
-        "name": _visible(head["name"]),
+        "name": validate.study_name(head["name"]),
         "created": _time(head["created"]),
         "strategy": head["strategy"],
         "seed": head["seed"],
@@ -173,28 +172,15 @@ def _settings(head: Any) -> dict[str, Any]:
     }
 
 
-def _visible(name: Any) -> str:
-    """The name of a study."""
-    text = validate.text(name, "name")
-    if not text or not text.strip():
-        raise SettingError(f"name is {name!r}; give a study a name that can be seen")
-    return text
-
-
 def _aims(known: Mapping[str, Any], sets: Sets, strategy: str) -> Objective:
-    x, weight = known["targets"], known["target_weights"]
-    if (x is None) != (weight is None):
-        raise ValueError("targets and target_weights go together; give both, or null for both")
     options = {name: known[name] for name in StudyOptions.__annotations__}
-    targets = None
-    if x is not None:
-        targets = Targets(to_float(x, "targets"), to_float(weight, "target_weights"))
-        options |= {"targets": targets.x, "target_weights": targets.weight}
+    if options["targets"] is not None or options["target_weights"] is not None:
+        options |= {name: to_float(known[name], name) for name in ("targets", "target_weights")}
     aims = objective.read(sets, options, "import_study", StudyOptions)
-    if targets is not None:
-        if abs(targets.weight.sum() - 1) > 1e-9:
-            raise ValueError(f"target_weights add up to {targets.weight.sum():g}, not to 1")
-        aims = replace(aims, targets=targets)  # to the bit, and not scaled anew
+    if aims.targets is not None:  # to the bit, and not scaled anew
+        aims = replace(aims, targets=Targets(options["targets"], options["target_weights"]))
+        if abs(options["target_weights"].sum() - 1) > 1e-9:
+            raise ValueError(f"target_weights add up to {options['target_weights'].sum():g}, not 1")
     per_cost(strategy, np.zeros(len(sets)), aims.cost)
     return aims
 
@@ -263,35 +249,10 @@ def _arrays(content: bytes) -> dict[str, np.ndarray]:
 # --- CSV ------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A row of a CSV file, and where it begins."""
-
-    file: str
-    number: int
-    cells: Mapping[str, str]
-    row: Mapping[str, Any]  # as its table has it
-
-    def refusal(self, problem: str) -> DataError:
-        return DataError(f"{self.file}, line {self.number}: {problem}")
-
-
 def _count(cell: str) -> int:
     if not 0 <= int(cell) <= LARGEST_COUNT:
         raise ValueError
     return int(cell)
-
-
-def _real(cell: str) -> float:
-    if not abs(float(cell)) <= validate.LARGEST_TOTAL:
-        raise ValueError
-    return float(cell) + 0.0  # -0.0 is 0.0
-
-
-def _noise(cell: str) -> float | None:
-    if _real(cell) < 0:
-        raise ValueError
-    return _real(cell) or None
 
 
 def _text(cell: str) -> str | None:
@@ -305,95 +266,70 @@ def _time(cell: str) -> str:
     return records.stamp(moment)
 
 
-_NUMBER: Final = (_count, "a whole number of at least 0")
-_WORDS: Final = (_text, f"up to {validate.LONGEST_TEXT} characters of valid Unicode")
-_MOMENT: Final = (_time, "a time with its zone, such as 2025-03-31T14:05:00+00:00")
-READERS: Final[Mapping[str, tuple[Callable[[str], Any], str]]] = {  # and what they expect
-    "number": _NUMBER,
-    "position": _NUMBER,
-    "total": (_real, "a finite number, such as 12.5"),
-    "noise_std": (_noise, "a finite number of at least 0, such as 0.5"),
-    "by": _WORDS,
-    "note": _WORDS,
-    "at": _MOMENT,
-    "asked": _MOMENT,
-    "expires": _MOMENT,
+PARSERS: Final[Mapping[str, Callable[[str], Any]]] = {  # of the other columns, text is taken as is
+    "number": _count,
+    "position": _count,
+    "what": lambda cell: KINDS[KINDS.index(cell)],
+    "total": lambda cell: validate.total(float(cell), cell),
+    "noise_std": lambda cell: validate.noise(float(cell), cell) or None,
+    **{"by": _text, "note": _text},
+    **{"at": _time, "asked": _time, "expires": _time},
 }
 
 
-def _table(content: bytes, table: str, sets: Sets) -> list[Line]:
-    """The rows of a file as values; a cell that cannot be used is refused by its line."""
-    optional = {"noise_std", "by", "note"}
-    if table == "history":  # not every event has a set, a total and a question
-        optional |= {"position", "total", "question"}
-    lines = []
-    for line in _split(content, f"{table}.csv", list(TABLES[table])):
-        row = {}
-        for name, cell in line.cells.items():
-            read_cell, expected = READERS.get(name, (str, "text"))
-            try:
-                row[name] = None if not cell and name in optional else read_cell(cell)
-            except (ValueError, OverflowError, SettingError):
-                raise line.refusal(f"{name} is {cell!r:.60}; give {expected}") from None
-        at, named = row["position"], row["set"]
-        if at is not None and at >= len(sets):
-            raise line.refusal(f"position is {at}, and sets have 0 to {len(sets) - 1}")
-        known = "" if at is None else export.shown_id(sets.ids[at])
-        if named != known:
-            raise line.refusal(f"the set is {named!r:.80}, and at position {at} is {known!r:.80}")
-        stored = {to: row[name] for name, to in TABLES[table].items() if to}
-        lines.append(replace(line, row=stored))
-    return lines
-
-
-def _split(content: bytes, name: str, columns: Sequence[str]) -> list[Line]:
-    """The cells of each row below the header, which must be these columns."""
-    lines: list[Line] = []
-    first, usual = 1, csv.field_size_limit(LONGEST_FIELD)
+def _rows(content: bytes, table: str, sets: Sets) -> list[dict[str, Any]]:
+    """The rows of a CSV file as they are stored; one that cannot be used is refused by its line."""
+    rows: list[dict[str, Any]] = []
+    columns, line, usual = list(TABLES[table]), 1, csv.field_size_limit(LONGEST_FIELD)
     try:
         reader = csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""), strict=True)
         if next(reader, None) != columns:
-            raise DataError(f"{name}, line 1: the columns must be {','.join(columns)}")
+            raise ValueError(f"the columns must be {','.join(columns)}")
+        line = 2
         for cells in reader:
-            line = Line(name, first + 1, dict(zip(columns, cells, strict=False)), {})
             if len(cells) != len(columns):
-                raise line.refusal(f"{len(cells)} fields instead of {len(columns)}")
-            first = reader.line_num
-            lines.append(line)
-        return lines
+                raise ValueError(f"{len(cells)} fields instead of {len(columns)}")
+            row = _row(dict(zip(columns, cells, strict=True)), sets)
+            if table == "history" and row["number"] != len(rows) + 1:
+                raise ValueError(f"number is {row['number']}, where {len(rows) + 1} belongs")
+            rows.append({stored: row[name] for name, stored in TABLES[table].items() if stored})
+            line = reader.line_num + 1
+        return rows
     except UnicodeDecodeError as error:
-        line_number = content.count(b"\n", 0, error.start) + 1
-        raise DataError(f"{name}, line {line_number}: this is not UTF-8") from None
-    except csv.Error as error:
-        raise DataError(f"{name}, line {first + 1}: this is no CSV ({error})") from None
+        line = content.count(b"\n", 0, error.start) + 1
+        raise DataError(f"{table}.csv, line {line}: this is not UTF-8") from None
+    except (ValueError, csv.Error) as error:
+        raise DataError(f"{table}.csv, line {line}: {error}") from None
     finally:
         csv.field_size_limit(usual)
 
 
-# --- what must fit together -----------------------------------------------------------------------
+def _row(cells: Mapping[str, str], sets: Sets) -> dict[str, Any]:
+    """Cells as values. Whether an event has a set, a total and a question depends on its kind."""
+    row: dict[str, Any] = {}
+    what = cells.get("what", "asked")
+    has = {"position": what != "created", "question": what == "asked"}
+    has |= {"total": what in VALUED} if "what" in cells else {}
+    for name, cell in cells.items():
+        try:
+            if name in has and bool(cell) != has[name]:
+                raise ValueError
+            optional = name in ("noise_std", "by", "note") or not has.get(name, True)
+            row[name] = None if optional and not cell else PARSERS.get(name, str)(cell)
+        except (ValueError, OverflowError, SumwiseError):
+            raise ValueError(f"{name} is {cell!r:.60}, which cannot be used there") from None
+    at, named = row["position"], row["set"]
+    if at is not None and at >= len(sets):
+        raise ValueError(f"position is {at}, and sets have 0 to {len(sets) - 1}")
+    known = "" if at is None else export.shown_id(sets.ids[at])
+    if named != known:
+        raise ValueError(f"the set is {named!r:.80}, and at position {at} is {known!r:.80}")
+    if cells.get("question") and not _was_asked(row["question"], sets.ids[at], sets):
+        raise ValueError(f"question is {row['question']!r:.60}, and was never asked for this set")
+    return row
 
 
-def _check_history(history: Sequence[Line], sets: Sets) -> None:
-    for number, line in enumerate(history, start=1):
-        row, what = line.row, line.row["what"]
-        if int(line.cells["number"]) != number:
-            raise line.refusal(f"number is {line.cells['number']}, where {number} belongs")
-        if what not in KINDS:
-            raise line.refusal(f"what is {what!r:.60}; it must be one of {', '.join(KINDS)}")
-        for name, there in (
-            ("position", what != "created"),
-            ("total", what in VALUED),
-            ("question", what == "asked"),
-        ):
-            if bool(line.cells[name]) != there:
-                must = "is missing" if there else "must be empty"
-                raise line.refusal(f"{name} {must} where what is {what!r}")
-        if what == "asked" and not _fits(row["question"], sets.ids[row["position"]], sets):
-            said = f"question is {row['question']!r:.60}"
-            raise line.refusal(f"{said}, which is none that was asked for this set")
-
-
-def _fits(text: str, set_id: Hashable, sets: Sets) -> bool:
+def _was_asked(text: str, set_id: Hashable, sets: Sets) -> bool:
     """Whether this is a question that was asked for a set."""
     try:
         known = json.loads(text)
@@ -409,40 +345,36 @@ def _fits(text: str, set_id: Hashable, sets: Sets) -> bool:
         return False
 
 
-def _check_answers(answers: Sequence[Line], history: Sequence[Line], arrivals: int) -> None:
-    """Answers must be those that history has left, in their order."""
+def _check_together(
+    happened: Mapping[str, Sequence[Mapping[str, Any]]], sets: Sets, arrivals: int
+) -> None:
+    """A set is answered, claimed or skipped once; answers are those that history has left."""
+    seen: dict[int, str] = {}
+    for table in ("answers", "claims", "skips"):
+        for row in happened[table]:
+            set_id, before = sets.ids[row["position"]], seen.get(row["position"])
+            if before is not None:
+                raise DataError(f"set {set_id!r:.80} of {table}.csv is in {before}.csv already")
+            seen[row["position"]] = table
     left: dict[int, Mapping[str, Any]] = {}
-    for event in history:
-        if event.row["what"] == "retracted":
-            left.pop(event.row["position"], None)
-        elif event.row["what"] in VALUED:
-            left[event.row["position"]] = event.row
-    said = ("position", "y_bar", "noise_std", "by", "note")
-    last = -1
-    for line, row in zip(answers, left.values(), strict=False):
-        if any(line.row[name] != row[name] for name in said):
-            raise line.refusal(
-                "this is not the answer that history.csv has there; export the study again, and "
-                "correct answers with amend or tell"
+    for event in happened["history"]:
+        if event["what"] == "retracted":
+            left.pop(event["position"], None)
+        elif event["what"] in VALUED:
+            left[event["position"]] = event
+    said = itemgetter("position", "y_bar", "noise_std", "by", "note")
+    answers = [*map(said, happened["answers"])]
+    for answer, event in zip_longest(answers, map(said, left.values())):
+        if answer != event:
+            set_id = sets.ids[(answer or event)[0]]
+            raise DataError(
+                "answers.csv does not have the answers that history.csv leaves, from set "
+                f"{set_id!r:.80} on. Export the study again, and correct answers with amend or tell"
             )
-        if not last < line.row["arrival"] < arrivals:
-            raise line.refusal(
-                f"number is {line.row['arrival']}; numbers rise, and stay below the arrivals in "
-                f"{STUDY}, {arrivals}"
+    numbers = [-1, *(row["arrival"] for row in happened["answers"]), arrivals]
+    for before, number in pairwise(numbers):
+        if number <= before:
+            raise DataError(
+                f"answers.csv: after number {before} comes {number}; numbers rise, and stay below "
+                f"the arrivals in {STUDY}, {arrivals}"
             )
-        last = line.row["arrival"]
-    if len(answers) != len(left):
-        raise DataError(
-            f"answers.csv has {len(answers)} answers, where history.csv leaves {len(left)}; export "
-            "the study again"
-        )
-
-
-def _check_once(lines: Mapping[str, Sequence[Line]]) -> None:
-    """A set is answered, claimed or skipped, and that once."""
-    seen: dict[int, Line] = {}
-    for line in (*lines["answers"], *lines["claims"], *lines["skips"]):
-        before = seen.setdefault(line.row["position"], line)
-        if before is not line:
-            named = line.cells["set"]
-            raise line.refusal(f"set {named!r:.80} is in line {before.number} of {before.file} too")
