@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from secrets import randbelow
 from typing import Any, Unpack
 
@@ -71,7 +72,9 @@ def create_study(
         raise SettingError("the sets are in files already; leave sets_file out")
     wishes = read(plain, objective, "create_study", StudyOptions)
     per_cost(chosen, np.zeros(len(sets)), wishes.cost)  # refuses what cost means nothing to
-    settings, prepared = pack_config(config), pools.prepare(config, sets)
+    settings: dict[str, Any] = {"name": named, "strategy": chosen, "config": pack_config(config)}
+    settings |= {"seed": str(int(seed)), "claim_days": days}
+    prepared = pools.prepare(config, sets)
     with _closed_on_error(Database(url)) as database:
         if isinstance(sets, Embedded):
             packed = blobs.pack_embedded(sets, database.folder)
@@ -79,8 +82,8 @@ def create_study(
             packed = blobs.pack(sets, config, prepared, beside, database.folder)
         if wishes:
             packed["aims"] = blobs.pack_aims(wishes)
-        values = (named, packed, settings, chosen, seed, days)
-        _store(database, lambda write: transactions.create(write, *values), plain, beside)
+        add = partial(transactions.create, packed=packed, **settings)
+        _store(database, add, plain, beside)
         return _opened(database, named)
 
 
@@ -143,7 +146,7 @@ def import_study(
         if found.aims:
             packed["aims"] = blobs.pack_aims(found.aims)
         _store(database, lambda write: exported.store(write, found, packed), found.sets, beside)
-        return _opened(database, found.name)
+        return _opened(database, found.row["name"])
 
 
 def _store(

@@ -56,12 +56,7 @@ KINDS: Final = (
 class Imported:
     """A study that was read from a folder."""
 
-    name: str
-    created: str
-    strategy: str
-    seed: int
-    claim_days: float
-    counters: Mapping[str, int]
+    row: Mapping[str, Any]  # of the table of studies
     config: ModelConfig
     sets: Sets
     prepared: Prepared
@@ -71,9 +66,8 @@ class Imported:
 
 def store(connection: Connection, found: Imported, packed: Mapping[str, bytes]) -> None:
     """Add the study to a database as it was, with these blobs."""
-    settings = (pack_config(found.config), found.strategy, found.seed, found.claim_days)
-    study_id = transactions.create(connection, found.name, packed, *settings)
-    transactions.restore(connection, study_id, found.created, found.counters, found.happened)
+    study_id = transactions.create(connection, packed, **found.row)
+    transactions.restore(connection, study_id, found.happened)
 
 
 def read(folder: Any, name: Any = None) -> Imported:
@@ -90,14 +84,15 @@ def read(folder: Any, name: Any = None) -> Imported:
         raise DataError(f"{place} cannot be imported. {error}") from error
     except OSError as error:
         raise DataError(f"{place} cannot be read ({error.strerror or error})") from error
-    return replace(found, name=named or found.name)
+    return found if named is None else replace(found, row={**found.row, "name": named})
 
 
 def _read(place: Path) -> Imported:
     content = _content(place, STUDY, {})
     with _refusals(STUDY):
         head = json.loads(content.decode("utf-8-sig"))
-        settings, sha256 = _settings(head), {**head["sha256"]}
+        row, sha256 = _study_row(head), {**head["sha256"]}
+        config = unpack_config(row["config"])
         names = head["inputs"]
         inputs = None if names is None else many_from_json(json.dumps(names))
     content = _content(place, SETS, sha256)
@@ -107,12 +102,12 @@ def _read(place: Path) -> Imported:
         aims = _aims(head["aims"], sets, head["strategy"]) if "aims" in head else Objective()
     content = _content(place, BASIS, sha256)
     with _refusals(BASIS):
-        prepared = _basis(content, settings["config"], sets)
+        prepared = _basis(content, config, sets)
     happened = {
         table: _rows(_content(place, f"{table}.csv", sha256), table, sets) for table in TABLES
     }
     _check_together(happened, sets, head["arrivals"])
-    return Imported(**settings, sets=sets, prepared=prepared, aims=aims, happened=happened)
+    return Imported(row, config, sets, prepared, aims, happened)
 
 
 def _content(place: Path, name: str, sha256: Mapping[str, Any]) -> bytes:
@@ -148,7 +143,7 @@ def _refusals(name: str) -> Iterator[None]:
 # --- study.json -----------------------------------------------------------------------------------
 
 
-def _settings(head: Any) -> dict[str, Any]:
+def _study_row(head: Any) -> dict[str, Any]:
     if type(head["format"]) is not int or head["format"] != export.FORMAT:
         raise ValueError(
             f"it has format {head['format']!r:.20}, and this sumwise knows {export.FORMAT}. If a "
@@ -165,10 +160,10 @@ def _settings(head: Any) -> dict[str, Any]:
         "name": validate.study_name(head["name"]),
         "created": _time(head["created"]),
         "strategy": head["strategy"],
-        "seed": head["seed"],
+        "seed": str(head["seed"]),
         "claim_days": validate.days(head["claim_days"], "claim_days"),
-        "counters": counters,
-        "config": unpack_config(json.dumps(head["model"])),
+        "config": pack_config(unpack_config(json.dumps(head["model"]))),
+        **counters,
     }
 
 

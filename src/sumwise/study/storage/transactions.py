@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
+from operator import attrgetter
 from typing import Any, Final
 
 import numpy as np
@@ -26,6 +27,8 @@ from sumwise.study.storage.records import Claim, Snapshot, StudyRecord
 from sumwise.study.storage.schema import answers, claims, events, files, skips, studies
 from sumwise.util.text import moment
 
+_SAID: Final = ("y_bar", "noise_std", "by", "note")
+_total: Final = attrgetter("y_bar", "noise_std")  # what makes two answers the same
 Place = Callable[[int], str]  # where an answer of many comes from, in words
 Check = Callable[[Hashable, Any, Any], tuple[Hashable, float, float | None]]
 
@@ -41,54 +44,31 @@ class NewAnswer:
     note: str | None
 
 
-def create(
-    connection: Connection,
-    name: str,
-    packed: Mapping[str, bytes],
-    config: str,
-    strategy: str,
-    seed: int,
-    claim_days: float,
-) -> int:
-    """Add a study with these blobs and settings; gives its number."""
-    if connection.execute(sa.select(studies.c.id).where(studies.c.name == name)).first():
+def create(connection: Connection, packed: Mapping[str, bytes], **settings: Any) -> int:
+    """Add a study with these blobs and settings, which are columns of its row; gives its number."""
+    name = settings["name"]
+    here = sa.select(studies.c.id).where(studies.c.name == name)
+    if connection.execute(here).first():
         raise SettingError(
             f"there is a study called {name!r} already; open it, or give another name (--name in "
             "the shell)"
         )
     at = records.now()
-    row = {
-        "name": name,
-        "created": at,
-        "config": config,
-        "strategy": strategy,
-        "seed": str(int(seed)),
-        "claim_days": claim_days,
-        "changes": 0,
-        "questions": 0,
-        "arrivals": 0,
-    }
-    added = connection.execute(studies.insert().values(row)).inserted_primary_key
-    assert added is not None
-    study_id = int(added[0])
+    row = {"created": at, "changes": 0, "questions": 0, "arrivals": 0, **settings}
+    connection.execute(studies.insert(), row)
+    study_id = int(connection.execute(here).scalar_one())
     for kind, content in packed.items():
         digest = hashlib.sha256(content).hexdigest()
         file = {"study_id": study_id, "name": kind, "content": content, "sha256": digest}
-        connection.execute(files.insert().values(file))
-    connection.execute(events.insert().values(study_id=study_id, at=at, what="created"))
+        connection.execute(files.insert(), file)
+    connection.execute(events.insert(), {"study_id": study_id, "at": at, "what": "created"})
     return study_id
 
 
 def restore(
-    connection: Connection,
-    study_id: int,
-    created: str,
-    counters: Mapping[str, int],
-    happened: Mapping[str, Sequence[Mapping[str, Any]]],
+    connection: Connection, study_id: int, happened: Mapping[str, Sequence[Mapping[str, Any]]]
 ) -> None:
     """Give a study that was just created the past of another: what `records.happened` gave."""
-    here = studies.update().where(studies.c.id == study_id)
-    connection.execute(here.values(created=created, **counters))
     connection.execute(events.delete().where(events.c.study_id == study_id))
     for name, (table, _) in records.HAPPENED.items():
         if happened[name]:
@@ -113,9 +93,8 @@ def ask(
     meanwhile do not: otherwise a busy study would never hand out a question.
     """
     positions = [record.sets.position(question.set_id) for question in questions]
-    if records.state(connection, record, lock=True).questions != seen.questions:
-        return None
-    if _taken(connection, record, seen, positions):
+    state = records.state(connection, record, lock=True)
+    if state.questions != seen.questions or _taken(connection, record, seen, positions):
         return None
     _advance(connection, record, questions=len(questions))
     moment = datetime.now(UTC)
@@ -127,7 +106,12 @@ def ask(
     claimed = [replace(question, by=by, expires=expires) for question, by in owned]
     for question, position in zip(claimed, positions, strict=True):
         _drop(connection, record, skips, position)  # it was asked for by name
-        _claim(connection, record, position, question, asked)
+        row = {"study_id": record.id, "position": position, "asked": asked, "expires": expires}
+        connection.execute(claims.insert(), {**row, "number": question.number, "by": question.by})
+        known = asdict(question)
+        known |= {name: to_json(known[name]) for name in ("set_id", "runner_up")}
+        values = {"by": question.by, "question": json.dumps(known)}
+        _log(connection, record, "asked", position, at=asked, **values)
     return claimed
 
 
@@ -144,24 +128,6 @@ def _taken(
     return any(now not in (None, then) for now, then in zip(held, seen.expired, strict=True))
 
 
-def _claim(
-    connection: Connection, record: StudyRecord, position: int, question: Ask, asked: str
-) -> None:
-    row = {
-        "study_id": record.id,
-        "position": position,
-        "number": question.number,
-        "by": question.by,
-        "asked": asked,
-        "expires": question.expires,
-    }
-    connection.execute(claims.insert(), row)
-    known = asdict(question)
-    known["set_id"], known["runner_up"] = to_json(question.set_id), to_json(question.runner_up)
-    text = json.dumps(known)
-    _log(connection, record, "asked", position, at=asked, by=question.by, question=text)
-
-
 def refuse_taken(seen: Snapshot, position: int) -> None:
     """A set that is measured or claimed cannot be claimed."""
     for answer in seen.answers:
@@ -170,16 +136,14 @@ def refuse_taken(seen: Snapshot, position: int) -> None:
     for claim in seen.claims:
         if claim.position == position:
             who = "somebody" if claim.by is None else repr(claim.by)
-            until = moment(claim.expires)
-            raise SettingError(f"set {claim.set_id!r} is with {who} until {until}")
+            raise SettingError(f"set {claim.set_id!r} is with {who} until {moment(claim.expires)}")
 
 
 def release(connection: Connection, record: StudyRecord, set_id: Hashable, by: str | None) -> None:
     """Give a claimed set back, whoever holds it."""
     claim = _open_claim(connection, record, set_id)
     _drop(connection, record, claims, claim.position)
-    _log(connection, record, "released", claim.position, at=records.now(), by=by)
-    _advance(connection, record)
+    _change(connection, record, "released", claim.position, by=by)
 
 
 def renew(
@@ -187,12 +151,10 @@ def renew(
 ) -> str:
     """Extend a claim; gives the new time it expires."""
     claim = _open_claim(connection, record, set_id)
-    moment = datetime.now(UTC)
-    expires, at = _later(moment, days), records.stamp(moment)
+    expires = _later(datetime.now(UTC), days)
     here = _here(claims, record, claim.position)
     connection.execute(claims.update().where(here).values(expires=expires))
-    _log(connection, record, "renewed", claim.position, at=at, by=by, note=expires)
-    _advance(connection, record)
+    _change(connection, record, "renewed", claim.position, by=by, note=expires)
     return expires
 
 
@@ -223,13 +185,11 @@ def skip(
             f"set {set_id!r} is measured already, so there is nothing to skip; to take the answer "
             "back use retract"
         )
-    at = records.now()
     _drop(connection, record, claims, position)
     _drop(connection, record, skips, position)
+    at = _change(connection, record, "skipped", position, by=by, note=note)
     row = {"study_id": record.id, "position": position, "by": by, "at": at, "note": note}
     connection.execute(skips.insert(), row)
-    _log(connection, record, "skipped", position, at=at, by=by, note=note)
-    _advance(connection, record)
 
 
 def unskip(connection: Connection, record: StudyRecord, set_id: Hashable, by: str | None) -> None:
@@ -238,8 +198,7 @@ def unskip(connection: Connection, record: StudyRecord, set_id: Hashable, by: st
     records.state(connection, record, lock=True)
     if not _drop(connection, record, skips, position):
         raise SettingError(f"set {set_id!r} is not skipped; there is nothing to undo")
-    _log(connection, record, "unskipped", position, at=records.now(), by=by)
-    _advance(connection, record)
+    _change(connection, record, "unskipped", position, by=by)
 
 
 # --- answers --------------------------------------------------------------------------------------
@@ -264,7 +223,7 @@ def tell(
     if known is None:
         _record(connection, record, {position: new}, row.arrivals)
         return _answer(connection, record, set_id), True
-    if not _same(known, new):
+    if _total(known) != _total(new):
         raise _another(known, new)
     return known, False
 
@@ -282,9 +241,10 @@ def tell_many(
         before = known.get(position) or fresh.get(position)
         if before is None:
             fresh[position] = new
-        elif not _same(before, new):
-            twice = _another(before, new) if position in known else _twice(before, new)
-            raise _refusal(twice, where(number))
+        elif _total(before) != _total(new):
+            twice = f"is there twice, with {_value(before)} and with {_value(new)}; keep one"
+            error = LabelError(f"set {new.set_id!r} {twice}")
+            raise _refusal(_another(before, new) if position in known else error, where(number))
     if fresh:
         _refuse_retracted(connection, record, given, fresh, where)
         _record(connection, record, fresh, row.arrivals)
@@ -339,15 +299,15 @@ def _refuse_retracted(
     """A file that is read again must not bring back answers that were withdrawn since."""
     kinds = ("told", "amended", "retracted")
     mine = (events.c.study_id == record.id) & events.c.what.in_(kinds)
-    said: dict[int, set[tuple[float, float | None]]] = {}  # every answer a set ever had
+    said: dict[int, set[Any]] = {}  # every answer a set ever had
     last: dict[int, Any] = {}  # its withdrawal
     for event in connection.execute(sa.select(events).where(mine).order_by(events.c.id)):
         if event.position in fresh:
-            said.setdefault(event.position, set()).add((event.y_bar, event.noise_std))
+            said.setdefault(event.position, set()).add(_total(event))
             last[event.position] = event
     for position, event in last.items():
         new = fresh[position]
-        if (new.y_bar, new.noise_std) in said[position]:
+        if _total(new) in said[position]:
             error = LabelError(
                 f"set {new.set_id!r} was told {_value(new)} before, and that was taken "
                 f"back{_signed(event)}. Drop the row; if it is right after all, tell this set alone"
@@ -359,18 +319,10 @@ def _record(
     connection: Connection, record: StudyRecord, fresh: Mapping[int, NewAnswer], arrivals: int
 ) -> None:
     """Store answers by position; claims and skips of their sets end."""
-    at = records.now()
+    same = {"study_id": record.id, "at": records.now()}
     told = [
-        {
-            "study_id": record.id,
-            "position": position,
-            "at": at,
-            "y_bar": new.y_bar,
-            "noise_std": new.noise_std,
-            "by": new.by,
-            "note": new.note,
-        }
-        for position, new in fresh.items()
+        {**same, "position": at, **{name: getattr(new, name) for name in _SAID}}
+        for at, new in fresh.items()
     ]
     rows = [{**row, "arrival": arrivals + i} for i, row in enumerate(told)]
     connection.execute(answers.insert(), rows)
@@ -397,13 +349,12 @@ def amend(
     """
     known = _answer(connection, record, set_id)
     noise_std = known.noise_std if keep_noise else noise_std
-    if (known.y_bar, known.noise_std) == (y_bar, noise_std):
+    if _total(known) == (y_bar, noise_std):
         return known, False
     values = {"y_bar": y_bar, "noise_std": noise_std, "by": by, "note": note}
-    at, here = records.now(), _here(answers, record, known.position)
+    at = _change(connection, record, "amended", known.position, **values)
+    here = _here(answers, record, known.position)
     connection.execute(answers.update().where(here).values(at=at, **values))
-    _log(connection, record, "amended", known.position, at=at, **values)
-    _advance(connection, record)
     return _answer(connection, record, set_id), True
 
 
@@ -414,8 +365,7 @@ def retract(
     known = _answer(connection, record, set_id)
     connection.execute(answers.delete().where(_here(answers, record, known.position)))
     values = {"y_bar": known.y_bar, "noise_std": known.noise_std, "by": by, "note": note}
-    _log(connection, record, "retracted", known.position, at=records.now(), **values)
-    _advance(connection, record)
+    _change(connection, record, "retracted", known.position, **values)
 
 
 def _answer(connection: Connection, record: StudyRecord, set_id: Hashable) -> Answer:
@@ -465,6 +415,16 @@ def _log(
     connection.execute(events.insert(), row)
 
 
+def _change(
+    connection: Connection, record: StudyRecord, what: str, position: int, **rest: Any
+) -> str:
+    """Count a change and add it to the history; gives its time."""
+    at = records.now()
+    _advance(connection, record)
+    _log(connection, record, what, position, at=at, **rest)
+    return at
+
+
 def _drop(connection: Connection, record: StudyRecord, table: sa.Table, position: int) -> bool:
     """Delete the claim or skip of a set; gives whether there was one."""
     here = {"study": record.id, "at": position}
@@ -478,21 +438,10 @@ def _here(table: sa.Table, record: StudyRecord, position: int) -> Any:
 # --- words ----------------------------------------------------------------------------------------
 
 
-def _same(known: Any, new: NewAnswer) -> bool:
-    return bool((known.y_bar, known.noise_std) == (new.y_bar, new.noise_std))
-
-
 def _another(known: Any, new: NewAnswer) -> LabelError:
     return LabelError(
         f"set {new.set_id!r} is measured already ({_said(known)}), and this is another answer "
         f"({_value(new)}). To correct it use amend, to take it back retract."
-    )
-
-
-def _twice(before: NewAnswer, new: NewAnswer) -> LabelError:
-    return LabelError(
-        f"set {new.set_id!r} is there twice, with {_value(before)} and with {_value(new)}; keep "
-        "one."
     )
 
 
