@@ -23,8 +23,8 @@ MUTANTS = [
     (
         "θ in place of θ²",
         "model/design.py",
-        "sets.theta[low:high] ** 2",
-        "abs(sets.theta[low:high])",
+        "np.add.reduceat(sets.theta**2, first)",
+        "np.add.reduceat(abs(sets.theta), first)",
     ),
     ("no θ in u", "model/design.py", "theta[low:high, None] * phi", "1.0 * phi"),
     ("missing 1/s in rows", "model/posterior.py", "svd(design.u / root,", "svd(design.u * 1.0,"),

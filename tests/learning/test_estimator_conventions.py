@@ -63,7 +63,7 @@ def test_refitting_forgets_the_columns_of_the_last_fit(problem):
         ({"hyperparameters": "guess"}, "hyperparameters is 'guess'"),
         ({"hyperparameters": (1.0,)}, "hyperparameters is .1.0,."),
         ({"hyperparameters": None}, "hyperparameters is None"),
-        ({"hyperparameters": (1.0, -2.0)}, "β is -2.0; precisions are positive"),
+        ({"hyperparameters": (1.0, -2.0)}, "β is -2.0; give a number from 1e-100 to 1e"),
         ({"hyperparameters": (float("nan"), 1.0)}, "λ is nan"),
         ({"basis": "cubic"}, "no basis is called 'cubic'"),
         ({"random_state": -1}, "random_state is -1; give a whole number"),

@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import sumwise as sw
 from sumwise import Sets
-from sumwise.model.basis import dropout, training
+from sumwise.model.basis import neural, training
 from sumwise.model.basis.training import PoolSizes, padded_size
 from sumwise.model.design import embed
 from tests.marks import slow
@@ -161,7 +161,7 @@ def test_a_set_in_training_has_masks_of_its_own_for_all_its_instances(monkeypatc
     masks = [rng.choice([0.0, 1.25], size=(4, width)) for width in (4, 4, 6)]
     with jax.enable_x64(True):
         data = flat_data(sets, Y_BAR[:4], monkeypatch, (4, 16))
-        found = dropout.totals(basis.network, data, tuple(map(jnp.asarray, masks)))
+        found = neural.dropout_totals(basis.network, data, tuple(map(jnp.asarray, masks)))
     for a in range(4):
         of_set = [mask[a] for mask in masks]
         one = sets[a]
@@ -197,7 +197,7 @@ def test_units_are_left_out_anew_for_every_set_at_every_epoch(monkeypatch):
     with jax.enable_x64(True):
         data = flat_data(sets, y_bar, monkeypatch, (4, 32))
         state, extra = (basis.network, jnp.asarray([0.0, 0.4])), extra_of()
-        at = jax.jit(jax.vmap(lambda epoch: dropout.objective(state, data, extra, epoch)))
+        at = jax.jit(jax.vmap(lambda epoch: neural.dropout_objective(state, data, extra, epoch)))
         found = np.array(at(jnp.arange(8000)))
     made = simulated_losses(basis, sets, y_bar, 0.4, 20_000, np.random.default_rng(3))
     assert_within_error(found, made)
@@ -219,7 +219,7 @@ def test_the_loss_and_its_slopes_are_the_same_in_any_room(monkeypatch):
     def look(free, data, extra):
         network, log_noise, x = free
         state = (network, log_noise)
-        return dropout.objective(state, data._replace(x=x), extra, jnp.asarray(3))
+        return neural.dropout_objective(state, data._replace(x=x), extra, jnp.asarray(3))
 
     seen = []
     with jax.enable_x64(True):

@@ -22,7 +22,7 @@ import sumwise as sw
 from sumwise.acquisition.strategies import scores_of
 from sumwise.model import fit as core
 from sumwise.model import predict
-from sumwise.model.basis import dropout, neural, training
+from sumwise.model.basis import neural, training
 from sumwise.model.design import Pool, embed
 from sumwise.model.scaling import standardise
 from tests import oracles
@@ -239,7 +239,7 @@ def test_the_loss_of_a_dropout_network_is_the_same_in_any_room(monkeypatch):
             monkeypatch.setattr(training, "padded_size", lambda sets, known, room=room: room)
             data = training.flat(sets, Y_BAR[[0, 2, 1, 4], None], "float64", UP_TO_SIX, BLUR[:4])
             state = (basis.network, jnp.asarray([0.0, 0.4]))
-            loss = eqx.filter_jit(dropout.objective)(state, data, extra, jnp.asarray(3))
+            loss = eqx.filter_jit(neural.dropout_objective)(state, data, extra, jnp.asarray(3))
             seen.append(float(loss))
     assert_allclose(seen[0], seen[1], rtol=1e-13)
     theirs = by_regressor(parts_of(basis), 0.4, sets, Y_BAR[[0, 2, 1, 4]], BLUR[:4])

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Final
-
-import numpy as np
 
 LEVELS: Final = (0.5, 0.8, 0.9, 0.95)  # of the intervals that are checked
 FEW: Final = 10  # values below which nothing is said
@@ -72,21 +69,12 @@ def binomial_interval(inside: int, n: int, level: float = 0.95) -> tuple[float, 
     >>> [round(end, 3) for end in binomial_interval(9, 10)]
     [0.555, 0.997]
     """
-    logs = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, n + 1)))])
-    k = np.arange(n + 1)
-    choices = logs[n] - logs[k] - logs[n - k]
+    from scipy.special import betaincinv  # `binomtest` would load all of scipy.stats
 
-    def solve(terms: slice, rising: bool) -> float:
-        low, high = 0.0, 1.0
-        for _ in range(60):
-            p = 0.5 * (low + high)
-            log_mass = choices + k * math.log(p) + (n - k) * math.log1p(-p)
-            small = float(np.exp(log_mass[terms]).sum()) < 0.5 * (1 - level)
-            low, high = (p, high) if small == rising else (low, p)
-        return low
-
-    lower = solve(slice(inside, None), rising=True) if inside else 0.0
-    return lower, solve(slice(None, inside + 1), rising=False) if inside < n else 1.0
+    tail = 0.5 * (1 - level)
+    lower = float(betaincinv(inside, n - inside + 1, tail)) if inside else 0.0
+    upper = float(betaincinv(inside + 1, n - inside, 1 - tail)) if inside < n else 1.0
+    return lower, upper
 
 
 def percent(share: float) -> str:

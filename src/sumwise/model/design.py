@@ -97,30 +97,16 @@ def embed(
         u = sum_features(sets.x, sets.theta, sets.starts, basis, products)
     elif products is not None:
         add_products(sets.x, basis, products)
-    _refuse_infinite(u, sets)
-    return Design(u, *_weight_sums(sets))
-
-
-def _refuse_infinite(u: Float[np.ndarray, "A K"], sets: Sets) -> None:
     with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(u.sum()):  # a mask of `u` would be an eighth of it
-            return
-    for a, row in enumerate(u):
+        finite = np.isfinite(u.sum())  # a mask of `u` would be an eighth of it
+    for a, row in enumerate(() if finite else u):
         if not np.isfinite(row).all():
             raise SettingError(
                 f"the basis gives a feature that is not finite in set {sets.ids[a]!r}. "
                 "Rescale the inputs (standardize=True does) or choose another basis."
             )
-
-
-def _weight_sums(sets: Sets) -> tuple[Float[np.ndarray, " A"], Float[np.ndarray, " A"]]:
-    """s_a and Σθ."""
-    noise_scale = np.zeros(len(sets))
-    for low in range(0, len(sets.x), BLOCK_NUMBERS):
-        high = min(low + BLOCK_NUMBERS, len(sets.x))
-        where, sums = sum_by_set(sets.starts, low, high, sets.theta[low:high] ** 2)
-        noise_scale[where] += sums
-    return noise_scale, np.add.reduceat(sets.theta, sets.starts[:-1])
+    first = sets.starts[:-1]
+    return Design(u, np.add.reduceat(sets.theta**2, first), np.add.reduceat(sets.theta, first))
 
 
 def features(
@@ -203,15 +189,9 @@ def worth_compiling(n_individuals: int, basis: Scaled, numba_anyway: bool = Fals
     """Whether `kernels.sum_runs` applies to the basis and saves time, loading numba included."""
     return (
         bool(basis.waves)
-        and (numba_anyway or n_individuals * _n_features(basis) >= COMPILED_FROM)
+        and (numba_anyway or n_individuals * (basis.waves[-1].stop + 1) >= COMPILED_FROM)
         and find_spec("numba") is not None
     )
-
-
-def _n_features(basis: Scaled) -> int:
-    """The number of features of a basis of waves, which ends with the bias."""
-    last = basis.waves[-1]
-    return last.first + len(last.phases) + 1
 
 
 def _embed_compiled(sets: Sets, basis: Scaled) -> Float[np.ndarray, "A K"] | None:
@@ -220,7 +200,7 @@ def _embed_compiled(sets: Sets, basis: Scaled) -> Float[np.ndarray, "A K"] | Non
         raise SettingError("the compiled kernel embeds bases that are made of waves only")
     from sumwise.model import kernels
 
-    u = np.empty((len(sets), _n_features(basis)))
+    u = np.empty((len(sets), basis.waves[-1].stop + 1))
     first = 0
     while first < len(sets):
         begin = sets.starts[first]

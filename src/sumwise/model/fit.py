@@ -23,6 +23,7 @@ from sumwise.errors import SettingError
 from sumwise.model import averaging, evidence, known_noise, posterior, scaling
 from sumwise.model.basis import Auto, Basis, Neural, Scaled, draw
 from sumwise.model.basis.auto import POWER
+from sumwise.model.basis.fixed import check_number
 from sumwise.model.design import Design, embed, features
 from sumwise.model.posterior import Hyperparameters, Posterior, Spectrum
 from sumwise.model.scaling import Standardised
@@ -50,21 +51,16 @@ class ModelConfig:
     def __post_init__(self) -> None:
         check_seed(self.random_state, "random_state", or_none=True)
         chosen = self.hyperparameters
-        if isinstance(chosen, str):
-            if chosen not in ("evidence", "adam"):
-                raise SettingError(
-                    f"hyperparameters is {chosen!r}; give 'evidence', 'adam' or two numbers (λ, β)"
-                )
+        if isinstance(chosen, str) and chosen in ("evidence", "adam"):
             return
-        numbers = list(chosen) if isinstance(chosen, tuple | list | np.ndarray) else []
-        if len(numbers) != 2 or not all(isinstance(v, int | float | np.number) for v in numbers):
+        numbers = tuple(chosen) if isinstance(chosen, tuple | list | np.ndarray) else ()
+        if len(numbers) != 2:
             raise SettingError(
                 f"hyperparameters is {chosen!r}; give 'evidence', 'adam' or two numbers (λ, β)"
             )
         for name, value in zip("λβ", numbers, strict=True):
-            if not 1e-100 < value < 1e100:
-                raise SettingError(f"{name} is {value}; precisions are positive, 1e-100 to 1e100")
-        object.__setattr__(self, "hyperparameters", (float(numbers[0]), float(numbers[1])))
+            check_number(value, name, 1e-100, 1e100)
+        object.__setattr__(self, "hyperparameters", tuple(map(float, numbers)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,10 +88,8 @@ class Model:
 
 def check_seed(seed: Any, name: str, *, or_none: bool = False) -> None:
     """Seeds are whole numbers, so that a run can be repeated from what was written down."""
-    if or_none and seed is None:
-        return
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise SettingError(f"{name} is {seed!r}; give a whole number of at least 0")
+    if not (or_none and seed is None):
+        check_number(seed, name, 0, whole=True)
 
 
 def prepare(config: ModelConfig, sets: Sets) -> Prepared:

@@ -156,10 +156,10 @@ def sum_runs(
     standard = np.empty(inputs.shape, np.float64 if len(waves) > 1 else kind)
     for d, column in enumerate(inputs):  # in double precision, whatever the file holds
         np.divide(column - basis.shift[d], basis.scale[d], out=standard[d], casting="same_kind")
-    u = np.empty((len(bounds) - 1, waves[-1].first + len(waves[-1].phases) + 1), kind)
+    u = np.empty((len(bounds) - 1, waves[-1].stop + 1), kind)
     for family, z in zip(waves, basis.views(standard.T), strict=True):
         # the kernel writes a bias after its waves: it stays after the last family
-        out = u if len(waves) == 1 else u[:, family.first : family.first + len(family.phases) + 1]
+        out = u if len(waves) == 1 else u[:, family.first : family.stop + 1]
         _sum_family(family, z, theta, bounds, out)
         if family.linear is not None:
             columns, centre, size = family.linear

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, Final
@@ -136,28 +137,18 @@ class Predictions:
         names = [*first, *last]
         prefix = PREFIX if set(names) & set(self.inputs) else ""
         for name in names:
-            if f"{prefix}{name}" in self.inputs:
-                raise DataError(
-                    f"there is a column {prefix + name!r} already; give it another name"
-                )
-        return pa.table(
-            {
-                **{f"{prefix}{name}": column for name, column in first.items()},
-                **self.inputs,
-                **{f"{prefix}{name}": column for name, column in last.items()},
-            }
-        )
+            if prefix + name in self.inputs:
+                raise DataError(f"there is a column {prefix + name!r} already; rename it")
+        first, last = ({prefix + name: part[name] for name in part} for part in (first, last))
+        return pa.table({**first, **self.inputs, **last})
 
 
 def _id_column(ids: Sequence[Hashable]) -> Any:
     import pyarrow as pa
 
-    distinct = set(map(type, ids))
-    if distinct in ({str}, {int}):
-        try:
+    if set(map(type, ids)) in ({str}, {int}):
+        with suppress(pa.ArrowInvalid, OverflowError):  # a whole number may be of any size
             return pa.array(ids)
-        except (pa.ArrowInvalid, OverflowError):  # a whole number of any size
-            pass
     return pa.array([shown(name) for name in ids], pa.string())
 
 
@@ -173,8 +164,7 @@ def individuals(sets: Sets, rows: int | None = None) -> dict[str, Any]:
 
 
 def check_level(level: Any) -> float:
-    if isinstance(level, bool) or not isinstance(level, int | float | np.number):
+    number = isinstance(level, int | float | np.number) and not isinstance(level, bool)
+    if not (number and level > 0 and 0.5 + 0.5 * level < 1):
         raise SettingError(f"level is {level!r}; give a number between 0 and 1, such as 0.9")
-    if not (level > 0 and 0.5 + 0.5 * level < 1):
-        raise SettingError(f"level is {level}; give a number between 0 and 1, such as 0.9")
     return float(level)

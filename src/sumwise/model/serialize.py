@@ -9,9 +9,6 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
-import struct
-import zipfile
-import zlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,22 +27,17 @@ from sumwise.model.posterior import Hyperparameters
 
 def pack_config(config: ModelConfig) -> str:
     """The model's settings as JSON; an error if the basis exists only in the user's program."""
-    settings = dataclasses.asdict(dataclasses.replace(config, basis=""))
-    settings["basis"] = _basis_settings(config.basis)
-    return json.dumps(settings)
-
-
-def _basis_settings(basis: Any) -> Any:
+    basis: Any = config.basis
     if isinstance(basis, Neural) and basis.network is None:
-        plain = {f.name: getattr(basis, f.name) for f in dataclasses.fields(basis)}
-        return {"neural": {name: value for name, value in plain.items() if value is not None}}
-    if isinstance(basis, str):
-        return basis
-    raise SettingError(
-        f"the basis {basis!r:.60} is code of yours, and a study is opened by people who do not "
-        "have it. Use a basis with a name, or Neural without a network of your own; ActiveLearner "
-        "takes any."
-    )
+        plain = dataclasses.asdict(basis)
+        basis = {"neural": {name: value for name, value in plain.items() if value is not None}}
+    elif not isinstance(basis, str):
+        raise SettingError(
+            f"the basis {basis!r:.60} is code of yours, and a study is opened by people who do not "
+            "have it. Use a basis with a name, or Neural without a network of your own; "
+            "ActiveLearner takes any."
+        )
+    return json.dumps({**dataclasses.asdict(dataclasses.replace(config, basis="")), "basis": basis})
 
 
 def unpack_config(text: str) -> ModelConfig:
@@ -69,8 +61,9 @@ def pack_prepared(prepared: Prepared) -> bytes:
         raise SettingError(f"the basis {prepared.basis.basis!r:.60} cannot be kept in a study")
     start = prepared.start
     numbers = np.array([prepared.power, start.prior_precision, start.noise_precision])
-    scaling = {"shift": prepared.basis.shift, "scale": prepared.basis.scale}
-    return to_bytes({**scaling, "numbers": numbers, **prepared.basis.arrays()})
+    arrays = prepared.basis.arrays()
+    scaling = {"shift": arrays.pop("shift"), "scale": arrays.pop("scale")}
+    return to_bytes({**scaling, "numbers": numbers, **arrays})
 
 
 def unpack_prepared(packed: bytes, config: ModelConfig, sets: Sets) -> Prepared:
@@ -89,21 +82,6 @@ def unpack_prepared(packed: bytes, config: ModelConfig, sets: Sets) -> Prepared:
 
 # --- arrays ---------------------------------------------------------------------------------------
 
-# what NumPy and zipfile raise on bytes that are not an archive, or a damaged one
-_UNREADABLE = (
-    AttributeError,
-    EOFError,
-    KeyError,
-    NotImplementedError,
-    OSError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-    struct.error,
-    zipfile.BadZipFile,
-    zlib.error,
-)
-
 
 def to_bytes(arrays: Mapping[str, Any]) -> bytes:
     """A NumPy archive of these arrays, without pickle."""
@@ -117,5 +95,5 @@ def from_bytes(packed: bytes, what: str) -> dict[str, np.ndarray]:
     try:
         with np.load(io.BytesIO(packed), allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
-    except _UNREADABLE as error:
+    except Exception as error:  # NumPy and zipfile raise a dozen kinds on damaged bytes
         raise DataError(f"{what} cannot be read ({error})") from error

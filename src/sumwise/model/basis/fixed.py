@@ -23,6 +23,17 @@ MOST_WAVES = 1_000_000
 MOST_MONOMIALS = 20_000  # beyond this a row of features is larger than any sensible input row
 
 
+def check_number(
+    value: Any, name: str, least: float, most: float = math.inf, *, whole: bool = False
+) -> None:
+    """Refuse a setting that is not a number, or not one from `least` to `most`."""
+    kinds = int | np.integer if whole else int | float | np.integer | np.floating
+    if isinstance(value, bool) or not isinstance(value, kinds) or not least <= value <= most:
+        span = f"from {least} to {most}" if most < math.inf else f"of at least {least}"
+        what = "whole number" if whole else "number"
+        raise SettingError(f"{name} is {value!r:.60}; give a {what} {span}")
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Waves:
     """Features amplitude · cos(phase − frequency · z) of the same inputs z, for the kernels."""
@@ -32,6 +43,11 @@ class Waves:
     phases: Float[np.ndarray, " W"]
     amplitude: Float[np.ndarray, " W"]
     linear: tuple[slice, Any, Any] | None = None  # columns of (z − centre) / size, centre, size
+
+    @property
+    def stop(self) -> int:
+        """The column after the last; after the last family, the bias is there."""
+        return self.first + len(self.phases)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,24 +66,16 @@ class Polynomial:
 
     @classmethod
     def of(cls, degree: int, n_inputs: int) -> Polynomial:
-        if isinstance(degree, bool) or not isinstance(degree, int | np.integer) or degree < 0:
-            raise SettingError(f"degree is {degree!r}; give a whole number of at least 0")
-        degree = int(degree)
+        check_number(degree, "degree", 0, whole=True)
         count = math.comb(n_inputs + degree, degree)
         if count > MOST_MONOMIALS:
             raise SettingError(
                 f"degree {degree} with {n_inputs} inputs makes {count} monomials, more than "
                 f"{MOST_MONOMIALS}. Lower the degree, or use basis='fourier'."
             )
+        choices = itertools.combinations_with_replacement
         orders = range(degree, -1, -1)
-        columns = range(n_inputs)
-        return cls(
-            tuple(
-                itertools.chain.from_iterable(
-                    itertools.combinations_with_replacement(columns, order) for order in orders
-                )
-            )
-        )
+        return cls(tuple(chosen for n in orders for chosen in choices(range(n_inputs), n)))
 
     def __call__(self, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N K"]:
         out = np.ones((len(x), len(self.factors)))
@@ -88,15 +96,8 @@ class RandomFourierFeatures:
     def draw(
         cls, n_basis: int, n_inputs: int, lengthscale: float, rng: np.random.Generator
     ) -> RandomFourierFeatures:
-        if isinstance(n_basis, bool) or not isinstance(n_basis, int | np.integer):
-            raise SettingError(f"n_basis is {n_basis!r}; give a whole number of at least 1")
-        if not 1 <= n_basis <= MOST_WAVES:
-            raise SettingError(f"n_basis is {n_basis}; give 1 to {MOST_WAVES}")
-        real = isinstance(lengthscale, int | float | np.integer | np.floating)
-        if not real or not 1e-100 < lengthscale < 1e100:
-            raise SettingError(
-                f"lengthscale is {lengthscale!r:.60}; give a positive number, 1e-100 to 1e100"
-            )
+        check_number(n_basis, "n_basis", 1, MOST_WAVES, whole=True)
+        check_number(lengthscale, "lengthscale", 1e-100, 1e100)
         waves = int(n_basis) - 1  # the last feature is the bias
         frequencies = rng.standard_normal((waves, n_inputs)) / float(lengthscale)
         return cls(frequencies, rng.uniform(0, 2 * np.pi, waves))

@@ -7,13 +7,23 @@ Given the network, a set is u_a = Σ_n θ_an φ(x_an), and with its t labelled s
 which is t×t work (the dual form; with more labels than features the K×K form is used). Adam climbs
 it along the network's weights, log λ and log β together. The posterior and every prediction and
 score that follow are the core's own; only the training is here. Where a total has a known noise
-r_a, 1/β in its row of C becomes 1/β + r_a²/s_a. A dropout network has its own objective
-(`dropout`) and no coefficients of its own: its features are equally likely models.
+r_a, 1/β in its row of C becomes 1/β + r_a²/s_a.
 
 Three things make training quick. Hidden activations are summed over a set before the last layer,
 which is linear: u_a = W Σθh + b Σθ. All epochs are one compiled loop. And the instances of all
 sets lie in one padded array (`training`); a set of the padding has a row of its own in C, 1 on the
 diagonal, which adds exactly nothing.
+
+Dropout networks are the competitors of the paper's §5.4 (DAMI and DAEnt): the same network φ with a
+linear layer w on top, all of it fitted to the totals by Adam,
+
+    −log p(D) = Σ_a ½ [ β (ȳ_a − Σ_n θ_an ŷ(x_an))² / s_a − log β ] + …
+
+while units of the hidden layers and of φ are dropped at random: anew for every set at every epoch,
+the same ones for all instances of a set, so that a set's total is that of one function. β is
+learned too; λ has no meaning here. Afterwards L masks of dropped units, drawn once, make L equally
+likely models: the basis maps x to their outputs [ŷ(x; w_1) … ŷ(x; w_L)]. With known noise, s_a/β
+becomes s_a/β + r_a².
 """
 
 from __future__ import annotations
@@ -28,7 +38,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from sumwise.data.sets import Sets
-from sumwise.model.basis import dropout
 from sumwise.model.basis.network import (
     Network,
     as_type,
@@ -57,7 +66,7 @@ class NeuralBasis:
     """A network with its present weights, and how it is trained further."""
 
     settings: Neural
-    network: Any  # an Equinox module; a `dropout.Regressor` with dropout
+    network: Any  # an Equinox module; a `Regressor` with dropout
     pool: PoolSizes
     masks: tuple[Float[np.ndarray, "L H"], ...] = ()  # of the L models of a dropout network
     seed: int = 0  # of the units that are dropped while training
@@ -73,8 +82,13 @@ class NeuralBasis:
         pool = PoolSizes.of(sets)
         with own_settings():
             if settings.dropout:
-                network, masks = dropout.draw(settings, sets.n_inputs, rng)
-                return cls(settings, network, pool, masks, int(rng.integers(2**31)))
+                regressor, keep = Regressor.draw(settings, sets.n_inputs, rng), 1 - settings.dropout
+                masks = tuple(
+                    (rng.random((settings.samples, len(bias))) < keep) / keep
+                    for bias in regressor.network.biases
+                )
+                regressor = as_type(regressor, settings.dtype)
+                return cls(settings, regressor, pool, masks, int(rng.integers(2**31)))
             own = user_network(settings) or Network.draw(settings, sets.n_inputs, rng)
             own = as_type(own, settings.dtype)
             check(own, sets.n_inputs, settings.dtype)
@@ -85,7 +99,7 @@ class NeuralBasis:
             return on_rows(_features, self.network, x, self.settings.dtype)
         with own_settings():
             masks = tuple(jnp.asarray(mask, self.settings.dtype) for mask in self.masks)
-        return on_rows(dropout.outputs, (self.network, masks), x, self.settings.dtype)
+        return on_rows(_members, (self.network, masks), x, self.settings.dtype)
 
     def state(self) -> bytes:
         """The weights, which `restored` takes back; masks follow from the settings' seed."""
@@ -129,7 +143,7 @@ class NeuralBasis:
                 key = jax.random.fold_in(jax.random.key(self.seed), len(sets))
                 keep = jnp.asarray(1 - self.settings.dropout, self.settings.dtype)
                 extra = (*extra, key, keep)
-            objective = dropout.objective if self.masks else _objective
+            objective = dropout_objective if self.masks else _objective
             network, precisions = climb(objective, start, data, extra, self.settings)
             return replace(self, network=network), np.asarray(precisions, dtype=np.float64)
 
@@ -228,3 +242,78 @@ def _objective(
     free = log_precisions * held + jax.lax.stop_gradient(log_precisions) * (1 - held)
     away = free - centre
     return 0.5 * stiffness * (away**2).sum() - log_evidence(network, free, data)
+
+
+# --- dropout --------------------------------------------------------------------------------------
+
+
+class Regressor(eqx.Module):
+    """ŷ(x) = wᵀ φ(x) + b, a network with a linear layer on top."""
+
+    network: Network
+    readout: jax.Array
+    level: jax.Array
+
+    @classmethod
+    def draw(cls, settings: Neural, n_inputs: int, rng: np.random.Generator) -> Regressor:
+        network = Network.draw(settings, n_inputs, rng)
+        reach = settings.n_basis**-0.5
+        readout = jnp.asarray(rng.uniform(-reach, reach, settings.n_basis))
+        return cls(network, readout, jnp.asarray(rng.uniform(-reach, reach)))
+
+
+def dropout_totals(network: Regressor, data: Labelled, masks: tuple[jax.Array, ...]) -> jax.Array:
+    """Σ_n θ_an ŷ(x_an) of every set, each with units dropped by its own row of `masks`."""
+    layers = network.network
+    *hidden_masks, last = masks
+    rows = data.x
+    for weight, bias, mask in zip(layers.weights, layers.biases, hidden_masks, strict=False):
+        rows = getattr(jax.nn, layers.activation)(rows @ weight.T + bias) * mask[data.owner]
+    # all that follows is linear, so it is computed once per set instead of per instance
+    readout = last * network.readout
+    sums = (sum_by_owner(rows, data) * (readout @ layers.weights[-1])).sum(axis=1)
+    level = readout @ layers.biases[-1] + network.level
+    return sums + data.theta_sum * level
+
+
+def dropout_objective(
+    state: tuple[Regressor, jax.Array],
+    data: Labelled,
+    extra: tuple[jax.Array, ...],
+    epoch: jax.Array,
+) -> jax.Array:
+    """Minus the log-likelihood of the totals, with units dropped anew at every epoch."""
+    network, (_, log_noise) = state
+    (_, centre), stiffness, held, key, keep = extra
+    keys = jax.random.split(jax.random.fold_in(key, epoch), len(network.network.biases))
+    masks = tuple(
+        jax.random.bernoulli(k, keep, (len(data.real), len(bias))).astype(keep.dtype) / keep
+        for k, bias in zip(keys, network.network.biases, strict=True)
+    )
+    free = log_noise * held + jax.lax.stop_gradient(log_noise) * (1 - held)
+    misfit = (data.target[:, 0] - dropout_totals(network, data, masks) / data.root_scale) ** 2
+    if data.known_noise is None:
+        each = 0.5 * (jnp.exp(free) * misfit - free)
+    else:
+        variance = jnp.exp(-free) + data.known_noise
+        each = 0.5 * (misfit / variance + jnp.log(variance))
+    return jnp.where(data.real, each, 0.0).sum() + 0.5 * stiffness * (free - centre) ** 2
+
+
+@eqx.filter_jit
+def _members(given: tuple[Regressor, tuple[Any, ...]], x: jax.Array) -> jax.Array:
+    """The outputs of the L models for each row."""
+    network, masks = given
+    layers = network.network
+
+    def one(masks: tuple[jax.Array, ...]) -> jax.Array:
+        columns = x.T
+        *hidden_masks, last = masks
+        for weight, bias, mask in zip(layers.weights, layers.biases, hidden_masks, strict=False):
+            columns = getattr(jax.nn, layers.activation)(weight @ columns + bias[:, None])
+            columns = columns * mask[:, None]
+        readout = last * network.readout
+        level = readout @ layers.biases[-1] + network.level
+        return (readout @ layers.weights[-1]) @ columns + level
+
+    return jax.vmap(one)(masks).T

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from sumwise.errors import MissingExtraError, SettingError
+from sumwise.model.basis.fixed import check_number
 
 if TYPE_CHECKING:
     from sumwise.data.sets import Sets
@@ -68,23 +69,9 @@ class Neural:
             ("epochs", 0, 10**9),
             ("samples", 2, LARGEST),
         ):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | np.integer):
-                raise SettingError(f"{name} is {value!r}; give a whole number")
-            if not least <= value <= most:
-                raise SettingError(f"{name} is {value}; give {least} to {most}")
-        for name in ("learning_rate", "dropout"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(
-                value, int | float | np.integer | np.floating
-            ):
-                raise SettingError(f"{name} is {value!r}; give a number")
-        if not 0 < self.learning_rate <= 10:
-            raise SettingError(
-                f"learning_rate is {self.learning_rate}; give a number above 0, up to 10"
-            )
-        if not 0 <= self.dropout <= 0.95:
-            raise SettingError(f"dropout is {self.dropout}; give a number from 0 to 0.95")
+            check_number(getattr(self, name), name, least, most, whole=True)
+        check_number(self.learning_rate, "learning_rate", 1e-30, 10)
+        check_number(self.dropout, "dropout", 0, 0.95)
         for name, known in (("activation", ACTIVATIONS), ("dtype", ("float32", "float64"))):
             value = getattr(self, name)
             if not isinstance(value, str) or value not in known:
