@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import sumwise as sw
 from sumwise.data import parquet as scanning
-from sumwise.data.input_stats import location_and_spread
+from sumwise.data.targets import location_and_spread
 from sumwise.model.design import embed
 from sumwise.model.fit import prepare
 from sumwise.outofcore import design_store

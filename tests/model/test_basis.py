@@ -9,7 +9,7 @@ from sklearn.kernel_approximation import RBFSampler
 from sklearn.preprocessing import PolynomialFeatures
 
 from sumwise import Sets, SettingError
-from sumwise.data.input_stats import Inputs
+from sumwise.data.targets import Inputs
 from sumwise.model import design
 from sumwise.model.basis import BASES, Linear, Polynomial, RandomFourierFeatures, Scaled, draw
 from sumwise.model.design import embed, features, worth_compiling

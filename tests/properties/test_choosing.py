@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import sumwise as sw
-from sumwise.data.input_stats import Inputs
 from sumwise.data.sets import Sets
+from sumwise.data.targets import Inputs
 from sumwise.learning import summary
 from sumwise.model import averaging, evidence
 from sumwise.model.basis import Auto

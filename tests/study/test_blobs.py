@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import sumwise as sw
-from sumwise.data.lazy import LazySets
+from sumwise.data.sets import LazySets
 from sumwise.study.storage import blobs
 from sumwise.study.storage.blobs import LARGE
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import sumwise as sw
-from sumwise.data.lazy import LazySets
+from sumwise.data.sets import LazySets
 from sumwise.study.storage import blobs
 from sumwise.web import create_app
 from sumwise.web.single_flight import SingleFlight

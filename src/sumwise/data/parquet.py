@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -72,6 +72,12 @@ class Scan:
         return sum(file.rows for file in self.files)
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """All columns that are read."""
+        theta = () if self.theta_column is None else (self.theta_column,)
+        return tuple(dict.fromkeys((*self.by, *self.x, *theta)))
+
+    @property
     def theta_column(self) -> str | None:
         """The column that holds the weights θ, if there is one."""
         return None if self.weights in ("sum", "mean") else self.weights
@@ -81,9 +87,8 @@ class Scan:
         found: list[Part] = []
         seen = 0
         for file in self.files:
-            first = 0
+            first, held = 0, 0
             groups: list[int] = []
-            held = 0
             for group, count in enumerate(file.group_rows):
                 groups.append(group)
                 held += count
@@ -91,8 +96,7 @@ class Scan:
                     if held:
                         where = len(found), file.path, tuple(groups), first, held, seen
                         found.append(Part(*where, file.footer))
-                    first, seen = first + held, seen + held
-                    groups, held = [], 0
+                    first, seen, held, groups = first + held, seen + held, 0, []
         return tuple(found)
 
     def __repr__(self) -> str:
@@ -134,34 +138,32 @@ def _look(path: str, scan: Scan) -> tuple[File, list[str]]:
     """The footer of a file and the types of its group columns; what cannot be used is refused."""
     with open_parquet(path) as file:
         schema, about = file.schema_arrow, file.metadata
-        for names, role in ((scan.by, "by"), (scan.x, "x"), (_theta(scan), "weights")):
-            for name in names:
-                if schema.names.count(name) != 1:
-                    known = ", ".join(map(repr, schema.names[:20]))
-                    many = "no column" if name not in schema.names else "two columns"
-                    hint = "Give 'sum', 'mean' or a column." if role == "weights" else ""
-                    raise InvalidSetError(
-                        f"{path} has {many} {name!r} (given as {role}); it has {known}. {hint}"
-                    )
-                kind = schema.field(name).type
-                if role != "by" and not is_number(kind):
-                    raise InvalidSetError(
-                        f"{path}: column {name!r} (given as {role}) holds {kind}, not numbers. "
-                        "Convert it, or encode categories as numeric columns."
-                    )
-                if role == "by" and not _can_name(kind):
-                    raise InvalidSetError(
-                        f"{path}: column {name!r} holds {kind}, which cannot name a group. Use "
-                        "text, numbers or dates."
-                    )
+        roles = [(name, "by") for name in scan.by] + [(name, "x") for name in scan.x]
+        if scan.theta_column is not None:
+            roles.append((scan.theta_column, "weights"))
+        for name, role in roles:
+            if schema.names.count(name) != 1:
+                known = ", ".join(map(repr, schema.names[:20]))
+                many = "no column" if name not in schema.names else "two columns"
+                hint = "Give 'sum', 'mean' or a column." if role == "weights" else ""
+                raise InvalidSetError(
+                    f"{path} has {many} {name!r} (given as {role}); it has {known}. {hint}"
+                )
+            kind = schema.field(name).type
+            if role != "by" and not is_number(kind):
+                raise InvalidSetError(
+                    f"{path}: column {name!r} (given as {role}) holds {kind}, not numbers. "
+                    "Convert it, or encode categories as numeric columns."
+                )
+            if role == "by" and not _can_name(kind):
+                raise InvalidSetError(
+                    f"{path}: column {name!r} holds {kind}, which cannot name a group. Use "
+                    "text, numbers or dates."
+                )
         counts = tuple(about.row_group(i).num_rows for i in range(about.num_row_groups))
     kinds = [str(schema.field(name).type) for name in scan.by]
     size, footer = _size_and_footer(path)
     return File(path, size, counts, footer), kinds
-
-
-def _theta(scan: Scan) -> tuple[str, ...]:
-    return () if scan.theta_column is None else (scan.theta_column,)
 
 
 def is_number(kind: Any) -> bool:
@@ -197,34 +199,37 @@ class Batch:
     path: str
     first_row: int  # in the file, from 0
     first_individual: int  # in the whole scan
-    keys: tuple[Any, ...]  # Arrow arrays, one for each `by` column; none if they were not wanted
+    keys: tuple[Any, ...]  # Arrow arrays, one for each `by` column
     inputs: Float[np.ndarray, "D n"]  # a row per input column, as stored or in double precision
     theta: Float[np.ndarray, " n"] | None  # of the weights column, if there is one
 
     def __len__(self) -> int:
-        return len(self.keys[0]) if self.keys else self.inputs.shape[1]
+        return len(self.keys[0])
 
     def place(self, row: int) -> str:
         """Where a row of the batch is, for people."""
         return f"{self.path}, row {self.first_row + row + 1}"
 
 
-def batches(scan: Scan, part: Part, *, keys: bool = True, inputs: bool = True) -> Iterator[Batch]:
-    """The rows of a part, some at a time; what cannot be used is refused with file and row."""
+def batches(scan: Scan, part: Part, *, inputs: bool = True) -> Iterator[Batch]:
+    """The rows of a part, some at a time; what cannot be used is refused with file and row.
+
+    Args:
+        inputs: Without it, only the columns that name sets are read.
+    """
     import pyarrow as pa
 
-    named = scan.by if keys else ()
-    wanted = (*named, *scan.x, *_theta(scan)) if inputs else named
     seen = 0
     with open_parquet(part.path, part.footer) as file:
         reader = file.iter_batches(
-            BATCH_ROWS, row_groups=list(part.groups), columns=list(dict.fromkeys(wanted)),
-            use_threads=False,
+            BATCH_ROWS, row_groups=list(part.groups),
+            columns=list(scan.columns if inputs else scan.by), use_threads=False,
         )  # fmt: skip
         try:
             for found in reader:
-                at = part.first_row + seen, part.first_individual + seen
-                yield _batch(scan, part.path, at, found, named, inputs)
+                first = part.first_row + seen, part.first_individual + seen
+                columns = dict(zip(found.schema.names, found.columns, strict=True))
+                yield _batch(scan, part.path, first, columns, inputs)
                 seen += found.num_rows
         except (pa.ArrowException, OSError) as error:
             reason = str(error).splitlines()[0]
@@ -237,33 +242,20 @@ def batches(scan: Scan, part: Part, *, keys: bool = True, inputs: bool = True) -
 
 
 def _batch(
-    scan: Scan, path: str, at: tuple[int, int], found: Any, named: Sequence[str], inputs: bool
+    scan: Scan, path: str, first: tuple[int, int], columns: Mapping[str, Any], inputs: bool
 ) -> Batch:
-    names = found.schema.names
-    columns = {name: found.column(names.index(name)) for name in names}
-
     def where(row: int) -> str:
-        return f"{path}, row {at[0] + row + 1}"
+        return f"{path}, row {first[0] + row + 1}"
 
-    keys = tuple(_key(columns[name], name, where) for name in named)
+    keys = tuple(_key(columns[name], name, where) for name in scan.by)
+    if not inputs:
+        return Batch(path, *first, keys, np.empty((0, len(keys[0]))), None)
+    matrix = np.stack([_numbers(columns[name], name, where) for name in scan.x])
     theta = None
-    matrix = np.empty((0, found.num_rows))
-    if inputs:
-        arrays = [_numbers(columns[name], name, where) for name in scan.x]
-        matrix = _stacked(arrays, found.num_rows)
-        if scan.theta_column is not None:
-            theta = _numbers(columns[scan.theta_column], scan.theta_column, where)
-            theta = theta.astype(np.float64, copy=False)
-    return Batch(path, *at, keys, matrix, theta)
-
-
-def _stacked(arrays: Sequence[np.ndarray], rows: int) -> np.ndarray:
-    """Columns as rows of one array; in single precision only if all of them are."""
-    single = all(array.dtype == np.float32 for array in arrays)
-    out = np.empty((len(arrays), rows), np.float32 if single else np.float64)
-    for d, array in enumerate(arrays):
-        out[d] = array
-    return out
+    if scan.theta_column is not None:
+        theta = _numbers(columns[scan.theta_column], scan.theta_column, where)
+        theta = theta.astype(np.float64, copy=False)
+    return Batch(path, *first, keys, matrix, theta)
 
 
 def _key(column: Any, name: str, where: Any) -> Any:
@@ -311,23 +303,19 @@ def _numbers(column: Any, name: str, where: Any) -> np.ndarray:
 
 def run_starts(keys: Sequence[Any]) -> Int[np.ndarray, " r"]:
     """Where a run of equal keys begins; keys of one row are those of one set."""
-    n = len(keys[0])
-    changed = np.zeros(max(n - 1, 0), dtype=bool)
-    for column in keys:
-        changed |= _differs(column)
-    return np.concatenate([[0], np.flatnonzero(changed) + 1]).astype(np.int64)[: max(n, 0)]
-
-
-def _differs(column: Any) -> np.ndarray:
-    """Whether each value differs from the one before it, from the second on."""
     import pyarrow as pa
     from pyarrow import compute
 
-    if pa.types.is_integer(column.type):
-        values = np.from_dlpack(column)
-        return values[1:] != values[:-1]
-    changed = compute.not_equal(column.slice(1), column.slice(0, len(column) - 1))
-    return np.from_dlpack(compute.cast(changed, pa.uint8())).astype(bool)
+    n = len(keys[0])
+    changed = np.zeros(max(n - 1, 0), dtype=bool)
+    for column in keys:
+        if pa.types.is_integer(column.type):
+            values = np.from_dlpack(column)
+            changed |= values[1:] != values[:-1]
+        else:
+            differs = compute.not_equal(column.slice(1), column.slice(0, n - 1))
+            changed |= np.from_dlpack(compute.cast(differs, pa.uint8())).astype(bool)
+    return np.concatenate([[0], np.flatnonzero(changed) + 1]).astype(np.int64)[:n]
 
 
 # --- files ----------------------------------------------------------------------------------------

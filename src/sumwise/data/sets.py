@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -20,7 +21,7 @@ from sumwise.data.integrals import cells, check_boxes, weights_at
 from sumwise.data.parquet import Scan, scan_parquet
 from sumwise.data.validate import as_list, is_unicode
 from sumwise.errors import InvalidSetError, SettingError, UnknownSetError
-from sumwise.util.shapes import Bool, Float, Int
+from sumwise.util.shapes import Float, Int
 
 LONGEST_NUMBER: Final = 13_000  # bits of an id; Python does not print numbers of 4,300 digits
 
@@ -261,8 +262,10 @@ class Sets:
             return f"ids are text here: write {str(set_id)!r}."
         if isinstance(set_id, str) and set_id.isdecimal() and int(set_id) in self._positions:
             return f"ids are numbers here: write {int(set_id)}."
-        near = ", ".join(map(repr, self.ids[:3])) + (", …" if len(self) > 3 else "")
-        return f"ids are {near}. (By position: sets[2:3] or sets.take([2]).)"
+        return f"ids are {self._first_ids()}. (By position: sets[2:3] or sets.take([2]).)"
+
+    def _first_ids(self) -> str:
+        return ", ".join(map(repr, self.ids[:3])) + (", …" if len(self) > 3 else "")
 
     def take(self, positions: Any) -> Sets:
         """The sets at these positions, in this order."""
@@ -302,14 +305,80 @@ class Sets:
             return f"Sets: no sets, {self.n_inputs} inputs"
         sizes = self.sizes
         span = f"{sizes.min()} to {sizes.max()}" if sizes.min() < sizes.max() else f"{sizes[0]}"
-        shown = ", ".join(map(repr, self.ids[:3])) + (", …" if len(self) > 3 else "")
         plural = "" if len(self) == 1 else "s"
         inputs = f"{self.n_inputs} input" + ("" if self.n_inputs == 1 else "s")
         if self.input_names:
             inputs += f" ({', '.join(map(str, self.input_names[:6]))}{', …' * (self.n_inputs > 6)})"
         return (
             f"Sets: {len(self)} set{plural} of {span} instances ({len(self.x)} in all), {inputs}; "
-            f"id{plural} {shown}"
+            f"id{plural} {self._first_ids()}"
+        )
+
+
+class LazySets(Sets):
+    """A `Sets` that reads its individuals on demand; it can be used wherever a `Sets` can."""
+
+    def __init__(
+        self,
+        ids: tuple[Hashable, ...] | Callable[[], tuple[Hashable, ...]],
+        sizes: Sequence[int] | Int[np.ndarray, " A"],
+        n_inputs: int,
+        input_names: tuple[Hashable, ...] | None,
+        load: Callable[[], Sets],
+    ) -> None:
+        starts = np.concatenate([[0], np.cumsum(np.asarray(sizes, dtype=np.int64))])
+        object.__setattr__(self, "starts", starts)
+        object.__setattr__(self, "input_names", input_names)
+        self.__dict__.update(_ids=ids, _load=load, n_inputs=n_inputs)
+
+    @cached_property
+    def ids(self) -> tuple[Hashable, ...]:
+        known = self.__dict__["_ids"]
+        return known() if callable(known) else known
+
+    @cached_property
+    def _positions(self) -> dict[Hashable, int]:
+        return {set_id: position for position, set_id in enumerate(self.ids)}
+
+    @cached_property
+    def whole(self) -> Sets:
+        """The sets with their individuals, which are read now if they were not."""
+        return self.__dict__["_load"]()
+
+    def __reduce__(self) -> Any:  # copies read for themselves
+        known = self.__dict__
+        return LazySets, (
+            known["_ids"],
+            self.sizes,
+            self.n_inputs,
+            self.input_names,
+            known["_load"],
+        )
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the individuals have been read."""
+        return "whole" in self.__dict__
+
+    @property
+    def x(self) -> Float[np.ndarray, "N D"]:
+        return self.whole.x
+
+    @property
+    def theta(self) -> Float[np.ndarray, " N"]:
+        return self.whole.theta
+
+    @property
+    def n_inputs(self) -> int:
+        return int(self.__dict__["n_inputs"])
+
+    def __repr__(self) -> str:
+        return (
+            f"Sets: {len(self)} sets ({self.starts[-1]} individuals that are not in memory), "
+            f"{self.n_inputs} inputs; ids {self._first_ids()}"
         )
 
 
@@ -404,33 +473,25 @@ def _refuse_shapes(sets: Sets) -> None:
 
 
 def _refuse_numbers(sets: Sets) -> None:
-    bad = _first(~np.isfinite(sets.x).all(axis=1))
-    if bad is not None:
-        column = int(np.flatnonzero(~np.isfinite(sets.x[bad]))[0])
+    for row, column in np.argwhere(~np.isfinite(sets.x)).tolist():
         label = repr(sets.input_names[column]) if sets.input_names else str(column)
         raise InvalidSetError(
-            f"{_where(sets, bad)} has {sets.x[bad, column]} in input {label}. "
+            f"{_where(sets, row)} has {sets.x[row, column]} in input {label}. "
             "Fill it in or drop the row."
         )
-    bad = _first(~np.isfinite(sets.theta))
-    if bad is not None:
-        raise InvalidSetError(f"{_where(sets, bad)} has weight {sets.theta[bad]}; give a number")
+    for row in np.flatnonzero(~np.isfinite(sets.theta)).tolist():
+        raise InvalidSetError(f"{_where(sets, row)} has weight {sets.theta[row]}; give a number")
     if not len(sets.ids):
         return
     with np.errstate(over="ignore"):
         noise_scale = np.add.reduceat(sets.theta**2, sets.starts[:-1])
-    bad = _first(~(np.isfinite(noise_scale) & (noise_scale > 0)))
-    if bad is not None:
+    for bad in np.flatnonzero(~(np.isfinite(noise_scale) & (noise_scale > 0))).tolist():
         theta = sets.theta[sets.starts[bad] : sets.starts[bad + 1]]
         problem = "are all zero" if not theta.any() else f"have a squared sum of {noise_scale[bad]}"
         raise InvalidSetError(
             f"weights of set {sets.ids[bad]!r} {problem}: its total would say nothing that can "
             "be computed with. Drop the set or rescale its weights."
         )
-
-
-def _first(bad: Bool[np.ndarray, " n"]) -> int | None:
-    return int(np.argmax(bad)) if bad.any() else None
 
 
 def _where(sets: Sets, row: int) -> str:

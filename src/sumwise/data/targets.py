@@ -1,4 +1,4 @@
-"""Target individuals: whose predictions count, with weights, and a subsample where they are many.
+"""Target individuals, whose predictions count, a subsample where they are many, and input statistics.
 
 Of more than `MOST` individuals, `MOST` are taken deterministically: number k is the one at the
 fraction frac(k · 0.618…) of the cumulative weight. Multiples of the golden ratio fill the range
@@ -18,6 +18,7 @@ from sumwise.errors import SettingError
 from sumwise.util.shapes import Float, Int
 
 MOST: Final = 512
+SAMPLE: Final = 128  # individuals, evenly spaced, that the size of features is judged by
 GOLDEN: Final = (5**0.5 - 1) / 2
 
 
@@ -97,3 +98,36 @@ def read(
             "target_weights must be finite, at least 0, and not all 0: 0 leaves an individual out"
         )
     return thinned(rows, weight / weight.max())
+
+
+# --- statistics of inputs, which a basis is drawn from --------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Inputs:
+    """Location, spread and range of inputs, and two samples of at least one individual."""
+
+    shift: Float[np.ndarray, " D"]  # mean
+    scale: Float[np.ndarray, " D"]  # standard deviation
+    low: Float[np.ndarray, " D"]
+    high: Float[np.ndarray, " D"]
+    sample: Float[np.ndarray, "m D"]  # every k-th row
+    subsample: Float[np.ndarray, "n D"]  # `thinned`
+
+    @classmethod
+    def of(cls, x: Float[np.ndarray, "N D"]) -> Inputs:
+        sample = x[:: max(1, len(x) // SAMPLE)]
+        ends = x.min(axis=0), x.max(axis=0)
+        return cls(*location_and_spread(x), *ends, sample, thinned(x).x)
+
+
+def location_and_spread(
+    x: Float[np.ndarray, "N D"],
+) -> tuple[Float[np.ndarray, " D"], Float[np.ndarray, " D"]]:
+    """Mean and standard deviation of each column; a constant column gets 1."""
+    peak = np.maximum(abs(x).max(axis=0), np.finfo(float).tiny)
+    unit = x / peak  # so that huge and tiny inputs neither overflow nor vanish when squared
+    mean, spread = unit.mean(axis=0), unit.std(axis=0)
+    # a column that varies by rounding alone is divided by its size, which makes it vanish
+    scale = np.where(spread > 1e-14, spread * peak, peak)
+    return mean * peak, np.where(abs(x).max(axis=0) > 0, scale, 1.0)

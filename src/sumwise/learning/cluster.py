@@ -21,9 +21,8 @@ from sumwise.acquisition import batches
 from sumwise.acquisition.bounds import bounds, squares
 from sumwise.acquisition.screening import Candidates, candidates
 from sumwise.acquisition.strategies import ACQUISITIONS, Strategy
-from sumwise.data.lazy import LazySets
 from sumwise.data.parquet import Part, Scan
-from sumwise.data.sets import Sets
+from sumwise.data.sets import LazySets, Sets
 from sumwise.data.validate import check_labels
 from sumwise.errors import InvalidSetError, PoolExhaustedError, SettingError
 from sumwise.learning.estimator import AggregateRegressor, drawn_for

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from sumwise.data.input_stats import Inputs
 from sumwise.data.sets import Sets
+from sumwise.data.targets import Inputs
 from sumwise.errors import SettingError
 from sumwise.model import averaging, evidence, known_noise, posterior, scaling
 from sumwise.model.basis import Auto, Basis, Neural, Scaled, draw

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from sumwise.data.input_stats import Inputs
 from sumwise.data.sets import Sets
+from sumwise.data.targets import Inputs
 from sumwise.errors import DataError, SettingError
 from sumwise.model.basis import Neural, Scaled, draw
 from sumwise.model.design import freeze

@@ -27,9 +27,8 @@ from typing import Any, Final
 import numpy as np
 
 from sumwise.data.frames import group_rows
-from sumwise.data.lazy import LazySets
 from sumwise.data.parquet import File, Scan, batches
-from sumwise.data.sets import Sets, theta_of
+from sumwise.data.sets import LazySets, Sets, theta_of
 from sumwise.data.targets import Targets, subsample
 from sumwise.errors import DataError, InvalidSetError, SettingError
 from sumwise.model.basis import Scaled

@@ -13,10 +13,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from sumwise.data.input_stats import SAMPLE, Inputs
 from sumwise.data.parquet import Batch, Part, Scan, batches, run_starts
 from sumwise.data.sets import positions_of
-from sumwise.data.targets import subsample
+from sumwise.data.targets import SAMPLE, Inputs, subsample
 from sumwise.errors import InvalidSetError
 from sumwise.util.shapes import Float, Int
 
@@ -57,7 +56,7 @@ class Moments:
         return Moments(total, mean, squares, peak, *ends)
 
     def location_and_spread(self) -> tuple[Float[np.ndarray, " D"], Float[np.ndarray, " D"]]:
-        """As `inputs.location_and_spread` gives them for all rows at once, to rounding."""
+        """As `targets.location_and_spread` gives them for all rows at once, to rounding."""
         spread = np.sqrt(self.squares / self.count)
         scale = np.where(spread > 1e-14, spread * self.peak, self.peak)
         return self.mean * self.peak, np.where(self.peak > 0, scale, 1.0)

@@ -16,9 +16,8 @@ import numpy as np
 
 from sumwise.acquisition.objective import Objective
 from sumwise.data import validate
-from sumwise.data.lazy import whole
 from sumwise.data.parquet import Scan
-from sumwise.data.sets import Sets
+from sumwise.data.sets import LazySets, Sets
 from sumwise.learning.estimator import AggregateRegressor
 from sumwise.learning.propose import FEWEST, Answer, Ask
 from sumwise.learning.selection import check_budget
@@ -217,7 +216,8 @@ class Study:
     @property
     def sets(self) -> Sets:
         """The sets that the study asks for."""
-        return whole(self._kept.sets)
+        sets = self._kept.sets
+        return sets.whole if isinstance(sets, LazySets) else sets
 
     @property
     def ids(self) -> tuple[Hashable, ...]:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 import numpy as np
 
-from sumwise.data.input_stats import Inputs
 from sumwise.data.sets import Sets
+from sumwise.data.targets import Inputs
 from sumwise.errors import SettingError
 from sumwise.model.basis.auto import Auto
 from sumwise.model.basis.fixed import Linear, Polynomial, RandomFourierFeatures, Scaled

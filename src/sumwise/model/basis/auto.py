@@ -22,7 +22,7 @@ from typing import Final
 
 import numpy as np
 
-from sumwise.data.input_stats import Inputs
+from sumwise.data.targets import Inputs
 from sumwise.model.basis.fixed import RandomFourierFeatures, Waves
 from sumwise.util.shapes import Float
 

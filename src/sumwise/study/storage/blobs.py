@@ -28,8 +28,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from sumwise.acquisition.objective import Objective
-from sumwise.data.lazy import LazySets
-from sumwise.data.sets import Sets
+from sumwise.data.sets import LazySets, Sets
 from sumwise.data.targets import Targets, thinned
 from sumwise.errors import DataError, SettingError, StorageError
 from sumwise.model import serialize
