@@ -200,7 +200,7 @@ def test_what_makes_no_sense_is_refused(tmp_path, data, words, said):
     ("content", "weights", "said"),
     [
         ("rain\n1\n", None, "has no column 'soil' (an input of the study)"),
-        ("rain,soil\n", None, "has a heading and no rows; name at least one individual"),
+        ("rain,soil\n", None, "has a heading and no rows"),
         ("rain,soil\n1,\n", None, "line 2: 'soil' is missing"),
         ("rain,soil,w\n1,2,-1\n", "w", "line 2: 'w' is -1; a weight is at least 0"),
         ("rain,soil,w\n1,2,0\n", "w", "not all 0"),

@@ -155,7 +155,7 @@ def test_misuse_has_an_exit_code_of_its_own(url, words):
 
 FILES = {
     "empty": ("", "t.csv is empty"),
-    "a heading alone": ("set,total\n", "has a heading and no rows; there is nothing to tell"),
+    "a heading alone": ("set,total\n", "has a heading and no rows"),
     "no total": ("set,value\n001,5\n", "has no column 'total' (the measured total; y_bar is"),
     "no set": ("id,total\n001,5\n", "has no column 'set' (the set's id); it has 'id', 'total'"),
     "both totals": ("set,total,y_bar\n001,5,5\n", "columns 'total' and 'y_bar'; leave one"),
@@ -359,7 +359,7 @@ def test_a_new_table_must_have_the_inputs(url, tmp_path):
         ("a,c\n1,2\n", "no column 'b' (an input of the study)"),
         ("a,b\n1,x\n", "line 2: 'b' is 'x', not a number"),
         ("a,b\n1,\n", "line 2: 'b' is missing"),
-        ("a,b\n", "there is nothing to predict"),
+        ("a,b\n", "has a heading and no rows"),
     ):
         (tmp_path / "new.csv").write_text(content)
         assert message in refusal("predict", url, tmp_path / "new.csv")

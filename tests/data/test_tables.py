@@ -10,7 +10,6 @@ from pyarrow import parquet
 
 from sumwise.data.tables import (
     check_output,
-    column_names,
     number,
     numbers,
     place,
@@ -120,7 +119,7 @@ def test_columns_of_one_name_are_refused(tmp_path):
     path = tmp_path / "d.csv"
     path.write_text("a,a\n1,2\n")
     with pytest.raises(DataError, match="two columns called 'a'"):
-        column_names(read_table(path, text()), path)
+        read_table(path, text())
 
 
 # --- writing --------------------------------------------------------------------------------------

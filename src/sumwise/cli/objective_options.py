@@ -13,7 +13,6 @@ import rich_click as click
 from sumwise.cli.options import to_number
 from sumwise.data.tables import (
     Individuals,
-    column_names,
     number,
     numbers,
     place,
@@ -175,11 +174,9 @@ def _read_targets(
     path: Path, inputs: Sequence[str], weights: str | None
 ) -> tuple[Float[np.ndarray, "N D"], Float[np.ndarray, " N"] | None]:
     table = read_table(path, text=lambda name: False)
-    names, where = column_names(table, path), place(path)
+    names, where = table.column_names, place(path)
     require(names, inputs, "an input of the study", path)
     require(names, () if weights is None else (weights,), "given as --target-weights", path)
-    if not table.num_rows:
-        raise DataError(f"{path} has a heading and no rows; name at least one individual")
     x = np.column_stack([numbers(table, name, where) for name in inputs])
     if weights is None:
         return x, None

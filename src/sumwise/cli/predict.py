@@ -16,7 +16,6 @@ from sumwise.cli.output import show, show_file, show_json, show_table, suggest, 
 from sumwise.data.parquet import Scan, batches
 from sumwise.data.tables import (
     check_output,
-    column_names,
     numbers,
     place,
     read_table,
@@ -129,9 +128,7 @@ def _of_file(study: Study, data: Path, level: float, few: int | None) -> tuple[A
         raise DataError("the inputs of this study have no names; predict from Python, with arrays")
     wanted = tuple(map(str, names))
     table = read_table(data, text=lambda name: name not in wanted)
-    require(column_names(table, data), wanted, "an input of the study", data)
-    if not table.num_rows:
-        raise DataError(f"{data} has a heading and no rows; there is nothing to predict")
+    require(table.column_names, wanted, "an input of the study", data)
     where = place(data)
     x = np.column_stack([numbers(table, name, where) for name in wanted])
     mean, std = _predicted(study, x[:few])

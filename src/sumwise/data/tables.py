@@ -34,7 +34,7 @@ _THOUSANDS: Final = re.compile(r"[+-]?[0-9]{1,3}(,[0-9]{3})+\.[0-9]*")
 
 
 def read_table(path: Path, text: Callable[[str], bool]) -> Any:
-    """An Arrow table.
+    """An Arrow table with at least one row, and a name for each column.
 
     Args:
         text: Whether the column of a CSV file with this name is read as text, so that 007 stays
@@ -47,25 +47,35 @@ def read_table(path: Path, text: Callable[[str], bool]) -> Any:
     if path.stat().st_size == 0:
         raise DataError(f"{path} is empty")
     try:
-        return _read_parquet(path) if _is_parquet(path) else _read_csv(path, text)
+        if _is_parquet(path):
+            from pyarrow import parquet
+
+            # pyarrow's read_table would import pandas, and take columns from names of folders
+            with parquet.ParquetFile(path) as file:
+                table = file.read()
+        else:
+            table = _read_csv(path, text)
+        names = list(table.column_names)
+    except UnicodeDecodeError:
+        raise DataError(
+            f"the heading of {path} is not text in UTF-8. Is it a CSV file, saved as UTF-8?"
+        ) from None
     except (ValueError, OSError) as error:  # Arrow's complaints are one or the other
         reason = str(error).splitlines()[0]
         raise DataError(
             f"{path} cannot be read as a table ({reason:.200}). Give a CSV file in UTF-8 with "
             "commas and a heading, or a file that ends in .parquet."
         ) from error
+    for name in names:
+        if names.count(name) > 1:
+            raise DataError(f"{path} has two columns called {name!r}; give each its own name")
+    if not table.num_rows:
+        raise DataError(f"{path} has a heading and no rows; there is nothing to read")
+    return table
 
 
 def _is_parquet(path: Path) -> bool:
     return path.suffix.lower() == ".parquet"
-
-
-def _read_parquet(path: Path) -> Any:
-    from pyarrow import parquet
-
-    # read_table would import pandas, and take columns from the names of folders
-    with parquet.ParquetFile(path) as file:
-        return file.read()
 
 
 def _read_csv(path: Path, text: Callable[[str], bool]) -> Any:
@@ -128,19 +138,6 @@ def place(path: Path) -> Callable[[int], str]:
 # --- columns --------------------------------------------------------------------------------------
 
 
-def column_names(table: Any, path: Path) -> list[str]:
-    try:
-        names = list(table.column_names)
-    except UnicodeDecodeError:
-        raise DataError(
-            f"the heading of {path} is not text in UTF-8. Is it a CSV file, saved as UTF-8?"
-        ) from None
-    for name in names:
-        if names.count(name) > 1:
-            raise DataError(f"{path} has two columns called {name!r}; give each its own name")
-    return names
-
-
 def require(names: Sequence[str], wanted: Sequence[str], role: str, path: Path) -> None:
     """Refuse names that no column has.
 
@@ -163,20 +160,17 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join(f"{name!r:.80}" for name in names)
 
 
-def holds_numbers(table: Any, name: str) -> bool:
-    return is_number(table.column(name).type)
-
-
 def numbers(table: Any, name: str, where: Callable[[int], str]) -> Float[np.ndarray, " N"]:
     """A column of finite numbers; anything else is refused with its place."""
     import pyarrow
 
     column = table.column(name)
     refuse_missing(column, name, where)
-    if not holds_numbers(table, name):
-        row, value = _first_text(column)
+    if not is_number(column.type):
+        cells = column.to_pylist()  # the first is shown if all of them are numbers as text
+        row = next((row for row, cell in enumerate(cells) if not _is_float(cell)), 0)
         raise DataError(
-            f"{where(row)}: {name!r} is {value!r:.80}, not a number. "
+            f"{where(row)}: {name!r} is {cells[row]!r:.80}, not a number. "
             "Correct it, or turn the column into numbers."
         )
     values = np.array(column.cast(pyarrow.float64(), safe=False).to_numpy())
@@ -185,15 +179,12 @@ def numbers(table: Any, name: str, where: Callable[[int], str]) -> Float[np.ndar
     return values
 
 
-def _first_text(column: Any) -> tuple[int, Any]:
-    """The first value that is not a number; the first of all if the column is numbers as text."""
-    values = column.to_pylist()
-    for row, value in enumerate(values):
-        try:
-            float(value)
-        except (TypeError, ValueError):
-            return row, value
-    return 0, values[0]
+def _is_float(cell: Any) -> bool:
+    try:
+        float(cell)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def refuse_missing(column: Any, name: str, where: Callable[[int], str]) -> None:
@@ -242,14 +233,12 @@ def read_columns(
     """
     groups, inputs = tuple(dict.fromkeys(by)), tuple(dict.fromkeys(x))
     table = read_table(path, text=groups.__contains__)
-    names = column_names(table, path)
+    names = table.column_names
     require(names, groups, "given as --by", path)
     require(names, inputs, "given as --x", path)
     for name, role in others.items():
         require(names, () if role is None else (name,), role or "", path)
     beside = [name for name in others if name in names]
-    if not table.num_rows:
-        raise DataError(f"{path} has a heading and no rows")
     used = {*groups, *beside, *hidden}
     taken, silent = (inputs, ()) if inputs else split_inputs(table, used, path)
     line = place(path)
@@ -269,7 +258,7 @@ def split_inputs(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Columns without another use: those that hold numbers, which are inputs, and the rest."""
     rest = [name for name in table.column_names if name not in used]
-    taken = tuple(name for name in rest if holds_numbers(table, name))
+    taken = tuple(name for name in rest if is_number(table.column(name).type))
     if not taken:
         known = listed([name for name in table.column_names if name in used])
         raise DataError(
@@ -378,14 +367,12 @@ def read_totals(path: Path, ids: Sequence[Hashable], by: str | None) -> Totals:
         by: Who measured the rows that have no name of their own.
     """
     table = read_table(path, text=lambda name: True)
-    names, where = column_names(table, path), place(path)
+    names, where = table.column_names, place(path)
     require(names, ("set",), "the set's id", path)
     held = [name for name in TOTALS if name in names]
     if len(held) > 1:
         raise DataError(f"{path} has columns 'total' and 'y_bar'; leave one of them out")
     require(names, held or TOTALS[:1], "the measured total; y_bar is understood too", path)
-    if not table.num_rows:
-        raise DataError(f"{path} has a heading and no rows; there is nothing to tell")
     known, n_rows = by_text(ids), table.num_rows
     cells: dict[str, list[Any]] = {
         name: table.column(name).to_pylist() if name in names else [None] * n_rows
@@ -402,8 +389,13 @@ def read_totals(path: Path, ids: Sequence[Hashable], by: str | None) -> Totals:
                 raise type(error)(f"{where(row)}: {of}{error} Nothing was stored.") from None
         return out
 
+    def find_set(value: Any) -> Hashable:
+        if not _text(value):
+            raise DataError("'set' is missing. Fill it in, or drop the row.")
+        return find(known, _text(value))
+
     return Totals(
-        each("set", lambda value: _set(known, value)),
+        each("set", find_set),
         each(held[0], lambda value: _total(value, required=True)),
         [_text(value) or by for value in cells["by"]],
         [_text(value) or None for value in cells["note"]],
@@ -416,12 +408,6 @@ def read_totals(path: Path, ids: Sequence[Hashable], by: str | None) -> Totals:
 def _text(value: Any) -> str:
     """A cell as people read it; a missing one is empty."""
     return "" if value is None else shown(value)
-
-
-def _set(known: Mapping[str, Hashable | None], value: Any) -> Hashable:
-    if not _text(value):
-        raise DataError("'set' is missing. Fill it in, or drop the row.")
-    return find(known, _text(value))
 
 
 def _total(value: Any, required: bool = False) -> float | None:

@@ -1,4 +1,4 @@
-"""Target individuals, whose predictions count, a subsample where they are many, and input statistics.
+"""Target individuals, whose predictions count, a subsample of many, and statistics of inputs.
 
 Of more than `MOST` individuals, `MOST` are taken deterministically: number k is the one at the
 fraction frac(k · 0.618…) of the cumulative weight. Multiples of the golden ratio fill the range
