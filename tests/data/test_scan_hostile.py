@@ -48,7 +48,7 @@ def stopped(scan, out, after=2):
 
     def run(job, jobs):
         for number, one in enumerate(jobs):
-            if job is embed_part.embed_part and number == after:
+            if job.func is embed_part.embed_part and number == after:
                 raise KeyboardInterrupt
             yield job(one)
 

@@ -373,7 +373,7 @@ def test_a_study_on_a_former_design_whose_ids_do_not_ascend_is_refused(sets, mod
 
 def test_a_former_design_that_was_not_finished_is_refused_as_well(pool, model, tmp_path):
     def stop(job, jobs):
-        if job is embed_part:
+        if job.func is embed_part:
             raise KeyboardInterrupt
         return map(job, jobs)
 

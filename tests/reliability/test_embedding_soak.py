@@ -77,7 +77,7 @@ def test_a_worker_killed_three_times_costs_time_and_nothing_else(pool, expected,
             where, victim = first_worker()
             pieces = iter(distributed.on(client)(partial(slowly, job), some))
             yield next(pieces)
-            if job is embed_part and len(killed) < 3:
+            if job.func is embed_part and len(killed) < 3:
                 interrupted.append(len(client.processing()[where]))
                 os.kill(victim, signal.SIGKILL)
                 killed.append(victim)

@@ -13,7 +13,6 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import islice
@@ -47,7 +46,7 @@ from sumwise.outofcore.design_store import (
     refuse_ids_out_of_order,
     scan_from,
 )
-from sumwise.outofcore.embed_part import Job, embed_part, part_file, write_all
+from sumwise.outofcore.embed_part import embed_part, part_file, write_all
 from sumwise.outofcore.external_sort import BUCKET_BYTES, sorted_copy
 from sumwise.outofcore.index import Index, ids_of, index_of, refuse_ids, survey_part
 from sumwise.util.files import PARTIAL, atomic_write, lock, sha256_of, write_file
@@ -106,26 +105,30 @@ def embed_scan(
         raise SettingError("out is empty; give the path of a new folder")
     basis = None if prepared is None else hashlib.sha256(pack_prepared(prepared)).hexdigest()
     settings = Settings(pack_config(config), dtype, scan, PART_ROWS, basis)
-    if os.path.exists(os.path.join(folder, MANIFEST)):
-        if read_manifest(folder).settings != settings:
-            raise _other(folder)
-        return Embedded.open(folder)
+    busy = f"another process is embedding to {folder}; wait for it, or name another folder"
+    manifest = os.path.join(folder, MANIFEST)
+    check = os.path.exists(manifest)  # what is made now has been checked
     try:
-        with _only_writer(folder):
-            if not os.path.exists(os.path.join(folder, MANIFEST)):
-                if not os.path.exists(os.path.join(folder, BEGUN)):
-                    _begin(folder, settings, config, prepared, memory, run)
-                begun = read_begun(folder)
-                if begun.manifest.settings != settings:
-                    raise _other(folder)
-                _embed_parts(folder, begun, run)
-                _finish(folder, begun)
+        if not check:
+            os.makedirs(folder, exist_ok=True)
+            _refuse_other_files(folder)
+            with lock(os.path.join(folder, LOCK), busy):
+                if not os.path.exists(manifest):
+                    if not os.path.exists(os.path.join(folder, BEGUN)):
+                        _begin(folder, settings, config, prepared, memory, run)
+                    begun = read_begun(folder)
+                    if begun.manifest.settings != settings:
+                        raise _other(folder)
+                    _embed_parts(folder, begun, run)
+                    _finish(folder, begun)
     except OSError as error:
         raise DataError(
             f"the design cannot be written to {folder} ({error.strerror or error}). Make room "
             "there and call again, which goes on where it stopped; or choose another place."
         ) from error
-    return Embedded.open(folder, check=False)
+    if read_manifest(folder).settings != settings:
+        raise _other(folder)
+    return Embedded.open(folder, check=check)
 
 
 def check_dtype(dtype: Any) -> None:
@@ -140,19 +143,15 @@ def _other(folder: str) -> SettingError:
     )
 
 
-@contextmanager
-def _only_writer(folder: str) -> Iterator[None]:
-    """Refuse a second process that would write to the same design at the same time."""
-    os.makedirs(folder, exist_ok=True)
-    if not os.path.exists(os.path.join(folder, BEGUN)):
-        ours = (*PIECES, "u.npy", SORTED, "parts", LOCK, BEGUN)
-        partial = (PARTIAL, *(f"{name}." for name in ours))  # also basis.npz.77.part of old
-        for name in os.listdir(folder):
-            if name not in ours and not (name.startswith(partial) and name.endswith(".part")):
-                raise SettingError(f"{folder} is a folder with other files in it; name a new one")
-    busy = f"another process is embedding to {folder}; wait for it, or name another folder"
-    with lock(os.path.join(folder, LOCK), busy):
-        yield
+def _refuse_other_files(folder: str) -> None:
+    """Refuse a folder that holds anything but a design in the making."""
+    if os.path.exists(os.path.join(folder, BEGUN)):
+        return
+    ours = (*PIECES, "u.npy", SORTED, "parts", LOCK, BEGUN)
+    partial = (PARTIAL, *(f"{name}." for name in ours))  # also basis.npz.77.part of old
+    for name in os.listdir(folder):
+        if name not in ours and not (name.startswith(partial) and name.endswith(".part")):
+            raise SettingError(f"{folder} is a folder with other files in it; name a new one")
 
 
 # --- beginning ------------------------------------------------------------------------------------
@@ -298,15 +297,14 @@ def _embed_parts(folder: str, begun: Begun, run: Run) -> None:
     parts = begun.source.parts()
     place = os.path.abspath(folder)  # workers may run in another folder
     jobs = [
-        Job(begun.source, part, prepared.basis, manifest.features, first, place, manifest.offset,
-            settings.dtype)
+        (part, first)
         for part, first in zip(parts, begun.first_sets, strict=True)
         if not _is_done(folder, part.number, first, manifest)
-    ]  # fmt: skip
+    ]
     total = sum(part.rows for part in parts)
-    done = total - sum(job.part.rows for job in jobs)
+    done = total - sum(part.rows for part, _ in jobs)
     with Slow("embedding", total) as slow:
-        for rows in run(embed_part, jobs):
+        for rows in run(partial(embed_part, begun.source, prepared.basis, manifest, place), jobs):
             done += rows
             slow.at(done)
 

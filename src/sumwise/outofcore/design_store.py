@@ -190,8 +190,8 @@ def read_manifest(folder: str) -> DesignManifest:
         begun = os.path.exists(os.path.join(folder, "begun.json"))
         raise DataError(f"{folder} holds no design{hint if begun else ''}")
     known = read_json(folder, MANIFEST)
-    if not isinstance(known, dict) or known.get("format") != FORMAT:
-        found = known.get("format") if isinstance(known, dict) else None
+    found = known.get("format") if isinstance(known, dict) else None
+    if found != FORMAT:
         raise DataError(f"{folder} has the format {found!r:.60}, not {FORMAT!r}")
     try:
         return DesignManifest.from_json(known)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, BinaryIO, Final, NamedTuple
 
 import numpy as np
@@ -22,25 +21,12 @@ from sumwise.errors import SettingError
 from sumwise.model import serialize
 from sumwise.model.basis import Scaled
 from sumwise.model.design import features, sum_features, worth_compiling
+from sumwise.outofcore.design_store import DesignManifest
 from sumwise.outofcore.index import subsample_in
 from sumwise.util.files import write_file
 from sumwise.util.shapes import Float, Int
 
 MOMENT_SAMPLE: Final = 2**14  # individuals that the mean of φ φᵀ is taken over
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Job:
-    """All that is needed to embed one part."""
-
-    scan: Scan
-    part: Part
-    basis: Scaled
-    n_basis: int
-    first_set: int  # position of the part's first set
-    folder: str
-    offset: int  # of the first row in u.npy, in bytes
-    dtype: str
 
 
 class Rows(NamedTuple):
@@ -55,22 +41,30 @@ def part_file(folder: str, number: int) -> str:
     return os.path.join(folder, "parts", f"{number:06}.npz")
 
 
-def embed_part(job: Job) -> int:
-    """Write a part's sets to u.npy and its sums and edges to a small file; gives its rows."""
-    kind = np.dtype(job.dtype)
-    products = np.zeros((job.n_basis, job.n_basis))
+def embed_part(
+    source: Scan, basis: Scaled, manifest: DesignManifest, folder: str, job: tuple[Part, int]
+) -> int:
+    """Write a part's sets to u.npy and its sums and edges to a small file; gives its rows.
+
+    Args:
+        source: The files that are embedded, in which the rows of each set follow one another.
+        job: The part, and the position of its first set.
+    """
+    part, first_set = job
+    kind, n_basis = np.dtype(manifest.settings.dtype), manifest.features
+    products = np.zeros((n_basis, n_basis))
     sums: list[Float[np.ndarray, "3 r"]] = []
     edges: list[Float[np.ndarray, " K"]] = []
-    subsample = [np.empty((0, len(job.scan.x)))]
+    subsample = [np.empty((0, len(source.x)))]
     checksum, written, sampled = 0, 0, 0
-    step = max(1, job.scan.rows // MOMENT_SAMPLE)
+    step = max(1, source.rows // MOMENT_SAMPLE)
     sizes = None
-    if job.scan.weights == "mean":
-        path = os.path.join(job.folder, "sizes.npy")
-        sizes = np.load(path, mmap_mode="r")[job.first_set :]
-    with open(os.path.join(job.folder, "u.npy"), "r+b", buffering=0) as file:
-        file.seek(job.offset + (job.first_set + 1) * job.n_basis * kind.itemsize)
-        for rows, batch, last in runs(job.scan, job.part, job.basis, kind, sizes):
+    if source.weights == "mean":
+        path = os.path.join(folder, "sizes.npy")
+        sizes = np.load(path, mmap_mode="r")[first_set:]
+    with open(os.path.join(folder, "u.npy"), "r+b", buffering=0) as file:
+        file.seek(manifest.offset + (first_set + 1) * n_basis * kind.itemsize)
+        for rows, batch, last in runs(source, part, basis, kind, sizes):
             with np.errstate(over="ignore"):  # screening ignores infinite squares
                 square = np.einsum("ak,ak->a", rows.u, rows.u)
             sums.append(np.stack([rows.noise_scale, rows.theta_sum, square]))
@@ -87,10 +81,10 @@ def embed_part(job: Job) -> int:
             written += len(inside)
             if batch is not None:
                 some = batch.inputs[:, -batch.first_individual % step :: step]
-                phi = features(job.basis, some.T.astype(np.float64), job.n_basis)
+                phi = features(basis, some.T.astype(np.float64), n_basis)
                 products += phi.T @ phi
                 sampled += len(phi)
-                subsample.append(subsample_in(job.scan, batch))
+                subsample.append(subsample_in(source, batch))
     kept = {
         "sums": np.concatenate(sums, axis=1),
         "edges": np.stack(edges),
@@ -98,8 +92,8 @@ def embed_part(job: Job) -> int:
         "stand_ins": np.concatenate(subsample),
         "counts": np.array([checksum, written, sampled], dtype=np.int64),
     }
-    write_file(part_file(job.folder, job.part.number), serialize.to_bytes(kept))
-    return job.part.rows
+    write_file(part_file(folder, part.number), serialize.to_bytes(kept))
+    return part.rows
 
 
 def write_all(file: BinaryIO, content: Any) -> None:

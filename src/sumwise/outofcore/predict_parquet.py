@@ -7,9 +7,9 @@ worker holds one batch in memory.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from functools import partial
 from statistics import NormalDist
 from typing import Final
 
@@ -27,17 +27,6 @@ from sumwise.util.progress import Slow
 ADDED: Final = ("file", "row", "mean", "std", "lower", "upper")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Job:
-    """A part to be predicted."""
-
-    scan: Scan
-    part: Part
-    model: Model
-    level: float
-    folder: str
-
-
 def predict(model: Model, scan: Scan, out: str, level: float, run: Run) -> int:
     """Predict all parts, each to its own file in a new folder, or all to one file in order."""
     _added(scan)  # refused now, not in the middle
@@ -45,12 +34,16 @@ def predict(model: Model, scan: Scan, out: str, level: float, run: Run) -> int:
     single = out.endswith(".parquet")
     if not out or (os.path.lexists(out) and (single or not os.path.isdir(out) or os.listdir(out))):
         raise SettingError(f"{out!r} exists; name a new {'file' if single else 'folder'}")
-    jobs, done = [Job(scan, part, model, level, out) for part in scan.parts()], 0
+    parts, done = scan.parts(), 0
     try:
         if not single:
             os.makedirs(out, exist_ok=True)
         with Slow("predicting", scan.rows) as slow:
-            for rows in _one_file(jobs, out) if single else run(predict_part, jobs):
+            if single:
+                found: Iterable[int] = _one_file(model, scan, level, out, parts)
+            else:
+                found = run(partial(predict_part, model, scan, level, out), parts)
+            for rows in found:
                 done += rows
                 slow.at(done)
     except OSError as error:
@@ -71,36 +64,38 @@ def _added(scan: Scan) -> list[str]:
     return names
 
 
-def predict_part(job: Job) -> int:
+def predict_part(model: Model, scan: Scan, level: float, folder: str, part: Part) -> int:
     """Predict a part to a file, which appears when it is whole."""
-    name = os.path.join(job.folder, f"part-{job.part.number:06}.parquet")
-    return sum(_one_file([job], name))
+    name = os.path.join(folder, f"part-{part.number:06}.parquet")
+    return sum(_one_file(model, scan, level, name, [part]))
 
 
-def _one_file(jobs: Sequence[Job], path: str) -> Iterator[int]:
-    """Write jobs to one file, which appears when all are done; gives the rows of each."""
+def _one_file(
+    model: Model, scan: Scan, level: float, path: str, parts: Sequence[Part]
+) -> Iterator[int]:
+    """Write parts to one file, which appears when all are done; gives the rows of each."""
     import pyarrow as pa
     from pyarrow import parquet
 
-    added, writer = _added(jobs[0].scan), None
+    added, writer = _added(scan), None
     with atomic_write(path) as file, ExitStack() as opened:
-        for job in jobs:
-            for batch in batches(job.scan, job.part):
+        for part in parts:
+            for batch in batches(scan, part):
                 x = np.ascontiguousarray(batch.inputs.T, dtype=np.float64)
                 try:
-                    mean = outputs.predict_mean(job.model, x)[:, 0]
-                    std = outputs.predict_std(job.model, x, include_noise=True)[:, 0]
+                    mean = outputs.predict_mean(model, x)[:, 0]
+                    std = outputs.predict_std(model, x, include_noise=True)[:, 0]
                 except InvalidSetError as error:
                     where = f"{batch.path}, rows from {batch.first_row + 1} on"
                     raise InvalidSetError(f"{where}: {error}") from error
-                reach = NormalDist().inv_cdf(0.5 + 0.5 * job.level) * std
+                reach = NormalDist().inv_cdf(0.5 + 0.5 * level) * std
                 number = np.arange(len(batch)) + batch.first_row + 1
                 codes = pa.array(np.zeros(len(batch), np.int32))
-                path = pa.DictionaryArray.from_arrays(codes, [batch.path])  # stored once
-                found = (path, number, mean, std, mean - reach, mean + reach)
-                columns = dict(zip(job.scan.by, batch.keys, strict=True))
+                file_name = pa.DictionaryArray.from_arrays(codes, [batch.path])  # stored once
+                found = (file_name, number, mean, std, mean - reach, mean + reach)
+                columns = dict(zip(scan.by, batch.keys, strict=True))
                 table = pa.table({**columns, **dict(zip(added, found, strict=True))})
                 if writer is None:
                     writer = opened.enter_context(parquet.ParquetWriter(file, table.schema))
                 writer.write_table(table)
-            yield job.part.rows
+            yield part.rows
