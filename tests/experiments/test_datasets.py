@@ -89,8 +89,12 @@ def test_a_climate_file_is_checked_column_by_column(tmp_path):
         with pytest.raises(DataError, match=r"(is empty|no rows).*26 variables"):
             datasets.read_climate(path, "MAT")
     path.write_bytes(climate_text().encode("utf-16"))
-    with pytest.raises(DataError, match="26 variables"):
+    with pytest.raises(DataError, match=r"climate.csv is text in UTF-16. Save it .* UTF-8"):
         datasets.read_climate(path, "MAT")
+    for name in ("lon", "state"):
+        path.write_text(climate_text().replace(name, "other", 1))
+        with pytest.raises(DataError, match=rf"no column '{name}' \(needed\).* lon, lat, elev, st"):
+            datasets.read_climate(path, "MAT")
     path.write_text(climate_text(state=""))
     with pytest.raises(DataError, match="line 4: 'state' is missing"):
         datasets.read_climate(path, "MAT")

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from sumwise import report
-from sumwise.errors import SettingError
 from sumwise.report import chosen_sets
 from sumwise.report.chosen_sets import EARLIER, NEW, REST
 
@@ -51,12 +50,6 @@ def test_what_is_new_comes_last_so_that_it_is_drawn_on_top():
 def test_rows_are_plain_values_that_json_can_hold():
     rows = chosen_sets.map_rows(POINTS, SET_OF, CHOSEN, queries=(2, 3))
     assert json.loads(json.dumps(rows)) == rows
-
-
-@pytest.mark.parametrize("query", [0, 4])
-def test_a_query_that_was_not_made_cannot_be_shown(query):
-    with pytest.raises(SettingError, match=f"query {query} cannot be shown; 3 were made"):
-        states(query)
 
 
 def test_queries_are_counted_in_words():

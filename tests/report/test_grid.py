@@ -9,7 +9,6 @@ import pytest
 
 from sumwise import report
 from sumwise.acquisition.strategies import ACQUISITIONS
-from sumwise.errors import SettingError
 from sumwise.report import grid
 
 SMALL = {
@@ -27,8 +26,8 @@ def made_up(n_datasets=1, methods=tuple(ACQUISITIONS), n_queries=30, n_splits=3)
     }
 
 
-def panels_of(curves, **settings):
-    return grid.curve_grid(curves, **settings).to_dict()["concat"]
+def panels_of(curves):
+    return grid.curve_grid(curves, "a finding").to_dict()["concat"]
 
 
 def values_of(spec, place):
@@ -109,7 +108,7 @@ def test_a_flat_curve_still_has_an_axis():
 
 
 def test_there_is_a_panel_per_data_set_with_its_name_and_its_own_numbers():
-    spec = grid.curve_grid(SMALL).to_dict()
+    spec = grid.curve_grid(SMALL, "a finding").to_dict()
     assert [panel["title"] for panel in spec["concat"]] == ["north", "south"]
     for place, name in enumerate(SMALL):
         assert {row["dataset"] for row in values_of(spec, place)} == {name}
@@ -136,7 +135,7 @@ def test_every_method_looks_different_from_every_other():
 
 
 def test_aggmi_and_rand_are_thick_and_drawn_on_top():
-    spec = grid.curve_grid(made_up()).to_dict()
+    spec = grid.curve_grid(made_up(), "a finding").to_dict()
     scale = scale_of(spec["concat"][0], "strokeWidth")
     widths = dict(zip(scale["domain"], scale["range"], strict=True))
     assert widths["AggMI"] == widths["Rand"] > 1.5 * widths["QBC"]
@@ -152,7 +151,7 @@ def test_methods_of_the_users_own_are_drawn_too():
 
 
 def test_one_click_in_the_legend_serves_all_panels():
-    spec = grid.curve_grid(made_up(3)).to_dict()
+    spec = grid.curve_grid(made_up(3), "a finding").to_dict()
     (param,) = spec["params"]
     assert (param["bind"], param["select"]["fields"]) == ("legend", ["strategy"])
     for panel in spec["concat"]:
@@ -163,33 +162,17 @@ def test_one_click_in_the_legend_serves_all_panels():
 
 def test_the_subtitle_says_how_many_splits_were_averaged():
     def subtitle(curves):
-        return grid.curve_grid(curves).to_dict()["title"]["subtitle"][0]
+        return grid.curve_grid(curves, "a finding").to_dict()["title"]["subtitle"][0]
 
     assert subtitle(made_up(n_splits=50)).startswith("Mean of 50 splits, bars ± 1 standard error")
     assert subtitle(SMALL).startswith("Mean of 1 to 2 splits")
     assert subtitle(made_up(n_splits=1)).startswith("One split")
 
 
-def test_title_and_subtitle_can_be_given():
-    title = grid.curve_grid(SMALL, title="a finding", subtitle=["a line"]).to_dict()["title"]
-    assert (title["text"], title["subtitle"]) == ("a finding", ["a line"])
-
-
-def test_nothing_to_draw_is_refused():
-    with pytest.raises(SettingError, match="no curves to draw; run at least one data set"):
-        grid.curve_grid({})
-
-
-@pytest.mark.parametrize("error", [0.0, np.nan, np.inf])
-def test_an_error_without_a_logarithm_is_named(error):
-    curves = {"north": {"AggMI": np.array([[4.0, error]])}}
-    with pytest.raises(SettingError, match=f"error of AggMI on north is {error} at query 2; only"):
-        grid.curve_grid(curves)
-
-
 @pytest.mark.parametrize("n_datasets", [1, 2, 4])
 def test_any_number_of_data_sets_is_drawn_with_one_legend(n_datasets, tmp_path):
-    chart = grid.curve_grid(made_up(n_datasets, methods=("AggMI", "Var", "Rand")))
+    curves = made_up(n_datasets, methods=("AggMI", "Var", "Rand"))
+    chart = grid.curve_grid(curves, "a finding")
     (path,) = report.save(chart, tmp_path / "curves", (".svg",))
     text = path.read_text()
     assert text.count(">Var<") == 1

@@ -6,6 +6,7 @@ all, and nothing is overwritten unless the caller asks for it.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import itertools
 import re
@@ -46,6 +47,9 @@ def read_table(path: Path, text: Callable[[str], bool]) -> Any:
         raise DataError(f"there is no file {path}. Check the name.")
     if path.stat().st_size == 0:
         raise DataError(f"{path} is empty")
+    with path.open("rb") as opened:
+        if opened.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+            raise DataError(f"{path} is text in UTF-16. Save it as a CSV file in UTF-8.")
     try:
         if _is_parquet(path):
             from pyarrow import parquet
@@ -221,6 +225,7 @@ def read_columns(
     x: Sequence[str],
     others: Mapping[str, str | None],
     hidden: Sequence[str] = (),
+    role: str | None = None,
 ) -> Columns:
     """The table in `path`, which has a row for each individual.
 
@@ -230,14 +235,15 @@ def read_columns(
         others: More columns of numbers and the option that named each, None for a column that may
             be missing. They are not inputs unless `x` has them.
         hidden: More names that are not inputs, whether there are such columns or not.
+        role: What `by` and `x` are wanted for, where no option named them.
     """
     groups, inputs = tuple(dict.fromkeys(by)), tuple(dict.fromkeys(x))
     table = read_table(path, text=groups.__contains__)
     names = table.column_names
-    require(names, groups, "given as --by", path)
-    require(names, inputs, "given as --x", path)
-    for name, role in others.items():
-        require(names, () if role is None else (name,), role or "", path)
+    require(names, groups, role or "given as --by", path)
+    require(names, inputs, role or "given as --x", path)
+    for name, option in others.items():
+        require(names, () if option is None else (name,), option or "", path)
     beside = [name for name in others if name in names]
     used = {*groups, *beside, *hidden}
     taken, silent = (inputs, ()) if inputs else split_inputs(table, used, path)

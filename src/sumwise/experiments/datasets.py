@@ -127,7 +127,8 @@ def read_climate(path: Path, target: str) -> Dataset:
     columns = [name.replace("-", "_") for name in CLIMATE]
     wanted = columns.pop(CLIMATE.index(target))
     try:
-        found = read_columns(path, ["state"], PLACE, dict.fromkeys((*columns, wanted), "needed"))
+        others = dict.fromkeys((*columns, wanted), "needed")
+        found = read_columns(path, ["state"], PLACE, others, role="needed")
     except DataError as error:
         raise DataError(f"{str(error).rstrip('.')}. The file must be {CLIMATE_HELP}.") from error
     x = np.column_stack([found.inputs, *(found.others[name] for name in columns)])

@@ -40,27 +40,45 @@ def coverage(z: Sequence[float], level: float) -> tuple[Coverage, ...]:
     return tuple(rows)
 
 
-def verdict(rows: Sequence[Coverage], level: float) -> str:
-    """Whether the intervals are right: judged at `level`, others mentioned where they differ."""
-    here = next((row for row in rows if row.level == level), None)
-    if here is None:
-        return "Too few answers to say whether the intervals are right."
-    seen = f"{here.inside} of {here.answers} answers lie in intervals made for {percent(level)}"
-    if here.answers < FEW:
-        return f"Too few answers to say whether the intervals are right: {seen}."
+def headline(rows: Sequence[Coverage], level: float) -> str:
+    """Whether the intervals are right, judged at `level`, in a few words."""
+    here = _at(rows, level)
+    if here is None or here.answers < FEW:
+        return "Too few answers to say whether the intervals are right"
     if here.high < level:
-        return f"The intervals are too narrow: only {seen}, fewer than chance explains."
+        return "The intervals are too narrow"
     if here.low > level:
-        return f"The intervals are too wide: {seen}, more than chance explains."
-    others = [row for row in rows if not row.low <= row.level <= row.high]
-    if not others:
-        return f"The intervals are about right: {seen}."
+        return "The intervals are too wide"
+    return "The intervals are about right" + (f" at {percent(level)}" if _off(rows) else "")
+
+
+def verdict(rows: Sequence[Coverage], level: float) -> str:
+    """The headline and the counts behind it; other levels are mentioned where they differ."""
+    here, said = _at(rows, level), headline(rows, level)
+    if here is None:
+        return f"{said}."
+    seen = f"{here.inside} of {here.answers} answers lie in intervals made for {percent(level)}"
+    if here.answers < FEW or not _off(rows):
+        return f"{said}: {seen}."
+    if here.high < level:
+        return f"{said}: only {seen}, fewer than chance explains."
+    if here.low > level:
+        return f"{said}: {seen}, more than chance explains."
     but = ", ".join(
         f"{row.inside} in those for {percent(row.level)}, "
         f"{'more' if row.low > row.level else 'fewer'} than chance explains"
-        for row in others
+        for row in _off(rows)
     )
-    return f"The intervals are about right at {percent(level)}: {seen}; but {but}."
+    return f"{said}: {seen}; but {but}."
+
+
+def _at(rows: Sequence[Coverage], level: float) -> Coverage | None:
+    return next((row for row in rows if row.level == level), None)
+
+
+def _off(rows: Sequence[Coverage]) -> list[Coverage]:
+    """The levels at which chance does not explain the share seen."""
+    return [row for row in rows if not row.low <= row.level <= row.high]
 
 
 def binomial_interval(inside: int, n: int, level: float = 0.95) -> tuple[float, float]:

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from sumwise.errors import SettingError
-from sumwise.report.theme import chart_of, finish_panels, tooltips
+from sumwise.report.theme import by_name, chart_of, finish_panels, tooltips
 from sumwise.util.shapes import Float, Int
+from sumwise.util.text import count
 
 NEW, EARLIER, REST = "newly chosen set", "sets chosen earlier", "not measured"
 # drawn in this order, so that what is new lies on top: name -> (colour, shape, area)
@@ -43,11 +43,6 @@ def map_rows(
         chosen: The sets in the order they were chosen.
         queries: Which queries to show, from 1.
     """
-    for query in queries:
-        if not 1 <= query <= len(chosen):
-            raise SettingError(
-                f"query {query} cannot be shown; {len(chosen)} were made, numbered from 1"
-            )
     turns = {position: turn for turn, position in enumerate(chosen, start=1)}
     rows: list[dict[str, Any]] = []
     for query in queries:
@@ -83,18 +78,16 @@ def chosen_sets_map(
         title=None, orient="top", symbolOpacity=1, labelFontSize=12.5, columnPadding=18
     )
 
-    def channel(kind: Any, values: list[Any]) -> Any:
-        scale = alt.Scale(type="ordinal", domain=list(LOOKS)[::-1], range=values[::-1])
-        return kind("state:N", scale=scale, legend=legend)
-
     picked = alt.selection_point(name="state", fields=["state"], bind="legend")
-    looks = list(LOOKS.values())
     channels = {
-        "color": channel(alt.Color, [colour for colour, _, _ in looks]),
-        "shape": channel(alt.Shape, [shape for _, shape, _ in looks]),
-        "size": channel(alt.Size, [area for _, _, area in looks]),
-        "opacity": alt.when(picked).then(alt.value(1.0)).otherwise(alt.value(FADED)),
+        name: by_name(
+            kind, "state:N", {s: LOOKS[s][part] for s in list(LOOKS)[::-1]}, legend, type="ordinal"
+        )
+        for part, (name, kind) in enumerate(
+            (("color", alt.Color), ("shape", alt.Shape), ("size", alt.Size))
+        )
     }
+    channels["opacity"] = alt.when(picked).then(alt.value(1.0)).otherwise(alt.value(FADED))
     x_ends, y_ends = _square(rows)
     x = alt.X("x:Q", axis=None, scale=alt.Scale(domain=x_ends, nice=False))
     y = alt.Y("y:Q", axis=None, scale=alt.Scale(domain=y_ends, nice=False))
@@ -102,7 +95,7 @@ def chosen_sets_map(
     for query in dict.fromkeys(row["query"] for row in rows):
         shown = [row for row in rows if row["query"] == query]
         n_new = sum(row["state"] == NEW for row in shown)
-        count = "1 individual" if n_new == 1 else f"{n_new} individuals"
+        held = f"a set of {count(n_new, 'individual')}"
         panels.append(
             chart_of(shown, f"query-{query}")
             .mark_point(filled=True, stroke="white", strokeWidth=0.5)
@@ -110,7 +103,7 @@ def chosen_sets_map(
             .properties(
                 width=SIDE,
                 height=SIDE,
-                title=alt.TitleParams(f"{ordinal(query)} query", subtitle=f"a set of {count}"),
+                title=alt.TitleParams(f"{ordinal(query)} query", subtitle=held),
             )
         )
     panels[0] = panels[0].add_params(picked)  # one legend, one selection: it serves all panels

@@ -109,16 +109,18 @@ def learning_curves(
     front = [row for row in rows if row["strategy"] in names]
     back = [row for row in rows if row["strategy"] not in names]
     last = max(row["question"] for row in rows)
-    x = alt.X(
-        "question:Q",
-        title=x_title,
-        scale=alt.Scale(domain=[1, last] if last > 1 else [0, 2], nice=False, padding=8),
-        axis=alt.Axis(values=theme.ticks(last), format="d", grid=False, labelFlush=False),
-    )
+    ends = [1, last] if last > 1 else [0, 2]
+    x = theme.count_axis("question:Q", x_title, ends, theme.ticks(last), padding=8)
     # a line need not start at zero, and from zero these differences could not be seen
     scale = alt.Scale(domain=list(error_span(front, reference)), nice=False, zero=False)
     y = alt.Y("mean:Q", title=y_title, scale=scale)
-    colour, dash = _colour_and_dash(names, reference)
+    turns = [(name, turn % len(COLOURS)) for turn, name in enumerate(names)]
+    grey = [] if reference is None else [(reference[0], GREY, [1, 0])]
+    looks = [(name, COLOURS[turn], list(DASHES[turn])) for name, turn in turns] + grey
+    colour, dash = (
+        theme.by_name(kind, "strategy:N", {look[0]: look[part] for look in looks})
+        for kind, part in ((alt.Color, 1), (alt.StrokeDash, 2))
+    )
     tooltip = tooltips(
         ("strategy:N", "strategy"),
         ("question:Q", "question"),
@@ -164,21 +166,6 @@ def _behind(
     return layers
 
 
-def _colour_and_dash(names: Sequence[str], reference: tuple[str, float] | None) -> tuple[Any, Any]:
-    """Of each line; the reference is grey and its name too."""
-    import altair as alt
-
-    domain = [*names, *([] if reference is None else [reference[0]])]
-    colours = [COLOURS[i % len(COLOURS)] for i in range(len(names))] + [GREY]
-    dashes = [list(DASHES[i % len(DASHES)]) for i in range(len(names))] + [[1, 0]]
-
-    def channel(kind: Any, looks: list[Any]) -> Any:
-        scale = alt.Scale(domain=domain, range=looks[: len(domain)])
-        return kind("strategy:N", legend=None, scale=scale)
-
-    return channel(alt.Color, colours), channel(alt.StrokeDash, dashes)
-
-
 def differences(
     rows: Sequence[Mapping[str, Any]], *, title: str, subtitle: Sequence[str], x_title: str
 ) -> Any:
@@ -197,12 +184,9 @@ def differences(
     )
     axis = alt.Axis(tickCount=7, gridOpacity=0.5)
     x = alt.X("mean:Q", title=x_title, axis=axis, scale=alt.Scale(zero=True, nice=True))
-    colour = alt.Color(
-        "side:N",
-        title=None,
-        scale=alt.Scale(domain=list(SIDES), range=[COLOURS[0], "#8A939B", COLOURS[1]]),
-        legend=alt.Legend(orient="bottom", labelFontSize=12, symbolType="circle", columns=3),
-    )
+    sides = dict(zip(SIDES, (COLOURS[0], "#8A939B", COLOURS[1]), strict=True))
+    legend = alt.Legend(orient="bottom", labelFontSize=12, symbolType="circle", columns=3)
+    colour = theme.by_name(alt.Color, "side:N", sides, legend).title(None)
     tooltip = tooltips(
         ("strategy:N", "strategy"),
         ("mean:Q", "difference", ",.3~g"),

@@ -14,9 +14,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from sumwise.errors import SettingError
 from sumwise.report.curves import learning_curve_rows
-from sumwise.report.theme import COLOURS, DASHES, GREY, chart_of, finish_panels, tooltips
+from sumwise.report.theme import COLOURS, DASHES, GREY, by_name, chart_of, finish_panels, tooltips
 from sumwise.util.shapes import Float
 
 LEADING: Final = ("Rand", "AggMI")  # drawn last, so on top, in this order
@@ -85,9 +84,7 @@ def error_axis(rows: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
 
 def curve_grid(
     curves: Mapping[str, Mapping[str, Float[np.ndarray, "_ _"]]],
-    *,
-    title: str = "Error of individual predictions after each query",
-    subtitle: Sequence[str] | None = None,
+    title: str,
 ) -> Any:
     """A panel per data set, three in a row, under one legend: an Altair chart.
 
@@ -95,14 +92,10 @@ def curve_grid(
 
     Args:
         curves: For each data set and method, a split per row and a query per column.
-        subtitle: Lines below the title; by default how many splits were averaged.
     """
     import altair as alt
 
-    if not curves:
-        raise SettingError("there are no curves to draw; run at least one data set")
     rows = grid_rows(curves)
-    _refuse_what_has_no_logarithm(rows)
     methods = list(dict.fromkeys(row["strategy"] for row in rows))
     width, height, names_in_row = LAYOUT[min(COLUMNS, len(curves))]
     channels = _channels(methods, names_in_row)
@@ -118,18 +111,8 @@ def curve_grid(
         )
         panels.append(panel.properties(width=width, height=height, title=dataset))
     panels[0] = panels[0].add_params(picked)  # one legend, one selection: it serves all panels
-    lines = [_how_averaged(rows)] if subtitle is None else list(subtitle)
     chart = alt.concat(*panels, columns=COLUMNS, spacing={"row": 16, "column": 12})
-    return finish_panels(chart, title, lines, frame=None)
-
-
-def _refuse_what_has_no_logarithm(rows: Sequence[Mapping[str, Any]]) -> None:
-    for row in rows:
-        if not 0 < row["mean"] < math.inf:
-            raise SettingError(
-                f"the error of {row['strategy']} on {row['dataset']} is {row['mean']} at query "
-                f"{row['question']}; only positive, finite errors can be drawn. Leave it out."
-            )
+    return finish_panels(chart, title, [_how_averaged(rows)], frame=None)
 
 
 def _channels(methods: Sequence[str], names_in_row: int) -> dict[str, Any]:
@@ -148,14 +131,16 @@ def _channels(methods: Sequence[str], names_in_row: int) -> dict[str, Any]:
     spare = zip(COLOURS, DASHES, strict=True)
     looks = [LOOKS.get(m) or next(spare, (GREY, (1, 0))) for m in methods]
 
-    def channel(kind: Any, values: list[Any]) -> Any:
-        scale = alt.Scale(type="ordinal", domain=list(methods), range=values)
-        return kind("strategy:N", scale=scale, legend=legend)
-
+    parts: dict[str, tuple[Any, list[Any]]] = {
+        "color": (alt.Color, [colour for colour, _ in looks]),
+        "strokeDash": (alt.StrokeDash, [list(dash) for _, dash in looks]),
+        "strokeWidth": (alt.StrokeWidth, [THICK if m in LEADING else THIN for m in methods]),
+    }
     return {
-        "color": channel(alt.Color, [colour for colour, _ in looks]),
-        "strokeDash": channel(alt.StrokeDash, [list(dash) for _, dash in looks]),
-        "strokeWidth": channel(alt.StrokeWidth, [THICK if m in LEADING else THIN for m in methods]),
+        name: by_name(
+            kind, "strategy:N", dict(zip(methods, each, strict=True)), legend, type="ordinal"
+        )
+        for name, (kind, each) in parts.items()
     }
 
 

@@ -14,9 +14,9 @@ ChartRows = Sequence[Mapping[str, Any]]
 BAR: Final = 34  # height of a row of bars
 ERROR, EVERYONE, SPREAD = "forecast error", "same for everyone", "uncertainty"
 LINES: Final = {  # of progress: colour and dashes
-    ERROR: (COLOURS[1], DASHES[1]),
-    EVERYONE: (GREY, DASHES[2]),
-    SPREAD: (COLOURS[0], DASHES[0]),
+    ERROR: (COLOURS[1], list(DASHES[1])),
+    EVERYONE: (GREY, list(DASHES[2])),
+    SPREAD: (COLOURS[0], list(DASHES[0])),
 }
 INSIDE, OUTSIDE = "inside", "outside"
 PERCENT: Final = "format(100 * datum.value, '.3~g') + ' %'"
@@ -35,22 +35,18 @@ def progress_chart(rows: ChartRows, title: str, subtitle: Sequence[str]) -> Any:
     top = 1.05 * max(point["mean"] for point in points) or 1.0
     ends = label_rows([{**point, "low": 0.0, "high": top} for point in points])
     first, last = rows[0]["answer"], rows[-1]["answer"]
-    x = alt.X(
-        "answer:Q",
-        title="answers",
-        scale=alt.Scale(domain=[first, last], nice=False, padding=8),
-        axis=alt.Axis(values=theme.ticks(last)[1:], format="d", grid=False, labelFlush=False),
-    )
+    shown = theme.ticks(last)[1:]
+    x = theme.count_axis("answer:Q", "answers", [first, last], shown, padding=8)
     y = alt.Y(
         "mean:Q",
         title="per individual, in units of the answers",
         scale=alt.Scale(domain=[0, max(top, *(end["place"] for end in ends))], nice=False),
         axis=alt.Axis(gridOpacity=0.5),
     )
-    colours = alt.Scale(domain=list(LINES), range=[colour for colour, _ in LINES.values()])
-    dashes = alt.Scale(domain=list(LINES), range=[list(dash) for _, dash in LINES.values()])
-    colour = alt.Color("strategy:N", legend=None, scale=colours)
-    dash = alt.StrokeDash("strategy:N", legend=None, scale=dashes)
+    colour, dash = (
+        theme.by_name(kind, "strategy:N", {name: look[part] for name, look in LINES.items()})
+        for part, kind in enumerate((alt.Color, alt.StrokeDash))
+    )
     tooltip = tooltips(
         ("strategy:N", "what"),
         ("mean:Q", "per individual", ",.4~g"),
@@ -72,12 +68,7 @@ def information_chart(rows: ChartRows, title: str, subtitle: Sequence[str]) -> A
     import altair as alt
 
     last = rows[-1]["answer"]
-    x = alt.X(
-        "left:Q",
-        title="answers",
-        scale=alt.Scale(domain=[0.4, last + 0.6], nice=False),
-        axis=alt.Axis(values=theme.ticks(last), format="d", grid=False, labelFlush=False),
-    )
+    x = theme.count_axis("left:Q", "answers", [0.4, last + 0.6], theme.ticks(last))
     y = alt.Y("information:Q", title="nats", axis=alt.Axis(gridOpacity=0.5, tickCount=5))
     bars = [{**row, "left": row["answer"] - 0.4, "right": row["answer"] + 0.4} for row in rows]
     tooltip = tooltips(
@@ -107,7 +98,7 @@ def predicted_chart(
     values = [{**row, "side": kinds[row["interval"] == OUTSIDE]} for row in rows]
     legend = alt.Legend(title=None, orient="top", labelFontSize=13, symbolOpacity=1, labelLimit=300)
     colour, shape = (
-        kind("side:N", legend=legend, scale=alt.Scale(domain=kinds, range=looks))
+        theme.by_name(kind, "side:N", dict(zip(kinds, looks, strict=True)), legend)
         for kind, looks in ((alt.Color, COLOURS[:2]), (alt.Shape, ["circle", "diamond"]))
     )
     tooltip = tooltips(

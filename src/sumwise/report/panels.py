@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from sumwise.learning.insight import FEWEST, WINDOW, Compared, Insight
-from sumwise.model.calibration import FEW, percent
+from sumwise.model.calibration import FEW, headline, percent
 from sumwise.report import panel_charts as draw
 from sumwise.report.page import Section, TextTable
 from sumwise.report.panel_charts import ERROR, EVERYONE, INSIDE, OUTSIDE, SPREAD
@@ -223,7 +223,7 @@ def calibration(insight: Insight) -> Panel:
         "On the line intervals hold what they promise, below it they are too narrow. Bars are what "
         "chance allows for so few answers (95 %)."
     )
-    chart = draw.calibration_chart(rows, insight.trust.partition(":")[0], [])
+    chart = draw.calibration_chart(rows, headline(insight.calibration, insight.level), [])
     cells = [
         (
             percent(row.level),

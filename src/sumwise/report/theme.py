@@ -34,6 +34,30 @@ def tooltips(*fields: tuple[str, str] | tuple[str, str, str]) -> list[Any]:
     ]
 
 
+def by_name(
+    kind: Any, field: str, looks: Mapping[str, Any], legend: Any = None, **scale: Any
+) -> Any:
+    """A channel (colour, dash, …) in which each name has its look."""
+    import altair as alt
+
+    ends = alt.Scale(domain=list(looks), range=list(looks.values()), **scale)
+    return kind(field, legend=legend, scale=ends)
+
+
+def count_axis(
+    field: str, title: str, ends: Sequence[float], ticks: list[int], **scale: Any
+) -> Any:
+    """A horizontal axis of whole numbers."""
+    import altair as alt
+
+    return alt.X(
+        field,
+        title=title,
+        scale=alt.Scale(domain=ends, nice=False, **scale),
+        axis=alt.Axis(values=ticks, format="d", grid=False, labelFlush=False),
+    )
+
+
 def line_names(ends: Iterable[Mapping[str, Any]], colour: Any) -> Any:
     """The name of each line at its right end, as `curves.label_rows` places it."""
     import altair as alt
