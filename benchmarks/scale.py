@@ -101,7 +101,7 @@ def _embedding(folder: Path, n_sets: int) -> list[Row]:
 
     ours()
     plain()
-    made = sw.Embedded.open(out).pool.design.u
+    made = sw.Embedded.open(out).own_pool.design.u
     np.testing.assert_allclose(made, held[0], rtol=0, atol=2e-6 * SET_SIZE)
     held.clear()
     times = in_turns({"ours": ours, "plain": plain, "least": partial(_least, scan, model)}, 3)
@@ -207,7 +207,7 @@ def _question(folder: Path, n_sets: int, labels: tuple[int, ...]) -> tuple[list[
     made = sw.Embedded.open(folder / f"design-{n_sets}")
     rng = np.random.default_rng(0)
     truth = rng.standard_normal(N_BASIS)
-    whole = made.pool.design.u.astype(np.float64)
+    whole = made.own_pool.design.u.astype(np.float64)
     root = rng.standard_normal((N_BASIS, N_BASIS))
     progress = learner.begin(made.config, made)
     rows: list[Row] = []
@@ -363,7 +363,9 @@ def _two_workers(folder: Path, n_sets: int) -> Row:
                 spread.clear()
         assert near is not None
         assert far is not None
-        np.testing.assert_allclose(far.pool.design.u, near.pool.design.u, rtol=0, atol=1e-10)
+        np.testing.assert_allclose(
+            far.own_pool.design.u, near.own_pool.design.u, rtol=0, atol=1e-10
+        )
     ratio = float(np.median(np.array(alone) / np.array(spread)))
     return faster(
         "reading and embedding on two Dask workers, float64",

@@ -17,7 +17,6 @@ import sumwise as sw
 from sumwise import Sets
 from sumwise.acquisition.dropout import dropout_mutual_information
 from sumwise.acquisition.information import aggregated_mutual_information
-from sumwise.learning.pools import pool_under
 from sumwise.model import posterior
 from sumwise.model.design import Design, embed
 from sumwise.model.posterior import Hyperparameters
@@ -69,7 +68,7 @@ def test_over_many_draws_dami_comes_near_aggmi(n_members):
     settings = replace(THINNED, samples=n_members)
     begun = sw.AggregateRegressor(settings, hyperparameters=(1.0, 30.0))
     fitted = begun.fit(SETS[:0], [], pool=SETS).fitted()
-    pool, rng = pool_under(SETS, fitted), np.random.default_rng(0)
+    pool, rng = SETS.pool(fitted), np.random.default_rng(0)
     draws = np.array([dropout_mutual_information(pool, fitted.posterior, rng) for _ in range(1500)])
     mean, error = draws.mean(axis=0), draws.std(axis=0) / math.sqrt(1500)
     exact = np.empty(len(SETS))
@@ -186,7 +185,7 @@ def test_with_twins_pending_the_rest_is_chosen_as_with_one_of_them(strategy):
     sure = fit(hyperparameters=(1.0, 1e6))
     sets = twins_and_others(sure, strategy)
     fitted = sure.fitted()
-    pool = pool_under(sets, fitted)
+    pool = sets.pool(fitted)
     one, two = (fitted.posterior.condition_on(pool.design.rows(p)) for p in ([0], [0, 1]))
     score = {"AggMI": aggregated_mutual_information, "DAMI": dropout_mutual_information}[strategy]
     scores = [score(pool, given, np.random.default_rng(0))[3:] for given in (one, two)]

@@ -90,7 +90,7 @@ def test_a_file_beyond_the_limit_stays_where_it_is(sets, tmp_path):
     assert not (tmp_path / "a.design").exists()
     done("init", tmp_path / "b.db", tmp_path / "d.parquet", *given, "--memory-limit", "1KB")
     made = sw.Embedded.open(tmp_path / "b.design")
-    assert made.pool.design.u.dtype == np.float32
+    assert made.own_pool.design.u.dtype == np.float32
     assert made.ids == sets.ids
     done("init", tmp_path / "c.db", tmp_path / "d.parquet", *given, "--memory-limit", "20 KB",
          "--preset", "paper")  # fmt: skip

@@ -57,10 +57,12 @@ def assert_same(made: Embedded, sets: sw.Sets, rtol=1e-10, model=MODEL) -> None:
     assert made.sets.sizes.tolist() == sets.sizes.tolist()
     np.testing.assert_allclose(made.prepared.basis.shift, prepared.basis.shift, rtol=1e-12)
     np.testing.assert_allclose(made.prepared.basis.scale, prepared.basis.scale, rtol=1e-12)
-    np.testing.assert_allclose(made.pool.design.u, design.u, rtol=rtol, atol=rtol)
-    np.testing.assert_allclose(made.pool.design.noise_scale, design.noise_scale, rtol=1e-12)
-    np.testing.assert_allclose(made.pool.design.theta_sum, design.theta_sum, atol=1e-12)
-    np.testing.assert_allclose(made.pool.square, (design.u**2).sum(axis=1), rtol=max(rtol, 1e-9))
+    np.testing.assert_allclose(made.own_pool.design.u, design.u, rtol=rtol, atol=rtol)
+    np.testing.assert_allclose(made.own_pool.design.noise_scale, design.noise_scale, rtol=1e-12)
+    np.testing.assert_allclose(made.own_pool.design.theta_sum, design.theta_sum, atol=1e-12)
+    np.testing.assert_allclose(
+        made.own_pool.square, (design.u**2).sum(axis=1), rtol=max(rtol, 1e-9)
+    )
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -224,7 +226,7 @@ def test_sets_across_borders_are_embedded_whole(tmp_path, dtype, weights, ids):
     expected = sets if weights == "theta" else sw.Sets.from_frame(
         table, by=by, x=["x0", "x1", "x2"], weights=weights
     )  # fmt: skip
-    assert made.pool.design.u.dtype == dtype
+    assert made.own_pool.design.u.dtype == dtype
     assert_same(made, expected, 1e-10 if dtype == "float64" else 2e-6)
     assert not any(name in os.listdir(tmp_path / "out") for name in ("parts", "begun.json"))
 
@@ -259,7 +261,7 @@ def test_unsorted_rows_give_what_sorted_rows_give(tmp_path, sizes, seed, weights
     sorted_ = other.embed(tidy, folder / "out2", run=in_turn)
     where = [sorted_.sets.position(name) for name in made.ids]
     np.testing.assert_allclose(
-        made.pool.design.u, sorted_.pool.design.u[where], rtol=1e-10, atol=1e-10
+        made.own_pool.design.u, sorted_.own_pool.design.u[where], rtol=1e-10, atol=1e-10
     )
 
 
@@ -269,7 +271,7 @@ def test_a_fitted_model_embeds_under_its_own_basis(tmp_path):
     table = parquet.table_of(sets)
     made = model.embed(parquet.scan(parquet.write(table, tmp_path / "d")), tmp_path / "out")
     np.testing.assert_allclose(
-        made.pool.design.u, embed(sets, model.fitted().basis).u, rtol=1e-10, atol=1e-10
+        made.own_pool.design.u, embed(sets, model.fitted().basis).u, rtol=1e-10, atol=1e-10
     )
 
 
@@ -278,7 +280,7 @@ def test_the_mean_of_products_is_kept(tmp_path):
     pool = parquet.scan(parquet.write(parquet.table_of(sets), tmp_path / "d"))
     made = MODEL.embed(pool, tmp_path / "out")
     phi = made.prepared.basis(sets.x)
-    np.testing.assert_allclose(made.pool.moment, phi.T @ phi / len(phi), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(made.own_pool.moment, phi.T @ phi / len(phi), rtol=1e-9, atol=1e-12)
 
 
 def test_individuals_are_there_if_somebody_looks(tmp_path, monkeypatch):
@@ -466,7 +468,7 @@ def test_ids_that_do_not_ascend_stay_with_their_sets(tmp_path, monkeypatch, seve
     made = MODEL.embed(sw.Sets.scan_parquet(tmp_path / "a.parquet", by=by, x="x"), tmp_path / "out")
     assert made.ids == in_memory.ids  # in order of first appearance
     u = embed(in_memory, made.prepared.basis, compiled=False).u
-    np.testing.assert_allclose(made.pool.design.u, u, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(made.own_pool.design.u, u, rtol=1e-10, atol=1e-10)
     np.testing.assert_array_equal(made.sets.x, in_memory.x)
     other = in_memory.ids[::-1]  # a former version did not keep the order of unsorted files
     whole = design_store.read_whole(made.scan, other)

@@ -59,7 +59,7 @@ def stopped(scan, out, after=2):
 
 def assert_equal(made, other):
     assert made.ids == other.ids
-    np.testing.assert_array_equal(made.pool.design.u, other.pool.design.u)
+    np.testing.assert_array_equal(made.own_pool.design.u, other.own_pool.design.u)
 
 
 # --- files ----------------------------------------------------------------------------------------
@@ -215,8 +215,8 @@ def test_single_precision_adds_up_large_sets_without_drifting(tmp_path, monkeypa
     monkeypatch.setattr(design, "COMPILED_FROM", 0)
     ids, x = np.repeat([0, 1, 2], [2**16, 1, 1]), np.r_[np.full(2**16, 0.3), -1.0, 1.0]
     pool = scanned(written(tmp_path / "d", ids, x, group=2**17))
-    double = MODEL.embed(pool, tmp_path / "double").pool.design.u
-    single = MODEL.embed(pool, tmp_path / "single", dtype="float32").pool.design.u
+    double = MODEL.embed(pool, tmp_path / "double").own_pool.design.u
+    single = MODEL.embed(pool, tmp_path / "single", dtype="float32").own_pool.design.u
     np.testing.assert_allclose(single[0], double[0], rtol=1e-5)
 
 

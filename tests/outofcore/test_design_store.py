@@ -326,7 +326,7 @@ def test_a_model_that_chooses_itself_is_the_same_on_disk(
         named = named.replace(f"x{d} (", f"input {d + 1} (")
     assert named == here.summary()
     single = model.embed(pool, tmp_path / "single", dtype="float32")
-    assert_allclose(single.pool.design.u, made.pool.design.u, rtol=1e-4, atol=1e-4)
+    assert_allclose(single.own_pool.design.u, made.own_pool.design.u, rtol=1e-4, atol=1e-4)
 
 
 # --- designs of former versions, which lost the order of ids that do not ascend -------------------

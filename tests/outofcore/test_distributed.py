@@ -77,8 +77,8 @@ def test_embedding_to_disk_on_workers_gives_the_local_design(client, model, tmp_
     far = model.embed(pool, tmp_path / "far", run=distributed.on(client))
     near = model.embed(pool, tmp_path / "near")
     assert far.ids == near.ids
-    assert_allclose(far.pool.design.u, near.pool.design.u, rtol=1e-10, atol=1e-12)
-    assert_allclose(far.pool.design.noise_scale, near.pool.design.noise_scale, rtol=1e-12)
+    assert_allclose(far.own_pool.design.u, near.own_pool.design.u, rtol=1e-10, atol=1e-12)
+    assert_allclose(far.own_pool.design.noise_scale, near.own_pool.design.noise_scale, rtol=1e-12)
 
 
 @pytest.mark.parametrize("weights", ["theta", *slow("mean")])
@@ -92,9 +92,9 @@ def test_a_design_in_the_workers_memory_is_the_local_one(client, model, tmp_path
     near = model.embed(pool, tmp_path / "near")
     assert len(far) == len(sets)
     rows = far.rows(range(len(far)))
-    assert_allclose(rows.u, near.pool.design.u, rtol=1e-10, atol=1e-12)
-    assert_allclose(rows.noise_scale, near.pool.design.noise_scale, rtol=1e-10)
-    assert_allclose(rows.theta_sum, near.pool.design.theta_sum, rtol=1e-10, atol=1e-12)
+    assert_allclose(rows.u, near.own_pool.design.u, rtol=1e-10, atol=1e-12)
+    assert_allclose(rows.noise_scale, near.own_pool.design.noise_scale, rtol=1e-10)
+    assert_allclose(rows.theta_sum, near.own_pool.design.theta_sum, rtol=1e-10, atol=1e-12)
     backwards = far.rows(range(len(far))[::-1])
     assert_allclose(backwards.u, rows.u[::-1], rtol=1e-12)
     assert far.sets.ids == sets.ids
@@ -203,7 +203,7 @@ def test_a_killed_worker_costs_a_retry_and_not_the_answer(client, model, tmp_pat
     far = model.embed(pool, tmp_path / "far", run=run)
     assert (tmp_path / "marker").exists()
     near = model.embed(pool, tmp_path / "near")
-    assert_allclose(far.pool.design.u, near.pool.design.u, rtol=1e-10, atol=1e-12)
+    assert_allclose(far.own_pool.design.u, near.own_pool.design.u, rtol=1e-10, atol=1e-12)
     assert Embedded.open(tmp_path / "far").ids == sets.ids
 
 

@@ -52,7 +52,7 @@ def pool(tmp_path_factory):
 @pytest.fixture(scope="module")
 def expected(pool, tmp_path_factory):
     out = tmp_path_factory.mktemp("soak") / "local"
-    return sw.AggregateRegressor(n_basis=32).embed(pool, out).pool.design.u
+    return sw.AggregateRegressor(n_basis=32).embed(pool, out).own_pool.design.u
 
 
 @pytest.mark.slow
@@ -94,7 +94,7 @@ def test_a_worker_killed_three_times_costs_time_and_nothing_else(pool, expected,
         made = sw.AggregateRegressor(n_basis=32).embed(pool, tmp_path / "far", run=run)
     assert len(set(killed)) == 3
     assert min(interrupted) > 0
-    np.testing.assert_allclose(made.pool.design.u, expected, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(made.own_pool.design.u, expected, rtol=0, atol=1e-10)
 
 
 CHILD = """
@@ -133,4 +133,4 @@ def test_a_killed_run_goes_on_without_starting_over(pool, expected, tmp_path):
 
     made = sw.AggregateRegressor(n_basis=32).embed(pool, out, run=counting)
     assert left[-1] <= PARTS - before + 1
-    np.testing.assert_allclose(made.pool.design.u, expected, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(made.own_pool.design.u, expected, rtol=0, atol=1e-10)

@@ -41,7 +41,7 @@ class Method:
     preset: str | None
 
     def resolve(self) -> tuple[AggregateRegressor, str]:
-        from sumwise.learning.settings import resolve
+        from sumwise.learning.estimator import resolve
 
         basis = self.basis
         model = None if basis is None else AggregateRegressor(basis, random_state=self.seed)

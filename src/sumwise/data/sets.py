@@ -267,6 +267,14 @@ class Sets:
     def _first_ids(self) -> str:
         return ", ".join(map(repr, self.ids[:3])) + (", …" if len(self) > 3 else "")
 
+    def prepare(self, config: Any) -> Any:
+        """What a model with these settings knows of the inputs before any answer."""
+        return config.prepare(self)
+
+    def pool(self, model: Any) -> Any:
+        """The sets as strategies see them under a model, fitted or only prepared."""
+        return model.pool(self)
+
     def take(self, positions: Any) -> Sets:
         """The sets at these positions, in this order."""
         wanted = as_list(positions, "positions")

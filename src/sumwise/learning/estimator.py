@@ -10,27 +10,28 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from sumwise.acquisition.objective import read
+from sumwise.acquisition.strategies import DEFAULT, Acquisition, named
 from sumwise.data.frames import input_matrix, to_float
 from sumwise.data.parquet import Scan
 from sumwise.data.sets import Sets
 from sumwise.data.validate import check_labels
 from sumwise.errors import InvalidSetError, SettingError
 from sumwise.learning import summary as describing
-from sumwise.learning.pools import pool_under
 from sumwise.model import fit as core
 from sumwise.model import predict as outputs
-from sumwise.model.basis import Basis, Neural
-from sumwise.model.design import Design, embed
+from sumwise.model.basis import Basis, Neural, with_dropout
 from sumwise.model.predict import check_level
 from sumwise.outofcore import predict_parquet as streams
 from sumwise.outofcore.build import embed_scan, in_threads
-from sumwise.outofcore.design_store import Embedded, no_sets
+from sumwise.outofcore.design_store import Embedded, as_sets
 from sumwise.util.shapes import Float
+
+PRESETS: Final = ("paper",)
 
 
 class AggregateRegressor:
@@ -114,24 +115,19 @@ class AggregateRegressor:
                 for each set, a dict by id, or a function of the sets.
         """
         config = self.config()
-        if isinstance(sets, Embedded):
+        if isinstance(sets, Embedded):  # of which only some are measured
             if config != sets.config or not isinstance(y_bar, Mapping):
                 raise SettingError(
                     "on sets that are embedded already, fit takes the totals that are known as a "
                     "dict by id, and a model with the settings they were embedded with"
                 )
             at, y_bar = [sets.sets.position(set_id) for set_id in y_bar], list(y_bar.values())
-            prepared, design, sets = sets.prepared, sets.pool.design.rows(at), sets.some(at)
-            labels = check_labels(y_bar, sets.ids)
+            prepared, design, sets = sets.prepared, sets.own_pool.design.rows(at), sets.some(at)
         else:
-            pool = sets if pool is None else pool
-            for name, given in (("sets", sets), ("pool", pool)):
-                if not isinstance(given, Sets):
-                    raise no_sets(given, name)
-            labels = check_labels(y_bar, sets.ids)
-            prepared = core.prepare(config, pool)
-            outputs.check_inputs(prepared, sets)
-            design = embed(sets, prepared.basis)
+            sets = as_sets(sets)
+            prepared = (sets if pool is None else as_sets(pool, "pool")).prepare(config)
+            design = sets.pool(prepared).design
+        labels = check_labels(y_bar, sets.ids)
         known = read(sets, {"noise_std": noise_std}, "fit").noise_std
         fitted = core.fit(config, prepared, sets, design, labels, noise_std=known)
         vars(self).pop("feature_names_in_", None)  # of another fit
@@ -271,8 +267,10 @@ class AggregateRegressor:
         self, sets: Sets | Embedded, return_std: bool = False, include_noise: bool = True
     ) -> Any:
         """Totals of sets: their mean, and on request their predictive standard deviation."""
-        design = self._embed(sets)
-        mean, std = outputs.predict_sets(self.fitted(), design, include_noise=include_noise)
+        model = self.fitted()
+        as_sets(sets)  # refuses what is none
+        design = sets.pool(model).design
+        mean, std = outputs.predict_sets(model, design, include_noise=include_noise)
         return (self._outputs(mean), self._outputs(std)) if return_std else self._outputs(mean)
 
     def sample_y(
@@ -378,9 +376,6 @@ class AggregateRegressor:
         names = getattr(self, "feature_names_in_", None)
         return input_matrix(x, names, self.n_features_in_)
 
-    def _embed(self, sets: Sets | Embedded) -> Design:
-        return pool_under(sets, self.fitted()).design
-
     def _outputs(self, values: Float[np.ndarray, "... M"]) -> Float[np.ndarray, "..."]:
         return values[..., 0] if self._one_output else values
 
@@ -405,3 +400,46 @@ def drawn_for(model: AggregateRegressor, scan: Scan) -> core.Prepared | None:
             f"the scan has the inputs {scan.x}; the model knows {drawn.input_names}, in that order"
         )
     return drawn
+
+
+def resolve(
+    model: AggregateRegressor | None,
+    strategy: str | Acquisition | None,
+    seed: int,
+    preset: str | None,
+    sets: Sets | Embedded | None = None,
+) -> tuple[AggregateRegressor, str | Acquisition]:
+    """The model and strategy that these arguments mean; contradictions are refused.
+
+    Args:
+        sets: Where they are embedded, they bring the model they were embedded with.
+    """
+    if isinstance(sets, Embedded):
+        own, known = AggregateRegressor.from_config(sets.config), getattr(model, "get_params", dict)
+        if preset is not None or (model is not None and known() != own.get_params()):
+            raise SettingError(
+                f"these sets are embedded with {own!r}; leave model and preset out, or embed them "
+                "anew with another model"
+            )
+        model = own
+    if preset is not None:
+        if preset not in PRESETS:
+            raise SettingError(f"no preset is called {preset!r}; there is 'paper'")
+        if model is not None or strategy is not None:
+            raise SettingError("a preset brings its own model and strategy; give one or the other")
+    core.check_seed(seed, "seed")
+    if preset == "paper":
+        model = AggregateRegressor("fourier", hyperparameters="adam", random_state=int(seed))
+        strategy = "AggMI"
+    elif model is None:
+        model = AggregateRegressor(random_state=int(seed))
+    elif not isinstance(model, AggregateRegressor):
+        raise SettingError(
+            f"model is {model!r}; give an AggregateRegressor, for example "
+            "AggregateRegressor('linear')"
+        )
+    model = AggregateRegressor(**model.get_params())  # a copy: the caller's is not changed
+    strategy = DEFAULT if strategy is None else strategy
+    if named(strategy).needs_dropout:
+        model.set_params(basis=with_dropout(model.basis, model.n_basis))
+    return model, strategy

@@ -18,13 +18,11 @@ from sumwise.acquisition.strategies import Acquisition, per_cost
 from sumwise.data import validate
 from sumwise.data.sets import Sets
 from sumwise.errors import LabelError, PoolExhaustedError
-from sumwise.learning import pools
-from sumwise.learning.estimator import AggregateRegressor
+from sumwise.learning.estimator import AggregateRegressor, resolve
 from sumwise.learning.propose import Answer, Ask, PoolState, questions
-from sumwise.learning.settings import resolve_for
 from sumwise.model import fit as core
-from sumwise.model.design import Pool, embed
-from sumwise.outofcore.design_store import Embedded
+from sumwise.model.design import Pool
+from sumwise.outofcore.design_store import Embedded, as_sets
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,8 +41,8 @@ class Progress:
 
 def begin(config: core.ModelConfig, sets: Sets | Embedded) -> Progress:
     """Lines 1–2: nothing is labelled; the model is its prior."""
-    prepared = pools.prepare(config, sets)
-    pool = with_squares(pools.first_pool(config, prepared, sets))
+    prepared = sets.prepare(config)
+    pool = with_squares(sets.pool(prepared))
     none = pool.sets[:0] if prepared.basis.learns else None
     fitted = core.fit(config, prepared, none, pool.design.rows([]), np.empty((0, 1)))
     return Progress(config, prepared, pool, {}, fitted)
@@ -83,8 +81,8 @@ def tell(progress: Progress, index: int, y_bar: float, noise_std: float = 0.0) -
     after = replace(progress, labels=labels, model=fitted, noise=noise)
     if fitted.basis is pool.basis:
         return after
-    pool = Pool(pool.sets, fitted.basis, embed(pool.sets, fitted.basis))  # the basis has learned
-    return replace(after, pool=with_squares(pool), ceiling=None)
+    learned = with_squares(pool.sets.pool(fitted))  # the basis has
+    return replace(after, pool=learned, ceiling=None)
 
 
 class ActiveLearner:
@@ -125,8 +123,8 @@ class ActiveLearner:
         preset: str | None = None,
         **objective: Unpack[ObjectiveOptions],
     ) -> None:
-        plain = pools.as_sets(sets)
-        self._estimator, self._strategy = resolve_for(sets, model, strategy, seed, preset)
+        plain = as_sets(sets)
+        self._estimator, self._strategy = resolve(model, strategy, seed, preset, sets)
         self._seed = seed
         wanted = read(plain, objective, "ActiveLearner")
         per_cost(self._strategy, np.zeros(len(plain)), wanted.cost)  # refuses costs without gains

@@ -20,12 +20,11 @@ from sumwise.acquisition.strategies import (
 )
 from sumwise.data.sets import Sets
 from sumwise.errors import PoolExhaustedError, SettingError
-from sumwise.learning.pools import pool_under
 from sumwise.model import fit as core
 from sumwise.model.design import Pool
 from sumwise.model.fit import Model
 from sumwise.model.posterior import Posterior
-from sumwise.outofcore.design_store import Embedded
+from sumwise.outofcore.design_store import Embedded, as_sets
 from sumwise.util.shapes import Bool, Float
 
 ROUNDING: Final = 1e-12  # of a budget: sums of costs are rounded
@@ -66,10 +65,9 @@ def score(
     >>> sw.score(sets, model.fit(sets[["a"]], [1.0], pool=sets), "AggMI").round(3)
     array([0.294, 0.417, 0.654])
     """
-    fitted = _fitted(model)
+    fitted, pool = _pool_under(sets, model)
     core.check_seed(seed, "seed")
     rng = np.random.default_rng(seed)
-    pool = pool_under(sets, fitted)
     options = {"targets": targets, "target_weights": target_weights, "noise_std": noise_std}
     pool = read(pool.sets, options, "score").apply(pool, fitted)
     scores = scores_of(strategy, pool, fitted.posterior, rng)
@@ -105,9 +103,8 @@ def select(
     """
     if n is not None:
         check_count(n)
-    fitted = _fitted(model)
+    fitted, pool = _pool_under(sets, model)
     core.check_seed(seed, "seed")
-    pool = pool_under(sets, fitted)
     wanted = read(pool.sets, objective, "select")
     money, cost = check_budget(budget, wanted.cost), wanted.cost
     pool, ids, at = wanted.apply(pool, fitted), pool.sets.ids, pool.sets.position
@@ -194,10 +191,12 @@ def nothing_affordable(
     )
 
 
-def _fitted(model: Fitted) -> Model:
+def _pool_under(sets: Sets | Embedded, model: Fitted) -> tuple[Model, Pool]:
     if not isinstance(model, Fitted):
         raise SettingError(
             f"model is a {type(model).__name__}; give a fitted AggregateRegressor (a learner's is "
             "learner.model)"
         )
-    return model.fitted()
+    fitted: Model = model.fitted()
+    as_sets(sets)  # refuses what is none
+    return fitted, sets.pool(fitted)

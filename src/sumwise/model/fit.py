@@ -19,12 +19,12 @@ import numpy as np
 
 from sumwise.data.sets import Sets
 from sumwise.data.targets import Inputs
-from sumwise.errors import SettingError
+from sumwise.errors import InvalidSetError, SettingError
 from sumwise.model import averaging, evidence, known_noise, posterior, scaling
 from sumwise.model.basis import Auto, Basis, Neural, Scaled, draw
 from sumwise.model.basis.auto import POWER
 from sumwise.model.basis.fixed import check_number
-from sumwise.model.design import Design, embed, features
+from sumwise.model.design import Design, Pool, embed, features
 from sumwise.model.posterior import Hyperparameters, Posterior, Spectrum
 from sumwise.model.scaling import Standardised
 from sumwise.util.shapes import Float
@@ -62,6 +62,10 @@ class ModelConfig:
             check_number(value, name, 1e-100, 1e100)
         object.__setattr__(self, "hyperparameters", tuple(map(float, numbers)))
 
+    def prepare(self, sets: Sets) -> Prepared:
+        """Draw the basis and take the scaling of inputs from these sets."""
+        return prepare(self, sets)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prepared:
@@ -71,6 +75,11 @@ class Prepared:
     power: float  # mean of ‖φ(x)‖² over instances
     start: Hyperparameters  # where Adam begins
     input_names: tuple[Hashable, ...] | None
+    adam: bool = False  # whether Adam, which loads numba, finds λ and β
+
+    def pool(self, sets: Sets) -> Pool:
+        """The sets as strategies see them before any answer."""
+        return _pool(self, sets, numba_anyway=self.adam)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,6 +93,10 @@ class Model:
     log_evidence: float | None
     input_names: tuple[Hashable, ...] | None
     choice: averaging.Choice | None = None  # of `basis="auto"`
+
+    def pool(self, sets: Sets) -> Pool:
+        """The sets as strategies see them under this model."""
+        return _pool(self, sets)
 
 
 def check_seed(seed: Any, name: str, *, or_none: bool = False) -> None:
@@ -113,7 +126,21 @@ def prepare_on(config: ModelConfig, sets: Sets, inputs: Inputs) -> Prepared:
     if not auto:
         power = float(np.mean(np.sum(features(basis, inputs.sample) ** 2, axis=1)))
     start = Hyperparameters(*np.exp(rng.standard_normal(2)).tolist())
-    return Prepared(basis, power if 0 < power < math.inf else 1.0, start, sets.input_names)
+    known = start, sets.input_names, config.hyperparameters == "adam"
+    return Prepared(basis, power if 0 < power < math.inf else 1.0, *known)
+
+
+def _pool(known: Prepared | Model, sets: Sets, *, numba_anyway: bool = False) -> Pool:
+    """Sets with the inputs that the scaling was taken from, by number and, if named, by name."""
+    n_inputs = len(known.basis.shift)
+    if sets.n_inputs != n_inputs:
+        raise InvalidSetError(f"the sets have {sets.n_inputs} inputs; the model knows {n_inputs}")
+    if None not in (sets.input_names, known.input_names) and sets.input_names != known.input_names:
+        raise InvalidSetError(
+            f"the sets have the inputs {sets.input_names}; the model knows {known.input_names}, in "
+            "that order"
+        )
+    return Pool(sets, known.basis, embed(sets, known.basis, numba_anyway=numba_anyway))
 
 
 def fit(

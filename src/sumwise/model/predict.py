@@ -16,7 +16,7 @@ import numpy as np
 from sumwise.data.sets import Sets
 from sumwise.errors import DataError, InvalidSetError, SettingError
 from sumwise.model.design import Design, blocks, features
-from sumwise.model.fit import Model, Prepared
+from sumwise.model.fit import Model
 from sumwise.model.posterior import BLOCK
 from sumwise.util.shapes import Float
 from sumwise.util.text import shown
@@ -75,18 +75,6 @@ def finite_rows(values: Float[np.ndarray, "N M"]) -> Float[np.ndarray, "N M"]:
             "fitted on, or the basis is not defined there. Leave it out, or choose another basis."
         )
     return values
-
-
-def check_inputs(known: Prepared | Model, sets: Sets) -> None:
-    """Sets have the inputs that the scaling was taken from, by number and, if named, by name."""
-    n_inputs = len(known.basis.shift)
-    if sets.n_inputs != n_inputs:
-        raise InvalidSetError(f"the sets have {sets.n_inputs} inputs; the model knows {n_inputs}")
-    if None not in (sets.input_names, known.input_names) and sets.input_names != known.input_names:
-        raise InvalidSetError(
-            f"the sets have the inputs {sets.input_names}; the model knows {known.input_names}, in "
-            "that order"
-        )
 
 
 # --- tables ---------------------------------------------------------------------------------------

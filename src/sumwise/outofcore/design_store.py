@@ -31,9 +31,8 @@ from sumwise.data.parquet import File, Scan, batches
 from sumwise.data.sets import LazySets, Sets, theta_of
 from sumwise.data.targets import Targets, subsample
 from sumwise.errors import DataError, InvalidSetError, SettingError
-from sumwise.model.basis import Scaled
 from sumwise.model.design import Design, Pool
-from sumwise.model.fit import ModelConfig, Prepared
+from sumwise.model.fit import Model, ModelConfig, Prepared
 from sumwise.model.serialize import unpack_config, unpack_prepared
 from sumwise.outofcore.index import ascends, ids_of
 from sumwise.util.files import sha256_of
@@ -115,7 +114,7 @@ class Embedded:
     scan: Scan
     config: ModelConfig
     prepared: Prepared
-    pool: Pool
+    own_pool: Pool
     digest: str  # of the manifest, and so of all files it has checksums of
 
     @classmethod
@@ -138,12 +137,12 @@ class Embedded:
     @property
     def ids(self) -> tuple[Hashable, ...]:
         """Ids of the sets, in the order of the design."""
-        return self.pool.sets.ids
+        return self.own_pool.sets.ids
 
     @property
     def sets(self) -> Sets:
         """Ids and sizes now; individuals are read when they are used."""
-        return self.pool.sets
+        return self.own_pool.sets
 
     def some(self, positions: Sequence[int]) -> LazySets:
         """The sets at these positions; their individuals are not read either."""
@@ -151,31 +150,40 @@ class Embedded:
         known = ids, sizes, self.sets.n_inputs, self.sets.input_names
         return LazySets(*known, lambda: self.sets.take(positions))
 
-    def under(self, basis: Scaled) -> Pool:
-        """The pool, for a model with this basis; another one is refused."""
-        if not self.prepared.basis.same_as(basis):
+    def prepare(self, config: ModelConfig) -> Prepared:
+        """What a model knows before any answer: what it knew when the design was made."""
+        del config
+        return self.prepared
+
+    def pool(self, model: Prepared | Model) -> Pool:
+        """The sets as strategies see them under a model, which must have the same basis."""
+        if not self.prepared.basis.same_as(model.basis):
             raise SettingError(
                 f"the model has another basis than the one {self.folder} is embedded with. Fit the "
                 "model on what was embedded, or embed with it."
             )
-        return self.pool
+        return self.own_pool
 
     def __len__(self) -> int:
-        return len(self.pool.sets)
+        return len(self.own_pool.sets)
 
     def __repr__(self) -> str:
-        u = self.pool.design.u
+        u = self.own_pool.design.u
         return f"Embedded: {len(u)} sets, {u.shape[1]} features in {u.dtype}, in {self.folder}"
 
 
-def no_sets(given: Any, name: str = "sets") -> InvalidSetError:
-    """The refusal of an argument that is not sets."""
+def as_sets(given: Any, name: str = "sets") -> Sets:
+    """The sets; of a design on disk, with individuals that are read when they are used."""
+    if isinstance(given, Embedded):
+        return given.sets
+    if isinstance(given, Sets):
+        return given
     if isinstance(given, Scan):
-        return InvalidSetError(
+        raise InvalidSetError(
             f"{name} is a scan of files; embed it first: "
             "AggregateRegressor().embed(scan, 'a.design') gives what can be used here"
         )
-    return InvalidSetError(
+    raise InvalidSetError(
         f"{name} is a {type(given).__name__}; make a Sets first, for example with "
         "Sets.from_frame(df, by=..., x=...)"
     )

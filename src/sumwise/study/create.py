@@ -17,12 +17,10 @@ from sumwise.acquisition.strategies import per_cost
 from sumwise.data import validate
 from sumwise.data.sets import Sets
 from sumwise.errors import SettingError
-from sumwise.learning import pools
-from sumwise.learning.estimator import AggregateRegressor
-from sumwise.learning.settings import resolve_for
+from sumwise.learning.estimator import AggregateRegressor, resolve
 from sumwise.model.fit import ModelConfig
 from sumwise.model.serialize import pack_config
-from sumwise.outofcore.design_store import Embedded
+from sumwise.outofcore.design_store import Embedded, as_sets
 from sumwise.study.storage import blobs, records, transactions
 from sumwise.study.storage.database import PATIENCE, Connection, Database
 from sumwise.study.study import Study
@@ -64,7 +62,7 @@ def create_study(
             which the next questions are no longer worth asking; `status` and the report say so.
     """
     named = "study" if name is None else validate.study_name(name)
-    plain = pools.as_sets(sets)
+    plain = as_sets(sets)
     config, chosen = _settings(sets, model, strategy, seed, preset)
     days = validate.days(claim_days, "claim_days")
     beside = None if sets_file is None else os.fspath(sets_file)
@@ -74,12 +72,12 @@ def create_study(
     per_cost(chosen, np.zeros(len(sets)), wishes.cost)  # refuses what cost means nothing to
     settings: dict[str, Any] = {"name": named, "strategy": chosen, "config": pack_config(config)}
     settings |= {"seed": str(int(seed)), "claim_days": days}
-    prepared = pools.prepare(config, sets)
+    prepared = sets.prepare(config)
     with _closed_on_error(Database(url)) as database:
         if isinstance(sets, Embedded):
             packed = blobs.pack_embedded(sets, database.folder)
         else:
-            packed = blobs.pack(sets, config, prepared, beside, database.folder)
+            packed = blobs.pack(sets, prepared, beside, database.folder)
         if wishes:
             packed["aims"] = blobs.pack_aims(wishes)
         add = partial(transactions.create, packed=packed, **settings)
@@ -95,7 +93,7 @@ def _settings(
     preset: str | None,
 ) -> tuple[ModelConfig, str]:
     """The model's settings and the strategy, both such that anyone can open the study."""
-    estimator, chosen = resolve_for(sets, model, strategy, seed, preset)
+    estimator, chosen = resolve(model, strategy, seed, preset, sets)
     if not isinstance(chosen, str):
         raise SettingError(
             f"the strategy {chosen!r:.60} is code of yours, and a study is opened by people who do "
@@ -141,8 +139,7 @@ def import_study(
     found = exported.read(folder, name)
     beside = None if sets_file is None else os.fspath(sets_file)
     with _closed_on_error(Database(url)) as database:
-        drawn = found.config, found.prepared
-        packed = blobs.pack(found.sets, *drawn, beside, database.folder)
+        packed = blobs.pack(found.sets, found.prepared, beside, database.folder)
         if found.aims:
             packed["aims"] = blobs.pack_aims(found.aims)
         _store(database, lambda write: exported.store(write, found, packed), found.sets, beside)

@@ -24,7 +24,7 @@ from sumwise.model.basis import Scaled
 from sumwise.model.design import Pool, embed
 from sumwise.model.fit import Model
 from sumwise.model.posterior import Hyperparameters
-from sumwise.study.storage import blobs, model_states, records
+from sumwise.study.storage import model_states, records
 from sumwise.study.storage.database import Connection, Database
 from sumwise.study.storage.model_states import ModelState
 from sumwise.study.storage.records import StudyRecord
@@ -98,14 +98,13 @@ class ModelCache:
                 with self._database.read() as connection:
                     self._drawn = records.pool_of(connection, record)
             else:
-                design = blobs.embed_drawn(record.sets, record.config, record.prepared)
-                self._drawn = Pool(record.sets, record.prepared.basis, design)
+                self._drawn = record.sets.pool(record.prepared)
         return self._drawn
 
     def _pool(self, model: Model) -> Pool:
         if not self._learns:
             return self._as_drawn()
-        return Pool(self._record.sets, model.basis, embed(self._record.sets, model.basis))
+        return self._record.sets.pool(model)
 
     def _fold(
         self,

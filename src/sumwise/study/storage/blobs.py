@@ -34,7 +34,7 @@ from sumwise.errors import DataError, SettingError, StorageError
 from sumwise.model import serialize
 from sumwise.model.basis import Scaled
 from sumwise.model.design import Design, Pool, embed
-from sumwise.model.fit import ModelConfig, Prepared
+from sumwise.model.fit import Prepared
 from sumwise.model.serialize import pack_prepared
 from sumwise.outofcore.design_store import Embedded
 from sumwise.study.storage import sqlite
@@ -54,7 +54,7 @@ LARGEST_BLOB: Final = 10**9  # bytes that SQLite and PostgreSQL store in one val
 
 
 def pack(
-    sets: Sets, config: ModelConfig, prepared: Prepared, sets_file: str | None, folder: str | None
+    sets: Sets, prepared: Prepared, sets_file: str | None, folder: str | None
 ) -> dict[str, bytes]:
     """The blobs of a study on these sets.
 
@@ -82,7 +82,7 @@ def pack(
     if len(sets.x) * n_basis >= LARGE:
         packed["index"] = _pack_index(sets)
         if 8 * len(sets) * (n_basis + 2) <= LARGEST_DESIGN:
-            packed |= _pack_design(sets, config, prepared, n_basis)
+            packed |= _pack_design(sets, prepared, n_basis)
     return packed
 
 
@@ -97,12 +97,10 @@ def _pack_index(sets: Sets) -> bytes:
     return json.dumps(index).encode()
 
 
-def _pack_design(
-    sets: Sets, config: ModelConfig, prepared: Prepared, n_basis: int
-) -> dict[str, bytes]:
+def _pack_design(sets: Sets, prepared: Prepared, n_basis: int) -> dict[str, bytes]:
     products = np.zeros((n_basis, n_basis))
     with one_thread():  # many small products: threads would wait for one another
-        design = embed_drawn(sets, config, prepared, products)
+        design = embed(sets, prepared.basis, numba_anyway=prepared.adam, products=products)
     flat = [design.noise_scale, design.theta_sum, design.u.ravel()]
     return {
         "design": _pack_numbers(np.concatenate(flat)),
@@ -115,17 +113,6 @@ def pack_embedded(made: Embedded, folder: str | None) -> dict[str, bytes]:
     """The blobs of a study on a design on disk, which stays where it is."""
     known = {"path": _inside(made.folder, folder), "sha256": made.digest}
     return {"basis": pack_prepared(made.prepared), "embedded": json.dumps(known).encode()}
-
-
-def embed_drawn(
-    sets: Sets,
-    config: ModelConfig,
-    prepared: Prepared,
-    products: Float[np.ndarray, "K K"] | None = None,
-) -> Design:
-    """The design under the basis as it was drawn."""
-    adam = config.hyperparameters == "adam"
-    return embed(sets, prepared.basis, numba_anyway=adam, products=products)
 
 
 def _inside(where: str, folder: str | None) -> str:

@@ -206,7 +206,7 @@ def load(connection: Connection, name: str | None, database: Database) -> StudyR
 def pool_of(connection: Connection, record: StudyRecord) -> Pool:
     """The sets as a strategy sees them, as they were stored when the study was made."""
     if record.embedded is not None:
-        return record.embedded.pool
+        return record.embedded.own_pool
     blobs = Blobs.of(connection, record.id, f"study {record.name!r}", None)
     return blobs.pool(connection, record.sets, record.prepared.basis)
 
