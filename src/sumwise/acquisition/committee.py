@@ -1,13 +1,26 @@
-"""Disagreement of a committee of models drawn from the posterior (paper §5.2).
+"""Disagreement of models drawn from the posterior (paper §5.2), or by dropout (§5.4).
 
 Members are w_1 … w_L ~ N(m, S); member l predicts w_lᵀ u_a for a set. Outputs are compared in the
 model's own units, in which several outputs weigh alike.
+
+Competitors of §5.4: with L draws of left-out units, and noise of precision β drawn for each,
+
+    v_l  = Σ_n θ_an (ŷ(x_an; w_l) + β^(−½) ε_ln)
+    σ²   = mean_l v_l² − (mean_l v_l)²                               Eq. 25
+    DAEnt_a = ½ (log σ² + log 2π + 1)                                Eq. 26
+    DAMI_a  = ½ (log σ² − log(β⁻¹ ‖θ_a‖²))                           Eq. 27
+
+The paper prints βε for the noise; β is a precision, so its standard deviation is β^(−½). Noise of
+a set's instances adds up to one Gaussian of variance ‖θ_a‖²/β, which is what is drawn. AggMI and
+AggEnt of the same network are these two with the noise's variance in place of its draws.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from sumwise.acquisition.information import LOG_2_PI_E
+from sumwise.errors import SettingError
 from sumwise.model.design import Pool
 from sumwise.model.posterior import Posterior
 from sumwise.util.shapes import Float
@@ -19,7 +32,8 @@ def query_by_committee(
     pool: Pool, posterior: Posterior, rng: np.random.Generator
 ) -> Float[np.ndarray, " A"]:
     """Variance of the members' predicted totals (QBC), added up over outputs."""
-    return _deviations(pool, posterior, rng, centre="committee").var(axis=0).sum(axis=1)
+    members = posterior.sample(COMMITTEE_SIZE, rng)
+    return np.stack([pool.design.u @ member for member in members]).var(axis=0).sum(axis=1)
 
 
 def expected_model_change(
@@ -31,15 +45,37 @@ def expected_model_change(
     prediction in place of the unknown total. The squared error is not divided by s_a: the noise
     scale of a set does not enter, so noisy large sets look attractive to this strategy.
     """
-    deviations = _deviations(pool, posterior, rng, centre="mean")
-    change = np.linalg.norm(deviations, axis=2).mean(axis=0)
+    deviations = posterior.sample(COMMITTEE_SIZE, rng) - posterior.mean
+    change = np.mean([np.linalg.norm(pool.design.u @ w, axis=1) for w in deviations], axis=0)
     return change * np.linalg.norm(pool.design.u, axis=1)
 
 
-def _deviations(
-    pool: Pool, posterior: Posterior, rng: np.random.Generator, *, centre: str
-) -> Float[np.ndarray, "L A M"]:
-    members = posterior.sample(COMMITTEE_SIZE, rng)
-    if centre == "mean":
-        members = members - posterior.mean
-    return np.stack([pool.design.u @ member for member in members])
+def dropout_entropy(
+    pool: Pool, posterior: Posterior, rng: np.random.Generator
+) -> Float[np.ndarray, " A"]:
+    """H[ȳ_a | D], Eq. 26 (DAEnt), of totals in the user's units."""
+    log_variance = np.log(_variance_by_dropout(pool, posterior, rng))
+    return 0.5 * (log_variance + LOG_2_PI_E) + float(np.log(posterior.output_scale).sum())
+
+
+def dropout_mutual_information(
+    pool: Pool, posterior: Posterior, rng: np.random.Generator
+) -> Float[np.ndarray, " A"]:
+    """I[ȳ_a, w | D], Eq. 27 (DAMI). Being an estimate, it may come out below zero."""
+    noise = pool.design.noise_scale / posterior.noise_precision
+    return 0.5 * np.log(_variance_by_dropout(pool, posterior, rng) / noise)
+
+
+def _variance_by_dropout(
+    pool: Pool, posterior: Posterior, rng: np.random.Generator
+) -> Float[np.ndarray, " A"]:
+    """σ², Eq. 25."""
+    if not pool.basis.committee:
+        raise SettingError(
+            "DAMI and DAEnt need a dropout network, and this model has none. Fit it with "
+            "basis=sumwise.Neural(dropout=0.1), or choose AggMI or AggEnt."
+        )
+    noise = np.sqrt(pool.design.noise_scale / posterior.noise_precision)
+    # u_al less its mean over l; with sets pending, what those would leave of it
+    deviations = np.sqrt(len(posterior.mean)) * posterior.root_times(pool.design.u)
+    return (deviations + noise[:, None] * rng.standard_normal(deviations.shape)).var(axis=1)

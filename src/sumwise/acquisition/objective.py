@@ -16,7 +16,7 @@ from typing import Any, Final, TypedDict
 
 import numpy as np
 
-from sumwise.data import targets
+from sumwise.data import targets, validate
 from sumwise.data.frames import to_float
 from sumwise.data.sets import Sets
 from sumwise.data.targets import Targets
@@ -26,7 +26,6 @@ from sumwise.model.fit import Model
 from sumwise.util.shapes import Float
 
 CHEAPEST: Final = 1e-100  # below, gains per cost would overflow; above its inverse, vanish
-LARGEST: Final = float(np.finfo(float).max)
 MOST_NOISE: Final = 1e100  # in units of the outputs; with more, nothing is learned either
 
 
@@ -106,12 +105,7 @@ def read(
         aims = targets.read(*wanted, sets.n_inputs, sets.input_names, everybody=lambda: sets.x)
     enough = given.get("enough")
     if enough is not None:
-        real = isinstance(enough, int | float | np.number) and not isinstance(enough, bool)
-        if not real or not 0 <= enough <= LARGEST:
-            raise SettingError(
-                f"enough is {enough!r:.60}; give a number of at least 0 in the units of the outputs"
-            )
-        enough = float(enough)
+        enough = validate.amount(enough, "enough", "the outputs", or_zero=True)
     noise = cost = None
     if "noise_std" in given:
         noise = per_set(given["noise_std"], sets, "noise_std")

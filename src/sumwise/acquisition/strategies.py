@@ -20,8 +20,12 @@ from sumwise.acquisition.bounds import (
     total_variance,
     variance_reduction_between,
 )
-from sumwise.acquisition.committee import expected_model_change, query_by_committee
-from sumwise.acquisition.dropout import dropout_entropy, dropout_mutual_information
+from sumwise.acquisition.committee import (
+    dropout_entropy,
+    dropout_mutual_information,
+    expected_model_change,
+    query_by_committee,
+)
 from sumwise.acquisition.geometry import fewest_instances, input_variance, most_instances, random
 from sumwise.acquisition.information import (
     aggregated_entropy,
@@ -62,6 +66,7 @@ class Strategy:
     reason: str  # why a set was chosen; takes its score
     of_paper: bool = False  # a column of the paper's Table 3
     is_gain: bool = False  # scores are at least 0, and 0 means no gain: costs may divide them
+    is_information: bool = False  # scores are what the total teaches about the model, in nats
     needs_dropout: bool = False  # defined for dropout networks only
     uses_targets: bool = False  # looks at the individuals whose predictions count
     # Of many sets, bounds from a pass in single precision say which to score in full: bounds on a
@@ -83,6 +88,7 @@ _TABLE: Final = (
         "measuring it is expected to teach {:.3g} nats about the model",
         of_paper=True,
         is_gain=True,
+        is_information=True,
         key=signal_to_noise,
     ),
     Strategy(
@@ -132,11 +138,7 @@ _TABLE: Final = (
         of_paper=True,
     ),
     Strategy(
-        "MaxN",
-        most_instances,
-        "the largest group",
-        "it has the most individuals",
-        of_paper=True,
+        "MaxN", most_instances, "the largest group", "it has the most individuals", of_paper=True
     ),
     Strategy(
         "MinN",
@@ -145,13 +147,7 @@ _TABLE: Final = (
         "it has the fewest individuals",
         of_paper=True,
     ),
-    Strategy(
-        "Rand",
-        random,
-        "any group, drawn at random",
-        "it was drawn at random",
-        of_paper=True,
-    ),
+    Strategy("Rand", random, "any group, drawn at random", "it was drawn at random", of_paper=True),
     Strategy(
         "DAMI",
         dropout_mutual_information,

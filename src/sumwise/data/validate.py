@@ -47,10 +47,20 @@ def days(value: Any, name: str) -> float:
     return number
 
 
-def count(value: Any, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise SettingError(f"{name} is {value!r}; give a whole number of at least 1")
+def count(value: Any, name: str, least: int = 1) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise SettingError(f"{name} is {value!r}; give a whole number of at least {least}")
     return int(value)
+
+
+def amount(value: Any, name: str, unit: str, *, or_zero: bool = False) -> float:
+    number = _number(value)
+    if number is None or number < 0 or (number == 0 and not or_zero):
+        least = "of at least 0" if or_zero else "above 0"
+        raise SettingError(
+            f"{name} is {value!r:.60}; give a number {least}, in the units of {unit}"
+        )
+    return number
 
 
 def text(value: Any, name: str) -> str | None:

@@ -23,10 +23,9 @@ from sumwise.acquisition.screening import Candidates, candidates
 from sumwise.acquisition.strategies import ACQUISITIONS, Strategy
 from sumwise.data.parquet import Part, Scan
 from sumwise.data.sets import LazySets, Sets
-from sumwise.data.validate import check_labels
+from sumwise.data.validate import check_labels, count
 from sumwise.errors import InvalidSetError, PoolExhaustedError, SettingError
 from sumwise.learning.estimator import AggregateRegressor, drawn_for
-from sumwise.learning.selection import check_count
 from sumwise.model import fit as core
 from sumwise.model.basis import Scaled
 from sumwise.model.design import Design, Pool
@@ -247,7 +246,7 @@ def _checked(
     pool: ClusterPool, model: AggregateRegressor, strategy: str, n: int, taken: Iterable[Hashable]
 ) -> tuple[Strategy, Posterior, list[int]]:
     """The strategy, the posterior, and the positions of sets that are taken."""
-    check_count(n)
+    count(n, "n")
     known = [record.name for record in ACQUISITIONS.values() if record.key is not None]
     if strategy not in known:
         raise SettingError(f"strategy is {strategy!r}; on a cluster there are {', '.join(known)}")

@@ -19,7 +19,7 @@ from sumwise.acquisition.strategies import DEFAULT, Acquisition, named
 from sumwise.data.frames import input_matrix, to_float
 from sumwise.data.parquet import Scan
 from sumwise.data.sets import Sets
-from sumwise.data.validate import check_labels
+from sumwise.data.validate import check_labels, count
 from sumwise.errors import InvalidSetError, SettingError
 from sumwise.learning import summary as describing
 from sumwise.model import fit as core
@@ -256,11 +256,7 @@ class AggregateRegressor:
                 f"pool is {pool!r:.200}; scan files with the {self.n_features_in_} inputs of the "
                 "model (Sets.scan_parquet)"
             )
-        names = tuple(getattr(self, "feature_names_in_", pool.x))
-        if names != pool.x:
-            raise InvalidSetError(
-                f"the scan has the inputs {pool.x}; the model knows {names}, in that order"
-            )
+        _check_scan(fitted, pool)
         return streams.predict(fitted, pool, os.fspath(out), share, run or in_threads)
 
     def predict_sets(
@@ -283,12 +279,7 @@ class AggregateRegressor:
         """Joint draws of individuals' outputs: (n, n_samples), or (n, M, n_samples)."""
         fitted, x = self.fitted(), self._inputs(X)
         core.check_seed(random_state, "random_state", or_none=True)
-        if (
-            isinstance(n_samples, bool)
-            or not isinstance(n_samples, int | np.integer)
-            or n_samples < 0
-        ):
-            raise SettingError(f"n_samples is {n_samples!r}; give a whole number of at least 0")
+        count(n_samples, "n_samples", least=0)
         rng = np.random.default_rng(random_state)
         members = fitted.posterior.sample(n_samples, rng)  # L K M
         latent = np.einsum("nk,lkm->nml", outputs.features_of(fitted, x), members)
@@ -395,11 +386,16 @@ def _fitted_attributes(fitted: core.Model, sets: Sets, *, one_output: bool) -> d
 def drawn_for(model: AggregateRegressor, scan: Scan) -> core.Prepared | None:
     """The basis that a fitted model brings to a scan; None if one is still to be drawn."""
     drawn: core.Prepared | None = vars(model).get("prepared_")
-    if drawn is not None and drawn.input_names not in (None, scan.x):
-        raise InvalidSetError(
-            f"the scan has the inputs {scan.x}; the model knows {drawn.input_names}, in that order"
-        )
+    if drawn is not None:
+        _check_scan(drawn, scan)
     return drawn
+
+
+def _check_scan(known: core.Prepared | core.Model, scan: Scan) -> None:
+    if known.input_names not in (None, scan.x):
+        raise InvalidSetError(
+            f"the scan has the inputs {scan.x}; the model knows {known.input_names}, in that order"
+        )
 
 
 def resolve(

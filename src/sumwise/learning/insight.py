@@ -236,7 +236,7 @@ def review(
         ahead: The next questions.
     """
     learns = pool.basis.learns
-    rows = _forecasts(steps) if learns else _left_out(pool, model, answers)
+    rows, error, naive = _forecasts(steps) if learns else _left_out(pool, model, answers)
     reach = NormalDist().inv_cdf(0.5 + 0.5 * level)
     compared = tuple(
         Compared(
@@ -252,7 +252,6 @@ def review(
         for number, mean, std in rows
     )
     calibration = coverage([row.z for row in compared], level)
-    error, naive = _last_typical(steps) if learns else _typical(pool, model, answers, compared)
     return Insight(
         status=status,
         level=level,
@@ -277,38 +276,31 @@ def _unit(pool: Pool) -> str | None:
     return "individual" if plain else "unit of weight"
 
 
-def _left_out(
-    pool: Pool, model: Model, answers: Sequence[Answer]
-) -> list[tuple[int, float, float]]:
-    """Number, mean and standard deviation of each answer by the present model without it."""
-    if len(answers) < FEWEST:
-        return []
-    at, y_bar, noise = _arrays(answers)
-    mean, std = leave_one_out(model, pool.design.rows(at), y_bar[:, None], noise)
-    return list(zip(range(1, len(at) + 1), mean[:, 0].tolist(), std[:, 0].tolist(), strict=True))
+Judged = tuple[list[tuple[int, float, float]], float | None, float | None]
 
 
-def _typical(
-    pool: Pool, model: Model, answers: Sequence[Answer], compared: Sequence[Compared]
-) -> tuple[float | None, float | None]:
-    """Median errors of answers left out, per √s_a; and those of the mean of the other answers.
+def _left_out(pool: Pool, model: Model, answers: Sequence[Answer]) -> Judged:
+    """Number, mean and standard deviation of each answer by the present model without it.
 
-    The median keeps one large and unusual set from speaking for the rest. The mean is
-    `scaling.offset_of` without each answer, from the sums before and after it, which do not cancel.
+    And median errors per √s_a, of these means and of the mean of the other answers. The median
+    keeps one large and unusual set from speaking for the rest. The mean is `scaling.offset_of`
+    without each answer, from the sums before and after it, which do not cancel.
     """
-    if not compared:
-        return None, None
+    if len(answers) < FEWEST:
+        return [], None, None
     at, y_bar, noise = _arrays(answers)
-    design = _with_noise(pool.design.rows(at), noise, model.posterior)
+    rows = pool.design.rows(at)
+    means, stds = leave_one_out(model, rows, y_bar[:, None], noise)
+    design = _with_noise(rows, noise, model.posterior)
     pull = design.theta_sum / design.noise_scale
     total, weight = _sums_of_others(pull * y_bar), _sums_of_others(pull * design.theta_sum)
-    mean = np.divide(total, weight, out=np.zeros(len(total)), where=weight > 0)
-    predicted = np.array([row.predicted for row in compared])
+    others = np.divide(total, weight, out=np.zeros(len(total)), where=weight > 0)
     error, naive = (
-        (y_bar - expected) / np.sqrt(design.noise_scale)
-        for expected in (predicted, mean * design.theta_sum)
+        float(np.median(abs((y_bar - expected) / np.sqrt(design.noise_scale))))
+        for expected in (means[:, 0], others * design.theta_sum)
     )
-    return float(np.median(abs(error))), float(np.median(abs(naive)))
+    found = zip(range(1, len(at) + 1), means[:, 0].tolist(), stds[:, 0].tolist(), strict=True)
+    return list(found), error, naive
 
 
 def _sums_of_others(values: Float[np.ndarray, " t"]) -> Float[np.ndarray, " t"]:
@@ -317,14 +309,13 @@ def _sums_of_others(values: Float[np.ndarray, " t"]) -> Float[np.ndarray, " t"]:
     return np.concatenate([[0.0], before]) + np.concatenate([after, [0.0]])
 
 
-def _last_typical(steps: Sequence[Step]) -> tuple[float | None, float | None]:
-    return (steps[-1].typical_error, steps[-1].typical_naive_error) if steps else (None, None)
-
-
-def _forecasts(steps: Sequence[Step]) -> list[tuple[int, float, float]]:
-    """The same, by the models before each answer."""
-    return [
+def _forecasts(steps: Sequence[Step]) -> Judged:
+    """The same, by the models before each answer; errors are typical of the last ones."""
+    made = [
         (step.number, step.forecast, step.forecast_std)
         for step in steps
         if step.forecast is not None and step.forecast_std is not None
     ]
+    return made, *(
+        (steps[-1].typical_error, steps[-1].typical_naive_error) if steps else (None,) * 2
+    )

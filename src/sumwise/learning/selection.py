@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol, Unpack, runtime_checkable
 import numpy as np
 
 from sumwise.acquisition.batches import joint
-from sumwise.acquisition.objective import LARGEST, ObjectiveOptions, read
+from sumwise.acquisition.objective import ObjectiveOptions, read
 from sumwise.acquisition.screening import candidates, screens
 from sumwise.acquisition.strategies import (
     DEFAULT,
@@ -18,6 +18,7 @@ from sumwise.acquisition.strategies import (
     refuse_non_finite,
     scores_of,
 )
+from sumwise.data import validate
 from sumwise.data.sets import Sets
 from sumwise.errors import PoolExhaustedError, SettingError
 from sumwise.model import fit as core
@@ -102,7 +103,7 @@ def select(
             measuring each set costs, given like `noise_std`. Sets are then picked by gain per cost.
     """
     if n is not None:
-        check_count(n)
+        validate.count(n, "n")
     fitted, pool = _pool_under(sets, model)
     core.check_seed(seed, "seed")
     wanted = read(pool.sets, objective, "select")
@@ -153,26 +154,16 @@ def _one_by_one(
     return picked
 
 
-def check_count(n: Any) -> None:
-    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-        raise SettingError(f"n is {n!r}; give a whole number of at least 1")
-
-
 def check_budget(budget: Any, cost: Float[np.ndarray, " A"] | None) -> float:
     """The budget as a number; infinite if there is none."""
     if budget is None:
         return float("inf")
-    if (
-        isinstance(budget, bool)
-        or not isinstance(budget, int | float | np.number)
-        or not 0 < budget <= LARGEST
-    ):
-        raise SettingError(f"budget is {budget!r:.60}; give a number above 0, in the units of cost")
+    money = validate.amount(budget, "budget", "cost")
     if cost is None:
         raise SettingError(
             "a budget needs costs; give the cost of each set (in the shell: sumwise init --cost)"
         )
-    return float(budget)
+    return money
 
 
 def pays_for(budget: float, paid: float, cost: Float[np.ndarray, " A"]) -> Bool[np.ndarray, " A"]:

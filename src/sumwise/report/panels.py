@@ -11,6 +11,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from sumwise.acquisition.strategies import ACQUISITIONS
 from sumwise.learning.insight import FEWEST, WINDOW, Compared, Insight
 from sumwise.model.calibration import FEW, headline, percent
 from sumwise.report import panel_charts as draw
@@ -103,7 +104,7 @@ def calibration_rows(insight: Insight) -> list[Row]:
 
 def question_rows(insight: Insight) -> list[Row]:
     """What to ask next; `second` is the runner-up's information where scores are information."""
-    by_information = insight.status.strategy == "AggMI"
+    by_information = ACQUISITIONS[insight.status.strategy].is_information
     return [
         {
             "question": f"{rank}. {label(question.set_id)}",
