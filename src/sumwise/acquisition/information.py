@@ -10,6 +10,8 @@ Entropies are those of outputs in the user's units.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from sumwise.model.design import Pool, blocks, features, sum_by_set
@@ -49,23 +51,15 @@ def mutual_information(
 ) -> Float[np.ndarray, " A"]:
     """Σ_n I[y_an, w | D] (MI): as if individuals were measured and unrelated."""
     del rng
-    out = np.zeros(len(pool.sets))
-    for low, high, signal in _instance_variances(pool, posterior):
-        each = _information(posterior.noise_precision * signal, posterior)
-        where, sums = sum_by_set(pool.sets.starts, low, high, each)
-        out[where] += sums
-    return out
+    beta = posterior.noise_precision
+    return _over_individuals(pool, posterior, lambda signal: _information(beta * signal, posterior))
 
 
 def entropy(pool: Pool, posterior: Posterior, rng: np.random.Generator) -> Float[np.ndarray, " A"]:
     """Σ_n H[y_an | D] (Ent)."""
     del rng
-    out = np.zeros(len(pool.sets))
-    for low, high, signal in _instance_variances(pool, posterior):
-        each = _entropy(1 / posterior.noise_precision + signal, posterior)
-        where, sums = sum_by_set(pool.sets.starts, low, high, each)
-        out[where] += sums
-    return out
+    noise = 1 / posterior.noise_precision
+    return _over_individuals(pool, posterior, lambda signal: _entropy(noise + signal, posterior))
 
 
 def _information(ratio: Float[np.ndarray, " n"], posterior: Posterior) -> Float[np.ndarray, " n"]:
@@ -78,8 +72,13 @@ def _entropy(variance: Float[np.ndarray, " n"], posterior: Posterior) -> Float[n
     return each + float(np.log(posterior.output_scale).sum())
 
 
-def _instance_variances(pool: Pool, posterior: Posterior):  # type: ignore[no-untyped-def]
-    """φᵀ S φ of the instances, block by block: (first row, end row, variances)."""
-    x = pool.sets.x
+def _over_individuals(
+    pool: Pool, posterior: Posterior, each: Callable[[np.ndarray], np.ndarray]
+) -> Float[np.ndarray, " A"]:
+    """Σ_n each(φᵀ S φ) over the individuals of every set."""
+    x, out = pool.sets.x, np.zeros(len(pool.sets))
     for low, high in blocks(x, pool.basis):
-        yield low, high, posterior.variance_along(features(pool.basis, x[low:high]))
+        signal = posterior.variance_along(features(pool.basis, x[low:high]))
+        where, sums = sum_by_set(pool.sets.starts, low, high, each(signal))
+        out[where] += sums
+    return out

@@ -18,8 +18,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from sumwise.acquisition import batches
-from sumwise.acquisition.bounds import bounds, squares
-from sumwise.acquisition.screening import Candidates, candidates
+from sumwise.acquisition.bounds import bounds
+from sumwise.acquisition.screening import Candidates, candidates, with_squares
 from sumwise.acquisition.strategies import ACQUISITIONS, Strategy
 from sumwise.data.parquet import Part, Scan
 from sumwise.data.sets import LazySets, Sets
@@ -161,8 +161,7 @@ def _slice(
             "rescale its weights."
         )
     sets = LazySets(partial(ids_of, keys), sizes[skip:], 1, None, _no_individuals)
-    pool = Pool(sets, basis, Design(u, noise_scale, theta_sum))
-    return Pool(sets, basis, pool.design, square=squares(pool))
+    return with_squares(Pool(sets, basis, Design(u, noise_scale, theta_sum)))
 
 
 def _no_individuals() -> Any:

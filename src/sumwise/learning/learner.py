@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Unpack
 
@@ -21,7 +21,9 @@ from sumwise.errors import LabelError, PoolExhaustedError
 from sumwise.learning.estimator import AggregateRegressor, resolve
 from sumwise.learning.propose import Answer, Ask, PoolState, questions
 from sumwise.model import fit as core
-from sumwise.model.design import Pool
+from sumwise.model.basis import Scaled
+from sumwise.model.design import Design, Pool, embed
+from sumwise.model.posterior import Hyperparameters
 from sumwise.outofcore.design_store import Embedded, as_sets
 
 
@@ -43,8 +45,7 @@ def begin(config: core.ModelConfig, sets: Sets | Embedded) -> Progress:
     """Lines 1–2: nothing is labelled; the model is its prior."""
     prepared = sets.prepare(config)
     pool = with_squares(sets.pool(prepared))
-    none = pool.sets[:0] if prepared.basis.learns else None
-    fitted = core.fit(config, prepared, none, pool.design.rows([]), np.empty((0, 1)))
+    fitted = fit_labels(config, prepared, pool.sets, pool.design.rows, {}, {})
     return Progress(config, prepared, pool, {}, fitted)
 
 
@@ -71,18 +72,43 @@ def tell(progress: Progress, index: int, y_bar: float, noise_std: float = 0.0) -
     """Lines 5–9: label a set, estimate λ and β anew, and the posterior."""
     labels = {**progress.labels, index: y_bar}
     noise = {**progress.noise, index: noise_std} if noise_std else progress.noise
-    known = np.array([noise.get(a, 0.0) for a in labels]) if noise else None
-    totals = np.array(list(labels.values()))[:, None]
-    pool, at = progress.pool, list(labels)
-    learns = progress.prepared.basis.learns
-    labelled, design = pool.sets.take(at) if learns else None, pool.design.rows(at)
-    settings = progress.config, progress.prepared
-    fitted = core.fit(*settings, labelled, design, totals, progress.model, noise_std=known)
+    pool, settings = progress.pool, (progress.config, progress.prepared)
+    known = pool.sets, pool.design.rows, labels, noise
+    fitted = fit_labels(*settings, *known, progress.model)
     after = replace(progress, labels=labels, model=fitted, noise=noise)
     if fitted.basis is pool.basis:
         return after
     learned = with_squares(pool.sets.pool(fitted))  # the basis has
     return replace(after, pool=learned, ceiling=None)
+
+
+def fit_labels(
+    config: core.ModelConfig,
+    prepared: core.Prepared,
+    sets: Sets,
+    rows: Callable[[list[int]], Design],
+    labels: Mapping[int, float],
+    noise: Mapping[int, float],
+    start: core.Model | None = None,
+    learned: tuple[Scaled, Hyperparameters] | None = None,
+) -> core.Model:
+    """The model after these totals, by position of their sets.
+
+    Args:
+        rows: Gives rows of the design; not used where the basis learns.
+        noise: Known noise of some totals.
+        start, learned: As in `core.fit`.
+    """
+    at, labelled = list(labels), None
+    if prepared.basis.learns:
+        labelled = sets.take(at)
+        design = embed(labelled, prepared.basis)
+    else:
+        design = rows(at)
+    totals = np.array(list(labels.values())).reshape(len(at), 1)
+    known = np.array([noise.get(a, 0.0) for a in at]) if any(noise.values()) else None
+    data = labelled, design, totals
+    return core.fit(config, prepared, *data, start, noise_std=known, learned=learned)
 
 
 class ActiveLearner:

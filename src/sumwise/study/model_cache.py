@@ -14,14 +14,11 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext, suppress
 
-import numpy as np
-
-from sumwise.data.sets import Sets
 from sumwise.errors import StorageError
+from sumwise.learning.learner import fit_labels
 from sumwise.learning.propose import Answer
-from sumwise.model import fit as core
 from sumwise.model.basis import Scaled
-from sumwise.model.design import Pool, embed
+from sumwise.model.design import Pool
 from sumwise.model.fit import Model
 from sumwise.model.posterior import Hyperparameters
 from sumwise.study.storage import model_states, records
@@ -142,24 +139,16 @@ class ModelCache:
         start: Model | None,
         learned: tuple[Scaled, Hyperparameters] | None = None,
     ) -> Model:
-        record, at = self._record, [answer.position for answer in answers]
-        labelled: Sets | None = None
-        if self._learns:
-            labelled = record.sets.take(at)
-            design = embed(labelled, record.prepared.basis)
-        else:
-            design = self._as_drawn().design.rows(at)
-        totals = np.array([answer.y_bar for answer in answers]).reshape(len(at), 1)
-        noise = np.array([answer.noise_std or 0.0 for answer in answers])
-        return core.fit(
+        record = self._record
+        return fit_labels(
             record.config,
             record.prepared,
-            labelled,
-            design,
-            totals,
+            record.sets,
+            lambda at: self._as_drawn().design.rows(at),
+            {answer.position: answer.y_bar for answer in answers},
+            {answer.position: answer.noise_std for answer in answers if answer.noise_std},
             start,
-            noise_std=noise if noise.any() else None,
-            learned=learned,
+            learned,
         )
 
     def _stored(
