@@ -83,12 +83,11 @@ class Candidates:
         return float(self.scores[np.searchsorted(self.positions, position)])
 
 
-def screens(strategy: str | Acquisition, pool: Pool, posterior: Posterior) -> bool:
+def screens(strategy: Strategy, pool: Pool, posterior: Posterior) -> bool:
     """Whether bounds exist and save work."""
     largest = 1.0 if posterior.amplitude is None else float((posterior.amplitude**2).max())
-    record = named(strategy)
     return (
-        (record.key is not None or record.bounds is not None)
+        (strategy.key is not None or strategy.bounds is not None)
         and len(pool.design) >= SCREENED_FROM
         and bool(squares(pool).max() * max(largest, 1.0) < HUGE)
     )
@@ -142,10 +141,7 @@ def candidates(
         chosen[also] = True
     positions = np.flatnonzero(chosen)
     signal, scores = _scored(strategy, pool, posterior, rng, positions)
-    if not np.isfinite(scores).all():
-        scattered = np.zeros(len(allowed))
-        scattered[positions] = scores
-        refuse_non_finite(scattered, allowed, pool.sets.ids)
+    refuse_non_finite(scores, positions, pool)
     kept = None
     if keeps:
         exact = posterior.noise_precision * signal / pool.design.noise_scale[positions]
@@ -178,11 +174,11 @@ def _everything(
     cost: Float[np.ndarray, " A"] | None,
 ) -> Candidates:
     """All allowed sets, scored in full."""
-    scores = scores_of(strategy, pool, posterior, rng)
-    refuse_non_finite(scores, allowed, pool.sets.ids)
     positions = np.flatnonzero(allowed)
-    ranked = None if cost is None else per_cost(strategy, scores, cost)[positions]
-    return Candidates(positions, scores[positions], per_cost=ranked)
+    scores = scores_of(strategy, pool, posterior, rng)[positions]
+    refuse_non_finite(scores, positions, pool)
+    ranked = None if cost is None else per_cost(strategy, scores, cost[positions])
+    return Candidates(positions, scores, per_cost=ranked)
 
 
 def _ranked_between(

@@ -7,7 +7,7 @@ callable of the same shape instead.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol, runtime_checkable
 
@@ -41,7 +41,7 @@ from sumwise.data.frames import to_float
 from sumwise.errors import InvalidSetError, NonFiniteScoreError, SettingError
 from sumwise.model.design import Pool
 from sumwise.model.posterior import Posterior
-from sumwise.util.shapes import Bool, Float
+from sumwise.util.shapes import Float, Int
 
 TIE = 1e-9  # scores this close, relative to the best, count as equal
 DEFAULT: Final = "IVR"  # lowest error in docs/beyond.md
@@ -217,12 +217,12 @@ def scores_of(
 
 
 def refuse_non_finite(
-    scores: Float[np.ndarray, " A"], allowed: Bool[np.ndarray, " A"], ids: tuple[Hashable, ...]
+    scores: Float[np.ndarray, " c"], positions: Int[np.ndarray, " c"], pool: Pool
 ) -> None:
-    if not np.isfinite(scores[allowed]).all():
-        bad = int(np.flatnonzero(allowed & ~np.isfinite(scores))[0])
+    for at in np.flatnonzero(~np.isfinite(scores)):
+        set_id = pool.sets.ids[positions[at]]
         raise NonFiniteScoreError(
-            f"the strategy scored set {ids[bad]!r} with {scores[bad]}; a score must be a number"
+            f"the strategy scored set {set_id!r} with {scores[at]}; a score must be a number"
         )
 
 

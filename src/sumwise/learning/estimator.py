@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -30,8 +30,6 @@ from sumwise.outofcore import predict_parquet as streams
 from sumwise.outofcore.build import embed_scan, in_threads
 from sumwise.outofcore.design_store import Embedded, as_sets
 from sumwise.util.shapes import Float
-
-PRESETS: Final = ("paper",)
 
 
 class AggregateRegressor:
@@ -419,7 +417,7 @@ def resolve(
             )
         model = own
     if preset is not None:
-        if preset not in PRESETS:
+        if preset != "paper":
             raise SettingError(f"no preset is called {preset!r}; there is 'paper'")
         if model is not None or strategy is not None:
             raise SettingError("a preset brings its own model and strategy; give one or the other")

@@ -72,7 +72,7 @@ def score(
     options = {"targets": targets, "target_weights": target_weights, "noise_std": noise_std}
     pool = read(pool.sets, options, "score").apply(pool, fitted)
     scores = scores_of(strategy, pool, fitted.posterior, rng)
-    refuse_non_finite(scores, np.ones(len(scores), dtype=bool), pool.sets.ids)
+    refuse_non_finite(scores, np.arange(len(scores)), pool)
     return scores
 
 
