@@ -50,8 +50,8 @@ MUTANTS = [
     (
         "no noise in AggEnt",
         "acquisition/information.py",
-        "_entropy(noise + signal",
-        "_entropy(0 * noise + signal",
+        "_entropy(noise + signal_variance",
+        "_entropy(0 * noise + signal_variance",
     ),
     (
         "sign of a gradient",
@@ -95,7 +95,7 @@ MUTANTS = [
         "posterior = posterior.condition_on(pool.design.rows(picked[-1:]))",
         "pass",
     ),
-    ("cold start of Adam", "learning/learner.py", "totals, progress.model, ", "totals, None, "),
+    ("cold start of Adam", "learning/learner.py", "*known, progress.model)", "*known)"),
     (
         "stale scores in a batch",
         "acquisition/batches.py",
