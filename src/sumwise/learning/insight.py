@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -55,10 +55,10 @@ class Step:
     forecast_std: float | None  # noise included
     error: float | None
     naive_error: float | None  # of the mean so far as the forecast for every set
-    typical_error: float | None  # root mean square over the last ten forecasts
-    typical_naive_error: float | None
     individual_std: float  # after it: root of the mean variance of noise-free individuals
     noise_std: float  # after it: of an individual's own noise
+    typical_error: float | None = None  # root mean square over the last ten forecasts
+    typical_naive_error: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,16 +116,21 @@ def trace(
     n = len(answers)
     numbers = np.unique(np.linspace(1, n, min(n, MOST)).round().astype(int)).tolist()
     lengths = sorted({length for number in numbers for length in (number - 1, number)})
-    spread, steps = _spread_under(pool), list[Step]()
+    spread, steps, errors = _spread_under(pool), list[Step](), list[tuple[Any, Any]]()
     before: Model | None = None
     with one_thread(), Slow("looking back", len(lengths)) as slow, quiet():
         for done, (length, model) in enumerate(zip(lengths, models(lengths), strict=True)):
             if length in numbers:
                 assert before is not None  # every number comes after the one before it
-                steps.append(_step(pool, before, model, answers[:length], spread(model)))
+                step = _step(pool, before, model, answers[:length], spread(model))
+                if step.error is not None:
+                    errors.append((step.error, step.naive_error))
+                    typical = np.sqrt(np.mean(np.square(errors[-WINDOW:]), axis=0)).tolist()
+                    step = replace(step, typical_error=typical[0], typical_naive_error=typical[1])
+                steps.append(step)
             before = model
             slow.at(done + 1)
-    return tuple(_with_typical(steps, i) for i in range(len(steps)))
+    return tuple(steps)
 
 
 def _step(
@@ -159,8 +164,6 @@ def _step(
         forecast_std=std,
         error=error,
         naive_error=naive,
-        typical_error=None,
-        typical_naive_error=None,
         individual_std=individual_std,
         noise_std=float(after.posterior.output_scale[0])
         / math.sqrt(after.posterior.noise_precision),
@@ -181,18 +184,6 @@ def _arrays(
 def _with_noise(design: Design, noise_std: np.ndarray, scaled_by: Posterior) -> Design:
     noise = noise_std / float(scaled_by.output_scale[0])
     return design.with_known_noise(noise, scaled_by.noise_precision)
-
-
-def _with_typical(steps: Sequence[Step], at: int) -> Step:
-    """A step with the typical errors of it and those before it."""
-    made = [step for step in steps[: at + 1] if step.error is not None][-WINDOW:]
-    if not made:
-        return steps[at]
-    error, naive = (
-        math.sqrt(math.fsum(value**2 for value in values) / len(made))
-        for values in zip(*((step.error, step.naive_error) for step in made), strict=True)
-    )
-    return replace(steps[at], typical_error=error, typical_naive_error=naive)
 
 
 def _spread_under(pool: Pool) -> Callable[[Model], float]:
