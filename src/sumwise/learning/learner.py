@@ -72,9 +72,9 @@ def tell(progress: Progress, index: int, y_bar: float, noise_std: float = 0.0) -
     """Lines 5–9: label a set, estimate λ and β anew, and the posterior."""
     labels = {**progress.labels, index: y_bar}
     noise = {**progress.noise, index: noise_std} if noise_std else progress.noise
-    pool, settings = progress.pool, (progress.config, progress.prepared)
-    known = pool.sets, pool.design.rows, labels, noise
-    fitted = fit_labels(*settings, *known, progress.model)
+    pool = progress.pool
+    known = progress.config, progress.prepared, pool.sets, pool.design.rows, labels, noise
+    fitted = fit_labels(*known, progress.model)
     after = replace(progress, labels=labels, model=fitted, noise=noise)
     if fitted.basis is pool.basis:
         return after
