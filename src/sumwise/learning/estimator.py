@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -254,7 +254,7 @@ class AggregateRegressor:
                 f"pool is {pool!r:.200}; scan files with the {self.n_features_in_} inputs of the "
                 "model (Sets.scan_parquet)"
             )
-        _check_scan(fitted, pool)
+        _check_scan(getattr(self, "feature_names_in_", None), pool)
         return streams.predict(fitted, pool, os.fspath(out), share, run or in_threads)
 
     def predict_sets(
@@ -385,14 +385,15 @@ def drawn_for(model: AggregateRegressor, scan: Scan) -> core.Prepared | None:
     """The basis that a fitted model brings to a scan; None if one is still to be drawn."""
     drawn: core.Prepared | None = vars(model).get("prepared_")
     if drawn is not None:
-        _check_scan(drawn, scan)
+        _check_scan(drawn.input_names, scan)
     return drawn
 
 
-def _check_scan(known: core.Prepared | core.Model, scan: Scan) -> None:
-    if known.input_names not in (None, scan.x):
+def _check_scan(names: Iterable[Hashable] | None, scan: Scan) -> None:
+    known = scan.x if names is None else tuple(names)
+    if known != scan.x:
         raise InvalidSetError(
-            f"the scan has the inputs {scan.x}; the model knows {known.input_names}, in that order"
+            f"the scan has the inputs {scan.x}; the model knows {known}, in that order"
         )
 
 
