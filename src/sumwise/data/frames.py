@@ -66,13 +66,10 @@ def require_columns(frame: Any, names: Sequence[str], role: str) -> None:
     for name in names:
         if name not in frame.columns:
             known = ", ".join(map(repr, frame.columns[:20]))
+            columns = "Give 'sum', 'mean' or a column."
+            hint = columns if role == "weights" else "Check the spelling."
             raise InvalidSetError(
-                f"no column {name!r} (given as {role}); the table has {known}. "
-                + (
-                    "Give 'sum', 'mean' or a column."
-                    if role == "weights"
-                    else "Check the spelling."
-                )
+                f"no column {name!r} (given as {role}); the table has {known}. {hint}"
             )
 
 
@@ -141,20 +138,16 @@ def input_matrix(
 ) -> Float[np.ndarray, "N D"]:
     """Individuals to predict, as an array; of a frame, the columns the model was fitted on."""
     frame = None if isinstance(x, np.ndarray) else as_frame(x)
-    if frame is not None and names is not None:
-        matrix = numeric_columns(frame, names, "input")
-    elif frame is not None:
-        matrix = numeric_columns(frame, frame.columns, "input")
-    else:
+    if frame is None:
         matrix = to_float(x, what)
+    else:
+        matrix = numeric_columns(frame, frame.columns if names is None else names, "input")
     if matrix.ndim != 2 or matrix.shape[1] != n_inputs:
         raise InvalidSetError(
             f"{what} has shape {matrix.shape}; the model was fitted on {n_inputs} inputs, so give "
             f"(n, {n_inputs})."
         )
-    bad = np.argwhere(~np.isfinite(matrix))
-    if len(bad):
-        row, column = (int(i) for i in bad[0])
+    for row, column in np.argwhere(~np.isfinite(matrix)).tolist():
         label = repr(names[column]) if names is not None else str(column)
         raise InvalidSetError(
             f"{what} has {matrix[row, column]} in row {row}, input {label}. Fill it in or drop the "

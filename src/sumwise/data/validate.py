@@ -127,9 +127,7 @@ def check_labels(y_bar: Any, ids: Sequence[Hashable]) -> Float[np.ndarray, "t M"
             f"totals have shape {values.shape}; give one for each of {len(ids)} sets, "
             "or a row of several outputs for each"
         )
-    matrix = (
-        values.reshape(len(ids), -1) if len(ids) else values.reshape(0, *values.shape[1:] or (1,))
-    )
+    matrix = values if values.ndim == 2 else values[:, None]
     for a, m in np.argwhere(~np.isfinite(matrix)).tolist():
         raise LabelError(f"total of set {ids[a]!r} is {matrix[a, m]}; give a finite number")
     return matrix
