@@ -81,7 +81,7 @@ def test_embedding_to_disk_on_workers_gives_the_local_design(client, model, tmp_
     assert_allclose(far.own_pool.design.noise_scale, near.own_pool.design.noise_scale, rtol=1e-12)
 
 
-@pytest.mark.parametrize("weights", ["theta", *slow("mean")])
+@pytest.mark.parametrize("weights", ["theta", "sum", *slow("mean")])
 @pytest.mark.parametrize("ids", [None, list("zyxwvutsrqponml"), [(1, n) for n in range(15)]])
 def test_a_design_in_the_workers_memory_is_the_local_one(client, model, tmp_path, weights, ids):
     sets = some_sets(ids)

@@ -229,7 +229,8 @@ def batches(scan: Scan, part: Part, *, inputs: bool = True) -> Iterator[Batch]:
             for found in reader:
                 first = part.first_row + seen, part.first_individual + seen
                 columns = dict(zip(found.schema.names, found.columns, strict=True))
-                yield _batch(scan, part.path, first, columns, inputs)
+                if found.num_rows:
+                    yield _batch(scan, part.path, first, columns, inputs)
                 seen += found.num_rows
         except (pa.ArrowException, OSError) as error:
             reason = str(error).splitlines()[0]
@@ -287,7 +288,7 @@ def _numbers(column: Any, name: str, where: Any) -> np.ndarray:
         raise InvalidSetError(f"{where(row)}: {name!r} is missing. Fill it in, or drop the row.")
     if not (pa.types.is_float32(column.type) or pa.types.is_float64(column.type)):
         column = compute.cast(column, pa.float64(), safe=False)
-    values = np.from_dlpack(column) if len(column) else np.empty(0)
+    values = np.from_dlpack(column)
     with np.errstate(over="ignore", invalid="ignore"):
         total = values.sum(dtype=np.float64)  # a mask would cost more than this
     if not np.isfinite(total):
@@ -307,7 +308,7 @@ def run_starts(keys: Sequence[Any]) -> Int[np.ndarray, " r"]:
     from pyarrow import compute
 
     n = len(keys[0])
-    changed = np.zeros(max(n - 1, 0), dtype=bool)
+    changed = np.zeros(n - 1, dtype=bool)
     for column in keys:
         if pa.types.is_integer(column.type):
             values = np.from_dlpack(column)
@@ -315,7 +316,7 @@ def run_starts(keys: Sequence[Any]) -> Int[np.ndarray, " r"]:
         else:
             differs = compute.not_equal(column.slice(1), column.slice(0, n - 1))
             changed |= np.from_dlpack(compute.cast(differs, pa.uint8())).astype(bool)
-    return np.concatenate([[0], np.flatnonzero(changed) + 1]).astype(np.int64)[:n]
+    return np.concatenate([[0], np.flatnonzero(changed) + 1]).astype(np.int64)
 
 
 # --- files ----------------------------------------------------------------------------------------

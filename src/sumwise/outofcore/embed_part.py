@@ -58,10 +58,7 @@ def embed_part(
     subsample = [np.empty((0, len(source.x)))]
     checksum, written, sampled = 0, 0, 0
     step = max(1, source.rows // MOMENT_SAMPLE)
-    sizes = None
-    if source.weights == "mean":
-        path = os.path.join(folder, "sizes.npy")
-        sizes = np.load(path, mmap_mode="r")[first_set:]
+    sizes = np.load(os.path.join(folder, "sizes.npy"), mmap_mode="r")[first_set:]
     with open(os.path.join(folder, "u.npy"), "r+b", buffering=0) as file:
         file.seek(manifest.offset + (first_set + 1) * n_basis * kind.itemsize)
         for rows, batch, last in runs(source, part, basis, kind, sizes):
@@ -108,27 +105,25 @@ def runs(
     part: Part,
     basis: Scaled,
     dtype: np.dtype[Any],
-    sizes: Int[np.ndarray, " r"] | None,
+    sizes: Int[np.ndarray, " r"],
 ) -> Iterator[tuple[Rows, Batch | None, bool]]:
     """The sets of a part in order, each with the batch it ends in and whether it is the last.
 
     A batch's last set may go on in the next one, so it is held back until that is known.
 
     Args:
-        sizes: Rows of each of these sets in all parts; needed for means only.
+        sizes: Rows of each of these sets in all parts.
     """
     held: Rows | None = None
     last: tuple[Any, ...] = ()
     at = 0  # number of the set that is being added to
     for batch in batches(scan, part):
-        if not len(batch):
-            continue
         starts = run_starts(batch.keys)
         now = tuple(column[0] for column in batch.keys)
         if held is not None and now != last:
             yield held, None, False
             held, at = None, at + 1
-        theta = _theta(batch, starts, at, sizes)
+        theta = _theta(scan, batch, starts, sizes[at:])
         rows = embed_rows(scan, batch, theta, starts, basis, dtype)
         if held is not None:  # its last set and our first are one
             with np.errstate(over="ignore", invalid="ignore"):
@@ -145,14 +140,14 @@ def runs(
 
 
 def _theta(
-    batch: Batch, starts: Int[np.ndarray, " r"], first: int, sizes: Int[np.ndarray, " A"] | None
+    scan: Scan, batch: Batch, starts: Int[np.ndarray, " r"], sizes: Int[np.ndarray, " a"]
 ) -> Float[np.ndarray, " n"]:
+    """θ of each row; `sizes` are those of the sets from the first of the batch on."""
     if batch.theta is not None:
         return batch.theta
-    if sizes is None:
+    if scan.weights == "sum":
         return np.ones(len(batch))
-    lengths = np.diff(starts, append=len(batch))
-    return np.repeat(1.0 / sizes[first : first + len(starts)], lengths)
+    return np.repeat(1.0 / sizes[: len(starts)], np.diff(starts, append=len(batch)))
 
 
 def embed_rows(

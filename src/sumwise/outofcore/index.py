@@ -114,8 +114,6 @@ def survey_part(scan: Scan, part: Part, *, inputs: bool) -> PartSurvey:
     lengths: list[Int[np.ndarray, " r"]] = []
     look: Look | None = None
     for batch in batches(scan, part, inputs=inputs):
-        if not len(batch):
-            continue
         starts = run_starts(batch.keys)
         table = pa.table(list(batch.keys), names=list(scan.by)).take(starts)
         append_runs(keys, lengths, table, np.diff(starts, append=len(batch)))
