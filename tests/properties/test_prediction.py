@@ -280,8 +280,8 @@ def test_many_targets_are_thinned_evenly_and_by_weight():
 
 def test_few_targets_are_taken_as_they_are():
     x = np.arange(6.0).reshape(3, 2)
-    assert read(None, None, 2, None, everybody=lambda: x) is None
-    kept = read(None, [1, 0, 3], 2, None, everybody=lambda: x)
+    assert read(None, None, 2, None, individuals=lambda: x) is None
+    kept = read(None, [1, 0, 3], 2, None, individuals=lambda: x)
     assert kept.x.tolist() == x.tolist()
     assert kept.weight.tolist() == [0.25, 0.0, 0.75]
 
@@ -299,7 +299,7 @@ def test_few_targets_are_taken_as_they_are():
 )
 def test_targets_that_make_no_sense_are_refused(targets, weights, said):
     with pytest.raises(SettingError, match=said):
-        read(targets, weights, 2, None, everybody=lambda: np.zeros((3, 2)))
+        read(targets, weights, 2, None, individuals=lambda: np.zeros((3, 2)))
 
 
 def test_a_hundred_thousand_individuals_are_scored_like_their_sample():

@@ -102,7 +102,7 @@ def read(
     aims = None
     if "targets" in given or "target_weights" in given:
         wanted = given.get("targets"), given.get("target_weights")
-        aims = targets.read(*wanted, sets.n_inputs, sets.input_names, everybody=lambda: sets.x)
+        aims = targets.read(*wanted, sets.n_inputs, sets.input_names, individuals=lambda: sets.x)
     enough = given.get("enough")
     if enough is not None:
         enough = validate.amount(enough, "enough", "the outputs", or_zero=True)

@@ -34,17 +34,14 @@ def cells(
             f"box of set {ids[a]!r} runs from {low[a, d]} to {high[a, d]} along input {d}; "
             "the lower end must be below the upper, and both finite"
         )
-    counts = np.asarray(bins)
-    if (
-        counts.dtype.kind not in "iu"
-        or (counts < 1).any()
-        or counts.shape not in ((), (ends.shape[1],))
-    ):
+    counts, n_inputs = np.asarray(bins), ends.shape[1]
+    whole = counts.dtype.kind in "iu" and counts.shape in ((), (n_inputs,))
+    if not whole or (counts < 1).any():
         raise SettingError(
             f"bins is {bins!r}; give a whole number of at least 1, or one for each of "
-            f"{ends.shape[1]} inputs"
+            f"{n_inputs} inputs"
         )
-    counts = np.broadcast_to(counts, ends.shape[1])
+    counts = np.broadcast_to(counts, n_inputs)
     n_cells = math.prod(counts.tolist())
     if n_cells * len(ends) > MOST_CELLS:
         raise SettingError(

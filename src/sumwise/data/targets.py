@@ -69,7 +69,7 @@ def read(
     n_inputs: int,
     names: Any,
     *,
-    everybody: Callable[[], Float[np.ndarray, "N D"]],
+    individuals: Callable[[], Float[np.ndarray, "N D"]],
 ) -> Targets | None:
     """The targets that `targets` and `target_weights` describe; None if both are left out.
 
@@ -77,11 +77,11 @@ def read(
         targets: A data frame with the input columns, or an (n, D) array; all individuals if None.
         weights: One number for each row of `targets`, or for each individual of all sets.
         names: Of the inputs, or None.
-        everybody: Gives all individuals, which may have to be read first.
+        individuals: A function that gives all individuals, which may have to be read first.
     """
     if targets is None and weights is None:
         return None
-    rows = everybody() if targets is None else input_matrix(targets, names, n_inputs, "targets")
+    rows = individuals() if targets is None else input_matrix(targets, names, n_inputs, "targets")
     if not len(rows):
         raise SettingError("targets has no rows; name at least one individual, or leave it out")
     if weights is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Final
 
 import numpy as np
@@ -112,15 +113,15 @@ def survey_part(scan: Scan, part: Part, *, inputs: bool) -> PartSurvey:
 
     keys: list[Any] = []
     lengths: list[Int[np.ndarray, " r"]] = []
-    look: Look | None = None
+    looks: list[Look] = []
     for batch in batches(scan, part, inputs=inputs):
         starts = run_starts(batch.keys)
         table = pa.table(list(batch.keys), names=list(scan.by)).take(starts)
         append_runs(keys, lengths, table, np.diff(starts, append=len(batch)))
         if inputs:
-            here = Look.at(scan, batch)
-            look = here if look is None else look.plus(here)
+            looks.append(Look.at(scan, batch))
     ids = pa.concat_tables(keys).combine_chunks()
+    look = reduce(Look.plus, looks) if looks else None
     return PartSurvey(part.number, ids, np.concatenate(lengths), look)
 
 
@@ -161,7 +162,7 @@ def index_of(surveys: Iterable[PartSurvey]) -> Index:
     keys: list[Any] = []
     sizes: list[Int[np.ndarray, " r"]] = []
     firsts: list[int] = []
-    look: Look | None = None
+    looks: list[Look] = []
     runs, compared, contiguous = 0, 0, True  # `compared`: ids that are known to differ
     for found in surveys:
         continues = append_runs(keys, sizes, found.keys, found.lengths)
@@ -175,33 +176,28 @@ def index_of(surveys: Iterable[PartSurvey]) -> Index:
         if not contiguous:
             sizes = sizes[-1:]  # of no use any more
         if found.look is not None:
-            look = found.look if look is None else look.plus(found.look)
+            looks.append(found.look)
     ids = _distinct(keys)
     contiguous &= ids.num_rows == sum(table.num_rows for table in keys)
+    look = reduce(Look.plus, looks) if looks else None
     return Index(ids, np.concatenate(sizes) if contiguous else None, tuple(firsts), look)
 
 
 def _distinct(tables: Sequence[Any]) -> Any:
     """Ids without repetitions, in order of first appearance."""
     import pyarrow as pa
-
-    together = pa.concat_tables(tables)
-    if not ascends(together):
-        together = together.take(_first_rows(together))
-    return together.combine_chunks()
-
-
-def _first_rows(keys: Any) -> Any:
-    """The row of each id's first appearance, ascending; grouping alone does not keep the order."""
     from pyarrow import compute
 
-    row = "row"
-    while {row, f"{row}_min"} & {*keys.column_names}:
-        row += "_"
-    numbered = keys.append_column(row, [np.arange(keys.num_rows)])
-    found = numbered.group_by(keys.column_names, use_threads=False).aggregate([(row, "min")])
-    rows = found.column(f"{row}_min")
-    return compute.take(rows, compute.array_sort_indices(rows))
+    keys = pa.concat_tables(tables)
+    if not ascends(keys):
+        row = "row"
+        while {row, f"{row}_min"} & {*keys.column_names}:
+            row += "_"
+        numbered = keys.append_column(row, [np.arange(keys.num_rows)])
+        found = numbered.group_by(keys.column_names, use_threads=False).aggregate([(row, "min")])
+        rows = found.column(f"{row}_min")  # grouping does not keep the order
+        keys = keys.take(compute.take(rows, compute.array_sort_indices(rows)))
+    return keys.combine_chunks()
 
 
 def ascends(keys: Any) -> bool:
