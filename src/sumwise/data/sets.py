@@ -55,14 +55,7 @@ class Sets:
     # --- constructors ---------------------------------------------------------------------
 
     @classmethod
-    def from_frame(
-        cls,
-        frame: Any,
-        *,
-        by: Any,
-        x: Any,
-        weights: Any = "sum",
-    ) -> Sets:
+    def from_frame(cls, frame: Any, *, by: Any, x: Any, weights: Any = "sum") -> Sets:
         """Group the rows of a pandas, polars or Arrow table.
 
         Args:
@@ -355,13 +348,8 @@ class LazySets(Sets):
 
     def __reduce__(self) -> Any:  # copies read for themselves
         known = self.__dict__
-        return LazySets, (
-            known["_ids"],
-            self.sizes,
-            self.n_inputs,
-            self.input_names,
-            known["_load"],
-        )
+        names = self.input_names
+        return LazySets, (known["_ids"], self.sizes, self.n_inputs, names, known["_load"])
 
     def __len__(self) -> int:
         return len(self.starts) - 1

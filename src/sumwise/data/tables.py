@@ -97,9 +97,7 @@ def _read_csv(path: Path, text: Callable[[str], bool]) -> Any:
         with pyarrow.OSFile(str(path)) as file:  # never unpacked, whatever the name ends in
             return arrow.read_csv(
                 file,
-                arrow.ReadOptions(
-                    use_threads=False
-                ),  # invalid rows have a number only without threads
+                arrow.ReadOptions(use_threads=False),  # with threads, bad rows have no number
                 arrow.ParseOptions(newlines_in_values=True, invalid_row_handler=keep),
                 arrow.ConvertOptions(column_types=kept),
             )

@@ -311,11 +311,9 @@ def _embed_parts(folder: str, begun: Begun, run: Run) -> None:
 
 def _is_done(folder: str, number: int, first: int, manifest: DesignManifest) -> bool:
     """Whether a part was finished and its rows are on the disk: the power may have failed."""
-    if not os.path.exists(part_file(folder, number)):
-        return False
     try:
         checksum, written, _ = _part(folder, number)["counts"].tolist()
-    except (DataError, KeyError, ValueError):  # it was cut off
+    except (DataError, KeyError, OSError, ValueError):  # it is not there, or was cut off
         return False
     return manifest.checksum_of(folder, first + 1, written) == checksum
 
