@@ -76,15 +76,15 @@ def write(folder: Any, database: Database, record: StudyRecord, sets: Sets) -> P
         },
     }
     unfinished = temporary_name(place)
-    sha256: dict[str, str] = {}
+    head = _head(record, sets.input_names, counters)
     try:
         os.mkdir(unfinished)
         for name, write_to in writers.items():
             path = os.path.join(unfinished, name)
             _write_file(path, write_to)
-            sha256[name] = sha256_of(path)
-        head = _head(record, sets.input_names, counters, sha256)
-        _write_file(os.path.join(unfinished, STUDY), lambda file: file.write(head))
+            head["sha256"][name] = sha256_of(path)
+        text = _utf8(json.dumps(head, indent=2, ensure_ascii=False))
+        _write_file(os.path.join(unfinished, STUDY), lambda file: file.write(text))
         sync_folder(unfinished)
         os.rename(unfinished, place)  # over an empty folder, too, and over nothing else
         sync_folder(place.parent)
@@ -107,17 +107,17 @@ def _write_file(path: str, write_to: Any) -> None:
 
 def _free(folder: Any) -> Path:
     place = path_of(folder)
-    if os.path.isdir(place):
-        try:
-            filled = bool(os.listdir(place))
-        except OSError as error:
-            raise StorageError(f"{place} cannot be read ({error.strerror})") from error
-        if filled:
-            raise SettingError(f"{place} is not empty; name a folder that is not there yet")
-    elif os.path.lexists(place):
-        raise SettingError(f"{place} is not a folder; name one that is not there yet")
-    elif not os.path.isdir(place.parent):
+    if not os.path.isdir(place.parent):
         raise SettingError(f"there is no folder {place.parent}; make it first")
+    try:
+        if os.listdir(place):
+            raise SettingError(f"{place} is not empty; name a folder that is not there yet")
+    except FileNotFoundError:
+        pass
+    except NotADirectoryError:
+        raise SettingError(f"{place} is not a folder; name one that is not there yet") from None
+    except OSError as error:
+        raise StorageError(f"{place} cannot be read ({error.strerror})") from error
     return place
 
 
@@ -135,28 +135,23 @@ def path_of(folder: Any) -> Path:
 
 
 def _head(
-    record: StudyRecord,
-    input_names: tuple[Hashable, ...] | None,
-    counters: Mapping[str, int],
-    sha256: Mapping[str, str],
-) -> bytes:
+    record: StudyRecord, input_names: tuple[Hashable, ...] | None, counters: Mapping[str, int]
+) -> dict[str, Any]:
+    """All of study.json but the checksums."""
+    plain = ("name", "created", "strategy", "seed", "claim_days")
     known = {
         "format": FORMAT,
-        "name": record.name,
-        "created": record.created,
-        "strategy": record.strategy,
-        "seed": record.seed,
-        "claim_days": record.claim_days,
+        **{name: getattr(record, name) for name in plain},
         **counters,
         "inputs": None if input_names is None else json.loads(many_to_json(input_names)),
         "model": json.loads(pack_config(record.config)),
-        "sha256": sha256,
+        "sha256": {},
     }
     if record.aims:
         given = blobs.arrays_of_aims(record.aims)
         options = StudyOptions.__annotations__
         known["aims"] = {name: given[name].tolist() if name in given else None for name in options}
-    return _utf8(json.dumps(known, indent=2, ensure_ascii=False))
+    return known
 
 
 def _utf8(text: str) -> bytes:

@@ -20,7 +20,7 @@ import hashlib
 import io
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -39,7 +39,7 @@ from sumwise.model.serialize import pack_prepared
 from sumwise.outofcore.design_store import Embedded
 from sumwise.study.storage import sqlite
 from sumwise.study.storage.database import Connection, Database
-from sumwise.study.storage.id_json import from_json, many_from_json, many_to_json, to_json
+from sumwise.study.storage.id_json import many_from_json, many_to_json, to_json
 from sumwise.study.storage.schema import files
 from sumwise.util.files import atomic_write
 from sumwise.util.shapes import Float
@@ -80,21 +80,17 @@ def pack(
         return packed
     n_basis = prepared.basis(sets.x[:1]).shape[1]
     if len(sets.x) * n_basis >= LARGE:
-        packed["index"] = _pack_index(sets)
+        names = sets.input_names
+        index = {
+            "ids": many_to_json(sets.ids),
+            "sizes": sets.sizes.tolist(),
+            "inputs": None if names is None else many_to_json(names),
+            "n_inputs": sets.n_inputs,
+        }
+        packed["index"] = json.dumps(index).encode()
         if 8 * len(sets) * (n_basis + 2) <= LARGEST_DESIGN:
             packed |= _pack_design(sets, prepared, n_basis)
     return packed
-
-
-def _pack_index(sets: Sets) -> bytes:
-    names = sets.input_names
-    index = {
-        "ids": many_to_json(sets.ids),
-        "sizes": sets.sizes.tolist(),
-        "inputs": None if names is None else many_to_json(names),
-        "n_inputs": sets.n_inputs,
-    }
-    return json.dumps(index).encode()
 
 
 def _pack_design(sets: Sets, prepared: Prepared, n_basis: int) -> dict[str, bytes]:
@@ -127,9 +123,8 @@ def write_file(sets: Sets, sets_file: str) -> None:
     try:
         with atomic_write(sets_file, overwrite=False, durable=True) as file:
             file.write(pack_sets(sets))
-    except FileExistsError:
-        raise _exists(sets_file) from None
     except OSError as error:
+        refuse_existing(sets_file)
         raise StorageError(
             f"the sets cannot be written to {sets_file} ({error.strerror}); choose another place"
         ) from error
@@ -138,11 +133,7 @@ def write_file(sets: Sets, sets_file: str) -> None:
 def refuse_existing(sets_file: str | None) -> None:
     """Before anything is made."""
     if sets_file is not None and os.path.lexists(sets_file):
-        raise _exists(sets_file)
-
-
-def _exists(sets_file: str) -> SettingError:
-    return SettingError(f"{sets_file} exists; name another file for the sets")
+        raise SettingError(f"{sets_file} exists; name another file for the sets")
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -194,7 +185,13 @@ class Blobs:
             with database.read() as later:
                 return self._sets(later)
 
-        return _lazy_sets(self.read(connection, "index"), load)
+        try:
+            known = json.loads(self.read(connection, "index"))
+            ids, names = many_from_json(known["ids"]), known["inputs"]
+            named = None if names is None else many_from_json(names)
+            return LazySets(ids, known["sizes"], int(known["n_inputs"]), named, load)
+        except (ValueError, TypeError, KeyError) as error:
+            raise DataError(f"the index of sets of {self.what} cannot be read ({error})") from error
 
     def _sets(self, connection: Connection) -> Sets:
         if "sets_file" not in self.names:
@@ -208,25 +205,24 @@ class Blobs:
             raise DataError(
                 f"the sets of {self.what} are in {path}, which cannot be read ({error.strerror})"
             ) from error
-        if hashlib.sha256(content).hexdigest() != known["sha256"]:
-            raise self._changed(path)
+        self._check_file(path, known, content)
         return unpack_sets(content)
 
-    def _check_file(self, path: str, known: Mapping[str, Any]) -> None:
-        """Refuse a file that is gone or has another length, without reading it."""
+    def _check_file(
+        self, path: str, known: Mapping[str, Any], content: bytes | None = None
+    ) -> None:
+        """Refuse a file that is gone, has another length, or another content if that was read."""
         if not os.path.isfile(path):
             raise DataError(
                 f"the sets of {self.what} are in {path}, and there is no such file; put it back "
                 "there"
             )
-        if os.path.getsize(path) != known.get("bytes"):
-            raise self._changed(path)
-
-    def _changed(self, path: str) -> DataError:
-        return DataError(
-            f"{path} holds the sets of {self.what}, and is not what it was when the study was "
-            "made: its checksum differs. Restore it from a copy."
-        )
+        digest = known["sha256"] if content is None else hashlib.sha256(content).hexdigest()
+        if os.path.getsize(path) != known.get("bytes") or digest != known["sha256"]:
+            raise DataError(
+                f"{path} holds the sets of {self.what}, and is not what it was when the study was "
+                "made: its checksum differs. Restore it from a copy."
+            )
 
     def _referred(self, connection: Connection, name: str) -> tuple[str, Mapping[str, Any]]:
         """The path that a blob refers to, and all it says of it."""
@@ -257,11 +253,9 @@ class Blobs:
 
     def aims(self, connection: Connection, sets: Sets) -> Objective:
         """What the study is for; empty where nothing was said."""
-        return (
-            unpack_aims(self.read(connection, "aims"), sets)
-            if "aims" in self.names
-            else Objective()
-        )
+        if "aims" not in self.names:
+            return Objective()
+        return unpack_aims(self.read(connection, "aims"), sets)
 
     def pool(self, connection: Connection, sets: Sets, basis: Scaled) -> Pool:
         """The sets as a strategy sees them, as they were stored when the study was made."""
@@ -270,16 +264,6 @@ class Blobs:
         if "sample" not in self.names:  # a study of an older version
             return pool
         return replace(pool, targets=unpack_aims(self.read(connection, "sample"), sets).targets)
-
-
-def _lazy_sets(index: bytes, load: Callable[[], Sets]) -> LazySets:
-    try:
-        known = json.loads(index)
-        ids, names = many_from_json(known["ids"]), known["inputs"]
-        named = None if names is None else many_from_json(names)
-        return LazySets(ids, known["sizes"], int(known["n_inputs"]), named, load)
-    except (ValueError, TypeError, KeyError) as error:
-        raise DataError(f"the study's index of sets cannot be read ({error})") from error
 
 
 # --- formats --------------------------------------------------------------------------------------
@@ -317,10 +301,11 @@ def unpack_sets(packed: bytes) -> Sets:
         x = np.empty((len(theta), len(inputs)))
         for d, column in enumerate(inputs):
             x[:, d] = column
-        ids = tuple(map(from_json, names["ids"]))
-        inputs_named = names.get("inputs")
-        named = None if inputs_named is None else tuple(map(from_json, inputs_named))
-        return Sets(ids, x, np.array(theta), starts, named)
+        ids, named = (
+            None if given is None else many_from_json(f"[{','.join(given)}]")
+            for given in (names["ids"], names.get("inputs"))
+        )
+        return Sets(ids or (), x, np.array(theta), starts, named)
     except (pa.ArrowException, OSError, ValueError, TypeError, KeyError) as error:
         raise DataError(f"the study's sets cannot be read ({error})") from error
 

@@ -13,8 +13,8 @@ import re
 import sqlite3
 import threading
 import weakref
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -25,9 +25,27 @@ from sumwise.study.storage import sqlite
 from sumwise.study.storage.schema import VERSION, VERSION_TABLE, metadata, version
 
 PATIENCE: Final = 60.0  # seconds to wait for other writers
+_VERSIONS: Final = sa.select(version.c.version_num)
 _CREATING: Final = 0x73756D77697365  # "sumwise": an advisory lock, so that tables are created once
 Connection = sa.Connection  # for modules that only pass one on
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_DAMAGED: Final = (
+    "{} is no SQLite database, or a damaged one ({}). Give the path of a study, or restore it from "
+    "a copy."
+)
+_REFUSALS: Final = {  # by PostgreSQL's code and an error's own words, in lower case
+    "not a database|malformed|file is encrypted": _DAMAGED,
+    "readonly|read-only|permission denied": "{} cannot be written ({}). Nothing was changed; check "
+    "the permissions of the file and its folder.",
+    "disk is full|no space|disk i/o error|^53100": "{} could not be written ({}). Nothing of this "
+    "was stored, and everything that was stored before is intact; make room and try again.",
+    "unable to open": "{} cannot be opened ({}); check that it is a file, and the permissions of "
+    "it and its folder",
+    "^lost": "the connection to {} was lost ({}). What was being written is stored whole or not at "
+    "all: look at the study before you try again.",
+    "connection failed": "{} cannot be reached ({}). Nothing was changed; check the URL, and "
+    "whether the server is running.",
+}
 
 
 class Database:
@@ -140,43 +158,14 @@ class Database:
         text = " ".join(str(error).split())
         for secret in _secrets(self._url):
             text = text.replace(secret, "***")
-        low = text.lower()
-        waited = self._url is None and ("locked" in low or "busy" in low)
-        code = getattr(error, "sqlstate", None)  # of PostgreSQL
-        if waited or code == "55P03":
+        code = "lost" if lost else getattr(error, "sqlstate", None)
+        told = f"{code} {text}".lower()
+        if code == "55P03" or (self._url is None and re.search("locked|busy", told)):
             return self._busy()
-        if "not a database" in low or "malformed" in low or "file is encrypted" in low:
-            return DataError(
-                f"{self.shown} is no SQLite database, or a damaged one ({text}). Give the path of "
-                "a study, or restore it from a copy."
-            )
-        if "readonly" in low or "read-only" in low or "permission denied" in low:
-            return StorageError(
-                f"{self.shown} cannot be written ({text}). Nothing was changed; check the "
-                "permissions of the file and its folder."
-            )
-        full = "disk is full" in low or "no space" in low or "disk i/o error" in low
-        if full or code == "53100":
-            return StorageError(
-                f"{self.shown} could not be written ({text}). Nothing of this was stored, and "
-                "everything that was stored before is intact; make room and try again."
-            )
-        if "unable to open" in low:
-            return StorageError(
-                f"{self.shown} cannot be opened ({text}); check that it is a file, and the "
-                "permissions of it and its folder"
-            )
-        if lost:
-            return StorageError(
-                f"the connection to {self.shown} was lost ({text}). What was being written is "
-                "stored whole or not at all: look at the study before you try again."
-            )
-        if "connection failed" in low:
-            return StorageError(
-                f"{self.shown} cannot be reached ({text}). Nothing was changed; check the URL, and "
-                "whether the server is running."
-            )
-        return StorageError(f"the database {self.shown} refused: {text}")
+        found = [words for sign, words in _REFUSALS.items() if re.search(sign, told)]
+        words = next(iter(found), "the database {} refused: {}")
+        kind = DataError if words is _DAMAGED else StorageError
+        return kind(words.format(self.shown, text))
 
     # --- versions -----------------------------------------------------------------------------
 
@@ -188,32 +177,26 @@ class Database:
                 "create_study or sumwise init"
             )
         with self.read() as connection:
-            try:
-                found = connection.execute(sa.select(version.c.version_num)).scalars().all()
-            except exc.DBAPIError as error:
-                if not _no_such_table(error.orig):
-                    raise
-                found = None
-        if found is None:
-            raise DataError(
-                f"{self.shown} holds no studies; begin one with create_study or sumwise init"
-            )
-        self.check_version(found)
+            if not has_studies(connection):
+                raise DataError(
+                    f"{self.shown} holds no studies; begin one with create_study or sumwise init"
+                )
+            self.check_version(connection)
 
-    def check_version(self, found: Sequence[str]) -> None:
+    def check_version(self, connection: sa.Connection) -> None:
         """Refuse another schema than the present one."""
+        found = connection.execute(_VERSIONS).scalars().all()
         made_by = found[0] if len(found) == 1 else "?"
-        if made_by == VERSION:
-            return
         if made_by > VERSION:
             raise DataError(
                 f"{self.shown} was made by a newer sumwise (schema {made_by}; this one knows up "
                 f"to {VERSION}). Update it: pip install --upgrade sumwise"
             )
-        raise DataError(
-            f"{self.shown} was made by an older sumwise (schema {made_by}, now {VERSION}). "
-            f"Make a copy, then run: sumwise storage upgrade {self.path or 'URL'}"
-        )
+        if made_by != VERSION:
+            raise DataError(
+                f"{self.shown} was made by an older sumwise (schema {made_by}, now {VERSION}). "
+                f"Make a copy, then run: sumwise storage upgrade {self.path or 'URL'}"
+            )
 
     def ensure(self) -> None:
         """Create the tables if they are not there yet."""
@@ -228,7 +211,7 @@ class Database:
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_CREATING)))
         tables = sa.inspect(connection).get_table_names()
         if VERSION_TABLE in tables:
-            self.check_version(connection.execute(sa.select(version.c.version_num)).scalars().all())
+            self.check_version(connection)
             return
         if tables and self.path is not None:
             raise DataError(
@@ -239,23 +222,25 @@ class Database:
         connection.execute(version.insert().values(version_num=VERSION))
 
 
+def has_studies(connection: sa.Connection) -> bool:
+    """Whether the tables of studies are there, of whatever version."""
+    return bool(sa.inspect(connection).has_table(VERSION_TABLE))
+
+
 def upgrade(url: Any) -> None:
     """Bring the database of an older sumwise to the present schema."""
     from sumwise.study.storage.migrations import migrate
 
-    database = Database(url)
-    try:
+    with closing(Database(url)) as database:
         if database.path is not None and not os.path.exists(database.path):
             database.require()
         with database.write() as connection:
-            if not sa.inspect(connection).has_table(VERSION_TABLE):
+            if not has_studies(connection):
                 raise DataError(f"{database.shown} holds no studies; there is nothing to upgrade")
-            found = connection.execute(sa.select(version.c.version_num)).scalars().all()
+            found = connection.execute(_VERSIONS).scalars().all()
             if found and found[0] > VERSION:
-                database.check_version(found)
+                database.check_version(connection)
             migrate(connection)
-    finally:
-        database.close()
 
 
 # --- connecting -----------------------------------------------------------------------------------
@@ -302,10 +287,6 @@ def _masked(url: sa.URL) -> str:
     secret = {name: "***" for name in url.query if "password" in name.lower()}
     shown = url.set(drivername="postgresql").update_query_dict(secret).render_as_string()
     return shown.replace("%2A%2A%2A", "***")
-
-
-def _no_such_table(error: Any) -> bool:
-    return getattr(error, "sqlstate", None) == "42P01" or "no such table" in str(error)
 
 
 def _begin(connection: sa.Connection) -> None:

@@ -31,10 +31,7 @@ def to_json(name: Hashable) -> str:
 
 
 def from_json(text: str) -> Hashable:
-    try:
-        return _plain(json.loads(text))
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise DataError(f"{text!r:.60} is no name that was kept here ({error})") from None
+    return many_from_json(f"[{text}]")[0]
 
 
 def many_to_json(names: Sequence[Hashable]) -> str:
@@ -49,7 +46,7 @@ def many_from_json(text: str) -> tuple[Hashable, ...]:
             return tuple(known)
         return tuple(_plain(name) for name in known)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise DataError(f"{text!r:.60} are no names that were kept here ({error})") from None
+        raise DataError(f"{text!r:.60}: no names that were kept here ({error})") from None
 
 
 def _wrapped(name: Any) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
@@ -23,13 +23,13 @@ from sumwise.data.sets import Sets
 from sumwise.errors import DataError, SettingError
 from sumwise.learning.propose import Answer, PoolState
 from sumwise.model.design import Pool
-from sumwise.model.fit import ModelConfig, Prepared
+from sumwise.model.fit import ModelConfig, Prepared, check_seed
 from sumwise.model.serialize import unpack_config, unpack_prepared
 from sumwise.outofcore.design_store import Embedded
 from sumwise.study.storage.blobs import Blobs
-from sumwise.study.storage.database import Connection, Database
+from sumwise.study.storage.database import Connection, Database, has_studies
 from sumwise.study.storage.id_json import from_json
-from sumwise.study.storage.schema import VERSION_TABLE, answers, claims, events, skips, studies
+from sumwise.study.storage.schema import answers, claims, events, skips, studies
 
 # --- values ---------------------------------------------------------------------------------------
 
@@ -143,13 +143,10 @@ def overview(url: Any) -> list[Line]:
     held = _count_of(claims.c.study_id, claims.c.expires > now())
     row = studies.c
     listed = sa.select(row.name, row.created, row.strategy, measured, held, row.questions)
-    database = Database(url)
-    try:
+    with closing(Database(url)) as database:
         database.require()
         with database.read() as connection:
             return [Line(*found) for found in connection.execute(listed.order_by(row.id))]
-    finally:
-        database.close()
 
 
 def _count_of(study_id: sa.Column[Any], *conditions: Any) -> Any:
@@ -159,16 +156,12 @@ def _count_of(study_id: sa.Column[Any], *conditions: Any) -> Any:
 
 def names(url: Any) -> list[str]:
     """The studies that a database holds; none where there is no database yet."""
-    database = Database(url)
-    try:
+    with closing(Database(url)) as database:
         if database.path is not None and not os.path.exists(database.path):
             return []
         with database.read() as connection:
-            if not sa.inspect(connection).has_table(VERSION_TABLE):
-                return []
-        return [line.study for line in overview(url)]
-    finally:
-        database.close()
+            begun = has_studies(connection)
+    return [line.study for line in overview(url)] if begun else []
 
 
 def load(connection: Connection, name: str | None, database: Database) -> StudyRecord:
@@ -197,7 +190,9 @@ def load(connection: Connection, name: str | None, database: Database) -> StudyR
     prepared = made.prepared if made else unpack_prepared(basis, config, sets)
     with as_written(name):
         days = validate.days(row.claim_days, "claim_days")
-        shape = (sets, config, prepared, row.strategy, _seed(row.seed), days)
+        seed = int(row.seed)
+        check_seed(seed, "seed")
+    shape = (sets, config, prepared, row.strategy, seed, days)
     has_design = made is not None or "design" in blobs.names
     aims = blobs.aims(connection, sets)
     return StudyRecord(row.id, name, row.created, *shape, has_design, made, aims)
@@ -213,13 +208,6 @@ def pool_of(connection: Connection, record: StudyRecord) -> Pool:
 
 # --- how it stands --------------------------------------------------------------------------------
 
-HAPPENED: Final[Mapping[str, tuple[sa.Table, sa.Column[Any]]]] = {
-    "answers": (answers, answers.c.arrival),
-    "claims": (claims, claims.c.number),
-    "skips": (skips, skips.c.position),
-    "history": (events, events.c.id),
-}
-
 # built once: building a statement takes longer than running it
 _STUDY: Final[sa.BindParameter[int]] = sa.bindparam("study")
 _STATE: Final = sa.select(studies.c.changes, studies.c.questions, studies.c.arrivals).where(
@@ -227,15 +215,17 @@ _STATE: Final = sa.select(studies.c.changes, studies.c.questions, studies.c.arri
 )
 _LOCK: Final = _STATE.with_for_update()
 _ANSWERS: Final = sa.select(answers).where(answers.c.study_id == _STUDY).order_by(answers.c.arrival)
-_ANSWER: Final = sa.select(answers).where(
-    answers.c.study_id == _STUDY, answers.c.position == sa.bindparam("at")
-)
+_ANSWER: Final = _ANSWERS.where(answers.c.position == sa.bindparam("at"))
 _CLAIMS: Final = sa.select(claims).where(claims.c.study_id == _STUDY).order_by(claims.c.number)
-_CLAIM: Final = sa.select(claims).where(
-    claims.c.study_id == _STUDY, claims.c.position == sa.bindparam("at")
-)
+_CLAIM: Final = _CLAIMS.where(claims.c.position == sa.bindparam("at"))
 _SKIPS: Final = sa.select(skips).where(skips.c.study_id == _STUDY).order_by(skips.c.position)
 _EVENTS: Final = sa.select(events).where(events.c.study_id == _STUDY)
+HAPPENED: Final = {  # the tables of what has happened, and their rows in order
+    "answers": (answers, _ANSWERS),
+    "claims": (claims, _CLAIMS),
+    "skips": (skips, _SKIPS),
+    "history": (events, _EVENTS.order_by(events.c.id)),
+}
 _LAST_EVENT: Final = sa.select(sa.func.max(events.c.id)).where(events.c.study_id == _STUDY)
 _SINCE: Final = sa.select(
     sa.func.count().filter(events.c.what == "told"),
@@ -309,11 +299,10 @@ def history(connection: Connection, record: StudyRecord) -> tuple[Event, ...]:
 
 def happened(connection: Connection, record: StudyRecord) -> dict[str, list[dict[str, Any]]]:
     """Everything that has happened, as it is stored: the rows of each of `HAPPENED`, in order."""
-    found = {}
-    for name, (table, order) in HAPPENED.items():
-        mine = sa.select(table).where(table.c.study_id == record.id).order_by(order)
-        found[name] = [dict(row) for row in connection.execute(mine).mappings()]
-    return found
+    return {
+        name: [dict(row) for row in connection.execute(rows, {"study": record.id}).mappings()]
+        for name, (_, rows) in HAPPENED.items()
+    }
 
 
 def event_page(
@@ -379,26 +368,10 @@ def _total(value: Any) -> float:
     return value
 
 
-def _seed(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise ValueError(f"{value!r:.40} is no seed")
-    return value
-
-
 def _answer(row: Any, ids: Sequence[Hashable]) -> Answer:
     total, noise = _total(row.y_bar), None if row.noise_std is None else _total(row.noise_std)
-    set_id = _set_at(ids, row.position)
-    return Answer(
-        row.arrival + 1,
-        set_id,
-        total,
-        noise_std=noise,
-        by=row.by,
-        at=row.at,
-        note=row.note,
-        position=row.position,
-    )
+    number, set_id, said = row.arrival + 1, _set_at(ids, row.position), (row.by, row.at, row.note)
+    return Answer(number, set_id, total, None, noise, *said, row.position)
 
 
 def _claim(row: Any, ids: Sequence[Hashable]) -> Claim:

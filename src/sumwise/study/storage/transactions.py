@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from operator import attrgetter
 from typing import Any, Final
@@ -31,17 +31,6 @@ _SAID: Final = ("y_bar", "noise_std", "by", "note")
 _total: Final = attrgetter("y_bar", "noise_std")  # what makes two answers the same
 Place = Callable[[int], str]  # where an answer of many comes from, in words
 Check = Callable[[Hashable, Any, Any], tuple[Hashable, float, float | None]]
-
-
-@dataclass(frozen=True, slots=True)
-class NewAnswer:
-    """An answer to be recorded."""
-
-    set_id: Hashable
-    y_bar: float
-    noise_std: float | None
-    by: str | None
-    note: str | None
 
 
 def create(connection: Connection, packed: Mapping[str, bytes], **settings: Any) -> int:
@@ -217,7 +206,8 @@ def tell(
 
     Returns the answer as it is stored, and whether it is new.
     """
-    position, new = record.sets.position(set_id), NewAnswer(set_id, y_bar, noise_std, by, note)
+    position = record.sets.position(set_id)
+    new = Answer(0, set_id, y_bar, noise_std=noise_std, by=by, note=note)
     row = records.state(connection, record, lock=True)
     known = records.answer_at(connection, record, position)
     if known is None:
@@ -229,13 +219,13 @@ def tell(
 
 
 def tell_many(
-    connection: Connection, record: StudyRecord, given: Sequence[NewAnswer], where: Place
+    connection: Connection, record: StudyRecord, given: Sequence[Answer], where: Place
 ) -> int:
     """Record all of these answers or none; gives how many were new."""
     row = records.state(connection, record, lock=True)
     stored = sa.select(answers).where(answers.c.study_id == record.id)
     known: dict[int, Any] = {answer.position: answer for answer in connection.execute(stored)}
-    fresh: dict[int, NewAnswer] = {}
+    fresh: dict[int, Answer] = {}
     for number, new in enumerate(given):
         position = record.sets.position(new.set_id)
         before = known.get(position) or fresh.get(position)
@@ -253,36 +243,29 @@ def tell_many(
 
 def answers_given(
     check: Check, set_ids: Any, y_bar: Any, by: Any, note: Any, noise_std: Any, where: Place
-) -> list[NewAnswer]:
-    """Columns as answers, each value checked; a single value stands for a whole column."""
+) -> list[Answer]:
+    """Columns as answers that have no number yet; a single value stands for a whole column."""
     ids = as_list(set_ids, "set_ids")
     if not ids:
         raise SettingError("no answers were given; give at least one set id and its total")
-    columns = [
-        ids,
-        _column(y_bar, "y_bar", len(ids), alone=False),
-        _column(noise_std, "noise_std", len(ids)),
-        _column(by, "by", len(ids)),
-        _column(note, "note", len(ids)),
-    ]
-    given = []
-    for number, (set_id, total, noise, who, why) in enumerate(zip(*columns, strict=True)):
+    columns = {"y_bar": as_list(y_bar, "y_bar")}
+    for name, values in (("noise_std", noise_std), ("by", by), ("note", note)):
+        single = values is None or np.isscalar(values) or getattr(values, "ndim", 1) == 0
+        columns[name] = [values] * len(ids) if single else as_list(values, name)
+    for name, many in columns.items():
+        if len(many) != len(ids):
+            raise SettingError(
+                f"{name} has {len(many)} values for {len(ids)} sets; give one for each"
+            )
+    given, rows = [], zip(ids, *columns.values(), strict=True)
+    for number, (set_id, total, noise, who, why) in enumerate(rows):
         try:
-            texts = validate.text(who, "by"), validate.text(why, "note")
-            given.append(NewAnswer(*check(set_id, total, noise), *texts))
+            own, y, std = check(set_id, total, noise)
+            by, note = validate.text(who, "by"), validate.text(why, "note")
+            given.append(Answer(0, own, y, noise_std=std, by=by, note=note))
         except SumwiseError as error:
             raise _refusal(error, where(number)) from None
     return given
-
-
-def _column(values: Any, name: str, length: int, *, alone: bool = True) -> Sequence[Any]:
-    single = values is None or np.isscalar(values) or getattr(values, "ndim", 1) == 0
-    if alone and single:
-        return [values] * length
-    listed = as_list(values, name)
-    if len(listed) != length:
-        raise SettingError(f"{name} has {len(listed)} values for {length} sets; give one for each")
-    return listed
 
 
 def _refusal(error: SumwiseError, place: str) -> SumwiseError:
@@ -292,8 +275,8 @@ def _refusal(error: SumwiseError, place: str) -> SumwiseError:
 def _refuse_retracted(
     connection: Connection,
     record: StudyRecord,
-    given: Sequence[NewAnswer],
-    fresh: Mapping[int, NewAnswer],
+    given: Sequence[Answer],
+    fresh: Mapping[int, Answer],
     where: Place,
 ) -> None:
     """A file that is read again must not bring back answers that were withdrawn since."""
@@ -316,7 +299,7 @@ def _refuse_retracted(
 
 
 def _record(
-    connection: Connection, record: StudyRecord, fresh: Mapping[int, NewAnswer], arrivals: int
+    connection: Connection, record: StudyRecord, fresh: Mapping[int, Answer], arrivals: int
 ) -> None:
     """Store answers by position; claims and skips of their sets end."""
     same = {"study_id": record.id, "at": records.now()}
@@ -438,7 +421,7 @@ def _here(table: sa.Table, record: StudyRecord, position: int) -> Any:
 # --- words ----------------------------------------------------------------------------------------
 
 
-def _another(known: Any, new: NewAnswer) -> LabelError:
+def _another(known: Any, new: Answer) -> LabelError:
     return LabelError(
         f"set {new.set_id!r} is measured already ({_said(known)}), and this is another answer "
         f"({_value(new)}). To correct it use amend, to take it back retract."
