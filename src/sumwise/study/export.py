@@ -117,7 +117,7 @@ def _free(folder: Any) -> Path:
     except NotADirectoryError:
         raise SettingError(f"{place} is not a folder; name one that is not there yet") from None
     except OSError as error:
-        raise StorageError(f"{place} cannot be read ({error.strerror})") from error
+        raise StorageError(f"the study cannot be exported to {place} ({error.strerror})") from error
     return place
 
 

@@ -41,7 +41,7 @@ from sumwise.study import export
 from sumwise.study.export import BASIS, SETS, STUDY, TABLES
 from sumwise.study.storage import records, transactions
 from sumwise.study.storage.database import Connection
-from sumwise.study.storage.id_json import from_json, many_from_json
+from sumwise.study.storage.id_json import many_from_json
 
 LARGEST_COUNT: Final = 10**9  # far below what a database can count to
 LONGEST_FIELD: Final = 2**31 - 1  # Python's own limit is shorter than an id may be
@@ -50,6 +50,7 @@ KINDS: Final = (
     *("created", "asked", *VALUED, "released", "renewed", "expired"),
     *("skipped", "unskipped"),
 )
+Happened = Mapping[str, Sequence[Mapping[str, Any]]]  # rows of the tables
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,7 +62,7 @@ class Imported:
     sets: Sets
     prepared: Prepared
     aims: Objective
-    happened: Mapping[str, Sequence[Mapping[str, Any]]]  # rows of the tables
+    happened: Happened
 
 
 def store(connection: Connection, found: Imported, packed: Mapping[str, bytes]) -> None:
@@ -327,22 +328,19 @@ def _row(cells: Mapping[str, str], sets: Sets) -> dict[str, Any]:
 def _was_asked(text: str, set_id: Hashable, sets: Sets) -> bool:
     """Whether this is a question that was asked for a set."""
     try:
-        known = json.loads(text)
-        runner_up = from_json(known["runner_up"])
+        known = records.question(text)
         numbers = [known[name] for name in ("score", "expected", "std", "information", "number")]
         return (
-            from_json(known["set_id"]) == set_id
-            and (runner_up is None or runner_up in sets)
+            known["set_id"] == set_id
+            and (known["runner_up"] is None or known["runner_up"] in sets)
             and all(isinstance(number, int | float) for number in numbers)
             and all(isinstance(known[name], str) for name in ("why", "expires"))
         )
-    except (ValueError, TypeError, KeyError, RecursionError, DataError):
+    except (ValueError, TypeError, LookupError, RecursionError, DataError):
         return False
 
 
-def _check_together(
-    happened: Mapping[str, Sequence[Mapping[str, Any]]], sets: Sets, arrivals: int
-) -> None:
+def _check_together(happened: Happened, sets: Sets, arrivals: int) -> None:
     """A set is answered, claimed or skipped once; answers are those that history has left."""
     seen: dict[int, str] = {}
     for table in ("answers", "claims", "skips"):

@@ -147,11 +147,11 @@ class Study:
         correct: bool = False,
     ) -> tuple[Answer, bool]:
         """`tell`, or `amend` if `correct`; gives the answer as stored, and whether it is new."""
-        own, value, noise = self._checked(set_id, y_bar, noise_std)
-        if not correct:
-            return self._change(transactions.tell, own, value, noise, by=by, note=note)
-        keep = noise_std is None
-        return self._change(transactions.amend, own, value, noise, keep, by=by, note=note)
+        new = self._checked(set_id, y_bar, noise_std, by, note)
+        with self._database.write() as connection:
+            if not correct:
+                return transactions.tell(connection, self._kept, new)
+            return transactions.amend(connection, self._kept, new, keep_noise=noise_std is None)
 
     def retract(self, set_id: Hashable, by: str | None = None, note: str | None = None) -> None:
         """Withdraw an answer: its set may be asked for again, and history keeps what was said."""
@@ -183,13 +183,12 @@ class Study:
     def _own(self, set_id: Hashable) -> Hashable:
         return self._kept.sets.ids[self._kept.sets.position(set_id)]  # 4.0 finds the set 4
 
-    def _checked(
-        self, set_id: Hashable, y_bar: Any, noise_std: Any
-    ) -> tuple[Hashable, float, float | None]:
+    def _checked(self, set_id: Hashable, y_bar: Any, noise_std: Any, by: Any, note: Any) -> Answer:
         own = self._own(set_id)
         value = validate.total(y_bar, own)
-        noise = None if noise_std is None else validate.noise(noise_std, own)
-        return own, value, noise or None
+        noise = (None if noise_std is None else validate.noise(noise_std, own)) or None
+        texts = validate.text(by, "by"), validate.text(note, "note")
+        return Answer(0, own, value, noise_std=noise, by=texts[0], note=texts[1])
 
     # --- looking ------------------------------------------------------------------------------
 

@@ -259,8 +259,15 @@ class Blobs:
 
     def pool(self, connection: Connection, sets: Sets, basis: Scaled) -> Pool:
         """The sets as a strategy sees them, as they were stored when the study was made."""
-        design, moment = self.read(connection, "design"), self.read(connection, "moment")
-        pool = unpack_pool(sets, basis, design, moment)
+        n_sets = len(sets)
+        try:
+            flat = _view(self.read(connection, "design"))
+            u = flat[2 * n_sets :].reshape(n_sets, -1)
+            design = Design(u, flat[:n_sets], flat[n_sets : 2 * n_sets])
+            moment = _view(self.read(connection, "moment")).reshape(u.shape[1], u.shape[1])
+        except ValueError as error:
+            raise DataError(f"the design of {self.what} cannot be read ({error})") from error
+        pool = Pool(sets, basis, design, moment=moment)
         if "sample" not in self.names:  # a study of an older version
             return pool
         return replace(pool, targets=unpack_aims(self.read(connection, "sample"), sets).targets)
@@ -344,18 +351,6 @@ def unpack_aims(packed: bytes, sets: Sets) -> Objective:
         return Objective(targets, noise, cost, enough)
     except (ValueError, TypeError, KeyError) as error:
         raise DataError(f"what the study is for cannot be read ({error})") from error
-
-
-def unpack_pool(sets: Sets, basis: Scaled, design: bytes, moment: bytes) -> Pool:
-    n_sets = len(sets)
-    try:
-        flat = _view(design)
-        u = flat[2 * n_sets :].reshape(n_sets, -1)
-        of_sets = Design(u, flat[:n_sets], flat[n_sets : 2 * n_sets])
-        square = _view(moment).reshape(u.shape[1], u.shape[1])
-        return Pool(sets, basis, of_sets, moment=square)
-    except ValueError as error:
-        raise DataError(f"the study's design cannot be read ({error})") from error
 
 
 def _pack_numbers(flat: Float[np.ndarray, " n"]) -> bytes:

@@ -203,23 +203,20 @@ class Database:
         if self.path is not None and not os.path.isdir(os.path.dirname(self.path)):
             raise DataError(f"there is no folder {os.path.dirname(self.path)!r}; make it first")
         with self.write() as connection:
-            self._make_tables(connection)
+            if self._url is not None:
+                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_CREATING)))
+            tables = sa.inspect(connection).get_table_names()
+            if VERSION_TABLE in tables:
+                self.check_version(connection)
+            elif tables and self.path is not None:
+                raise DataError(
+                    f"{self.shown} is a database of something else (it has a table {tables[0]!r}); "
+                    "give another path"
+                )
+            else:
+                metadata.create_all(connection)
+                connection.execute(version.insert().values(version_num=VERSION))
         self.close()  # the next connection finds the tables and switches to WAL mode
-
-    def _make_tables(self, connection: sa.Connection) -> None:
-        if self._url is not None:
-            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_CREATING)))
-        tables = sa.inspect(connection).get_table_names()
-        if VERSION_TABLE in tables:
-            self.check_version(connection)
-            return
-        if tables and self.path is not None:
-            raise DataError(
-                f"{self.shown} is a database of something else (it has a table {tables[0]!r}); "
-                "give another path"
-            )
-        metadata.create_all(connection)
-        connection.execute(version.insert().values(version_num=VERSION))
 
 
 def has_studies(connection: sa.Connection) -> bool:

@@ -335,7 +335,7 @@ def questions_of(
     wanted = {claim.position for claim in held}
     with as_written(record.name):
         return {
-            row.position: _question(row.question)
+            row.position: question(row.question)
             for row in connection.execute(asked, {"study": record.id})
             if row.position in wanted and row.question is not None
         }
@@ -385,11 +385,12 @@ def _skip(row: Any, ids: Sequence[Hashable]) -> Skip:
 
 def _event(row: Any, number: int, ids: Sequence[Hashable]) -> Event:
     set_id = None if row.position is None else _set_at(ids, row.position)
-    question = None if row.question is None else _question(row.question)
+    asked = None if row.question is None else question(row.question)
     values = (row.y_bar, row.noise_std, row.by, row.note)
-    return Event(number, row.at, row.what, set_id, *values, question)
+    return Event(number, row.at, row.what, set_id, *values, asked)
 
 
-def _question(text: str) -> dict[str, Any]:
+def question(text: str) -> dict[str, Any]:
+    """A question as it was asked."""
     known = json.loads(text)
     return {**known, **{name: from_json(known[name]) for name in ("set_id", "runner_up")}}

@@ -16,7 +16,6 @@ from typing import Any, Final
 import numpy as np
 import sqlalchemy as sa
 
-from sumwise.data import validate
 from sumwise.data.validate import as_list
 from sumwise.errors import LabelError, SettingError, SumwiseError
 from sumwise.learning.propose import Answer, Ask
@@ -27,10 +26,9 @@ from sumwise.study.storage.records import Claim, Snapshot, StudyRecord
 from sumwise.study.storage.schema import answers, claims, events, files, skips, studies
 from sumwise.util.text import moment
 
-_SAID: Final = ("y_bar", "noise_std", "by", "note")
 _total: Final = attrgetter("y_bar", "noise_std")  # what makes two answers the same
 Place = Callable[[int], str]  # where an answer of many comes from, in words
-Check = Callable[[Hashable, Any, Any], tuple[Hashable, float, float | None]]
+Check = Callable[[Hashable, Any, Any, Any, Any], Answer]
 
 
 def create(connection: Connection, packed: Mapping[str, bytes], **settings: Any) -> int:
@@ -87,7 +85,8 @@ def ask(
         return None
     _advance(connection, record, questions=len(questions))
     moment = datetime.now(UTC)
-    asked, expires = records.stamp(moment), _later(moment, record.claim_days)
+    asked = records.stamp(moment)
+    expires = records.stamp(moment + timedelta(days=record.claim_days))
     for claim in seen.expired:
         if _drop(connection, record, claims, claim.position):
             _log(connection, record, "expired", claim.position, at=asked, by=claim.by)
@@ -140,7 +139,7 @@ def renew(
 ) -> str:
     """Extend a claim; gives the new time it expires."""
     claim = _open_claim(connection, record, set_id)
-    expires = _later(datetime.now(UTC), days)
+    expires = records.stamp(datetime.now(UTC) + timedelta(days=days))
     here = _here(claims, record, claim.position)
     connection.execute(claims.update().where(here).values(expires=expires))
     _change(connection, record, "renewed", claim.position, by=by, note=expires)
@@ -157,10 +156,6 @@ def _open_claim(connection: Connection, record: StudyRecord, set_id: Hashable) -
             "expired. Ask for it anew."
         )
     return claim
-
-
-def _later(moment: datetime, days: float) -> str:
-    return records.stamp(moment + timedelta(days=days))
 
 
 def skip(
@@ -193,26 +188,17 @@ def unskip(connection: Connection, record: StudyRecord, set_id: Hashable, by: st
 # --- answers --------------------------------------------------------------------------------------
 
 
-def tell(
-    connection: Connection,
-    record: StudyRecord,
-    set_id: Hashable,
-    y_bar: float,
-    noise_std: float | None,
-    by: str | None,
-    note: str | None,
-) -> tuple[Answer, bool]:
+def tell(connection: Connection, record: StudyRecord, new: Answer) -> tuple[Answer, bool]:
     """Record an answer; the same one once more is fine, another is refused.
 
     Returns the answer as it is stored, and whether it is new.
     """
-    position = record.sets.position(set_id)
-    new = Answer(0, set_id, y_bar, noise_std=noise_std, by=by, note=note)
-    row = records.state(connection, record, lock=True)
+    position = record.sets.position(new.set_id)
+    arrivals = records.state(connection, record, lock=True).arrivals
     known = records.answer_at(connection, record, position)
     if known is None:
-        _record(connection, record, {position: new}, row.arrivals)
-        return _answer(connection, record, set_id), True
+        _record(connection, record, {position: new}, arrivals)
+        return _answer(connection, record, new.set_id), True
     if _total(known) != _total(new):
         raise _another(known, new)
     return known, False
@@ -260,9 +246,7 @@ def answers_given(
     given, rows = [], zip(ids, *columns.values(), strict=True)
     for number, (set_id, total, noise, who, why) in enumerate(rows):
         try:
-            own, y, std = check(set_id, total, noise)
-            by, note = validate.text(who, "by"), validate.text(why, "note")
-            given.append(Answer(0, own, y, noise_std=std, by=by, note=note))
+            given.append(check(set_id, total, noise, who, why))
         except SumwiseError as error:
             raise _refusal(error, where(number)) from None
     return given
@@ -303,10 +287,7 @@ def _record(
 ) -> None:
     """Store answers by position; claims and skips of their sets end."""
     same = {"study_id": record.id, "at": records.now()}
-    told = [
-        {**same, "position": at, **{name: getattr(new, name) for name in _SAID}}
-        for at, new in fresh.items()
-    ]
+    told = [{**same, "position": at, **_values(new)} for at, new in fresh.items()]
     rows = [{**row, "arrival": arrivals + i} for i, row in enumerate(told)]
     connection.execute(answers.insert(), rows)
     connection.execute(events.insert(), [{**row, "what": "told"} for row in told])
@@ -317,28 +298,20 @@ def _record(
 
 
 def amend(
-    connection: Connection,
-    record: StudyRecord,
-    set_id: Hashable,
-    y_bar: float,
-    noise_std: float | None,
-    keep_noise: bool,
-    by: str | None,
-    note: str | None,
+    connection: Connection, record: StudyRecord, new: Answer, *, keep_noise: bool
 ) -> tuple[Answer, bool]:
     """Correct an answer, which keeps its place in the order of arrival.
 
     Returns the answer as it is stored, and whether it has changed.
     """
-    known = _answer(connection, record, set_id)
-    noise_std = known.noise_std if keep_noise else noise_std
-    if _total(known) == (y_bar, noise_std):
+    known = _answer(connection, record, new.set_id)
+    new = replace(new, noise_std=known.noise_std) if keep_noise else new
+    if _total(known) == _total(new):
         return known, False
-    values = {"y_bar": y_bar, "noise_std": noise_std, "by": by, "note": note}
-    at = _change(connection, record, "amended", known.position, **values)
+    at = _change(connection, record, "amended", known.position, **_values(new))
     here = _here(answers, record, known.position)
-    connection.execute(answers.update().where(here).values(at=at, **values))
-    return _answer(connection, record, set_id), True
+    connection.execute(answers.update().where(here).values(at=at, **_values(new)))
+    return _answer(connection, record, new.set_id), True
 
 
 def retract(
@@ -346,8 +319,8 @@ def retract(
 ) -> None:
     """Withdraw an answer; its set may be asked for again."""
     known = _answer(connection, record, set_id)
-    connection.execute(answers.delete().where(_here(answers, record, known.position)))
-    values = {"y_bar": known.y_bar, "noise_std": known.noise_std, "by": by, "note": note}
+    _drop(connection, record, answers, known.position)
+    values = {**_values(known), "by": by, "note": note}
     _change(connection, record, "retracted", known.position, **values)
 
 
@@ -375,7 +348,7 @@ _ADVANCE: Final = (
 )
 _DELETE: Final = {
     table: table.delete().where(table.c.study_id == _STUDY, table.c.position == sa.bindparam("at"))
-    for table in (claims, skips)
+    for table in (answers, claims, skips)
 }
 _HELD: Final = sa.union(
     *(sa.select(table.c.position).where(table.c.study_id == _STUDY) for table in (claims, skips))
@@ -409,9 +382,13 @@ def _change(
 
 
 def _drop(connection: Connection, record: StudyRecord, table: sa.Table, position: int) -> bool:
-    """Delete the claim or skip of a set; gives whether there was one."""
+    """Delete the answer, claim or skip of a set; gives whether there was one."""
     here = {"study": record.id, "at": position}
     return connection.execute(_DELETE[table], here).rowcount == 1
+
+
+def _values(new: Answer) -> dict[str, Any]:
+    return {"y_bar": new.y_bar, "noise_std": new.noise_std, "by": new.by, "note": new.note}
 
 
 def _here(table: sa.Table, record: StudyRecord, position: int) -> Any:
@@ -434,8 +411,7 @@ def _said(known: Any) -> str:
 
 def _signed(known: Any) -> str:
     """By whom and when."""
-    who = "" if known.by is None else f" by {known.by!r}"
-    return f"{who} at {moment(known.at)}"
+    return f"{'' if known.by is None else f' by {known.by!r}'} at {moment(known.at)}"
 
 
 def _value(known: Any) -> str:
