@@ -162,11 +162,6 @@ def test_the_kernel_is_used_when_it_pays_and_only_where_it_is_exact(monkeypatch)
     assert not worth_compiling(len(sets.x), unscaled(fourier))
 
 
-def test_the_kernel_refuses_other_bases():
-    with pytest.raises(SettingError, match="made of waves only"):
-        embed(random_sets([2], np.random.default_rng(0)), unscaled(Linear()), compiled=True)
-
-
 def test_no_sets_make_an_empty_design_of_the_right_width():
     sets = random_sets([2], np.random.default_rng(0))[:0]
     assert embed(sets, unscaled(Linear())).u.shape == (0, 4)

@@ -341,7 +341,7 @@ def test_precisions_maximise_the_evidence_of_the_trained_network(evidence_prior)
     prepared = core.prepare(config, SETS)
     design = embed(SETS, prepared.basis)
     data = standardise(design, TOTALS[:, None], NOISE, "evidence", standardize=True)
-    centre = core._weak_prior(prepared, data.variance)
+    centre = core._weak_prior(config, prepared, data.variance)
     middle = np.array([centre.log_prior_precision, centre.log_noise_precision])
 
     def objective(log_precisions):

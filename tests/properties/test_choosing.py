@@ -63,7 +63,7 @@ def test_evidence_is_the_integral_of_the_joint_gaussian(sizes, seed):
     prior = WeakPrior(rng.normal(), rng.normal(), 2.0)
     one, other = rng.choice(len(CANDIDATES), 2, replace=False)
     args = (basis, embed(sets, unscaled(basis, 2)), z[:, None], prior)
-    got = averaging.log_evidences(*args, fixed=None, use_prior=True)
+    got = averaging.log_evidences(*args, None)
     expected = [dense(basis, VARIANCES[c], sets, z, prior) for c in (one, other)]
     assert got[one] - got[other] == pytest.approx(expected[0][0] - expected[1][0], abs=1e-4)
     phi = unscaled(lambda x: basis(x) * alike(basis, VARIANCES[one]), 2)
@@ -79,7 +79,7 @@ def test_given_precisions_are_not_integrated(sizes, seed, lam, beta):
     z, basis = rng.normal(size=len(sets)), drawn(sets)
     design, prior = embed(sets, unscaled(basis, 2)), WeakPrior(0.0, 0.0, 2.0)
     fixed = Hyperparameters(lam, beta)
-    got = averaging.choose(basis, design, z[:, None], None, prior, fixed=fixed, use_prior=True)
+    got = averaging.choose(basis, design, z[:, None], None, prior, fixed)
     logs = []
     for variances in VARIANCES:
         model = oracles.joint(sets, basis(sets.x) * alike(basis, variances), lam, beta)
@@ -95,7 +95,7 @@ def test_more_labels_than_features_give_the_same_evidence():
     basis, prior = drawn(sets, 4), WeakPrior(0.3, 1.0, 2.0)
     z = rng.normal(size=len(sets))
     args = (basis, embed(sets, unscaled(basis, 2)), z[:, None], prior)
-    got = averaging.log_evidences(*args, fixed=None, use_prior=True)
+    got = averaging.log_evidences(*args, None)
     pair = [dense(basis, VARIANCES[c], sets, z, prior)[0] for c in (2, 15)]
     assert got[2] - got[15] == pytest.approx(pair[0] - pair[1], abs=1e-2)
 
@@ -158,7 +158,7 @@ def moved(basis, sets, z, variances, relevance, lam, beta):
 
 def relevances(basis, sets, z, variances, fixed):
     design, prior = embed(sets, unscaled(basis, sets.n_inputs)), WeakPrior(0.0, 0.0, 2.0)
-    return averaging.relevances(basis, design, z, variances, prior, fixed, True)
+    return averaging.relevances(basis, design, z, variances, prior, fixed)
 
 
 @given(few_sizes, seeds, precisions, precisions, st.integers(1, 3), st.integers(2, 4))
@@ -326,11 +326,11 @@ def test_answers_that_are_known_to_be_blurred_do_not_choose():
     design = embed(sets, unscaled(basis))
     for noise, least, most in ((1e-6, 0.0, 2.0), (1e6, 2.98, 3.0)):
         blur = np.full(len(sets), noise)
-        got = averaging.choose(basis, design, y_bar, blur, prior, fixed=None, use_prior=True)
+        got = averaging.choose(basis, design, y_bar, blur, prior, None)
         entropy = -float(got.probability @ np.log(np.maximum(got.probability, 1e-300)))
         assert least <= entropy <= most
     by_hand = design.with_known_noise(blur, np.exp(2.0))
-    again = averaging.choose(basis, by_hand, y_bar, None, prior, fixed=None, use_prior=True)
+    again = averaging.choose(basis, by_hand, y_bar, None, prior, None)
     assert_allclose(got.probability, again.probability)
 
 

@@ -104,7 +104,7 @@ def embed(
     sets = lazy_sets(partial(ids_of, index.keys), index.sizes, scan)
     if prepared is None:
         assert index.look is not None  # the inputs were read
-        prepared = core.prepare_on(config, sets, index.look.inputs())
+        prepared = core.prepare(config, sets, index.look.inputs())
     if prepared.basis.learns:
         raise SettingError("a basis that learns cannot be embedded beforehand")
     firsts = np.array(index.first_sets)

@@ -31,12 +31,11 @@ import numpy as np
 
 from sumwise.model.basis.auto import CANDIDATES, SCALINGS, VARIANCES, Auto
 from sumwise.model.design import Design
-from sumwise.model.evidence import Terms, WeakPrior, integrate, log_evidence_of, means
+from sumwise.model.evidence import Terms, WeakPrior, integrate, means, view_at
 from sumwise.model.posterior import Hyperparameters, condition, decompose
 from sumwise.util.shapes import Float
 
 NOISE_SHARE = 0.03  # of an individual's variance: where the weak prior on β is centred
-PRIOR_STD = 2.0  # of log λ and log β
 RELEVANCE_STEPS = 2
 
 
@@ -71,9 +70,7 @@ def choose(
     target: Float[np.ndarray, "t M"],
     noise_std: Float[np.ndarray, " t"] | None,
     prior: WeakPrior,
-    *,
     fixed: Hyperparameters | None,
-    use_prior: bool,
 ) -> Choice:
     """Candidates weighed by labels in the model's units.
 
@@ -81,18 +78,17 @@ def choose(
         noise_std: Known noise, for which β is taken at its prior's centre; the later search for β
             has it exact.
         fixed: λ and β if they are given: then there is nothing to integrate.
-        use_prior: Weigh λ and β with the weak prior; otherwise all of the grid is alike.
     """
     logs = np.zeros(len(CANDIDATES))
     if len(design):
         beta = np.exp(prior.log_noise_precision) if fixed is None else fixed.noise_precision
         if noise_std is not None:
             design = design.with_known_noise(noise_std, float(beta))
-        logs = log_evidences(basis, design, target, prior, fixed=fixed, use_prior=use_prior)
+        logs = log_evidences(basis, design, target, prior, fixed)
     likely = np.exp(logs - logs.max())
     probability = likely / likely.sum()
     variances = probability @ VARIANCES
-    relevance = relevances(basis, design, target, variances, prior, fixed, use_prior)
+    relevance = relevances(basis, design, target, variances, prior, fixed)
     return Choice(probability, variances, relevance, basis.amplitude(variances, relevance))
 
 
@@ -103,7 +99,6 @@ def relevances(
     variances: Float[np.ndarray, " P"],
     prior: WeakPrior,
     fixed: Hyperparameters | None,
-    use_prior: bool,
 ) -> Float[np.ndarray, " D"]:
     """How much of the linear variance each input has, 1 on average; see the module."""
     n_inputs = basis.frequencies.shape[1]
@@ -113,7 +108,7 @@ def relevances(
     for _ in range(RELEVANCE_STEPS):
         weighed = replace(design, u=design.u * basis.amplitude(variances, relevance))
         spectrum = decompose(weighed, target)
-        now = condition(spectrum, fixed or means(spectrum, prior, use_prior=use_prior))
+        now = condition(spectrum, fixed or means(spectrum, prior))
         lam = now.hyper.prior_precision
         known = (1 - lam * now.variances) @ now.directions**2
         second = lam * (now.mean**2).mean(axis=1) + 1 - known  # λ E[w'²]
@@ -130,25 +125,14 @@ def log_evidences(
     design: Design,
     target: Float[np.ndarray, "t M"],
     prior: WeakPrior,
-    *,
     fixed: Hyperparameters | None,
-    use_prior: bool,
 ) -> Float[np.ndarray, " C"]:
     """log p(D | c) of every candidate, but for a number that they share."""
     root = np.sqrt(design.noise_scale)[:, None]
-    spectra = _spectra(basis, design.u / root, target / root)
-    if fixed is None:
-        return np.array([integrate(terms, prior, use_prior=use_prior)[0] for terms in spectra])
-    return np.array([log_evidence_of(terms, fixed) for terms in spectra])
-
-
-def _spectra(
-    basis: Auto, rows: Float[np.ndarray, "t K"], z: Float[np.ndarray, "t M"]
-) -> list[Terms]:
-    """For each candidate, its labelled sets decomposed."""
-    columns, (t, n_outputs) = basis.columns, z.shape
+    rows, z, columns = design.u / root, target / root, basis.columns
+    t, n_outputs = z.shape
     parts: dict[int, np.ndarray] = {}  # products of labelled rows, computed once for each part
-    found = []
+    logs = []
     for variances in VARIANCES:
         used = np.flatnonzero(variances).tolist()
         if t <= sum(columns[p].stop - columns[p].start for p in used):
@@ -166,5 +150,10 @@ def _spectra(
             outside = float(((z - left @ along) ** 2).sum())
             power = np.append((along**2).sum(axis=1), outside)
             count = np.append(np.full(len(singular), n_outputs), (t - len(singular)) * n_outputs)
-        found.append(Terms(np.maximum(values, 0.0), power, count.astype(np.float64)))
-    return found
+        terms = Terms(np.maximum(values, 0.0), power, count.astype(np.float64))
+        if fixed is None:
+            logs.append(integrate(terms, prior)[0])
+        else:
+            point = np.log([fixed.prior_precision, fixed.noise_precision])
+            logs.append(view_at(point, terms).value)
+    return np.array(logs)

@@ -122,15 +122,11 @@ def features(
             phi = np.asarray(basis(x))
     except (TypeError, ValueError) as error:
         raise SettingError(f"the basis fails on inputs of shape {x.shape}: {error}") from error
-    if n_basis is not None and phi.shape[1:] != (n_basis,):
-        raise SettingError(
-            f"the basis gave shape {phi.shape} for {len(x)} rows, and {n_basis} features before; "
-            "it must always give the same number"
-        )
-    if phi.ndim != 2 or len(phi) != len(x) or phi.shape[1] == 0 or phi.dtype.kind not in "biuf":
+    right = phi.ndim == 2 and len(phi) == len(x) and 0 < phi.shape[1] == (n_basis or phi.shape[1])
+    if not right or phi.dtype.kind not in "biuf":
         raise SettingError(
             f"the basis gave {phi.dtype} of shape {phi.shape} for {len(x)} rows; it must give "
-            f"numbers of shape ({len(x)}, K)"
+            f"numbers of shape ({len(x)}, {n_basis or 'K'}), the same K always"
         )
     return phi.astype(np.float64, copy=False)
 
@@ -196,8 +192,6 @@ def worth_compiling(n_individuals: int, basis: Scaled, numba_anyway: bool = Fals
 
 def _embed_compiled(sets: Sets, basis: Scaled) -> Float[np.ndarray, "A K"] | None:
     """By the compiled kernel, some sets at a time; None where inputs are too far out for it."""
-    if not basis.waves:
-        raise SettingError("the compiled kernel embeds bases that are made of waves only")
     from sumwise.model import kernels
 
     u = np.empty((len(sets), basis.waves[-1].stop + 1))

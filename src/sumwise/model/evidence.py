@@ -20,7 +20,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -38,11 +38,15 @@ _ZOOMS = 12  # of that grid, at most; each makes steps at least four times small
 
 @dataclass(frozen=True, slots=True)
 class WeakPrior:
-    """Independent Gaussians on log λ and log β."""
+    """Independent Gaussians on log λ and log β; flat around the centre if `std` is infinite."""
 
     log_prior_precision: float
     log_noise_precision: float
     std: float = 2.0
+
+    @property
+    def centre(self) -> Float[np.ndarray, "2"]:
+        return np.array([self.log_prior_precision, self.log_noise_precision])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,11 +60,9 @@ class Terms:
 
 
 def terms_of(spectrum: Spectrum) -> Terms:
-    rank, outputs = len(spectrum.values), spectrum.n_outputs
-    rest = spectrum.n_labels - rank
-    power = (spectrum.projected**2).sum(axis=1)
-    count = np.full(rank, float(outputs))
-    values = spectrum.values
+    values, outputs = spectrum.values, spectrum.n_outputs
+    rest = spectrum.n_labels - len(values)
+    power, count = (spectrum.projected**2).sum(axis=1), np.full(len(values), float(outputs))
     if rest:
         values = np.append(values, 0.0)
         power = np.append(power, spectrum.residual_power)
@@ -72,21 +74,8 @@ def terms_of(spectrum: Spectrum) -> Terms:
 
 def log_evidence(spectrum: Spectrum, hyper: Hyperparameters) -> float:
     """log p(D | λ, β), Eq. 22, summed over outputs."""
-    return log_evidence_of(terms_of(spectrum), hyper)
-
-
-def log_evidence_of(terms: Terms, hyper: Hyperparameters) -> float:
-    """log p(D | λ, β) from its terms."""
-    return _look(np.log([hyper.prior_precision, hyper.noise_precision]), terms).value
-
-
-def log_evidence_gradient(
-    spectrum: Spectrum, hyper: Hyperparameters
-) -> tuple[float, Float[np.ndarray, "2"]]:
-    """Eq. 22 and its derivatives by log λ and log β."""
-    log_hyper = np.log([hyper.prior_precision, hyper.noise_precision])
-    view = _look(log_hyper, terms_of(spectrum))
-    return view.value, np.array(view.gradient)
+    point = np.log([hyper.prior_precision, hyper.noise_precision])
+    return view_at(point, terms_of(spectrum)).value
 
 
 def by_ratio(
@@ -100,8 +89,7 @@ def by_ratio(
     return np.log(k) @ terms.count, (1 / k) @ terms.power
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _View:
+class View(NamedTuple):
     """The evidence with the prior at a point, in plain numbers: arrays of two cost far more."""
 
     point: Float[np.ndarray, "2"]
@@ -110,12 +98,13 @@ class _View:
     hessian: tuple[float, float, float]  # by λλ, λβ, ββ
 
 
-def _look(
+def view_at(
     point: Float[np.ndarray, "2"],
     terms: Terms,
     centre: Float[np.ndarray, "2"] | None = None,
     stiffness: float = 0.0,
-) -> _View:
+) -> View:
+    """Value and derivatives at `point`, log λ and log β, with a prior of this inverse variance."""
     inverse_prior, inverse_noise = np.exp(-point).tolist()
     away_prior, away_noise = (0.0, 0.0) if centre is None else (point - centre).tolist()
     signal = inverse_prior * terms.values  # −∂c/∂log λ; −∂c/∂log β is inverse_noise
@@ -126,7 +115,7 @@ def _look(
     turn = bend * signal
     value = -0.5 * float(np.log(c) @ terms.count + share.sum()) + terms.constant
     pull_signal, pull_all = float(pull @ signal), float(pull.sum())
-    return _View(
+    return View(
         point,
         value - 0.5 * stiffness * (away_prior**2 + away_noise**2),
         (
@@ -141,28 +130,32 @@ def _look(
     )
 
 
-def maximise(spectrum: Spectrum, prior: WeakPrior, *, use_prior: bool = True) -> Hyperparameters:
-    """λ and β of the largest evidence, with the weak prior unless `use_prior` is False.
+def maximise(spectrum: Spectrum, prior: WeakPrior) -> Hyperparameters:
+    """λ and β of the largest evidence, weighed with the prior.
 
     A scan over the ratio λ/β finds the highest hill, Newton's steps its top; the result depends on
     nothing but the arguments. Without labels it is the centre of the prior.
     """
-    centre = np.array([prior.log_prior_precision, prior.log_noise_precision])
+    centre, stiffness = prior.centre, prior.std**-2
     if not spectrum.n_labels:
         return Hyperparameters(*np.exp(centre).tolist())
     terms = terms_of(spectrum)
-    stiffness = prior.std**-2 if use_prior else 0.0
     low, high = centre - REACH, centre + REACH
-    here = _look(_scan(terms, centre, stiffness), terms, centre, stiffness)
+    here = view_at(_scan(terms, centre, stiffness), terms, centre, stiffness)
     for _ in range(100):
-        stuck = _stuck(here, low, high)
+        stuck = [  # at an end of the range, with a slope that leads beyond
+            (at <= a and slope < 0) or (at >= b and slope > 0)
+            for at, slope, a, b in zip(
+                here.point.tolist(), here.gradient, low.tolist(), high.tolist(), strict=True
+            )
+        ]
         free = (abs(slope) for slope, held in zip(here.gradient, stuck, strict=True) if not held)
         if max(free, default=0.0) < 1e-9 * spectrum.n_labels:
             break
         step = _ascent_step(here, stuck)
         for _ in range(40):
             trial = np.minimum(np.maximum(here.point + step, low), high)
-            there = _look(trial, terms, centre, stiffness)
+            there = view_at(trial, terms, centre, stiffness)
             if there.value >= here.value:
                 break
             step *= 0.5
@@ -205,17 +198,7 @@ def _scan(terms: Terms, centre: Float[np.ndarray, "2"], stiffness: float) -> Flo
     return point[:, int(np.argmax(values))]
 
 
-def _stuck(view: _View, low: Float[np.ndarray, "2"], high: Float[np.ndarray, "2"]) -> list[bool]:
-    """Whether each coordinate is at an end of its range with a slope that leads beyond."""
-    return [
-        (at <= a and slope < 0) or (at >= b and slope > 0)
-        for at, slope, a, b in zip(
-            view.point.tolist(), view.gradient, low.tolist(), high.tolist(), strict=True
-        )
-    ]
-
-
-def _ascent_step(view: _View, stuck: list[bool]) -> Float[np.ndarray, "2"]:
+def _ascent_step(view: View, stuck: list[bool]) -> Float[np.ndarray, "2"]:
     """Newton's step, turned uphill where the surface is not concave, at most 3 long."""
     first, second = (0.0 if held else g for g, held in zip(view.gradient, stuck, strict=True))
     a, b, d = view.hessian
@@ -236,15 +219,13 @@ def _ascent_step(view: _View, stuck: list[bool]) -> Float[np.ndarray, "2"]:
 # --- posterior means ------------------------------------------------------------------------------
 
 
-def means(spectrum: Spectrum, prior: WeakPrior, *, use_prior: bool = True) -> Hyperparameters:
+def means(spectrum: Spectrum, prior: WeakPrior) -> Hyperparameters:
     """λ and β at the posterior means of their logarithms; without labels, the prior's centre."""
-    _, log_prior, log_noise = integrate(terms_of(spectrum), prior, use_prior=use_prior)
+    _, log_prior, log_noise = integrate(terms_of(spectrum), prior)
     return Hyperparameters(math.exp(log_prior), math.exp(log_noise))
 
 
-def integrate(
-    terms: Terms, prior: WeakPrior, *, use_prior: bool = True
-) -> tuple[float, float, float]:
+def integrate(terms: Terms, prior: WeakPrior) -> tuple[float, float, float]:
     """log ∫∫ p(D | λ, β) p(λ, β), but for a constant, and the means of log λ and log β.
 
     The integrals are sums over a grid of d = log λ − log β and of log β. Where its steps are longer
@@ -259,10 +240,9 @@ def integrate(
         log_det, misfit = by_ratio(terms, ratio)
         fit = log_det[:, None] + misfit[:, None] * np.exp(log_noise)
         logs = np.asarray(0.5 * (n * log_noise - fit))
-        if use_prior:
-            away_noise = log_noise - centre_noise
-            away_prior = ratio[:, None] + log_noise - prior.log_prior_precision
-            logs = logs - 0.5 * (away_noise**2 + away_prior**2) / prior.std**2
+        away_noise = log_noise - centre_noise
+        away_prior = ratio[:, None] + log_noise - prior.log_prior_precision
+        logs = logs - 0.5 * (away_noise**2 + away_prior**2) / prior.std**2
         top = float(logs.max())
         mass = np.exp(logs - top)
         total = float(mass.sum())
@@ -289,7 +269,7 @@ def adam(spectrum: Spectrum, start: Hyperparameters) -> Hyperparameters:
         return start
     terms = terms_of(spectrum)
     if find_spec("numba") is None:
-        return adam_steps(lambda point: _look(point, terms).gradient, start)
+        return adam_steps(lambda point: view_at(point, terms).gradient, start)
     from sumwise.model import kernels
 
     log_prior, log_noise = math.log(start.prior_precision), math.log(start.noise_precision)

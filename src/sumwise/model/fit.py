@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from sumwise.model.basis.neural import NeuralBasis
 
 TYPICAL_NOISE_SHARE = 0.1  # of an individual's variance: where the weak prior on β is centred
+PRIOR_STD = 2.0  # of the weak prior on log λ and log β
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,22 +106,16 @@ def check_seed(seed: Any, name: str, *, or_none: bool = False) -> None:
         check_number(seed, name, 0, whole=True)
 
 
-def prepare(config: ModelConfig, sets: Sets) -> Prepared:
-    """Draw the basis and take the scaling of inputs from `sets`."""
-    return prepare_on(
-        config, sets, Inputs.of(sets.x if len(sets) else np.zeros((1, sets.n_inputs)))
-    )
-
-
-def prepare_on(config: ModelConfig, sets: Sets, inputs: Inputs) -> Prepared:
-    """Draw the basis for inputs that are spread like this."""
+def prepare(config: ModelConfig, sets: Sets, inputs: Inputs | None = None) -> Prepared:
+    """Draw the basis for inputs that are spread like `inputs`; like those of `sets` if left out."""
+    if inputs is None:
+        inputs = Inputs.of(sets.x if len(sets) else np.zeros((1, sets.n_inputs)))
     rng = np.random.default_rng(config.random_state)
     with np.errstate(all="ignore"):  # features that are not finite are refused by name
         drawn = draw(config, sets, inputs, rng)
     auto = isinstance(drawn, Auto)  # which is drawn for standardised inputs
-    if config.standardize or auto:
-        basis = Scaled(drawn, inputs.shift, inputs.scale)
-    else:
+    basis = Scaled(drawn, inputs.shift, inputs.scale)
+    if not (config.standardize or auto):
         basis = Scaled(drawn, np.zeros(sets.n_inputs), np.ones(sets.n_inputs))
     power = POWER
     if not auto:
@@ -169,7 +164,7 @@ def fit(
         data = scaling.standardise(
             design, y_bar, noise_std, config.hyperparameters, standardize=config.standardize
         )
-        prior = _weak_prior(prepared, data.variance)
+        prior = _weak_prior(config, prepared, data.variance)
         basis, hyper = learned or (prepared.basis, _first_guess(config, prepared, start))
         if before.learns:
             assert labelled is not None  # it learns from individuals
@@ -184,7 +179,9 @@ def fit(
             design = embed(labelled, basis)
         choice = None
         if isinstance(before.basis, Auto):
-            choice = _choose(config, before.basis, design, data, prior)
+            fixed = None if isinstance(config.hyperparameters, str) else hyper
+            known = design, data.totals, data.noise_std
+            choice = averaging.choose(before.basis, *known, prior, fixed)
             if not np.isfinite(choice.probability).all():
                 raise scaling.beyond_doubles(y_bar)
             design = replace(design, u=design.u * choice.amplitude)
@@ -200,19 +197,6 @@ def fit(
     if not (np.isfinite(value) and np.isfinite(fitted.mean).all()):
         raise scaling.beyond_doubles(y_bar)
     return Model(basis, fitted, data.offset, spectrum, value, prepared.input_names, choice)
-
-
-# --- helpers ----------------------------------------------------------------------------------
-
-
-def _choose(
-    config: ModelConfig, basis: Auto, design: Design, data: Standardised, prior: evidence.WeakPrior
-) -> averaging.Choice:
-    fixed = None
-    if not isinstance(config.hyperparameters, str):
-        fixed = Hyperparameters(*config.hyperparameters)
-    known = design, data.totals, data.noise_std, prior
-    return averaging.choose(basis, *known, fixed=fixed, use_prior=config.evidence_prior)
 
 
 def _decompose(design: Design, data: Standardised, hyper: Hyperparameters) -> Spectrum:
@@ -236,25 +220,17 @@ def _estimate(
         hyper: Where Adam begins.
         averaged: Whether candidates were averaged; then log λ and log β are their posterior means.
     """
-    by_adam, use_prior = config.hyperparameters == "adam", config.evidence_prior
-    means = averaged and not by_adam and use_prior
-    if data.noise_std is not None:
-        known = design, data.totals, data.noise_std
-        if by_adam:
-            hyper = known_noise.adam(*known, hyper)
-        else:
-            hyper = known_noise.maximise(*known, prior, use_prior=use_prior)
-        spectrum = _decompose(design, data, hyper)
-        if means:  # average log λ and log β with known noise fixed at the maximiser's β
-            hyper = evidence.means(spectrum, prior)
-            spectrum = _decompose(design, data, hyper)
-        return spectrum, hyper
-    spectrum = posterior.decompose(design, data.totals)
-    if means:
-        return spectrum, evidence.means(spectrum, prior)
-    if by_adam:
-        return spectrum, evidence.adam(spectrum, hyper)
-    return spectrum, evidence.maximise(spectrum, prior, use_prior=use_prior)
+    by_adam, noise_std = config.hyperparameters == "adam", data.noise_std
+    if noise_std is not None:
+        known = design, data.totals, noise_std
+        hyper = known_noise.adam(*known, hyper) if by_adam else known_noise.maximise(*known, prior)
+    spectrum = _decompose(design, data, hyper)
+    if averaged and not by_adam and config.evidence_prior:
+        hyper = evidence.means(spectrum, prior)  # known noise is fixed at the maximiser's β
+        return _decompose(design, data, hyper) if noise_std is not None else spectrum, hyper
+    if noise_std is None:
+        hyper = evidence.adam(spectrum, hyper) if by_adam else evidence.maximise(spectrum, prior)
+    return spectrum, hyper
 
 
 def _first_guess(config: ModelConfig, prepared: Prepared, start: Model | None) -> Hyperparameters:
@@ -265,10 +241,8 @@ def _first_guess(config: ModelConfig, prepared: Prepared, start: Model | None) -
         return start.posterior.hyper
     if config.hyperparameters == "adam":
         return prepared.start
-    centre = _weak_prior(prepared, variance=1.0)
-    return Hyperparameters(
-        math.exp(centre.log_prior_precision), math.exp(centre.log_noise_precision)
-    )
+    prior = _weak_prior(config, prepared, variance=1.0)
+    return Hyperparameters(*map(math.exp, prior.centre))
 
 
 def _train(
@@ -289,15 +263,12 @@ def _train(
         )
     if not len(labelled):
         return network, hyper
-    fixed, pull = not isinstance(config.hyperparameters, str), None
-    if config.hyperparameters == "evidence" and config.evidence_prior:
-        centre = np.array([prior.log_prior_precision, prior.log_noise_precision])
-        pull = (centre, prior.std**-2)
+    fixed = not isinstance(config.hyperparameters, str)
     trained, log_precisions = network.train(
         replace(labelled, x=(labelled.x - scaled.shift) / scaled.scale),
         data.totals,
         np.log([hyper.prior_precision, hyper.noise_precision]),
-        pull=pull,
+        pull=(prior.centre, prior.std**-2) if config.hyperparameters == "evidence" else None,
         fixed=fixed,
         noise_std=data.noise_std,
     )
@@ -306,10 +277,10 @@ def _train(
     return trained, Hyperparameters(*np.exp(log_precisions).tolist())
 
 
-def _weak_prior(prepared: Prepared, variance: float) -> evidence.WeakPrior:
+def _weak_prior(config: ModelConfig, prepared: Prepared, variance: float) -> evidence.WeakPrior:
     """Centred where an individual's prior variance is `variance`, a small share of it noise."""
-    level = math.log(prepared.power / variance)
-    if isinstance(prepared.basis.basis, Auto):
-        noise = -math.log(averaging.NOISE_SHARE * variance)
-        return evidence.WeakPrior(level, noise, averaging.PRIOR_STD)
-    return evidence.WeakPrior(level, -math.log(TYPICAL_NOISE_SHARE * variance))
+    auto = isinstance(prepared.basis.basis, Auto)
+    share = averaging.NOISE_SHARE if auto else TYPICAL_NOISE_SHARE
+    std = PRIOR_STD if config.evidence_prior else math.inf
+    level, noise = math.log(prepared.power / variance), -math.log(share * variance)
+    return evidence.WeakPrior(level, noise, std)

@@ -25,7 +25,6 @@ from numba import njit, types
 from numba.extending import overload
 
 from sumwise.model.basis import Scaled
-from sumwise.model.basis.fixed import Waves
 from sumwise.util.shapes import Float, Int
 
 LARGEST_ANGLE: Final = 1e6  # up to which the range reduction of the cosine is exact
@@ -160,28 +159,17 @@ def sum_runs(
     for family, z in zip(waves, basis.views(standard.T), strict=True):
         # the kernel writes a bias after its waves: it stays after the last family
         out = u if len(waves) == 1 else u[:, family.first : family.stop + 1]
-        _sum_family(family, z, theta, bounds, out)
+        unit = 2 * np.pi if single else 1.0
+        turns = np.ascontiguousarray(family.frequencies.T / unit, dtype=kind)
+        phases, amplitude = (family.phases / unit).astype(kind), family.amplitude.astype(kind)
+        x = np.ascontiguousarray(z.T, kind) if single else np.ascontiguousarray(z, kind).T
+        rows = _ROWS_SINGLE if single else 2**62
+        sum_waves(x, theta, bounds, turns, phases, amplitude, rows, out)
         if family.linear is not None:
             columns, centre, size = family.linear
             linear = theta[:, None] * ((z - centre) / size)
             u[:, columns] = np.add.reduceat(linear, bounds[:-1])
     return u.astype(dtype, copy=False)
-
-
-def _sum_family(
-    family: Waves,
-    z: Float[np.ndarray, "n D"],
-    theta: Float[np.ndarray, " n"],
-    bounds: Int[np.ndarray, " r1"],
-    out: Float[np.ndarray, "r W1"],
-) -> None:
-    single, kind = out.dtype == np.float32, out.dtype
-    unit = 2 * np.pi if single else 1.0
-    turns = np.ascontiguousarray(family.frequencies.T / unit, dtype=kind)
-    phases, amplitude = (family.phases / unit).astype(kind), family.amplitude.astype(kind)
-    x = np.ascontiguousarray(z.T if single else z, dtype=kind)
-    rows = _ROWS_SINGLE if single else 2**62
-    sum_waves(x if single else x.T, theta, bounds, turns, phases, amplitude, rows, out)
 
 
 @njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"})

@@ -57,14 +57,15 @@ def maximise(
     y_bar: Float[np.ndarray, "t 1"],
     noise_std: Float[np.ndarray, " t"],
     prior: WeakPrior,
-    *,
-    use_prior: bool = True,
 ) -> Hyperparameters:
-    """λ and β of the largest evidence, as `evidence.maximise` without known noise."""
+    """λ and β of the largest evidence, as `evidence.maximise` without known noise.
+
+    The search begins at the best point of a grid: there is a decomposition for each β, and then
+    every λ costs O(t).
+    """
     from scipy.optimize import minimize
 
-    centre = np.array([prior.log_prior_precision, prior.log_noise_precision])
-    stiffness = prior.std**-2 if use_prior else 0.0
+    centre, stiffness = prior.centre, prior.std**-2
     if abs(centre).max() + REACH > 700:
         raise LabelError(
             "the measured totals are beyond what double precision can hold, squared; rescale them, "
@@ -77,22 +78,7 @@ def maximise(
         away = point - centre
         return 0.5 * stiffness * float(away @ away) - value, stiffness * away - slope
 
-    start = _scan(design, y_bar, noise_std, centre, stiffness)
-    bounds = [(at - REACH, at + REACH) for at in centre.tolist()]
-    options = {"ftol": 1e-15, "gtol": 1e-9 * len(design), "maxiter": 200}
-    found = minimize(downhill, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-    return Hyperparameters(*np.exp(found.x).tolist())
-
-
-def _scan(
-    design: Design,
-    y_bar: Float[np.ndarray, "t 1"],
-    noise_std: Float[np.ndarray, " t"],
-    centre: Float[np.ndarray, "2"],
-    stiffness: float,
-) -> Float[np.ndarray, "2"]:
-    """The best point of a grid: a decomposition for each β, and then every λ costs O(t)."""
-    top, best, log_prior = -math.inf, centre, centre[0] + _PRIORS
+    top, start, log_prior = -math.inf, centre, centre[0] + _PRIORS
     for log_noise in (centre[1] + _NOISES).tolist():
         there = design.with_known_noise(noise_std, math.exp(log_noise))
         terms = evidence.terms_of(decompose(there, y_bar))
@@ -102,8 +88,11 @@ def _scan(
         value = terms.constant - 0.5 * (fit + stiffness * away)
         at = int(np.argmax(value))
         if value[at] > top:
-            top, best = float(value[at]), np.array([log_prior[at], log_noise])
-    return best
+            top, start = float(value[at]), np.array([log_prior[at], log_noise])
+    bounds = [(at - REACH, at + REACH) for at in centre.tolist()]
+    options = {"ftol": 1e-15, "gtol": 1e-9 * len(design), "maxiter": 200}
+    found = minimize(downhill, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    return Hyperparameters(*np.exp(found.x).tolist())
 
 
 def adam(

@@ -230,7 +230,7 @@ def _begin(
     if prepared is None:
         assert look is not None  # survey was asked for it
         blank = lazy_sets((), np.empty(0, int), scan)
-        prepared = core.prepare_on(config, blank, look.inputs())
+        prepared = core.prepare(config, blank, look.inputs())
     if prepared.basis.learns:
         raise SettingError(
             "a basis that learns looks at the individuals again after every answer, so there is "

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -66,7 +66,8 @@ def draw(config: ModelConfig, sets: Sets, inputs: Inputs, rng: np.random.Generat
         if basis not in BASES:
             raise SettingError(f"no basis is called {basis!r}; there are {', '.join(BASES)}")
         return BASES[basis](config, sets, inputs, rng)
-    if _is_equinox_module(basis):
+    equinox = sys.modules.get("equinox")  # a module exists only if Equinox is loaded
+    if equinox is not None and isinstance(basis, equinox.Module):
         basis = Neural(network=basis)
     if isinstance(basis, Neural):
         return basis.draw(sets, rng)
@@ -76,8 +77,3 @@ def draw(config: ModelConfig, sets: Sets, inputs: Inputs, rng: np.random.Generat
             "(N, D) array to an (N, K) array"
         )
     return basis
-
-
-def _is_equinox_module(basis: Any) -> bool:
-    equinox = sys.modules.get("equinox")  # a module exists only if Equinox is loaded
-    return equinox is not None and isinstance(basis, equinox.Module)

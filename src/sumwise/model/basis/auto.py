@@ -46,6 +46,13 @@ class Candidate:
     linear: float  # share of prior variance that is linear
     lengthscale: float | None  # of the rest, in √D; None if there is no rest
 
+    @property
+    def variances(self) -> list[float]:
+        """Prior variance of each of `PARTS`."""
+        waves = {(self.scaling, self.lengthscale): 1 - self.linear} if self.linear < 1 else {}
+        own = {(self.scaling, None): self.linear, ("bias", None): BIAS, **waves}
+        return [own.get(part, 0.0) for part in PARTS]
+
 
 CANDIDATES: Final = tuple(
     Candidate(scaling, linear, length)
@@ -55,16 +62,7 @@ CANDIDATES: Final = tuple(
 )
 
 
-def _variances(candidate: Candidate) -> list[float]:
-    of = {
-        (candidate.scaling, None): candidate.linear,
-        (candidate.scaling, candidate.lengthscale or 0): 1 - candidate.linear,
-        ("bias", None): BIAS,
-    }
-    return [of.get(part, 0.0) for part in PARTS]
-
-
-VARIANCES: Final[Float[np.ndarray, "C P"]] = np.array([_variances(c) for c in CANDIDATES])
+VARIANCES: Final[Float[np.ndarray, "C P"]] = np.array([c.variances for c in CANDIDATES])
 VARIANCES.setflags(write=False)
 POWER: Final = 1 + BIAS  # mean of ‖φ‖² under any candidate
 
@@ -82,11 +80,7 @@ class Auto:
 
     @classmethod
     def draw(
-        cls,
-        inputs: Inputs,
-        n_basis: int,
-        lengthscale: float,
-        rng: np.random.Generator,
+        cls, inputs: Inputs, n_basis: int, lengthscale: float, rng: np.random.Generator
     ) -> Auto:
         """For inputs like these, which it will see as (x − shift) / scale.
 
@@ -103,17 +97,12 @@ class Auto:
             (x - inputs.shift) / inputs.scale for x in (inputs.subsample, inputs.low, inputs.high)
         )
         squashed = 2 * np.tanh(some / 2)
-        spread = squashed.std(axis=0)
+        widths = np.stack([(high - low) / 4, squashed.std(axis=0)])
         plain = cls(
             drawn.frequencies[:n_waves],
             drawn.phases[:n_waves],
             np.stack([(low + high) / 2, squashed.mean(axis=0)]),
-            np.stack(
-                [
-                    np.where(high > low, (high - low) / 4, 1.0),
-                    np.where(spread > 1e-12, spread, 1.0),
-                ]
-            ),
+            np.where(widths > [[0.0], [1e-12]], widths, 1.0),  # 1 for inputs that do not vary
             np.zeros((2, n_inputs)),
             np.ones(len(PARTS)),
         )
@@ -138,20 +127,14 @@ class Auto:
         Args:
             relevance: What the variances of linear parts are multiplied by, input by input.
         """
-        widths = [at.stop - at.start for at in self.columns]
-        each = np.repeat(variances, widths)
-        linear = len(SCALINGS) * len(relevance)
-        each[:linear] *= np.tile(relevance, len(SCALINGS))
+        each = np.repeat(variances, [at.stop - at.start for at in self.columns])
+        each[: len(SCALINGS) * len(relevance)] *= np.tile(relevance, len(SCALINGS))
         return np.sqrt(each)
 
     def scaled(self, x: Float[np.ndarray, "N D"]) -> list[Float[np.ndarray, "N D"]]:
         """The inputs in each of `SCALINGS`."""
-        ranged, squashed = (
-            (seen - shift) / scale
-            for seen, shift, scale in zip(
-                (x, 2 * np.tanh(x / 2)), self.shift, self.scale, strict=True
-            )
-        )
+        ranged = (x - self.shift[0]) / self.scale[0]
+        squashed = (2 * np.tanh(x / 2) - self.shift[1]) / self.scale[1]
         return [np.clip(ranged, -FARTHEST, FARTHEST), squashed]
 
     def __call__(self, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N K"]:

@@ -12,13 +12,14 @@ import itertools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from sumwise.errors import SettingError
 from sumwise.util.shapes import Float
 
+T = TypeVar("T")
 MOST_WAVES = 1_000_000
 MOST_MONOMIALS = 20_000  # beyond this a row of features is larger than any sensible input row
 
@@ -141,7 +142,7 @@ class Scaled:
     def __call__(self, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N K"]:
         return self.basis((x - self.shift) / self.scale)
 
-    def _own(self, name: str, default: Any) -> Any:
+    def _own(self, name: str, default: T) -> T:
         return getattr(self.basis, name, default) if self.built_in else default
 
     @property
@@ -152,23 +153,21 @@ class Scaled:
     @property
     def learns(self) -> bool:
         """Whether the basis changes with the totals."""
-        return bool(self._own("learns", False))
+        return self._own("learns", False)
 
     @property
     def committee(self) -> bool:
         """Whether features are equally likely models of the output, without coefficients."""
-        return bool(self._own("committee", False))
+        return self._own("committee", False)
 
     @property
     def waves(self) -> tuple[Waves, ...]:
         """The cosines of the basis, one entry for each scaling of inputs; none in most bases."""
-        waves: tuple[Waves, ...] = self._own("waves", ())
-        return waves
+        return self._own("waves", ())
 
     def views(self, standard: Float[np.ndarray, "N D"]) -> list[Float[np.ndarray, "N D"]]:
         """Standardised inputs as each entry of `waves` takes them."""
-        views: list[Float[np.ndarray, "N D"]] = self._own("scaled", lambda z: [z])(standard)
-        return views
+        return self._own("scaled", lambda z: [z])(standard)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """All that was drawn or learned, by the names it is stored under."""
@@ -181,12 +180,13 @@ class Scaled:
 
     def state(self) -> bytes | None:
         """What the basis has learned; None if it does not learn."""
-        state: bytes | None = self._own("state", lambda: None)()
-        return state
+        return self._own("state", lambda: None)()
 
     def restored(self, state: bytes | None) -> Scaled:
         """The basis that has learned `state`."""
-        return self if state is None else replace(self, basis=self._own("restored", None)(state))
+        if state is None:
+            return self
+        return replace(self, basis=self._own("restored", lambda _: self.basis)(state))
 
     def same_as(self, other: Scaled) -> bool:
         """Whether both give the same features."""

@@ -31,8 +31,7 @@ class Network(eqx.Module):
     @classmethod
     def draw(cls, settings: Neural, n_inputs: int, rng: np.random.Generator) -> Network:
         """Uniform within ±1/√(units feeding in), drawn by NumPy: the same with any JAX."""
-        hidden = [settings.width] * (settings.depth - 1)
-        sizes = [n_inputs, *hidden, settings.n_basis]
+        sizes = [n_inputs, *[settings.width] * (settings.depth - 1), settings.n_basis]
         weights, biases = [], []
         for units_in, units_out in itertools.pairwise(sizes):
             reach = 1 / math.sqrt(max(units_in, 1))
@@ -50,16 +49,6 @@ class Network(eqx.Module):
         return self.weights[-1] @ self.hidden(row) + self.biases[-1]
 
 
-class FunctionWithParameters(eqx.Module):
-    """A user's function of (parameters, row) as a module."""
-
-    parameters: Any
-    function: Callable[[Any, jax.Array], jax.Array] = eqx.field(static=True)
-
-    def __call__(self, row: jax.Array) -> jax.Array:
-        return self.function(self.parameters, row)
-
-
 # --- a user's own ---------------------------------------------------------------------------------
 
 
@@ -69,7 +58,7 @@ def user_network(settings: Neural) -> Any:
         return None
     if settings.parameters is not None:
         numbers = jax.tree.map(_number, settings.parameters)
-        network: Any = FunctionWithParameters(numbers, settings.network)
+        network: Any = eqx.Partial(settings.network, numbers)
     elif isinstance(settings.network, eqx.Module):
         network = jax.tree.map(
             lambda leaf: _number(leaf) if isinstance(leaf, np.ndarray | jax.Array) else leaf,
