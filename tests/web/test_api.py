@@ -484,6 +484,8 @@ def test_downloads_hold_what_is_predicted_for_everybody(web, study, problem):
     np.testing.assert_allclose([float(row["upper"]) for row in rows], expected.upper, rtol=1e-12)
     assert [row["row"] for row in rows[:3]] == ["1", "2", "3"]
     assert float(rows[0]["x1"]) == problem[0].x[0, 1]
+    part = web.get("/api/individuals.csv", headers={"Range": "bytes=0-9"})  # of another file
+    assert (part.status_code, part.text) == (200, response.text)
     content = web.get("/api/individuals.parquet").content
     table = pyarrow.parquet.read_table(io.BytesIO(content))
     np.testing.assert_allclose(table["std"], expected.std, rtol=1e-12)

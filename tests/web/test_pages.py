@@ -12,7 +12,7 @@ import sumwise as sw
 from sumwise.data.sets import LazySets
 from sumwise.study.storage import blobs
 from sumwise.web import create_app
-from sumwise.web.single_flight import SingleFlight
+from sumwise.web.session import SingleFlight
 from tests.builders import random_sets
 from tests.studies import play
 from tests.web.apps import client_of, got
@@ -252,7 +252,7 @@ def in_threads(jobs):
 
 
 def test_a_value_is_worked_out_once_while_others_wait():
-    latest, worked, results = SingleFlight(), [], []
+    keys, worked, results = ["now"], [], []
     go = threading.Barrier(8)
 
     def work(key):
@@ -260,22 +260,25 @@ def test_a_value_is_worked_out_once_while_others_wait():
         time.sleep(0.05)
         return f"value of {key}"
 
+    latest = SingleFlight(lambda: keys[-1], work)
+
     def ask():
         go.wait()
-        results.append(latest.get(lambda: "now", work))
+        results.append(latest.get())
 
     in_threads([ask] * 8)
     assert (worked, results) == (["now"], ["value of now"] * 8)
-    assert latest.get(lambda: "now", work) == "value of now"
+    assert latest.get() == "value of now"
     assert len(worked) == 1
-    assert latest.get(lambda: "later", work) == "value of later"
-    assert latest.get(lambda: "now", work) == "value of now"
+    for key in ("later", "now"):
+        keys.append(key)
+        assert latest.get() == f"value of {key}"
     assert worked == ["now", "later", "now"]
 
 
 def test_while_changes_pour_in_nobody_waits_for_more_than_two_rounds():
     """The clock goes on all the time: the first value is for one, the second for all who waited."""
-    latest, clock, worked, results = SingleFlight(), iter(range(1000)), [], []
+    clock, worked, results = iter(range(1000)), [], []
     begun = threading.Event()
 
     def work(key):
@@ -284,9 +287,11 @@ def test_while_changes_pour_in_nobody_waits_for_more_than_two_rounds():
         time.sleep(0.2)
         return key
 
+    latest = SingleFlight(lambda: next(clock), work)
+
     def ask():
         came = next(clock)
-        results.append((came, latest.get(lambda: next(clock), work)))
+        results.append((came, latest.get()))
 
     def later():
         begun.wait(60)
@@ -298,7 +303,8 @@ def test_while_changes_pour_in_nobody_waits_for_more_than_two_rounds():
 
 
 def test_a_failure_is_not_kept():
-    latest = SingleFlight()
+    divisors = [1, 0]
+    latest = SingleFlight(lambda: 5, lambda key: key / divisors.pop())
     with pytest.raises(ZeroDivisionError):
-        latest.get(lambda: 1, lambda key: key / 0)
-    assert latest.get(lambda: 1, lambda key: 5) == 5
+        latest.get()
+    assert latest.get() == 5

@@ -19,11 +19,9 @@ from sumwise.errors import SettingError, SumwiseError
 from sumwise.study.create import open_study
 from sumwise.study.study import Study
 from sumwise.web import problems, session
-from sumwise.web.api import answers, asking, pool
+from sumwise.web.api import COMPUTE_THREADS, WRITE_THREADS, Served, answers, asking, pool
 from sumwise.web.api import study as api_study
 from sumwise.web.asking import AskQueue
-from sumwise.web.charts import Charts
-from sumwise.web.dependencies import COMPUTE_THREADS, WRITE_THREADS, Served
 from sumwise.web.live import Live
 from sumwise.web.pages import PageQuery, Pages
 from sumwise.web.picture import PROPOSED, Pictures
@@ -84,18 +82,13 @@ def create_app(
         session=served,
         asker=AskQueue(served.state),
         pages=Pages(served),
-        charts=Charts(served),
         pictures=Pictures(served, places),
         live=Live(served.state.changes, stopping),
-        places=places,
         computing=anyio.CapacityLimiter(COMPUTE_THREADS),
         writing=anyio.CapacityLimiter(WRITE_THREADS),
     )
     problems.install(app)
-    for part in (api_study, pool):
-        app.include_router(part.router)
-    for part in (asking, answers):
-        app.include_router(part.reading)
+    for part in (api_study, pool, asking, answers):
         app.include_router(part.router)
     _add_pages(app)
     app.add_middleware(Guard, rules=rules)

@@ -17,9 +17,7 @@ from sumwise.model import predict as outputs
 from sumwise.model.fit import Model
 from sumwise.study.storage.records import Snapshot
 from sumwise.util.shapes import Bool, Float, Int
-from sumwise.web import rows
-from sumwise.web.session import Session, finite, interval
-from sumwise.web.single_flight import SingleFlight
+from sumwise.web.session import Session, SingleFlight, finite, interval, page_of
 
 STATES: Final = ("free", "open", "answered", "skipped")
 FREE, OPEN, ANSWERED, SKIPPED = range(4)
@@ -59,16 +57,14 @@ class Pages:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._sets = session.sets
-        self._pool = SingleFlight[Snapshot, PoolView]()
-        self._predictions = SingleFlight[Model, tuple[np.ndarray, np.ndarray]]()
+        self.pool = session.per_change(lambda seen: _view(session, seen))
+        # of all individuals, for sorting
+        self._predictions = SingleFlight(self._model, lambda model: predict(model, self._sets.x))
 
     # --- sets ---------------------------------------------------------------------------------
 
-    def pool(self) -> PoolView:
-        return self._pool.get(self._session.state.snapshot, lambda seen: _view(self._session, seen))
-
     def sets(self, query: PageQuery, state: str) -> dict[str, Any]:
-        view = self.pool()
+        view = self.pool.get()
         order = self._order(view, query)
         mask = self._matching(query.search)
         if state:
@@ -76,7 +72,7 @@ class Pages:
             mask = chosen if mask is None else mask & chosen
         found = order if mask is None else order[mask[order]]
         part = [self.set_row(view, position) for position in query.of(found).tolist()]
-        return rows.page(part, len(found), query.page, query.size)
+        return page_of(part, len(found), query.page, query.size)
 
     def set_row(self, view: PoolView, position: int) -> dict[str, Any]:
         mean, std, answer = view.mean[position], view.std[position], view.answer[position]
@@ -140,18 +136,18 @@ class Pages:
         """Individuals of one set."""
         low, high = self._sets.starts[position : position + 2].tolist()
         which = np.array(range(low, high)[(page - 1) * size : page * size], dtype=np.int64)
-        return rows.page(self._rows(self._model(), which), high - low, page, size)
+        return page_of(self._rows(self._model(), which), high - low, page, size)
 
     def individuals(self, query: PageQuery) -> dict[str, Any]:
         model, mask = self._model(), self._matching(query.search)
         if query.sort in ("mean", "std"):
-            values = self._all()[("mean", "std").index(query.sort)]
+            values = self._predictions.get()[("mean", "std").index(query.sort)]
             order = np.argsort(-values if query.descending else values, kind="stable")
             found = order if mask is None else order[mask[self._owners[order]]]
             total, wanted = len(found), query.of(found)
         else:
             total, wanted = self._by_set(query, mask)
-        return rows.page(self._rows(model, wanted), total, query.page, query.size)
+        return page_of(self._rows(model, wanted), total, query.page, query.size)
 
     def _by_set(
         self, query: PageQuery, mask: Bool[np.ndarray, " A"] | None
@@ -190,10 +186,6 @@ class Pages:
 
     def _model(self) -> Model:
         return self._session.state.fitted().model
-
-    def _all(self) -> tuple[np.ndarray, np.ndarray]:
-        """Predictions of all individuals, for sorting."""
-        return self._predictions.get(self._model, lambda model: predict(model, self._sets.x))
 
     @cached_property
     def _owners(self) -> Int[np.ndarray, " N"]:

@@ -25,11 +25,9 @@ from sumwise.report.theme import COLOURS, GREY, finish
 from sumwise.study.storage.records import Snapshot
 from sumwise.util.shapes import Float, Int
 from sumwise.util.text import figure, label
-from sumwise.web.charts import as_json
 from sumwise.web.pages import predict
 from sumwise.web.problems import Refused
-from sumwise.web.session import Session
-from sumwise.web.single_flight import SingleFlight
+from sumwise.web.session import Session, SingleFlight, as_json
 
 MOST: Final = 3000  # points
 PROPOSED: Final = 5
@@ -67,7 +65,8 @@ class Pictures:
     def __init__(self, session: Session, places: tuple[str, str] | None) -> None:
         self._session = session
         self._columns = None if places is None else _columns(session, places)
-        self._drawn = {kind: SingleFlight[Snapshot, dict[str, Any]]() for kind in TITLES}
+        self.places = places
+        self._drawn = {kind: self._picture(kind) for kind in TITLES}
         self._laying = threading.Lock()
         self._layout: tuple[Int[np.ndarray, " n"], Float[np.ndarray, "n 2"]] | None = None
 
@@ -78,8 +77,10 @@ class Pictures:
                 "no_places",
                 "there is no map; say which inputs are coordinates: sumwise serve --map LON,LAT",
             )
-        now = self._session.state.snapshot
-        return self._drawn[kind].get(now, lambda seen: as_json(self._draw(kind, seen)))
+        return self._drawn[kind].get()
+
+    def _picture(self, kind: str) -> SingleFlight[Snapshot, dict[str, Any]]:
+        return self._session.per_change(lambda seen: as_json(self._draw(kind, seen)))
 
     def _draw(self, kind: str, seen: Snapshot) -> Panel:
         sets = self._session.sets

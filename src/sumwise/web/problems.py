@@ -65,7 +65,7 @@ MEANINGS: Final = {
     503: "The database cannot be used at the moment, and nothing was stored.",
 }
 READING: Final = (400, 401, 413, 422, 503)  # of any request
-WRITING: Final = (*READING, 403, 408)
+WRITING: Final = (*READING, 403, 408, 409)
 
 
 def documented(*statuses: int) -> Responses:

@@ -1,19 +1,26 @@
-"""A study as the page sees it: sets by position and text, and what totals are expected to be."""
+"""A study as the page sees it: sets by position and text, expected totals, charts and rows."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+import math
+import threading
+import time
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import asdict
 from functools import cached_property
 from statistics import NormalDist
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 
 from sumwise.errors import UnknownSetError
-from sumwise.learning.propose import FEWEST
+from sumwise.learning.insight import Insight
+from sumwise.learning.propose import FEWEST, Answer, Ask
 from sumwise.model import predict
 from sumwise.model.leave_one_out import leave_one_out
-from sumwise.study.storage.records import Snapshot
+from sumwise.report import panels
+from sumwise.report.panels import Panel
+from sumwise.study.storage.records import Event, Snapshot
 from sumwise.study.study import Study
 from sumwise.util.text import by_text, find, shown
 
@@ -22,7 +29,48 @@ LAG: Final = 10  # a model that checks new totals may miss one in so many answer
 LEVEL: Final = 0.9  # of the intervals that are shown
 REACH: Final = NormalDist().inv_cdf(0.5 + 0.5 * LEVEL)
 
+PANELS: Final[Mapping[str, Callable[[Insight], Panel]]] = {
+    "progress": panels.progress,
+    "information": panels.information,
+    "predicted": panels.predicted,
+    "calibration": panels.calibration,
+    "next": panels.questions,
+}
+
 Expectation = tuple[float, float]  # mean and standard deviation
+Row = dict[str, Any]
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class SingleFlight(Generic[K, V]):
+    """A value that takes long, kept until its key changes: one thread computes it, others wait.
+
+    While changes pour in, a value for the key at the time of a request would never be ready in
+    time. So a waiter accepts any value whose computation started after its request.
+    """
+
+    def __init__(self, now: Callable[[], K], work: Callable[[K], V]) -> None:
+        """
+        Args:
+            now: Gives the key, which stays equal as long as nothing has changed.
+            work: Computes the value of a key.
+        """
+        self._now, self._work = now, work
+        self._lock = threading.Lock()
+        self._held: tuple[K, float, V] | None = None  # key, start of the computation, value
+
+    def get(self) -> V:
+        came, key, held = time.monotonic(), self._now(), self._held
+        if held is not None and held[0] == key:
+            return held[2]
+        with self._lock:
+            held = self._held
+            if held is None or not (held[0] == key or held[1] > came):
+                begun = time.monotonic()  # before the key is read, so it is no newer than the key
+                key = self._now()
+                held = self._held = key, begun, self._work(key)
+            return held[2]
 
 
 class Session:
@@ -33,6 +81,16 @@ class Session:
         self.state = study.state
         self.record = study.state.record
         self.sets = study.state.record.sets  # individuals of a large study are read when first used
+        self.status = self.per_change(lambda _: study.status())
+        self._insight = self.per_change(lambda _: study.insight())
+        self.panels = {kind: self._panel(draw) for kind, draw in PANELS.items()}
+
+    def per_change(self, work: Callable[[Snapshot], V]) -> SingleFlight[Snapshot, V]:
+        """A value that is computed once per change of the study."""
+        return SingleFlight(lambda: self.state.snapshot(), work)
+
+    def _panel(self, draw: Callable[[Insight], Panel]) -> SingleFlight[Snapshot, Row]:
+        return self.per_change(lambda _: as_json(draw(self._insight.get())))
 
     # --- sets ---------------------------------------------------------------------------------
 
@@ -59,7 +117,7 @@ class Session:
         """The id of the set that a client has named by its position."""
         return self.sets.ids[self.position(position)]
 
-    def name(self, position: int) -> dict[str, Any]:
+    def name(self, position: int) -> Row:
         return {"position": position, "id": self.texts[position]}
 
     def size(self, position: int) -> int:
@@ -117,6 +175,72 @@ class Session:
         mean, std = leave_one_out(fit.model, fit.design.rows(at), y_bar, noise)
         return float(mean[place, 0]), float(std[place, 0])
 
+    # --- rows of responses ----------------------------------------------------------------------
+
+    def question_row(self, asked: Ask) -> Row:
+        position, second = self.sets.position(asked.set_id), asked.runner_up
+        return {
+            **clean(asdict(asked)),
+            **self.name(position),
+            **interval(asked.expected, asked.std),
+            "size": self.size(position),
+            "runner_up": None if second is None else self.name(self.sets.position(second)),
+            "cost": self.cost(position),
+            "score_per_cost": finite(asked.score_per_cost),
+            "runner_up_score_per_cost": finite(asked.runner_up_score_per_cost),
+            "expires": asked.expires or None,
+        }
+
+    def claim_rows(self, seen: Snapshot) -> list[Row]:
+        """Open questions, with what is expected of them now and why they were asked."""
+        if not seen.claims:
+            return []
+        fit, asked = self.state.fitted(seen), self.state.questions_of(seen.claims)
+        rows = fit.pool.design.rows([claim.position for claim in seen.claims])
+        mean, std = predict.predict_sets(fit.model, rows, include_noise=True)
+        return [
+            {
+                **asdict(claim),
+                **self.name(claim.position),
+                **interval(mean[i, 0], std[i, 0]),
+                "size": self.size(claim.position),
+                "why": asked.get(claim.position, {}).get("why"),
+                "information": finite(asked.get(claim.position, {}).get("information")),
+                "cost": self.cost(claim.position),
+            }
+            for i, claim in enumerate(seen.claims)
+        ]
+
+    def about(self, seen: Snapshot, position: int) -> Row:
+        """Answer, claim and skip of one set, whichever it has."""
+        groups: tuple[Sequence[Any], ...] = (seen.answers, seen.claims, seen.skips)
+        answer, claim, skip = (
+            next((each for each in group if each.position == position), None) for group in groups
+        )
+        asked = {} if claim is None else self.state.questions_of([claim])
+        return {
+            "answer": None if answer is None else self.answer_row(answer),
+            "claim": claim,
+            "skip": skip,
+            "why": asked.get(position, {}).get("why"),
+        }
+
+    def skip_rows(self) -> list[Row]:
+        seen = self.state.snapshot()
+        return [{**asdict(skip), **self.name(skip.position)} for skip in seen.skips]
+
+    def answer_row(self, answer: Answer) -> Row:
+        same = {name: getattr(answer, name) for name in ("noise_std", "by", "at", "note")}
+        return {**self.name(answer.position), "total": answer.y_bar, **same}
+
+    def event_row(self, event: Event) -> Row:
+        named = None if event.set_id is None else self.name(self.sets.position(event.set_id))
+        return {**asdict(event), "set": named, "total": event.y_bar}
+
+
+def page_of(rows: list[Row], total: int, number: int, size: int) -> Row:
+    return {"rows": rows, "total": total, "page": number, "size": size}
+
 
 def finite(value: Any) -> float | None:
     """A number as JSON can hold it: None for one that is missing or not finite."""
@@ -127,3 +251,27 @@ def interval(mean: Any, std: Any) -> dict[str, float | None]:
     """Mean, standard deviation and the ends of the interval that are shown."""
     values = (mean, std, mean - REACH * std, mean + REACH * std)
     return dict(zip(("expected", "std", "lower", "upper"), map(finite, values), strict=True))
+
+
+def as_json(panel: Panel) -> Row:
+    columns = list(panel.rows[0]) if panel.rows else []
+    rows = [[row[column] for column in columns] for row in panel.rows]
+    return {
+        "title": panel.title,
+        "chart": None if panel.chart is None else clean(panel.chart.to_dict()),
+        "words": list(panel.words),
+        "table": {"columns": columns, "rows": clean(rows)},
+    }
+
+
+def clean(value: Any) -> Any:
+    """The value with None for numbers that JSON cannot hold.
+
+    >>> clean({"a": [1.5, float("nan")], "b": "text"})
+    {'a': [1.5, None], 'b': 'text'}
+    """
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {name: clean(part) for name, part in value.items()}
+    return [clean(part) for part in value] if isinstance(value, list | tuple) else value

@@ -1,1 +1,119 @@
-"""Routes of the JSON API, a module for each resource."""
+"""Routes, and what they share: a declaration, the study, and limits on threads.
+
+Quick reads, writes and long computations have threads of their own, so that many requests of one
+kind do not hold up another.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, ParamSpec, TypeVar
+
+import anyio
+import anyio.to_thread
+from fastapi import APIRouter, Depends, Request
+from fastapi.security import HTTPBearer
+
+from sumwise.web.asking import AskQueue
+from sumwise.web.live import Live
+from sumwise.web.pages import Pages
+from sumwise.web.picture import Pictures
+from sumwise.web.problems import READING, WRITING, Responses, documented
+from sumwise.web.session import Session
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Handler = TypeVar("Handler", bound=Callable[..., Any])
+
+COMPUTE_THREADS: Final = 6
+WRITE_THREADS: Final = 8
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Served:
+    """A study that is being served, and all that routes need."""
+
+    session: Session
+    asker: AskQueue
+    pages: Pages
+    pictures: Pictures
+    live: Live
+    computing: anyio.CapacityLimiter
+    writing: anyio.CapacityLimiter
+
+
+async def _served(request: Request) -> Served:
+    return request.app.state.served
+
+
+Here = Annotated[Served, Depends(_served)]
+
+# the guard checks the token; this documents it in OpenAPI
+BEARER: Final = Depends(
+    HTTPBearer(
+        auto_error=False,
+        scheme_name="token",
+        description="The token from the address that `sumwise serve` has printed.",
+    )
+)
+
+
+def route(
+    router: APIRouter,
+    call: str,
+    summary: str,
+    model: Any = None,
+    *refusals: int,
+    responses: Responses | None = None,
+    **more: Any,
+) -> Callable[[Handler], Handler]:
+    """Declare a route; the name of its handler, in camel case, is the id of the operation.
+
+    Args:
+        call: Method and path, such as "GET /study".
+        model: The shape of what it gives; a write without one is answered with 204.
+        refusals: Statuses to document, beside those of any such request.
+        responses: Responses to document that need more words.
+    """
+    method, path = call.split()
+    writes = method != "GET"
+    if writes and model is None:
+        more["status_code"] = 204
+
+    def add(handler: Handler) -> Handler:
+        first, *rest = handler.__name__.split("_")
+        router.add_api_route(
+            f"/api{path}",
+            handler,
+            methods=[method],
+            summary=summary,
+            operation_id=first + "".join(map(str.capitalize, rest)),
+            response_model=model,
+            responses=documented(*(WRITING if writes else READING), *refusals) | (responses or {}),
+            dependencies=[BEARER] if writes else [],
+            **more,
+        )
+        return handler
+
+    return add
+
+
+def _limited_by(name: str) -> Callable[[Callable[P, R]], Callable[P, Awaitable[R]]]:
+    """Run handlers in threads, as many at once as the limiter of this name in `here` allows."""
+
+    def wrap(function: Callable[P, R]) -> Callable[P, Awaitable[R]]:
+        @functools.wraps(function)
+        async def run(*args: P.args, **kwargs: P.kwargs) -> R:
+            limiter: anyio.CapacityLimiter = getattr(kwargs["here"], name)
+            job: Any = functools.partial(function, *args, **kwargs)
+            return await anyio.to_thread.run_sync(job, limiter=limiter)
+
+        return run
+
+    return wrap
+
+
+computing: Final = _limited_by("computing")
+writing: Final = _limited_by("writing")

@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from typing import Any
 
 from fastapi import APIRouter
 
 from sumwise.errors import LabelError, SettingError
-from sumwise.web import requests, responses, rows
-from sumwise.web.dependencies import BEARER, Here, computing, writing
-from sumwise.web.problems import READING, WRITING, conflicts, documented
+from sumwise.web import requests, responses
+from sumwise.web.api import Here, computing, route, writing
+from sumwise.web.problems import conflicts
 from sumwise.web.requests import Position
 
-NAMED: Final = documented(404, 409)
-reading = APIRouter(prefix="/api", tags=["asking"], responses=documented(*READING))
-router = APIRouter(
-    prefix="/api", tags=["asking"], responses=documented(*WRITING), dependencies=[BEARER]
-)
+router = APIRouter(tags=["asking"])
 
 
-@router.post(
-    "/questions",
+@route(
+    router,
+    "POST /questions",
+    "Ask which sets to measure next, and claim them",
+    responses.Questions,
     status_code=201,
-    summary="Ask which sets to measure next, and claim them",
-    operation_id="ask",
-    response_model=responses.Questions,
-    responses=documented(409),
 )
 async def ask(here: Here, body: requests.Asking | None = None) -> Any:
     """Each set is held by the one who asked until it is answered, released, or expires.
@@ -36,7 +31,7 @@ async def ask(here: Here, body: requests.Asking | None = None) -> Any:
     """
     wanted = body or requests.Asking()
     asked = await asyncio.wrap_future(here.asker.ask(wanted.n, wanted.by))
-    return {"questions": [rows.question(here.session, each) for each in asked]}
+    return {"questions": [here.session.question_row(each) for each in asked]}
 
 
 @computing
@@ -45,28 +40,24 @@ def _found(here: Here, body: requests.OneSet) -> int:
     return here.session.position(body.position, body.set)
 
 
-@router.post(
-    "/claims",
+@route(
+    router,
+    "POST /claims",
+    "Claim a set of one's own choice",
+    responses.Question,
+    404,
     status_code=201,
-    summary="Claim a set of one's own choice",
-    operation_id="claim",
-    response_model=responses.Question,
-    responses=NAMED,
 )
 async def claim(here: Here, body: requests.OneSet) -> Any:
     """As if it had been asked for. A set that was skipped is no longer skipped then."""
     position = await _found(here=here, body=body)
     with conflicts({LabelError: "answered", SettingError: "held"}):
         (asked,) = await asyncio.wrap_future(here.asker.ask(1, body.by, position))
-    return rows.question(here.session, asked)
+    return here.session.question_row(asked)
 
 
-@router.post(
-    "/claims/{position}/renew",
-    summary="Hold a claimed set for longer",
-    operation_id="renew",
-    response_model=responses.Expires,
-    responses=NAMED,
+@route(
+    router, "POST /claims/{position}/renew", "Hold a claimed set for longer", responses.Expires, 404
 )
 @writing
 def renew(here: Here, position: Position, body: requests.Longer | None = None) -> Any:
@@ -75,13 +66,7 @@ def renew(here: Here, position: Position, body: requests.Longer | None = None) -
         return {"expires": session.study.renew(session.id_at(position), wanted.days, wanted.by)}
 
 
-@router.post(
-    "/claims/{position}/release",
-    status_code=204,
-    summary="Give a claimed set back",
-    operation_id="release",
-    responses=NAMED,
-)
+@route(router, "POST /claims/{position}/release", "Give a claimed set back", None, 404)
 @writing
 def release(here: Here, position: Position, body: requests.Signed | None = None) -> None:
     own, wanted = here.session.id_at(position), body or requests.Signed()
@@ -89,24 +74,19 @@ def release(here: Here, position: Position, body: requests.Signed | None = None)
         here.session.study.release(own, wanted.by)
 
 
-@reading.get(
-    "/skips",
-    summary="Sets that are not asked for",
-    operation_id="getSkips",
-    response_model=responses.Skips,
-)
-def skips(here: Here) -> Any:
-    found = rows.skips(here.session)
+@route(router, "GET /skips", "Sets that are not asked for", responses.Skips)
+def get_skips(here: Here) -> Any:
+    found = here.session.skip_rows()
     return {"rows": found, "total": len(found)}
 
 
-@router.post(
-    "/skips",
+@route(
+    router,
+    "POST /skips",
+    "Set a set aside that cannot be measured",
+    responses.Skip,
+    404,
     status_code=201,
-    summary="Set a set aside that cannot be measured",
-    operation_id="skip",
-    response_model=responses.Skip,
-    responses=NAMED,
 )
 @writing
 def skip(here: Here, body: requests.Skipping) -> Any:
@@ -115,17 +95,17 @@ def skip(here: Here, body: requests.Skipping) -> Any:
     position = session.position(body.position, body.set)
     with conflicts({LabelError: "answered"}):
         session.study.skip(session.sets.ids[position], body.by, body.note)
-    found = [row for row in rows.skips(session) if row["position"] == position]
+    found = [row for row in session.skip_rows() if row["position"] == position]
     undone = {**session.name(position), "by": body.by, "at": "", "note": body.note}
     return found[0] if found else undone  # by another request, meanwhile
 
 
-@router.post(
-    "/skips/{position}/undo",
-    status_code=204,
-    summary="A set that was skipped may be asked for again",
-    operation_id="unskip",
-    responses=NAMED,
+@route(
+    router,
+    "POST /skips/{position}/undo",
+    "A set that was skipped may be asked for again",
+    None,
+    404,
 )
 @writing
 def unskip(here: Here, position: Position, body: requests.Signed | None = None) -> None:

@@ -10,27 +10,22 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import APIRouter, Query
 from fastapi.responses import FileResponse
 from starlette.background import BackgroundTask
+from starlette.types import Receive, Scope, Send
 
 from sumwise.data.tables import write_table
-from sumwise.model.predict import Predictions, individuals
-from sumwise.web import responses, rows
-from sumwise.web.dependencies import Here, computing
-from sumwise.web.pages import PageQuery, predict
-from sumwise.web.problems import READING, documented
+from sumwise.web import responses
+from sumwise.web.api import Here, computing, route
+from sumwise.web.pages import PageQuery
+from sumwise.web.problems import Responses
 from sumwise.web.requests import Order, Page, Position, Search, Size
 from sumwise.web.session import LEVEL, Session
 
-router = APIRouter(prefix="/api", tags=["pool"], responses=documented(*READING, 409))
+router = APIRouter(tags=["pool"])
 
 
-@router.get(
-    "/sets",
-    summary="All sets, a page at a time",
-    operation_id="getSets",
-    response_model=responses.SetRows,
-)
+@route(router, "GET /sets", "All sets, a page at a time", responses.SetRows, 409)
 @computing
-def sets(
+def get_sets(
     here: Here,
     page: Page = 1,
     size: Size = 50,
@@ -46,31 +41,26 @@ def sets(
     return here.pages.sets(PageQuery(page, size, sort, order == "desc", search), state)
 
 
-@router.get(
-    "/sets/{position}",
-    summary="All about one set",
-    operation_id="getSet",
-    response_model=responses.OneSet,
-    responses=documented(404),
-)
+@route(router, "GET /sets/{position}", "All about one set", responses.OneSet, 404, 409)
 @computing
-def one_set(here: Here, position: Position, page: Page = 1, size: Size = 50) -> Any:
+def get_set(here: Here, position: Position, page: Page = 1, size: Size = 50) -> Any:
     """With a page of its individuals."""
     session, pages = here.session, here.pages
     position = session.position(position)
-    view = pages.pool()
-    row, about = pages.set_row(view, position), rows.about(session, view.seen, position)
+    view = pages.pool.get()
+    row, about = pages.set_row(view, position), session.about(view.seen, position)
     return {**row, **about, "individuals": pages.of_set(position, page, size)}
 
 
-@router.get(
-    "/individuals",
-    summary="What is predicted for each individual, a page at a time",
-    operation_id="getIndividuals",
-    response_model=responses.Individuals,
+@route(
+    router,
+    "GET /individuals",
+    "What is predicted for each individual, a page at a time",
+    responses.Individuals,
+    409,
 )
 @computing
-def individual_rows(
+def get_individuals(
     here: Here,
     page: Page = 1,
     size: Size = 50,
@@ -86,40 +76,54 @@ def individual_rows(
 
 # --- files ----------------------------------------------------------------------------------------
 
-FILE: Final = {"schema": {"type": "string", "format": "binary"}}
+CSV: Final = "text/csv"
+PARQUET: Final = "application/vnd.apache.parquet"
 
 
-@router.get(
-    "/individuals.csv",
-    summary="Predictions of all individuals, as CSV",
-    operation_id="downloadCsv",
-    response_class=FileResponse,
-    responses={200: {"description": "A file.", "content": {"text/csv": FILE}}},
+class WholeFile(FileResponse):
+    """A file that is sent as a whole: each request makes its own, and parts of two do not fit."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.headers["accept-ranges"] = "none"
+        headers = [pair for pair in scope["headers"] if pair[0] != b"range"]
+        await super().__call__({**scope, "headers": headers}, receive, send)
+
+
+def _file(media_type: str) -> dict[str, Any]:
+    content = {media_type: {"schema": {"type": "string", "format": "binary"}}}
+    documented: Responses = {200: {"description": "A file.", "content": content}}
+    return {"response_class": WholeFile, "responses": documented}
+
+
+@route(
+    router,
+    "GET /individuals.csv",
+    "Predictions of all individuals, as CSV",
+    None,
+    409,
+    **_file(CSV),
 )
 @computing
-def as_csv(here: Here) -> FileResponse:
-    return _download(here.session, ".csv", "text/csv; charset=utf-8")
+def download_csv(here: Here) -> FileResponse:
+    return _download(here.session, ".csv", f"{CSV}; charset=utf-8")
 
 
-@router.get(
-    "/individuals.parquet",
-    summary="Predictions of all individuals, as Parquet",
-    operation_id="downloadParquet",
-    response_class=FileResponse,
-    responses={
-        200: {"description": "A file.", "content": {"application/vnd.apache.parquet": FILE}}
-    },
+@route(
+    router,
+    "GET /individuals.parquet",
+    "Predictions of all individuals, as Parquet",
+    None,
+    409,
+    **_file(PARQUET),
 )
 @computing
-def as_parquet(here: Here) -> FileResponse:
-    return _download(here.session, ".parquet", "application/vnd.apache.parquet")
+def download_parquet(here: Here) -> FileResponse:
+    return _download(here.session, ".parquet", PARQUET)
 
 
 def _download(session: Session, suffix: str, media_type: str) -> FileResponse:
     """The file that `sumwise predict -o` writes; it is complete before the first byte is sent."""
-    sets = session.sets
-    mean, std = predict(session.state.fitted().model, sets.x)
-    table = Predictions.of(mean, std, LEVEL, **individuals(sets)).to_arrow()
+    table = session.study.predict(level=LEVEL).to_arrow()
     folder = tempfile.TemporaryDirectory(prefix="sumwise-")
     path = write_table(
         escape_formulas(table) if suffix == ".csv" else table,
@@ -127,7 +131,7 @@ def _download(session: Session, suffix: str, media_type: str) -> FileResponse:
     )
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", session.record.name)[:60].strip("-.") or "study"
     done = BackgroundTask(folder.cleanup)
-    return FileResponse(path, media_type=media_type, filename=f"{name}{suffix}", background=done)
+    return WholeFile(path, media_type=media_type, filename=f"{name}{suffix}", background=done)
 
 
 # what spreadsheets take for a formula; numbers are not

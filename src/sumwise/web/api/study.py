@@ -10,121 +10,85 @@ from fastapi.responses import StreamingResponse
 
 from sumwise import __version__
 from sumwise.learning.status import Status
-from sumwise.web import responses, rows
-from sumwise.web.dependencies import Here, computing
-from sumwise.web.problems import READING, documented
+from sumwise.web import responses
+from sumwise.web.api import Here, computing, route
 from sumwise.web.requests import MOST_ASKED, Page, Size
-from sumwise.web.session import LEVEL, finite
+from sumwise.web.session import LEVEL, clean, finite, page_of
 
-router = APIRouter(prefix="/api", tags=["study"], responses=documented(*READING))
+router = APIRouter(tags=["study"])
 STREAM = "\n\n".join(["retry: 2000", 'event: change\ndata: {"changes": 17}', ": still here", ""])
 
 
-@router.get(
-    "/study",
-    summary="What the study is, and how far",
-    operation_id="getStudy",
-    response_model=responses.Study,
-)
-def study(here: Here) -> Any:
-    session = here.session
+@route(router, "GET /study", "What the study is, and how far", responses.Study)
+def get_study(here: Here) -> Any:
+    session, places = here.session, here.pictures.places
     now, kept = session.state.snapshot(), session.record
     counts = (len(session.sets), len(now.answers), len(now.claims), len(now.skips), now.questions)
     said = Status(kept.name, kept.strategy, *counts, 0.0, 0.0, 0.0, 0, 0.0)
     return {
-        "name": kept.name,
-        "sets": counts[0],
+        **asdict(said),
+        "open": said.open_claims,
         "individuals": int(session.sets.starts[-1]),
         "inputs": session.input_names,
-        "strategy": kept.strategy,
-        "answers": counts[1],
-        "open": counts[2],
-        "skipped": counts[3],
-        "questions": counts[4],
         "spent": session.spent(now),
         "words": said.words[:1],
         "claim_days": kept.claim_days,
         "changes": now.changes,
         "level": LEVEL,
         "version": __version__,
-        "places": None if here.places is None else dict(zip("xy", here.places, strict=True)),
+        "places": None if places is None else dict(zip("xy", places, strict=True)),
         "writable": True,
     }
 
 
-@router.get(
-    "/status",
-    summary="How much there is still to learn",
-    operation_id="getStatus",
-    response_model=responses.Status,
-    responses=documented(409),
-)
+@route(router, "GET /status", "How much there is still to learn", responses.Status, 409)
 @computing
-def status(here: Here) -> Any:
+def get_status(here: Here) -> Any:
     """In numbers and in words. Looks at every individual, so it may take a while."""
-    found = here.charts.status()
-    values = asdict(found).items()
-    numbers = {name: finite(value) if isinstance(value, float) else value for name, value in values}
+    found = here.session.status.get()
     verdict = {"stop": found.stop, "advice": found.advice, "words": found.words}
-    return {**numbers, **verdict, "improvement": finite(found.improvement)}
+    return {**clean(asdict(found)), **verdict, "improvement": finite(found.improvement)}
 
 
-@router.get(
-    "/next",
-    summary="What would be asked next, and what is being measured",
-    operation_id="getNext",
-    response_model=responses.Next,
-    responses=documented(409),
+@route(
+    router, "GET /next", "What would be asked next, and what is being measured", responses.Next, 409
 )
 @computing
-def next_questions(
+def get_next(
     here: Here, n: Annotated[int, Query(ge=0, le=MOST_ASKED, description="How many.")] = 5
 ) -> Any:
     """Nothing is claimed by looking. There are fewer questions if fewer sets are free."""
     session = here.session
     seen = session.state.snapshot()
-    proposed = session.state.propose(seen, n)
-    return {
-        "questions": [rows.question(session, each) for each in proposed],
-        "claims": rows.claims(session, seen),
-    }
+    questions = [session.question_row(each) for each in session.state.propose(seen, n)]
+    return {"questions": questions, "claims": session.claim_rows(seen)}
 
 
-@router.get(
-    "/history",
-    summary="Everything that has happened, the newest first",
-    operation_id="getHistory",
-    response_model=responses.Events,
-)
-def history(here: Here, page: Page = 1, size: Size = 50) -> Any:
+@route(router, "GET /history", "Everything that has happened, the newest first", responses.Events)
+def get_history(here: Here, page: Page = 1, size: Size = 50) -> Any:
     total, found = here.session.state.history_page(page, size)
-    return rows.page([rows.event(here.session, each) for each in found], total, page, size)
+    return page_of([here.session.event_row(each) for each in found], total, page, size)
 
 
-@router.get(
-    "/charts/{kind}",
-    summary="A chart of what was learned",
-    operation_id="getChart",
-    response_model=responses.Chart,
-    responses=documented(409),
-)
+@route(router, "GET /charts/{kind}", "A chart of what was learned", responses.Chart, 409)
 @computing
-def chart(
+def get_chart(
     here: Here, kind: Literal["progress", "information", "predicted", "calibration", "next"]
 ) -> Any:
     """The charts of `sumwise report`. May take a while after a change."""
-    return here.charts.panel(kind)
+    return here.session.panels[kind].get()
 
 
-@router.get(
-    "/picture",
-    summary="Individuals as points, by what became of their sets",
-    operation_id="getPicture",
-    response_model=responses.Chart,
-    responses=documented(404, 409),
+@route(
+    router,
+    "GET /picture",
+    "Individuals as points, by what became of their sets",
+    responses.Chart,
+    404,
+    409,
 )
 @computing
-def picture(
+def get_picture(
     here: Here,
     kind: Annotated[
         Literal["pca", "map", "tsne"],
@@ -134,10 +98,10 @@ def picture(
     return here.pictures.get(kind)
 
 
-@router.get(
-    "/events",
-    summary="Changes as they happen, as server-sent events",
-    operation_id="getEvents",
+@route(
+    router,
+    "GET /events",
+    "Changes as they happen, as server-sent events",
     response_class=StreamingResponse,
     responses={
         200: {
@@ -148,5 +112,5 @@ def picture(
         }
     },
 )
-async def events(here: Here) -> StreamingResponse:
+async def get_events(here: Here) -> StreamingResponse:
     return StreamingResponse(here.live.events(), media_type="text/event-stream")
