@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class SumwiseError(Exception):
     """Base of every refusal: the message says what is wrong, where, and what to do."""
@@ -43,3 +46,15 @@ class StorageError(SumwiseError):
 
 class MissingExtraError(SumwiseError, ImportError):
     """An optional part is not installed; the message names the extra that brings it."""
+
+
+@contextmanager
+def needs_extra(what: str, extra: str) -> Iterator[None]:
+    """Say which extra to install if a module is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(
+            f"{what} needs {error.name}, which is not installed. "
+            f"Run: pip install 'sumwise[{extra}]'"
+        ) from None

@@ -11,7 +11,7 @@ import rich_click as click
 
 from sumwise.cli.options import Address, command, gathered, study_option, url_argument
 from sumwise.cli.output import message, talk, visible
-from sumwise.errors import MissingExtraError, StorageError
+from sumwise.errors import StorageError, needs_extra
 
 WARNING: Final = (
     "Other machines can reach this address. Traffic is not encrypted, the token gives read and "
@@ -65,13 +65,8 @@ def serve(
       sumwise serve schools.db --port 9000 --no-browser
       sumwise serve plots.db --map lon,lat
     """
-    try:
+    with needs_extra("the labelling page", "web"):
         from sumwise.web import server
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(
-            f"the labelling page needs {error.name}, which is not installed. "
-            "Run: pip install 'sumwise[web]'"
-        ) from None
     from sumwise.study.create import open_study
     from sumwise.web.security import is_loopback
     from sumwise.web.session import PATIENCE
@@ -107,7 +102,7 @@ def _two(places: str) -> tuple[str, str]:
 
 def _token(database: str, anew: bool) -> str:
     """The stored token, so that open pages keep working; a new one if it cannot be stored."""
-    from sumwise.web.tokens import kept_token, new_token
+    from sumwise.web.security import kept_token, new_token
 
     try:
         return kept_token(database, anew=anew)

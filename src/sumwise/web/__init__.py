@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sumwise.errors import MissingExtraError
+from sumwise.errors import needs_extra
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -18,11 +18,6 @@ __all__ = ["create_app"]
 
 def create_app(study: Any, **settings: Any) -> FastAPI:
     """The page of a study, as an ASGI application; see `sumwise.web.app.create_app`."""
-    try:
+    with needs_extra("the labelling page", "web"):
         from sumwise.web.app import create_app as create
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(
-            f"the labelling page needs {error.name}, which is not installed. "
-            "Run: pip install 'sumwise[web]'"
-        ) from None
     return create(study, **settings)

@@ -25,8 +25,7 @@ from sumwise.web.asking import AskQueue
 from sumwise.web.live import Live
 from sumwise.web.pages import PageQuery, Pages
 from sumwise.web.picture import PROPOSED, Pictures
-from sumwise.web.security import AccessRules, Guard
-from sumwise.web.tokens import new_token
+from sumwise.web.security import AccessRules, Guard, new_token
 
 FOLDER: Final = Path(__file__).parent
 DESCRIPTION: Final = """\

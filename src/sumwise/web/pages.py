@@ -75,13 +75,12 @@ class Pages:
         return page_of(part, len(found), query.page, query.size)
 
     def set_row(self, view: PoolView, position: int) -> dict[str, Any]:
-        mean, std, answer = view.mean[position], view.std[position], view.answer[position]
         return {
             **self._session.name(position),
-            "size": int(self._sizes[position]),
+            **interval(view.mean[position], view.std[position]),
+            "size": int(self._session.sizes[position]),
             "state": STATES[view.state[position]],
-            "answer": finite(answer),
-            **interval(mean, std),
+            "answer": finite(view.answer[position]),
             "information": finite(view.information[position]),
             "by": view.by.get(position),
         }
@@ -101,12 +100,8 @@ class Pages:
         if sort == "id":
             return self._rank
         if sort == "size":
-            return self._sizes
+            return self._session.sizes
         return getattr(view, {"expected": "mean"}.get(sort, sort))
-
-    @cached_property
-    def _sizes(self) -> Int[np.ndarray, " A"]:
-        return self._sets.sizes
 
     @cached_property
     def _folded(self) -> list[str]:
@@ -155,7 +150,7 @@ class Pages:
         """Rows of a page set by set, without listing the rows of all others."""
         order = np.argsort(self._rank) if query.sort == "set" else np.arange(len(self._sets))
         order = order if mask is None else order[mask[order]]
-        ends = np.cumsum(self._sizes[order])
+        ends = np.cumsum(self._session.sizes[order])
         total = int(ends[-1]) if len(ends) else 0
         low, high = (query.page - 1) * query.size, min(query.page * query.size, total)
         if low >= high:
@@ -163,7 +158,7 @@ class Pages:
         number = np.arange(low, high)
         number = total - 1 - number if query.descending else number
         at = np.searchsorted(ends, number, side="right")
-        begins = ends[at] - self._sizes[order[at]]
+        begins = ends[at] - self._session.sizes[order[at]]
         return total, self._sets.starts[order[at]] + number - begins
 
     def _rows(self, model: Model, which: Int[np.ndarray, " n"]) -> list[dict[str, Any]]:
@@ -189,7 +184,7 @@ class Pages:
 
     @cached_property
     def _owners(self) -> Int[np.ndarray, " N"]:
-        return np.repeat(np.arange(len(self._sets)), self._sizes)
+        return np.repeat(np.arange(len(self._sets)), self._session.sizes)
 
 
 def predict(model: Model, x: Float[np.ndarray, "n D"]) -> tuple[np.ndarray, np.ndarray]:

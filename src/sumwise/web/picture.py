@@ -123,7 +123,7 @@ class Pictures:
             for name in reversed(names)
             if drawn[name]
         ]
-        return Panel(TITLES[kind], said, table, _chart(kind, rows, self._axes(kind), points))
+        return Panel(TITLES[kind], said, table, _chart(kind, rows, self.places, points))
 
     def _points(
         self, kind: str, which: Int[np.ndarray, " n"]
@@ -137,12 +137,6 @@ class Pictures:
             return self._tsne(which), WORDS[kind]
         centre, axes, share = self._components
         return (self._standardised(which) - centre) @ axes, WORDS[kind].format(share=share)
-
-    def _axes(self, kind: str) -> tuple[str | None, str | None]:
-        if kind != "map" or self._columns is None:
-            return None, None
-        names = self._session.input_names
-        return names[self._columns[0]], names[self._columns[1]]
 
     # --- planes -------------------------------------------------------------------------------
 
@@ -258,7 +252,7 @@ def _rounded(points: Float[np.ndarray, "n 2"]) -> list[list[float]]:
 def _chart(
     kind: str,
     rows: Sequence[dict[str, Any]],
-    axes: tuple[str | None, str | None],
+    places: tuple[str, str] | None,
     points: Float[np.ndarray, "n 2"],
 ) -> Any:
     import altair as alt
@@ -273,6 +267,7 @@ def _chart(
         return encoding(f"state:{kind}", sort=names, scale=scale, legend=legend)
 
     ends, ratio = frame(points, degrees=kind == "map")
+    axes = (places if kind == "map" else None) or (None, None)
     x, y = (
         encoding(
             f"{field}:Q",

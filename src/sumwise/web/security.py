@@ -9,17 +9,26 @@ content security policy lets pages run our own scripts only.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import hmac
 import ipaddress
 import logging
+import os
+import re
+import secrets
 import socket
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from sumwise.errors import StorageError
+from sumwise.util.files import atomic_write
 from sumwise.web.problems import Refused, problem
 
 LARGEST_BODY: Final = 64 * 1024
@@ -39,6 +48,7 @@ HEADERS: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 
+_TOKEN: Final = re.compile(r"[A-Za-z0-9_-]{32,}")
 _log = logging.getLogger("sumwise.web")
 
 
@@ -156,8 +166,14 @@ class Guard:
         headers = Headers(scope=scope)
         try:
             self._rules.check(scope["method"], scope["path"], headers)
-            body = await _body(scope["method"], headers, receive)
-            await self._app(scope, receive if body is None else _replay(body, receive), guarded)
+            length = headers.get("content-length", "0")
+            if not length.isascii() or not length.isdigit() or int(length[:20]) > LARGEST_BODY:
+                raise _too_large()
+            if scope["method"] not in READING:
+                receive = _replay(await _body(scope, receive), receive)
+            await self._app(scope, receive, guarded)
+        except ClientDisconnect:
+            return  # before the whole body was here, so nothing is done
         except Refused as error:
             answer = problem(error.status, error.code, str(error))
             if error.status == 401:
@@ -183,34 +199,19 @@ def _add_headers(message: Message, path: str) -> None:
         headers.setdefault("Cache-Control", "no-cache")  # cached, but revalidated
 
 
-async def _body(method: str, headers: Headers, receive: Receive) -> bytes | None:
-    """The whole body of a request that writes; None for others. Too large a body is refused."""
-    length = headers.get("content-length", "0")
-    if not length.isascii() or not length.isdigit() or int(length[:20]) > LARGEST_BODY:
-        raise _too_large()
-    if method in READING:
-        return None
+async def _body(scope: Scope, receive: Receive) -> bytes:
+    """The whole body of a request; one that is too large or too slow is refused."""
+    body = b""
     try:
         async with asyncio.timeout(SLOWEST_BODY):
-            return await _whole(receive)
+            async for part in Request(scope, receive).stream():
+                body += part
+                if len(body) > LARGEST_BODY:
+                    raise _too_large()
     except TimeoutError:
         words = f"the body was not here after {SLOWEST_BODY:g} seconds; nothing was stored"
         raise Refused(408, "too_slow", words) from None
-
-
-async def _whole(receive: Receive) -> bytes:
-    parts, size = list[bytes](), 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            break
-        parts.append(message.get("body", b""))
-        size += len(parts[-1])
-        if size > LARGEST_BODY:
-            raise _too_large()
-        if not message.get("more_body", False):
-            break
-    return b"".join(parts)
+    return body
 
 
 def _too_large() -> Refused:
@@ -224,3 +225,63 @@ def _replay(body: bytes, receive: Receive) -> Receive:
         return waiting.pop() if waiting else await receive()
 
     return again
+
+
+# --- the token of a database, stored so that open pages survive a restart of the server -----------
+
+
+def folder() -> Path:
+    """The folder for the state of programs, as the XDG specification has it."""
+    given = os.environ.get("XDG_STATE_HOME", "")
+    home = Path(given) if os.path.isabs(given) else Path.home() / ".local" / "state"
+    return home / "sumwise"
+
+
+def new_token() -> str:
+    return secrets.token_urlsafe(32)
+
+
+def kept_token(database: str, *, anew: bool = False) -> str:
+    """The token of this database, made if there is none.
+
+    Args:
+        database: Its path or URL, without the password.
+        anew: Make another one; pages that are open stop working.
+    """
+    digest = hashlib.sha256(database.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+    path = folder() / f"token-{digest}"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        found = None if anew else _read(path)
+        if found is None:
+            _put(path, new_token(), over=anew or path.exists())
+            found = _read(path)
+    except OSError as error:
+        raise StorageError(
+            f"the token cannot be kept in {path.parent} ({error.strerror}); set XDG_STATE_HOME to "
+            "a folder that can be written to"
+        ) from error
+    assert found is not None  # it was written a moment ago
+    return found
+
+
+def _read(path: Path) -> str | None:
+    """The stored token; None if it is missing, damaged, or readable by other users."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+    except FileNotFoundError:
+        return None
+    with os.fdopen(descriptor, encoding="ascii", errors="replace") as file:
+        about = os.fstat(file.fileno())
+        text = file.read(1000).strip()
+    private = os.name != "posix" or (about.st_uid == os.getuid() and not about.st_mode & 0o077)
+    return text if private and _TOKEN.fullmatch(text) else None
+
+
+def _put(path: Path, token: str, *, over: bool) -> None:
+    """Write the token in one piece, readable by its owner alone from the start."""
+    with (
+        suppress(FileExistsError),  # another server was quicker, and its token holds
+        atomic_write(path, overwrite=over, mode=0o600) as file,
+    ):
+        file.write(f"{token}\n".encode("ascii"))

@@ -45,21 +45,20 @@ def listen(host: str, port: int | None) -> Address:
             port is used or the next that is free.
     """
     first = PORT if port is None else port
-    try:
-        return Address(host, first, _bind(host, first))
-    except OSError as error:
-        if error.errno != errno.EADDRINUSE:
-            raise _refusal(host, first, error) from error
-    for other in range(first + 1, min(first + FURTHER, 2**16)):
-        with suppress(OSError):
-            bound = _bind(host, other)
-            if port is None:
-                return Address(host, other, bound)
-            bound.close()
-            raise SettingError(
-                f"port {port} is taken by another program, perhaps by sumwise serve; port {other} "
-                f"is free: --port {other}"
-            )
+    for at in range(first, min(first + FURTHER, 2**16)):
+        try:
+            bound = _bind(host, at)
+        except OSError as error:
+            if at == first and error.errno != errno.EADDRINUSE:
+                raise _refusal(host, first, error) from error
+            continue
+        if at == port or port is None:
+            return Address(host, at, bound)
+        bound.close()
+        raise SettingError(
+            f"port {port} is taken by another program, perhaps by sumwise serve; port {at} is "
+            f"free: --port {at}"
+        )
     raise SettingError(f"port {first} and those after it are taken; choose one with --port")
 
 

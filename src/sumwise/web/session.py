@@ -22,6 +22,7 @@ from sumwise.report import panels
 from sumwise.report.panels import Panel
 from sumwise.study.storage.records import Event, Snapshot
 from sumwise.study.study import Study
+from sumwise.util.shapes import Int
 from sumwise.util.text import by_text, find, shown
 
 PATIENCE: Final = 10.0  # seconds to wait for others who write, while a page is waiting
@@ -120,10 +121,10 @@ class Session:
     def name(self, position: int) -> Row:
         return {"position": position, "id": self.texts[position]}
 
-    def size(self, position: int) -> int:
-        """How many individuals a set has."""
-        low, high = self.sets.starts[position : position + 2].tolist()
-        return int(high - low)
+    @cached_property
+    def sizes(self) -> Int[np.ndarray, " A"]:
+        """How many individuals each set has."""
+        return self.sets.sizes
 
     def cost(self, position: int) -> float | None:
         """The cost of measuring a set; None where measuring has no cost."""
@@ -183,7 +184,7 @@ class Session:
             **clean(asdict(asked)),
             **self.name(position),
             **interval(asked.expected, asked.std),
-            "size": self.size(position),
+            "size": int(self.sizes[position]),
             "runner_up": None if second is None else self.name(self.sets.position(second)),
             "cost": self.cost(position),
             "score_per_cost": finite(asked.score_per_cost),
@@ -203,7 +204,7 @@ class Session:
                 **asdict(claim),
                 **self.name(claim.position),
                 **interval(mean[i, 0], std[i, 0]),
-                "size": self.size(claim.position),
+                "size": int(self.sizes[claim.position]),
                 "why": asked.get(claim.position, {}).get("why"),
                 "information": finite(asked.get(claim.position, {}).get("information")),
                 "cost": self.cost(claim.position),
