@@ -211,7 +211,7 @@ def test_proposals_say_what_they_allow_for(web, study):
 
 def test_the_check_of_a_total_does_not_fit_a_model_for_every_answer(web, study, problem):
     tell(web, problem[1], 20)
-    models = study.state._models
+    models = study.state.models
     fits, fit = [], models._fit
 
     def counted(*arguments):

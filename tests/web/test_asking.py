@@ -21,7 +21,7 @@ LINEAR = sw.AggregateRegressor("linear")
 
 def fits_of(study):
     """A list that grows with every model that is fitted."""
-    models = study.state._models
+    models = study.state.models
     fits, fit = [], models._fit
 
     def counted(*arguments):

@@ -179,7 +179,7 @@ def test_telling_does_not_wait_for_a_network_to_be_trained(tmp_path, monkeypatch
         def never(*arguments, **options):
             raise AssertionError("a network is trained")
 
-        monkeypatch.setattr(study.state._models, "after", never)
+        monkeypatch.setattr(study.state.models, "after", never)
         for position in range(4):
             got(web.post("/api/answers", json={"position": position, "total": 10.0**position}), 201)
         assert len(study.answers) == 4

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 from sumwise.learning.propose import Answer, Ask, propose
@@ -39,7 +40,7 @@ class StudyState:
     def __init__(self, database: Database, record: StudyRecord) -> None:
         self.database = database
         self.record = record
-        self._models = ModelCache(database, record)
+        self.models = ModelCache(database, record)
         self._seen: Snapshot | None = None
         self._fitted: Fit | None = None
         self._proposing = threading.Lock()
@@ -80,11 +81,6 @@ class StudyState:
 
     # --- models -------------------------------------------------------------------------------
 
-    @property
-    def fits_at_once(self) -> bool:
-        """Whether a model depends on nothing but the answers, and takes no time to learn."""
-        return self._models.quick
-
     def fitted(self, at: Snapshot | None = None) -> Fit:
         """The model after all answers of a moment, or of now; that of the latest is kept."""
         seen, held = at or self.snapshot(), self._fitted
@@ -97,7 +93,7 @@ class StudyState:
 
     def fit_anew(self, seen: Snapshot, connection: Connection | None = None) -> Fit:
         """The same for any answers, such as those of all other sets; it is not kept."""
-        model, pool = self._models.after(seen.answers, connection)
+        model, pool = self.models.after(seen.answers, connection)
         return Fit(model, self.record.aims.apply(pool, model), pool.design, seen)
 
     def recent_fit(self, lag: int) -> Fit | None:
@@ -107,7 +103,7 @@ class StudyState:
         correction. If they take long it is the last that was fitted, or None.
         """
         held = self._fitted
-        if not self.fits_at_once:
+        if not self.models.quick:
             return held
         if held is not None:
             with self.database.read() as connection:
@@ -116,27 +112,16 @@ class StudyState:
                 return held
         return self.fitted()
 
-    def models_along(self, answers: Sequence[Answer], lengths: Sequence[int]) -> Iterator[Model]:
-        """The models after the first n of these answers, for each n of rising `lengths`."""
-        return self._models.along(answers, lengths)
-
     # --- questions ----------------------------------------------------------------------------
 
     def asking(self, seen: Snapshot) -> dict[str, Any]:
         """What questions depend on, beside the model."""
-        return {
-            "state": seen.state,
-            "seed": self.record.seed,
-            "cost": self.record.aims.cost,
-        }
-
-    def free(self, seen: Snapshot) -> int:
-        """How many sets may be asked for."""
-        return len(self.record.sets) - len(seen.answers) - len(seen.claims) - len(seen.skips)
+        return {"state": seen.state, "seed": self.record.seed, "cost": self.record.aims.cost}
 
     def propose(self, seen: Snapshot, n: int) -> list[Ask]:
         """The next n questions, not claimed, or as many as sets are free."""
-        n = min(n, self.free(seen))
+        free = len(self.record.sets) - len(seen.answers) - len(seen.claims) - len(seen.skips)
+        n = min(n, free)
         return self._questions(seen, n) if n > 0 else []
 
     def _questions(
@@ -147,22 +132,18 @@ class StudyState:
         budget: float = math.inf,
         connection: Connection | None = None,
     ) -> list[Ask]:
+        """The last plain questions are kept, so that what was shown can be asked at once."""
         if wanted is not None:
             transactions.refuse_taken(seen, wanted)
-        elif budget == math.inf and connection is None:
-            return self._next(seen, n)
-        fit = self.fitted(seen) if connection is None else self.fit_anew(seen, connection)
-        asking = {**self.asking(seen), "n": n, "wanted": wanted, "budget": budget}
-        return propose(fit.pool, fit.model, self.record.strategy, **asking)
-
-    def _next(self, seen: Snapshot, n: int) -> list[Ask]:
-        """The next n questions; the last are kept, so that what was shown can be asked at once."""
-        with self._proposing:
-            held = self._proposed
+        kept = wanted is None and budget == math.inf and connection is None
+        with self._proposing if kept else nullcontext():
+            held = self._proposed if kept else None
             if held is None or held[0] != seen or len(held[1]) < n:
-                fit, asking = self.fitted(seen), self.asking(seen)
-                held = seen, propose(fit.pool, fit.model, self.record.strategy, n=n, **asking)
-                self._proposed = held
+                fit = self.fitted(seen) if connection is None else self.fit_anew(seen, connection)
+                asking = {**self.asking(seen), "n": n, "wanted": wanted, "budget": budget}
+                held = seen, propose(fit.pool, fit.model, self.record.strategy, **asking)
+                if kept:
+                    self._proposed = held
         return held[1][:n]
 
     def ask_for(self, requests: Sequence[tuple[int, str | None]]) -> list[list[Ask]]:

@@ -288,7 +288,7 @@ class Study:
         position = self._kept.sets.position(set_id)
         seen = self.state.snapshot()
         others = tuple(a for a in seen.answers if a.position != position)
-        if len(others) < FEWEST or not self.state.fits_at_once:
+        if len(others) < FEWEST or not self.state.models.quick:
             return None
         fit = self.state.fit_anew(dataclasses.replace(seen, answers=others))
         rows = fit.pool.design.rows([position])
@@ -311,7 +311,7 @@ class Study:
         share, fit = check_level(level), self.state.fitted()
         seen = fit.seen
         pool = dataclasses.replace(fit.pool, design=fit.design)  # answers bring their own noise
-        steps = trace(pool, partial(self.state.models_along, seen.answers), seen.answers)
+        steps = trace(pool, partial(self.state.models.along, seen.answers), seen.answers)
         status, ahead = self._status(fit), list[Ask]()
         if status.next_questions:
             ahead = self.state.propose(seen, status.next_questions)
