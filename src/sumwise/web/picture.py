@@ -64,14 +64,14 @@ class Pictures:
 
     def __init__(self, session: Session, places: tuple[str, str] | None) -> None:
         self._session = session
-        self._columns = None if places is None else _columns(session, places)
+        self._columns = [_column(session.input_names, name) for name in places or ()]
         self.places = places
         self._drawn = {kind: self._picture(kind) for kind in TITLES}
         self._laying = threading.Lock()
         self._layout: tuple[Int[np.ndarray, " n"], Float[np.ndarray, "n 2"]] | None = None
 
     def get(self, kind: str) -> dict[str, Any]:
-        if kind == "map" and self._columns is None:
+        if kind == "map" and not self._columns:
             raise Refused(
                 404,
                 "no_places",
@@ -129,8 +129,7 @@ class Pictures:
         self, kind: str, which: Int[np.ndarray, " n"]
     ) -> tuple[Float[np.ndarray, "n 2"] | None, str]:
         if kind == "map":
-            assert self._columns is not None
-            return self._session.sets.x[which][:, list(self._columns)], WORDS[kind]
+            return self._session.sets.x[which][:, self._columns], WORDS[kind]
         if kind == "tsne":
             if int(self._session.sets.starts[-1]) < FEWEST_TSNE:
                 return None, f"t-SNE takes at least {FEWEST_TSNE} individuals."
@@ -222,13 +221,11 @@ def _states(session: Session, seen: Snapshot) -> Int[np.ndarray, " A"]:
     return state
 
 
-def _columns(session: Session, places: tuple[str, str]) -> tuple[int, int]:
-    names = session.input_names
-    for name in places:
-        if name not in names:
-            listed = ", ".join(f"{each!r:.60}" for each in names[:20])
-            raise SettingError(f"no input is called {name!r:.60}; the inputs are {listed}")
-    return names.index(places[0]), names.index(places[1])
+def _column(names: list[str], name: str) -> int:
+    if name not in names:
+        listed = ", ".join(f"{each!r:.60}" for each in names[:20])
+        raise SettingError(f"no input is called {name!r:.60}; the inputs are {listed}")
+    return names.index(name)
 
 
 def _predicted(model: Model, x: Float[np.ndarray, "n D"], known: bool) -> list[str]:

@@ -94,8 +94,7 @@ async def _refused(request: Request, error: Exception) -> JSONResponse:
     if isinstance(error, Refused):
         return problem(error.status, error.code, str(error), **error.more)
     found = (STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES)
-    status, code = next(found, OTHERWISE)
-    return problem(status, code, str(error))
+    return problem(*next(found, OTHERWISE), str(error))
 
 
 async def _invalid(request: Request, error: Exception) -> JSONResponse:
@@ -138,13 +137,12 @@ WORDS: Final = {
 
 async def _http(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
-    codes = {400: "not_json", 404: "not_found", 405: "method"}
-    words = {
-        400: NOT_JSON,  # nothing else is refused like that
-        404: f"there is nothing at {request.url.path[:200]}",
-        405: f"{request.method[:20]} cannot be done here",
+    known = {
+        400: ("not_json", NOT_JSON),  # nothing else is refused like that
+        404: ("not_found", f"there is nothing at {request.url.path[:200]}"),
+        405: ("method", f"{request.method[:20]} cannot be done here"),
     }
-    code, detail = codes.get(error.status_code, "refused"), words.get(error.status_code)
-    answer = problem(error.status_code, code, detail or str(error.detail))
+    words = known.get(error.status_code, ("refused", str(error.detail)))
+    answer = problem(error.status_code, *words)
     answer.headers.update(error.headers or {})
     return answer

@@ -49,10 +49,7 @@ Sure = Annotated[
 
 # --- in addresses ---------------------------------------------------------------------------------
 
-Position = Annotated[
-    int,
-    Path(ge=0, le=FURTHEST, description="Number of the set, from 0."),
-]
+Position = Annotated[int, Path(ge=0, le=FURTHEST, description="Number of the set, from 0.")]
 Page = Annotated[int, Query(ge=1, le=LAST_PAGE, description="Which page, from 1.")]
 Size = Annotated[int, Query(ge=1, le=MOST_ROWS, description="Rows on a page.")]
 Search = Annotated[

@@ -19,43 +19,41 @@ State = Literal["free", "open", "answered", "skipped"]
 class Problem(BaseModel):
     """Why something was refused, in words."""
 
-    code: Annotated[str, Field(examples=["unknown_set"])]
-    detail: Annotated[str, Field(examples=["there is no set 12; positions are 0 to 11"])]
+    code: str = Field(examples=["unknown_set"])
+    detail: str = Field(examples=["there is no set 12; positions are 0 to 11"])
 
 
 class SetName(BaseModel):
     """A set."""
 
-    position: Annotated[int, Field(ge=0, examples=[3])]
-    id: Annotated[str, Field(examples=["Ann Arbor"])]
+    position: int = Field(ge=0, examples=[3])
+    id: str = Field(examples=["Ann Arbor"])
 
 
 class Expectation(BaseModel):
     """What a total is expected to be; before the first answer, a guess without a unit."""
 
     expected: Real
-    std: Annotated[Real, Field(description="Noise included.")]
-    lower: Annotated[Real, Field(description="9 in 10 totals lie from here to `upper`.")]
+    std: Real = Field(description="Noise included.")
+    lower: Real = Field(description="9 in 10 totals lie from here to `upper`.")
     upper: Real
 
 
 class Question(Expectation, SetName):
     """Measure the total of this set."""
 
-    size: Annotated[int, Field(description="Individuals in the set.")]
-    information: Annotated[Real, Field(description="Nats that the answer is expected to teach.")]
-    score: Annotated[Real, Field(description="By the study's strategy; higher is asked sooner.")]
+    size: int = Field(description="Individuals in the set.")
+    information: Real = Field(description="Nats that the answer is expected to teach.")
+    score: Real = Field(description="By the study's strategy; higher is asked sooner.")
     why: str
     runner_up: SetName | None
     runner_up_score: Real
     cost: Cost
-    score_per_cost: Annotated[
-        Real, Field(description="What sets are ranked by where measuring has a cost.")
-    ]
+    score_per_cost: Real = Field(description="What sets are ranked by where measuring has a cost.")
     runner_up_score_per_cost: Real
-    number: Annotated[int, Field(description="Questions asked before this one.")]
+    number: int = Field(description="Questions asked before this one.")
     by: str | None
-    expires: Annotated[str | None, Field(description="When the set is free again, if it is held.")]
+    expires: str | None = Field(description="When the set is free again, if it is held.")
 
 
 class Questions(BaseModel):
@@ -73,7 +71,7 @@ class Claim(Held, Expectation, SetName):
     """An open question: a set that is being measured."""
 
     size: int
-    why: Annotated[str | None, Field(description="As it was said when the set was asked for.")]
+    why: str | None = Field(description="As it was said when the set was asked for.")
     information: Real
     cost: Cost
 
@@ -127,7 +125,7 @@ class Answered(Problem):
 class Rows(BaseModel):
     """A page of rows."""
 
-    total: Annotated[int, Field(description="Rows on all pages.")]
+    total: int = Field(description="Rows on all pages.")
     page: int
     size: int
 
@@ -139,9 +137,9 @@ class Answers(Rows):
 class Event(BaseModel):
     """A line of the study's history."""
 
-    number: Annotated[int, Field(description="1 for the first.")]
+    number: int = Field(description="1 for the first.")
     at: str
-    what: Annotated[str, Field(examples=["told"])]
+    what: str = Field(examples=["told"])
     set: SetName | None
     total: float | None
     noise_std: float | None
@@ -158,15 +156,12 @@ class SetRow(Expectation, SetName):
 
     size: int
     state: State
-    answer: Annotated[float | None, Field(description="The total that was measured.")]
-    information: Annotated[
-        Real,
-        Field(
-            description="Nats that measuring it would teach, as if open questions were answered; "
-            "of a set that is being measured, what its own answer would teach; 0 once answered."
-        ),
-    ]
-    by: Annotated[str | None, Field(description="Who has answered, holds or skipped it.")]
+    answer: float | None = Field(description="The total that was measured.")
+    information: Real = Field(
+        description="Nats that measuring it would teach, as if open questions were answered; "
+        "of a set that is being measured, what its own answer would teach; 0 once answered."
+    )
+    by: str | None = Field(description="Who has answered, holds or skipped it.")
 
 
 class SetRows(Rows):
@@ -177,7 +172,7 @@ class Individual(BaseModel):
     """What is predicted for one individual."""
 
     set: SetName
-    row: Annotated[int, Field(description="Its number within the set, from 1.")]
+    row: int = Field(description="Its number within the set, from 1.")
     inputs: list[float]
     mean: Real
     std: Real
@@ -196,7 +191,7 @@ class OneSet(Expectation, SetName):
     state: State
     information: Real
     by: str | None
-    why: Annotated[str | None, Field(description="Why it was asked for, if it is being measured.")]
+    why: str | None = Field(description="Why it was asked for, if it is being measured.")
     answer: Answer | None
     claim: Held | None
     skip: Aside | None
@@ -221,12 +216,12 @@ class Study(BaseModel):
     answers: int
     open: int
     skipped: int
-    questions: Annotated[int, Field(description="Asked so far.")]
+    questions: int = Field(description="Asked so far.")
     spent: Spent
     words: list[str]
     claim_days: float
-    changes: Annotated[int, Field(description="One more with every change.")]
-    level: Annotated[float, Field(description="Of intervals from `lower` to `upper`.")]
+    changes: int = Field(description="One more with every change.")
+    level: float = Field(description="Of intervals from `lower` to `upper`.")
     version: str
     places: Places | None
     writable: bool
@@ -248,22 +243,16 @@ class Status(BaseModel):
     next_questions: int
     noise_variance: Real
     spent: Spent
-    next_cost: Annotated[Real, Field(description="Of open claims and the next questions.")]
-    enough: Annotated[
-        Real, Field(description="Improvement, in units of the outputs, below which to stop.")
-    ]
-    improvement: Annotated[
-        Real,
-        Field(
-            description="How much less uncertain predictions should be (standard deviation) once "
-            "open claims and the next questions are answered."
-        ),
-    ]
-    stop: Annotated[
-        bool | None,
-        Field(description="Whether more questions have stopped paying; null if unknown."),
-    ]
-    advice: Annotated[str | None, Field(description="The same in a sentence, one of `words`.")]
+    next_cost: Real = Field(description="Of open claims and the next questions.")
+    enough: Real = Field(description="Improvement, in units of the outputs, below which to stop.")
+    improvement: Real = Field(
+        description="How much less uncertain predictions should be (standard deviation) once "
+        "open claims and the next questions are answered."
+    )
+    stop: bool | None = Field(
+        description="Whether more questions have stopped paying; null if unknown."
+    )
+    advice: str | None = Field(description="The same in a sentence, one of `words`.")
     words: list[str]
 
 
@@ -278,6 +267,6 @@ class Chart(BaseModel):
     """A chart, its words and its numbers; where there is too little to draw, words alone."""
 
     title: str
-    chart: Annotated[dict[str, Any] | None, Field(description="A Vega-Lite specification.")]
+    chart: dict[str, Any] | None = Field(description="A Vega-Lite specification.")
     words: list[str]
     table: Table

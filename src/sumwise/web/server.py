@@ -63,18 +63,11 @@ def listen(host: str, port: int | None) -> Address:
 
 
 def _bind(host: str, port: int) -> socket.socket:
-    family, kind, protocol, _, where = socket.getaddrinfo(
-        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )[0]
-    bound = socket.socket(family, kind, protocol)
-    try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind(where)
-        bound.listen(128)  # from now on a browser waits instead of being refused
-    except BaseException:
-        bound.close()
-        raise
-    return bound
+    """Listen there: from now on a browser waits instead of being refused."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    family, where = found[0][0], found[0][4]
+    both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
+    return socket.create_server(where, family=family, backlog=128, dualstack_ipv6=both)
 
 
 def _refusal(host: str, port: int, error: OSError) -> SettingError:
@@ -84,8 +77,8 @@ def _refusal(host: str, port: int, error: OSError) -> SettingError:
             "alone, or give one of its addresses"
         )
     return SettingError(
-        f"the server cannot listen on {host}, port {port} ({error.strerror}); choose another port "
-        "with --port"
+        f"the server cannot listen on {host}, port {port} ({os.strerror(error.errno or 0)}); "
+        "choose another port with --port"
     )
 
 

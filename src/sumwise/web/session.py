@@ -165,9 +165,9 @@ class Session:
         """
         fit, answers = self.state.recent_fit(LAG), self.state.snapshot().answers
         at = [answer.position for answer in answers]
-        if fit is None or fit.model.spectrum is None or position not in at:
+        if fit is None or fit.model.spectrum is None or len(answers) <= FEWEST:
             return None
-        if len(answers) <= FEWEST:
+        if position not in at:
             return None
         y_bar = np.array([[answer.y_bar] for answer in answers])
         noise = np.array([answer.noise_std or 0.0 for answer in answers])
