@@ -258,6 +258,15 @@ def test_a_body_that_does_not_come_is_not_waited_for(app, monkeypatch):
     assert b"nothing was stored" in body
 
 
+def test_a_client_that_leaves_before_its_body_has_come_asks_for_nothing(app, study):
+    async def receive():
+        return {"type": "http.disconnect"}
+
+    with pytest.raises(IndexError):  # no answer was sent
+        straight(app, "POST", "/api/questions", receive)
+    assert study.claims == ()
+
+
 def test_a_websocket_is_closed_at_once(app):
     async def attack():
         sent = []
