@@ -370,7 +370,7 @@ def test_predictions_as_json_are_all_rows(url):
 def test_many_individuals_are_predicted_block_by_block(url, monkeypatch):
     done("tell", url, "003", 40)
     whole = data_of("predict", url)["rows"]
-    monkeypatch.setattr("sumwise.cli.predict.BLOCK", 8)
+    monkeypatch.setattr("sumwise.model.design.BLOCK_NUMBERS", 8)
     for row, again in zip(whole, data_of("predict", url)["rows"], strict=True):
         assert again["mean"] == pytest.approx(row["mean"], rel=1e-12)
         assert again["std"] == pytest.approx(row["std"], rel=1e-12)

@@ -147,7 +147,10 @@ def test_an_answer_that_is_all_noise_teaches_nothing(way):
     without = core.fit(config, prepared, others, design, np.delete(y_bar, 3)[:, None])
     means = [predict.predict_mean(model, sets.x) for model in (blurred, without)]
     assert_allclose(*means, rtol=0.02)
-    stds = [predict.predict_std(model, sets.x, include_noise=False) for model in (blurred, without)]
+    stds = [
+        predict.predict_individuals(model, sets.x, include_noise=False)[1]
+        for model in (blurred, without)
+    ]
     assert_allclose(*stds, rtol=0.1)
 
 
@@ -184,7 +187,7 @@ def test_a_few_answers_of_pure_noise_give_a_finite_model(n):
     sets, y_bar = smooth(n)
     for blur in (np.full(n, 1e5), np.full(n, 1.0)):
         model = fitted("evidence", sets, y_bar, blur)
-        assert np.isfinite(predict.predict_std(model, sets.x, include_noise=True)).all()
+        assert np.isfinite(predict.predict_individuals(model, sets.x, include_noise=True)[1]).all()
         same = fitted("evidence", sets, np.zeros(n), blur)
         assert_allclose(predict.predict_mean(same, sets.x), 0.0, atol=1e-9)
 
@@ -212,12 +215,13 @@ def test_one_exact_answer_beside_blurred_ones_does_not_make_sure(blur, luck, n_b
     noise_std = np.r_[0.0, np.full(n_blurred, blur)]
     seen = y_bar + luck * noise_std * np.array([0.0, 0.5, -1.2, 0.8])[:n]
     model = fitted("evidence", sets, seen, noise_std)
-    assert predict.predict_std(model, sets.x, include_noise=True).min() > 0.3
+    assert predict.predict_individuals(model, sets.x, include_noise=True)[1].min() > 0.3
     assert model.posterior.output_scale[0] > 1  # nor has a network to learn in tiny units
     if blur == 1e8:
         alone = fitted("evidence", sets[:1], y_bar[:1])
         found, expected = (
-            predict.predict_std(m, sets[:1].x, include_noise=True) for m in (model, alone)
+            predict.predict_individuals(m, sets[:1].x, include_noise=True)[1]
+            for m in (model, alone)
         )
         assert (abs(np.log(found / expected)) < 1).all()  # as if they had not been asked
         found, expected = (predict.predict_mean(m, sets[:1].x) for m in (model, alone))

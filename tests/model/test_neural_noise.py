@@ -295,7 +295,7 @@ def fitted(network, way, at=range(12), noise_std=None, y_bar=TOTALS, start=None,
 
 def both(model):
     """What a model says of every individual, in one column."""
-    std = predict.predict_std(model, SETS.x, include_noise=False)
+    std = predict.predict_individuals(model, SETS.x, include_noise=False)[1]
     return np.r_[predict.predict_mean(model, SETS.x), std]
 
 

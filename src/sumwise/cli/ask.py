@@ -7,15 +7,8 @@ from typing import Any, Final
 
 import rich_click as click
 
-from sumwise.cli.options import (
-    Address,
-    by_option,
-    find_set,
-    note_option,
-    set_command,
-    study_command,
-    to_number,
-)
+from sumwise.cli import options
+from sumwise.cli.options import Address, to_number
 from sumwise.cli.output import named, show, show_json, show_result, suggest, visible, with_error
 from sumwise.learning.propose import Ask
 from sumwise.util.text import moment, plain, shown
@@ -27,7 +20,7 @@ KEYS: Final = (
 )  # fmt: skip
 
 
-@study_command(
+@options.study_command(
     click.option(
         "-n",
         "n",
@@ -40,7 +33,7 @@ KEYS: Final = (
         metavar="NUMBER",
         help="Spend at most this, in the unit of the costs given to init.",
     ),
-    by_option("Who will measure."),
+    options.by("Who will measure."),
 )
 def ask(address: Address, n: int | None, budget: str | None, by: str | None, as_json: bool) -> None:
     """Choose the set to measure next, and say why.
@@ -62,7 +55,7 @@ def ask(address: Address, n: int | None, budget: str | None, by: str | None, as_
     _show_questions(address, questions, known, by, as_json, money)
 
 
-@set_command(by_option("Who will measure."))
+@options.set_command(options.by("Who will measure."))
 def claim(address: Address, set_text: str, by: str | None, as_json: bool) -> None:
     """Reserve a set of your own choice.
 
@@ -72,8 +65,8 @@ def claim(address: Address, set_text: str, by: str | None, as_json: bool) -> Non
       sumwise claim schools.db "Ann Arbor" --by ann
       sumwise claim schools.db 82010 --json
     """
-    with address.open() as study:
-        asked = study.claim(find_set(study, set_text), by=by)
+    with address.find(set_text) as (study, own):
+        asked = study.claim(own, by=by)
         known = bool(study.answers)
     _show_questions(address, [asked], known, by, as_json)
 
@@ -129,7 +122,7 @@ def _as_json(question: Ask) -> dict[str, Any]:
     return {"set": shown(question.set_id), **values}
 
 
-@set_command(by_option("Who releases it."))
+@options.set_command(options.by("Who releases it."))
 def release(address: Address, set_text: str, by: str | None, as_json: bool) -> None:
     """Give up a claim, so that others may be asked for the set.
 
@@ -137,13 +130,12 @@ def release(address: Address, set_text: str, by: str | None, as_json: bool) -> N
       sumwise release schools.db "Ann Arbor"
       sumwise release schools.db 82010 --by ann
     """
-    with address.open() as study:
-        own = find_set(study, set_text)
+    with address.find(set_text) as (study, own):
         study.release(own, by=by)
     show_result(as_json, {"released": shown(own)}, f"{named(own)} is free again.")
 
 
-@set_command(by_option("Who skips it."), note_option)
+@options.set_command(options.by("Who skips it."), options.note)
 def skip(address: Address, set_text: str, by: str | None, note: str | None, as_json: bool) -> None:
     """Exclude a set that cannot be measured.
 
@@ -153,8 +145,7 @@ def skip(address: Address, set_text: str, by: str | None, note: str | None, as_j
       sumwise skip schools.db "Ann Arbor" --note "they do not answer"
       sumwise skip schools.db 82010 --by ann
     """
-    with address.open() as study:
-        own = find_set(study, set_text)
+    with address.find(set_text) as (study, own):
         held = [claim for claim in study.claims if claim.set_id == own and claim.by != by]
         study.skip(own, by=by, note=note)
     show_result(as_json, {"skipped": shown(own)}, f"{named(own)} is skipped.")
@@ -163,7 +154,7 @@ def skip(address: Address, set_text: str, by: str | None, note: str | None, as_j
         show(f"It was claimed by {who}, who may be measuring it: tell them.")
 
 
-@set_command(by_option("Who brings it back."))
+@options.set_command(options.by("Who brings it back."))
 def unskip(address: Address, set_text: str, by: str | None, as_json: bool) -> None:
     """Allow a skipped set to be asked for again.
 
@@ -173,17 +164,16 @@ def unskip(address: Address, set_text: str, by: str | None, as_json: bool) -> No
       sumwise unskip schools.db "Ann Arbor"
       sumwise unskip schools.db 82010 --by ann
     """
-    with address.open() as study:
-        own = find_set(study, set_text)
+    with address.find(set_text) as (study, own):
         study.unskip(own, by=by)
     show_result(as_json, {"unskipped": shown(own)}, f"{named(own)} may be asked for again.")
 
 
-@set_command(
+@options.set_command(
     click.option(
         "--days", metavar="NUMBER", help="Days from now. Default: --claim-days as given to init."
     ),
-    by_option("Who needs more time."),
+    options.by("Who needs more time."),
 )
 def renew(address: Address, set_text: str, days: str | None, by: str | None, as_json: bool) -> None:
     """Extend a claim.
@@ -192,8 +182,7 @@ def renew(address: Address, set_text: str, days: str | None, by: str | None, as_
       sumwise renew schools.db "Ann Arbor"
       sumwise renew schools.db 82010 --days 30
     """
-    with address.open() as study:
-        own = find_set(study, set_text)
+    with address.find(set_text) as (study, own):
         longer = None if days is None else to_number(days, "--days")
         expires = study.renew(own, days=longer, by=by)
     document = {"set": shown(own), "expires": expires}

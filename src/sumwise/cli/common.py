@@ -103,22 +103,12 @@ def _harmless() -> Iterator[None]:
 @contextmanager
 def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
     """A bar with the time remaining; without a terminal, one line when it is done."""
+    from rich import progress as rich
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
 
-    columns = (
-        TextColumn(what),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(elapsed_when_finished=True),
-    )
-    with Progress(*columns, console=Console(stderr=True, highlight=False)) as progress:
+    time = rich.TimeRemainingColumn(elapsed_when_finished=True)
+    columns = (rich.TextColumn(what), rich.BarColumn(), rich.MofNCompleteColumn(), time)
+    with rich.Progress(*columns, console=Console(stderr=True, highlight=False)) as progress:
         task = progress.add_task(what, total=None)  # the total is known once the work has begun
         yield lambda done, total: progress.update(task, completed=done, total=total)
 
@@ -141,16 +131,11 @@ def waiting(what: str) -> Iterator[None]:
     if not sys.stderr.isatty():
         yield
         return
-    spinner: list[Any] = []
+    from rich.console import Console
+    from rich.text import Text
 
-    def begin() -> None:
-        from rich.console import Console
-        from rich.text import Text
-
-        spinner.append(Console(stderr=True).status(Text(f"{what} …")))
-        spinner[0].start()
-
-    timer = threading.Timer(PATIENCE, begin)
+    spinner = Console(stderr=True).status(Text(f"{what} …"))
+    timer = threading.Timer(PATIENCE, spinner.start)
     timer.daemon = True
     timer.start()
     try:
@@ -159,5 +144,4 @@ def waiting(what: str) -> Iterator[None]:
     finally:
         timer.cancel()
         timer.join()
-        if spinner:
-            spinner[0].stop()
+        spinner.stop()

@@ -9,19 +9,19 @@ from typing import Any
 import rich_click as click
 
 from sumwise import report
+from sumwise.cli import options
 from sumwise.cli.common import progress_bar
-from sumwise.cli.options import command, count_option, folder_option, json_option
 from sumwise.cli.output import show, show_json, show_rich, show_table, talk
 from sumwise.experiments import demo as experiment
 from sumwise.experiments.protocol import Split
 from sumwise.util.text import count
 
 
-@command(
-    count_option("--questions", "Number of district totals to ask for.", 30),
-    count_option("--seeds", "Runs of each strategy; more runs reduce the influence of chance.", 8),
-    folder_option("demo-output", "Folder for the chart (PNG and HTML)."),
-    json_option,
+@options.command(
+    options.count("--questions", "Number of district totals to ask for.", 30),
+    options.count("--seeds", "Runs of each strategy; more runs reduce the influence of chance.", 8),
+    options.folder("demo-output", "Folder for the chart (PNG and HTML)."),
+    options.as_json,
 )
 def demo(questions: int, seeds: int, out: Path, as_json: bool) -> None:
     """Learn about Michigan's schools from totals of districts.

@@ -6,31 +6,15 @@ from pathlib import Path
 
 import rich_click as click
 
+from sumwise.cli import options
 from sumwise.cli.common import SETTINGS, Main, waiting
-from sumwise.cli.options import (
-    Address,
-    command,
-    force_option,
-    json_option,
-    sets_file_option,
-    study_command,
-    url_argument,
-)
-from sumwise.cli.output import (
-    message,
-    show,
-    show_json,
-    show_result,
-    show_table,
-    suggest,
-    typed,
-    visible,
-)
+from sumwise.cli.options import Address
+from sumwise.cli.output import message, show_json, show_result, show_table, typed, visible
 from sumwise.errors import SettingError
 from sumwise.util.text import count, moment
 
 
-@study_command(
+@options.study_command(
     click.option(
         "-o",
         "--out",
@@ -39,7 +23,7 @@ from sumwise.util.text import count, moment
         show_default=True,
         help="File for the page.",
     ),
-    force_option,
+    options.force,
 )
 def report(address: Address, out: Path, force: bool, as_json: bool) -> None:
     """Write the study as a page that opens in any browser, offline.
@@ -58,13 +42,10 @@ def report(address: Address, out: Path, force: bool, as_json: bool) -> None:
         raise SettingError(f"{out} exists; name another file with -o, or pass --force")
     with address.open() as study, waiting("writing the report"):
         path = write(study, out)
-    if as_json:
-        show_json({"file": str(path)})
-    else:
-        click.echo(f"Report: {visible(str(path), 500)}")
+    show_result(as_json, {"file": path}, f"Report: {visible(str(path), 500)}")
 
 
-@study_command(click.argument("folder", type=click.Path(path_type=Path)))
+@options.study_command(click.argument("folder", type=click.Path(path_type=Path)))
 def export(address: Address, folder: Path, as_json: bool) -> None:
     """Write the whole study to a folder of open formats.
 
@@ -78,19 +59,18 @@ def export(address: Address, folder: Path, as_json: bool) -> None:
     with address.open() as study, waiting("exporting"):
         study.export(folder)
         kept = study.name
-    if as_json:
-        show_json({"study": kept, "folder": str(folder)})
-        return
-    show(f"Study '{visible(kept)}' written to {visible(str(folder), 500)}.")
-    suggest("To import it, here or elsewhere:", typed("import", str(folder), "NEW.db"))
+    sentence = f"Study '{visible(kept)}' written to {visible(str(folder), 500)}."
+    again = typed("import", str(folder), "NEW.db")
+    document = {"study": kept, "folder": folder}
+    show_result(as_json, document, sentence, "To import it, here or elsewhere:", again)
 
 
-@command(
+@options.command(
     click.argument("folder", type=click.Path(path_type=Path)),
-    url_argument,
+    options.url,
     click.option("--name", metavar="NAME", help="New name of the study. Default: its former name."),
-    sets_file_option,
-    json_option,
+    options.sets_file,
+    options.as_json,
     name="import",
 )
 def import_(
@@ -108,11 +88,10 @@ def import_(
 
     with waiting("importing"), import_study(folder, url, name, sets_file=sets_file) as study:
         kept, sets, measured = study.name, len(study.ids), len(study.answers)
-    if as_json:
-        show_json({"study": kept, "sets": sets, "measured": measured})
-        return
-    show(f"Study '{visible(kept)}' in {message(url)}: {measured} of {count(sets, 'set')} measured.")
-    suggest("Next:", Address(url, name).typed("status"))
+    document = {"study": kept, "sets": sets, "measured": measured}
+    told = f"{measured} of {count(sets, 'set')} measured"
+    sentence = f"Study '{visible(kept)}' in {message(url)}: {told}."
+    show_result(as_json, document, sentence, "Next:", Address(url, name).typed("status"))
 
 
 @click.group(cls=Main, context_settings=SETTINGS)
@@ -127,7 +106,7 @@ def storage() -> None:
     """
 
 
-@command(url_argument, json_option)
+@options.command(options.url, options.as_json)
 def studies(url: str, as_json: bool) -> None:
     """List the studies in a database.
 
@@ -156,7 +135,7 @@ def studies(url: str, as_json: bool) -> None:
     show_table(("study", "strategy", *numbers, "made"), rows, right=numbers)
 
 
-@command(url_argument, json_option)
+@options.command(options.url, options.as_json)
 def upgrade(url: str, as_json: bool) -> None:
     """Upgrade a database from an older version of sumwise.
 

@@ -9,21 +9,11 @@ from typing import Any, Final
 import rich_click as click
 
 from sumwise import ACQUISITIONS, BASES, AggregateRegressor
-from sumwise.cli import individuals
+from sumwise.cli import individuals, options
 from sumwise.cli.common import waiting
 from sumwise.cli.individuals import PathOrAddress, Size, Table
 from sumwise.cli.objective_options import Objective, objective_options, sentences
-from sumwise.cli.options import (
-    Address,
-    by_columns_option,
-    command,
-    dask_option,
-    gathered,
-    json_option,
-    sets_file_option,
-    url_argument,
-    x_option,
-)
+from sumwise.cli.options import Address
 from sumwise.cli.output import message, show, show_json, suggest, talk, visible
 from sumwise.data.tables import Individuals
 from sumwise.util.text import count
@@ -49,11 +39,11 @@ class Method:
         return estimator, str(strategy)
 
 
-@command(
-    url_argument,
+@options.command(
+    options.url,
     click.argument("data", type=PathOrAddress()),
-    by_columns_option,
-    x_option,
+    options.by_columns,
+    options.x,
     click.option(
         "--weights",
         metavar="sum|mean|COLUMN",
@@ -86,7 +76,7 @@ class Method:
     click.option(
         "--name", metavar="NAME", help="Name of the study in its database. Default: study."
     ),
-    sets_file_option,
+    options.sets_file,
     click.option(
         "--memory-limit",
         type=Size(),
@@ -95,12 +85,12 @@ class Method:
         "store a design of it beside the study. Default: half of the machine's memory.",
     ),
     *objective_options,
-    dask_option,
-    json_option,
-    gathered("address", Address),
-    gathered("table", Table),
-    gathered("method", Method),
-    gathered("objective", Objective),
+    options.dask,
+    options.as_json,
+    options.gathered("address", Address),
+    options.gathered("table", Table),
+    options.gathered("method", Method),
+    options.gathered("objective", Objective),
 )
 def init(
     address: Address,

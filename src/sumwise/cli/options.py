@@ -6,7 +6,8 @@ import functools
 import os
 import re
 import shlex
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -50,9 +51,18 @@ def study_command(
     *parameters: Parameter, cls: type[click.RichCommand] | None = None
 ) -> Callable[[Function], click.Command]:
     """A command on a study, whose `Address` it is given: URL, these parameters, --study, --json."""
+    return command(url, *parameters, study, as_json, gathered("address", Address), cls=cls)
 
-    address = gathered("address", Address)
-    return command(url_argument, *parameters, study_option, json_option, address, cls=cls)
+
+def set_command(
+    *parameters: Parameter, required: bool = True
+) -> Callable[[Function], click.Command]:
+    """A command on one set of a study; its parameters are text, so -5 is not an option."""
+    metavar = "SET" if required else "[SET]"
+    of_set = click.argument(
+        "set_text", metavar=metavar, required=required, shell_complete=_complete_set
+    )
+    return study_command(of_set, *parameters, cls=Signed)
 
 
 def gathered(name: str, kind: Any) -> Parameter:
@@ -67,13 +77,6 @@ def gathered(name: str, kind: Any) -> Parameter:
         return call
 
     return decorate
-
-
-def set_command(
-    *parameters: Parameter, required: bool = True
-) -> Callable[[Function], click.Command]:
-    """A command on one set of a study; its parameters are text, so -5 is not an option."""
-    return study_command(set_argument(required), *parameters, cls=Signed)
 
 
 class Signed(click.RichCommand):
@@ -110,16 +113,17 @@ class Address:
 
         return open_study(self.url, self.name)
 
+    @contextmanager
+    def find(self, set_text: str) -> Iterator[tuple[Study, Hashable]]:
+        """The study, and the id of the set that is shown as this text."""
+        with self.open() as study:
+            yield study, find(by_text(study.ids), set_text)
+
     def typed(self, command: str, *words: str, by: str | None = None) -> str:
         """A command on this study as it is typed in a shell."""
         named = () if self.name is None else ("--study", self.name)
         who = () if by is None else ("--by", by)
         return typed(command, self.url, *named, *words, *who)
-
-
-def find_set(study: Study, text: str) -> Hashable:
-    """The id of the set that is shown as this text."""
-    return find(by_text(study.ids), text)
 
 
 def to_number(text: str, what: str) -> float:
@@ -135,47 +139,45 @@ def to_number(text: str, what: str) -> float:
 # --- parameters -----------------------------------------------------------------------------------
 
 
-url_argument: Final = click.argument("url")
-study_option: Final = click.option(
+url: Final = click.argument("url")
+study: Final = click.option(
     "--study", "name", metavar="NAME", help="Name of the study, if the database holds several."
 )
-json_option: Final = click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON document."
-)
-note_option: Final = click.option("--note", metavar="TEXT", help="A note for people to read.")
-noise_option: Final = click.option(
+as_json: Final = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+note: Final = click.option("--note", metavar="TEXT", help="A note for people to read.")
+noise: Final = click.option(
     "--noise-std",
     metavar="NUMBER",
     help="Standard deviation of known noise in this measurement, beyond the noise of its "
     "individuals; for example noise added for privacy.",
 )
-force_option: Final = click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
-sets_file_option: Final = click.option(
+force: Final = click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
+sets_file: Final = click.option(
     "--sets-file",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Keep the individuals in this Parquet file instead of in the database.",
 )
-jobs_option: Final = click.option(
+jobs: Final = click.option(
     "--jobs",
     type=click.IntRange(1),
     default=os.cpu_count() or 1,
     show_default="all cores",
     help="Number of runs at the same time; the figures do not depend on it.",
 )
-dask_option: Final = click.option(
+dask: Final = click.option(
     "--dask",
     metavar="ADDRESS",
     help="Work on the cluster of this Dask scheduler, such as tcp://host:8786. Its workers must "
     "see the same files.",
 )
-by_columns_option: Final = click.option(
+by_columns: Final = click.option(
     "--by",
     metavar="COLUMN",
     multiple=True,
     required=True,
     help="Column that names the set; may be repeated.",
 )
-x_option: Final = click.option(
+x: Final = click.option(
     "--x",
     metavar="COLUMN",
     multiple=True,
@@ -183,7 +185,7 @@ x_option: Final = click.option(
 )
 
 
-def count_option(option: str, help: str, default: int | None = None) -> Parameter:
+def count(option: str, help: str, default: int | None = None) -> Parameter:
     """An option for a whole number of at least 1."""
     shown = default is not None
     return click.option(
@@ -191,13 +193,13 @@ def count_option(option: str, help: str, default: int | None = None) -> Paramete
     )
 
 
-def folder_option(default: str, help: str) -> Parameter:
+def folder(default: str, help: str) -> Parameter:
     """--out for a folder of results."""
     kind = click.Path(file_okay=False, path_type=Path)
     return click.option("--out", type=kind, default=default, show_default=True, help=help)
 
 
-def by_option(help: str) -> Parameter:
+def by(help: str) -> Parameter:
     return click.option(
         "--by",
         metavar="NAME",
@@ -206,20 +208,13 @@ def by_option(help: str) -> Parameter:
     )
 
 
-def out_option(what: str) -> Parameter:
+def out(what: str) -> Parameter:
     """-o and --out for a table in a file."""
     return click.option(
         "-o",
         "--out",
         type=click.Path(path_type=Path),
         help=f"Write {what} to a file that ends in .csv or .parquet.",
-    )
-
-
-def set_argument(required: bool = True) -> Parameter:
-    metavar = "SET" if required else "[SET]"
-    return click.argument(
-        "set_text", metavar=metavar, required=required, shell_complete=_complete_set
     )
 
 

@@ -12,6 +12,7 @@ import shlex
 import shutil
 import textwrap
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -90,21 +91,32 @@ def talk(text: str) -> None:
 
 def show_json(result: Any) -> None:
     """Print one document in ASCII, which cannot act on a terminal."""
-    click.echo(json.dumps(result))
+    click.echo(json.dumps(result, default=_plain))
 
 
-def show_result(as_json: bool, document: Any, sentence: str) -> None:
-    """Print what a command did: a document for programs, or a sentence for people."""
+def _plain(value: Any) -> Any:
+    """A dataclass or an array as JSON has it; a path, and the like, as text."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    return value.tolist() if hasattr(value, "tolist") else str(value)
+
+
+def show_result(
+    as_json: bool, document: Any, sentence: str, what_next: str = "", *commands: str
+) -> None:
+    """Print what a command did: a document for programs, or a sentence and what to type next."""
     if as_json:
         show_json(document)
-    else:
-        show(sentence)
+        return
+    show(sentence)
+    if commands:
+        suggest(what_next, *commands)
 
 
 def show_file(as_json: bool, path: Path, rows: int, thing: str, **more: Any) -> None:
     """Say how many rows were written to a file."""
     sentence = f"{count(rows, thing)} written to {visible(str(path), 500)}."
-    show_result(as_json, {"file": str(path), "rows": rows, **more}, sentence)
+    show_result(as_json, {"file": path, "rows": rows, **more}, sentence)
 
 
 def show_table(

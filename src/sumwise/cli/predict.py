@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -11,32 +12,23 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import rich_click as click
 
-from sumwise.cli.options import Address, force_option, out_option, study_command
+from sumwise.cli import options
+from sumwise.cli.options import Address
 from sumwise.cli.output import show, show_file, show_json, show_table, suggest, talk, visible, width
 from sumwise.data.parquet import Scan, batches
-from sumwise.data.tables import (
-    check_output,
-    numbers,
-    place,
-    read_table,
-    require,
-    write_table,
-)
+from sumwise.data.tables import check_output, read_inputs, write_table
 from sumwise.errors import DataError, SettingError
-from sumwise.model.predict import Predictions, check_level, individuals
+from sumwise.model.predict import check_level, individuals
 from sumwise.util.files import temporary_name
-from sumwise.util.progress import Slow
-from sumwise.util.shapes import Float
 from sumwise.util.text import count, plain
 
 if TYPE_CHECKING:
     from sumwise.study.study import Study
 
 FEW: Final = 10  # rows on the screen
-BLOCK: Final = 100_000  # individuals between two updates of the progress bar
 
 
-@study_command(
+@options.study_command(
     click.argument("data", required=False, type=click.Path(path_type=Path)),
     click.option("--sets", "of_sets", is_flag=True, help="Predict the totals of sets instead."),
     click.option(
@@ -47,8 +39,8 @@ BLOCK: Final = 100_000  # individuals between two updates of the progress bar
         show_default=True,
         help="Share of values that should lie between lower and upper.",
     ),
-    out_option("all rows"),
-    force_option,
+    options.out("all rows"),
+    options.force,
 )
 def predict(
     address: Address,
@@ -92,7 +84,7 @@ def predict(
             write_table(table, out, force)
         show_file(as_json, out, rows, "row", level=level)
     elif as_json:
-        show_json({"level": level, "rows": list(map(_plain, table.to_pylist()))})
+        show_json({"level": level, "rows": list(map(_finite, table.to_pylist()))})
     else:
         _show(table, rows, measured, level)
         given = () if data is None else (str(data),)
@@ -113,37 +105,26 @@ def _table(
         found = study.predict_sets(level)
         return found.to_arrow(), len(found)
     if data is not None:
-        return _of_file(study, data, level, few)
-    if scan is not None and few is not None:
-        return _of_scan(study, scan, level, few)
-    sets = study.sets
-    mean, std = _predicted(study, sets.x[:few])
-    return Predictions.of(mean, std, level, **individuals(sets, few)).to_arrow(), len(sets.x)
+        x, about = _of_file(study, data, few)
+    elif scan is not None and few is not None:
+        first = next(batches(scan, scan.parts()[0]))
+        x = np.ascontiguousarray(first.inputs.T, dtype=np.float64)
+        columns = {name: key.slice(0, few) for name, key in zip(scan.by, first.keys, strict=True)}
+        columns |= {name: x[:few, d] for d, name in enumerate(scan.x) if name not in columns}
+        about = {"inputs": columns}
+    else:
+        x, about = study.sets.x, individuals(study.sets, few)
+    found = replace(study.predict(x[:few], level), **about)
+    return found.to_arrow(), len(x) if scan is None else scan.rows
 
 
-def _of_file(study: Study, data: Path, level: float, few: int | None) -> tuple[Any, int]:
-    """The rows of a file, with predictions added; columns that are no inputs stay text."""
+def _of_file(study: Study, data: Path, few: int | None) -> tuple[Any, dict[str, Any]]:
+    """The inputs in a file and all its columns; those that are no inputs stay text."""
     names = getattr(study.model, "feature_names_in_", None)  # study.sets would read individuals
     if names is None:
         raise DataError("the inputs of this study have no names; predict from Python, with arrays")
-    wanted = tuple(map(str, names))
-    table = read_table(data, text=lambda name: name not in wanted)
-    require(table.column_names, wanted, "an input of the study", data)
-    where = place(data)
-    x = np.column_stack([numbers(table, name, where) for name in wanted])
-    mean, std = _predicted(study, x[:few])
-    theirs = {name: table.column(name).slice(0, len(mean)) for name in table.column_names}
-    return Predictions.of(mean, std, level, inputs=theirs).to_arrow(), len(x)
-
-
-def _of_scan(study: Study, scan: Scan, level: float, few: int) -> tuple[Any, int]:
-    """The first individuals of a study on Parquet files beyond memory."""
-    first = next(batches(scan, scan.parts()[0]))
-    x = np.ascontiguousarray(first.inputs[:, :few].T, dtype=np.float64)
-    mean, std = study.model.predict(x, return_std=True)
-    columns = {name: key.slice(0, few) for name, key in zip(scan.by, first.keys, strict=True)}
-    columns |= {name: x[:, d] for d, name in enumerate(scan.x) if name not in columns}
-    return Predictions.of(mean, std, level, inputs=columns).to_arrow(), scan.rows
+    table, x = read_inputs(data, tuple(map(str, names)), {})
+    return x, {"inputs": {name: table.column(name).slice(0, few) for name in table.column_names}}
 
 
 def _write_scan(study: Study, scan: Scan, out: Path, level: float, force: bool) -> int:
@@ -163,30 +144,10 @@ def _write_scan(study: Study, scan: Scan, out: Path, level: float, force: bool) 
     return rows
 
 
-def _predicted(
-    study: Study, x: Float[np.ndarray, "n D"]
-) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
-    """Mean and standard deviation of individuals, with a progress bar if there are many."""
-    model = study.model
-    mean, std = np.empty(len(x)), np.empty(len(x))
-    with Slow("predicting", len(x)) as progress:
-        for low in range(0, len(x), BLOCK):
-            block = slice(low, low + BLOCK)
-            mean[block], std[block] = model.predict(x[block], return_std=True)
-            progress.at(min(low + BLOCK, len(x)))
-    return mean, std
-
-
-def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row for JSON: NaN becomes null, and dates and the like become text."""
+def _finite(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row for JSON, in which NaN and infinity become null."""
     gone = {name for name, value in row.items() if isinstance(value, float) and not isfinite(value)}
-    return {
-        name: None if name in gone else value if isinstance(value, _OF_JSON) else str(value)
-        for name, value in row.items()
-    }
-
-
-_OF_JSON: Final = (str, int, float, bool, type(None))
+    return {name: None if name in gone else value for name, value in row.items()}
 
 
 # --- the screen -----------------------------------------------------------------------------------

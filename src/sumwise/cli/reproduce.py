@@ -12,16 +12,9 @@ from typing import Any
 import rich_click as click
 
 from sumwise import report
+from sumwise.cli import options
 from sumwise.cli.common import SETTINGS, Main, progress_bar, workers
-from sumwise.cli.options import (
-    Function,
-    command,
-    count_option,
-    dask_option,
-    folder_option,
-    jobs_option,
-    json_option,
-)
+from sumwise.cli.options import Function
 from sumwise.cli.output import show, show_json, show_table, talk
 from sumwise.errors import SettingError
 from sumwise.experiments import beyond as comparison
@@ -55,12 +48,12 @@ def _command(experiment: Experiment) -> Callable[[Function], click.Command]:
         f"{experiment.published} in the data folder or in the folder `paper` beside it.",
     )
     figures = click.option("--figures/--no-figures", default=True, help="Draw the figures.")
-    queries = count_option("--queries", "Number of sets to measure in each split.", QUERIES)
+    queries = options.count("--queries", "Number of sets to measure in each split.", QUERIES)
 
     def of_paper(*parameters: Any) -> tuple[Any, ...]:
         return parameters if experiment.published else ()
 
-    return command(
+    return options.command(
         click.option(
             "--data",
             type=click.Path(file_okay=False, path_type=Path),
@@ -70,16 +63,16 @@ def _command(experiment: Experiment) -> Callable[[Function], click.Command]:
         ),
         click.option("--datasets", "names", help=f"{names} 32."),
         *of_paper(methods),
-        count_option("--splits", "Number of splits of each data set.", experiment.splits),
+        options.count("--splits", "Number of splits of each data set.", experiment.splits),
         *of_paper(queries),
-        jobs_option,
-        *of_paper(dask_option),
-        folder_option(
+        options.jobs,
+        *of_paper(options.dask),
+        options.folder(
             "reproduction" + ("" if experiment is RFF else f"-{experiment.name}"),
             "Folder for the results; a second call continues where the first stopped.",
         ),
         *of_paper(published, figures),
-        json_option,
+        options.as_json,
     )
 
 

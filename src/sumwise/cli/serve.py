@@ -9,7 +9,8 @@ from typing import Final
 
 import rich_click as click
 
-from sumwise.cli.options import Address, command, gathered, study_option, url_argument
+from sumwise.cli import options
+from sumwise.cli.options import Address
 from sumwise.cli.output import message, talk, visible
 from sumwise.errors import StorageError, needs_extra
 
@@ -20,9 +21,9 @@ WARNING: Final = (
 )
 
 
-@command(
-    url_argument,
-    study_option,
+@options.command(
+    options.url,
+    options.study,
     click.option(
         "--host",
         metavar="ADDRESS",
@@ -44,7 +45,7 @@ WARNING: Final = (
     ),
     click.option("--new-token", is_flag=True, help="Make a new token; the old one stops working."),
     click.option("--no-browser", is_flag=True, help="Print the address and do not open a browser."),
-    gathered("address", Address),
+    options.gathered("address", Address),
 )
 def serve(
     address: Address,

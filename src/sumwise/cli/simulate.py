@@ -9,17 +9,8 @@ from typing import Any
 import rich_click as click
 
 from sumwise import report
+from sumwise.cli import options
 from sumwise.cli.common import progress_bar, workers
-from sumwise.cli.options import (
-    by_columns_option,
-    command,
-    count_option,
-    dask_option,
-    force_option,
-    jobs_option,
-    json_option,
-    x_option,
-)
 from sumwise.cli.output import show, show_json, show_table, talk
 from sumwise.errors import SettingError
 from sumwise.experiments import simulate as experiment
@@ -32,13 +23,13 @@ from sumwise.report.files import save_page
 from sumwise.util.text import count
 
 
-@command(
+@options.command(
     click.argument("data", type=click.Path(path_type=Path)),
-    by_columns_option,
+    options.by_columns,
     click.option(
         "--y", metavar="COLUMN", required=True, help="Target column, known for every row."
     ),
-    x_option,
+    options.x,
     click.option(
         "--weights",
         type=click.Choice(experiment.WEIGHTS),
@@ -54,17 +45,17 @@ from sumwise.util.text import count
         help=f"Strategy to compare; may be repeated: {', '.join(experiment.STRATEGIES)}. Default: "
         "all. Rand is always included.",
     ),
-    count_option(
+    options.count(
         "--splits",
         "Number of random splits into training and test sets; more reduce the influence of chance.",
         experiment.SPLITS,
     ),
-    count_option(
+    options.count(
         "--queries",
         f"Number of sets to measure in each split. Default: {QUERIES}, or all training sets.",
     ),
-    jobs_option,
-    dask_option,
+    options.jobs,
+    options.dask,
     click.option(
         "--out",
         type=click.Path(dir_okay=False, path_type=Path),
@@ -72,8 +63,8 @@ from sumwise.util.text import count
         show_default=True,
         help="File for the report.",
     ),
-    force_option,
-    json_option,
+    options.force,
+    options.as_json,
 )
 def simulate(
     data: Path,

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import rich_click as click
 
+from sumwise.cli import options
 from sumwise.cli.common import waiting
-from sumwise.cli.options import Address, force_option, out_option, study_command
+from sumwise.cli.options import Address
 from sumwise.cli.output import show, show_file, show_json, show_table, suggest, talk, visible
 from sumwise.data.tables import check_output, write_table
 from sumwise.util.text import count, moment, shown
@@ -18,6 +19,8 @@ from sumwise.util.text import count, moment, shown
 if TYPE_CHECKING:
     from sumwise.learning.propose import Answer
     from sumwise.study.storage.records import Claim, Event, Skip
+
+    Line: TypeAlias = Claim | Skip | Answer | Event
 
 FEW: Final = 20  # lines of a table, unless more are asked for
 CLAIM: Final = ("set", "by", "number", "asked", "expires")
@@ -33,7 +36,7 @@ NUMBERS: Final = ("total", "noise_std", "expected", "std", "information")
 # --- status ---------------------------------------------------------------------------------------
 
 
-@study_command()
+@options.study_command()
 def status(address: Address, as_json: bool) -> None:
     """Show progress, and how much there is still to learn.
 
@@ -48,10 +51,9 @@ def status(address: Address, as_json: bool) -> None:
     with address.open() as study, waiting("computing the status"):
         found, claims, skips = study.status(), study.claims, study.skips
     if as_json:
-        verdict = {"improvement": found.improvement, "stop": found.stop, "advice": found.advice}
-        held = [_row(claim, CLAIM) for claim in claims]
-        skipped = [_row(skip, SKIP) for skip in skips]
-        more = {**verdict, "words": found.words, "claims": held, "skips": skipped}
+        more = {name: getattr(found, name) for name in ("improvement", "stop", "advice", "words")}
+        more["claims"] = [_row(claim, CLAIM) for claim in claims]
+        more["skips"] = [_row(skip, SKIP) for skip in skips]
         show_json({**asdict(found), **more})
         return
     show(f"Study '{visible(found.name)}', strategy {found.strategy}.")
@@ -76,8 +78,9 @@ def status(address: Address, as_json: bool) -> None:
         suggest("Next:", address.typed("predict"))
 
 
-def _who(line: Claim | Skip) -> tuple[str, str]:
-    return visible(shown(line.set_id), 30), visible(line.by or "", 30)
+def _who(line: Line) -> tuple[str, str]:
+    own = "" if line.set_id is None else visible(shown(line.set_id), 30)
+    return own, visible(line.by or "", 20)
 
 
 def _show_first(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -92,7 +95,7 @@ def _show_first(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 # --- answers --------------------------------------------------------------------------------------
 
 
-@study_command(out_option("them"), force_option)
+@options.study_command(options.out("them"), options.force)
 def answers(address: Address, out: Path | None, force: bool, as_json: bool) -> None:
     """List the recorded totals, in order of arrival.
 
@@ -107,35 +110,32 @@ def answers(address: Address, out: Path | None, force: bool, as_json: bool) -> N
         check_output(out, force)
     with address.open() as study:
         found = study.answers
-    if out is not None or as_json:
-        rows = [_row(answer, ANSWER) for answer in found]
-        _write_or_print(rows, ANSWER, out, force, as_json, "answer", {"answers": rows})
+    rows = [_row(answer, ANSWER) for answer in found]
+    if out is not None:
+        _write(rows, "answer", out, force, as_json)
         return
-    lines = [
-        (
-            visible(shown(answer.set_id), 30),
-            _total(answer),
-            visible(answer.by or "", 20),
-            moment(answer.at),
-            visible(answer.note or "", 60),
-        )
-        for answer in found
-    ]
+    if as_json:
+        show_json({"answers": rows})
+        return
+    lines = []
+    for answer in found:
+        own, by = _who(answer)
+        lines.append((own, _total(answer), by, moment(answer.at), visible(answer.note or "")))
     show_table(("set", "total", "by", "when", "note"), lines, right=("total",))
 
 
 # --- history --------------------------------------------------------------------------------------
 
 
-@study_command(
+@options.study_command(
     click.option(
         "--last",
         type=click.IntRange(min=1),
         metavar="NUMBER",
         help=f"How many of the latest lines. Default: {FEW} on the screen, all in a file.",
     ),
-    out_option("it"),
-    force_option,
+    options.out("it"),
+    options.force,
 )
 def history(
     address: Address, last: int | None, out: Path | None, force: bool, as_json: bool
@@ -155,65 +155,45 @@ def history(
         events = study.history()
     whole = last is None and (out is not None or as_json)
     lines = events if whole else events[-(last or FEW) :]
-    if out is not None or as_json:
-        rows = [_row(event, EVENT) for event in lines]
-        _write_or_print(rows, EVENT, out, force, as_json, "line", rows)
+    rows = [_row(event, EVENT) for event in lines]
+    if out is not None:
+        _write(rows, "line", out, force, as_json)
         return
-    table = [
-        (
-            moment(event.at).removesuffix(" UTC"),
-            event.what,
-            "" if event.set_id is None else visible(shown(event.set_id), 30),
-            "" if event.y_bar is None else _total(event),
-            visible(event.by or "", 20),
-            _note(event),
-        )
-        for event in lines
-    ]
+    if as_json:
+        show_json(rows)
+        return
+    table = []
+    for event in lines:
+        (own, by), when = _who(event), moment(event.at).removesuffix(" UTC")
+        note = event.note or ""
+        note = f"until {moment(note)}" if note and event.what == "renewed" else visible(note)
+        table.append((when, event.what, own, _total(event), by, note))
     show_table(("when", "what", "set", "total", "by", "note"), table, right=("total",))
     talk(f"{len(lines)} of {count(len(events), 'line')}; times are UTC.")
-
-
-def _note(event: Event) -> str:
-    if event.what == "renewed" and event.note is not None:
-        return f"until {moment(event.note)}"
-    return visible(event.note or "", 60)
 
 
 # --- rows -----------------------------------------------------------------------------------------
 
 
-def _row(line: Claim | Skip | Answer | Event, columns: Sequence[str]) -> dict[str, Any]:
+def _row(line: Line, columns: Sequence[str]) -> dict[str, Any]:
     """These columns of a line as plain values."""
     question = getattr(line, "question", None) or {}
     own = None if line.set_id is None else shown(line.set_id)
-    known = {"set": own, "total": getattr(line, "y_bar", None)}
-    known |= {name: question.get(name) for name in ("expected", "std", "information", "why")}
-    return {name: known[name] if name in known else getattr(line, name) for name in columns}
+    known = {**question, "set": own, "total": getattr(line, "y_bar", None)}
+    return {name: getattr(line, name, known.get(name)) for name in columns}
 
 
 def _total(line: Answer | Event) -> str:
-    """A total, and its known noise if there is any."""
+    """A total if there is one, and its known noise if there is any."""
     noise = "" if line.noise_std is None else f" ± {line.noise_std:.3g}"
-    return f"{line.y_bar:.9g}{noise}"
+    return "" if line.y_bar is None else f"{line.y_bar:.9g}{noise}"
 
 
-def _write_or_print(
-    rows: Sequence[Mapping[str, Any]],
-    names: Sequence[str],
-    out: Path | None,
-    force: bool,
-    as_json: bool,
-    thing: str,
-    document: Any,
-) -> None:
-    """Write rows with these columns to a file if there is one; else print the document."""
-    if out is None:
-        show_json(document)
-        return
+def _write(rows: list[dict[str, Any]], thing: str, out: Path, force: bool, as_json: bool) -> None:
     import pyarrow as pa
 
+    columns = ANSWER if thing == "answer" else EVENT
     kinds = {"number": pa.int64(), **dict.fromkeys(NUMBERS, pa.float64())}
-    schema = pa.schema([(name, kinds.get(name, pa.string())) for name in names])
-    write_table(pa.Table.from_pylist(list(rows), schema), out, force)
+    schema = pa.schema([(name, kinds.get(name, pa.string())) for name in columns])
+    write_table(pa.Table.from_pylist(rows, schema), out, force)
     show_file(as_json, out, len(rows), thing)

@@ -8,31 +8,15 @@ from pathlib import Path
 
 import rich_click as click
 
-from sumwise.cli.options import (
-    Address,
-    by_option,
-    find_set,
-    noise_option,
-    note_option,
-    set_command,
-    to_number,
-)
-from sumwise.cli.output import (
-    named,
-    show,
-    show_json,
-    show_result,
-    suggest,
-    talk,
-    visible,
-    with_error,
-)
+from sumwise.cli import options
+from sumwise.cli.options import Address, to_number
+from sumwise.cli.output import named, show, show_json, show_result, suggest, talk, with_error
 from sumwise.learning.propose import FAR
 from sumwise.util.text import count, shown
 from sumwise.util.threads import one_thread
 
 
-@set_command(
+@options.set_command(
     click.argument("total", required=False),
     click.option(
         "--from",
@@ -41,9 +25,9 @@ from sumwise.util.threads import one_thread
         help="Read totals from a CSV or Parquet file with the columns set and total, and "
         "optionally by, note and noise_std. Either all rows are recorded or none.",
     ),
-    by_option("Who measured."),
-    note_option,
-    noise_option,
+    options.by("Who measured."),
+    options.note,
+    options.noise,
     required=False,
 )
 def tell(
@@ -66,28 +50,16 @@ def tell(
       sumwise tell schools.db 82010 -12.5 --by ann --note "second visit"
       sumwise tell schools.db --from totals.csv --by ann
     """
-    if (file is None) != (set_text is not None and total is not None):
-        raise click.UsageError("give a SET and its TOTAL, or a file with --from")
-    if file is not None and (set_text, note, noise_std) != (None, None, None):
-        raise click.UsageError("with --from, notes and noise are columns of the file")
+    wanted = "give a SET and its TOTAL, or a file with --from"
     if file is not None:
+        if (set_text, note, noise_std) != (None, None, None):
+            raise click.UsageError(f"{wanted}, in which notes and noise are columns")
         _tell_file(address, file, by, as_json)
-    elif set_text is not None and total is not None:
-        _tell_one(address, set_text, total, by, note, noise_std, as_json)
-
-
-def _tell_one(
-    address: Address,
-    set_text: str,
-    total: str,
-    by: str | None,
-    note: str | None,
-    noise_std: str | None,
-    as_json: bool,
-) -> None:
+        return
+    if set_text is None or total is None:
+        raise click.UsageError(wanted)
     value, noise = _measured(set_text, total, noise_std)
-    with one_thread(), address.open() as study:
-        own = find_set(study, set_text)
+    with one_thread(), address.find(set_text) as (study, own):
         before, expected = len(study.answers), study.expected(own)
         study.tell(own, value, by=by, note=note, noise_std=noise)
         measured, sets = len(study.answers), len(study.ids)
@@ -118,19 +90,19 @@ def _tell_file(address: Address, file: Path, by: str | None, as_json: bool) -> N
         new, rows = study.tell_many(*columns, where=read.where), len(read.y_bar)
         measured, sets = len(study.answers), len(study.ids)
     if read.ignored:
-        talk(f"Ignored columns: {', '.join(map(visible, read.ignored))}.")
-    if as_json:
-        show_json({"rows": rows, "new": new, "measured": measured})
-        return
+        talk(f"Ignored columns: {', '.join(map(named, read.ignored))}.")
     rest = f", {rows - new} already recorded" if rows > new else ""
-    show(
+    sentence = (
         f"{count(new, 'new total')} recorded from {count(rows, 'row')}{rest}. "
         f"{measured} of {count(sets, 'set')} measured."
     )
-    suggest("Next:", address.typed("status"), address.typed("ask"))
+    document = {"rows": rows, "new": new, "measured": measured}
+    show_result(as_json, document, sentence, "Next:", address.typed("status"), address.typed("ask"))
 
 
-@set_command(click.argument("total"), by_option("Who corrects it."), note_option, noise_option)
+@options.set_command(
+    click.argument("total"), options.by("Who corrects it."), options.note, options.noise
+)
 def amend(
     address: Address,
     set_text: str,
@@ -150,8 +122,7 @@ def amend(
       sumwise amend schools.db 82010 10500 --noise-std 20
     """
     value, noise = _measured(set_text, total, noise_std)
-    with address.open() as study:
-        own = find_set(study, set_text)
+    with address.find(set_text) as (study, own):
         expected = study.expected(own)
         study.amend(own, value, by=by, note=note, noise_std=noise)
         noise = next(answer.noise_std for answer in study.answers if answer.set_id == own)
@@ -161,7 +132,7 @@ def amend(
         _warn_if_far(address, own, value, noise, expected)
 
 
-@set_command(by_option("Who withdraws it."), note_option)
+@options.set_command(options.by("Who withdraws it."), options.note)
 def retract(
     address: Address, set_text: str, by: str | None, note: str | None, as_json: bool
 ) -> None:
@@ -173,8 +144,7 @@ def retract(
       sumwise retract schools.db "Ann Arbor" --note "wrong district"
       sumwise retract schools.db 82010 --by ann
     """
-    with address.open() as study:
-        own = find_set(study, set_text)
+    with address.find(set_text) as (study, own):
         study.retract(own, by=by, note=note)
     document = {"retracted": shown(own)}
     show_result(as_json, document, f"Withdrawn: {named(own)} is no longer measured.")

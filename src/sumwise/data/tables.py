@@ -257,6 +257,24 @@ def read_columns(
     return Columns(groups, taken, silent, keys, matrix, columns, where)
 
 
+def read_inputs(
+    path: Path, inputs: Sequence[str], others: Mapping[str, str]
+) -> tuple[Any, Float[np.ndarray, "N D"]]:
+    """A table of other individuals than the study's, and its inputs as numbers.
+
+    Args:
+        others: More columns of numbers, and the option that named each.
+    """
+    table = read_table(path, text=lambda name: name not in {*inputs, *others})
+    names = column_names(table, path)
+    require(names, inputs, "an input of the study", path)
+    for name, role in others.items():
+        require(names, (name,), role, path)
+    if not table.num_rows:
+        raise DataError(f"{path} has a heading and no rows; give at least one individual")
+    return table, np.column_stack([numbers(table, name, place(path)) for name in inputs])
+
+
 def split_inputs(
     table: Any, used: Collection[str], path: Path | str
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:

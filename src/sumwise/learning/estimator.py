@@ -29,6 +29,7 @@ from sumwise.model.predict import check_level
 from sumwise.outofcore import predict_parquet as streams
 from sumwise.outofcore.build import embed_scan, in_threads
 from sumwise.outofcore.design_store import Embedded, as_sets
+from sumwise.util.progress import Slow
 from sumwise.util.shapes import Float
 
 
@@ -221,10 +222,13 @@ class AggregateRegressor:
         if return_std and return_cov:
             raise SettingError("ask for return_std or return_cov, not both")
         fitted, x = self.fitted(), self._inputs(X)
-        mean = self._outputs(outputs.predict_mean(fitted, x))
         if return_std:
-            std = outputs.predict_std(fitted, x, include_noise=include_noise)
-            return mean, self._outputs(std)
+            with Slow("predicting", len(x)) as slow:
+                mean, std = outputs.predict_individuals(
+                    fitted, x, include_noise=include_noise, on_progress=slow.at
+                )
+            return self._outputs(mean), self._outputs(std)
+        mean = self._outputs(outputs.predict_mean(fitted, x))
         if return_cov:
             cov = fitted.posterior.covariance_along(outputs.features_of(fitted, x))
             if include_noise:

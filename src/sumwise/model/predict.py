@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -48,18 +48,29 @@ def predict_mean(model: Model, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray,
     return finite_rows(model.offset + model.posterior.output_scale * mean)
 
 
-def predict_std(
-    model: Model, x: Float[np.ndarray, "N D"], *, include_noise: bool
-) -> Float[np.ndarray, "N M"]:
-    """Standard deviation of each individual's output (Eq. 23), its own noise included or not."""
-    variance = np.empty(len(x))
+def predict_individuals(
+    model: Model,
+    x: Float[np.ndarray, "N D"],
+    *,
+    include_noise: bool = True,
+    on_progress: Callable[[int], None] = lambda rows: None,
+) -> tuple[Float[np.ndarray, "N M"], Float[np.ndarray, "N M"]]:
+    """Mean and standard deviation of each individual's output (Eq. 23), with its noise or without.
+
+    Args:
+        on_progress: Called with the number of rows that are done.
+    """
+    mean, variance = np.empty((len(x), model.posterior.n_outputs)), np.empty(len(x))
     for low, high in blocks(x, model.basis):
         with np.errstate(all="ignore"):
             phi = features_of(model, x[low:high])
+            mean[low:high] = phi @ model.posterior.mean
             variance[low:high] = model.posterior.variance_along(phi)
+        on_progress(high)
     if include_noise:
         variance += 1 / model.posterior.noise_precision
-    return finite_rows(model.posterior.output_scale * np.sqrt(variance)[:, None])
+    scale = model.posterior.output_scale
+    return finite_rows(model.offset + scale * mean), finite_rows(scale * np.sqrt(variance)[:, None])
 
 
 def features_of(model: Model, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N K"]:

@@ -83,8 +83,7 @@ def _one_file(
             for batch in batches(scan, part):
                 x = np.ascontiguousarray(batch.inputs.T, dtype=np.float64)
                 try:
-                    mean = outputs.predict_mean(model, x)[:, 0]
-                    std = outputs.predict_std(model, x, include_noise=True)[:, 0]
+                    mean, std = (v[:, 0] for v in outputs.predict_individuals(model, x))
                 except InvalidSetError as error:
                     where = f"{batch.path}, rows from {batch.first_row + 1} on"
                     raise InvalidSetError(f"{where}: {error}") from error

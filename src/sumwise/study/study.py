@@ -260,14 +260,10 @@ class Study:
             frame: A data frame with the study's input columns, or an (n, D) array.
             level: Probability of the interval from `lower` to `upper`.
         """
-        share, model = check_level(level), self.model
-        if frame is not None:
-            mean, std = model.predict(frame, return_std=True)
-            return Predictions.of(mean, std, share)
-        fitted, sets = model.fitted(), self.sets
-        mean = outputs.predict_mean(fitted, sets.x)[:, 0]
-        std = outputs.predict_std(fitted, sets.x, include_noise=True)[:, 0]
-        return Predictions.of(mean, std, share, **individuals(sets))
+        share = check_level(level)
+        x, about = (self.sets.x, individuals(self.sets)) if frame is None else (frame, {})
+        mean, std = self.model.predict(x, return_std=True)
+        return Predictions.of(mean, std, share, **about)
 
     def predict_sets(self, level: float = 0.9) -> Predictions:
         """Predict the total of every set, measured or not."""

@@ -189,8 +189,8 @@ class Pages:
 
 def predict(model: Model, x: Float[np.ndarray, "n D"]) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation of individuals, noise included."""
-    mean = outputs.predict_mean(model, x)[:, 0]
-    return mean, outputs.predict_std(model, x, include_noise=True)[:, 0]
+    mean, std = outputs.predict_individuals(model, x)
+    return mean[:, 0], std[:, 0]
 
 
 def _parts(text: str) -> list[str]:
