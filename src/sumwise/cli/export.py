@@ -42,7 +42,10 @@ def report(address: Address, out: Path, force: bool, as_json: bool) -> None:
         raise SettingError(f"{out} exists; name another file with -o, or pass --force")
     with address.open() as study, waiting("writing the report"):
         path = write(study, out)
-    show_result(as_json, {"file": path}, f"Report: {visible(str(path), 500)}")
+    if as_json:
+        show_json({"file": path})
+    else:
+        click.echo(f"Report: {visible(str(path), 500)}")
 
 
 @options.study_command(click.argument("folder", type=click.Path(path_type=Path)))
