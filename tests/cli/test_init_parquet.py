@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 import sumwise as sw
 from sumwise.cli import main
-from sumwise.cli.individuals import Size
+from sumwise.cli.individuals import size
 from tests import parquet
 from tests.builders import random_sets
 from tests.datasets import data_folder
@@ -104,7 +104,7 @@ def test_a_file_beyond_the_limit_stays_where_it_is(sets, tmp_path):
         (("--memory-limit", "much"), "'much' is no size; write 500MB or 2GB"),
         (("--memory-limit", "9" * 400 + "GB"), "is more than any machine has"),
         (("--sets-file", "s.parquet"), "leave --sets-file out"),
-        (("--basis", "neural"), "choose another --basis"),
+        (("--basis", "neural"), "basis='auto'"),
         (("--basis", "linear", "--preset", "paper"), "a preset brings its own model and strategy"),
         (("--strategy", "MI", "--preset", "paper"), "a preset brings its own model and strategy"),
         (("--dask", "tcp://127.0.0.1:1"), "no Dask scheduler answers"),
@@ -208,7 +208,7 @@ def test_addresses_are_taken_as_they_are(sets, folder, tmp_path):
 
 
 def test_sizes_are_read_as_people_write_them():
-    read = [Size().convert(text, None, None) for text in ("17", "2GB", "1.5 mb", "3KiB")]
+    read = [size(text) for text in ("17", "2GB", "1.5 mb", "3KiB")]
     assert read == [17, 2_000_000_000, 1_500_000, 3000]
 
 

@@ -24,28 +24,20 @@ UNITS: Final = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 COPIES: Final = 4  # of a table that are in memory while it is grouped and packed
 
 
-class Size(click.ParamType):  # type: ignore[type-arg]
+def size(text: str) -> int:
     """A number of bytes, such as 2GB."""
-
-    name = "size"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> int:
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", str(value).strip(), re.IGNORECASE)
-        if found is None:
-            self.fail(f"{value!r} is no size; write 500MB or 2GB", param, ctx)
-        size = float(found[1]) * UNITS[found[2].upper()]
-        if not size < 2**63:
-            self.fail(f"{str(value)[:20]!r}… is more than any machine has", param, ctx)
-        return int(size)
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", text.strip(), re.IGNORECASE)
+    if found is None:
+        raise click.BadParameter(f"{text!r} is no size; write 500MB or 2GB")
+    given = float(found[1]) * UNITS[found[2].upper()]
+    if not given < 2**63:
+        raise click.BadParameter(f"{text[:20]!r}… is more than any machine has")
+    return int(given)
 
 
-class PathOrAddress(click.ParamType):  # type: ignore[type-arg]
+def path_or_address(text: str) -> Path | str:
     """A path; or an address as text, because a path would lose its slashes."""
-
-    name = "path"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> Path | str:
-        return str(value) if "://" in str(value) else Path(value)
+    return text if "://" in text else Path(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +98,6 @@ def _embed(
     table: Table, address: Address, model: AggregateRegressor, objective: Objective
 ) -> tuple[Embedded, Individuals]:
     """A design on disk, in single precision if double precision would take half the limit."""
-    if model.basis == "neural" or not isinstance(model.basis, str):
-        raise SettingError(
-            "training a network needs all individuals after every answer, and these are beyond "
-            "memory; choose another --basis, or raise --memory-limit"
-        )
     objective.refuse_columns()
     place = _design_folder(table.data, address)
     _refuse_existing(address)

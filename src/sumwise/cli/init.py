@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,7 +10,7 @@ import rich_click as click
 from sumwise import ACQUISITIONS, BASES, AggregateRegressor
 from sumwise.cli import individuals, options
 from sumwise.cli.common import waiting
-from sumwise.cli.individuals import PathOrAddress, Size, Table
+from sumwise.cli.individuals import Table, path_or_address, size
 from sumwise.cli.objective_options import Objective, objective_options, sentences
 from sumwise.cli.options import Address
 from sumwise.cli.output import message, show, show_json, suggest, talk, visible
@@ -21,27 +20,9 @@ from sumwise.util.text import count
 MOST_NAMED: Final = 20  # columns in a sentence
 
 
-@dataclass(frozen=True, slots=True)
-class Method:
-    """The model and the strategy as they were typed."""
-
-    strategy: str | None
-    basis: str | None
-    seed: int
-    preset: str | None
-
-    def resolve(self) -> tuple[AggregateRegressor, str]:
-        from sumwise.learning.estimator import resolve
-
-        basis = self.basis
-        model = None if basis is None else AggregateRegressor(basis, random_state=self.seed)
-        estimator, strategy = resolve(model, self.strategy, self.seed, self.preset)
-        return estimator, str(strategy)
-
-
 @options.command(
     options.url,
-    click.argument("data", type=PathOrAddress()),
+    click.argument("data", type=path_or_address),
     options.by_columns,
     options.x,
     click.option(
@@ -79,7 +60,7 @@ class Method:
     options.sets_file,
     click.option(
         "--memory-limit",
-        type=Size(),
+        type=size,
         metavar="SIZE",
         help="Leave Parquet that would take more memory than this, such as 2GB, in its files, and "
         "store a design of it beside the study. Default: half of the machine's memory.",
@@ -89,14 +70,16 @@ class Method:
     options.as_json,
     options.gathered("address", Address),
     options.gathered("table", Table),
-    options.gathered("method", Method),
     options.gathered("objective", Objective),
 )
 def init(
     address: Address,
     table: Table,
-    method: Method,
     objective: Objective,
+    strategy: str | None,
+    basis: str | None,
+    seed: int,
+    preset: str | None,
     claim_days: float,
     sets_file: Path | None,
     as_json: bool,
@@ -115,33 +98,26 @@ def init(
       sumwise init meters.db devices/ --by meter --x load --memory-limit 2GB
       sumwise init plots.db plots.csv --by state --strategy IVR --cost hours --enough 0.5
     """
+    from sumwise.learning.settings import resolve
     from sumwise.study.create import create_study
 
-    model, strategy = method.resolve()
+    given = None if basis is None else AggregateRegressor(basis, random_state=seed)
+    model, chosen = resolve(given, strategy, seed, preset)
     sets, made = individuals.read(table, address, model, objective, sets_file)
     meant = objective.read(made)
+    method: dict[str, Any] = {"strategy": str(chosen), "seed": seed, "claim_days": claim_days}
+    place: dict[str, Any] = {"name": address.name, "sets_file": sets_file}
     with (
         waiting("making the study"),
-        create_study(
-            address.url,
-            sets,
-            name=address.name,
-            model=model,
-            strategy=strategy,
-            seed=method.seed,
-            claim_days=claim_days,
-            sets_file=sets_file,
-            **meant,
-        ) as study,
+        create_study(address.url, sets, model=model, **place, **method, **meant) as study,
     ):
         name = study.name
-    _remark(made, strategy, objective)
+    _remark(made, str(chosen), objective)
     if as_json:
-        basis = method.basis or model.basis
-        known = {**asdict(method), "strategy": strategy, "basis": basis, "claim_days": claim_days}
-        show_json({**_as_json(made, name, table.weights), **known, **objective.as_json(meant)})
+        method |= {"basis": basis or model.basis, "preset": preset, "weights": table.weights}
+        show_json({"study": name, **_about(made), **method, **objective.as_json(meant)})
         return
-    show(_made(made, name, address.url, table.weights, strategy))
+    show(_made(made, name, address.url, table.weights, str(chosen)))
     for sentence in sentences(meant):
         show(sentence)
     suggest("Next, ask which set to measure:", address.typed("ask"))
@@ -158,16 +134,9 @@ def _remark(made: Individuals, strategy: str, objective: Objective) -> None:
         talk(f"{strategy} asks the same questions whatever the targets are; {names} use them.")
 
 
-def _as_json(made: Individuals, name: str, weights: str) -> dict[str, Any]:
-    return {
-        "study": name,
-        "sets": len(made.sets),
-        "individuals": int(made.sets.sizes.sum()),
-        "by": made.by,
-        "inputs": made.x,
-        "left_out": made.left_out,
-        "weights": weights,
-    }
+def _about(made: Individuals) -> dict[str, Any]:
+    about = {"by": made.by, "inputs": made.x, "left_out": made.left_out}
+    return {"sets": len(made.sets), "individuals": int(made.sets.sizes.sum()), **about}
 
 
 def _named(columns: tuple[str, ...]) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,19 +11,8 @@ import numpy as np
 import rich_click as click
 
 from sumwise.cli.options import to_number
-from sumwise.data.tables import (
-    Individuals,
-    number,
-    numbers,
-    place,
-    read_table,
-    require,
-)
+from sumwise.data.tables import Individuals, number, numbers, place, read_inputs
 from sumwise.errors import DataError, SettingError, SumwiseError
-from sumwise.util.shapes import Float
-
-MUST: Final = {"cost": "above 0", "noise_std": "at least 0", "enough": "at least 0"}
-OPTIONS: Final = {"cost": "--cost", "noise_std": "--noise-std", "enough": "--enough"}
 
 objective_options: Final = (
     click.option(
@@ -89,15 +78,15 @@ class Objective:
 
     def refuse_columns(self) -> None:
         """Refuse columns of individuals beyond memory, and numbers out of range."""
-        for name, text in (("cost", self.cost), ("noise_std", self.noise_std)):
+        for option, text in (("--cost", self.cost), ("--noise-std", self.noise_std)):
             if text is not None and not _is_number(text):
                 raise SettingError(
-                    f"{OPTIONS[name]} is {text!r:.80}, and these individuals are beyond memory, "
-                    "where it can be one number only. Give a number, raise --memory-limit, or "
-                    "begin the study in Python, which takes an array with a number for each set"
+                    f"{option} is {text!r:.80}, and these individuals are beyond memory, where it "
+                    "can be one number only. Give a number, raise --memory-limit, or begin the "
+                    "study in Python, which takes an array with a number for each set"
                 )
-            _number(name, text)
-        _number("enough", self.enough)
+            _number(option, text)
+        _number("--enough", self.enough)
         if self.target_weights is not None and self.targets is None:
             raise SettingError(
                 "--target-weights would be a column of individuals that are beyond memory; write "
@@ -106,28 +95,30 @@ class Objective:
 
     def read(self, made: Individuals) -> dict[str, Any]:
         """Arguments of `create_study`, some from columns of the table that was read."""
-        weights = None if self.target_weights is None else made.aside.get(self.target_weights)
-        x = None
+        x, name = None, self.target_weights
+        weights = None if name is None else made.aside.get(name)
         if self.targets is not None:
-            x, weights = _read_targets(self.targets, made.x, self.target_weights)
+            named = {} if name is None else {name: "given as --target-weights"}
+            table, x = read_inputs(self.targets, made.x, named)
+            where = place(self.targets)
+            weights = np.ones(len(x)) if name is None else numbers(table, name, where)
+            for row in np.flatnonzero(weights < 0).tolist():
+                raise DataError(
+                    f"{where(row)}: {name!r:.80} is {weights[row]:g}; a weight is at least 0, and "
+                    "0 leaves an individual out"
+                )
         return {
-            "cost": _per_set("cost", self.cost, made),
-            "noise_std": _per_set("noise_std", self.noise_std, made),
-            "enough": _number("enough", self.enough),
+            "cost": _per_set("--cost", self.cost, made),
+            "noise_std": _per_set("--noise-std", self.noise_std, made),
+            "enough": _number("--enough", self.enough),
             "targets": x,
-            "target_weights": weights,
+            "target_weights": None if name is None else weights,
         }
 
     def as_json(self, meant: Mapping[str, Any]) -> dict[str, Any]:
         """The options: columns by name, numbers as numbers."""
-        return {
-            **{
-                name: meant[name] if isinstance(meant[name], float) else getattr(self, name)
-                for name in MUST
-            },
-            "targets": None if self.targets is None else str(self.targets),
-            "target_weights": self.target_weights,
-        }
+        numeric = {name: value for name, value in meant.items() if isinstance(value, float)}
+        return {**asdict(self), **numeric}
 
 
 def _is_number(text: str) -> bool:
@@ -138,55 +129,36 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _number(name: str, text: str | None) -> float | None:
+def _number(option: str, text: str | None) -> float | None:
     """The number that was typed for an option, None if it was left out."""
-    if text is None:
-        return None
-    value = to_number(text, OPTIONS[name])
-    if value < 0 or (value == 0 and MUST[name] == "above 0"):
-        raise SettingError(f"{OPTIONS[name]} is {value:g}; it must be {MUST[name]}")
+    value = None if text is None else to_number(text, option)
+    if value is not None and (value < 0 or (value == 0 and option == "--cost")):
+        raise SettingError(f"{option} is {value:g}; it must be {_must(option)}")
     return value
 
 
-def _per_set(name: str, text: str | None, made: Individuals) -> Any:
+def _must(option: str) -> str:
+    return "above 0" if option == "--cost" else "at least 0"
+
+
+def _per_set(option: str, text: str | None, made: Individuals) -> Any:
     """One number for each set, from a column; or the number that was typed."""
     if text is None or text not in made.aside:
-        return _number(name, text)
-    values, sets, option = made.aside[text], made.sets, OPTIONS[name]
-    low = np.minimum.reduceat(values, sets.starts[:-1])
-    high = np.maximum.reduceat(values, sets.starts[:-1])
-    for a in np.flatnonzero(low != high).tolist():
-        rows = range(sets.starts[a], sets.starts[a + 1])
-        other = next(row for row in rows if values[row] != values[rows[0]])
+        return _number(option, text)
+    values, starts = made.aside[text], made.sets.starts
+    first = values[starts[:-1]]
+    for row in np.flatnonzero(values != np.repeat(first, made.sets.sizes)).tolist():
+        other = first[np.searchsorted(starts, row, "right") - 1]
         raise DataError(
-            f"{made.where(other)}: {text!r:.80} is {values[other]:g}, and {values[rows[0]]:g} in "
-            f"another row of the set. {option} is of the whole set; give all its rows the same."
+            f"{made.where(row)}: {text!r:.80} is {values[row]:g}, and {other:g} in another row of "
+            f"the set. {option} is of the whole set; give all its rows the same."
         )
-    for a in np.flatnonzero((low < 0) | ((low == 0) & (name == "cost"))).tolist():
+    for a in np.flatnonzero((first < 0) | ((first == 0) & (option == "--cost"))).tolist():
         raise DataError(
-            f"{made.where(int(sets.starts[a]))}: {text!r:.80} is {low[a]:g}; {option} must be "
-            f"{MUST[name]}. Correct it, or drop the rows of the set."
+            f"{made.where(int(starts[a]))}: {text!r:.80} is {first[a]:g}; {option} must be "
+            f"{_must(option)}. Correct it, or drop the rows of the set."
         )
-    return low
-
-
-def _read_targets(
-    path: Path, inputs: Sequence[str], weights: str | None
-) -> tuple[Float[np.ndarray, "N D"], Float[np.ndarray, " N"] | None]:
-    table = read_table(path, text=lambda name: False)
-    names, where = table.column_names, place(path)
-    require(names, inputs, "an input of the study", path)
-    require(names, () if weights is None else (weights,), "given as --target-weights", path)
-    x = np.column_stack([numbers(table, name, where) for name in inputs])
-    if weights is None:
-        return x, None
-    weight = numbers(table, weights, where)
-    for row in np.flatnonzero(weight < 0).tolist():
-        raise DataError(
-            f"{where(row)}: {weights!r:.80} is {weight[row]:g}; a weight is at least 0, and 0 "
-            "leaves an individual out"
-        )
-    return x, weight
+    return first
 
 
 def sentences(meant: Mapping[str, Any]) -> list[str]:

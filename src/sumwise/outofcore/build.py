@@ -25,6 +25,7 @@ from sumwise.data.parquet import PART_ROWS, Scan
 from sumwise.errors import DataError, InvalidSetError, SettingError
 from sumwise.model import fit as core
 from sumwise.model import serialize
+from sumwise.model.basis import Neural
 from sumwise.model.design import features
 from sumwise.model.fit import ModelConfig, Prepared
 from sumwise.model.serialize import pack_config, pack_prepared, unpack_config
@@ -103,6 +104,7 @@ def embed_scan(
         raise SettingError(f"out is {out!r:.60}; give the path of a new folder")
     if not folder:
         raise SettingError("out is empty; give the path of a new folder")
+    _refuse_learning(config.basis == "neural" or isinstance(config.basis, Neural))
     basis = None if prepared is None else hashlib.sha256(pack_prepared(prepared)).hexdigest()
     settings = Settings(pack_config(config), dtype, scan, PART_ROWS, basis)
     busy = f"another process is embedding to {folder}; wait for it, or name another folder"
@@ -129,6 +131,15 @@ def embed_scan(
     if read_manifest(folder).settings != settings:
         raise _other(folder)
     return Embedded.open(folder, check=check)
+
+
+def _refuse_learning(learns: bool) -> None:
+    if learns:
+        raise SettingError(
+            "a basis that learns looks at the individuals again after every answer, so there is "
+            "nothing to embed beforehand. Use basis='auto', 'fourier', 'polynomial' or 'linear', "
+            "or keep the individuals in memory."
+        )
 
 
 def check_dtype(dtype: Any) -> None:
@@ -231,11 +242,7 @@ def _begin(
         assert look is not None  # survey was asked for it
         blank = lazy_sets((), np.empty(0, int), scan)
         prepared = core.prepare(config, blank, look.inputs())
-    if prepared.basis.learns:
-        raise SettingError(
-            "a basis that learns looks at the individuals again after every answer, so there is "
-            "nothing to embed beforehand. Use basis='auto', 'fourier', 'polynomial' or 'linear'."
-        )
+    _refuse_learning(prepared.basis.learns)
     n_basis = features(prepared.basis, np.zeros((1, len(scan.x)))).shape[1]
     assert index.sizes is not None  # the source is sorted
     with (
