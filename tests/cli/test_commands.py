@@ -127,8 +127,8 @@ def test_a_loss_is_printed_plainly(tmp_path, monkeypatch):
         asked=(demo.District(1, 1), demo.District(2, 5)),
         schools_measured={"IVR": 6.0, "Random": 5.5, "Largest first": 9.0},
         guess_error=9.0,
-        n_schools=10,
-        n_districts=3,
+        schools=10,
+        districts=3,
         seconds=0.1,
     )
     monkeypatch.setattr(demo, "run", lambda *arguments: lost)

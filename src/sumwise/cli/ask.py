@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from dataclasses import asdict
+from typing import Any
 
 import rich_click as click
 
@@ -13,11 +14,6 @@ from sumwise.cli.output import named, show, show_json, show_result, suggest, vis
 from sumwise.learning.propose import Ask
 from sumwise.util.text import moment, plain, shown
 from sumwise.util.threads import one_thread
-
-KEYS: Final = (
-    "expected", "std", "information", "score", "why", "runner_up", "runner_up_score", "cost",
-    "score_per_cost", "runner_up_cost", "number", "by", "expires",
-)  # fmt: skip
 
 
 @options.study_command(
@@ -116,10 +112,10 @@ def _show_question(question: Ask, numbered: str, known: bool) -> None:
 
 
 def _as_json(question: Ask) -> dict[str, Any]:
-    second = question.runner_up
-    values = {name: getattr(question, name) for name in KEYS}
+    values = asdict(question)
+    own, second = values.pop("set_id"), values["runner_up"]
     values["runner_up"] = None if second is None else shown(second)
-    return {"set": shown(question.set_id), **values}
+    return {"set": shown(own), **values, "score_per_cost": question.score_per_cost}
 
 
 @options.set_command(options.by("Who releases it."))

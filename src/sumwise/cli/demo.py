@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import rich_click as click
 
@@ -42,7 +41,9 @@ def demo(questions: int, seeds: int, out: Path, as_json: bool) -> None:
         result = experiment.run(schools, questions, seeds, on_progress)
     files = report.save(experiment.chart(result), out / "learning-curves")
     if as_json:
-        show_json(_as_json(result, files))
+        found = {"table": experiment.table(result.errors), "files": files}
+        found["verdict"] = experiment.verdict(result.errors)
+        show_json({"data": experiment.DATA, "unit": "percentage points", **asdict(result), **found})
     else:
         _print_result(result, files)
 
@@ -84,7 +85,7 @@ def _print_result(result: experiment.DemoResult, files: list[Path]) -> None:
     chosen, random, largest = (result.schools_measured[name] for name in experiment.DEMO.columns)
     click.echo()
     show(
-        f"To be fair: IVR's districts hold {chosen:.0f} of the {result.n_schools:,} schools, "
+        f"To be fair: IVR's districts hold {chosen:.0f} of the {result.schools:,} schools, "
         f"Random's {random:.0f} (mean of seeds), the largest {largest:.0f}. The comparison counts "
         "questions; if your price grows with the size of a set, take that into account. Seeds "
         "change the model's random features, and the districts that Random draws."
@@ -112,20 +113,3 @@ def _error_rows(result: experiment.DemoResult, questions: int) -> list[tuple[str
 
 def _with_error(mean: float, error: float | None) -> str:
     return f"{mean:.1f}" if error is None else f"{mean:.1f} ± {error:.1f}"
-
-
-def _as_json(result: experiment.DemoResult, files: list[Path]) -> dict[str, Any]:
-    return {
-        "data": experiment.DATA,
-        "schools": result.n_schools,
-        "districts": result.n_districts,
-        "unit": "percentage points",
-        "table": [asdict(line) for line in experiment.table(result.errors)],
-        "guess_error": result.guess_error,
-        "asked": [asdict(district) for district in result.asked],
-        "schools_measured": dict(result.schools_measured),
-        "verdict": asdict(experiment.verdict(result.errors)),
-        "errors": {name: runs.tolist() for name, runs in result.errors.items()},
-        "files": [str(path) for path in files],
-        "seconds": result.seconds,
-    }

@@ -118,7 +118,7 @@ def beyond(
       sumwise reproduce beyond --data DIR
       sumwise reproduce beyond --data DIR --datasets Housing,MAT --splits 3
     """
-    experiment = replace(BEYOND, datasets=_datasets(names), splits=splits)
+    experiment = replace(BEYOND, datasets=_listed(names, datasets.NAMES, "data set"), splits=splits)
     experiments.check(experiment, data)
     with _all_runs(experiment, data, out, jobs) as found:
         curves = comparison.wanted(found, experiment)
@@ -148,7 +148,9 @@ def _paper_table(
     as_json: bool,
 ) -> None:
     chosen = table_of.only(_listed(methods, table_of.columns, "method"))
-    experiment = replace(chosen, datasets=_datasets(names), splits=splits, queries=queries)
+    experiment = replace(
+        chosen, datasets=_listed(names, datasets.NAMES, "data set"), splits=splits, queries=queries
+    )
     experiments.check(experiment, data)
     paper = reproduction_page.find_published(table_of, published, data)
     with workers(dask, jobs) as jobs, _all_runs(experiment, data, out, jobs) as curves:
@@ -193,19 +195,13 @@ def _all_runs(
         yield curves
 
 
-def _datasets(text: str | None) -> tuple[str, ...]:
-    return _listed(text, datasets.NAMES, "data set")
-
-
 def _listed(text: str | None, known: tuple[str, ...], what: str) -> tuple[str, ...]:
     """Names with commas between, in any case; all if none is given."""
     if text is None:
         return known
     proper = {name.lower(): name for name in known}
-    given = [name.strip() for name in text.split(",") if name.strip()]
-    if not given:
-        raise SettingError(f"no name was given; there are {', '.join(known)}")
-    for name in given:
+    given = dict.fromkeys(name.strip() for name in text.split(",") if name.strip())
+    for name in given or [""]:
         if name.lower() not in proper:
             raise SettingError(f"no {what} is called {name!r}; there are {', '.join(known)}")
     return tuple(dict.fromkeys(proper[name.lower()] for name in given))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -161,30 +160,20 @@ def _as_json(
     table: Labelled, plan: Experiment, result: experiment.Simulation, out: Path
 ) -> dict[str, Any]:
     found = verdict(result.errors)
+    plan_of = {name: getattr(plan, name) for name in ("splits", "queries", "weights")}
     return {
         "data": table.file,
-        "by": table.by,
-        "y": table.y,
-        "x": table.x,
-        "left_out": table.left_out,
+        **{name: getattr(table, name) for name in ("by", "y", "x", "left_out")},
         "individuals": len(table.data.y),
         "groups": table.n_groups,
         "training_groups": experiment.training_groups(table),
-        "plan": {
-            "methods": plan.columns,
-            "splits": plan.splits,
-            "queries": plan.queries,
-            "weights": plan.weights,
-        },
-        "strategies": [asdict(line) for line in standings(result.errors)],
-        "savings": {
-            "strategy": found.focus,
-            "table": [asdict(line) for line in savings(result.errors, found.focus)],
-        },
-        "verdict": asdict(found),
+        "plan": {"methods": plan.columns, **plan_of},
+        "strategies": standings(result.errors),
+        "savings": {"strategy": found.focus, "table": savings(result.errors, found.focus)},
+        "verdict": found,
         "caveats": caveats(table, plan, result),
         "guess_error": float(result.guess.mean()),
-        "errors": {name: runs.tolist() for name, runs in result.errors.items()},
-        "report": str(out),
+        "errors": result.errors,
+        "report": out,
         "seconds": result.seconds,
     }

@@ -85,8 +85,8 @@ class DemoResult:
     asked: tuple[District, ...]  # by IVR with the first seed, in order
     schools_measured: Mapping[str, float]  # by strategy: schools in the districts, mean of seeds
     guess_error: float  # of the state mean as every school's prediction
-    n_schools: int
-    n_districts: int
+    schools: int
+    districts: int
     seconds: float
 
 
@@ -188,8 +188,8 @@ def run(
             for m, each in by_method.items()
         },
         guess_error=float(np.sqrt(np.mean((y.mean() - y) ** 2))),
-        n_schools=len(y),
-        n_districts=len(schools.sets),
+        schools=len(y),
+        districts=len(schools.sets),
         seconds=time.perf_counter() - start,
     )
 
@@ -248,7 +248,7 @@ def chart(result: DemoResult) -> Any:
         report.learning_curve_rows(result.errors),
         title=verdict(result.errors).headline,
         subtitle=[
-            f"Predicting {result.n_schools:,} Michigan schools from district totals; {scatter}.",
+            f"Predicting {result.schools:,} Michigan schools from district totals; {scatter}.",
             f"The {n_questions} by IVR hold {result.schools_measured[CHOSEN]:.0f} schools, "
             f"the {n_questions} random ones {result.schools_measured[RANDOM]:.0f}, "
             f"the {n_questions} largest {result.schools_measured[LARGEST]:.0f}.",
