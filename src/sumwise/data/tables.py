@@ -266,12 +266,8 @@ def read_inputs(
         others: More columns of numbers, and the option that named each.
     """
     table = read_table(path, text=lambda name: name not in {*inputs, *others})
-    names = column_names(table, path)
-    require(names, inputs, "an input of the study", path)
-    for name, role in others.items():
-        require(names, (name,), role, path)
-    if not table.num_rows:
-        raise DataError(f"{path} has a heading and no rows; give at least one individual")
+    for name, role in {**dict.fromkeys(inputs, "an input of the study"), **others}.items():
+        require(table.column_names, (name,), role, path)
     return table, np.column_stack([numbers(table, name, place(path)) for name in inputs])
 
 
