@@ -98,7 +98,7 @@ def init(
       sumwise init meters.db devices/ --by meter --x load --memory-limit 2GB
       sumwise init plots.db plots.csv --by state --strategy IVR --cost hours --enough 0.5
     """
-    from sumwise.learning.settings import resolve
+    from sumwise.learning.estimator import resolve
     from sumwise.study.create import create_study
 
     given = None if basis is None else AggregateRegressor(basis, random_state=seed)
