@@ -92,7 +92,7 @@ def test_a_function_with_parameters_is_a_network_and_they_stay_the_callers():
     assert_array_equal(given["weight"], parameters()["weight"])
     assert_array_equal(given["more"]["bias"], 0.0)
     for model in models:
-        learned = trained(model).network.parameters
+        learned = trained(model).network.args[0]
         x = (sets.x - sets.x.mean(axis=0)) / sets.x.std(axis=0)
         by_hand = np.tanh(x @ learned["weight"].T + np.asarray(learned["more"]["bias"]))
         assert_allclose(trained(model)(x), float(learned["more"]["size"]) * by_hand, atol=1e-6)
