@@ -201,7 +201,9 @@ def _listed(text: str | None, known: tuple[str, ...], what: str) -> tuple[str, .
         return known
     proper = {name.lower(): name for name in known}
     given = dict.fromkeys(name.strip() for name in text.split(",") if name.strip())
-    for name in given or [""]:
+    if not given:
+        raise SettingError(f"no name was given; there are {', '.join(known)}")
+    for name in given:
         if name.lower() not in proper:
             raise SettingError(f"no {what} is called {name!r}; there are {', '.join(known)}")
     return tuple(dict.fromkeys(proper[name.lower()] for name in given))
