@@ -90,7 +90,7 @@ def test_masked_and_huge_numbers_are_refused():
     [
         ({1, 2}, "two numbers"),
         ({1: 2, 3: 4}, "two numbers"),
-        (("1", "2"), "two numbers"),
+        (("1", "2"), "is '1'; give a number"),
         ((1.0, 2.0, 3.0), "two numbers"),
         ((1.0, 1e308), "β is 1e[+]308"),
         ((1e-320, 1.0), "λ is"),

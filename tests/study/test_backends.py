@@ -87,7 +87,7 @@ def test_the_chain_is_kept_and_only_what_is_missing_is_fitted(place, kind, monke
         expected = study.predict().mean
     sparse = [10, 12, 13] if kind == "neural" else list(range(1, 14))
     assert rows_of_chain(place) == sparse
-    from sumwise.study.model_cache import core
+    from sumwise.model import fit as core
 
     fitted, plain = [], core.fit
 

@@ -55,10 +55,21 @@ def test_other_names_are_refused(name):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{", "[1]", "1.5", '{"real":1}', '{"code":"x"}', "{}", '{"a":1,"b":2}', '{"tuple":1}'],
+    [
+        "",
+        "1,2",
+        "{",
+        "[1]",
+        "1.5",
+        '{"real":1}',
+        '{"code":"x"}',
+        "{}",
+        '{"a":1,"b":2}',
+        '{"tuple":1}',
+    ],
 )
 def test_text_that_is_no_name_is_refused(text):
-    with pytest.raises(sw.DataError, match="no name that was kept here"):
+    with pytest.raises(sw.DataError, match=r"is not a (list of )?stored id"):
         id_json.from_json(text)
 
 

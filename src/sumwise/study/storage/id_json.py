@@ -31,7 +31,10 @@ def to_json(name: Hashable) -> str:
 
 
 def from_json(text: str) -> Hashable:
-    return many_from_json(f"[{text}]")[0]
+    names = many_from_json(f"[{text}]")
+    if len(names) != 1:
+        raise DataError(f"{text!r:.60} is not a stored id ({len(names)} values)")
+    return names[0]
 
 
 def many_to_json(names: Sequence[Hashable]) -> str:
@@ -46,7 +49,7 @@ def many_from_json(text: str) -> tuple[Hashable, ...]:
             return tuple(known)
         return tuple(_plain(name) for name in known)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise DataError(f"{text!r:.60}: no names that were kept here ({error})") from None
+        raise DataError(f"{text!r:.60} is not a list of stored ids ({error})") from None
 
 
 def _wrapped(name: Any) -> Any:
