@@ -7,17 +7,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Final
 
 from sumwise import report
 from sumwise.acquisition.strategies import ACQUISITIONS
+from sumwise.experiments.comparison import (
+    RANDOM,
+    ROUNDING,
+    Errors,
+    Standing,
+    Verdict,
+    number_format,
+    savings,
+    standings,
+    verdict,
+)
 from sumwise.experiments.datasets import Labelled
-from sumwise.experiments.paired import RANDOM, ROUNDING, Errors, Standing, savings, standings
 from sumwise.experiments.protocol import Experiment
 from sumwise.experiments.simulate import Simulation, training_groups
-from sumwise.experiments.verdict import Verdict, caveats, number_format, verdict
 from sumwise.report.curves import SIDES, differences, how_averaged
 from sumwise.report.page import Section, TextTable, page, versions
 from sumwise.util.text import NONE, count, label
+
+FEW_SPLITS, FEW_GROUPS = 10, 25
+HARDLY: Final = 0.95  # of the error of a guess: a model above this has hardly learned
 
 
 def simulation_page(table: Labelled, plan: Experiment, simulation: Simulation) -> str:
@@ -54,7 +67,7 @@ def _curves(table: Labelled, plan: Experiment, simulation: Simulation, found: Ve
         subtitle=[f"Error of an individual's prediction; {how_averaged(plan.splits, 'split')}."],
         x_title="groups measured",
         y_title=f"error of {label(table.y, 40)} (RMSE)",
-        reference=("mean for all", float(simulation.guess.mean())),
+        reference=("mean for all", simulation.guess_error),
     )
     words = (
         f"How far off is a prediction of {label(table.y, 40)} for individuals in groups that were "
@@ -147,6 +160,34 @@ def strategy_table(errors: Errors) -> TextTable:
         "splits. “Random needs”: measurements until Random has the strategy's last error."
     )
     return TextTable(columns, rows, caption, frozenset({(0, 0), (0, 1), *last}))
+
+
+def caveats(table: Labelled, plan: Experiment, simulation: Simulation) -> list[str]:
+    """What a reader should weigh before believing the verdict; the most serious first."""
+    errors = simulation.errors
+    show, most = number_format(errors), training_groups(table)
+    lowest = min(float(runs[:, -1].mean()) for runs in errors.values())
+    guess = simulation.guess_error
+    found = {
+        f"After the last measurement the best strategy is off by {show(lowest)}, and the same "
+        f"mean for everyone by {show(guess)}. The inputs tell little about the target, or "
+        f"totals of {plan.queries} groups are too few; who wins then means little.": (
+            lowest > HARDLY * guess
+        ),
+        f"{count(plan.splits, 'split')} only, so the intervals are rough; run {FEW_SPLITS} or "
+        "more.": plan.splits < FEW_SPLITS,
+        f"{table.n_groups} groups only: {most} to learn from and {table.n_groups - most} to be "
+        "tested on in each split. What holds for so few groups may not hold for others.": (
+            table.n_groups < FEW_GROUPS
+        ),
+        f"{plan.queries} of {most} groups are measured in the end, so all strategies end with "
+        "much the same groups; what differs is how soon they learn.": plan.queries > most / 2,
+        "Measurements are counted, not what they cost: some strategies prefer large groups. If a "
+        "large group costs more, weigh that in.": True,
+        "Splits share groups, so the intervals speak of other splits of these data, not of other "
+        "data. Your next data must be like these for the verdict to carry over.": True,
+    }
+    return [caveat for caveat, holds in found.items() if holds]
 
 
 def _what_was_done(table: Labelled, plan: Experiment) -> Section:
