@@ -158,7 +158,11 @@ def test_an_existing_file_is_not_overwritten_unless_told_to(tmp_path):
         ("g,y,a\n1,2,3\n2,2,4\n3,2,5\n", (), "a constant target"),
         ("g,z,a\n1,2,3\n", (), "has no column 'y' (given as --y)"),
         ("g,y,a\n1,2,3\n2,x,4\n3,2,5\n", (), "line 3, set '2': 'y' is 'x', not a number"),
-        ("g,y,a\n1,2,3\n2,1,4\n3,2,5\n", ("--queries", 3), "3 queries were wanted; of 3 groups 2"),
+        (
+            "g,y,a\n1,2,3\n2,1,4\n3,2,5\n",
+            ("--queries", 3),
+            "3 queries were wanted; data.csv, with 3 groups, has 2",
+        ),
         ("g,y,a\n1,2,3\n2,1,4\n3,2,5\n", ("--methods", "Rand"), "besides Rand"),
     ],
 )

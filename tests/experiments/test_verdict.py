@@ -42,7 +42,7 @@ def test_no_clear_difference_is_called_that():
     assert found.outcome == "even"
     assert found.headline == "No clear difference between IVR and Random"
     assert "Chance alone could give that difference." in found.sentences
-    assert " below to " in found.sentences[0]
+    assert "(95 % interval: −" in found.sentences[0]
     assert not found.best_is_clear
 
 

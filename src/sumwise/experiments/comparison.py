@@ -45,6 +45,13 @@ class Difference:
             return 0
         return -1 if self.high < 0 else int(self.low > 0)
 
+    def interval(self, show: Callable[[float], str]) -> str:
+        return (
+            ""
+            if self.low is None or self.high is None
+            else f"{show(self.low)} to {show(self.high)}"
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Standing:
@@ -200,21 +207,13 @@ def _compared(errors: Errors, subject: str, gap: Difference, picked_from: int) -
     show = number_format(errors)
     chosen, random = errors[subject], errors[RANDOM]
     widened = f", widened for the best of {picked_from}" if picked_from > 1 else ""
-    interval = ""
-    if gap.low is not None and gap.high is not None:
-        interval = f" (95 % interval{widened}: {_in_words(gap.low, gap.high, show)})"
+    interval = f" (95 % interval{widened}: {gap.interval(show)})" if gap.low is not None else ""
     return (
         f"Averaged over {count(chosen.shape[1], 'measurement')}, the error of {subject} is "
         f"{show(abs(gap.mean))} {'below' if gap.mean < 0 else 'above'} Random's{interval}; after "
         f"the last it is {show(float(chosen[:, -1].mean()))} against "
         f"{show(float(random[:, -1].mean()))}."
     )
-
-
-def _in_words(low: float, high: float, show: Callable[[float], str]) -> str:
-    if low < 0 < high:
-        return f"{show(-low)} below to {show(high)} above"
-    return " to ".join(map(show, sorted((abs(low), abs(high)))))
 
 
 def _saved(errors: Errors, method: str) -> str:

@@ -18,10 +18,10 @@ import numpy as np
 
 from sumwise import report
 from sumwise.data.sets import Sets
-from sumwise.errors import MissingExtraError, SettingError
+from sumwise.errors import MissingExtraError
 from sumwise.experiments import comparison, simulate
 from sumwise.experiments.comparison import Errors
-from sumwise.experiments.protocol import Experiment, Method, Split
+from sumwise.experiments.protocol import Experiment, Method, Split, check_queries
 from sumwise.model.fit import ModelConfig
 from sumwise.report.curves import how_averaged
 from sumwise.util.text import count
@@ -116,11 +116,7 @@ def load() -> Split:
 
 def check(schools: Split, n_questions: int) -> None:
     """Refuse more questions than there are districts."""
-    n_districts = len(schools.sets)
-    if not 1 <= n_questions <= n_districts:
-        raise SettingError(
-            f"{n_questions} questions were wanted; give 1 to {n_districts}, the number of districts"
-        )
+    check_queries(n_questions, len(schools.sets), DATA)
 
 
 def run(

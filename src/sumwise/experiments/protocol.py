@@ -22,7 +22,7 @@ import numpy as np
 
 from sumwise.acquisition.strategies import ACQUISITIONS
 from sumwise.data.sets import Sets
-from sumwise.errors import SumwiseError
+from sumwise.errors import SettingError, SumwiseError
 from sumwise.experiments.datasets import NAMES, Dataset
 from sumwise.learning import learner
 from sumwise.model.basis import Neural, with_dropout
@@ -147,6 +147,14 @@ def averaged(split: Split) -> Split:
 # --- runs -----------------------------------------------------------------------------------------
 
 
+def check_queries(queries: int, most: int, name: str) -> None:
+    """Refuse more queries than there are sets to learn from."""
+    if queries > most:
+        raise SettingError(
+            f"{queries} queries were wanted; {name} has {most} sets to learn from. Ask for fewer."
+        )
+
+
 def run_all(
     experiment: Experiment,
     split_of: Callable[[str, int], Split],
@@ -164,6 +172,8 @@ def run_all(
         on_progress: Called with (runs done, runs in all).
         have: Runs to leave out, because their results are known.
     """
+    from joblib import Parallel, delayed
+
     tasks = []
     for number in range(experiment.splits):
         for name in experiment.datasets:
@@ -173,22 +183,13 @@ def run_all(
     total = len(experiment.datasets) * len(experiment.methods) * experiment.splits
     done = total - sum(len(task[0].methods) for task in tasks)
     on_progress(done, total)
-    for curves in _in_parallel(tasks, jobs):
-        yield curves
-        done += len(curves)
-        on_progress(done, total)
-
-
-def _in_parallel(tasks: Sequence[tuple[Any, ...]], jobs: int) -> Iterator[list[Curve]]:
-    jobs = min(jobs, len(tasks))
-    if jobs <= 1:
-        yield from (_run_task(*task) for task in tasks)
-        return
-    from joblib import Parallel, delayed
-
-    workers: Any = Parallel(n_jobs=jobs, return_as="generator_unordered")
+    n_jobs = max(1, min(jobs, len(tasks)))
+    workers: Any = Parallel(n_jobs, return_as="generator_unordered")
     try:
-        yield from workers(delayed(_run_task)(*task) for task in tasks)
+        for curves in workers(delayed(_run_task)(*task) for task in tasks):
+            yield curves
+            done += len(curves)
+            on_progress(done, total)
     except BrokenProcessPool as error:
         raise SumwiseError(
             "a worker process died, perhaps for lack of memory. Finished runs are kept; the same "

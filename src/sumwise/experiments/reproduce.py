@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from sumwise.errors import SettingError
 from sumwise.experiments import datasets, protocol, results
 from sumwise.experiments.protocol import NEURAL, REPRODUCTIONS, Curve, Experiment, Split
 from sumwise.model.basis import Neural
@@ -20,11 +19,7 @@ def check(experiment: Experiment, data: Path | None) -> None:
         most = len(_split(data, name, 0).sets)
         if 2 * experiment.queries > most:  # splits differ in their number of sets, but not so much
             most = min(len(_split(data, name, n).sets) for n in range(experiment.splits))
-        if experiment.queries > most:
-            raise SettingError(
-                f"{experiment.queries} queries were wanted; {name} has {most} sets to ask for in "
-                "one of its splits"
-            )
+        protocol.check_queries(experiment.queries, most, name)
 
 
 def fingerprints(experiment: Experiment, data: Path | None) -> dict[str, str]:

@@ -15,6 +15,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Final
 
@@ -188,12 +189,9 @@ def read(results: Results) -> list[Curve]:
         try:
             dataset, method, split, at, *rest = line.split(",")
             numbers = [float(value) for value in rest]
-            if dataset not in NAMES or method not in methods:
-                raise ValueError("no such data set or method")
-            if len(rest) != len(results.fields) - 4 or not np.isfinite(numbers).all():
-                raise ValueError("not as many numbers as there are fields")
-            if min(numbers) < 0:
-                raise ValueError("errors, seconds and shares are at least 0")
+            whole = len(numbers) == len(results.fields) - 4 and all(0 <= n < inf for n in numbers)
+            if dataset not in NAMES or method not in methods or not whole:
+                raise ValueError
             query = 0 if results.by_run else int(at)
             found.setdefault((dataset, method, int(split)), {}).setdefault(query, numbers)
         except ValueError:
