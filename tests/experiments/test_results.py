@@ -204,8 +204,10 @@ def test_tables_are_printed_in_the_papers_form(tmp_path):
     assert lines[0] == "|  | AggMI | QBC | Rand |"
     assert lines[-1] == "| # best | 1 | 1 | 0 |"
     assert lines[2].startswith("| D | **")
-    assert "**9.000**" in markdown(tables.published(cells))
-    assert "**-" in markdown(tables.differences(cells))
+    _, published, differences = tables.sections(cells)
+    assert "**9.000**" in markdown(published.table)
+    assert "**-" in markdown(differences.table)
+    assert len(tables.sections(tables.cells(made_up_errors(), {}))) == 1
     tables.write_csv(tmp_path / "t.csv", cells)
     rows = list(csv.DictReader((tmp_path / "t.csv").read_text().splitlines()))
     assert list(rows[0]) == ["dataset", "method", "mean", "sem", "best", "published"]

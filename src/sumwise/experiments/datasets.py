@@ -67,21 +67,24 @@ class Dataset:
 @lru_cache(maxsize=len(NAMES))
 def load(name: str, folder: Path | None = None) -> Dataset:
     """One of `NAMES`, from `folder` or, for LIBSVM files, from the cache; once in a process."""
-    if name in LIBSVM:
-        file, rows, attributes = LIBSVM[name]
-        path = fetch(file, rows) if folder is None else _existing(folder / "libsvm" / file)
-        x, y = read_libsvm(path, attributes)
-        if len(y) != rows:
-            raise DataError(f"{path} has {len(y)} rows; {name} has {rows}. {GET_AGAIN}")
-        return Dataset(name, unit_range(x), unit_range(_varying(y, name, path)))
     if name in CLIMATE:
         if folder is None:
             raise DataError(
                 f"the climate data have no download; pass --data DIR with {CLIMATE_FILE}, "
                 + CLIMATE_HELP
             )
-        return read_climate(_existing(folder / CLIMATE_FILE), name)
-    raise DataError(f"no data set is called {name!r}; there are {', '.join(NAMES)}")
+        return read_climate(folder / CLIMATE_FILE, name)
+    file, rows, attributes = LIBSVM[name]
+    path = fetch(file, rows) if folder is None else folder / "libsvm" / file
+    if not path.is_file():
+        raise DataError(
+            f"there is no file {path}. Check --data (or SUMWISE_DATA); without it the LIBSVM "
+            "files are downloaded."
+        )
+    x, y = read_libsvm(path, attributes)
+    if len(y) != rows:
+        raise DataError(f"{path} has {len(y)} rows; {name} has {rows}. {GET_AGAIN}")
+    return Dataset(name, unit_range(x), unit_range(_varying(y, name, path)))
 
 
 def unit_range(values: Float[np.ndarray, "N ..."]) -> Float[np.ndarray, "N ..."]:
@@ -122,14 +125,8 @@ def read_climate(path: Path, target: str) -> Dataset:
     except DataError as error:
         raise DataError(f"{str(error).rstrip('.')}. The file must be {CLIMATE_HELP}.") from error
     x = np.column_stack([found.inputs, *(found.others[name] for name in columns)])
-    states = group_rows(found.keys)
-    if len(states.ids) < FEWEST_GROUPS:
-        raise DataError(
-            f"{path} has {len(states.ids)} states; at least {FEWEST_GROUPS} are needed, to learn "
-            "from some and be tested on others"
-        )
     y = unit_range(_varying(found.others[wanted], target, path))
-    return Dataset(target, unit_range(x), y, states.codes)
+    return Dataset(target, unit_range(x), y, _enough(group_rows(found.keys).codes, found.by, path))
 
 
 def _varying(y: Float[np.ndarray, " N"], name: str, path: Path) -> Float[np.ndarray, " N"]:
@@ -141,20 +138,21 @@ def _varying(y: Float[np.ndarray, " N"], name: str, path: Path) -> Float[np.ndar
     return y
 
 
+def _enough(group: Int[np.ndarray, " N"], by: Sequence[str], path: Path) -> Int[np.ndarray, " N"]:
+    n_groups = int(group.max()) + 1
+    if n_groups < FEWEST_GROUPS:
+        raise DataError(
+            f"{path} has {count(n_groups, 'group')} by {listed(by)}; at least {FEWEST_GROUPS} are "
+            "needed, to learn from some and be tested on others"
+        )
+    return group
+
+
 def fingerprint(dataset: Dataset) -> str:
     """Changes with any number of the data."""
     digest = hashlib.sha256(dataset.x.tobytes() + dataset.y.tobytes())
     digest.update(b"" if dataset.group is None else dataset.group.tobytes())
     return digest.hexdigest()[:16]
-
-
-def _existing(path: Path) -> Path:
-    if not path.is_file():
-        raise DataError(
-            f"there is no file {path}. Check --data (or SUMWISE_DATA); without it the LIBSVM "
-            "files are downloaded."
-        )
-    return path
 
 
 # --- download -------------------------------------------------------------------------------------
@@ -226,11 +224,6 @@ def read_labelled(path: Path, by: Sequence[str], y: str, x: Sequence[str] = ()) 
     columns = [found.keys] if len(found.by) == 1 else zip(*found.keys, strict=True)
     codes = np.column_stack([group_rows(column).codes for column in columns])
     group = np.unique(codes, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
-    if group.max() + 1 < FEWEST_GROUPS:
-        raise DataError(
-            f"{path} has {count(int(group.max()) + 1, 'group')} by {listed(found.by)}; at least "
-            f"{FEWEST_GROUPS} are needed, to learn from some and be tested on others. Name another "
-            "column with --by."
-        )
-    data = Dataset(OWN, found.inputs, _varying(found.others[y], y, path), group)
+    target = _varying(found.others[y], y, path)
+    data = Dataset(OWN, found.inputs, target, _enough(group, found.by, path))
     return Labelled(path.name, found.by, y, found.x, found.left_out, data)

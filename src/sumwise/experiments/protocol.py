@@ -28,7 +28,7 @@ from sumwise.learning import learner
 from sumwise.model.basis import Neural, with_dropout
 from sumwise.model.design import features
 from sumwise.model.fit import ModelConfig
-from sumwise.model.predict import predict_mean
+from sumwise.model.predict import predict_individuals, predict_mean
 from sumwise.util.progress import quiet
 from sumwise.util.shapes import Float
 
@@ -36,7 +36,7 @@ QUERIES: Final = 30
 SPLITS: Final = 50
 TRAINING_SHARE: Final = 0.8
 LARGEST_SET: Final = 20
-LEVEL: Final = 0.9  # of the intervals that are counted
+INTERVAL: Final = NormalDist().inv_cdf(0.95)  # of 90 %: so many standard deviations either way
 
 RunKey = tuple[str, str, int]  # data set, method, split
 
@@ -240,7 +240,8 @@ def run_split(experiment: Experiment, name: str, number: int, split: Split) -> l
             error = _predict(progress, split.x_test, phi) - split.y_test
             mse[query] = np.mean(error**2)
             if query + 1 in experiment.checked:
-                inside.append(float(np.mean(abs(error) <= _half_width(progress, phi))))
+                std = predict_individuals(progress.model, split.x_test)[1][:, 0]
+                inside.append(float(np.mean(abs(error) <= INTERVAL * std)))
         chosen, shares = tuple(progress.labels), np.array(inside)
         curves.append(Curve(name, method.name, number, mse, seconds, shares, chosen, guess_mse))
     return curves
@@ -253,16 +254,6 @@ def _predict(
     if model.basis is not progress.prepared.basis:
         return predict_mean(model, x)[:, 0]
     return model.offset[0] + model.posterior.output_scale[0] * (phi @ model.posterior.mean[:, 0])
-
-
-def _half_width(
-    progress: learner.Progress, phi: Float[np.ndarray, "N K"]
-) -> Float[np.ndarray, " N"]:
-    """Of the 90 % interval of each test individual, where the basis does not learn."""
-    posterior = progress.model.posterior
-    variance = posterior.variance_along(phi) + 1 / posterior.noise_precision
-    quantile = NormalDist().inv_cdf(0.5 + 0.5 * LEVEL)
-    return quantile * (posterior.output_scale[0] * np.sqrt(variance))
 
 
 # --- the paper's experiments, and ours beside them ------------------------------------------------

@@ -166,7 +166,7 @@ def _line(cells: Iterable[object]) -> str:
 def _text(results: Results) -> str:
     try:
         return results.runs.read_text(encoding="utf-8") if results.runs.exists() else ""
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
         raise DataError(f"{results.runs} cannot be read ({error}). Choose another --out.") from None
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
@@ -18,6 +19,12 @@ from sumwise.errors import DataError
 from sumwise.experiments.comparison import paired, standard_error
 from sumwise.report.page import Section, TextTable
 from sumwise.util.shapes import Float
+
+BOLD: Final = (
+    "Bold: the best of the row, or not significantly worse than the best (5 %, paired t-test over "
+    "splits)."
+)
+LOWER: Final = "Bold: ours is lower by more than two of our standard errors."
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,27 +110,25 @@ def ours(table: Sequence[Cell]) -> TextTable:
     return _grid(table, lambda cell: f"{cell.mean:.3f}", lambda cell: cell.best, count=True)
 
 
-def published(table: Sequence[Cell]) -> TextTable:
-    return _grid(
-        table,
-        lambda cell: "" if cell.published is None else f"{cell.published:.3f}",
-        lambda cell: cell.published_best,
-        count=True,
-    )
-
-
-def differences(table: Sequence[Cell]) -> TextTable:
-    """Ours less the published; bold where ours is lower by more than two standard errors."""
-    return _grid(
-        table,
-        lambda cell: "" if cell.published is None else f"{cell.mean - cell.published:+.3f}",
-        lambda cell: (
-            cell.published is not None
-            and cell.sem is not None
-            and cell.mean + 2 * cell.sem < cell.published
-        ),
-        count=False,
-    )
+def sections(table: Sequence[Cell]) -> list[Section]:
+    """Our figures and, where there are any, the published ones and the differences."""
+    found = [Section("Ours", [BOLD], table=ours(table))]
+    if any(cell.published is not None for cell in table):
+        published = _grid(
+            table,
+            lambda cell: "" if cell.published is None else f"{cell.published:.3f}",
+            lambda cell: cell.published_best,
+            count=True,
+        )
+        differences = _grid(
+            table,
+            lambda cell: "" if cell.published is None else f"{cell.mean - cell.published:+.3f}",
+            lambda cell: cell.sem is not None and cell.mean + 2 * cell.sem < (cell.published or 0),
+            count=False,
+        )
+        found.append(Section("Published", table=published))
+        found.append(Section("Ours less published", [LOWER], table=differences))
+    return found
 
 
 def _grid(
