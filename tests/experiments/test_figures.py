@@ -118,8 +118,7 @@ def test_the_headline_counts_where_aggmi_has_the_lowest_error():
     opening = "AggMI's error, averaged over all queries, is the lowest on "
     assert figures.headline(won | lost) == opening + "1 of 2 data sets"
     assert figures.headline(lost | {"c": lost["b"]}) == opening + "none of 2 data sets"
-    assert figures.headline(won) == opening + "a"
-    assert figures.headline(lost) == opening.replace("is the", "is not the") + "b"
+    assert figures.headline(won) == opening + "1 of 1 data set"
     assert figures.headline(errors("a", Rand=1.0)).startswith("Error of individual predictions")
 
 

@@ -18,6 +18,7 @@ from sumwise.experiments.comparison import Errors
 from sumwise.experiments.datasets import NAMES, Dataset
 from sumwise.report.chosen_sets import chosen_sets_map, map_rows
 from sumwise.report.grid import curve_grid
+from sumwise.util.text import count
 
 METHOD: Final = "AggMI"
 IN_FIGURE_3: Final = NAMES[:9]
@@ -56,10 +57,10 @@ def headline(curves: Mapping[str, Errors]) -> str:
         errors[METHOD].mean() <= min(runs.mean() for runs in errors.values())
         for errors in curves.values()
     ]
-    opening = f"{METHOD}'s error, averaged over all queries, is "
-    if len(lowest) == 1:
-        return opening + ("" if lowest[0] else "not ") + f"the lowest on {next(iter(curves))}"
-    return opening + f"the lowest on {sum(lowest) or 'none'} of {len(lowest)} data sets"
+    return (
+        f"{METHOD}'s error, averaged over all queries, is the lowest on "
+        f"{sum(lowest) or 'none'} of {count(len(lowest), 'data set')}"
+    )
 
 
 # --- Fig. 4 -------------------------------------------------------------------------------------

@@ -117,7 +117,8 @@ def make_split(dataset: Dataset, number: int, largest_set: int = LARGEST_SET) ->
     if dataset.group is None:
         order = rng.permutation(len(dataset.y))
         n_train = round(TRAINING_SHARE * len(order))
-        members = _cut(order[:n_train], largest_set, rng)
+        ends = np.cumsum(rng.integers(1, largest_set + 1, size=n_train))
+        members = np.split(order[:n_train], ends[ends < n_train])  # the last is what is left
         test = order[n_train:]
     else:
         groups = rng.permutation(dataset.group.max() + 1)
@@ -129,12 +130,6 @@ def make_split(dataset: Dataset, number: int, largest_set: int = LARGEST_SET) ->
     y_bar = np.array([dataset.y[rows].sum() for rows in members])
     sets = Sets.from_members(dataset.x, members)
     return Split(sets, y_bar, dataset.x[test], dataset.y[test])
-
-
-def _cut(order: np.ndarray, largest_set: int, rng: np.random.Generator) -> list[np.ndarray]:
-    """Consecutive runs of 1 to `largest_set`; the last is what is left."""
-    ends = np.cumsum(rng.integers(1, largest_set + 1, size=len(order)))
-    return np.split(order, ends[ends < len(order)])
 
 
 def averaged(split: Split) -> Split:
