@@ -74,7 +74,7 @@ def test_the_demo_says_first_what_it_does_and_how_far_it_is(shown):
     assert result.exit_code == 0
     talk = one_line(result.stderr)
     assert "1,692 schools of Michigan, in 461 districts" in talk
-    assert "18/18" in talk  # 3 questions, 2 seeds, 2 strategies
+    assert "6/6" in talk  # 2 seeds, 3 strategies
 
 
 def test_the_demo_prints_the_table_the_districts_and_the_verdict(shown):
@@ -85,7 +85,7 @@ def test_the_demo_prints_the_table_the_districts_and_the_verdict(shown):
         "guessing the state mean for every school is off by 19.3",
         "1. district 82150 (15 schools)",
         "of the 1,692 schools",
-        "averaged over 3 questions, IVR's error is",
+        "Averaged over 3 measurements, the error of IVR is",
     ):
         assert words in text
 
@@ -135,9 +135,9 @@ def test_a_loss_is_printed_plainly(tmp_path, monkeypatch):
     result = run(*SHORT, "--out", tmp_path)
     text = one_line(result.stdout)
     assert result.exit_code == 0
-    assert "IVR does not win: " in text
-    assert "Drawing districts at random was better here." in text
-    assert "IVR wins" not in text
+    assert "Random is better than IVR. " in text
+    assert "at random was better here." in text
+    assert "IVR beats" not in text
     assert "1. district 1 (1 school)" in text
 
 
@@ -178,7 +178,7 @@ def test_a_number_that_makes_no_sense_is_misuse(option, value):
 def test_more_questions_than_districts_are_refused_before_any_work(tmp_path):
     result = run("demo", "--questions", 462, "--out", tmp_path / "new")
     assert result.exit_code == 1
-    assert "462 questions were wanted; give 1 to 461" in one_line(result.stderr)
+    assert "462 queries were wanted; meap00_01 has 461 sets" in one_line(result.stderr)
     assert result.stdout == ""
     assert not (tmp_path / "new").exists()
 

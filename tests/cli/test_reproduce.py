@@ -184,7 +184,7 @@ def test_without_published_figures_it_says_so(tmp_path):
         (("--datasets", "Abalonee"), "no data set is called 'Abalonee'"),
         (("--methods", "AggMI,XYZ"), "no method is called 'XYZ'"),
         (("--datasets", "Housing", "--queries", "400"), "400 queries were wanted; Housing has"),
-        (("--datasets", "Housing", "--queries", "38"), "sets to ask for in one of its splits"),
+        (("--datasets", "Housing", "--queries", "38"), "38 queries were wanted; Housing has"),
         (("--datasets", ""), "no name was given"),
         (("--methods", " , "), "no name was given"),
         (("--published", "absent.csv"), "no table of published figures"),

@@ -40,7 +40,7 @@ def test_it_says_who_is_better_and_whether_intervals_hold(housing):
 
 def test_the_papers_line_is_that_of_the_papers_table(housing):
     _, out = housing
-    kept = {run.method: run for run in results.read(results.open_results(out, BEYOND))}
+    kept = {run.method: run for run in results.read(results.open_results(out, BEYOND, {}))}
     assert tuple(kept) == LINES
     split = protocol.make_split(datasets.load("Housing", data_folder()), 0)
     (curve,) = protocol.run_split(RFF.only(["AggMI"]), "Housing", 0, split)
@@ -97,10 +97,10 @@ def test_damaged_and_foreign_results_are_refused(tmp_path):
     assert kept.runs.read_text() == whole
     kept.runs.write_text(whole + "Housing,auto IVR,1,x,0.9\n")
     with pytest.raises(DataError, match="line 4 is damaged"):
-        results.open_results(tmp_path, BEYOND)
+        results.open_results(tmp_path, BEYOND, {})
     kept.runs.write_text("something else\n")
     with pytest.raises(DataError, match="does not begin with dataset,line"):
-        results.open_results(tmp_path, BEYOND)
+        results.open_results(tmp_path, BEYOND, {})
 
 
 def test_results_of_the_former_version_are_gone_on_with(housing, tmp_path):

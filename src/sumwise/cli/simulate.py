@@ -13,11 +13,10 @@ from sumwise.cli.common import progress_bar, workers
 from sumwise.cli.output import show, show_json, show_table, talk
 from sumwise.errors import SettingError
 from sumwise.experiments import simulate as experiment
+from sumwise.experiments.comparison import number_format, savings, standings, verdict
 from sumwise.experiments.datasets import Labelled, read_labelled
-from sumwise.experiments.paired import savings, standings
 from sumwise.experiments.protocol import QUERIES, Experiment
-from sumwise.experiments.simulation_page import simulation_page, strategy_table
-from sumwise.experiments.verdict import caveats, number_format, verdict
+from sumwise.experiments.simulation_page import caveats, simulation_page, strategy_table
 from sumwise.report.files import save_page
 from sumwise.util.text import count
 
@@ -98,7 +97,7 @@ def simulate(
     talk(_intro(table, plan))
     click.echo(err=True)
     with workers(dask, jobs) as jobs, progress_bar("simulating") as on_progress:
-        result = experiment.run(table, plan, jobs, on_progress)
+        result = experiment.run(plan, experiment.splits_of(table), jobs, on_progress)
     page = simulation_page(table, plan, result)
     _refuse_to_overwrite(out, data, force)
     save_page(page, out)
@@ -142,7 +141,7 @@ def _print_result(
     show(f"Error of {table.y} (root mean square), lowest average first")
     table_of = strategy_table(result.errors)
     show_table(table_of.columns, table_of.rows, table_of.columns[1:], table_of.bold, show_edge=True)
-    guess = number(float(result.guess.mean()))
+    guess = number(result.guess_error)
     show(
         f"For scale: predicting the mean for everyone is off by {guess}."
         + (f" ± is one standard error over {plan.splits} splits." if plan.splits > 1 else "")
@@ -172,7 +171,7 @@ def _as_json(
         "savings": {"strategy": found.focus, "table": savings(result.errors, found.focus)},
         "verdict": found,
         "caveats": caveats(table, plan, result),
-        "guess_error": float(result.guess.mean()),
+        "guess_error": result.guess_error,
         "errors": result.errors,
         "report": out,
         "seconds": result.seconds,

@@ -8,17 +8,16 @@ of test individuals are counted after 10, 20 and 30 queries.
 
 from __future__ import annotations
 
-import math
+import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from sumwise.experiments import tables
 from sumwise.experiments.protocol import BEYOND, OURS, PAPER, RANDOM, Curve, Experiment
-from sumwise.experiments.reproduce import in_order
 from sumwise.experiments.results import by_dataset
-from sumwise.experiments.tables import markdown
-from sumwise.report.page import TextTable
+from sumwise.report.page import Section, TextTable
 from sumwise.util.shapes import Float
 
 Errors = Mapping[str, Mapping[str, float]]  # by data set and method
@@ -26,8 +25,7 @@ Errors = Mapping[str, Mapping[str, float]]  # by data set and method
 
 def wanted(curves: Sequence[Curve], experiment: Experiment) -> list[Curve]:
     """The runs of the data sets and splits that this call is about."""
-    mine = [c for c in curves if c.dataset in experiment.datasets and c.split < experiment.splits]
-    return in_order(mine, experiment)
+    return [c for c in curves if c.dataset in experiment.datasets and c.split < experiment.splits]
 
 
 def average(curves: Sequence[Curve]) -> Errors:
@@ -64,7 +62,7 @@ def findings(errors: Errors, curves: Sequence[Curve]) -> list[str]:
 def coverage(curves: Sequence[Curve], method: str) -> dict[str, Float[np.ndarray, " 3"]]:
     """Share of test individuals in their 90 % intervals, by data set, averaged over splits."""
     shares = by_dataset(curves, "inside")
-    return {name: each[method].mean(axis=0) for name, each in shares.items() if method in each}
+    return {name: each[method].mean(axis=0) for name, each in shares.items()}
 
 
 def _ratios(errors: Errors, method: str = OURS) -> dict[str, float]:
@@ -72,7 +70,7 @@ def _ratios(errors: Errors, method: str = OURS) -> dict[str, float]:
 
 
 def _geometric_mean(ratios: Mapping[str, float]) -> float:
-    return math.exp(np.mean(np.log(list(ratios.values()))))
+    return float(np.exp(np.mean(np.log(list(ratios.values())))))
 
 
 def error_grid(errors: Errors) -> TextTable:
@@ -99,26 +97,25 @@ def interval_grid(curves: Sequence[Curve]) -> TextTable:
 
 def write(folder: Path, curves: Sequence[Curve]) -> list[Path]:
     """table.md and table.csv."""
-    errors, ratios = average(curves), _ratios(average(curves))
-    splits = len({curve.split for curve in curves})
-    parts = [
-        f"# {BEYOND.title}",
-        f"Data sets: {len(errors)}. Splits: {splits}. Queries: {BEYOND.queries}. Mean squared "
-        "error of individual outputs scaled to [-1, 1], averaged over queries and splits. `paper`: "
-        'the paper\'s model with AggMI; `auto …`: `basis="auto"` with that strategy.',
-        *findings(errors, curves),
-        "## Errors",
-        "Bold: the lowest of the row.",
-        markdown(error_grid(errors)),
-        f"## Intervals of {OURS}",
-        "Share of test individuals in their 90 % intervals.",
-        markdown(interval_grid(curves)),
+    errors = average(curves)
+    lead = (
+        f"Data sets: {len(errors)}. Splits: {len({curve.split for curve in curves})}. Queries: "
+        f"{BEYOND.queries}. Mean squared error of individual outputs scaled to [-1, 1], averaged "
+        "over queries and splits. `paper`: the paper's model with AggMI; `auto …`: "
+        '`basis="auto"` with that strategy.'
+    )
+    share = "Share of test individuals in their 90 % intervals."
+    sections = [
+        Section("Errors", ["Bold: the lowest of the row."], table=error_grid(errors)),
+        Section(f"Intervals of {OURS}", [share], table=interval_grid(curves)),
     ]
-    lines: list[tuple[str, ...]] = [("dataset", *BEYOND.columns, "ratio")]
-    for name, each in errors.items():
-        figures = (f"{each[method]:.6g}" for method in BEYOND.columns)
-        lines.append((name, *figures, f"{ratios[name]:.4f}"))
+    text = tables.markdown(BEYOND.title, [lead, *findings(errors, curves)], sections)
     page, table = folder / "table.md", folder / "table.csv"
-    page.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
-    table.write_text("".join(",".join(line) + "\n" for line in lines), encoding="utf-8")
+    page.write_text(text, encoding="utf-8")
+    with table.open("w", encoding="utf-8", newline="") as file:
+        lines = csv.writer(file, lineterminator="\n")
+        lines.writerow(("dataset", *BEYOND.columns, "ratio"))
+        for name, ratio in _ratios(errors).items():
+            figures = (f"{errors[name][method]:.6g}" for method in BEYOND.columns)
+            lines.writerow((name, *figures, f"{ratio:.4f}"))
     return [page, table]

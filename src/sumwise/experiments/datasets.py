@@ -47,6 +47,7 @@ CLIMATE: Final = (
     "DD18", "CMD", "AHM",
 )  # fmt: skip
 NAMES: Final = (*LIBSVM, *CLIMATE)
+GET_AGAIN: Final = "Delete it and get it again."
 CLIMATE_HELP: Final = (
     "a CSV with the columns lon, lat, elev, state and the 26 variables; docs/reproduction.md says "
     "where to get one"
@@ -66,23 +67,24 @@ class Dataset:
 @lru_cache(maxsize=len(NAMES))
 def load(name: str, folder: Path | None = None) -> Dataset:
     """One of `NAMES`, from `folder` or, for LIBSVM files, from the cache; once in a process."""
-    if name in LIBSVM:
-        file, rows, attributes = LIBSVM[name]
-        path = fetch(file, rows) if folder is None else _existing(folder / "libsvm" / file)
-        x, y = read_libsvm(path, attributes)
-        if len(y) != rows:
-            raise DataError(
-                f"{path} has {len(y)} rows; {name} has {rows}. Delete it and get it again."
-            )
-        return Dataset(name, unit_range(x), _varying(y, path))
     if name in CLIMATE:
         if folder is None:
             raise DataError(
                 f"the climate data have no download; pass --data DIR with {CLIMATE_FILE}, "
                 + CLIMATE_HELP
             )
-        return read_climate(_existing(folder / CLIMATE_FILE), name)
-    raise DataError(f"no data set is called {name!r}; there are {', '.join(NAMES)}")
+        return read_climate(folder / CLIMATE_FILE, name)
+    file, rows, attributes = LIBSVM[name]
+    path = fetch(file, rows) if folder is None else folder / "libsvm" / file
+    if not path.is_file():
+        raise DataError(
+            f"there is no file {path}. Check --data (or SUMWISE_DATA); without it the LIBSVM "
+            "files are downloaded."
+        )
+    x, y = read_libsvm(path, attributes)
+    if len(y) != rows:
+        raise DataError(f"{path} has {len(y)} rows; {name} has {rows}. {GET_AGAIN}")
+    return Dataset(name, unit_range(x), unit_range(_varying(y, name, path)))
 
 
 def unit_range(values: Float[np.ndarray, "N ..."]) -> Float[np.ndarray, "N ..."]:
@@ -96,30 +98,21 @@ def read_libsvm(
     path: Path, attributes: int
 ) -> tuple[Float[np.ndarray, "N D"], Float[np.ndarray, " N"]]:
     """Lines of `y 1:x₁ 2:x₂ …`; attributes that are left out are zero."""
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except UnicodeDecodeError:
-        raise DataError(f"{path} is not text in UTF-8; save it as such") from None
-    except OSError as error:
-        raise DataError(f"{path} cannot be read ({error.strerror})") from None
-    x, y = [], []
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        target, *parts = line.split()
-        row = [0.0] * attributes
+    lines = path.read_bytes().splitlines()
+    x, y = np.zeros((len(lines), attributes)), np.zeros(len(lines))
+    for row, line in enumerate(lines):
         try:
-            y.append(float(target))
-            for index, value in (part.split(":") for part in parts):
-                if not 1 <= int(index) <= attributes:
-                    raise ValueError(f"attribute {index} of {attributes}")
-                row[int(index) - 1] = float(value)
-        except ValueError as error:
-            raise DataError(f"{path}, line {number}: not LIBSVM's format ({error})") from None
-        x.append(row)
-    if not y:
-        raise DataError(f"{path} has no rows")
-    return _finite(np.array(x), path), _finite(np.array(y), path)
+            target, *parts = line.split()
+            y[row] = float(target)
+            for index, value in (part.split(b":") for part in parts):
+                x[row, int(index) - 1] = float(value)
+            if not np.isfinite([y[row], *x[row]]).all():
+                raise ValueError("a number is not finite")
+        except (ValueError, IndexError) as error:
+            raise DataError(
+                f"{path}, line {row + 1}: not LIBSVM's format ({error}). {GET_AGAIN}"
+            ) from None
+    return x, y
 
 
 def read_climate(path: Path, target: str) -> Dataset:
@@ -132,26 +125,27 @@ def read_climate(path: Path, target: str) -> Dataset:
     except DataError as error:
         raise DataError(f"{str(error).rstrip('.')}. The file must be {CLIMATE_HELP}.") from error
     x = np.column_stack([found.inputs, *(found.others[name] for name in columns)])
-    states = group_rows(found.keys)
-    if len(states.ids) < FEWEST_GROUPS:
+    y = unit_range(_varying(found.others[wanted], target, path))
+    return Dataset(target, unit_range(x), y, _enough(group_rows(found.keys).codes, found.by, path))
+
+
+def _varying(y: Float[np.ndarray, " N"], name: str, path: Path) -> Float[np.ndarray, " N"]:
+    if not 1e-100 < y.max() / 2 - y.min() / 2 < 1e100:
         raise DataError(
-            f"{path} has {len(states.ids)} states; at least {FEWEST_GROUPS} are needed, to learn "
-            "from some and be tested on others"
+            f"{path}: {name!r} goes from {y.min():g} to {y.max():g}. Neither a constant target nor "
+            "one whose squares leave the range of double precision can be learned."
         )
-    return Dataset(target, unit_range(x), _varying(found.others[wanted], path), states.codes)
+    return y
 
 
-def _finite(values: Float[np.ndarray, "N ..."], path: Path) -> Float[np.ndarray, "N ..."]:
-    if not np.isfinite(values).all():
-        row = int(np.argwhere(~np.isfinite(values))[0, 0])
-        raise DataError(f"{path}: row {row + 1} has a number that is not finite")
-    return values
-
-
-def _varying(y: Float[np.ndarray, " N"], path: Path) -> Float[np.ndarray, " N"]:
-    if y.min() == y.max():
-        raise DataError(f"{path}: the target is {y[0]:g} in all rows; there is nothing to learn")
-    return unit_range(y)
+def _enough(group: Int[np.ndarray, " N"], by: Sequence[str], path: Path) -> Int[np.ndarray, " N"]:
+    n_groups = int(group.max()) + 1
+    if n_groups < FEWEST_GROUPS:
+        raise DataError(
+            f"{path} has {count(n_groups, 'group')} by {listed(by)}; at least {FEWEST_GROUPS} are "
+            "needed, to learn from some and be tested on others"
+        )
+    return group
 
 
 def fingerprint(dataset: Dataset) -> str:
@@ -159,15 +153,6 @@ def fingerprint(dataset: Dataset) -> str:
     digest = hashlib.sha256(dataset.x.tobytes() + dataset.y.tobytes())
     digest.update(b"" if dataset.group is None else dataset.group.tobytes())
     return digest.hexdigest()[:16]
-
-
-def _existing(path: Path) -> Path:
-    if not path.is_file():
-        raise DataError(
-            f"there is no file {path}. Check --data (or SUMWISE_DATA); without it the LIBSVM "
-            "files are downloaded."
-        )
-    return path
 
 
 # --- download -------------------------------------------------------------------------------------
@@ -178,25 +163,21 @@ def cache_folder() -> Path:
 
 
 def fetch(file: str, rows: int, home: str = LIBSVM_HOME) -> Path:
-    """The file from its public home, once; size and rows are checked before it is kept."""
+    """The file from its public home, once; rows are counted before it is kept."""
     path = cache_folder() / file
     if path.is_file():
         return path
     try:
         with urllib.request.urlopen(home + file, timeout=30) as answer:
-            promised, body = answer.headers.get("Content-Length"), answer.read()
-            promised = None if promised is None else int(promised)
-    except (OSError, HTTPException, ValueError) as error:  # URLError and timeouts are OSErrors
+            body = answer.read()
+    except (OSError, HTTPException) as error:  # URLError and timeouts are OSErrors
         raise DataError(
             f"{home + file} cannot be reached ({error}). Without a network, put the files in "
             "DIR/libsvm/ and pass --data DIR (or set SUMWISE_DATA)."
         ) from error
-    found = sum(1 for line in body.splitlines() if line.strip())
-    if promised not in (None, len(body)) or found != rows:
-        raise DataError(
-            f"{home + file} came with {len(body)} bytes and {found} rows; expected "
-            f"{promised or 'any'} bytes and {rows} rows. Try again later."
-        )
+    found = len(body.splitlines())
+    if found != rows:
+        raise DataError(f"{home + file} came with {found} of {rows} rows. Try again later.")
     path.parent.mkdir(parents=True, exist_ok=True)
     write_file(path, body)
     return path
@@ -232,25 +213,6 @@ def read_labelled(path: Path, by: Sequence[str], y: str, x: Sequence[str] = ()) 
         y: The output, known for every row here.
         x: Inputs; if left out, all other columns that hold numbers.
     """
-    _refuse_double_roles(by, y, x)
-    found = read_columns(path, by, x, {y: "given as --y"})
-    _refuse_target(found.others[y], y, path)
-    columns = [found.keys] if len(found.by) == 1 else zip(*found.keys, strict=True)
-    codes = np.column_stack([group_rows(column).codes for column in columns])
-    group = np.unique(codes, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
-    if group.max() + 1 < FEWEST_GROUPS:
-        raise DataError(
-            f"{path} has {count(int(group.max()) + 1, 'group')} by {listed(found.by)}; at least "
-            f"{FEWEST_GROUPS} are needed, to learn from some and be tested on others. Name another "
-            "column with --by."
-        )
-    data = Dataset(OWN, found.inputs, found.others[y], group)
-    return Labelled(path.name, found.by, y, found.x, found.left_out, data)
-
-
-def _refuse_double_roles(by: Sequence[str], y: str, x: Sequence[str]) -> None:
-    if not by:
-        raise DataError("no group column was named; give one with --by")
     if y in by:
         raise DataError(f"{y!r} is given as --by and as --y; a target cannot name its own group")
     if y in x:
@@ -258,15 +220,10 @@ def _refuse_double_roles(by: Sequence[str], y: str, x: Sequence[str]) -> None:
             f"{y!r} is given as --y and as --x; a target that is an input is no longer to be "
             "predicted. Leave it out of --x."
         )
-
-
-def _refuse_target(y: Float[np.ndarray, " N"], name: str, path: Path) -> None:
-    if y.min() == y.max():
-        raise DataError(
-            f"{path}: every {name!r} is {y[0]:g}; a constant target leaves nothing to learn"
-        )
-    if not 1e-100 < y.max() / 2 - y.min() / 2 < 1e100:
-        raise DataError(
-            f"{path}: {name!r} goes from {y.min():g} to {y.max():g}, whose squares leave the range "
-            "of double precision. Use another unit."
-        )
+    found = read_columns(path, by, x, {y: "given as --y"})
+    columns = [found.keys] if len(found.by) == 1 else zip(*found.keys, strict=True)
+    codes = np.column_stack([group_rows(column).codes for column in columns])
+    group = np.unique(codes, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    target = _varying(found.others[y], y, path)
+    data = Dataset(OWN, found.inputs, target, _enough(group, found.by, path))
+    return Labelled(path.name, found.by, y, found.x, found.left_out, data)

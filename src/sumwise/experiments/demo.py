@@ -10,7 +10,6 @@ off the numbers, never assumed.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -19,22 +18,17 @@ import numpy as np
 
 from sumwise import report
 from sumwise.data.sets import Sets
-from sumwise.errors import MissingExtraError, SettingError
-from sumwise.experiments.paired import RANDOM as BASELINE
-from sumwise.experiments.paired import Errors, checkpoints, paired, reaches, standard_error
-from sumwise.experiments.protocol import Experiment, Method, Split, run_split
-from sumwise.experiments.verdict import OURS
-from sumwise.experiments.verdict import verdict as judge
+from sumwise.errors import MissingExtraError
+from sumwise.experiments import comparison, simulate
+from sumwise.experiments.comparison import Errors
+from sumwise.experiments.protocol import Experiment, Method, Split, check_queries
 from sumwise.model.fit import ModelConfig
 from sumwise.report.curves import how_averaged
-from sumwise.util.shapes import Float
 from sumwise.util.text import count
 
 DATA: Final = "meap00_01"
 INPUTS: Final = ("lunch", "enroll", "exppp")
 CHOSEN, RANDOM, LARGEST = "IVR", "Random", "Largest first"
-
-
 DEMO: Final = Experiment(
     "demo",
     tuple(
@@ -43,30 +37,8 @@ DEMO: Final = Experiment(
     ),
     datasets=(DATA,),
     splits=8,  # seeds: all of them learn from the same districts
+    seed=lambda dataset, strategy, seed: seed,
 )
-# by outcome: the headline, and how the sentence begins and ends
-WORDS: Final = {
-    "wins": (
-        "Districts chosen by IVR teach more than random ones",
-        "IVR wins",
-        "Random was ahead after {behind} of the {questions}.",
-    ),
-    "loses": (
-        "Districts chosen by IVR did worse than random ones here",
-        "IVR does not win",
-        "Drawing districts at random was better here.",
-    ),
-    "even": (
-        "No clear difference between IVR's districts and random ones",
-        "IVR does not win",
-        "With {seeds} seeds, chance alone could give that difference.",
-    ),
-    "unknown": (
-        "One run each: too little to compare IVR with random districts",
-        "One seed gives no verdict",
-        "Run more seeds to tell skill from luck.",
-    ),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,11 +116,7 @@ def load() -> Split:
 
 def check(schools: Split, n_questions: int) -> None:
     """Refuse more questions than there are districts."""
-    n_districts = len(schools.sets)
-    if not 1 <= n_questions <= n_districts:
-        raise SettingError(
-            f"{n_questions} questions were wanted; give 1 to {n_districts}, the number of districts"
-        )
+    check_queries(n_questions, len(schools.sets), DATA)
 
 
 def run(
@@ -160,37 +128,22 @@ def run(
     """Ask `n_questions` with each strategy and seed, with the library's defaults.
 
     Args:
-        on_progress: Called after each question with (questions done, questions in all).
+        on_progress: Called with (runs done, runs in all).
     """
-    check(schools, n_questions)
-    start, done = time.perf_counter(), 0
     experiment = replace(DEMO, splits=n_seeds, queries=n_questions)
-
-    def on_query() -> None:
-        nonlocal done
-        done += 1
-        on_progress(done, len(DEMO.methods) * n_seeds * n_questions)
-
-    runs = [
-        run
-        for seed in range(n_seeds)
-        for run in run_split(
-            experiment, DATA, seed, schools, seed=lambda *names: names[-1], on_query=on_query
-        )
-    ]
-    by_method = {name: [run for run in runs if run.method == name] for name in DEMO.columns}
-    ids, sizes, y = schools.sets.ids, schools.sets.sizes, schools.y_test
+    found = simulate.run(experiment, lambda *names: schools, on_progress=on_progress)
+    ids, sizes = schools.sets.ids, schools.sets.sizes
+    measured: dict[str, list[int]] = {name: [] for name in DEMO.columns}
+    for curve in found.curves:
+        measured[curve.method].append(sizes[list(curve.chosen)].sum())
     return DemoResult(
-        errors={m: np.sqrt([run.mse for run in each]) for m, each in by_method.items()},
-        asked=tuple(District(int(str(ids[a])), int(sizes[a])) for a in runs[0].chosen),
-        schools_measured={
-            m: float(np.mean([sizes[list(run.chosen)].sum() for run in each]))
-            for m, each in by_method.items()
-        },
-        guess_error=float(np.sqrt(np.mean((y.mean() - y) ** 2))),
-        schools=len(y),
-        districts=len(schools.sets),
-        seconds=time.perf_counter() - start,
+        errors=found.errors,
+        asked=tuple(District(int(str(ids[a])), int(sizes[a])) for a in found.curves[0].chosen),
+        schools_measured={name: float(np.mean(each)) for name, each in measured.items()},
+        guess_error=found.guess_error,
+        schools=len(schools.y_test),
+        districts=len(sizes),
+        seconds=found.seconds,
     )
 
 
@@ -199,45 +152,38 @@ def run(
 
 def table(errors: Errors) -> list[Checkpoint]:
     """The strategies after 5, 10, 20, … questions, and after the last."""
-    curves = {name: runs.mean(axis=0).tolist() for name, runs in errors.items()}
-    spread = {name: [standard_error(each) for each in runs.T] for name, runs in errors.items()}
+    at = {
+        (row["strategy"], row["question"]): (row["mean"], row["standard_error"])
+        for row in report.learning_curve_rows(errors)
+    }
+    random = errors[RANDOM].mean(axis=0)
     lines = []
-    for question in checkpoints(len(curves[CHOSEN])):
-        at = question - 1
-        needs = reaches(np.array(curves[RANDOM]), curves[CHOSEN][at])
-        chosen, random, largest = ((curves[m][at], spread[m][at]) for m in DEMO.columns)
-        lines.append(Checkpoint(question, *chosen, *random, needs, *largest))
+    for question in comparison.checkpoints(len(random)):
+        chosen = at[CHOSEN, question]
+        needs = comparison.reaches(random, chosen[0])
+        both = (*chosen, *at[RANDOM, question])
+        lines.append(Checkpoint(question, *both, needs, *at[LARGEST, question]))
     return lines
 
 
 def verdict(errors: Errors) -> Outcome:
-    """Who won. The average over all questions counts, so no flattering moment can be picked."""
+    """Who won, as the verdict of a simulation says it; a win's headline says how soon."""
     chosen, random = errors[CHOSEN], errors[RANDOM]
-    n_seeds, n_questions = chosen.shape
-    gains = random.mean(axis=1) - chosen.mean(axis=1)  # with a seed both have the same basis
-    gain, error = float(gains.mean()), standard_error(gains)
-    outcome = judge({OURS: chosen, BASELINE: random}).outcome
-    headline, opening, close = WORDS[outcome]
-    if outcome == "wins" and (n := _ahead(chosen, random)):
-        headline = f"{count(n, 'district')} chosen by IVR teach more than {n_questions} random ones"
-    behind = int((chosen.mean(axis=0) > random.mean(axis=0)).sum()) or "none"
-    sentence = (
-        f"{opening}: averaged over {count(n_questions, 'question')}, IVR's error is "
-        f"{abs(gain):.2f}{'' if error is None else f' ± {error:.2f}'} percentage points "
-        f"{'below' if gain > 0 else 'above'} Random's ({chosen[:, -1].mean():.1f} against "
-        f"{random[:, -1].mean():.1f} after the last). "
-        + close.format(behind=behind, questions=n_questions, seeds=n_seeds)
+    found = comparison.verdict({comparison.OURS: chosen, comparison.RANDOM: random}, "seed")
+    headline, gains = found.headline, random.mean(axis=1) - chosen.mean(axis=1)
+    if found.outcome == "wins":
+        best = random[:, np.argmin(random.mean(axis=0))]
+        above = np.array([comparison.paired(each - best).high for each in chosen.T])
+        if (since := comparison.settles(above, 0.0)) is not None:  # clearly below all of Random's
+            districts = count(since, "district")
+            headline = f"{districts} chosen by IVR teach more than {len(random.T)} random ones"
+    return Outcome(
+        "even" if found.outcome == "unknown" else found.outcome,
+        float(gains.mean()),
+        comparison.standard_error(gains),
+        headline,
+        f"{found.headline}. {' '.join(found.sentences)}",
     )
-    return Outcome("even" if outcome == "unknown" else outcome, gain, error, headline, sentence)
-
-
-def _ahead(chosen: Float[np.ndarray, "S Q"], random: Float[np.ndarray, "S Q"]) -> int | None:
-    """The question from which on IVR is clearly below all that Random reached."""
-    best = random[:, np.argmin(random.mean(axis=0))]
-    clear = [paired(best - errors).sign == 1 for errors in chosen.T]
-    behind = [question for question, ahead in enumerate(clear, start=1) if not ahead]
-    since = max(behind, default=0) + 1
-    return since if since <= len(clear) else None
 
 
 def chart(result: DemoResult) -> Any:

@@ -10,33 +10,41 @@ figures. Where the paper is silent, docs/reproduction.md says what we chose.
 from __future__ import annotations
 
 import hashlib
+import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import numpy as np
 
 from sumwise.acquisition.strategies import ACQUISITIONS
 from sumwise.data.sets import Sets
-from sumwise.errors import SumwiseError
+from sumwise.errors import SettingError, SumwiseError
 from sumwise.experiments.datasets import NAMES, Dataset
 from sumwise.learning import learner
-from sumwise.model.basis import with_dropout
+from sumwise.model.basis import Neural, with_dropout
 from sumwise.model.design import features
 from sumwise.model.fit import ModelConfig
-from sumwise.model.predict import predict_mean
+from sumwise.model.predict import predict_individuals, predict_mean
+from sumwise.util.progress import quiet
 from sumwise.util.shapes import Float
 
 QUERIES: Final = 30
 SPLITS: Final = 50
 TRAINING_SHARE: Final = 0.8
 LARGEST_SET: Final = 20
-LEVEL: Final = 0.9  # of the intervals that are counted
+INTERVAL: Final = NormalDist().inv_cdf(0.95)  # of 90 %: so many standard deviations either way
 
-Result = TypeVar("Result")
+RunKey = tuple[str, str, int]  # data set, method, split
+
+
+def seed_of(*names: object) -> int:
+    """A seed that depends on the names alone."""
+    text = "/".join(map(str, names)).encode()
+    return int.from_bytes(hashlib.sha256(text).digest()[:4], "big")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,6 +68,11 @@ class Curve:
     seconds: Float[np.ndarray, " T"]  # to choose the set and learn from its total
     inside: Float[np.ndarray, " C"] = field(default_factory=lambda: np.empty(0))
     chosen: tuple[int, ...] = ()  # positions of the sets, in order
+    guess_mse: float = float("nan")  # of the training individuals' mean as every prediction
+
+    @property
+    def key(self) -> RunKey:
+        return self.dataset, self.method, self.split
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +94,7 @@ class Experiment:
     splits: int = SPLITS
     queries: int = QUERIES
     weights: str = "sum"  # what a query tells of a set: its "sum" or "mean"
+    seed: Callable[[str, str, int], int] = seed_of  # of a strategy's draws on a data set's split
     checked: tuple[int, ...] = ()  # queries after which 90 % intervals are counted
     title: str = ""
     published: str = ""  # file with the paper's figures
@@ -97,19 +111,14 @@ class Experiment:
 # --- splits ---------------------------------------------------------------------------------------
 
 
-def seed_of(*names: object) -> int:
-    """A seed that depends on the names alone."""
-    text = "/".join(map(str, names)).encode()
-    return int.from_bytes(hashlib.sha256(text).digest()[:4], "big")
-
-
 def make_split(dataset: Dataset, number: int, largest_set: int = LARGEST_SET) -> Split:
     """Four fifths to learn from: of the groups where there are groups, else of the individuals."""
     rng = np.random.default_rng(seed_of(dataset.name, "split", number))
     if dataset.group is None:
         order = rng.permutation(len(dataset.y))
         n_train = round(TRAINING_SHARE * len(order))
-        members = _cut(order[:n_train], largest_set, rng)
+        ends = np.cumsum(rng.integers(1, largest_set + 1, size=n_train))
+        members = np.split(order[:n_train], ends[ends < n_train])  # the last is what is left
         test = order[n_train:]
     else:
         groups = rng.permutation(dataset.group.max() + 1)
@@ -123,12 +132,6 @@ def make_split(dataset: Dataset, number: int, largest_set: int = LARGEST_SET) ->
     return Split(sets, y_bar, dataset.x[test], dataset.y[test])
 
 
-def _cut(order: np.ndarray, largest_set: int, rng: np.random.Generator) -> list[np.ndarray]:
-    """Consecutive runs of 1 to `largest_set`; the last is what is left."""
-    ends = np.cumsum(rng.integers(1, largest_set + 1, size=len(order)))
-    return np.split(order, ends[ends < len(order)])
-
-
 def averaged(split: Split) -> Split:
     """The split with the mean of each set as its output in place of the sum."""
     sizes = split.sets.sizes
@@ -139,63 +142,104 @@ def averaged(split: Split) -> Split:
 # --- runs -----------------------------------------------------------------------------------------
 
 
-def run_split(
+def check_queries(queries: int, most: int, name: str) -> None:
+    """Refuse more queries than there are sets to learn from."""
+    if queries > most:
+        raise SettingError(
+            f"{queries} queries were wanted; {name} has {most} sets to learn from. Ask for fewer."
+        )
+
+
+def run_all(
     experiment: Experiment,
-    name: str,
-    number: int,
-    split: Split,
-    *,
-    seed: Callable[[str, str, int], int] = seed_of,
-    on_query: Callable[[], None] = lambda: None,
+    split_of: Callable[[str, int], Split],
+    jobs: int = 1,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+    have: Collection[RunKey] = (),
+) -> Iterator[list[Curve]]:
+    """Run every method on every split, in the order in which splits finish.
+
+    The figures do not depend on `jobs`: each run is seeded by its names and keeps to one BLAS
+    thread.
+
+    Args:
+        split_of: The split of a data set with a number; called in the process that runs it.
+        on_progress: Called with (runs done, runs in all).
+        have: Runs to leave out, because their results are known.
+    """
+    from joblib import Parallel, delayed
+
+    tasks = []
+    for number in range(experiment.splits):
+        for name in experiment.datasets:
+            missing = [m for m in experiment.columns if (name, m, number) not in have]
+            if missing:
+                tasks.append((experiment.only(missing), name, number, split_of))
+    total = len(experiment.datasets) * len(experiment.methods) * experiment.splits
+    done = total - sum(len(task[0].methods) for task in tasks)
+    on_progress(done, total)
+    n_jobs = max(1, min(jobs, len(tasks)))
+    workers: Any = Parallel(n_jobs, return_as="generator_unordered")
+    try:
+        for curves in workers(delayed(_run_task)(*task) for task in tasks):
+            yield curves
+            done += len(curves)
+            on_progress(done, total)
+    except BrokenProcessPool as error:
+        raise SumwiseError(
+            "a worker process died, perhaps for lack of memory. Finished runs are kept; the same "
+            "command goes on, with fewer --jobs if need be."
+        ) from error
+
+
+def _run_task(
+    experiment: Experiment, name: str, number: int, split_of: Callable[[str, int], Split]
 ) -> list[Curve]:
+    from threadpoolctl import threadpool_limits
+
+    if experiment.name == NEURAL.name:
+        os.environ.setdefault("NPROC", "1")  # XLA's threads, counted when JAX is loaded
+        Neural.require()  # loads the linear algebra that the next line limits
+    with threadpool_limits(1), quiet():  # the last bit of a product depends on threads
+        return run_split(experiment, name, number, split_of(name, number))
+
+
+def run_split(experiment: Experiment, name: str, number: int, split: Split) -> list[Curve]:
     """Every method on one split; errors equal those of `ActiveLearner`, and are cheaper.
 
     Methods with the same model share the embedded sets and, where the basis does not learn, its
     values at the test inputs.
-
-    Args:
-        seed: Of the strategy's draws, from data set, strategy and split.
-        on_query: Called after each query.
     """
+    mean = split.y_bar.sum() / len(split.sets.x)
+    guess_mse = float(np.mean((mean - split.y_test) ** 2))
     split = averaged(split) if experiment.weights == "mean" else split
-    begun: list[tuple[ModelConfig, learner.Progress, Float[np.ndarray, "N K"]]] = []
+    begun: dict[ModelConfig, tuple[learner.Progress, Float[np.ndarray, "N K"]]] = {}
     curves = []
     for method in experiment.methods:
         config = method.model(name, number)
         if ACQUISITIONS[method.strategy].needs_dropout:
             config = replace(config, basis=with_dropout(config.basis, config.n_basis))
-        found = next((start for start in begun if start[0] == config), None)
-        if found is None:
+        if config not in begun:
             first = learner.begin(config, split.sets)
-            found = config, first, features(first.prepared.basis, split.x_test)
-            begun.append(found)
-        _, progress, phi = found
-        mse, seconds, inside = np.empty(experiment.queries), np.empty(experiment.queries), []
-        draws = seed(name, method.strategy, number)
-        start = time.perf_counter()
-        steps = ask_and_tell(progress, split, method.strategy, draws, experiment.queries)
-        for query, progress in enumerate(steps):
+            begun[config] = first, features(first.prepared.basis, split.x_test)
+        progress, phi = begun[config]
+        mse = np.empty(experiment.queries)
+        seconds = np.empty(experiment.queries)
+        inside = []
+        seed = experiment.seed(name, method.strategy, number)
+        for query in range(experiment.queries):
+            start = time.perf_counter()
+            index = split.sets.position(learner.ask(progress, method.strategy, seed).set_id)
+            progress = learner.tell(progress, index, float(split.y_bar[index]))
             seconds[query] = time.perf_counter() - start
             error = _predict(progress, split.x_test, phi) - split.y_test
             mse[query] = np.mean(error**2)
             if query + 1 in experiment.checked:
-                inside.append(float(np.mean(abs(error) <= _half_width(progress, phi))))
-            on_query()
-            start = time.perf_counter()
-        chosen = tuple(progress.labels)
-        curves.append(Curve(name, method.name, number, mse, seconds, np.array(inside), chosen))
+                std = predict_individuals(progress.model, split.x_test)[1][:, 0]
+                inside.append(float(np.mean(abs(error) <= INTERVAL * std)))
+        chosen, shares = tuple(progress.labels), np.array(inside)
+        curves.append(Curve(name, method.name, number, mse, seconds, shares, chosen, guess_mse))
     return curves
-
-
-def ask_and_tell(
-    progress: learner.Progress, split: Split, strategy: str, seed: int, queries: int
-) -> Iterator[learner.Progress]:
-    """The state after each query."""
-    for _ in range(queries):
-        ask = learner.ask(progress, strategy, seed)
-        index = split.sets.position(ask.set_id)
-        progress = learner.tell(progress, index, float(split.y_bar[index]))
-        yield progress
 
 
 def _predict(
@@ -205,36 +249,6 @@ def _predict(
     if model.basis is not progress.prepared.basis:
         return predict_mean(model, x)[:, 0]
     return model.offset[0] + model.posterior.output_scale[0] * (phi @ model.posterior.mean[:, 0])
-
-
-def _half_width(
-    progress: learner.Progress, phi: Float[np.ndarray, "N K"]
-) -> Float[np.ndarray, " N"]:
-    """Of the 90 % interval of each test individual, where the basis does not learn."""
-    posterior = progress.model.posterior
-    variance = posterior.variance_along(phi) + 1 / posterior.noise_precision
-    quantile = NormalDist().inv_cdf(0.5 + 0.5 * LEVEL)
-    return quantile * (posterior.output_scale[0] * np.sqrt(variance))
-
-
-def in_parallel(
-    work: Callable[..., Result], tasks: Sequence[tuple[Any, ...]], jobs: int
-) -> Iterator[Result]:
-    """`work(*task)` for each task, in the order in which they finish."""
-    jobs = min(jobs, len(tasks))
-    if jobs <= 1:
-        yield from (work(*task) for task in tasks)
-        return
-    from joblib import Parallel, delayed
-
-    workers: Any = Parallel(n_jobs=jobs, return_as="generator_unordered")
-    try:
-        yield from workers(delayed(work)(*task) for task in tasks)
-    except BrokenProcessPool as error:
-        raise SumwiseError(
-            "a worker process died, perhaps for lack of memory. Finished runs are kept; the same "
-            "command goes on, with fewer --jobs if need be."
-        ) from error
 
 
 # --- the paper's experiments, and ours beside them ------------------------------------------------

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-from sumwise.errors import SettingError
 from sumwise.experiments import datasets, protocol, results
-from sumwise.experiments.protocol import NEURAL, REPRODUCTIONS, Curve, Experiment
+from sumwise.experiments.protocol import NEURAL, REPRODUCTIONS, Curve, Experiment, Split
 from sumwise.model.basis import Neural
-from sumwise.util.progress import quiet
 
 
 def check(experiment: Experiment, data: Path | None) -> None:
@@ -18,16 +16,10 @@ def check(experiment: Experiment, data: Path | None) -> None:
     if experiment.name == NEURAL.name:
         Neural.require()
     for name in sorted(experiment.datasets, key=datasets.LIBSVM.__contains__):  # downloads last
-        dataset = datasets.load(name, data)
-        most = len(protocol.make_split(dataset, 0).sets)
+        most = len(_split(data, name, 0).sets)
         if 2 * experiment.queries > most:  # splits differ in their number of sets, but not so much
-            numbers = range(experiment.splits)
-            most = min(len(protocol.make_split(dataset, number).sets) for number in numbers)
-        if experiment.queries > most:
-            raise SettingError(
-                f"{experiment.queries} queries were wanted; {name} has {most} sets to ask for in "
-                "one of its splits"
-            )
+            most = min(len(_split(data, name, n).sets) for n in range(experiment.splits))
+        protocol.check_queries(experiment.queries, most, name)
 
 
 def fingerprints(experiment: Experiment, data: Path | None) -> dict[str, str]:
@@ -41,40 +33,16 @@ def run(
     jobs: int,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Curve]:
-    """Run what `stored` lacks, and return all it then holds, in the paper's order.
-
-    The figures do not depend on `jobs`: each run is seeded by its names and keeps to one BLAS
-    thread.
-    """
-    have = {(curve.dataset, curve.method, curve.split) for curve in results.read(stored)}
-    tasks = []
-    for number in range(experiment.splits):
-        for name in experiment.datasets:
-            missing = [m for m in experiment.columns if (name, m, number) not in have]
-            if missing:
-                tasks.append((experiment.only(missing), name, number, data))
-    total = len(experiment.datasets) * len(experiment.methods) * experiment.splits
-    done = total - sum(len(task[0].methods) for task in tasks)
-    on_progress(done, total)
-    for curves in protocol.in_parallel(_run, tasks, jobs):
+    """Run what `stored` lacks, and return all it then holds, in the paper's order."""
+    have = {curve.key for curve in results.read(stored)}
+    for curves in protocol.run_all(experiment, partial(_split, data), jobs, on_progress, have):
         results.append(stored, curves)
-        done += len(curves)
-        on_progress(done, total)
-    return in_order(results.read(stored), REPRODUCTIONS[experiment.name])
+    names, methods = datasets.NAMES, REPRODUCTIONS[experiment.name].columns
+    return sorted(
+        results.read(stored),
+        key=lambda c: (names.index(c.dataset), methods.index(c.method), c.split),
+    )
 
 
-def in_order(curves: Sequence[Curve], experiment: Experiment) -> list[Curve]:
-    """By data set, method and split, whatever order they were run in."""
-    names, methods = experiment.datasets, experiment.columns
-    return sorted(curves, key=lambda c: (names.index(c.dataset), methods.index(c.method), c.split))
-
-
-def _run(experiment: Experiment, name: str, number: int, data: Path | None) -> list[Curve]:
-    from threadpoolctl import threadpool_limits
-
-    if experiment.name == NEURAL.name:
-        os.environ.setdefault("NPROC", "1")  # XLA's threads, counted when JAX is loaded
-        Neural.require()  # loads the linear algebra that the next line limits
-    with threadpool_limits(1), quiet():
-        split = protocol.make_split(datasets.load(name, data), number)
-        return protocol.run_split(experiment, name, number, split)
+def _split(data: Path | None, name: str, number: int) -> Split:
+    return protocol.make_split(datasets.load(name, data), number)

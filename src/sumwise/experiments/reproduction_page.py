@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import sumwise
 from sumwise.experiments import datasets, results, tables
@@ -15,11 +15,6 @@ from sumwise.report.files import FORMATS, save, save_page
 from sumwise.report.page import Section, TextTable, page
 
 SECONDS: Final = "published_seconds_abalone.csv"
-BOLD: Final = (
-    "Bold: the best of the row, or not significantly worse than the best (5 %, paired t-test over "
-    "splits)."
-)
-LOWER: Final = "Bold: ours is lower by more than two of our standard errors."
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +35,17 @@ def find_published(experiment: Experiment, given: Path | None, data: Path | None
     """The paper's figures: from the file named, else from the data folder or `paper` beside it."""
     folders = [] if given is None else [given.parent]
     folders += [] if data is None else [data, data / ".." / "paper"]
-    errors = [given] if given is not None else [folder / experiment.published for folder in folders]
-    found = [path for path in errors if path == given or path.is_file()]
-    seconds = [folder / SECONDS for folder in folders if (folder / SECONDS).is_file()]
-    known = [tables.read_seconds(path) for path in seconds if experiment.name == RFF.name]
+    errors = given or _first_file(folders, experiment.published)
+    seconds = _first_file(folders, SECONDS) if experiment.name == RFF.name else None
     return Paper(
-        experiment, tables.read_errors(found[0]) if found else {}, known[0] if known else {}
+        experiment,
+        tables.read_errors(errors) if errors else {},
+        tables.read_seconds(seconds) if seconds else {},
     )
+
+
+def _first_file(folders: Sequence[Path], name: str) -> Path | None:
+    return next((folder / name for folder in folders if (folder / name).is_file()), None)
 
 
 def write(
@@ -55,25 +54,19 @@ def write(
     """All files of a report; returns the table and where they are."""
     errors = results.by_dataset(curves)
     table = tables.cells(errors, paper.errors)
-    tables.write_csv(folder / "table.csv", table)
-    (folder / "table.md").write_text(_markdown(table, curves, paper), encoding="utf-8")
+    title, lead = paper.experiment.title, _lead(curves)
+    findings, grids = summary(table), tables.sections(table)
     files = [folder / "table.csv", folder / "table.md"]
-    charts: dict[str, Any] = {}
+    tables.write_csv(files[0], table)
+    files[1].write_text(tables.markdown(title, [lead, *findings], grids), encoding="utf-8")
+    sections = [Section("What came out", findings), *grids, *_training_time(curves, paper)]
     if figures:
         abalone = datasets.load("Abalone", data) if paper.is_rff and "Abalone" in errors else None
         charts = drawing.charts(errors, abalone)
-        files += [
-            path
-            for stem, chart in charts.items()
-            for path in save(chart, folder / stem, tuple(FORMATS))
-        ]
-    sections = [Section("What came out", summary(table))]
-    sections += [Section(title, words, table=grid) for title, words, grid in _grids(table)]
-    sections += _training_time(curves, paper)
-    if charts:
+        for stem, chart in charts.items():
+            files += save(chart, folder / stem, tuple(FORMATS))
         sections.append(Section("Figures", charts=list(charts.values())))
-    html = page(paper.experiment.title, _lead(curves), sections)
-    return table, [*files, save_page(html, folder / "report.html")]
+    return table, [*files, save_page(page(title, lead, sections), folder / "report.html")]
 
 
 def summary(table: Sequence[tables.Cell]) -> list[str]:
@@ -87,12 +80,11 @@ def summary(table: Sequence[tables.Cell]) -> list[str]:
         + ", ".join(f"{method} {count}" for method, count in best.items())
         + "."
     ]
-    pairs = [c for c in table if c.published is not None and c.method == "AggMI"]
-    if pairs:
-        near = sum(c.mean <= 1.15 * c.published for c in pairs if c.published is not None)
+    ratios = [c.mean / c.published for c in table if c.published and c.method == "AggMI"]
+    if ratios:
         lines.append(
-            f"AggMI's error is within 15 % of the published one, or below it, on {near} of "
-            f"{len(pairs)} data sets."
+            "AggMI's error is within 15 % of the published one, or below it, on "
+            f"{sum(ratio <= 1.15 for ratio in ratios)} of {len(ratios)} data sets."
         )
     return lines
 
@@ -108,34 +100,20 @@ def _lead(curves: Sequence[Curve]) -> str:
     )
 
 
-def _grids(table: Sequence[tables.Cell]) -> list[tuple[str, list[str], TextTable]]:
-    """Headings, words and tables, for table.md and the page."""
-    grids = [("Ours", [BOLD], tables.ours(table))]
-    if any(cell.published is not None for cell in table):
-        grids.append(("Published", [], tables.published(table)))
-        grids.append(("Ours less published", [LOWER], tables.differences(table)))
-    return grids
-
-
-def _markdown(table: Sequence[tables.Cell], curves: Sequence[Curve], paper: Paper) -> str:
-    parts = [f"# {paper.experiment.title}", _lead(curves), *summary(table)]
-    for title, words, grid in _grids(table):
-        parts += [f"## {title}", *words, tables.markdown(grid)]
-    return "\n\n".join(parts) + "\n"
-
-
 def _training_time(curves: Sequence[Curve], paper: Paper) -> list[Section]:
     """Table 4, measured here, if Abalone was run."""
     runs = results.by_dataset(curves, "seconds").get("Abalone", {})
-    times = {method: float(each.sum(axis=1).mean()) for method, each in runs.items()}
+    if not runs:
+        return []
     words = "Ours: seconds for all queries of one run, mean over splits, on the machine at hand"
-    table = TextTable(("method", "ours"), [(m, f"{time:.3f}") for m, time in times.items()])
+    times = [(method, f"{each.sum(axis=1).mean():.3f}") for method, each in runs.items()]
+    table = TextTable(("method", "ours"), times)
     if paper.is_rff:
         words += (
             "; embedding the sets, done once for all methods, is not in them. Published: the paper "
             "does not say whether its seconds are of one run or of all splits"
         )
         known = {method: f"{seconds:,.0f}" for method, seconds in paper.seconds.items()}
-        rows = [(method, time, known.get(method, "")) for method, time in table.rows]
-        table = TextTable((*table.columns, "published"), rows)
-    return [Section("Training time on Abalone", [f"{words}."], table=table)] if runs else []
+        rows = [(method, time, known.get(method, "")) for method, time in times]
+        table = TextTable(("method", "ours", "published"), rows)
+    return [Section("Training time on Abalone", [f"{words}."], table=table)]

@@ -15,22 +15,22 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 import sumwise
 from sumwise.errors import DataError
 from sumwise.experiments.datasets import NAMES
-from sumwise.experiments.protocol import REPRODUCTIONS, Curve, Experiment
+from sumwise.experiments.protocol import REPRODUCTIONS, Curve, Experiment, RunKey
 from sumwise.util.files import lock, write_file
 from sumwise.util.shapes import Float
 
 FORMAT: Final = 1
 WRITTEN: Final = ("runs.csv", "table.csv", "table.md", "report.html")  # beside settings.json
-
-RunKey = tuple[str, str, int]  # data set, method, split
+UNCHANGED: Final = "Choose another --out; nothing was changed."
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,85 +72,70 @@ def only_writer(folder: Path) -> Iterator[None]:
         yield
 
 
-def open_results(
-    folder: Path, experiment: Experiment, data: Mapping[str, str] | None = None
-) -> Results:
+def open_results(folder: Path, experiment: Experiment, data: Mapping[str, str]) -> Results:
     """Begin a folder of results, or go on with it; results that do not fit are refused.
+
+    A last line that was cut off and runs that lack queries are dropped; a copy keeps them.
 
     Args:
         data: A fingerprint for each data set that will be run.
     """
-    data = data or {}
     folder.mkdir(parents=True, exist_ok=True)
     results = Results(folder, experiment, data)
+    known = {} if results.by_run else _read_settings(results)
+    curves, text = read(results), _text(results)
     if results.by_run:
-        read(results)  # refuses damaged lines
         known = {line.split(",")[0]: line.split(",")[3] for line in _lines(results)}
-        _refuse_changed_data(folder, known, data)
-    else:
-        known = _write_settings(results)
-    results = Results(folder, experiment, {**known, **data})
-    _repair(results)
-    return results
-
-
-def _write_settings(results: Results) -> dict[str, str]:
-    """The fingerprints that are known already."""
-    settings: dict[str, Any] = {
-        "format": FORMAT,
-        "sumwise": sumwise.__version__,
-        "table": results.experiment.name,
-        "queries": results.experiment.queries,
-    }
-    known: dict[str, str] = {}
-    if results.settings.is_file():
-        known = _refuse_other_settings(results.settings, settings)
-        _refuse_changed_data(results.folder, known, results.data)
-    else:
-        for path in (results.folder / name for name in WRITTEN):
-            if path.exists():
-                raise DataError(
-                    f"{path} has no settings.json beside it: it was not written by this program. "
-                    "Choose another --out; nothing was changed."
-                )
-    text = json.dumps({**settings, "data": {**known, **results.data}}) + "\n"
-    write_file(results.settings, text)
-    return known
-
-
-def _refuse_other_settings(path: Path, settings: Mapping[str, Any]) -> dict[str, str]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        known = {str(name): str(fingerprint) for name, fingerprint in found["data"].items()}
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise DataError(f"{path} cannot be read ({error}). Choose another --out.") from None
-    for name, value in settings.items():
-        if found.get(name) != value:
-            raise DataError(
-                f"the results in {path.parent} are of {name} {found.get(name)!r}, not {value!r}. "
-                "Choose another --out; nothing was changed."
-            )
-    return known
-
-
-def _refuse_changed_data(folder: Path, known: Mapping[str, str], data: Mapping[str, str]) -> None:
     for name, fingerprint in data.items():
         if known.get(name, fingerprint) != fingerprint:
             raise DataError(
-                f"the results in {folder} are of another {name}: its data have changed. "
-                "Choose another --out; nothing was changed."
+                f"the results in {folder} are of another {name}: its data have changed. {UNCHANGED}"
             )
-
-
-def _repair(results: Results) -> None:
-    """Drop a last line that was cut off, and runs that lack queries; keep a copy of what was."""
-    curves = read(results)
-    text = results.runs.read_text(encoding="utf-8") if results.runs.exists() else ""
+    results = Results(folder, experiment, {**known, **data})
+    if not results.by_run:
+        settings = {**_settings(experiment), "data": results.data}
+        write_file(results.settings, json.dumps(settings) + "\n")
     whole = "".join([_line(results.fields), *_rows(results, curves)])
-    if text.count("\n") != whole.count("\n") or text[-1:] != "\n":
+    if text != whole:
         if text:
             shutil.copy(results.runs, results.runs.with_suffix(".csv.bak"))
         write_file(results.runs, whole)
+    return results
+
+
+def _settings(experiment: Experiment) -> dict[str, object]:
+    """What all runs of a folder have in common."""
+    return {
+        "format": FORMAT,
+        "sumwise": sumwise.__version__,
+        "table": experiment.name,
+        "queries": experiment.queries,
+    }
+
+
+def _read_settings(results: Results) -> dict[str, str]:
+    """The fingerprints in settings.json, which must be of this experiment."""
+    path = results.settings
+    if not path.is_file():
+        for written in (results.folder / name for name in WRITTEN):
+            if written.exists():
+                raise DataError(
+                    f"{written} has no settings.json beside it: it was not written by this "
+                    f"program. {UNCHANGED}"
+                )
+        return {}
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        known = dict(found["data"].items())
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise DataError(f"{path} cannot be read ({error}). Choose another --out.") from None
+    for name, value in _settings(results.experiment).items():
+        if found.get(name) != value:
+            raise DataError(
+                f"the results in {path.parent} are of {name} {found.get(name)!r}, not {value!r}. "
+                + UNCHANGED
+            )
+    return known
 
 
 # --- runs.csv -------------------------------------------------------------------------------------
@@ -166,30 +151,30 @@ def append(results: Results, curves: Sequence[Curve]) -> None:
 
 def _rows(results: Results, curves: Iterable[Curve]) -> Iterator[str]:
     for curve in curves:
-        key = (curve.dataset, curve.method, curve.split)
-        errors = [repr(float(mse)) for mse in curve.mse]  # gives the same float back
+        errors = curve.mse.tolist()  # written so that the same floats are read back
         if results.by_run:
-            shares = [repr(float(share)) for share in curve.inside]
-            yield _line((*key, results.data[curve.dataset], *shares, *errors))
+            yield _line((*curve.key, results.data[curve.dataset], *curve.inside.tolist(), *errors))
             continue
         for query, (mse, seconds) in enumerate(zip(errors, curve.seconds, strict=True), start=1):
-            yield _line((*key, query, mse, f"{seconds:.6f}"))
+            yield _line((*curve.key, query, mse, f"{seconds:.6f}"))
 
 
 def _line(cells: Iterable[object]) -> str:
     return ",".join(map(str, cells)) + "\n"
 
 
+def _text(results: Results) -> str:
+    try:
+        return results.runs.read_text(encoding="utf-8") if results.runs.exists() else ""
+    except UnicodeDecodeError as error:
+        raise DataError(f"{results.runs} cannot be read ({error}). Choose another --out.") from None
+
+
 def _lines(results: Results) -> list[str]:
     """The lines below the heading, without a last one that a crash cut off."""
-    try:
-        text = results.runs.read_text(encoding="utf-8") if results.runs.exists() else ""
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{results.runs} cannot be read ({error}). Choose another --out.") from None
-    if not text:
-        return []
+    text = _text(results)
     heading, *lines = text.split("\n")
-    if heading != ",".join(results.fields):
+    if text and heading != ",".join(results.fields):
         raise DataError(
             f"{results.runs} does not begin with {','.join(results.fields)}. Choose another --out."
         )
@@ -204,12 +189,9 @@ def read(results: Results) -> list[Curve]:
         try:
             dataset, method, split, at, *rest = line.split(",")
             numbers = [float(value) for value in rest]
-            if dataset not in NAMES or method not in methods:
-                raise ValueError("no such data set or method")
-            if len(rest) != len(results.fields) - 4 or not np.isfinite(numbers).all():
-                raise ValueError("not as many numbers as there are fields")
-            if min(numbers) < 0:
-                raise ValueError("errors, seconds and shares are at least 0")
+            whole = len(numbers) == len(results.fields) - 4 and all(0 <= n < inf for n in numbers)
+            if dataset not in NAMES or method not in methods or not whole:
+                raise ValueError
             query = 0 if results.by_run else int(at)
             found.setdefault((dataset, method, int(split)), {}).setdefault(query, numbers)
         except ValueError:
@@ -217,18 +199,19 @@ def read(results: Results) -> list[Curve]:
                 f"{results.runs}, line {number} is damaged: {line!r:.80}. Delete it to have its "
                 "run done again."
             ) from None
-    return [curve for key, rows in found.items() for curve in _curve(results, key, rows)]
+    queries = [0] if results.by_run else list(range(1, results.experiment.queries + 1))
+    return [
+        _curve(results, key, np.array([rows[query] for query in queries]))
+        for key, rows in found.items()
+        if sorted(rows) == queries
+    ]
 
 
-def _curve(results: Results, key: RunKey, rows: Mapping[int, list[float]]) -> Iterator[Curve]:
-    """The run, unless it lacks queries."""
-    n_shares = len(results.experiment.checked)
-    if results.by_run:
-        numbers = np.array(rows[0])
-        yield Curve(*key, numbers[n_shares:], np.empty(0), numbers[:n_shares])
-    elif set(rows) == set(range(1, results.experiment.queries + 1)):
-        mse, seconds = np.array([rows[query] for query in sorted(rows)]).T
-        yield Curve(*key, mse, seconds)
+def _curve(results: Results, key: RunKey, numbers: Float[np.ndarray, "Q C"]) -> Curve:
+    if not results.by_run:
+        return Curve(*key, numbers[:, 0], numbers[:, 1])
+    inside, mse = np.split(numbers[0], [len(results.experiment.checked)])
+    return Curve(*key, mse, np.empty(0), inside)
 
 
 def by_dataset(

@@ -17,10 +17,10 @@ import numpy as np
 from sumwise.acquisition.strategies import ACQUISITIONS
 from sumwise.errors import SettingError
 from sumwise.experiments import protocol
+from sumwise.experiments.comparison import RANDOM, Errors
 from sumwise.experiments.datasets import OWN, Labelled
-from sumwise.experiments.paired import RANDOM, Errors
-from sumwise.experiments.protocol import QUERIES, TRAINING_SHARE, Curve, Experiment
-from sumwise.util.shapes import Float
+from sumwise.experiments.protocol import QUERIES, TRAINING_SHARE, Curve, Experiment, Split
+from sumwise.experiments.results import by_dataset
 
 STRATEGIES: Final = tuple(s.name for s in ACQUISITIONS.values() if not s.needs_dropout)
 SPLITS: Final = 20
@@ -32,7 +32,8 @@ class Simulation:
     """What the runs gave, in the user's unit."""
 
     errors: Errors
-    guess: Float[np.ndarray, " S"]  # error of the training individuals' mean as every prediction
+    guess_error: float  # of the training individuals' mean as every prediction, mean over splits
+    curves: Sequence[Curve]
     seconds: float
 
 
@@ -46,11 +47,7 @@ def experiment(
     """What to run; Random is always there, because without it there is nothing to compare with."""
     most = training_groups(table)
     wanted = min(QUERIES, most) if queries is None else queries
-    if not 1 <= wanted <= most:
-        raise SettingError(
-            f"{queries} queries were wanted; of {table.n_groups} groups {most} are there to learn "
-            f"from, so give 1 to {most}"
-        )
+    protocol.check_queries(wanted, most, f"{table.file}, with {table.n_groups} groups,")
     chosen = [method for method in STRATEGIES if method in methods or method == RANDOM]
     if chosen == [RANDOM]:
         raise SettingError("name a strategy besides Rand, which all others are compared with")
@@ -62,36 +59,22 @@ def training_groups(table: Labelled) -> int:
     return round(TRAINING_SHARE * table.n_groups)
 
 
+def splits_of(table: Labelled) -> Callable[[str, int], Split]:
+    """The split with a number, whatever the name: a table holds one data set."""
+    return lambda name, number: protocol.make_split(table.data, number)
+
+
 def run(
-    table: Labelled,
     plan: Experiment,
+    split_of: Callable[[str, int], Split],
     jobs: int = 1,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Simulation:
-    """All strategies on all splits; the result does not depend on `jobs`.
-
-    Args:
-        on_progress: Called with (splits done, splits in all).
-    """
+    """All strategies on all splits of one data set; see `protocol.run_all`."""
     start = time.perf_counter()
-    on_progress(0, plan.splits)
-    errors = {method: np.empty((plan.splits, plan.queries)) for method in plan.columns}
-    guess = np.empty(plan.splits)
-    tasks = [(table, plan, number) for number in range(plan.splits)]
-    for done, (curves, off) in enumerate(protocol.in_parallel(run_one, tasks, jobs), start=1):
-        for curve in curves:
-            errors[curve.method][curve.split] = np.sqrt(curve.mse)
-        guess[curves[0].split] = off
-        on_progress(done, plan.splits)
-    return Simulation(errors, guess, time.perf_counter() - start)
-
-
-def run_one(table: Labelled, plan: Experiment, number: int) -> tuple[list[Curve], float]:
-    """One split: each strategy's run, and the error of the mean as a guess."""
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(1):  # the last bit of a product depends on the number of threads
-        split = protocol.make_split(table.data, number)
-        mean = float(split.y_bar.sum()) / len(split.sets.x)
-        curves = protocol.run_split(plan, OWN, number, split)
-        return curves, float(np.sqrt(np.mean((mean - split.y_test) ** 2)))
+    finished = protocol.run_all(plan, split_of, jobs, on_progress)
+    curves = sorted((c for each in finished for c in each), key=lambda curve: curve.split)
+    (by_method,) = by_dataset(curves).values()
+    errors = {method: np.sqrt(mse) for method, mse in by_method.items()}
+    guess = float(np.mean(np.sqrt([curve.guess_mse for curve in curves])))
+    return Simulation(errors, guess, curves, time.perf_counter() - start)

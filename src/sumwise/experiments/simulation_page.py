@@ -7,22 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Final
 
 from sumwise import report
 from sumwise.acquisition.strategies import ACQUISITIONS
+from sumwise.experiments import comparison
+from sumwise.experiments.comparison import RANDOM, ROUNDING, Errors, Standing, Verdict
 from sumwise.experiments.datasets import Labelled
-from sumwise.experiments.paired import RANDOM, ROUNDING, Errors, Standing, savings, standings
 from sumwise.experiments.protocol import Experiment
 from sumwise.experiments.simulate import Simulation, training_groups
-from sumwise.experiments.verdict import Verdict, caveats, number_format, verdict
 from sumwise.report.curves import SIDES, differences, how_averaged
 from sumwise.report.page import Section, TextTable, page, versions
 from sumwise.util.text import NONE, count, label
 
+FEW_SPLITS, FEW_GROUPS = 10, 25
+HARDLY: Final = 0.95  # of the error of a guess: a model above this has hardly learned
+
 
 def simulation_page(table: Labelled, plan: Experiment, simulation: Simulation) -> str:
     """One HTML page that needs no network."""
-    found, lines = verdict(simulation.errors), standings(simulation.errors)
+    found, lines = comparison.verdict(simulation.errors), comparison.standings(simulation.errors)
     sections = [
         _curves(table, plan, simulation, found),
         _against_random(table, lines, found),
@@ -54,7 +58,7 @@ def _curves(table: Labelled, plan: Experiment, simulation: Simulation, found: Ve
         subtitle=[f"Error of an individual's prediction; {how_averaged(plan.splits, 'split')}."],
         x_title="groups measured",
         y_title=f"error of {label(table.y, 40)} (RMSE)",
-        reference=("mean for all", float(simulation.guess.mean())),
+        reference=("mean for all", simulation.guess_error),
     )
     words = (
         f"How far off is a prediction of {label(table.y, 40)} for individuals in groups that were "
@@ -94,7 +98,7 @@ def _against_random(table: Labelled, lines: Sequence[Standing], found: Verdict) 
 
 def _saved(simulation: Simulation, found: Verdict) -> Section:
     errors = simulation.errors
-    asked, show = errors[RANDOM].shape[1], number_format(errors)
+    asked, show = errors[RANDOM].shape[1], comparison.number_format(errors)
     method = found.focus
     rows = [
         (
@@ -104,7 +108,7 @@ def _saved(simulation: Simulation, found: Verdict) -> Section:
             show(s.random_error),
             needs(s.needs, asked),
         )
-        for s in savings(errors, method)
+        for s in comparison.savings(errors, method)
     ]
     columns = (
         "measurements", f"error of {method}", "Random needs for it", "error of Random",
@@ -120,22 +124,20 @@ def _saved(simulation: Simulation, found: Verdict) -> Section:
 
 def strategy_table(errors: Errors) -> TextTable:
     """How each strategy did, the lowest average first."""
-    asked, show, lines = errors[RANDOM].shape[1], number_format(errors), standings(errors)
+    asked, show, lines = (
+        errors[RANDOM].shape[1],
+        comparison.number_format(errors),
+        comparison.standings(errors),
+    )
     rows = []
     for line in lines:
         gap, spread = line.difference, line.standard_error
-        against, interval = NONE if gap is None else show(gap.mean), ""
-        if gap is not None and gap.low is not None and gap.high is not None:
-            interval = f" ({show(gap.low)} to {show(gap.high)})"
-        rows.append(
-            (
-                line.method,
-                show(line.average) + ("" if spread is None else f" ± {show(spread)}"),
-                show(line.last),
-                against + interval,
-                NONE if gap is None else needs(line.random_needs, asked),
-            )
-        )
+        average = show(line.average) + ("" if spread is None else f" ± {show(spread)}")
+        against = random_needs = NONE
+        if gap is not None:
+            against = show(gap.mean) + (f" ({gap.interval(show)})" if gap.low is not None else "")
+            random_needs = needs(line.random_needs, asked)
+        rows.append((line.method, average, show(line.last), against, random_needs))
     lowest = min(line.last for line in lines) * ROUNDING
     last = {(row, 2) for row, line in enumerate(lines) if line.last <= lowest}
     columns = (
@@ -149,9 +151,36 @@ def strategy_table(errors: Errors) -> TextTable:
     return TextTable(columns, rows, caption, frozenset({(0, 0), (0, 1), *last}))
 
 
+def caveats(table: Labelled, plan: Experiment, simulation: Simulation) -> list[str]:
+    """What a reader should weigh before believing the verdict; the most serious first."""
+    errors = simulation.errors
+    show, most = comparison.number_format(errors), training_groups(table)
+    lowest = min(float(runs[:, -1].mean()) for runs in errors.values())
+    guess = simulation.guess_error
+    found = {
+        f"After the last measurement the best strategy is off by {show(lowest)}, and the same "
+        f"mean for everyone by {show(guess)}. The inputs tell little about the target, or "
+        f"totals of {plan.queries} groups are too few; who wins then means little.": (
+            lowest > HARDLY * guess
+        ),
+        f"{count(plan.splits, 'split')} only, so the intervals are rough; run {FEW_SPLITS} or "
+        "more.": plan.splits < FEW_SPLITS,
+        f"{table.n_groups} groups only: {most} to learn from and {table.n_groups - most} to be "
+        "tested on in each split. What holds for so few groups may not hold for others.": (
+            table.n_groups < FEW_GROUPS
+        ),
+        f"{plan.queries} of {most} groups are measured in the end, so all strategies end with "
+        "much the same groups; what differs is how soon they learn.": plan.queries > most / 2,
+        "Measurements are counted, not what they cost: some strategies prefer large groups. If a "
+        "large group costs more, weigh that in.": True,
+        "Splits share groups, so the intervals speak of other splits of these data, not of other "
+        "data. Your next data must be like these for the verdict to carry over.": True,
+    }
+    return [caveat for caveat, holds in found.items() if holds]
+
+
 def _what_was_done(table: Labelled, plan: Experiment) -> Section:
     learned = training_groups(table)
-    told = "sum" if plan.weights == "sum" else "mean"
     rows = [
         ("data", f"{table.file}: {len(table.data.y):,} individuals in {table.n_groups:,} groups"),
         ("groups", f"by {', '.join(table.by)}"),
@@ -164,7 +193,7 @@ def _what_was_done(table: Labelled, plan: Experiment) -> Section:
             f"{plan.queries} are measured, and the individuals of {table.n_groups - learned:,} "
             "other groups to be tested on",
         ),
-        ("a measurement tells", f"the {told} of the target over a group, and nothing else"),
+        ("a measurement tells", f"the {plan.weights} of the target over a group, and nothing else"),
         (
             "model",
             "the library's default, basis 'auto': linear parts and waves of three length-scales, "

@@ -7,20 +7,24 @@ the 5 % level.
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Final
 
 import numpy as np
 
 from sumwise.errors import DataError
-from sumwise.experiments.paired import paired, standard_error
-from sumwise.report.page import TextTable
+from sumwise.experiments.comparison import paired, standard_error
+from sumwise.report.page import Section, TextTable
 from sumwise.util.shapes import Float
 
-Key = TypeVar("Key")
-Value = TypeVar("Value")
+BOLD: Final = (
+    "Bold: the best of the row, or not significantly worse than the best (5 %, paired t-test over "
+    "splits)."
+)
+LOWER: Final = "Bold: ours is lower by more than two of our standard errors."
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +66,12 @@ def not_worse(averages: Mapping[str, Float[np.ndarray, " S"]]) -> set[str]:
     return {m for m, splits in averages.items() if paired(splits - averages[best]).sign < 1}
 
 
-def read_published(
-    path: Path, read: Callable[[dict[str, str]], tuple[Key, Value]], columns: str
-) -> dict[Key, Value]:
-    """The paper's figures: a CSV with these columns, each row of which gives a key and a value."""
+@contextmanager
+def _published_rows(path: Path, columns: str) -> Iterator[csv.DictReader[str]]:
+    """The paper's figures; what is not a number in these columns is refused."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            return dict(map(read, csv.DictReader(file)))
+            yield csv.DictReader(file)
     except (OSError, KeyError, ValueError, TypeError) as error:
         raise DataError(
             f"{path} is no table of published figures ({error}); it needs the columns {columns}"
@@ -77,18 +80,16 @@ def read_published(
 
 def read_errors(path: Path) -> dict[tuple[str, str], tuple[float, bool]]:
     """By data set and method: the published error, and whether it is bold."""
-    return read_published(
-        path,
-        lambda row: ((row["dataset"], row["method"]), (float(row["mse"]), row["bold"] == "1")),
-        "dataset, method, mse and bold",
-    )
+    with _published_rows(path, "dataset, method, mse and bold") as rows:
+        return {
+            (row["dataset"], row["method"]): (float(row["mse"]), row["bold"] == "1") for row in rows
+        }
 
 
 def read_seconds(path: Path) -> dict[str, float]:
     """Published seconds by method."""
-    return read_published(
-        path, lambda row: (row["method"], float(row["seconds"])), "method and seconds"
-    )
+    with _published_rows(path, "method and seconds") as rows:
+        return {row["method"]: float(row["seconds"]) for row in rows}
 
 
 def write_csv(path: Path, table: Sequence[Cell]) -> None:
@@ -109,27 +110,25 @@ def ours(table: Sequence[Cell]) -> TextTable:
     return _grid(table, lambda cell: f"{cell.mean:.3f}", lambda cell: cell.best, count=True)
 
 
-def published(table: Sequence[Cell]) -> TextTable:
-    return _grid(
-        table,
-        lambda cell: "" if cell.published is None else f"{cell.published:.3f}",
-        lambda cell: cell.published_best,
-        count=True,
-    )
-
-
-def differences(table: Sequence[Cell]) -> TextTable:
-    """Ours less the published; bold where ours is lower by more than two standard errors."""
-    return _grid(
-        table,
-        lambda cell: "" if cell.published is None else f"{cell.mean - cell.published:+.3f}",
-        lambda cell: (
-            cell.published is not None
-            and cell.sem is not None
-            and cell.mean + 2 * cell.sem < cell.published
-        ),
-        count=False,
-    )
+def sections(table: Sequence[Cell]) -> list[Section]:
+    """Our figures and, where there are any, the published ones and the differences."""
+    found = [Section("Ours", [BOLD], table=ours(table))]
+    if any(cell.published is not None for cell in table):
+        published = _grid(
+            table,
+            lambda cell: "" if cell.published is None else f"{cell.published:.3f}",
+            lambda cell: cell.published_best,
+            count=True,
+        )
+        differences = _grid(
+            table,
+            lambda cell: "" if cell.published is None else f"{cell.mean - cell.published:+.3f}",
+            lambda cell: cell.sem is not None and cell.mean + 2 * cell.sem < (cell.published or 0),
+            count=False,
+        )
+        found.append(Section("Published", table=published))
+        found.append(Section("Ours less published", [LOWER], table=differences))
+    return found
 
 
 def _grid(
@@ -147,7 +146,16 @@ def _grid(
     return TextTable(("", *methods), rows, bold=frozenset(places))
 
 
-def markdown(table: TextTable) -> str:
+def markdown(title: str, paragraphs: Sequence[str], sections: Sequence[Section]) -> str:
+    """A page in Markdown; charts are left out."""
+    parts = [f"# {title}", *paragraphs]
+    for section in sections:
+        parts += [f"## {section.title}", *section.paragraphs]
+        parts += [] if section.table is None else [_markdown_table(section.table)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _markdown_table(table: TextTable) -> str:
     def line(cells: Sequence[str]) -> str:
         return "| " + " | ".join(cells) + " |"
 
