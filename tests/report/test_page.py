@@ -199,7 +199,9 @@ def test_curves_without_others_and_without_a_reference_can_be_drawn():
     rows = report.learning_curve_rows({"AggMI": np.array([[4.0]]), "Rand": np.array([[5.0]])})
     words = {"title": "t", "subtitle": [], "x_title": "x", "y_title": "y"}
     spec = report.learning_curves(rows, lit=["AggMI", "Rand"], **words).to_dict()
-    assert len(spec["layer"]) == 4
+    named = {data["name"]: data["values"] for data in _inline(spec)}
+    assert named["reference"] == named["rest"] == []
+    assert len(named["labels"]) == 2
 
 
 def test_differences_keep_their_order_and_say_which_side_they_are_on():

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from sumwise.learning.insight import Compared, Insight, Step
@@ -173,7 +175,7 @@ def test_calibration_rows_are_shares():
 )
 def test_with_few_answers_panels_say_what_is_missing(n, have):
     shown = study_panels(insight(n))
-    assert [panel.chart is None for panel in shown] == [True, True, True, True, False]
+    assert [not panel.charts for panel in shown] == [True, True, True, True, False]
     for panel in shown[:3]:
         assert f"from 3 answers on; {have}." in panel.words[0]
     assert "from 10 answers on" in shown[3].words[-1]
@@ -184,18 +186,18 @@ def test_with_few_answers_panels_say_what_is_missing(n, have):
 
 
 def test_intervals_are_not_drawn_from_fewer_than_ten():
-    assert study_panels(insight(9))[3].chart is None
+    assert not study_panels(insight(9))[3].charts
     drawn = study_panels(insight(10))[3]
-    assert drawn.chart is not None
+    assert len(drawn.charts) == 1
     assert drawn.words[0].startswith("The intervals are about right")
-    assert drawn.chart.to_dict()["title"]["text"] == "The intervals are about right"
+    assert drawn.charts[0].to_dict()["title"]["text"] == "The intervals are about right"
 
 
 def test_every_panel_of_a_full_study_has_a_chart_and_a_title_with_the_finding():
     shown = study_panels(insight(12))
-    titles = [panel.chart.to_dict()["title"]["text"] for panel in shown]
+    titles = [panel.charts[0].to_dict()["title"]["text"] for panel in shown]
     assert titles[0] == "Half of the predictions are off by less than 0.300 per individual"
-    assert shown[0].chart.to_dict()["title"]["subtitle"] == [
+    assert shown[0].charts[0].to_dict()["title"]["subtitle"] == [
         "By the current model, which predicts each answer from all the others.",
         "The same for everyone would be off by 0.800.",
     ]
@@ -208,17 +210,18 @@ def test_every_panel_of_a_full_study_has_a_chart_and_a_title_with_the_finding():
 
 
 def test_what_is_left_to_gain_is_said_in_words():
-    spec = study_panels(insight(12))[1].chart.to_dict()
+    spec = study_panels(insight(12))[1].charts[0].to_dict()
     assert spec["title"]["subtitle"] == [
         "Measuring all 26 sets that are left would teach about 6.50 nats more."
     ]
-    done = study_panels(insight(12, sets=14))[1].chart.to_dict()
+    done = study_panels(insight(12, sets=14))[1].charts[0].to_dict()
     assert done["title"]["subtitle"] == ["Nothing is left to measure."]
 
 
 def test_nothing_to_ask_is_said_in_words():
     shown = study_panels(insight(12, asked=0))[4]
-    assert shown.chart is shown.table is None
+    assert not shown.charts
+    assert shown.table is None
     assert shown.words == [
         "Every set is measured, being measured or skipped; nothing is free to ask."
     ]
@@ -228,7 +231,7 @@ def test_a_network_says_that_forecasts_are_shown():
     words = study_panels(insight(12, by_forecast="The network remembers."))[2].words[0]
     assert words.startswith("The network remembers. Each answer is compared with the forecast")
     assert "from all the others" in study_panels(insight(12))[2].words[0]
-    title = study_panels(insight(12, by_forecast="It remembers."))[0].chart.to_dict()["title"]
+    title = study_panels(insight(12, by_forecast="It remembers."))[0].charts[0].to_dict()["title"]
     assert title["text"] == "Forecasts are off by 0.300 per individual"
     assert title["subtitle"][0] == "Over the last 10 answers."
     assert "when less was known" in study_panels(insight(12))[0].words[0]
@@ -254,16 +257,16 @@ def test_charts_draw_the_rows():
     shown = study_panels(insight(12, unit="individual"))
     names = ("information", "predicted", "calibration", "questions")
     for panel, name in zip(shown[1:], names, strict=True):
-        drawn = data_of(panel.chart.to_dict(), name)
+        drawn = data_of(panel.charts[0].to_dict(), name)
         for row, point in zip(panel.rows, drawn, strict=True):
             assert row.items() <= point.items()
-    lines = data_of(shown[0].chart.to_dict(), "progress")
+    lines = data_of(shown[0].charts[0].to_dict(), "progress")
     assert [p["mean"] for p in lines if p["strategy"] == "uncertainty"] == [4.0] * 11
     assert len(lines) == 33
 
 
 def test_answers_outside_stand_out_in_colour_and_shape():
-    spec = study_panels(insight(12, unit="individual"))[2].chart.to_dict()
+    spec = study_panels(insight(12, unit="individual"))[2].charts[0].to_dict()
     points = spec["layer"][-1]["encoding"]
     kinds = ["inside the 90 % interval", "outside the 90 % interval"]
     assert points["color"]["scale"]["domain"] == points["shape"]["scale"]["domain"] == kinds
@@ -281,19 +284,19 @@ def test_answers_outside_stand_out_in_colour_and_shape():
 
 def test_answers_that_are_all_alike_can_be_drawn():
     same = insight(3, zs=[0.0, 0.0, 0.0])
-    (low, high) = study_panels(same)[2].chart.to_dict()["layer"][-1]["encoding"]["x"]["scale"][
-        "domain"
-    ]
+    (low, high) = (
+        study_panels(same)[2].charts[0].to_dict()["layer"][-1]["encoding"]["x"]["scale"]["domain"]
+    )
     assert low < high
 
 
 def test_runners_up_are_marked_only_where_scores_are_information():
-    assert len(study_panels(insight())[4].chart.to_dict()["layer"]) == 2
-    assert len(study_panels(insight(strategy="MaxN"))[4].chart.to_dict()["layer"]) == 1
+    assert len(study_panels(insight())[4].charts[0].to_dict()["layer"]) == 2
+    assert len(study_panels(insight(strategy="MaxN"))[4].charts[0].to_dict()["layer"]) == 1
 
 
 def test_lines_are_told_apart_without_colour():
-    spec = study_panels(insight())[0].chart.to_dict()
+    spec = study_panels(insight())[0].charts[0].to_dict()
     line = next(layer for layer in spec["layer"] if layer["mark"]["type"] == "line")
     assert len({str(dash) for dash in line["encoding"]["strokeDash"]["scale"]["range"]}) == 3
     assert len(set(line["encoding"]["color"]["scale"]["range"])) == 3
@@ -312,7 +315,7 @@ def test_ids_are_data_and_nothing_else():
     ids = [WICKED, WICKED + "2", "x" * 5000, *(f"plain {k}" for k in range(9))]
     found = insight(12, ids=ids)
     for panel in study_panels(found):
-        spec = panel.chart.to_dict()
+        spec = panel.charts[0].to_dict()
         rest = json.dumps(without_values(spec))
         assert "onerror" not in rest
         assert "xxxxx" not in rest
@@ -320,8 +323,6 @@ def test_ids_are_data_and_nothing_else():
 
 
 def test_names_that_begin_alike_are_two_bars():
-    from dataclasses import replace
-
     found = insight(12)
     alike = tuple(question("same " * 50, 0.9) for _ in range(2))
     rows = panels.question_rows(replace(found, next_questions=alike))
@@ -330,7 +331,28 @@ def test_names_that_begin_alike_are_two_bars():
 
 def test_all_charts_can_be_drawn_to_files(tmp_path):
     for number, panel in enumerate(study_panels(insight(12, unit="individual"))):
-        (path,) = save(panel.chart, tmp_path / str(number), [".svg"])
+        (path,) = save(panel.charts[0], tmp_path / str(number), [".svg"])
         text = path.read_text(encoding="utf-8")
-        assert panel.chart.to_dict()["title"]["text"] in text
+        assert panel.charts[0].to_dict()["title"]["text"] in text
         assert "NaN" not in text
+
+
+# --- costs ----------------------------------------------------------------------------------------
+
+
+def test_what_was_spent_and_taught_is_added_up_answer_by_answer():
+    rows = panels.spending(insight(3), np.array([2.0, 3.0, 0.5])).table.rows
+    assert [row[:5] for row in rows] == [
+        ("1", "set 1", "2.00", "2.00", "3.00"),
+        ("2", "set 2", "3.00", "5.00", "4.50"),
+        ("3", "set 3", "0.500", "5.50", "5.50"),
+    ]
+
+
+def test_answers_that_were_not_looked_at_again_are_still_paid_for():
+    found = insight(6)
+    some = replace(found, steps=found.steps[1::2])
+    rows = panels.spending(some, np.full(6, 2.0)).table.rows
+    assert [row[0] for row in rows] == ["2", "4", "6"]
+    assert [row[3] for row in rows] == ["4.00", "8.00", "12.0"]
+    assert {row[4] for row in rows} == {"–"}  # what the others taught is not known

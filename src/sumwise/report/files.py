@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from sumwise.errors import SettingError
 from sumwise.report.page import chart_page
 from sumwise.util.files import write_file
+
+FORMATS: Final = (".png", ".svg", ".html")
 
 
 def save(chart: Any, stem: str | Path, formats: Sequence[str] = (".png", ".html")) -> list[Path]:
@@ -18,22 +20,28 @@ def save(chart: Any, stem: str | Path, formats: Sequence[str] = (".png", ".html"
         if suffix not in FORMATS:
             raise SettingError(f"no chart format is called {suffix!r}; give {', '.join(FORMATS)}")
     check_folder(Path(stem).parent)
-    drawn = {Path(f"{stem}{suffix}"): FORMATS[suffix](chart) for suffix in formats}
-    return [_write(path, content, "chart") for path, content in drawn.items()]
+    drawn = [(Path(f"{stem}{suffix}"), _drawn(chart, suffix)) for suffix in formats]
+    return [save_page(content, path) for path, content in drawn]
 
 
-def save_page(text: str, path: Path) -> Path:
-    """Write the page whole or not at all."""
-    return _write(path, text, "report")
+def _drawn(chart: Any, suffix: str) -> bytes | str:
+    import vl_convert
+
+    if suffix == ".html":
+        return chart_page(chart)
+    if suffix == ".png":
+        return vl_convert.vegalite_to_png(chart.to_dict(), scale=2)
+    return vl_convert.vegalite_to_svg(chart.to_dict())
 
 
-def _write(path: Path, content: bytes | str, what: str) -> Path:
+def save_page(content: bytes | str, path: Path) -> Path:
+    """Write a page or a picture whole or not at all."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_file(path, content)
     except OSError as error:
         raise SettingError(
-            f"the {what} cannot be written to {path} ({error.strerror}). "
+            f"the report cannot be written to {path} ({error.strerror}). "
             "Choose another folder, or make room on the disk."
         ) from error
     return path
@@ -52,22 +60,3 @@ def check_folder(folder: str | Path) -> Path:
     if not os.access(place, os.W_OK | os.X_OK):
         raise SettingError(f"{place} may not be written to; choose another folder than {folder}")
     return Path(folder)
-
-
-def _png(chart: Any) -> bytes:
-    import vl_convert
-
-    return bytes(vl_convert.vegalite_to_png(chart.to_dict(), scale=2))
-
-
-def _svg(chart: Any) -> bytes:
-    import vl_convert
-
-    return str(vl_convert.vegalite_to_svg(chart.to_dict())).encode()
-
-
-FORMATS: Final[Mapping[str, Callable[[Any], bytes | str]]] = {
-    ".png": _png,
-    ".svg": _svg,
-    ".html": chart_page,
-}

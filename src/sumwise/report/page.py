@@ -8,19 +8,20 @@ Vega's and nothing else. It also keeps the page from asking the network for anyt
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
 import platform
 import re
-from collections.abc import Sequence
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
 from typing import Any, Final
 
 import numpy
 
 import sumwise
+
+NUMBER: Final = re.compile(r"(more than |less than )?[-−+±<>≤≥≈(]*\s*\.?\d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,27 +33,31 @@ class TextTable:
     caption: str = ""
     bold: frozenset[tuple[int, int]] = frozenset()
 
+    @property
+    def numeric(self) -> list[bool]:
+        """Which columns hold mostly numbers; they are aligned to the right."""
+        columns = [[row[at] for row in self.rows] for at in range(len(self.columns))]
+        filled = [[cell for cell in cells if cell.strip(" –—")] for cells in columns]
+        return [
+            2 * sum(bool(NUMBER.match(cell)) for cell in cells) > len(cells) for cells in filled
+        ]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Section:
     """A heading, then words, charts (Altair) and a table, in this order."""
 
     title: str
-    paragraphs: Sequence[str] = ()
+    words: Sequence[str] = ()
     charts: Sequence[Any] = ()
     table: TextTable | None = None
-
-
-def page(title: str, lead: str, sections: Sequence[Section]) -> str:
-    """The whole page. `lead` stands below the title: say the finding there."""
-    return _render(title, sections, heading=True, lead=lead)
+    rows: Sequence[Mapping[str, Any]] = ()  # the numbers that the charts draw; not shown
 
 
 def chart_page(chart: Any) -> str:
     """A page with nothing but a chart, whose own title says what it shows."""
-    title = getattr(chart, "description", None)
-    sections = [Section("", charts=[chart])]
-    return _render(title if isinstance(title, str) else "Chart", sections, heading=False)
+    title = chart.description if isinstance(chart.description, str) else "Chart"
+    return page(title, "", [Section("", charts=[chart])])
 
 
 def versions() -> tuple[str, str]:
@@ -61,19 +66,19 @@ def versions() -> tuple[str, str]:
     return "versions", f"{made_with}, Python {platform.python_version()}"
 
 
-def _render(title: str, sections: Sequence[Section], *, heading: bool, lead: str = "") -> str:
+def page(title: str, lead: str, sections: Sequence[Section]) -> str:
+    """The whole page.
+
+    Args:
+        lead: The finding, which stands below the title. A page without one shows no title either.
+    """
     templates = _templates()
     drawn = any(section.charts for section in sections)
     scripts = [_vega(), templates.get_template("draw.js").render()] if drawn else []
+    digests = [b64encode(sha256(script.encode()).digest()).decode() for script in scripts]
+    policy = " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"
     return templates.get_template("page.html").render(
-        title=title,
-        lead=lead,
-        heading=heading,
-        sections=sections,
-        scripts=scripts,
-        policy=" ".join(map(_hash, scripts)) or "'none'",
-        json_of=_json_of,
-        sides_of=_sides_of,
+        title=title, lead=lead, sections=sections, scripts=scripts, policy=policy
     )
 
 
@@ -81,7 +86,7 @@ def _render(title: str, sections: Sequence[Section], *, heading: bool, lead: str
 def _templates() -> Any:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    return Environment(
+    templates = Environment(
         loader=PackageLoader("sumwise.report"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -89,6 +94,8 @@ def _templates() -> Any:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    templates.policies["json.dumps_kwargs"] = {}  # keep the order of keys, which Vega-Lite minds
+    return templates
 
 
 @cache
@@ -97,29 +104,3 @@ def _vega() -> str:
 
     bundle = str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"))
     return bundle.replace("</script", "<\\/script")
-
-
-def _hash(script: str) -> str:
-    digest = hashlib.sha256(script.encode()).digest()
-    return f"'sha256-{base64.b64encode(digest).decode()}'"
-
-
-def _json_of(chart: Any) -> str:
-    """The chart in a form that cannot end the script element it stands in."""
-    return json.dumps(chart.to_dict()).replace("<", "\\u003c")
-
-
-_NUMBER: Final = re.compile(r"(more than |less than )?[-−+±<>≤≥≈(]*\s*\.?\d")
-
-
-def _sides_of(table: TextTable) -> list[Any]:
-    """An attribute for the cells of each column: one of mostly numbers stands to the right."""
-    from markupsafe import Markup
-
-    sides = []
-    for column in range(len(table.columns)):
-        filled = [row[column] for row in table.rows if row[column].strip(" –—")]
-        numeric = sum(_NUMBER.match(cell) is not None for cell in filled)
-        to_right = filled and 2 * numeric > len(filled)
-        sides.append(Markup(' class="number"') if to_right else "")
-    return sides

@@ -7,9 +7,10 @@ field name or part of an expression.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any, Final
+
+import numpy as np
 
 from sumwise.acquisition.strategies import ACQUISITIONS
 from sumwise.learning.insight import FEWEST, WINDOW, Compared, Insight
@@ -17,25 +18,14 @@ from sumwise.model.calibration import FEW, headline, percent
 from sumwise.report import panel_charts as draw
 from sumwise.report.page import Section, TextTable
 from sumwise.report.panel_charts import ERROR, EVERYONE, INSIDE, OUTSIDE, SPREAD
+from sumwise.util.shapes import Float
 from sumwise.util.text import NONE, figure, label
 
 Row = dict[str, Any]
 
 MOST: Final = 1000  # answers drawn one by one
-MOST_SPENT: Final = 300  # answers in the table of costs
 FEW_ROWS: Final = 10  # of a table beside a chart
 LONG: Final = 40  # characters of an id in a table
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Panel:
-    """A heading, what the chart shows or why there is none, its numbers, the chart and a table."""
-
-    title: str
-    words: Sequence[str]
-    rows: Sequence[Row]
-    chart: Any = None  # Altair; None where there is nothing to draw
-    table: TextTable | None = None
 
 
 # --- rows -----------------------------------------------------------------------------------------
@@ -90,10 +80,10 @@ def _thinned(rows: Sequence[Compared]) -> Sequence[Compared]:
     if len(rows) <= MOST:
         return rows
     half = MOST // 2
-    far = set(sorted(range(len(rows)), key=lambda at: -abs(rows[at].z))[:half])
-    rest = [at for at in range(len(rows)) if at not in far]
-    some = rest[:: -(-len(rest) // half)]
-    return [rows[at] for at in sorted([*far, *some])]
+    farthest_first = np.argsort([-abs(row.z) for row in rows], kind="stable")
+    rest = np.sort(farthest_first[half:])
+    kept = np.sort([*farthest_first[:half], *rest[:: -(-len(rest) // half)]])
+    return [rows[at] for at in kept]
 
 
 def calibration_rows(insight: Insight) -> list[Row]:
@@ -121,7 +111,7 @@ def question_rows(insight: Insight) -> list[Row]:
 # --- panels ---------------------------------------------------------------------------------------
 
 
-def study_panels(insight: Insight) -> list[Panel]:
+def study_panels(insight: Insight) -> list[Section]:
     """All five, in the order in which a reader wants them."""
     return [
         progress(insight),
@@ -132,10 +122,10 @@ def study_panels(insight: Insight) -> list[Panel]:
     ]
 
 
-def progress(insight: Insight) -> Panel:
+def progress(insight: Insight) -> Section:
     rows, title = progress_rows(insight), "Progress"
     if len(insight.steps) < FEWEST:
-        return Panel(title, [_needs("How the error falls shows", insight)], rows)
+        return Section(title, [_needs("How the error falls shows", insight)], rows=rows)
     last, now = insight.steps[-1], figure(insight.typical_error or 0.0)
     if insight.by_forecast:
         said, how = f"Forecasts are off by {now} per individual", f"Over the last {WINDOW} answers."
@@ -160,10 +150,10 @@ def progress(insight: Insight) -> Panel:
     naive = figure(insight.typical_naive_error or 0.0)
     against = f"The same for everyone would be off by {naive}."
     chart = draw.progress_chart(rows, said, [how, against])
-    return Panel(title, [words], rows, chart, _progress_table(rows))
+    return Section(title, [words], [chart], _progress_table(rows), rows)
 
 
-def information(insight: Insight) -> Panel:
+def information(insight: Insight) -> Section:
     rows, title = information_rows(insight), "Information per answer"
     status = insight.status
     left = status.sets - status.answers - status.skipped
@@ -174,20 +164,21 @@ def information(insight: Insight) -> Panel:
         else "Nothing is left to measure."
     )
     if len(rows) < FEWEST:
-        return Panel(title, [_needs("What answers teach shows", insight), still], rows)
+        return Section(title, [_needs("What answers teach shows", insight), still], rows=rows)
     words = (
         "How much an answer narrows down what the individuals may be, in nats: at 0.7 nats it "
         "halves what was possible. It is judged by the model before the answer, so it does not "
         "depend on the value measured."
     )
     chart = draw.information_chart(rows, "What each answer taught", [still])
-    return Panel(title, [words], rows, chart)
+    return Section(title, [words], [chart], rows=rows)
 
 
-def predicted(insight: Insight) -> Panel:
+def predicted(insight: Insight) -> Section:
     rows, title = predicted_rows(insight), "Predicted and answered"
     if insight.status.answers < FEWEST:
-        return Panel(title, [_needs("How answers compare with predictions shows", insight)], rows)
+        said = _needs("How answers compare with predictions shows", insight)
+        return Section(title, [said], rows=rows)
     words = (
         f"{insight.by_forecast} Each answer is compared with the forecast made before it."
         if insight.by_forecast
@@ -212,13 +203,13 @@ def predicted(insight: Insight) -> Panel:
         level=level,
         per="" if insight.unit is None else f" per {insight.unit}",
     )
-    return Panel(title, [words], rows, chart)
+    return Section(title, [words], [chart], rows=rows)
 
 
-def calibration(insight: Insight) -> Panel:
+def calibration(insight: Insight) -> Section:
     rows, title = calibration_rows(insight), "Are the intervals right?"
     if len(insight.compared) < FEW:
-        return Panel(title, [insight.trust, f"It shows from {FEW} answers on."], rows)
+        return Section(title, [insight.trust, f"It shows from {FEW} answers on."], rows=rows)
     words = (
         "How many answers lie in the interval that the model gives for them without knowing them. "
         "On the line intervals hold what they promise, below it they are too narrow. Bars are what "
@@ -235,51 +226,50 @@ def calibration(insight: Insight) -> Panel:
         for row in insight.calibration
     ]
     table = TextTable(("made for", "answers inside", "share", "chance allows"), cells)
-    return Panel(title, [insight.trust, words], rows, chart, table)
+    return Section(title, [insight.trust, words], [chart], table, rows)
 
 
-def questions(insight: Insight) -> Panel:
+def questions(insight: Insight) -> Section:
     rows, title = question_rows(insight), "What to ask next"
     status = insight.status
     if not rows:
         why = "Every set is measured, being measured or skipped; nothing is free to ask."
-        return Panel(title, [why], rows)
+        return Section(title, [why])
     words = "The next questions, each as if those above it and all open ones were answered."
     if not status.answers:
         words += " Nothing is measured yet, so the expected answers are only guesses."
     marks = ["Marks: the runner-up of each."] if rows[0]["second"] is not None else []
     chart = draw.question_chart(rows, "What the next answers are expected to teach", marks)
-    return Panel(title, [words], rows, chart, _question_table(insight))
+    return Section(title, [words], [chart], _question_table(insight), rows)
 
 
-def spending(insight: Insight, cost: Mapping[Hashable, float]) -> Section:
+def spending(insight: Insight, costs: Float[np.ndarray, " t"]) -> Section:
     """A row for each answer: what it cost, what was spent by then, and what had been learned.
 
     Args:
-        cost: Of measuring each set, by id.
+        costs: Of all answers, in order of arrival.
     """
-    rows, spent, taught = [], 0.0, 0.0
-    for step in insight.steps:
-        spent += cost[step.set_id]
-        taught += step.information
-        rows.append(
-            (
-                f"{step.number}",
-                label(step.set_id),
-                figure(cost[step.set_id]),
-                figure(spent),
-                figure(taught),
-                f"± {figure(step.individual_std)}",
-            )
+    spent = np.cumsum(costs)
+    taught = np.cumsum([step.information for step in insight.steps])
+    complete = len(insight.steps) >= len(costs)  # a sum over some of the answers would say nothing
+    rows = [
+        (
+            f"{step.number}",
+            label(step.set_id),
+            figure(float(costs[step.number - 1])),
+            figure(float(spent[step.number - 1])),
+            figure(float(known)) if complete else NONE,
+            f"± {figure(step.individual_std)}",
         )
+        for step, known in zip(insight.steps, taught, strict=True)
+        if step.number <= len(costs)  # others have arrived since the costs were read
+    ]
     words = (
         "Information is what the answers taught, in nats, added up; uncertainty is that of a "
         "prediction without its own noise, as a standard deviation."
     )
     heads = ("answer", "set", "cost", "spent by then", "information by then", "uncertainty left")
-    caption = f"The last {MOST_SPENT}." if len(rows) > MOST_SPENT else ""
-    table = TextTable(heads, rows[-MOST_SPENT:], caption)
-    return Section("What the money has bought", [words], table=table)
+    return Section("What the money has bought", [words], table=TextTable(heads, rows))
 
 
 def _progress_table(rows: Sequence[Row]) -> TextTable:
