@@ -15,8 +15,7 @@ import pytest
 from sumwise import report
 from sumwise.errors import SettingError
 from sumwise.report.curves import SIDES, differences
-from sumwise.report.files import save_page
-from sumwise.report.page import Section, TextTable, page
+from sumwise.report.page import Section, TextTable, page, save_page
 
 WICKED = "</script><img src=x onerror=alert(1)>\"'&<!--"
 ERRORS = {

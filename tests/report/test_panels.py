@@ -12,7 +12,7 @@ from sumwise.learning.insight import Compared, Insight, Step
 from sumwise.learning.propose import Ask
 from sumwise.learning.status import Status
 from sumwise.model.calibration import coverage
-from sumwise.report import panel_charts, panels, save
+from sumwise.report import panels, save
 from sumwise.report.panels import study_panels
 from sumwise.util.text import as_given, figure, label
 
@@ -301,13 +301,13 @@ def test_lines_are_told_apart_without_colour():
     assert len({str(dash) for dash in line["encoding"]["strokeDash"]["scale"]["range"]}) == 3
     assert len(set(line["encoding"]["color"]["scale"]["range"])) == 3
     labels = data_of(spec, "labels")
-    assert {row["strategy"] for row in labels} == set(panel_charts.LINES)
+    assert {row["strategy"] for row in labels} == set(panels.LINES)
 
 
 def test_a_level_of_one_third_fits_its_chart():
     found = insight(12)
     rows = [{**row, "level": 0.3} for row in panels.calibration_rows(found)[:1]]
-    spec = panel_charts.calibration_chart(rows, "t", []).to_dict()
+    spec = panels.calibration_chart(rows, "t", []).to_dict()
     assert data_of(spec, "diagonal")[0] == {"at": 0.0}
 
 

@@ -18,7 +18,7 @@ from sumwise.experiments.paired import savings, standings
 from sumwise.experiments.protocol import QUERIES, Experiment
 from sumwise.experiments.simulation_page import simulation_page, strategy_table
 from sumwise.experiments.verdict import caveats, number_format, verdict
-from sumwise.report.files import save_page
+from sumwise.report.page import save_page
 from sumwise.util.text import count
 
 

@@ -8,19 +8,24 @@ Vega's and nothing else. It also keeps the page from asking the network for anyt
 
 from __future__ import annotations
 
+import os
 import platform
 import re
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
+from pathlib import Path
 from typing import Any, Final
 
 import numpy
 
 import sumwise
+from sumwise.errors import SettingError
+from sumwise.util.files import write_file
 
+FORMATS: Final = (".png", ".svg", ".html")  # of charts
 NUMBER: Final = re.compile(r"(more than |less than )?[-−+±<>≤≥≈(]*\s*\.?\d")
 
 
@@ -31,7 +36,7 @@ class TextTable:
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     caption: str = ""
-    bold: frozenset[tuple[int, int]] = frozenset()
+    bold: Collection[tuple[int, int]] = ()
 
     @property
     def numeric(self) -> list[bool]:
@@ -104,3 +109,51 @@ def _vega() -> str:
 
     bundle = str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"))
     return bundle.replace("</script", "<\\/script")
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def save(chart: Any, stem: str | Path, formats: Sequence[str] = (".png", ".html")) -> list[Path]:
+    """Write the chart to `stem` + each suffix (.png, .svg, .html), and say where."""
+    for suffix in formats:
+        if suffix not in FORMATS:
+            raise SettingError(f"no chart format is called {suffix!r}; give {', '.join(FORMATS)}")
+    check_folder(Path(stem).parent)
+    drawn = [(Path(f"{stem}{suffix}"), _drawn(chart, suffix)) for suffix in formats]
+    return [save_page(content, path) for path, content in drawn]
+
+
+def _drawn(chart: Any, suffix: str) -> bytes | str:
+    import vl_convert
+
+    if suffix == ".html":
+        return chart_page(chart)
+    if suffix == ".png":
+        return vl_convert.vegalite_to_png(chart.to_dict(), scale=2)
+    return vl_convert.vegalite_to_svg(chart.to_dict())
+
+
+def save_page(content: bytes | str, path: Path) -> Path:
+    """Write a page or a picture whole or not at all."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_file(path, content)
+    except OSError as error:
+        raise SettingError(
+            f"the report cannot be written to {path} ({error.strerror}). "
+            "Choose another folder, or make room on the disk."
+        ) from error
+    return path
+
+
+def check_folder(folder: str | Path) -> Path:
+    """Refuse early a folder that cannot be written to; nothing is created yet."""
+    place = Path(folder).absolute()
+    while not os.path.exists(place) and place != place.parent:
+        place = place.parent
+    if not place.is_dir():
+        raise SettingError(f"{place} is a file, so nothing can be put in {folder}; name a folder")
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise SettingError(f"{place} may not be written to; choose another folder than {folder}")
+    return Path(folder)

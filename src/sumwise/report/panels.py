@@ -15,9 +15,10 @@ import numpy as np
 from sumwise.acquisition.strategies import ACQUISITIONS
 from sumwise.learning.insight import FEWEST, WINDOW, Compared, Insight
 from sumwise.model.calibration import FEW, headline, percent
-from sumwise.report import panel_charts as draw
+from sumwise.report import theme
+from sumwise.report.curves import Rows, label_rows, named_lines
 from sumwise.report.page import Section, TextTable
-from sumwise.report.panel_charts import ERROR, EVERYONE, INSIDE, OUTSIDE, SPREAD
+from sumwise.report.theme import COLOURS, DASHES, GREY, channels, chart_of, finish, tooltips
 from sumwise.util.shapes import Float
 from sumwise.util.text import NONE, figure, label
 
@@ -26,6 +27,15 @@ Row = dict[str, Any]
 MOST: Final = 1000  # answers drawn one by one
 FEW_ROWS: Final = 10  # of a table beside a chart
 LONG: Final = 40  # characters of an id in a table
+BAR: Final = 34  # height of a row of bars
+ERROR, EVERYONE, SPREAD = "forecast error", "same for everyone", "uncertainty"
+LINES: Final = {  # of progress: colour and dashes
+    ERROR: (COLOURS[1], DASHES[1]),
+    EVERYONE: (GREY, DASHES[2]),
+    SPREAD: (COLOURS[0], DASHES[0]),
+}
+INSIDE, OUTSIDE = "inside", "outside"
+PERCENT: Final = "format(100 * datum.value, '.3~g') + ' %'"
 
 
 # --- rows -----------------------------------------------------------------------------------------
@@ -60,19 +70,12 @@ def predicted_rows(insight: Insight) -> list[Row]:
     """
     rows = []
     for row in _thinned(insight.compared):
-        weight = row.weight if insight.unit is not None else 1.0
-        rows.append(
-            {
-                "set": label(row.set_id),
-                "answer": row.answer / weight,
-                "predicted": row.predicted / weight,
-                "lower": row.lower / weight,
-                "upper": row.upper / weight,
-                "total": row.answer,
-                "z": row.z,
-                "interval": OUTSIDE if row.outside else INSIDE,
-            }
-        )
+        weight = 1.0 if insight.unit is None else row.weight
+        names = ("answer", "predicted", "lower", "upper")
+        each = {name: getattr(row, name) / weight for name in names}
+        side = OUTSIDE if row.outside else INSIDE
+        total = {"total": row.answer, "z": row.z, "interval": side}
+        rows.append({"set": label(row.set_id), **each, **total})
     return rows
 
 
@@ -113,13 +116,7 @@ def question_rows(insight: Insight) -> list[Row]:
 
 def study_panels(insight: Insight) -> list[Section]:
     """All five, in the order in which a reader wants them."""
-    return [
-        progress(insight),
-        information(insight),
-        predicted(insight),
-        calibration(insight),
-        questions(insight),
-    ]
+    return [panel(insight) for panel in PANELS.values()]
 
 
 def progress(insight: Insight) -> Section:
@@ -149,7 +146,7 @@ def progress(insight: Insight) -> Section:
     )
     naive = figure(insight.typical_naive_error or 0.0)
     against = f"The same for everyone would be off by {naive}."
-    chart = draw.progress_chart(rows, said, [how, against])
+    chart = progress_chart(rows, said, [how, against])
     return Section(title, [words], [chart], _progress_table(rows), rows)
 
 
@@ -170,7 +167,7 @@ def information(insight: Insight) -> Section:
         "halves what was possible. It is judged by the model before the answer, so it does not "
         "depend on the value measured."
     )
-    chart = draw.information_chart(rows, "What each answer taught", [still])
+    chart = information_chart(rows, "What each answer taught", [still])
     return Section(title, [words], [chart], rows=rows)
 
 
@@ -196,7 +193,7 @@ def predicted(insight: Insight) -> Section:
         )
     n, outside = len(insight.compared), sum(row.outside for row in insight.compared)
     level = percent(insight.level)
-    chart = draw.predicted_chart(
+    chart = predicted_chart(
         rows,
         f"{n - outside} of {n} answers lie in their {level} interval",
         [f"About {insight.level * n:.0f} should."],
@@ -215,7 +212,7 @@ def calibration(insight: Insight) -> Section:
         "On the line intervals hold what they promise, below it they are too narrow. Bars are what "
         "chance allows for so few answers (95 %)."
     )
-    chart = draw.calibration_chart(rows, headline(insight.calibration, insight.level), [])
+    chart = calibration_chart(rows, headline(insight.calibration, insight.level), [])
     cells = [
         (
             percent(row.level),
@@ -239,8 +236,17 @@ def questions(insight: Insight) -> Section:
     if not status.answers:
         words += " Nothing is measured yet, so the expected answers are only guesses."
     marks = ["Marks: the runner-up of each."] if rows[0]["second"] is not None else []
-    chart = draw.question_chart(rows, "What the next answers are expected to teach", marks)
+    chart = question_chart(rows, "What the next answers are expected to teach", marks)
     return Section(title, [words], [chart], _question_table(insight), rows)
+
+
+PANELS: Final = {  # by the names that the labelling page has for them
+    "progress": progress,
+    "information": information,
+    "predicted": predicted,
+    "calibration": calibration,
+    "next": questions,
+}
 
 
 def spending(insight: Insight, costs: Float[np.ndarray, " t"]) -> Section:
@@ -274,17 +280,10 @@ def spending(insight: Insight, costs: Float[np.ndarray, " t"]) -> Section:
 
 def _progress_table(rows: Sequence[Row]) -> TextTable:
     """The first, the last, and some in between."""
-    step = (len(rows) - 1) / (FEW_ROWS - 1)
-    some = sorted({round(i * step) for i in range(FEW_ROWS)})
-    lines = (ERROR, EVERYONE, SPREAD)
-    cells = [
-        (
-            f"{rows[at]['answer']:,}",
-            *(NONE if rows[at][name] is None else figure(rows[at][name]) for name in lines),
-        )
-        for at in some
-    ]
-    return TextTable(("after answer", *lines), cells)
+    some = np.unique(np.linspace(0, len(rows) - 1, FEW_ROWS).round().astype(int))
+    shown = [rows[at] for at in some]
+    cells = [(f"{row['answer']:,}", *(figure(row[name]) for name in LINES)) for row in shown]
+    return TextTable(("after answer", *LINES), cells)
 
 
 def _question_table(insight: Insight) -> TextTable:
@@ -307,3 +306,150 @@ def _needs(what: str, insight: Insight) -> str:
     answers = insight.status.answers
     have = {0: "there are none yet", 1: "there is 1"}.get(answers, f"there are {answers}")
     return f"{what} from {FEWEST} answers on; {have}."
+
+
+# --- charts ---------------------------------------------------------------------------------------
+
+
+def progress_chart(rows: Rows, title: str, subtitle: Sequence[str]) -> Any:
+    """Lines of error and uncertainty, each with its name at its end."""
+    import altair as alt
+
+    points = [
+        {"answer": row["answer"], "set": row["set"], "strategy": name, "mean": row[name]}
+        for name in LINES
+        for row in rows
+    ]
+    top = 1.05 * max(point["mean"] for point in points) or 1.0
+    names = label_rows([{**point, "low": 0.0, "high": top} for point in points])
+    first, last = rows[0]["answer"], rows[-1]["answer"]
+    x = theme.count_axis("answer:Q", "answers", (first, last), last, padding=8)
+    highest = max(top, *(name["place"] for name in names))
+    y = alt.Y("mean:Q", title="per individual, in units of the answers").axis(gridOpacity=0.5)
+    y = y.scale(domain=[0, highest], nice=False)
+    tooltip = tooltips(
+        ("strategy:N", "what"),
+        ("mean:Q", "per individual", ",.4~g"),
+        ("answer:Q", "after answer"),
+        ("set:N", "of set"),
+    )
+    colour, dash = channels((alt.Color, alt.StrokeDash), "strategy:N", LINES)
+    lines = chart_of(points, "progress").encode(x, y, colour)
+    layers = named_lines(lines, dash, tooltip, names, points=len(rows) <= theme.MOST_POINTS)
+    return finish(alt.layer(*layers), title, subtitle, height=theme.HEIGHT, wide=True)
+
+
+def information_chart(rows: Rows, title: str, subtitle: Sequence[str]) -> Any:
+    """A bar for each answer."""
+    import altair as alt
+
+    last = rows[-1]["answer"]
+    x = theme.count_axis("left:Q", "answers", (0.4, last + 0.6), last)
+    y = alt.Y("information:Q", title="nats").axis(gridOpacity=0.5, tickCount=5)
+    bars = [{**row, "left": row["answer"] - 0.4, "right": row["answer"] + 0.4} for row in rows]
+    tooltip = tooltips(
+        ("answer:Q", "answer"), ("set:N", "set"), ("information:Q", "taught, in nats", ".3~g")
+    )
+    bar = chart_of(bars, "information").mark_rect(color=COLOURS[0])
+    chart = bar.encode(x, alt.X2("right:Q"), y, alt.Y2Datum(0), tooltip=tooltip)
+    return finish(chart, title, subtitle, height=200, wide=True)
+
+
+def predicted_chart(
+    rows: Rows, title: str, subtitle: Sequence[str], *, level: str, per: str
+) -> Any:
+    """Predictions with intervals against answers; those outside stand out in colour and shape."""
+    import altair as alt
+
+    low = min(min(row["answer"], row["lower"]) for row in rows)
+    high = max(max(row["answer"], row["upper"]) for row in rows)
+    margin = 0.03 * (high - low) or 1.0
+    ends = [low - margin, high + margin]
+    x, y = (
+        kind(field, title=f"{words}{per}")
+        .scale(domain=ends, nice=False, zero=False)
+        .axis(gridOpacity=0.5, tickCount=6)
+        for kind, field, words in (
+            (alt.X, "answer:Q", "answered"),
+            (alt.Y, "predicted:Q", "predicted without knowing it"),
+        )
+    )
+    inside, outside = (f"{side} the {level} interval" for side in (INSIDE, OUTSIDE))
+    values = [{**row, "side": outside if row["interval"] == OUTSIDE else inside} for row in rows]
+    looks = {inside: (COLOURS[0], "circle"), outside: (COLOURS[1], "diamond")}
+    legend = alt.Legend(title=None, orient="top", labelFontSize=13, symbolOpacity=1, labelLimit=300)
+    colour, shape = channels((alt.Color, alt.Shape), "side:N", looks, legend)
+    tooltip = tooltips(
+        ("set:N", "set"),
+        ("total:Q", "answer", ",.6~g"),
+        ("answer:Q", f"answered{per}", ",.4~g"),
+        ("predicted:Q", "predicted", ",.4~g"),
+        ("lower:Q", f"{level} interval from", ",.4~g"),
+        ("upper:Q", "to", ",.4~g"),
+        ("z:Q", "standard deviations off", ".2f"),
+    )
+    base = chart_of(values, "predicted").encode(x, colour)
+    point = base.mark_point(filled=True, size=70, opacity=1, stroke="white", strokeWidth=0.5)
+    layers = [
+        _diagonal(ends),
+        base.mark_rule(strokeWidth=1.5, opacity=0.55).encode(y="lower:Q", y2="upper:Q"),
+        point.encode(y, shape, tooltip=tooltip),
+    ]
+    return finish(alt.layer(*layers), title, subtitle, height=420, wide=True)
+
+
+def calibration_chart(rows: Rows, title: str, subtitle: Sequence[str]) -> Any:
+    """Observed against promised shares, with what chance allows."""
+    import altair as alt
+
+    levels = [row["level"] for row in rows]
+    begin = 0.4 if min(levels) >= 0.4 else 0.0
+    x = alt.X("level:Q", title="share of answers that intervals are made for")
+    x = x.scale(domain=[begin, 1.0], nice=False)
+    x = x.axis(values=levels, labelExpr=PERCENT, grid=False, labelOverlap=True)
+    y = alt.Y("share:Q", title="share that lies inside").scale(domain=[0, 1], nice=False)
+    y = y.axis(labelExpr=PERCENT, gridOpacity=0.5, tickCount=6)
+    tooltip = tooltips(
+        ("level:Q", "made for", ".3~%"),
+        ("share:Q", "inside", ".3~%"),
+        ("inside:Q", "answers inside"),
+        ("answers:Q", "of"),
+        ("low:Q", "by chance from", ".0%"),
+        ("high:Q", "to", ".0%"),
+    )
+    base = chart_of(rows, "calibration").encode(x, tooltip=tooltip)
+    layers = [
+        _diagonal([begin, 1.0]),
+        base.mark_rule(color=COLOURS[0], strokeWidth=2.5).encode(y="low:Q", y2="high:Q"),
+        base.mark_point(filled=True, size=110, opacity=1, color=COLOURS[0]).encode(y),
+    ]
+    return finish(alt.layer(*layers), title, subtitle, height=260, wide=True)
+
+
+def _diagonal(ends: Sequence[float]) -> Any:
+    line = chart_of([{"at": end} for end in ends], "diagonal").encode(x="at:Q", y="at:Q")
+    return line.mark_line(color=GREY, strokeWidth=1.5, strokeDash=[2, 3])
+
+
+def question_chart(rows: Rows, title: str, subtitle: Sequence[str]) -> Any:
+    """A bar for each question, and a mark where its runner-up would end."""
+    import altair as alt
+
+    y = alt.Y("question:N", title=None, sort=[row["question"] for row in rows])
+    y = y.axis(labelFontSize=13, labelLimit=260, ticks=False, domain=False)
+    x = alt.X("information:Q", title="expected to teach, in nats")
+    x = x.axis(gridOpacity=0.5, tickCount=6)
+    tooltip = tooltips(
+        ("question:N", "set"),
+        ("information:Q", "expected to teach, in nats", ".3~g"),
+        ("expected:Q", "expected answer", ",.4~g"),
+        ("std:Q", "give or take", ",.3~g"),
+        ("runner-up:N", "runner-up"),
+        ("second:Q", "which would teach", ".3~g"),
+    )
+    base = chart_of(rows, "questions").encode(y, tooltip=tooltip)
+    layers = [base.mark_bar(color=COLOURS[0], height=18).encode(x)]
+    if any(row["second"] is not None for row in rows):
+        tick = base.mark_tick(color=COLOURS[1], thickness=4, size=26, opacity=1)
+        layers.append(tick.encode(x="second:Q"))
+    return finish(alt.layer(*layers), title, subtitle, height=BAR * len(rows), wide=True)

@@ -17,8 +17,7 @@ from sumwise.learning.insight import FEWEST, WINDOW, Insight
 from sumwise.learning.propose import Answer
 from sumwise.model.calibration import percent
 from sumwise.model.predict import Predictions
-from sumwise.report.files import check_folder, save_page
-from sumwise.report.page import Section, TextTable, page, versions
+from sumwise.report.page import Section, TextTable, check_folder, page, save_page, versions
 from sumwise.report.panels import LONG, spending, study_panels
 from sumwise.study.storage.records import Event, Snapshot
 from sumwise.study.study import Study
@@ -123,11 +122,7 @@ def _open(seen: Snapshot) -> list[Section]:
         ("Open questions", ("set", "with", "asked", "free again"), claimed),
         ("Skipped sets", ("set", "by", "when", "why"), skipped),
     )
-    return [
-        Section(title, table=TextTable(heads, rows[:MOST], _cut(len(rows), "first")))
-        for title, heads, rows in lists
-        if rows
-    ]
+    return [Section(title, table=_first(heads, rows)) for title, heads, rows in lists if rows]
 
 
 def _answers(answers: Sequence[Answer], insight: Insight) -> Section:
@@ -164,7 +159,7 @@ def _answers(answers: Sequence[Answer], insight: Insight) -> Section:
         f"± is one standard deviation, noise included. Bold: outside the "
         f"{percent(insight.level)} interval. {_cut(len(answers), 'last')}"
     )
-    return Section(title, table=TextTable(columns, rows, caption.strip(), frozenset(outside)))
+    return Section(title, table=TextTable(columns, rows, caption.strip(), outside))
 
 
 def _individuals(sets: Sets, found: Predictions | None) -> Section:
@@ -207,30 +202,28 @@ def _which(found: Predictions) -> tuple[str, np.ndarray]:
 
 def _people(answers: Sequence[Answer], history: Sequence[Event]) -> Section:
     """What each person did; the one with most answers comes first."""
-    done: dict[str | None, Counter[str]] = {}
-    for event in history:
-        if event.what != "created":
-            done.setdefault(event.by, Counter())[event.what] += 1
-    standing = Counter(told.by for told in answers)
+    done = Counter((event.by, event.what) for event in history if event.what != "created")
     if not done:
         return Section("History", [f"Begun {_when(history[0].at)} UTC; nothing else yet."])
+    people = sorted(
+        {by for by, _ in done}, key=lambda by: (-done[by, "told"], by is None, by or "")
+    )
     usual = ("asked", "told", "amended", "retracted", "skipped", "released")
-    columns = [what for what in usual if any(acts[what] for acts in done.values())]
-    people = sorted(done, key=lambda by: (-done[by]["told"], by is None, by or ""))
+    columns = [what for what in usual if any(done[by, what] for by in people)]
+    standing = Counter(told.by for told in answers)
     rows = [
         (
             _person(by),
             f"{standing[by]:,}",
-            *(f"{done[by][what]:,}" if done[by][what] else NONE for what in columns),
+            *(f"{done[by, what]:,}" if done[by, what] else NONE for what in columns),
         )
-        for by in people[:MOST]
+        for by in people
     ]
     words = (
         f"Begun {_when(history[0].at)} UTC; the latest of "
         f"{count_of(len(history), 'event')} was {_when(history[-1].at)} UTC."
     )
-    heads = ("who", "answers that stand", *columns)
-    return Section("History", [words], table=TextTable(heads, rows, _cut(len(people), "first")))
+    return Section("History", [words], table=_first(("who", "answers that stand", *columns), rows))
 
 
 def _settings(study: Study, sets: Sets, strategy: str) -> Section:
@@ -291,6 +284,10 @@ def _person(by: str | None) -> str:
 def _when(stamp: str) -> str:
     """A stored UTC time to the minute."""
     return stamp[:16].replace("T", " ")
+
+
+def _first(columns: Sequence[str], rows: Sequence[tuple[str, ...]]) -> TextTable:
+    return TextTable(columns, rows[:MOST], _cut(len(rows), "first"))
 
 
 def _cut(n: int, which: str) -> str:

@@ -13,8 +13,6 @@ GREY: Final = "#555555"
 PALE: Final = "#C3C9CF"
 WIDTH, HEIGHT = 600, 340
 MOST_POINTS: Final = 60  # more would overlap: then a point shows only under the pointer
-# the page works offline, so its menu saves the picture and opens no website
-OFFLINE_ACTIONS: Final = {"export": True, "source": False, "compiled": False, "editor": False}
 
 
 def chart_of(rows: Iterable[Mapping[str, Any]], name: str) -> Any:
@@ -102,8 +100,7 @@ def finish_panels(chart: Any, title: str, subtitle: Sequence[str], *, frame: str
 def _configured(
     chart: Any, title: str, axis: Mapping[str, Any], head: Mapping[str, Any], frame: str | None
 ) -> Any:
-    menu = {"embedOptions": {"actions": OFFLINE_ACTIONS}}
-    return chart.properties(description=title, usermeta=menu).configure(
+    return chart.properties(description=title).configure(
         font="sans-serif",
         background="white",
         axis={"titleFontWeight": "normal", **axis},

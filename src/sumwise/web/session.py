@@ -18,8 +18,8 @@ from sumwise.learning.insight import Insight
 from sumwise.learning.propose import FEWEST, Answer, Ask
 from sumwise.model import predict
 from sumwise.model.leave_one_out import leave_one_out
-from sumwise.report import panels
 from sumwise.report.page import Section
+from sumwise.report.panels import PANELS
 from sumwise.study.storage.records import Event, Snapshot
 from sumwise.study.study import Study
 from sumwise.util.shapes import Int
@@ -29,14 +29,6 @@ PATIENCE: Final = 10.0  # seconds to wait for others who write, while a page is 
 LAG: Final = 10  # a model that checks new totals may miss one in so many answers
 LEVEL: Final = 0.9  # of the intervals that are shown
 REACH: Final = NormalDist().inv_cdf(0.5 + 0.5 * LEVEL)
-
-PANELS: Final[Mapping[str, Callable[[Insight], Section]]] = {
-    "progress": panels.progress,
-    "information": panels.information,
-    "predicted": panels.predicted,
-    "calibration": panels.calibration,
-    "next": panels.questions,
-}
 
 Expectation = tuple[float, float]  # mean and standard deviation
 Row = dict[str, Any]
