@@ -113,7 +113,7 @@ def test_numbers_are_written_for_people():
 
 
 def test_progress_begins_with_the_second_answer():
-    rows = panels.progress_rows(insight(4))
+    rows = panels.progress(insight(4)).rows
     assert [row["answer"] for row in rows] == [2, 3, 4]
     assert rows[0] == {
         "answer": 2, "set": "set 2",
@@ -122,16 +122,16 @@ def test_progress_begins_with_the_second_answer():
 
 
 def test_information_has_a_row_for_every_answer():
-    rows = panels.information_rows(insight(3))
+    rows = panels.information(insight(3)).rows
     assert rows == [{"answer": k, "set": f"set {k}", "information": 3.0 / k} for k in (1, 2, 3)]
 
 
 def test_predictions_may_be_per_unit_of_weight():
     zs = [0.0, 1.0, -2.0]
-    totals = panels.predicted_rows(insight(3, zs=zs))
+    totals = panels.predicted(insight(3, zs=zs)).rows
     assert [row["answer"] for row in totals] == [20.0, 24.0, 12.0]
     assert [row["interval"] for row in totals] == ["inside", "inside", "outside"]
-    each = panels.predicted_rows(insight(3, zs=zs, unit="individual"))
+    each = panels.predicted(insight(3, zs=zs, unit="individual")).rows
     assert [row["answer"] for row in each] == [10.0, 12.0, 6.0]
     for name in ("predicted", "lower", "upper"):
         assert [2 * row[name] for row in each] == [row[name] for row in totals]
@@ -142,7 +142,7 @@ def test_of_very_many_answers_those_far_off_are_all_drawn(monkeypatch):
     monkeypatch.setattr(panels, "MOST", 10)
     zs = [3.0 if k % 20 == 7 else 0.01 * k for k in range(100)]
     found = insight(100, zs=zs)
-    rows = panels.predicted_rows(found)
+    rows = panels.predicted(found).rows
     assert len(rows) <= 10
     assert sum(row["z"] == 3.0 for row in rows) == 5
     names = [f"set {k}" for k in range(1, 101)]
@@ -153,16 +153,16 @@ def test_of_very_many_answers_those_far_off_are_all_drawn(monkeypatch):
 
 
 def test_questions_say_who_came_second():
-    rows = panels.question_rows(insight())
+    rows = panels.questions(insight()).rows
     assert rows[1] == {
         "question": "2. next 1", "information": 0.8, "expected": 7.0, "std": 2.0,
         "runner-up": "r", "second": 0.5,
     }  # fmt: skip
-    assert panels.question_rows(insight(strategy="MaxN"))[0]["second"] is None
+    assert panels.questions(insight(strategy="MaxN")).rows[0]["second"] is None
 
 
 def test_calibration_rows_are_shares():
-    row = panels.calibration_rows(insight(3, zs=[0.0, 1.0, 3.0]))[2]
+    row = panels.calibration(insight(3, zs=[0.0, 1.0, 3.0])).rows[2]
     assert (row["level"], row["share"], row["inside"], row["answers"]) == (0.9, 2 / 3, 2, 3)
     assert row["low"] < 0.5 < row["high"]
 
@@ -305,9 +305,8 @@ def test_lines_are_told_apart_without_colour():
 
 
 def test_a_level_of_one_third_fits_its_chart():
-    found = insight(12)
-    rows = [{**row, "level": 0.3} for row in panels.calibration_rows(found)[:1]]
-    spec = panels.calibration_chart(rows, "t", []).to_dict()
+    found = replace(insight(12), level=0.3, calibration=coverage([0.1] * 12, 0.3))
+    spec = panels.calibration(found).charts[0].to_dict()
     assert data_of(spec, "diagonal")[0] == {"at": 0.0}
 
 
@@ -325,7 +324,7 @@ def test_ids_are_data_and_nothing_else():
 def test_names_that_begin_alike_are_two_bars():
     found = insight(12)
     alike = tuple(question("same " * 50, 0.9) for _ in range(2))
-    rows = panels.question_rows(replace(found, next_questions=alike))
+    rows = panels.questions(replace(found, next_questions=alike)).rows
     assert len({row["question"] for row in rows}) == 2
 
 

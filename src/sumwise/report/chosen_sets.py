@@ -77,10 +77,10 @@ def chosen_sets_map(
     legend = alt.Legend(
         title=None, orient="top", symbolOpacity=1, labelFontSize=12.5, columnPadding=18
     )
-    kinds, looks = (alt.Color, alt.Shape, alt.Size), dict(reversed(LOOKS.items()))
+    looks = dict(reversed(LOOKS.items()))
     picked = alt.selection_point(name="state", fields=["state"], bind="legend")
     opacity = alt.when(picked).then(alt.value(1.0)).otherwise(alt.value(FADED))
-    marks = channels(kinds, "state:N", looks, legend, type="ordinal")
+    marks = channels((alt.Color, alt.Shape, alt.Size), "state:N", looks, legend, type="ordinal")
     x_ends, y_ends = _square(rows)
     x = alt.X("x:Q", axis=None).scale(domain=x_ends, nice=False)
     y = alt.Y("y:Q", axis=None).scale(domain=y_ends, nice=False)

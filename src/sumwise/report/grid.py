@@ -95,19 +95,17 @@ def curve_grid(curves: Mapping[str, Mapping[str, Float[np.ndarray, "_ _"]]], tit
     rows = grid_rows(curves)
     methods = list(dict.fromkeys(row["strategy"] for row in rows))
     width, height, names_in_row = LAYOUT[min(COLUMNS, len(curves))]
-    colour, dash, width_of = _channels(methods, names_in_row)
+    colour, dash, thickness = _channels(methods, names_in_row)
     picked = alt.selection_point(name="method", fields=["strategy"], bind="legend")
     opacity = alt.when(picked).then(alt.value(1.0)).otherwise(alt.value(FADED))
     shared = {"color": colour, "opacity": opacity}
     panels = []
     for place, dataset in enumerate(curves):
-        panel = _panel(
-            [row for row in rows if row["dataset"] == dataset],
-            shared,
-            (dash, width_of),
-            x_title="queries" if place + COLUMNS >= len(curves) else None,
-            y_title="mean squared error" if place % COLUMNS == 0 else None,
-        )
+        x_title = "queries" if place + COLUMNS >= len(curves) else None
+        y_title = "mean squared error" if place % COLUMNS == 0 else None
+        own = [row for row in rows if row["dataset"] == dataset]
+        bars, lines = _panel(own, x_title, y_title)
+        panel = alt.layer(bars.encode(**shared), lines.encode(dash, thickness, **shared))
         panels.append(panel.properties(width=width, height=height, title=dataset))
     panels[0] = panels[0].add_params(picked)  # one legend, one selection: it serves all panels
     chart = alt.concat(*panels, columns=COLUMNS, spacing={"row": 16, "column": 12})
@@ -136,15 +134,8 @@ def _channels(methods: Sequence[str], names_in_row: int) -> list[Any]:
     return channels(kinds, "strategy:N", looks, legend, type="ordinal")
 
 
-def _panel(
-    rows: list[dict[str, Any]],
-    shared: Mapping[str, Any],
-    strokes: Sequence[Any],
-    *,
-    x_title: str | None,
-    y_title: str | None,
-) -> Any:
-    """Bars below, lines above them, the leading methods last."""
+def _panel(rows: list[dict[str, Any]], x_title: str | None, y_title: str | None) -> tuple[Any, Any]:
+    """Bars, and lines to draw above them, the leading methods last."""
     import altair as alt
 
     last = max(row["question"] for row in rows)
@@ -155,7 +146,7 @@ def _panel(
     y = y.axis(tickCount=TICKS, format="~g", labelOverlap="greedy", labelFlush=6, gridOpacity=0.35)
     drawn = [row for row in rows if row["strategy"] not in LEADING]
     drawn += [row for name in LEADING for row in rows if row["strategy"] == name]
-    base = chart_of(drawn, f"curves {rows[0]['dataset']}").encode(x, **shared)
+    base = chart_of(drawn, f"curves {rows[0]['dataset']}").encode(x)
     numbers = tooltips(
         ("strategy:N", "method"),
         ("question:Q", "query"),
@@ -163,12 +154,9 @@ def _panel(
         ("standard_error:Q", "standard error", ".4f"),
         ("runs:Q", "splits"),
     )
-    bar = base.transform_filter("datum.bar").mark_rule(clip=True)
-    line = base.mark_line(strokeJoin="round")
-    return alt.layer(
-        bar.encode(y="low:Q", y2="high:Q", tooltip=numbers),
-        line.encode(y, *strokes, tooltip=numbers[:1]),
-    )
+    bars = base.transform_filter("datum.bar").mark_rule(clip=True)
+    lines = base.mark_line(strokeJoin="round").encode(y, tooltip=numbers[:1])
+    return bars.encode(y="low:Q", y2="high:Q", tooltip=numbers), lines
 
 
 def _how_averaged(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -38,12 +38,15 @@ INSIDE, OUTSIDE = "inside", "outside"
 PERCENT: Final = "format(100 * datum.value, '.3~g') + ' %'"
 
 
-# --- rows -----------------------------------------------------------------------------------------
+def study_panels(insight: Insight) -> list[Section]:
+    """All five, in the order in which a reader wants them."""
+    return [panel(insight) for panel in PANELS.values()]
 
 
-def progress_rows(insight: Insight) -> list[Row]:
+def progress(insight: Insight) -> Section:
     """After each answer but the first: uncertainty of individuals, typical errors of forecasts."""
-    return [
+    title = "Progress"
+    rows: list[Row] = [
         {
             "answer": step.number,
             "set": label(step.set_id),
@@ -53,79 +56,12 @@ def progress_rows(insight: Insight) -> list[Row]:
         }
         for step in insight.steps[1:]  # one answer alone does not tell how outputs spread
     ]
-
-
-def information_rows(insight: Insight) -> list[Row]:
-    """What each answer taught, in nats."""
-    return [
-        {"answer": step.number, "set": label(step.set_id), "information": step.information}
-        for step in insight.steps
-    ]
-
-
-def predicted_rows(insight: Insight) -> list[Row]:
-    """Each answer and what is predicted without knowing it, per unit of weight if there is one.
-
-    Beyond `MOST` answers, those far from their prediction and an evenly spaced subset of the rest.
-    """
-    rows = []
-    for row in _thinned(insight.compared):
-        weight = 1.0 if insight.unit is None else row.weight
-        names = ("answer", "predicted", "lower", "upper")
-        each = {name: getattr(row, name) / weight for name in names}
-        side = OUTSIDE if row.outside else INSIDE
-        total = {"total": row.answer, "z": row.z, "interval": side}
-        rows.append({"set": label(row.set_id), **each, **total})
-    return rows
-
-
-def _thinned(rows: Sequence[Compared]) -> Sequence[Compared]:
-    if len(rows) <= MOST:
-        return rows
-    half = MOST // 2
-    farthest_first = np.argsort([-abs(row.z) for row in rows], kind="stable")
-    rest = np.sort(farthest_first[half:])
-    kept = np.sort([*farthest_first[:half], *rest[:: -(-len(rest) // half)]])
-    return [rows[at] for at in kept]
-
-
-def calibration_rows(insight: Insight) -> list[Row]:
-    """Shares of answers in intervals that were made for a share."""
-    names = ("level", "share", "low", "high", "inside", "answers")
-    return [{name: getattr(row, name) for name in names} for row in insight.calibration]
-
-
-def question_rows(insight: Insight) -> list[Row]:
-    """What to ask next; `second` is the runner-up's information where scores are information."""
-    by_information = ACQUISITIONS[insight.status.strategy].is_information
-    return [
-        {
-            "question": f"{rank}. {label(question.set_id)}",
-            "information": question.information,
-            "expected": question.expected,
-            "std": question.std,
-            "runner-up": NONE if question.runner_up is None else label(question.runner_up),
-            "second": question.runner_up_score if by_information else None,
-        }
-        for rank, question in enumerate(insight.next_questions, start=1)
-    ]
-
-
-# --- panels ---------------------------------------------------------------------------------------
-
-
-def study_panels(insight: Insight) -> list[Section]:
-    """All five, in the order in which a reader wants them."""
-    return [panel(insight) for panel in PANELS.values()]
-
-
-def progress(insight: Insight) -> Section:
-    rows, title = progress_rows(insight), "Progress"
     if len(insight.steps) < FEWEST:
         return Section(title, [_needs("How the error falls shows", insight)], rows=rows)
-    last, now = insight.steps[-1], figure(insight.typical_error or 0.0)
+    now = figure(insight.typical_error or 0.0)
     if insight.by_forecast:
-        said, how = f"Forecasts are off by {now} per individual", f"Over the last {WINDOW} answers."
+        said = f"Forecasts are off by {now} per individual"
+        how = f"Over the last {WINDOW} answers."
         then = ""
     else:
         said = f"Half of the predictions are off by less than {now} per individual"
@@ -134,184 +70,24 @@ def progress(insight: Insight) -> Section:
             "The lines show forecasts that were made when less was known; the heading describes "
             "the current model. "
         )
+    noise = figure(insight.steps[-1].noise_std)
     words = (
         f"Before each answer the model forecasts it. “{ERROR.capitalize()}” is the typical error "
         f"of these forecasts over the last {WINDOW} answers; “{EVERYONE}” is that of predicting "
         f"the mean so far for every individual. {then}The error of a total is divided by the "
         "square root of its size, which gives that of one individual if individuals err "
         f"independently. “{SPREAD.capitalize()}” is the model's average uncertainty about an "
-        f"individual; the individuals' own noise, {figure(last.noise_std)} by the latest estimate, "
+        f"individual; the individuals' own noise, {noise} by the latest estimate, "
         "is not in it, and no question removes that. Uncertainty may also rise: the model's "
         "settings are estimated anew with every answer, and a surprise makes it less sure."
     )
     naive = figure(insight.typical_naive_error or 0.0)
     against = f"The same for everyone would be off by {naive}."
-    chart = progress_chart(rows, said, [how, against])
+    chart = _progress_chart(rows, said, [how, against])
     return Section(title, [words], [chart], _progress_table(rows), rows)
 
 
-def information(insight: Insight) -> Section:
-    rows, title = information_rows(insight), "Information per answer"
-    status = insight.status
-    left = status.sets - status.answers - status.skipped
-    still = (
-        f"Measuring all {left:,} sets that are left would teach about "
-        f"{figure(status.information_left)} nats more."
-        if left
-        else "Nothing is left to measure."
-    )
-    if len(rows) < FEWEST:
-        return Section(title, [_needs("What answers teach shows", insight), still], rows=rows)
-    words = (
-        "How much an answer narrows down what the individuals may be, in nats: at 0.7 nats it "
-        "halves what was possible. It is judged by the model before the answer, so it does not "
-        "depend on the value measured."
-    )
-    chart = information_chart(rows, "What each answer taught", [still])
-    return Section(title, [words], [chart], rows=rows)
-
-
-def predicted(insight: Insight) -> Section:
-    rows, title = predicted_rows(insight), "Predicted and answered"
-    if insight.status.answers < FEWEST:
-        said = _needs("How answers compare with predictions shows", insight)
-        return Section(title, [said], rows=rows)
-    words = (
-        f"{insight.by_forecast} Each answer is compared with the forecast made before it."
-        if insight.by_forecast
-        else "Each answer is compared with what the model predicts for it from all the others, "
-        "with the settings it has now."
-    )
-    words += (
-        " On the line they agree. An answer far outside may be mistyped, or its set unlike the "
-        "others."
-    )
-    if len(rows) < len(insight.compared):
-        words += (
-            f" Of {len(insight.compared):,} answers {len(rows):,} are drawn, the farthest among "
-            "them."
-        )
-    n, outside = len(insight.compared), sum(row.outside for row in insight.compared)
-    level = percent(insight.level)
-    chart = predicted_chart(
-        rows,
-        f"{n - outside} of {n} answers lie in their {level} interval",
-        [f"About {insight.level * n:.0f} should."],
-        level=level,
-        per="" if insight.unit is None else f" per {insight.unit}",
-    )
-    return Section(title, [words], [chart], rows=rows)
-
-
-def calibration(insight: Insight) -> Section:
-    rows, title = calibration_rows(insight), "Are the intervals right?"
-    if len(insight.compared) < FEW:
-        return Section(title, [insight.trust, f"It shows from {FEW} answers on."], rows=rows)
-    words = (
-        "How many answers lie in the interval that the model gives for them without knowing them. "
-        "On the line intervals hold what they promise, below it they are too narrow. Bars are what "
-        "chance allows for so few answers (95 %)."
-    )
-    chart = calibration_chart(rows, headline(insight.calibration, insight.level), [])
-    cells = [
-        (
-            percent(row.level),
-            f"{row.inside} of {row.answers}",
-            f"{100 * row.share:.0f} %",
-            f"{100 * row.low:.0f} to {100 * row.high:.0f} %",
-        )
-        for row in insight.calibration
-    ]
-    table = TextTable(("made for", "answers inside", "share", "chance allows"), cells)
-    return Section(title, [insight.trust, words], [chart], table, rows)
-
-
-def questions(insight: Insight) -> Section:
-    rows, title = question_rows(insight), "What to ask next"
-    status = insight.status
-    if not rows:
-        why = "Every set is measured, being measured or skipped; nothing is free to ask."
-        return Section(title, [why])
-    words = "The next questions, each as if those above it and all open ones were answered."
-    if not status.answers:
-        words += " Nothing is measured yet, so the expected answers are only guesses."
-    marks = ["Marks: the runner-up of each."] if rows[0]["second"] is not None else []
-    chart = question_chart(rows, "What the next answers are expected to teach", marks)
-    return Section(title, [words], [chart], _question_table(insight), rows)
-
-
-PANELS: Final = {  # by the names that the labelling page has for them
-    "progress": progress,
-    "information": information,
-    "predicted": predicted,
-    "calibration": calibration,
-    "next": questions,
-}
-
-
-def spending(insight: Insight, costs: Float[np.ndarray, " t"]) -> Section:
-    """A row for each answer: what it cost, what was spent by then, and what had been learned.
-
-    Args:
-        costs: Of all answers, in order of arrival.
-    """
-    spent = np.cumsum(costs)
-    taught = np.cumsum([step.information for step in insight.steps])
-    complete = len(insight.steps) >= len(costs)  # a sum over some of the answers would say nothing
-    rows = [
-        (
-            f"{step.number}",
-            label(step.set_id),
-            figure(float(costs[step.number - 1])),
-            figure(float(spent[step.number - 1])),
-            figure(float(known)) if complete else NONE,
-            f"± {figure(step.individual_std)}",
-        )
-        for step, known in zip(insight.steps, taught, strict=True)
-        if step.number <= len(costs)  # others have arrived since the costs were read
-    ]
-    words = (
-        "Information is what the answers taught, in nats, added up; uncertainty is that of a "
-        "prediction without its own noise, as a standard deviation."
-    )
-    heads = ("answer", "set", "cost", "spent by then", "information by then", "uncertainty left")
-    return Section("What the money has bought", [words], table=TextTable(heads, rows))
-
-
-def _progress_table(rows: Sequence[Row]) -> TextTable:
-    """The first, the last, and some in between."""
-    some = np.unique(np.linspace(0, len(rows) - 1, FEW_ROWS).round().astype(int))
-    shown = [rows[at] for at in some]
-    cells = [(f"{row['answer']:,}", *(figure(row[name]) for name in LINES)) for row in shown]
-    return TextTable(("after answer", *LINES), cells)
-
-
-def _question_table(insight: Insight) -> TextTable:
-    known = insight.status.answers > 0
-    cells = [
-        (
-            str(rank),
-            label(asked.set_id, LONG),
-            f"{figure(asked.expected, 4)} ± {figure(asked.std)}" if known else NONE,
-            figure(asked.information),
-            NONE if asked.runner_up is None else label(asked.runner_up, LONG),
-            asked.why,
-        )
-        for rank, asked in enumerate(insight.next_questions, start=1)
-    ]
-    return TextTable(("", "set", "expected answer", "teaches (nats)", "runner-up", "why"), cells)
-
-
-def _needs(what: str, insight: Insight) -> str:
-    answers = insight.status.answers
-    have = {0: "there are none yet", 1: "there is 1"}.get(answers, f"there are {answers}")
-    return f"{what} from {FEWEST} answers on; {have}."
-
-
-# --- charts ---------------------------------------------------------------------------------------
-
-
-def progress_chart(rows: Rows, title: str, subtitle: Sequence[str]) -> Any:
+def _progress_chart(rows: Rows, title: str, subtitle: Sequence[str]) -> Any:
     """Lines of error and uncertainty, each with its name at its end."""
     import altair as alt
 
@@ -339,23 +115,112 @@ def progress_chart(rows: Rows, title: str, subtitle: Sequence[str]) -> Any:
     return finish(alt.layer(*layers), title, subtitle, height=theme.HEIGHT, wide=True)
 
 
-def information_chart(rows: Rows, title: str, subtitle: Sequence[str]) -> Any:
-    """A bar for each answer."""
+def _progress_table(rows: Sequence[Row]) -> TextTable:
+    """The first, the last, and some in between."""
+    some = np.unique(np.linspace(0, len(rows) - 1, FEW_ROWS).round().astype(int))
+    shown = [rows[at] for at in some]
+    cells = [(f"{row['answer']:,}", *(figure(row[name]) for name in LINES)) for row in shown]
+    return TextTable(("after answer", *LINES), cells)
+
+
+def information(insight: Insight) -> Section:
+    """What each answer taught, in nats."""
     import altair as alt
 
+    title = "Information per answer"
+    status = insight.status
+    rows: list[Row] = [
+        {"answer": step.number, "set": label(step.set_id), "information": step.information}
+        for step in insight.steps
+    ]
+    left = status.sets - status.answers - status.skipped
+    still = (
+        f"Measuring all {left:,} sets that are left would teach about "
+        f"{figure(status.information_left)} nats more."
+        if left
+        else "Nothing is left to measure."
+    )
+    if len(rows) < FEWEST:
+        return Section(title, [_needs("What answers teach shows", insight), still], rows=rows)
+    words = (
+        "How much an answer narrows down what the individuals may be, in nats: at 0.7 nats it "
+        "halves what was possible. It is judged by the model before the answer, so it does not "
+        "depend on the value measured."
+    )
     last = rows[-1]["answer"]
     x = theme.count_axis("left:Q", "answers", (0.4, last + 0.6), last)
     y = alt.Y("information:Q", title="nats").axis(gridOpacity=0.5, tickCount=5)
-    bars = [{**row, "left": row["answer"] - 0.4, "right": row["answer"] + 0.4} for row in rows]
     tooltip = tooltips(
         ("answer:Q", "answer"), ("set:N", "set"), ("information:Q", "taught, in nats", ".3~g")
     )
-    bar = chart_of(bars, "information").mark_rect(color=COLOURS[0])
-    chart = bar.encode(x, alt.X2("right:Q"), y, alt.Y2Datum(0), tooltip=tooltip)
-    return finish(chart, title, subtitle, height=200, wide=True)
+    bars = [{**row, "left": row["answer"] - 0.4, "right": row["answer"] + 0.4} for row in rows]
+    chart = chart_of(bars, "information").mark_rect(color=COLOURS[0])
+    chart = chart.encode(x, alt.X2("right:Q"), y, alt.Y2Datum(0), tooltip=tooltip)
+    chart = finish(chart, "What each answer taught", [still], height=200, wide=True)
+    return Section(title, [words], [chart], rows=rows)
 
 
-def predicted_chart(
+def predicted(insight: Insight) -> Section:
+    """Each answer beside what is predicted without knowing it."""
+    title = "Predicted and answered"
+    rows = _predicted_rows(insight)
+    if insight.status.answers < FEWEST:
+        said = _needs("How answers compare with predictions shows", insight)
+        return Section(title, [said], rows=rows)
+    words = (
+        f"{insight.by_forecast} Each answer is compared with the forecast made before it."
+        if insight.by_forecast
+        else "Each answer is compared with what the model predicts for it from all the others, "
+        "with the settings it has now."
+    )
+    words += (
+        " On the line they agree. An answer far outside may be mistyped, or its set unlike the "
+        "others."
+    )
+    if len(rows) < len(insight.compared):
+        words += (
+            f" Of {len(insight.compared):,} answers {len(rows):,} are drawn, the farthest among "
+            "them."
+        )
+    n, outside = len(insight.compared), sum(row.outside for row in insight.compared)
+    level = percent(insight.level)
+    chart = _predicted_chart(
+        rows,
+        f"{n - outside} of {n} answers lie in their {level} interval",
+        [f"About {insight.level * n:.0f} should."],
+        level=level,
+        per="" if insight.unit is None else f" per {insight.unit}",
+    )
+    return Section(title, [words], [chart], rows=rows)
+
+
+def _predicted_rows(insight: Insight) -> list[Row]:
+    """Each answer and what is predicted without knowing it, per unit of weight if there is one.
+
+    Beyond `MOST` answers, those far from their prediction and an evenly spaced subset of the rest.
+    """
+    rows = []
+    for row in _thinned(insight.compared):
+        weight = 1.0 if insight.unit is None else row.weight
+        names = ("answer", "predicted", "lower", "upper")
+        each = {name: getattr(row, name) / weight for name in names}
+        side = OUTSIDE if row.outside else INSIDE
+        total = {"total": row.answer, "z": row.z, "interval": side}
+        rows.append({"set": label(row.set_id), **each, **total})
+    return rows
+
+
+def _thinned(rows: Sequence[Compared]) -> Sequence[Compared]:
+    if len(rows) <= MOST:
+        return rows
+    half = MOST // 2
+    farthest_first = np.argsort([-abs(row.z) for row in rows], kind="stable")
+    rest = np.sort(farthest_first[half:])
+    kept = np.sort([*farthest_first[:half], *rest[:: -(-len(rest) // half)]])
+    return [rows[at] for at in kept]
+
+
+def _predicted_chart(
     rows: Rows, title: str, subtitle: Sequence[str], *, level: str, per: str
 ) -> Any:
     """Predictions with intervals against answers; those outside stand out in colour and shape."""
@@ -398,11 +263,21 @@ def predicted_chart(
     return finish(alt.layer(*layers), title, subtitle, height=420, wide=True)
 
 
-def calibration_chart(rows: Rows, title: str, subtitle: Sequence[str]) -> Any:
-    """Observed against promised shares, with what chance allows."""
+def calibration(insight: Insight) -> Section:
+    """Shares of answers in intervals that were made for a share, with what chance allows."""
     import altair as alt
 
-    levels = [row["level"] for row in rows]
+    title = "Are the intervals right?"
+    names = ("level", "share", "low", "high", "inside", "answers")
+    rows = [{name: getattr(row, name) for name in names} for row in insight.calibration]
+    if len(insight.compared) < FEW:
+        return Section(title, [insight.trust, f"It shows from {FEW} answers on."], rows=rows)
+    words = (
+        "How many answers lie in the interval that the model gives for them without knowing them. "
+        "On the line intervals hold what they promise, below it they are too narrow. Bars are what "
+        "chance allows for so few answers (95 %)."
+    )
+    levels = [row.level for row in insight.calibration]
     begin = 0.4 if min(levels) >= 0.4 else 0.0
     x = alt.X("level:Q", title="share of answers that intervals are made for")
     x = x.scale(domain=[begin, 1.0], nice=False)
@@ -418,12 +293,24 @@ def calibration_chart(rows: Rows, title: str, subtitle: Sequence[str]) -> Any:
         ("high:Q", "to", ".0%"),
     )
     base = chart_of(rows, "calibration").encode(x, tooltip=tooltip)
-    layers = [
+    chart = alt.layer(
         _diagonal([begin, 1.0]),
         base.mark_rule(color=COLOURS[0], strokeWidth=2.5).encode(y="low:Q", y2="high:Q"),
         base.mark_point(filled=True, size=110, opacity=1, color=COLOURS[0]).encode(y),
+    )
+    found = headline(insight.calibration, insight.level)
+    chart = finish(chart, found, [], height=260, wide=True)
+    cells = [
+        (
+            percent(row.level),
+            f"{row.inside} of {row.answers}",
+            f"{100 * row.share:.0f} %",
+            f"{100 * row.low:.0f} to {100 * row.high:.0f} %",
+        )
+        for row in insight.calibration
     ]
-    return finish(alt.layer(*layers), title, subtitle, height=260, wide=True)
+    table = TextTable(("made for", "answers inside", "share", "chance allows"), cells)
+    return Section(title, [insight.trust, words], [chart], table, rows)
 
 
 def _diagonal(ends: Sequence[float]) -> Any:
@@ -431,10 +318,29 @@ def _diagonal(ends: Sequence[float]) -> Any:
     return line.mark_line(color=GREY, strokeWidth=1.5, strokeDash=[2, 3])
 
 
-def question_chart(rows: Rows, title: str, subtitle: Sequence[str]) -> Any:
-    """A bar for each question, and a mark where its runner-up would end."""
+def questions(insight: Insight) -> Section:
+    """A bar for each question, and where scores are information, a mark for its runner-up."""
     import altair as alt
 
+    title = "What to ask next"
+    by_information = ACQUISITIONS[insight.status.strategy].is_information
+    rows: list[Row] = [
+        {
+            "question": f"{rank}. {label(question.set_id)}",
+            "information": question.information,
+            "expected": question.expected,
+            "std": question.std,
+            "runner-up": NONE if question.runner_up is None else label(question.runner_up),
+            "second": question.runner_up_score if by_information else None,
+        }
+        for rank, question in enumerate(insight.next_questions, start=1)
+    ]
+    if not rows:
+        why = "Every set is measured, being measured or skipped; nothing is free to ask."
+        return Section(title, [why])
+    words = "The next questions, each as if those above it and all open ones were answered."
+    if not insight.status.answers:
+        words += " Nothing is measured yet, so the expected answers are only guesses."
     y = alt.Y("question:N", title=None, sort=[row["question"] for row in rows])
     y = y.axis(labelFontSize=13, labelLimit=260, ticks=False, domain=False)
     x = alt.X("information:Q", title="expected to teach, in nats")
@@ -449,7 +355,75 @@ def question_chart(rows: Rows, title: str, subtitle: Sequence[str]) -> Any:
     )
     base = chart_of(rows, "questions").encode(y, tooltip=tooltip)
     layers = [base.mark_bar(color=COLOURS[0], height=18).encode(x)]
-    if any(row["second"] is not None for row in rows):
+    marked = rows[0]["second"] is not None
+    if marked:
         tick = base.mark_tick(color=COLOURS[1], thickness=4, size=26, opacity=1)
         layers.append(tick.encode(x="second:Q"))
-    return finish(alt.layer(*layers), title, subtitle, height=BAR * len(rows), wide=True)
+    chart = finish(
+        alt.layer(*layers),
+        "What the next answers are expected to teach",
+        ["Marks: the runner-up of each."] if marked else [],
+        height=BAR * len(rows),
+        wide=True,
+    )
+    return Section(title, [words], [chart], _question_table(insight), rows)
+
+
+def _question_table(insight: Insight) -> TextTable:
+    known = insight.status.answers > 0
+    cells = [
+        (
+            str(rank),
+            label(asked.set_id, LONG),
+            f"{figure(asked.expected, 4)} ± {figure(asked.std)}" if known else NONE,
+            figure(asked.information),
+            NONE if asked.runner_up is None else label(asked.runner_up, LONG),
+            asked.why,
+        )
+        for rank, asked in enumerate(insight.next_questions, start=1)
+    ]
+    return TextTable(("", "set", "expected answer", "teaches (nats)", "runner-up", "why"), cells)
+
+
+def _needs(what: str, insight: Insight) -> str:
+    answers = insight.status.answers
+    have = {0: "there are none yet", 1: "there is 1"}.get(answers, f"there are {answers}")
+    return f"{what} from {FEWEST} answers on; {have}."
+
+
+PANELS: Final = {  # by the names that the labelling page has for them
+    "progress": progress,
+    "information": information,
+    "predicted": predicted,
+    "calibration": calibration,
+    "next": questions,
+}
+
+
+def spending(insight: Insight, costs: Float[np.ndarray, " t"]) -> Section:
+    """A row for each answer: what it cost, what was spent by then, and what had been learned.
+
+    Args:
+        costs: Of all answers, in order of arrival.
+    """
+    spent = np.cumsum(costs)
+    taught = np.cumsum([step.information for step in insight.steps])
+    complete = len(insight.steps) >= len(costs)  # a sum over some of the answers would say nothing
+    rows = [
+        (
+            f"{step.number}",
+            label(step.set_id),
+            figure(float(costs[step.number - 1])),
+            figure(float(spent[step.number - 1])),
+            figure(float(known)) if complete else NONE,
+            f"± {figure(step.individual_std)}",
+        )
+        for step, known in zip(insight.steps, taught, strict=True)
+        if step.number <= len(costs)  # others have arrived since the costs were read
+    ]
+    words = (
+        "Information is what the answers taught, in nats, added up; uncertainty is that of a "
+        "prediction without its own noise, as a standard deviation."
+    )
+    heads = ("answer", "set", "cost", "spent by then", "information by then", "uncertainty left")
+    return Section("What the money has bought", [words], table=TextTable(heads, rows))
