@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from sumwise.report.curves import learning_curve_rows
-from sumwise.report.theme import COLOURS, DASHES, GREY, channels, chart_of, finish_panels, tooltips
+from sumwise.report.theme import DASHES, GREY, channels, chart_of, finish_panels, tooltips
 from sumwise.util.shapes import Float
 
 LEADING: Final = ("Rand", "AggMI")  # drawn last, so on top, in this order
@@ -125,11 +125,10 @@ def _channels(methods: Sequence[str], names_in_row: int) -> list[Any]:
         labelFontSize=12.5,
         columnPadding=12,
     )
-    spare = zip(COLOURS, DASHES, strict=True)
-    looks = {}
-    for method in methods:
-        colour, dash = LOOKS.get(method) or next(spare, (GREY, DASHES[0]))
-        looks[method] = colour, dash, THICK if method in LEADING else THIN
+    looks = {
+        method: (*LOOKS.get(method, (GREY, DASHES[0])), THICK if method in LEADING else THIN)
+        for method in methods
+    }
     kinds = (alt.Color, alt.StrokeDash, alt.StrokeWidth)
     return channels(kinds, "strategy:N", looks, legend, type="ordinal")
 

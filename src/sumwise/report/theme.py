@@ -40,7 +40,6 @@ def channels(
     **scale: Any,
 ) -> list[Any]:
     """A channel of each kind (colour, dash, …), in which each name has this part of its look."""
-
     return [
         kind(field, legend=legend).scale(domain=list(looks), range=list(part), **scale)
         for kind, part in zip(kinds, zip(*looks.values(), strict=True), strict=True)
