@@ -179,7 +179,7 @@ def test_a_page_is_saved_in_utf_8_in_a_folder_that_is_made(tmp_path):
 
 def test_a_page_that_cannot_be_written_is_reported_and_leaves_nothing(tmp_path):
     (tmp_path / "report.html").mkdir()  # a folder is in the way
-    with pytest.raises(SettingError, match=r"cannot be written to .* Choose another folder"):
+    with pytest.raises(SettingError, match=r"cannot be written .* Choose another folder"):
         save_page("text", tmp_path / "report.html")
     assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
 

@@ -59,12 +59,6 @@ class Section:
     rows: Sequence[Mapping[str, Any]] = ()  # the numbers that the charts draw; not shown
 
 
-def chart_page(chart: Any) -> str:
-    """A page with nothing but a chart, whose own title says what it shows."""
-    title = chart.description if isinstance(chart.description, str) else "Chart"
-    return page(title, "", [Section("", charts=[chart])])
-
-
 def versions() -> tuple[str, str]:
     """A row of a table: what the page was made with."""
     made_with = f"sumwise {sumwise.__version__}, NumPy {numpy.__version__}"
@@ -128,7 +122,7 @@ def _drawn(chart: Any, suffix: str) -> bytes | str:
     import vl_convert
 
     if suffix == ".html":
-        return chart_page(chart)
+        return page(chart.description, "", [Section("", charts=[chart])])
     if suffix == ".png":
         return vl_convert.vegalite_to_png(chart.to_dict(), scale=2)
     return vl_convert.vegalite_to_svg(chart.to_dict())
@@ -141,13 +135,13 @@ def save_page(content: bytes | str, path: Path) -> Path:
         write_file(path, content)
     except OSError as error:
         raise SettingError(
-            f"the report cannot be written to {path} ({error.strerror}). "
+            f"{path} cannot be written ({error.strerror}). "
             "Choose another folder, or make room on the disk."
         ) from error
     return path
 
 
-def check_folder(folder: str | Path) -> Path:
+def check_folder(folder: str | Path) -> None:
     """Refuse early a folder that cannot be written to; nothing is created yet."""
     place = Path(folder).absolute()
     while not os.path.exists(place) and place != place.parent:
@@ -156,4 +150,3 @@ def check_folder(folder: str | Path) -> Path:
         raise SettingError(f"{place} is a file, so nothing can be put in {folder}; name a folder")
     if not os.access(place, os.W_OK | os.X_OK):
         raise SettingError(f"{place} may not be written to; choose another folder than {folder}")
-    return Path(folder)
