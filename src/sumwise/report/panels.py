@@ -230,15 +230,10 @@ def _predicted_chart(
     high = max(max(row["answer"], row["upper"]) for row in rows)
     margin = 0.03 * (high - low) or 1.0
     ends = [low - margin, high + margin]
-    x, y = (
-        kind(field, title=f"{words}{per}")
-        .scale(domain=ends, nice=False, zero=False)
-        .axis(gridOpacity=0.5, tickCount=6)
-        for kind, field, words in (
-            (alt.X, "answer:Q", "answered"),
-            (alt.Y, "predicted:Q", "predicted without knowing it"),
-        )
-    )
+    scale = alt.Scale(domain=ends, nice=False, zero=False)
+    axis = alt.Axis(gridOpacity=0.5, tickCount=6)
+    x = alt.X("answer:Q", title=f"answered{per}", scale=scale, axis=axis)
+    y = alt.Y("predicted:Q", title=f"predicted without knowing it{per}", scale=scale, axis=axis)
     inside, outside = (f"{side} the {level} interval" for side in (INSIDE, OUTSIDE))
     values = [{**row, "side": outside if row["interval"] == OUTSIDE else inside} for row in rows]
     looks = {inside: (COLOURS[0], "circle"), outside: (COLOURS[1], "diamond")}
