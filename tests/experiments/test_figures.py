@@ -8,7 +8,7 @@ import pytest
 import sumwise as sw
 from sumwise.experiments import datasets, figures, protocol
 from sumwise.report.chosen_sets import EARLIER, NEW, REST
-from sumwise.report.files import save
+from sumwise.report.page import save
 from tests.datasets import data_folder
 
 

@@ -15,8 +15,7 @@ import pytest
 from sumwise import report
 from sumwise.errors import SettingError
 from sumwise.report.curves import SIDES, differences
-from sumwise.report.files import save_page
-from sumwise.report.page import Section, TextTable, page
+from sumwise.report.page import Section, TextTable, page, save_page
 
 WICKED = "</script><img src=x onerror=alert(1)>\"'&<!--"
 ERRORS = {
@@ -180,7 +179,7 @@ def test_a_page_is_saved_in_utf_8_in_a_folder_that_is_made(tmp_path):
 
 def test_a_page_that_cannot_be_written_is_reported_and_leaves_nothing(tmp_path):
     (tmp_path / "report.html").mkdir()  # a folder is in the way
-    with pytest.raises(SettingError, match=r"cannot be written to .* Choose another folder"):
+    with pytest.raises(SettingError, match=r"cannot be written .* Choose another folder"):
         save_page("text", tmp_path / "report.html")
     assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
 
@@ -199,7 +198,9 @@ def test_curves_without_others_and_without_a_reference_can_be_drawn():
     rows = report.learning_curve_rows({"AggMI": np.array([[4.0]]), "Rand": np.array([[5.0]])})
     words = {"title": "t", "subtitle": [], "x_title": "x", "y_title": "y"}
     spec = report.learning_curves(rows, lit=["AggMI", "Rand"], **words).to_dict()
-    assert len(spec["layer"]) == 4
+    named = {data["name"]: data["values"] for data in _inline(spec)}
+    assert named["reference"] == named["rest"] == []
+    assert len(named["labels"]) == 2
 
 
 def test_differences_keep_their_order_and_say_which_side_they_are_on():

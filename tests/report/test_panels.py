@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from sumwise.learning.insight import Compared, Insight, Step
 from sumwise.learning.propose import Ask
 from sumwise.learning.status import Status
 from sumwise.model.calibration import coverage
-from sumwise.report import panel_charts, panels, save
+from sumwise.report import panels, save
 from sumwise.report.panels import study_panels
 from sumwise.util.text import as_given, figure, label
 
@@ -111,7 +113,7 @@ def test_numbers_are_written_for_people():
 
 
 def test_progress_begins_with_the_second_answer():
-    rows = panels.progress_rows(insight(4))
+    rows = panels.progress(insight(4)).rows
     assert [row["answer"] for row in rows] == [2, 3, 4]
     assert rows[0] == {
         "answer": 2, "set": "set 2",
@@ -120,16 +122,16 @@ def test_progress_begins_with_the_second_answer():
 
 
 def test_information_has_a_row_for_every_answer():
-    rows = panels.information_rows(insight(3))
+    rows = panels.information(insight(3)).rows
     assert rows == [{"answer": k, "set": f"set {k}", "information": 3.0 / k} for k in (1, 2, 3)]
 
 
 def test_predictions_may_be_per_unit_of_weight():
     zs = [0.0, 1.0, -2.0]
-    totals = panels.predicted_rows(insight(3, zs=zs))
+    totals = panels.predicted(insight(3, zs=zs)).rows
     assert [row["answer"] for row in totals] == [20.0, 24.0, 12.0]
     assert [row["interval"] for row in totals] == ["inside", "inside", "outside"]
-    each = panels.predicted_rows(insight(3, zs=zs, unit="individual"))
+    each = panels.predicted(insight(3, zs=zs, unit="individual")).rows
     assert [row["answer"] for row in each] == [10.0, 12.0, 6.0]
     for name in ("predicted", "lower", "upper"):
         assert [2 * row[name] for row in each] == [row[name] for row in totals]
@@ -140,7 +142,7 @@ def test_of_very_many_answers_those_far_off_are_all_drawn(monkeypatch):
     monkeypatch.setattr(panels, "MOST", 10)
     zs = [3.0 if k % 20 == 7 else 0.01 * k for k in range(100)]
     found = insight(100, zs=zs)
-    rows = panels.predicted_rows(found)
+    rows = panels.predicted(found).rows
     assert len(rows) <= 10
     assert sum(row["z"] == 3.0 for row in rows) == 5
     names = [f"set {k}" for k in range(1, 101)]
@@ -151,16 +153,16 @@ def test_of_very_many_answers_those_far_off_are_all_drawn(monkeypatch):
 
 
 def test_questions_say_who_came_second():
-    rows = panels.question_rows(insight())
+    rows = panels.questions(insight()).rows
     assert rows[1] == {
         "question": "2. next 1", "information": 0.8, "expected": 7.0, "std": 2.0,
         "runner-up": "r", "second": 0.5,
     }  # fmt: skip
-    assert panels.question_rows(insight(strategy="MaxN"))[0]["second"] is None
+    assert panels.questions(insight(strategy="MaxN")).rows[0]["second"] is None
 
 
 def test_calibration_rows_are_shares():
-    row = panels.calibration_rows(insight(3, zs=[0.0, 1.0, 3.0]))[2]
+    row = panels.calibration(insight(3, zs=[0.0, 1.0, 3.0])).rows[2]
     assert (row["level"], row["share"], row["inside"], row["answers"]) == (0.9, 2 / 3, 2, 3)
     assert row["low"] < 0.5 < row["high"]
 
@@ -173,7 +175,7 @@ def test_calibration_rows_are_shares():
 )
 def test_with_few_answers_panels_say_what_is_missing(n, have):
     shown = study_panels(insight(n))
-    assert [panel.chart is None for panel in shown] == [True, True, True, True, False]
+    assert [not panel.charts for panel in shown] == [True, True, True, True, False]
     for panel in shown[:3]:
         assert f"from 3 answers on; {have}." in panel.words[0]
     assert "from 10 answers on" in shown[3].words[-1]
@@ -184,18 +186,18 @@ def test_with_few_answers_panels_say_what_is_missing(n, have):
 
 
 def test_intervals_are_not_drawn_from_fewer_than_ten():
-    assert study_panels(insight(9))[3].chart is None
+    assert not study_panels(insight(9))[3].charts
     drawn = study_panels(insight(10))[3]
-    assert drawn.chart is not None
+    assert len(drawn.charts) == 1
     assert drawn.words[0].startswith("The intervals are about right")
-    assert drawn.chart.to_dict()["title"]["text"] == "The intervals are about right"
+    assert drawn.charts[0].to_dict()["title"]["text"] == "The intervals are about right"
 
 
 def test_every_panel_of_a_full_study_has_a_chart_and_a_title_with_the_finding():
     shown = study_panels(insight(12))
-    titles = [panel.chart.to_dict()["title"]["text"] for panel in shown]
+    titles = [panel.charts[0].to_dict()["title"]["text"] for panel in shown]
     assert titles[0] == "Half of the predictions are off by less than 0.300 per individual"
-    assert shown[0].chart.to_dict()["title"]["subtitle"] == [
+    assert shown[0].charts[0].to_dict()["title"]["subtitle"] == [
         "By the current model, which predicts each answer from all the others.",
         "The same for everyone would be off by 0.800.",
     ]
@@ -208,17 +210,18 @@ def test_every_panel_of_a_full_study_has_a_chart_and_a_title_with_the_finding():
 
 
 def test_what_is_left_to_gain_is_said_in_words():
-    spec = study_panels(insight(12))[1].chart.to_dict()
+    spec = study_panels(insight(12))[1].charts[0].to_dict()
     assert spec["title"]["subtitle"] == [
         "Measuring all 26 sets that are left would teach about 6.50 nats more."
     ]
-    done = study_panels(insight(12, sets=14))[1].chart.to_dict()
+    done = study_panels(insight(12, sets=14))[1].charts[0].to_dict()
     assert done["title"]["subtitle"] == ["Nothing is left to measure."]
 
 
 def test_nothing_to_ask_is_said_in_words():
     shown = study_panels(insight(12, asked=0))[4]
-    assert shown.chart is shown.table is None
+    assert not shown.charts
+    assert shown.table is None
     assert shown.words == [
         "Every set is measured, being measured or skipped; nothing is free to ask."
     ]
@@ -228,7 +231,7 @@ def test_a_network_says_that_forecasts_are_shown():
     words = study_panels(insight(12, by_forecast="The network remembers."))[2].words[0]
     assert words.startswith("The network remembers. Each answer is compared with the forecast")
     assert "from all the others" in study_panels(insight(12))[2].words[0]
-    title = study_panels(insight(12, by_forecast="It remembers."))[0].chart.to_dict()["title"]
+    title = study_panels(insight(12, by_forecast="It remembers."))[0].charts[0].to_dict()["title"]
     assert title["text"] == "Forecasts are off by 0.300 per individual"
     assert title["subtitle"][0] == "Over the last 10 answers."
     assert "when less was known" in study_panels(insight(12))[0].words[0]
@@ -254,16 +257,16 @@ def test_charts_draw_the_rows():
     shown = study_panels(insight(12, unit="individual"))
     names = ("information", "predicted", "calibration", "questions")
     for panel, name in zip(shown[1:], names, strict=True):
-        drawn = data_of(panel.chart.to_dict(), name)
+        drawn = data_of(panel.charts[0].to_dict(), name)
         for row, point in zip(panel.rows, drawn, strict=True):
             assert row.items() <= point.items()
-    lines = data_of(shown[0].chart.to_dict(), "progress")
+    lines = data_of(shown[0].charts[0].to_dict(), "progress")
     assert [p["mean"] for p in lines if p["strategy"] == "uncertainty"] == [4.0] * 11
     assert len(lines) == 33
 
 
 def test_answers_outside_stand_out_in_colour_and_shape():
-    spec = study_panels(insight(12, unit="individual"))[2].chart.to_dict()
+    spec = study_panels(insight(12, unit="individual"))[2].charts[0].to_dict()
     points = spec["layer"][-1]["encoding"]
     kinds = ["inside the 90 % interval", "outside the 90 % interval"]
     assert points["color"]["scale"]["domain"] == points["shape"]["scale"]["domain"] == kinds
@@ -281,30 +284,29 @@ def test_answers_outside_stand_out_in_colour_and_shape():
 
 def test_answers_that_are_all_alike_can_be_drawn():
     same = insight(3, zs=[0.0, 0.0, 0.0])
-    (low, high) = study_panels(same)[2].chart.to_dict()["layer"][-1]["encoding"]["x"]["scale"][
-        "domain"
-    ]
+    (low, high) = (
+        study_panels(same)[2].charts[0].to_dict()["layer"][-1]["encoding"]["x"]["scale"]["domain"]
+    )
     assert low < high
 
 
 def test_runners_up_are_marked_only_where_scores_are_information():
-    assert len(study_panels(insight())[4].chart.to_dict()["layer"]) == 2
-    assert len(study_panels(insight(strategy="MaxN"))[4].chart.to_dict()["layer"]) == 1
+    assert len(study_panels(insight())[4].charts[0].to_dict()["layer"]) == 2
+    assert len(study_panels(insight(strategy="MaxN"))[4].charts[0].to_dict()["layer"]) == 1
 
 
 def test_lines_are_told_apart_without_colour():
-    spec = study_panels(insight())[0].chart.to_dict()
+    spec = study_panels(insight())[0].charts[0].to_dict()
     line = next(layer for layer in spec["layer"] if layer["mark"]["type"] == "line")
     assert len({str(dash) for dash in line["encoding"]["strokeDash"]["scale"]["range"]}) == 3
     assert len(set(line["encoding"]["color"]["scale"]["range"])) == 3
     labels = data_of(spec, "labels")
-    assert {row["strategy"] for row in labels} == set(panel_charts.LINES)
+    assert {row["strategy"] for row in labels} == set(panels.LINES)
 
 
 def test_a_level_of_one_third_fits_its_chart():
-    found = insight(12)
-    rows = [{**row, "level": 0.3} for row in panels.calibration_rows(found)[:1]]
-    spec = panel_charts.calibration_chart(rows, "t", []).to_dict()
+    found = replace(insight(12), level=0.3, calibration=coverage([0.1] * 12, 0.3))
+    spec = panels.calibration(found).charts[0].to_dict()
     assert data_of(spec, "diagonal")[0] == {"at": 0.0}
 
 
@@ -312,7 +314,7 @@ def test_ids_are_data_and_nothing_else():
     ids = [WICKED, WICKED + "2", "x" * 5000, *(f"plain {k}" for k in range(9))]
     found = insight(12, ids=ids)
     for panel in study_panels(found):
-        spec = panel.chart.to_dict()
+        spec = panel.charts[0].to_dict()
         rest = json.dumps(without_values(spec))
         assert "onerror" not in rest
         assert "xxxxx" not in rest
@@ -320,17 +322,36 @@ def test_ids_are_data_and_nothing_else():
 
 
 def test_names_that_begin_alike_are_two_bars():
-    from dataclasses import replace
-
     found = insight(12)
     alike = tuple(question("same " * 50, 0.9) for _ in range(2))
-    rows = panels.question_rows(replace(found, next_questions=alike))
+    rows = panels.questions(replace(found, next_questions=alike)).rows
     assert len({row["question"] for row in rows}) == 2
 
 
 def test_all_charts_can_be_drawn_to_files(tmp_path):
     for number, panel in enumerate(study_panels(insight(12, unit="individual"))):
-        (path,) = save(panel.chart, tmp_path / str(number), [".svg"])
+        (path,) = save(panel.charts[0], tmp_path / str(number), [".svg"])
         text = path.read_text(encoding="utf-8")
-        assert panel.chart.to_dict()["title"]["text"] in text
+        assert panel.charts[0].to_dict()["title"]["text"] in text
         assert "NaN" not in text
+
+
+# --- costs ----------------------------------------------------------------------------------------
+
+
+def test_what_was_spent_and_taught_is_added_up_answer_by_answer():
+    rows = panels.spending(insight(3), np.array([2.0, 3.0, 0.5])).table.rows
+    assert [row[:5] for row in rows] == [
+        ("1", "set 1", "2.00", "2.00", "3.00"),
+        ("2", "set 2", "3.00", "5.00", "4.50"),
+        ("3", "set 3", "0.500", "5.50", "5.50"),
+    ]
+
+
+def test_answers_that_were_not_looked_at_again_are_still_paid_for():
+    found = insight(6)
+    some = replace(found, steps=found.steps[1::2])
+    rows = panels.spending(some, np.full(6, 2.0)).table.rows
+    assert [row[0] for row in rows] == ["2", "4", "6"]
+    assert [row[3] for row in rows] == ["4.00", "8.00", "12.0"]
+    assert {row[4] for row in rows} == {"–"}  # what the others taught is not known

@@ -431,7 +431,7 @@ def test_charts_are_those_of_the_report(web, study, problem):
         kind: got(web.get(f"/api/charts/{kind}")) for kind in ("progress", "predicted", "next")
     }
     insight = study.insight()
-    assert shown["progress"]["chart"] == panels.progress(insight).chart.to_dict()
+    assert shown["progress"]["chart"] == panels.progress(insight).charts[0].to_dict()
     assert shown["predicted"]["words"] == list(panels.predicted(insight).words)
     assert [row[0] for row in shown["next"]["table"]["rows"]] == [
         row["question"] for row in panels.questions(insight).rows

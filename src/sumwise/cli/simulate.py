@@ -17,7 +17,7 @@ from sumwise.experiments.comparison import number_format, savings, standings, ve
 from sumwise.experiments.datasets import Labelled, read_labelled
 from sumwise.experiments.protocol import QUERIES, Experiment
 from sumwise.experiments.simulation_page import caveats, simulation_page, strategy_table
-from sumwise.report.files import save_page
+from sumwise.report.page import save_page
 from sumwise.util.text import count
 
 

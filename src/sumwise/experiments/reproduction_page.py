@@ -11,8 +11,7 @@ import sumwise
 from sumwise.experiments import datasets, results, tables
 from sumwise.experiments import figures as drawing
 from sumwise.experiments.protocol import RFF, Curve, Experiment
-from sumwise.report.files import FORMATS, save, save_page
-from sumwise.report.page import Section, TextTable, page
+from sumwise.report.page import FORMATS, Section, TextTable, page, save, save_page
 
 SECONDS: Final = "published_seconds_abalone.csv"
 
@@ -64,7 +63,7 @@ def write(
         abalone = datasets.load("Abalone", data) if paper.is_rff and "Abalone" in errors else None
         charts = drawing.charts(errors, abalone)
         for stem, chart in charts.items():
-            files += save(chart, folder / stem, tuple(FORMATS))
+            files += save(chart, folder / stem, FORMATS)
         sections.append(Section("Figures", charts=list(charts.values())))
     return table, [*files, save_page(page(title, lead, sections), folder / "report.html")]
 

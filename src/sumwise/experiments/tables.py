@@ -150,7 +150,7 @@ def markdown(title: str, paragraphs: Sequence[str], sections: Sequence[Section])
     """A page in Markdown; charts are left out."""
     parts = [f"# {title}", *paragraphs]
     for section in sections:
-        parts += [f"## {section.title}", *section.paragraphs]
+        parts += [f"## {section.title}", *section.words]
         parts += [] if section.table is None else [_markdown_table(section.table)]
     return "\n\n".join(parts) + "\n"
 

@@ -7,17 +7,7 @@ and nothing is loaded from the network: an HTML file carries its own copy of Veg
 
 from __future__ import annotations
 
-from sumwise.report.curves import label_rows, learning_curve_rows, learning_curves
-from sumwise.report.files import check_folder, save, save_page
-from sumwise.report.panels import Panel, study_panels
+from sumwise.report.curves import learning_curve_rows, learning_curves
+from sumwise.report.page import check_folder, save
 
-__all__ = [
-    "Panel",
-    "check_folder",
-    "label_rows",
-    "learning_curve_rows",
-    "learning_curves",
-    "save",
-    "save_page",
-    "study_panels",
-]
+__all__ = ["check_folder", "learning_curve_rows", "learning_curves", "save"]

@@ -12,13 +12,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from sumwise.report.theme import by_name, chart_of, finish_panels, tooltips
+from sumwise.report.theme import channels, chart_of, finish_panels, tooltips
 from sumwise.util.shapes import Float, Int
 from sumwise.util.text import count
 
 NEW, EARLIER, REST = "newly chosen set", "sets chosen earlier", "not measured"
 # drawn in this order, so that what is new lies on top: name -> (colour, shape, area)
-LOOKS: Final[Mapping[str, tuple[str, str, int]]] = {
+LOOKS: Final = {
     REST: ("#ABABAB", "circle", 16),
     EARLIER: ("#0072B2", "triangle-up", 80),
     NEW: ("#D7191C", "circle", 75),
@@ -77,44 +77,34 @@ def chosen_sets_map(
     legend = alt.Legend(
         title=None, orient="top", symbolOpacity=1, labelFontSize=12.5, columnPadding=18
     )
-
+    looks = dict(reversed(LOOKS.items()))
     picked = alt.selection_point(name="state", fields=["state"], bind="legend")
-    channels = {
-        name: by_name(
-            kind, "state:N", {s: LOOKS[s][part] for s in list(LOOKS)[::-1]}, legend, type="ordinal"
-        )
-        for part, (name, kind) in enumerate(
-            (("color", alt.Color), ("shape", alt.Shape), ("size", alt.Size))
-        )
-    }
-    channels["opacity"] = alt.when(picked).then(alt.value(1.0)).otherwise(alt.value(FADED))
+    opacity = alt.when(picked).then(alt.value(1.0)).otherwise(alt.value(FADED))
+    marks = channels((alt.Color, alt.Shape, alt.Size), "state:N", looks, legend, type="ordinal")
     x_ends, y_ends = _square(rows)
-    x = alt.X("x:Q", axis=None, scale=alt.Scale(domain=x_ends, nice=False))
-    y = alt.Y("y:Q", axis=None, scale=alt.Scale(domain=y_ends, nice=False))
+    x = alt.X("x:Q", axis=None).scale(domain=x_ends, nice=False)
+    y = alt.Y("y:Q", axis=None).scale(domain=y_ends, nice=False)
+    tooltip = tooltips(("state:N", "state"), ("set:Q", "set"))
     panels = []
     for query in dict.fromkeys(row["query"] for row in rows):
         shown = [row for row in rows if row["query"] == query]
         n_new = sum(row["state"] == NEW for row in shown)
         held = f"a set of {count(n_new, 'individual')}"
+        head = alt.TitleParams(f"{ordinal(query)} query", subtitle=held)
         panels.append(
             chart_of(shown, f"query-{query}")
             .mark_point(filled=True, stroke="white", strokeWidth=0.5)
-            .encode(x, y, tooltip=tooltips(("state:N", "state"), ("set:Q", "set")), **channels)
-            .properties(
-                width=SIDE,
-                height=SIDE,
-                title=alt.TitleParams(f"{ordinal(query)} query", subtitle=held),
-            )
+            .encode(x, y, *marks, tooltip=tooltip, opacity=opacity)
+            .properties(width=SIDE, height=SIDE, title=head)
         )
     panels[0] = panels[0].add_params(picked)  # one legend, one selection: it serves all panels
     chart = alt.hconcat(*panels, spacing=14)
     return finish_panels(chart, title, subtitle, frame="#DDDDDD")
 
 
-def _square(rows: Sequence[Mapping[str, Any]]) -> tuple[list[float], list[float]]:
+def _square(rows: Sequence[Mapping[str, Any]]) -> list[list[float]]:
     """Ends of both axes, of one length, round all points with a margin."""
     place = np.array([(row["x"], row["y"]) for row in rows])
     low, high = place.min(axis=0), place.max(axis=0)
     half = 0.53 * float((high - low).max()) or 1.0
-    centre = ((low + high) / 2).tolist()
-    return [centre[0] - half, centre[0] + half], [centre[1] - half, centre[1] + half]
+    return [[centre - half, centre + half] for centre in ((low + high) / 2).tolist()]

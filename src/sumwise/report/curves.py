@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -9,8 +10,10 @@ from typing import Any, Final
 import numpy as np
 
 from sumwise.report import theme
-from sumwise.report.theme import COLOURS, DASHES, GREY, PALE, chart_of, tooltips
+from sumwise.report.theme import COLOURS, DASHES, GREY, PALE, channels, chart_of, tooltips
 from sumwise.util.shapes import Float
+
+Rows = Sequence[Mapping[str, Any]]
 
 LABEL_GAP: Final = 0.055  # least distance of two labels at the lines' ends, as a share of height
 ROW_HEIGHT: Final = 26
@@ -52,14 +55,10 @@ def how_averaged(runs: int, what: str) -> str:
     return f"mean of {runs} {what}s, bands ± 1 standard error" if runs > 1 else f"one {what}"
 
 
-def label_rows(
-    rows: Sequence[Mapping[str, Any]], reference: tuple[str, float] | None = None
-) -> list[dict[str, Any]]:
+def label_rows(rows: Rows) -> list[dict[str, Any]]:
     """How high to write each line's name: at its right end, pushed apart where ends come close."""
     ends = {row["strategy"]: row["mean"] for row in rows}  # the last question wins
-    if reference is not None:
-        ends[reference[0]] = reference[1]
-    low, high = error_span(rows, reference)
+    low, high = error_span(rows)
     gap = LABEL_GAP * (high - low)
     placed: list[dict[str, Any]] = []
     for name, end in sorted(ends.items(), key=lambda item: item[1]):
@@ -68,13 +67,9 @@ def label_rows(
     return placed
 
 
-def error_span(
-    rows: Sequence[Mapping[str, Any]], reference: tuple[str, float] | None
-) -> tuple[float, float]:
-    """Ends of the error axis: all bands and the reference, with a margin."""
-    marked = [] if reference is None else [reference[1]]
-    low = min([row["low"] for row in rows] + marked)
-    high = max([row["high"] for row in rows] + marked)
+def error_span(rows: Rows) -> tuple[float, float]:
+    """Ends of the error axis: all bands, with a margin."""
+    low, high = min(row["low"] for row in rows), max(row["high"] for row in rows)
     margin = 0.05 * (high - low) or 0.05 * abs(high) or 1.0
     return low - margin, high + margin
 
@@ -82,8 +77,29 @@ def error_span(
 # --- charts -------------------------------------------------------------------------------------
 
 
+def named_lines(lines: Any, dash: Any, tooltip: list[Any], names: Rows, points: bool) -> list[Any]:
+    """Lines, a point for each row, and the name of each line at its right end.
+
+    Args:
+        lines: A chart with axes and a colour for each `strategy`.
+        names: From `label_rows`.
+        points: Show all points, not only that under the pointer.
+    """
+    import altair as alt
+
+    text = chart_of(names, "labels").mark_text(
+        align="left", baseline="middle", dx=8, fontSize=14, fontWeight="bold"
+    )
+    colour = lines.encoding.color
+    return [
+        lines.mark_line(strokeWidth=2.5).encode(dash),
+        lines.mark_point(filled=True, size=24, opacity=int(points)).encode(tooltip=tooltip),
+        text.encode(colour, x=alt.value("width"), y="place:Q", text="strategy:N"),
+    ]
+
+
 def learning_curves(
-    rows: Sequence[Mapping[str, Any]],
+    rows: Rows,
     *,
     title: str,
     subtitle: Sequence[str],
@@ -108,19 +124,17 @@ def learning_curves(
     names = list(dict.fromkeys(row["strategy"] for row in rows)) if lit is None else list(lit)
     front = [row for row in rows if row["strategy"] in names]
     back = [row for row in rows if row["strategy"] not in names]
+    looks = dict(zip(names, itertools.cycle(zip(COLOURS, DASHES, strict=True)), strict=False))
+    across: list[dict[str, Any]] = []
+    if reference is not None:
+        name, error = reference
+        across.append({"strategy": name, "mean": error, "low": error, "high": error})
+        looks[name] = GREY, DASHES[0]
     last = max(row["question"] for row in rows)
-    ends = [1, last] if last > 1 else [0, 2]
-    x = theme.count_axis("question:Q", x_title, ends, theme.ticks(last), padding=8)
+    x = theme.count_axis("question:Q", x_title, (1, last) if last > 1 else (0, 2), last, padding=8)
     # a line need not start at zero, and from zero these differences could not be seen
-    scale = alt.Scale(domain=list(error_span(front, reference)), nice=False, zero=False)
-    y = alt.Y("mean:Q", title=y_title, scale=scale)
-    turns = [(name, turn % len(COLOURS)) for turn, name in enumerate(names)]
-    grey = [] if reference is None else [(reference[0], GREY, [1, 0])]
-    looks = [(name, COLOURS[turn], list(DASHES[turn])) for name, turn in turns] + grey
-    colour, dash = (
-        theme.by_name(kind, "strategy:N", {look[0]: look[part] for look in looks})
-        for kind, part in ((alt.Color, 1), (alt.StrokeDash, 2))
-    )
+    ends = error_span([*front, *across])
+    y = alt.Y("mean:Q", title=y_title).scale(domain=ends, nice=False, zero=False)
     tooltip = tooltips(
         ("strategy:N", "strategy"),
         ("question:Q", "question"),
@@ -128,47 +142,23 @@ def learning_curves(
         ("standard_error:Q", "standard error", ",.2~g"),
         ("runs:Q", "runs"),
     )
-    layers = _behind(back, reference, x, y, scale, tooltip)
-    shown, opacity = chart_of(front, "curves"), 1 if last <= theme.MOST_POINTS else 0
-    band = alt.Y("low:Q", title=y_title, scale=scale), alt.Y2("high:Q")
-    point = shown.mark_point(filled=True, size=24, opacity=opacity, clip=True)
-    layers += [
-        shown.mark_area(opacity=0.18, clip=True).encode(x, *band, colour),
-        shown.mark_line(strokeWidth=2.5, clip=True).encode(x, y, colour, dash),
-        point.encode(x, y, colour, tooltip=tooltip),
-        theme.line_names(label_rows(front, reference), colour),
+    colour, dash = channels((alt.Color, alt.StrokeDash), "strategy:N", looks)
+    rule, rest = chart_of(across, "reference").encode(y), chart_of(back, "rest").encode(x, y)
+    lines = chart_of(front, "curves").encode(x, y, colour)
+    layers = [
+        rule.mark_rule(color=GREY, strokeWidth=1.5, strokeDash=[2, 3]),
+        rest.mark_line(color=PALE, strokeWidth=1.2, clip=True).encode(detail="strategy:N"),
+        # broad points that are not drawn are easier to point at than a thin line
+        rest.mark_point(filled=True, size=60, opacity=0, clip=True).encode(tooltip=tooltip),
+        lines.mark_area(opacity=0.18).encode(y="low:Q", y2="high:Q"),
+        *named_lines(
+            lines, dash, tooltip, label_rows([*front, *across]), last <= theme.MOST_POINTS
+        ),
     ]
     return theme.finish(alt.layer(*layers), title, subtitle, height=theme.HEIGHT, wide=wide)
 
 
-def _behind(
-    rows: Sequence[Mapping[str, Any]],
-    reference: tuple[str, float] | None,
-    x: Any,
-    y: Any,
-    scale: Any,
-    tooltip: list[Any],
-) -> list[Any]:
-    """What lies behind the lines with colour: the reference and the other lines."""
-    import altair as alt
-
-    layers = []
-    if reference is not None:
-        rule = chart_of([{"error": reference[1]}], "reference")
-        rule = rule.mark_rule(color=GREY, strokeWidth=1.5, strokeDash=[2, 3])
-        layers.append(rule.encode(alt.Y("error:Q", scale=scale)))
-    if rows:
-        rest = chart_of(rows, "rest")
-        line = rest.mark_line(color=PALE, strokeWidth=1.2, clip=True)
-        # broad points that are not drawn are easier to point at than a thin line
-        target = rest.mark_point(filled=True, size=60, opacity=0, clip=True)
-        layers += [line.encode(x, y, detail="strategy:N"), target.encode(x, y, tooltip=tooltip)]
-    return layers
-
-
-def differences(
-    rows: Sequence[Mapping[str, Any]], *, title: str, subtitle: Sequence[str], x_title: str
-) -> Any:
+def differences(rows: Rows, *, title: str, subtitle: Sequence[str], x_title: str) -> Any:
     """A dot for each strategy's difference to Random and its interval, best first.
 
     Args:
@@ -176,30 +166,24 @@ def differences(
     """
     import altair as alt
 
-    y = alt.Y(
-        "strategy:N",
-        title=None,
-        sort=[row["strategy"] for row in rows],
-        axis=alt.Axis(labelFontSize=13, ticks=False, domain=False, grid=True, gridOpacity=0.5),
-    )
-    axis = alt.Axis(tickCount=7, gridOpacity=0.5)
-    x = alt.X("mean:Q", title=x_title, axis=axis, scale=alt.Scale(zero=True, nice=True))
-    sides = dict(zip(SIDES, (COLOURS[0], "#8A939B", COLOURS[1]), strict=True))
+    y = alt.Y("strategy:N", title=None, sort=[row["strategy"] for row in rows])
+    y = y.axis(labelFontSize=13, ticks=False, domain=False, grid=True, gridOpacity=0.5)
+    x = alt.X("mean:Q", title=x_title).axis(tickCount=7, gridOpacity=0.5)
+    looks = dict(zip(SIDES, [[COLOURS[0]], ["#8A939B"], [COLOURS[1]]], strict=True))
     legend = alt.Legend(orient="bottom", labelFontSize=12, symbolType="circle", columns=3)
-    colour = theme.by_name(alt.Color, "side:N", sides, legend).title(None)
+    (colour,) = channels((alt.Color,), "side:N", looks, legend)
     tooltip = tooltips(
         ("strategy:N", "strategy"),
         ("mean:Q", "difference", ",.3~g"),
         ("low:Q", "95 % interval from", ",.3~g"),
         ("high:Q", "to", ",.3~g"),
     )
-    base = chart_of(rows, "differences")
-    zero = chart_of([{"zero": 0}], "zero")
-    low = alt.X("low:Q", title=x_title)
+    zero = chart_of([{"zero": 0}], "zero").encode(x="zero:Q")
+    base = chart_of(rows, "differences").encode(y, colour.title(None), tooltip=tooltip)
     layers = [
-        zero.mark_rule(color=GREY, strokeWidth=1.2, strokeDash=[2, 3]).encode(alt.X("zero:Q")),
-        base.mark_rule(strokeWidth=2.5).encode(low, y, colour, x2="high:Q", tooltip=tooltip),
-        base.mark_point(filled=True, size=90, opacity=1).encode(x, y, colour, tooltip=tooltip),
+        zero.mark_rule(color=GREY, strokeWidth=1.2, strokeDash=[2, 3]),
+        base.mark_rule(strokeWidth=2.5).encode(x="low:Q", x2="high:Q"),
+        base.mark_point(filled=True, size=90, opacity=1).encode(x),
     ]
     height = ROW_HEIGHT * len(rows)
     return theme.finish(alt.layer(*layers), title, subtitle, height=height, wide=True)

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from sumwise.report.curves import learning_curve_rows
-from sumwise.report.theme import COLOURS, DASHES, GREY, by_name, chart_of, finish_panels, tooltips
+from sumwise.report.theme import DASHES, GREY, channels, chart_of, finish_panels, tooltips
 from sumwise.util.shapes import Float
 
 LEADING: Final = ("Rand", "AggMI")  # drawn last, so on top, in this order
@@ -82,10 +82,7 @@ def error_axis(rows: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
 # --- chart --------------------------------------------------------------------------------------
 
 
-def curve_grid(
-    curves: Mapping[str, Mapping[str, Float[np.ndarray, "_ _"]]],
-    title: str,
-) -> Any:
+def curve_grid(curves: Mapping[str, Mapping[str, Float[np.ndarray, "_ _"]]], title: str) -> Any:
     """A panel per data set, three in a row, under one legend: an Altair chart.
 
     In the page a click on a name in the legend brings out its lines; shift-click adds another.
@@ -98,24 +95,24 @@ def curve_grid(
     rows = grid_rows(curves)
     methods = list(dict.fromkeys(row["strategy"] for row in rows))
     width, height, names_in_row = LAYOUT[min(COLUMNS, len(curves))]
-    channels = _channels(methods, names_in_row)
+    colour, dash, thickness = _channels(methods, names_in_row)
     picked = alt.selection_point(name="method", fields=["strategy"], bind="legend")
-    channels["opacity"] = alt.when(picked).then(alt.value(1.0)).otherwise(alt.value(FADED))
+    opacity = alt.when(picked).then(alt.value(1.0)).otherwise(alt.value(FADED))
+    shared = {"color": colour, "opacity": opacity}
     panels = []
     for place, dataset in enumerate(curves):
-        panel = _panel(
-            [row for row in rows if row["dataset"] == dataset],
-            channels,
-            x_title="queries" if place + COLUMNS >= len(curves) else None,
-            y_title="mean squared error" if place % COLUMNS == 0 else None,
-        )
+        x_title = "queries" if place + COLUMNS >= len(curves) else None
+        y_title = "mean squared error" if place % COLUMNS == 0 else None
+        own = [row for row in rows if row["dataset"] == dataset]
+        bars, lines = _panel(own, x_title, y_title)
+        panel = alt.layer(bars.encode(**shared), lines.encode(dash, thickness, **shared))
         panels.append(panel.properties(width=width, height=height, title=dataset))
     panels[0] = panels[0].add_params(picked)  # one legend, one selection: it serves all panels
     chart = alt.concat(*panels, columns=COLUMNS, spacing={"row": 16, "column": 12})
     return finish_panels(chart, title, [_how_averaged(rows)], frame=None)
 
 
-def _channels(methods: Sequence[str], names_in_row: int) -> dict[str, Any]:
+def _channels(methods: Sequence[str], names_in_row: int) -> list[Any]:
     """Colour, dash and width of each method; on one scale each, so that one legend shows all."""
     import altair as alt
 
@@ -128,48 +125,27 @@ def _channels(methods: Sequence[str], names_in_row: int) -> dict[str, Any]:
         labelFontSize=12.5,
         columnPadding=12,
     )
-    spare = zip(COLOURS, DASHES, strict=True)
-    looks = [LOOKS.get(m) or next(spare, (GREY, (1, 0))) for m in methods]
-
-    parts: dict[str, tuple[Any, list[Any]]] = {
-        "color": (alt.Color, [colour for colour, _ in looks]),
-        "strokeDash": (alt.StrokeDash, [list(dash) for _, dash in looks]),
-        "strokeWidth": (alt.StrokeWidth, [THICK if m in LEADING else THIN for m in methods]),
+    looks = {
+        method: (*LOOKS.get(method, (GREY, DASHES[0])), THICK if method in LEADING else THIN)
+        for method in methods
     }
-    return {
-        name: by_name(
-            kind, "strategy:N", dict(zip(methods, each, strict=True)), legend, type="ordinal"
-        )
-        for name, (kind, each) in parts.items()
-    }
+    kinds = (alt.Color, alt.StrokeDash, alt.StrokeWidth)
+    return channels(kinds, "strategy:N", looks, legend, type="ordinal")
 
 
-def _panel(
-    rows: list[dict[str, Any]],
-    channels: Mapping[str, Any],
-    *,
-    x_title: str | None,
-    y_title: str | None,
-) -> Any:
-    """Bars below, lines above them, the leading methods last."""
+def _panel(rows: list[dict[str, Any]], x_title: str | None, y_title: str | None) -> tuple[Any, Any]:
+    """Bars, and lines to draw above them, the leading methods last."""
     import altair as alt
 
     last = max(row["question"] for row in rows)
-    x = alt.X(
-        "question:Q",
-        title=x_title,
-        scale=alt.Scale(domain=[0.5, last + 0.5], nice=False),
-        axis=alt.Axis(format="d", tickMinStep=1, tickCount=6, grid=False),
-    )
-    scale = alt.Scale(type="log", domain=list(error_axis(rows)), nice=False)
+    x = alt.X("question:Q", title=x_title).scale(domain=[0.5, last + 0.5], nice=False)
+    x = x.axis(format="d", tickMinStep=1, tickCount=6, grid=False)
+    y = alt.Y("mean:Q", title=y_title).scale(type="log", domain=error_axis(rows), nice=False)
     # a label above the top would push the panel's title up, hence `labelFlush`
-    axis = alt.Axis(
-        tickCount=TICKS, format="~g", labelOverlap="greedy", labelFlush=6, gridOpacity=0.35
-    )
-    low, mean = (alt.Y(f, title=y_title, scale=scale, axis=axis) for f in ("low:Q", "mean:Q"))
+    y = y.axis(tickCount=TICKS, format="~g", labelOverlap="greedy", labelFlush=6, gridOpacity=0.35)
     drawn = [row for row in rows if row["strategy"] not in LEADING]
     drawn += [row for name in LEADING for row in rows if row["strategy"] == name]
-    base = chart_of(drawn, f"curves {rows[0]['dataset']}")
+    base = chart_of(drawn, f"curves {rows[0]['dataset']}").encode(x)
     numbers = tooltips(
         ("strategy:N", "method"),
         ("question:Q", "query"),
@@ -177,13 +153,9 @@ def _panel(
         ("standard_error:Q", "standard error", ".4f"),
         ("runs:Q", "splits"),
     )
-    bar = base.transform_filter("datum.bar").mark_rule(clip=True)
-    line = base.mark_line(strokeJoin="round")
-    looks = {name: channels[name] for name in ("color", "opacity")}
-    return alt.layer(
-        bar.encode(x, low, alt.Y2("high:Q"), tooltip=numbers, **looks),
-        line.encode(x, mean, tooltip=numbers[:1], **channels),
-    )
+    bars = base.transform_filter("datum.bar").mark_rule(clip=True)
+    lines = base.mark_line(strokeJoin="round").encode(y, tooltip=numbers[:1])
+    return bars.encode(y="low:Q", y2="high:Q", tooltip=numbers), lines
 
 
 def _how_averaged(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -8,19 +8,25 @@ Vega's and nothing else. It also keeps the page from asking the network for anyt
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
+import os
 import platform
 import re
-from collections.abc import Sequence
+from base64 import b64encode
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
+from pathlib import Path
 from typing import Any, Final
 
 import numpy
 
 import sumwise
+from sumwise.errors import SettingError
+from sumwise.util.files import write_file
+
+FORMATS: Final = (".png", ".svg", ".html")  # of charts
+NUMBER: Final = re.compile(r"(more than |less than )?[-−+±<>≤≥≈(]*\s*\.?\d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +36,16 @@ class TextTable:
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     caption: str = ""
-    bold: frozenset[tuple[int, int]] = frozenset()
+    bold: Collection[tuple[int, int]] = ()
+
+    @property
+    def numeric(self) -> list[bool]:
+        """Which columns hold mostly numbers; they are aligned to the right."""
+        columns = [[row[at] for row in self.rows] for at in range(len(self.columns))]
+        filled = [[cell for cell in cells if cell.strip(" –—")] for cells in columns]
+        return [
+            2 * sum(bool(NUMBER.match(cell)) for cell in cells) > len(cells) for cells in filled
+        ]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,21 +53,10 @@ class Section:
     """A heading, then words, charts (Altair) and a table, in this order."""
 
     title: str
-    paragraphs: Sequence[str] = ()
+    words: Sequence[str] = ()
     charts: Sequence[Any] = ()
     table: TextTable | None = None
-
-
-def page(title: str, lead: str, sections: Sequence[Section]) -> str:
-    """The whole page. `lead` stands below the title: say the finding there."""
-    return _render(title, sections, heading=True, lead=lead)
-
-
-def chart_page(chart: Any) -> str:
-    """A page with nothing but a chart, whose own title says what it shows."""
-    title = getattr(chart, "description", None)
-    sections = [Section("", charts=[chart])]
-    return _render(title if isinstance(title, str) else "Chart", sections, heading=False)
+    rows: Sequence[Mapping[str, Any]] = ()  # the numbers that the charts draw; not shown
 
 
 def versions() -> tuple[str, str]:
@@ -61,19 +65,19 @@ def versions() -> tuple[str, str]:
     return "versions", f"{made_with}, Python {platform.python_version()}"
 
 
-def _render(title: str, sections: Sequence[Section], *, heading: bool, lead: str = "") -> str:
+def page(title: str, lead: str, sections: Sequence[Section]) -> str:
+    """The whole page.
+
+    Args:
+        lead: The finding, which stands below the title. A page without one shows no title either.
+    """
     templates = _templates()
     drawn = any(section.charts for section in sections)
     scripts = [_vega(), templates.get_template("draw.js").render()] if drawn else []
+    digests = [b64encode(sha256(script.encode()).digest()).decode() for script in scripts]
+    policy = " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"
     return templates.get_template("page.html").render(
-        title=title,
-        lead=lead,
-        heading=heading,
-        sections=sections,
-        scripts=scripts,
-        policy=" ".join(map(_hash, scripts)) or "'none'",
-        json_of=_json_of,
-        sides_of=_sides_of,
+        title=title, lead=lead, sections=sections, scripts=scripts, policy=policy
     )
 
 
@@ -81,7 +85,7 @@ def _render(title: str, sections: Sequence[Section], *, heading: bool, lead: str
 def _templates() -> Any:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    return Environment(
+    templates = Environment(
         loader=PackageLoader("sumwise.report"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -89,6 +93,8 @@ def _templates() -> Any:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    templates.policies["json.dumps_kwargs"] = {}  # keep the order of keys, which Vega-Lite minds
+    return templates
 
 
 @cache
@@ -99,27 +105,48 @@ def _vega() -> str:
     return bundle.replace("</script", "<\\/script")
 
 
-def _hash(script: str) -> str:
-    digest = hashlib.sha256(script.encode()).digest()
-    return f"'sha256-{base64.b64encode(digest).decode()}'"
+# --- files ----------------------------------------------------------------------------------------
 
 
-def _json_of(chart: Any) -> str:
-    """The chart in a form that cannot end the script element it stands in."""
-    return json.dumps(chart.to_dict()).replace("<", "\\u003c")
+def save(chart: Any, stem: str | Path, formats: Sequence[str] = (".png", ".html")) -> list[Path]:
+    """Write the chart to `stem` + each suffix (.png, .svg, .html), and say where."""
+    for suffix in formats:
+        if suffix not in FORMATS:
+            raise SettingError(f"no chart format is called {suffix!r}; give {', '.join(FORMATS)}")
+    check_folder(Path(stem).parent)
+    drawn = [(Path(f"{stem}{suffix}"), _drawn(chart, suffix)) for suffix in formats]
+    return [save_page(content, path) for path, content in drawn]
 
 
-_NUMBER: Final = re.compile(r"(more than |less than )?[-−+±<>≤≥≈(]*\s*\.?\d")
+def _drawn(chart: Any, suffix: str) -> bytes | str:
+    import vl_convert
+
+    if suffix == ".html":
+        return page(chart.description, "", [Section("", charts=[chart])])
+    if suffix == ".png":
+        return vl_convert.vegalite_to_png(chart.to_dict(), scale=2)
+    return vl_convert.vegalite_to_svg(chart.to_dict())
 
 
-def _sides_of(table: TextTable) -> list[Any]:
-    """An attribute for the cells of each column: one of mostly numbers stands to the right."""
-    from markupsafe import Markup
+def save_page(content: bytes | str, path: Path) -> Path:
+    """Write a page or a picture whole or not at all."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_file(path, content)
+    except OSError as error:
+        raise SettingError(
+            f"{path} cannot be written ({error.strerror}). "
+            "Choose another folder, or make room on the disk."
+        ) from error
+    return path
 
-    sides = []
-    for column in range(len(table.columns)):
-        filled = [row[column] for row in table.rows if row[column].strip(" –—")]
-        numeric = sum(_NUMBER.match(cell) is not None for cell in filled)
-        to_right = filled and 2 * numeric > len(filled)
-        sides.append(Markup(' class="number"') if to_right else "")
-    return sides
+
+def check_folder(folder: str | Path) -> None:
+    """Refuse early a folder that cannot be written to; nothing is created yet."""
+    place = Path(folder).absolute()
+    while not os.path.exists(place) and place != place.parent:
+        place = place.parent
+    if not place.is_dir():
+        raise SettingError(f"{place} is a file, so nothing can be put in {folder}; name a folder")
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise SettingError(f"{place} may not be written to; choose another folder than {folder}")

@@ -6,7 +6,7 @@ It holds no path, address or time of writing, so the same study gives the same p
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,10 +17,9 @@ from sumwise.learning.insight import FEWEST, WINDOW, Insight
 from sumwise.learning.propose import Answer
 from sumwise.model.calibration import percent
 from sumwise.model.predict import Predictions
-from sumwise.report.files import check_folder, save_page
-from sumwise.report.page import Section, TextTable, page, versions
+from sumwise.report.page import Section, TextTable, check_folder, page, save_page, versions
 from sumwise.report.panels import LONG, spending, study_panels
-from sumwise.study.storage.records import Claim, Event, Skip
+from sumwise.study.storage.records import Event, Snapshot
 from sumwise.study.study import Study
 from sumwise.util.text import NONE, as_given, count, figure, label
 
@@ -28,20 +27,6 @@ MOST: Final = 1000  # rows of a table
 MOST_INPUTS: Final = 6  # columns of individuals' inputs
 UNNAMED: Final = "somebody"  # where no name was given
 ATTEMPTS: Final = 3  # to read a study while answers keep arriving
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _StudyState:
-    """A study at one moment."""
-
-    study: Study
-    sets: Sets
-    answers: tuple[Answer, ...]
-    claims: tuple[Claim, ...]
-    skips: tuple[Skip, ...]
-    history: tuple[Event, ...]
-    insight: Insight
-    predictions: Predictions | None  # None before the first answer, when they have no unit
 
 
 def write(study: Study, path: str | Path) -> Path:
@@ -53,34 +38,30 @@ def write(study: Study, path: str | Path) -> Path:
 
 def page_of(study: Study) -> str:
     """One HTML page that needs no network."""
-    seen = _read(study)
-    named, status = label(study.name, LONG), seen.insight.status
-    sections = [Section("Where the study stands", status.words)]
-    for panel in study_panels(seen.insight):
-        charts = () if panel.chart is None else (panel.chart,)
-        sections.append(Section(panel.title, panel.words, charts, panel.table))
-    sections += _open(seen)
-    sections.append(Section("The model", study.model.summary().splitlines()))
-    cost = study.aims.cost
-    if cost is not None and seen.answers:
-        sections.append(spending(seen.insight, dict(zip(study.ids, cost.tolist(), strict=True))))
-    sections += [_answers(seen), _people(seen), _settings(seen), _individuals(seen)]
-    title = f"{named}: {status.answers:,} of {count_of(status.sets, 'set')} measured"
-    return page(title, _lead(seen), sections)
-
-
-def _read(study: Study) -> _StudyState:
-    """All that the page shows; read again if an answer arrived meanwhile."""
-    for _ in range(ATTEMPTS):
-        answers = study.answers
+    for _ in range(ATTEMPTS):  # until no answer arrives while the study is read
+        seen = study.state.snapshot()
         insight, history = study.insight(), study.history()
-        predictions = study.predict(level=insight.level) if answers else None
-        seen = _StudyState(
-            study, study.sets, answers, study.claims, study.skips, history, insight, predictions
-        )
-        if study.answers == answers:
+        predictions = study.predict(level=insight.level) if seen.answers else None
+        if study.answers == seen.answers:
             break
-    return seen
+    sets, status, cost = study.sets, insight.status, study.aims.cost
+    sections = [
+        Section("Where the study stands", status.words),
+        *study_panels(insight),
+        *_open(seen),
+        Section("The model", study.model.summary().splitlines()),
+    ]
+    if cost is not None and seen.answers:
+        sections.append(spending(insight, cost[[answer.position for answer in seen.answers]]))
+    sections += [
+        _answers(seen.answers, insight),
+        _people(seen.answers, history),
+        _settings(study, sets, status.strategy),
+        _individuals(sets, predictions),
+    ]
+    named = label(study.name, LONG)
+    title = f"{named}: {status.answers:,} of {count_of(status.sets, 'set')} measured"
+    return page(title, _lead(insight, len(sets.x)), sections)
 
 
 def count_of(number: int, thing: str) -> str:
@@ -90,10 +71,9 @@ def count_of(number: int, thing: str) -> str:
 # --- the finding ----------------------------------------------------------------------------------
 
 
-def _lead(seen: _StudyState) -> str:
-    insight, individuals = seen.insight, count_of(len(seen.sets.x), "individual")
-    status = insight.status
-    if not seen.answers:
+def _lead(insight: Insight, n_individuals: int) -> str:
+    status, individuals = insight.status, count_of(n_individuals, "individual")
+    if not status.answers:
         return (
             f"Nothing is measured yet: {count_of(status.sets, 'set')} hold {individuals}. What to "
             "ask first is below."
@@ -128,38 +108,32 @@ def _errors(insight: Insight) -> str:
 # --- sections -------------------------------------------------------------------------------------
 
 
-def _open(seen: _StudyState) -> list[Section]:
+def _open(seen: Snapshot) -> list[Section]:
     """Questions that are being answered, and sets that are left out."""
-    sections = []
-    if seen.claims:
-        rows = [
-            (label(c.set_id, LONG), _person(c.by), _when(c.asked), _when(c.expires))
-            for c in seen.claims[:MOST]
-        ]
-        table = TextTable(
-            ("set", "with", "asked", "free again"), rows, _cut(len(seen.claims), "first")
-        )
-        sections.append(Section("Open questions", table=table))
-    if seen.skips:
-        rows = [
-            (label(s.set_id, LONG), _person(s.by), _when(s.at), label(s.note or NONE, 200))
-            for s in seen.skips[:MOST]
-        ]
-        table = TextTable(("set", "by", "when", "why"), rows, _cut(len(seen.skips), "first"))
-        sections.append(Section("Skipped sets", table=table))
-    return sections
+    claimed = [
+        (label(c.set_id, LONG), _person(c.by), _when(c.asked), _when(c.expires))
+        for c in seen.claims
+    ]
+    skipped = [
+        (label(s.set_id, LONG), _person(s.by), _when(s.at), label(s.note or NONE, 200))
+        for s in seen.skips
+    ]
+    lists = (
+        ("Open questions", ("set", "with", "asked", "free again"), claimed),
+        ("Skipped sets", ("set", "by", "when", "why"), skipped),
+    )
+    return [Section(title, table=_first(heads, rows)) for title, heads, rows in lists if rows]
 
 
-def _answers(seen: _StudyState) -> Section:
+def _answers(answers: Sequence[Answer], insight: Insight) -> Section:
     title = "Every answer"
-    if not seen.answers:
+    if not answers:
         return Section(title, ["There are none yet."])
-    insight = seen.insight
     steps = {step.number: step for step in insight.steps}
     compared = {row.number: row for row in insight.compared}
     rows: list[tuple[str, ...]] = []
     outside: set[tuple[int, int]] = set()
-    for number, told in list(enumerate(seen.answers, start=1))[-MOST:]:
+    for number, told in list(enumerate(answers, start=1))[-MOST:]:
         step, row = steps.get(number), compared.get(number)
         noise = "" if told.noise_std is None else f" (± {figure(told.noise_std)})"
         if row is not None and row.outside:
@@ -183,31 +157,29 @@ def _answers(seen: _StudyState) -> Section:
     )  # fmt: skip
     caption = (
         f"± is one standard deviation, noise included. Bold: outside the "
-        f"{percent(insight.level)} interval. {_cut(len(seen.answers), 'last')}"
+        f"{percent(insight.level)} interval. {_cut(len(answers), 'last')}"
     )
-    return Section(title, table=TextTable(columns, rows, caption.strip(), frozenset(outside)))
+    return Section(title, table=TextTable(columns, rows, caption.strip(), outside))
 
 
-def _individuals(seen: _StudyState) -> Section:
-    title, sets, found = "Individuals", seen.sets, seen.predictions
-    if found is None:
+def _individuals(sets: Sets, found: Predictions | None) -> Section:
+    title = "Individuals"
+    if found is None or found.ids is None:
         return Section(title, ["Predictions have no unit before the first answer."])
-    owners = np.repeat(np.arange(len(sets)), sets.sizes)
-    within = np.arange(len(owners)) - sets.starts[owners] + 1
     words, chosen = _which(found)
-    names = sets.input_names or [f"input {i + 1}" for i in range(sets.n_inputs)]
-    inputs = range(min(sets.n_inputs, MOST_INPUTS))
+    shown = range(min(sets.n_inputs, MOST_INPUTS))
+    names = sets.input_names or [f"input {d + 1}" for d in shown]
     rows = [
         (
-            label(sets.ids[owners[i]], LONG),
-            f"{within[i]:,}",
-            *(as_given(float(sets.x[i, d])) for d in inputs),
+            label(found.ids[i], LONG),
+            f"{found.beside['row'][i]:,}",
+            *(as_given(float(sets.x[i, d])) for d in shown),
             figure(float(found.mean[i]), 4),
             f"{figure(float(found.lower[i]), 4)} to {figure(float(found.upper[i]), 4)}",
         )
         for i in chosen.tolist()
     ]
-    heads = (label(names[d]) for d in inputs)
+    heads = (label(names[d]) for d in shown)
     columns = ("set", "no.", *heads, "predicted", f"{percent(found.level)} interval")
     return Section(title, [words], table=TextTable(columns, rows))
 
@@ -228,36 +200,33 @@ def _which(found: Predictions) -> tuple[str, np.ndarray]:
     return words, chosen
 
 
-def _people(seen: _StudyState) -> Section:
+def _people(answers: Sequence[Answer], history: Sequence[Event]) -> Section:
     """What each person did; the one with most answers comes first."""
-    done: dict[str | None, Counter[str]] = {}
-    for event in seen.history:
-        if event.what != "created":
-            done.setdefault(event.by, Counter())[event.what] += 1
-    standing = Counter(told.by for told in seen.answers)
+    done = Counter((event.by, event.what) for event in history if event.what != "created")
     if not done:
-        return Section("History", [f"Begun {_when(seen.history[0].at)} UTC; nothing else yet."])
+        return Section("History", [f"Begun {_when(history[0].at)} UTC; nothing else yet."])
+    people = sorted(
+        {by for by, _ in done}, key=lambda by: (-done[by, "told"], by is None, by or "")
+    )
     usual = ("asked", "told", "amended", "retracted", "skipped", "released")
-    columns = [what for what in usual if any(acts[what] for acts in done.values())]
-    people = sorted(done, key=lambda by: (-done[by]["told"], by is None, by or ""))
+    columns = [what for what in usual if any(done[by, what] for by in people)]
+    standing = Counter(told.by for told in answers)
     rows = [
         (
             _person(by),
             f"{standing[by]:,}",
-            *(f"{done[by][what]:,}" if done[by][what] else NONE for what in columns),
+            *(f"{done[by, what]:,}" if done[by, what] else NONE for what in columns),
         )
-        for by in people[:MOST]
+        for by in people
     ]
     words = (
-        f"Begun {_when(seen.history[0].at)} UTC; the latest of "
-        f"{count_of(len(seen.history), 'event')} was {_when(seen.history[-1].at)} UTC."
+        f"Begun {_when(history[0].at)} UTC; the latest of "
+        f"{count_of(len(history), 'event')} was {_when(history[-1].at)} UTC."
     )
-    heads = ("who", "answers that stand", *columns)
-    return Section("History", [words], table=TextTable(heads, rows, _cut(len(people), "first")))
+    return Section("History", [words], table=_first(("who", "answers that stand", *columns), rows))
 
 
-def _settings(seen: _StudyState) -> Section:
-    settings, sets = seen.study.model.get_params(), seen.sets
+def _settings(study: Study, sets: Sets, strategy: str) -> Section:
     names = ", ".join(label(name) for name in (sets.input_names or ())[:20])
     inputs = count_of(sets.n_inputs, "input") + (f": {names}" if names else "")
     inputs += ", …" if len(sets.input_names or ()) > 20 else ""
@@ -266,8 +235,8 @@ def _settings(seen: _StudyState) -> Section:
         ("sets", f"{len(sets):,}, of {sets.sizes.min():,} to {largest}"),
         ("individuals", f"{len(sets.x):,}, each with {inputs}"),
         ("a measurement tells", _told(sets)),
-        ("model", _model(settings)),
-        ("strategy", f"{seen.insight.status.strategy}, seed {seen.study.seed}"),
+        ("model", _model(study.model.get_params())),
+        ("strategy", f"{strategy}, seed {study.seed}"),
         versions(),
     ]
     return Section("What was done", table=TextTable(("", ""), rows))
@@ -315,6 +284,10 @@ def _person(by: str | None) -> str:
 def _when(stamp: str) -> str:
     """A stored UTC time to the minute."""
     return stamp[:16].replace("T", " ")
+
+
+def _first(columns: Sequence[str], rows: Sequence[tuple[str, ...]]) -> TextTable:
+    return TextTable(columns, rows[:MOST], _cut(len(rows), "first"))
 
 
 def _cut(n: int, which: str) -> str:

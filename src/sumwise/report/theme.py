@@ -13,8 +13,6 @@ GREY: Final = "#555555"
 PALE: Final = "#C3C9CF"
 WIDTH, HEIGHT = 600, 340
 MOST_POINTS: Final = 60  # more would overlap: then a point shows only under the pointer
-# the page works offline, so its menu saves the picture and opens no website
-OFFLINE_ACTIONS: Final = {"export": True, "source": False, "compiled": False, "editor": False}
 
 
 def chart_of(rows: Iterable[Mapping[str, Any]], name: str) -> Any:
@@ -34,38 +32,30 @@ def tooltips(*fields: tuple[str, str] | tuple[str, str, str]) -> list[Any]:
     ]
 
 
-def by_name(
-    kind: Any, field: str, looks: Mapping[str, Any], legend: Any = None, **scale: Any
-) -> Any:
-    """A channel (colour, dash, …) in which each name has its look."""
+def channels(
+    kinds: Sequence[Any],
+    field: str,
+    looks: Mapping[str, Sequence[Any]],
+    legend: Any = None,
+    **scale: Any,
+) -> list[Any]:
+    """A channel of each kind (colour, dash, …), in which each name has this part of its look."""
+    return [
+        kind(field, legend=legend).scale(domain=list(looks), range=list(part), **scale)
+        for kind, part in zip(kinds, zip(*looks.values(), strict=True), strict=True)
+    ]
+
+
+def count_axis(field: str, title: str, ends: tuple[float, float], last: int, **scale: Any) -> Any:
+    """A horizontal axis of whole numbers from 1 to the last."""
     import altair as alt
 
-    ends = alt.Scale(domain=list(looks), range=list(looks.values()), **scale)
-    return kind(field, legend=legend, scale=ends)
-
-
-def count_axis(
-    field: str, title: str, ends: Sequence[float], ticks: list[int], **scale: Any
-) -> Any:
-    """A horizontal axis of whole numbers."""
-    import altair as alt
-
-    return alt.X(
-        field,
-        title=title,
-        scale=alt.Scale(domain=ends, nice=False, **scale),
-        axis=alt.Axis(values=ticks, format="d", grid=False, labelFlush=False),
+    shown = [tick for tick in ticks(last) if tick >= ends[0]]
+    return (
+        alt.X(field, title=title)
+        .scale(domain=ends, nice=False, **scale)
+        .axis(values=shown, format="d", grid=False, labelFlush=False)
     )
-
-
-def line_names(ends: Iterable[Mapping[str, Any]], colour: Any) -> Any:
-    """The name of each line at its right end, as `curves.label_rows` places it."""
-    import altair as alt
-
-    text = chart_of(ends, "labels").mark_text(
-        align="left", baseline="middle", dx=8, fontSize=14, fontWeight="bold"
-    )
-    return text.encode(alt.Y("place:Q"), colour, x=alt.value("width"), text="strategy:N")
 
 
 def ticks(last: int) -> list[int]:
@@ -82,23 +72,18 @@ def finish(chart: Any, title: str, subtitle: Sequence[str], *, height: int, wide
     """
     import altair as alt
 
-    size = {"autosize": alt.AutoSizeParams(type="fit-x", contains="padding")} if wide else {}
+    if wide:
+        chart = chart.properties(autosize=alt.AutoSizeParams(type="fit-x", contains="padding"))
     chart = chart.properties(
         width="container" if wide else WIDTH,
         height=height,
         title=alt.TitleParams(title, subtitle=list(subtitle)),
         padding={"left": 12, "right": 16, "top": 12, "bottom": 12},
-        **size,
     )
     fonts = {"labelFontSize": 13, "titleFontSize": 14, "titlePadding": 10}
-    return _configured(chart, title, fonts, frame=None).configure_title(
-        anchor="start",
-        frame="group" if wide else "bounds",
-        fontSize=16 if wide else 18,
-        subtitleFontSize=13,
-        subtitleColor=GREY,
-        offset=14,
-    )
+    frame = "group" if wide else "bounds"
+    look = {"anchor": "start", "frame": frame, "fontSize": 16 if wide else 18, "offset": 14}
+    return _configured(chart, title, fonts, look, frame=None)
 
 
 def finish_panels(chart: Any, title: str, subtitle: Sequence[str], *, frame: str | None) -> Any:
@@ -108,16 +93,16 @@ def finish_panels(chart: Any, title: str, subtitle: Sequence[str], *, frame: str
     head = alt.TitleParams(title, subtitle=list(subtitle), anchor="start", fontSize=18, offset=10)
     chart = chart.properties(title=head, padding=12)
     fonts = {"labelFontSize": 11.5, "titleFontSize": 12.5}
-    return _configured(chart, title, fonts, frame).configure_title(
-        fontSize=14, subtitleFontSize=13, subtitleColor=GREY, offset=5
-    )
+    return _configured(chart, title, fonts, {"fontSize": 14, "offset": 5}, frame)
 
 
-def _configured(chart: Any, title: str, fonts: Mapping[str, float], frame: str | None) -> Any:
-    menu = {"embedOptions": {"actions": OFFLINE_ACTIONS}}
-    return (
-        chart.properties(description=title, usermeta=menu)
-        .configure(font="sans-serif", background="white")  # first: it replaces all settings
-        .configure_axis(titleFontWeight="normal", **fonts)
-        .configure_view(stroke=frame)
+def _configured(
+    chart: Any, title: str, axis: Mapping[str, Any], head: Mapping[str, Any], frame: str | None
+) -> Any:
+    return chart.properties(description=title).configure(
+        font="sans-serif",
+        background="white",
+        axis={"titleFontWeight": "normal", **axis},
+        view={"stroke": frame},
+        title={"subtitleFontSize": 13, "subtitleColor": GREY, **head},
     )

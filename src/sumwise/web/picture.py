@@ -20,7 +20,7 @@ import numpy as np
 
 from sumwise.errors import SettingError
 from sumwise.model.fit import Model
-from sumwise.report.panels import Panel
+from sumwise.report.page import Section
 from sumwise.report.theme import COLOURS, GREY, finish
 from sumwise.study.storage.records import Snapshot
 from sumwise.util.shapes import Float, Int
@@ -82,7 +82,7 @@ class Pictures:
     def _picture(self, kind: str) -> SingleFlight[Snapshot, dict[str, Any]]:
         return self._session.per_change(lambda seen: as_json(self._draw(kind, seen)))
 
-    def _draw(self, kind: str, seen: Snapshot) -> Panel:
+    def _draw(self, kind: str, seen: Snapshot) -> Section:
         sets = self._session.sets
         state = _states(self._session, seen)
         which = sample(sets.starts, state)
@@ -91,9 +91,9 @@ class Pictures:
             points, words = self._points(kind, which)
             reach = 0.0 if points is None else np.ptp(points, axis=0)
         if points is None:
-            return Panel(TITLES[kind], [words], [])
+            return Section(TITLES[kind], [words])
         if not np.isfinite(reach).all():
-            return Panel(TITLES[kind], ["The inputs are too far apart to be drawn."], [])
+            return Section(TITLES[kind], ["The inputs are too far apart to be drawn."])
         order = np.argsort(state[owners], kind="stable")
         names, first = list(LOOKS), sets.starts[owners]
         model = self._session.state.fitted(seen).model
@@ -123,7 +123,8 @@ class Pictures:
             for name in reversed(names)
             if drawn[name]
         ]
-        return Panel(TITLES[kind], said, table, _chart(kind, rows, self.places, points))
+        chart = _chart(kind, rows, self.places, points)
+        return Section(TITLES[kind], said, [chart], rows=table)
 
     def _points(
         self, kind: str, which: Int[np.ndarray, " n"]

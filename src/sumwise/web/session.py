@@ -18,8 +18,8 @@ from sumwise.learning.insight import Insight
 from sumwise.learning.propose import FEWEST, Answer, Ask
 from sumwise.model import predict
 from sumwise.model.leave_one_out import leave_one_out
-from sumwise.report import panels
-from sumwise.report.panels import Panel
+from sumwise.report.page import Section
+from sumwise.report.panels import PANELS
 from sumwise.study.storage.records import Event, Snapshot
 from sumwise.study.study import Study
 from sumwise.util.shapes import Int
@@ -29,14 +29,6 @@ PATIENCE: Final = 10.0  # seconds to wait for others who write, while a page is 
 LAG: Final = 10  # a model that checks new totals may miss one in so many answers
 LEVEL: Final = 0.9  # of the intervals that are shown
 REACH: Final = NormalDist().inv_cdf(0.5 + 0.5 * LEVEL)
-
-PANELS: Final[Mapping[str, Callable[[Insight], Panel]]] = {
-    "progress": panels.progress,
-    "information": panels.information,
-    "predicted": panels.predicted,
-    "calibration": panels.calibration,
-    "next": panels.questions,
-}
 
 Expectation = tuple[float, float]  # mean and standard deviation
 Row = dict[str, Any]
@@ -90,7 +82,7 @@ class Session:
         """A value that is computed once per change of the study."""
         return SingleFlight(lambda: self.state.snapshot(), work)
 
-    def _panel(self, draw: Callable[[Insight], Panel]) -> SingleFlight[Snapshot, Row]:
+    def _panel(self, draw: Callable[[Insight], Section]) -> SingleFlight[Snapshot, Row]:
         return self.per_change(lambda _: as_json(draw(self._insight.get())))
 
     # --- sets ---------------------------------------------------------------------------------
@@ -254,12 +246,12 @@ def interval(mean: Any, std: Any) -> dict[str, float | None]:
     return dict(zip(("expected", "std", "lower", "upper"), map(finite, values), strict=True))
 
 
-def as_json(panel: Panel) -> Row:
+def as_json(panel: Section) -> Row:
     columns = list(panel.rows[0]) if panel.rows else []
     rows = [[row[column] for column in columns] for row in panel.rows]
     return {
         "title": panel.title,
-        "chart": None if panel.chart is None else clean(panel.chart.to_dict()),
+        "chart": clean(panel.charts[0].to_dict()) if panel.charts else None,
         "words": list(panel.words),
         "table": {"columns": columns, "rows": clean(rows)},
     }

@@ -1,4 +1,5 @@
-// `ast` has Vega interpret its expressions, so that the content policy can forbid eval
+// `ast` has Vega interpret its expressions, so that the content policy can forbid eval;
+// the menu saves the picture and opens no website, because the page works offline
 for (const figure of document.querySelectorAll("figure")) {
   const box = figure.querySelector(".chart");
   const spec = JSON.parse(figure.querySelector("script").textContent);
