@@ -18,27 +18,24 @@ AggEnt of the same network are these two with the noise's variance in place of i
 from __future__ import annotations
 
 import numpy as np
+from numpy.random import Generator
 
 from sumwise.acquisition.information import LOG_2_PI_E
 from sumwise.errors import SettingError
 from sumwise.model.design import Pool
 from sumwise.model.posterior import Posterior
-from sumwise.util.shapes import Float
+from sumwise.util.shapes import PerSet
 
 COMMITTEE_SIZE = 10  # the paper does not say
 
 
-def query_by_committee(
-    pool: Pool, posterior: Posterior, rng: np.random.Generator
-) -> Float[np.ndarray, " A"]:
+def query_by_committee(pool: Pool, posterior: Posterior, rng: Generator) -> PerSet:
     """Variance of the members' predicted totals (QBC), added up over outputs."""
     members = posterior.sample(COMMITTEE_SIZE, rng)
     return np.stack([pool.design.u @ member for member in members]).var(axis=0).sum(axis=1)
 
 
-def expected_model_change(
-    pool: Pool, posterior: Posterior, rng: np.random.Generator
-) -> Float[np.ndarray, " A"]:
+def expected_model_change(pool: Pool, posterior: Posterior, rng: Generator) -> PerSet:
     """mean_l |w_lᵀ u_a − mᵀ u_a| · ‖u_a‖ (EMCM).
 
     It is the length of a gradient step on the set's squared error (ȳ_a − wᵀ u_a)², with a member's
@@ -50,25 +47,19 @@ def expected_model_change(
     return change * np.linalg.norm(pool.design.u, axis=1)
 
 
-def dropout_entropy(
-    pool: Pool, posterior: Posterior, rng: np.random.Generator
-) -> Float[np.ndarray, " A"]:
+def dropout_entropy(pool: Pool, posterior: Posterior, rng: Generator) -> PerSet:
     """H[ȳ_a | D], Eq. 26 (DAEnt), of totals in the user's units."""
     log_variance = np.log(_variance_by_dropout(pool, posterior, rng))
     return 0.5 * (log_variance + LOG_2_PI_E) + float(np.log(posterior.output_scale).sum())
 
 
-def dropout_mutual_information(
-    pool: Pool, posterior: Posterior, rng: np.random.Generator
-) -> Float[np.ndarray, " A"]:
+def dropout_mutual_information(pool: Pool, posterior: Posterior, rng: Generator) -> PerSet:
     """I[ȳ_a, w | D], Eq. 27 (DAMI). Being an estimate, it may come out below zero."""
     noise = pool.design.noise_scale / posterior.noise_precision
     return 0.5 * np.log(_variance_by_dropout(pool, posterior, rng) / noise)
 
 
-def _variance_by_dropout(
-    pool: Pool, posterior: Posterior, rng: np.random.Generator
-) -> Float[np.ndarray, " A"]:
+def _variance_by_dropout(pool: Pool, posterior: Posterior, rng: Generator) -> PerSet:
     """σ², Eq. 25."""
     if not pool.basis.committee:
         raise SettingError(

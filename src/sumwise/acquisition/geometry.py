@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.random import Generator
 
 from sumwise.model.design import Pool
 from sumwise.model.posterior import Posterior
-from sumwise.util.shapes import Float
+from sumwise.util.shapes import PerSet
 
 
-def input_variance(
-    pool: Pool, posterior: Posterior, rng: np.random.Generator
-) -> Float[np.ndarray, " A"]:
+def input_variance(pool: Pool, posterior: Posterior, rng: Generator) -> PerSet:
     """Variance of the input vectors of a set (Var).
 
     The mean squared distance of the standardised inputs from their centre; 0 for one instance.
     """
-    del posterior, rng
     sets = pool.sets
     z = (sets.x - pool.basis.shift) / pool.basis.scale
     first, sizes = sets.starts[:-1], sets.sizes
@@ -25,22 +23,16 @@ def input_variance(
     return np.add.reduceat(np.einsum("nd,nd->n", z, z), first) / sizes
 
 
-def most_instances(
-    pool: Pool, posterior: Posterior, rng: np.random.Generator
-) -> Float[np.ndarray, " A"]:
+def most_instances(pool: Pool, posterior: Posterior, rng: Generator) -> PerSet:
     """Number of instances (MaxN)."""
-    del posterior, rng
     return pool.sets.sizes.astype(np.float64)
 
 
-def fewest_instances(
-    pool: Pool, posterior: Posterior, rng: np.random.Generator
-) -> Float[np.ndarray, " A"]:
+def fewest_instances(pool: Pool, posterior: Posterior, rng: Generator) -> PerSet:
     """Minus the number of instances (MinN)."""
     return -most_instances(pool, posterior, rng)
 
 
-def random(pool: Pool, posterior: Posterior, rng: np.random.Generator) -> Float[np.ndarray, " A"]:
+def random(pool: Pool, posterior: Posterior, rng: Generator) -> PerSet:
     """A uniform number (Rand)."""
-    del posterior
     return rng.random(len(pool.sets))
