@@ -192,7 +192,7 @@ def ask_and_tell(
 ) -> Iterator[learner.Progress]:
     """The state after each query."""
     for _ in range(queries):
-        ask = learner.ask(progress, strategy, seed)
+        ask, progress = learner.ask(progress, strategy, seed)
         index = split.sets.position(ask.set_id)
         progress = learner.tell(progress, index, float(split.y_bar[index]))
         yield progress
@@ -264,7 +264,7 @@ def methods_with(
 
 
 # Table 3's, in its order
-STRATEGIES: Final = tuple(strategy.name for strategy in ACQUISITIONS.values() if strategy.of_paper)
+STRATEGIES: Final = ("AggMI", "AggEnt", "MI", "Ent", "QBC", "EMCM", "Var", "MaxN", "MinN", "Rand")
 RFF: Final = Experiment(
     "rff",
     methods_with(paper_model, STRATEGIES),

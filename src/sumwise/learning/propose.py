@@ -15,22 +15,23 @@ from itertools import islice
 from typing import Any, Final
 
 import numpy as np
+from numpy.random import Generator
 
 from sumwise.acquisition.screening import Candidates, Ceiling, candidates
 from sumwise.acquisition.strategies import Acquisition, Strategy, named
 from sumwise.errors import PoolExhaustedError
-from sumwise.learning.selection import nothing_affordable, pays_for
 from sumwise.model import predict
 from sumwise.model.design import Pool
 from sumwise.model.fit import Model
 from sumwise.model.posterior import Posterior
-from sumwise.util.shapes import Bool, Float
+from sumwise.util.shapes import Mask, PerSet
 from sumwise.util.text import count, plain
 
 # A total is questioned, in the shell and on the page alike, from FEWEST other answers on and where
 # it is more than FAR standard deviations from what they lead to expect.
 FEWEST: Final = 3
 FAR: Final = 4.0
+ROUNDING: Final = 1e-12  # of a budget: sums of costs are rounded
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ class PoolState:
     skipped: Sequence[int] = ()
     questions: int = 0
 
-    def free(self, n_sets: int, wanted: int | None = None) -> Bool[np.ndarray, " A"]:
+    def free(self, n_sets: int, wanted: int | None = None) -> Mask:
         """Which sets may be asked for; a set that the user wants always may."""
         free = np.ones(n_sets, dtype=bool)
         free[[*self.answered, *self.claimed, *self.skipped]] = False
@@ -105,7 +106,7 @@ def propose(
     seed: int,
     n: int = 1,
     wanted: int | None = None,
-    cost: Float[np.ndarray, " A"] | None = None,
+    cost: PerSet | None = None,
     budget: float = math.inf,
 ) -> list[Ask]:
     """The next `n` questions; nothing is claimed.
@@ -119,12 +120,18 @@ def propose(
     """
     free = state.free(len(pool.sets), wanted)
     if free.sum() < n and budget == math.inf:
-        raise _exhausted(n, int(free.sum()), state)
-    chosen: dict[str, Any] = {"seed": seed, "wanted": wanted, "cost": cost, "budget": budget}
-    found = [ask for ask, _ in islice(questions(pool, model, strategy, state, **chosen), n)]
+        raise exhausted(n, int(free.sum()), state)
+    options: dict[str, Any] = {"wanted": wanted, "cost": cost, "budget": budget}
+    asked = questions(pool, model, strategy, state, draws_of(seed, state), **options)
+    found = [ask for ask, _ in islice(asked, n)]
     if not found and n:
         raise nothing_affordable(budget, cost, free)
     return found
+
+
+def draws_of(seed: int, state: PoolState) -> Iterator[Generator]:
+    """Generators for the next questions; each depends on the seed and the question's number."""
+    return (np.random.default_rng([seed, number]) for number in count_from(state.questions))
 
 
 def questions(
@@ -132,10 +139,10 @@ def questions(
     model: Model,
     strategy: str | Acquisition,
     state: PoolState,
+    draws: Iterator[Generator],
     *,
-    seed: int,
     wanted: int | None = None,
-    cost: Float[np.ndarray, " A"] | None = None,
+    cost: PerSet | None = None,
     budget: float = math.inf,
     ceiling: Ceiling | None = None,
     runner_up: bool = True,
@@ -143,6 +150,7 @@ def questions(
     """One question after another, each as if those before it were answered; see `propose`.
 
     Args:
+        draws: A generator for each question.
         ceiling: Bounds on the scores from an earlier question, if there is one.
         runner_up: Whether questions name the next best set, which costs a little on a large pool.
 
@@ -152,13 +160,13 @@ def questions(
     record, posterior, paid = named(strategy), model.posterior, 0.0
     free, pending = state.free(len(pool.sets), wanted), list(state.claimed)
     waiting = len(pending)
-    for number in count_from(state.questions):
-        affordable = free if cost is None else free & pays_for(budget, paid, cost)
+    for number, rng in enumerate(draws, start=state.questions):
+        # three sets that cost 0.1 are paid by 0.3, but for rounding
+        affordable = free if cost is None else free & (paid + cost <= budget * (1 + ROUNDING))
         if not affordable.any():
             return
         if pending:
             posterior = posterior.condition_on(pool.design.rows(pending))
-        rng = np.random.default_rng([seed, number])
         seen = record, pool, posterior, rng, affordable
         found = candidates(*seen, 1 + runner_up, also=wanted, ceiling=ceiling, cost=cost)
         best = found.best()
@@ -166,13 +174,16 @@ def questions(
         second = found.best(but=chosen) if runner_up and len(found.positions) > 1 else None
         ask = _described(pool, model, posterior, found, (chosen, second), number, cost)
         if chosen == best:
-            size = int(pool.sets.sizes[chosen])
-            why = _reason(record, ask, size, affordable, free, waiting)
+            why = _reason(record, ask, int(pool.sets.sizes[chosen]), affordable, free, waiting)
         else:
             why = f"This set was chosen by hand; {record.name} would have asked for another first."
         if ask.cost is not None:
             paid += ask.cost
-            why += f" {_price(ask, highest=chosen == best)}"
+            why += f" It costs {ask.cost:.6g}"
+            if chosen == best:
+                each = plain(ask.score / ask.cost)
+                why += f", and its gain per unit of cost is the highest: {each}"
+            why += "."
         if not state.answered:
             why += " Nothing is measured yet, so the model cannot say what to expect."
         yield replace(ask, why=why), found.ceiling
@@ -187,7 +198,7 @@ def _described(
     found: Candidates,
     places: tuple[int, int | None],
     number: int,
-    cost: Float[np.ndarray, " A"] | None,
+    cost: PerSet | None,
 ) -> Ask:
     """The question for a set, but for why it is asked; and the runner-up, if there is one."""
     ids, (chosen, second) = pool.sets.ids, places
@@ -210,12 +221,7 @@ def _described(
 
 
 def _reason(
-    record: Strategy,
-    ask: Ask,
-    size: int,
-    affordable: Bool[np.ndarray, " A"],
-    free: Bool[np.ndarray, " A"],
-    waiting: int,
+    record: Strategy, ask: Ask, size: int, affordable: Mask, free: Mask, waiting: int
 ) -> str:
     """Why the best set is asked for, in a sentence."""
     left = int(affordable.sum())
@@ -225,21 +231,23 @@ def _reason(
     return f"{among} ({count(size, 'individual')}){given}: {record.reason.format(ask.score)}."
 
 
-def _price(ask: Ask, *, highest: bool) -> str:
-    each = plain(ask.score_per_cost) if highest and ask.score_per_cost is not None else ""
-    gain = f", and its gain per unit of cost is the highest: {each}" if each else ""
-    return f"It costs {ask.cost:.6g}{gain}."
-
-
-def _exhausted(n: int, free: int, state: PoolState) -> PoolExhaustedError:
+def exhausted(n: int, free: int, state: PoolState) -> PoolExhaustedError:
     if free:
-        return PoolExhaustedError(f"{n} sets were asked for and {free} are free; ask for fewer")
-    if state.claimed:
-        return PoolExhaustedError(
-            f"every set is measured or being measured "
-            f"({count(len(state.claimed), 'open question')}); answer one, or release it"
-        )
-    if state.skipped:
-        skipped = len(state.skipped)
-        return PoolExhaustedError(f"every set is measured or skipped ({skipped}); unskip some")
-    return PoolExhaustedError("every set is measured already; nothing is left to ask")
+        said = f"{n} sets were asked for and {free} are free; ask for fewer"
+    elif state.claimed:
+        waiting = count(len(state.claimed), "open question")
+        said = f"every set is measured or being measured ({waiting}); answer one, or release it"
+    elif state.skipped:
+        said = f"every set is measured or skipped ({len(state.skipped)}); unskip some"
+    else:
+        said = "every set is measured already; nothing is left to ask"
+    return PoolExhaustedError(said)
+
+
+def nothing_affordable(budget: float, cost: PerSet | None, free: Mask) -> PoolExhaustedError:
+    if cost is None or not free.any():
+        return PoolExhaustedError("every set is measured or being measured; nothing is left to ask")
+    return PoolExhaustedError(
+        f"the budget of {budget:g} pays for no set: the cheapest that is free costs "
+        f"{cost[free].min():g}"
+    )
