@@ -169,7 +169,7 @@ def test_what_cannot_be_is_refused_in_words(client, model, tmp_path):
     for strategy in ("MI", "Ent", "Var"):
         with pytest.raises(sw.SettingError, match="individuals stay in their files"):
             distributed.score(far, prior, strategy)
-    with pytest.raises(sw.SettingError, match="Rand .* needs no cluster"):
+    with pytest.raises(sw.SettingError, match=r"Rand .* needs no cluster"):
         distributed.score(far, prior, "Rand")
     with pytest.raises(sw.SettingError, match="no strategy is called 'MinMax'"):
         distributed.select(far, prior, "MinMax")

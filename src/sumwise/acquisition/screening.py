@@ -26,7 +26,6 @@ from sumwise.acquisition.strategies import (
     refuse_non_finite,
     scores_of,
 )
-from sumwise.errors import PoolExhaustedError
 from sumwise.model.design import Pool
 from sumwise.model.posterior import Posterior
 from sumwise.util.shapes import Float, Int, Mask, PerSet
@@ -110,10 +109,9 @@ def candidates(
     Args:
         ceiling: Of an earlier question on the same pool, since when labels were only added; it may
             save the pass over all sets.
+        allowed: At least one set.
         cost: Of measuring each set: the best are those that gain most for it.
     """
-    if not allowed.any():
-        raise PoolExhaustedError("every set is measured already; nothing is left to ask")
     strategy, n = named(strategy), min(n, int(allowed.sum()))
     chosen = high = None
     keeps = strategy.key is signal_to_noise and cost is None

@@ -14,7 +14,7 @@ from typing import Final, Protocol, runtime_checkable
 import numpy as np
 from numpy.random import Generator
 
-from sumwise.acquisition import committee, geometry, information, prediction
+from sumwise.acquisition import baselines, information, prediction
 from sumwise.acquisition.bounds import (
     Between,
     Key,
@@ -92,39 +92,39 @@ _TABLE: Final = (
     ),
     Strategy(
         "QBC",
-        committee.query_by_committee,
+        baselines.query_by_committee,
         "the total that drawn models disagree about most",
         "drawn models disagree most about its total (variance {:.3g})",
         is_gain=True,
     ),
     Strategy(
         "EMCM",
-        committee.expected_model_change,
+        baselines.expected_model_change,
         "the total that would move the model most",
         "its total would move the model most (by {:.3g})",
         is_gain=True,
     ),
     Strategy(
         "Var",
-        geometry.input_variance,
+        baselines.input_variance,
         "the group whose inputs vary most",
         "its inputs vary most (variance {:.3g})",
     ),
-    Strategy("MaxN", geometry.most_instances, "the largest group", "it has the most individuals"),
+    Strategy("MaxN", baselines.most_instances, "the largest group", "it has the most individuals"),
     Strategy(
-        "MinN", geometry.fewest_instances, "the smallest group", "it has the fewest individuals"
+        "MinN", baselines.fewest_instances, "the smallest group", "it has the fewest individuals"
     ),
-    Strategy("Rand", geometry.random, "any group, drawn at random", "it was drawn at random"),
+    Strategy("Rand", baselines.random, "any group, drawn at random", "it was drawn at random"),
     Strategy(
         "DAMI",
-        committee.dropout_mutual_information,
+        baselines.dropout_mutual_information,
         "the total that should teach the model most, by dropout",
         "by dropout, measuring it is expected to teach {:.3g} nats",
         needs_dropout=True,
     ),
     Strategy(
         "DAEnt",
-        committee.dropout_entropy,
+        baselines.dropout_entropy,
         "the total that is least certain, by dropout",
         "by dropout, its total is the least certain ({:.3g} nats)",
         needs_dropout=True,

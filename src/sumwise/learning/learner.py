@@ -17,7 +17,7 @@ from sumwise.acquisition.screening import Ceiling, with_squares
 from sumwise.acquisition.strategies import Acquisition, per_cost
 from sumwise.data import validate
 from sumwise.data.sets import Sets
-from sumwise.errors import LabelError, PoolExhaustedError
+from sumwise.errors import LabelError
 from sumwise.learning.estimator import AggregateRegressor, resolve
 from sumwise.learning.propose import Answer, Ask, PoolState, draws_of, questions
 from sumwise.model import fit as core
@@ -66,10 +66,8 @@ def ask(progress: Progress, strategy: str | Acquisition, seed: int) -> tuple[Ask
     ceiling = None if noisy else progress.ceiling  # s_a + β r_a² moves with β, bounds do not
     state = PoolState([answer.position for answer in answers], questions=len(answers))
     by: dict[str, Any] = {"cost": wanted.cost, "ceiling": ceiling, "runner_up": False}
-    found = next(questions(pool, model, strategy, state, draws_of(seed, state), **by), None)
-    if found is None:
-        raise PoolExhaustedError("every set is measured already; nothing is left to ask")
-    return found[0], replace(progress, ceiling=found[1])
+    found, kept = next(questions(pool, model, strategy, state, draws_of(seed, state), **by))
+    return found, replace(progress, ceiling=kept)
 
 
 def tell(

@@ -88,13 +88,29 @@ class PoolState:
     skipped: Sequence[int] = ()
     questions: int = 0
 
-    def free(self, n_sets: int, wanted: int | None = None) -> Mask:
-        """Which sets may be asked for; a set that the user wants always may."""
+    def free(self, n_sets: int, wanted: int | None = None, least: int = 0) -> Mask:
+        """Which sets may be asked for; a set that the user wants always may.
+
+        Args:
+            least: Fewer than this many are refused.
+        """
         free = np.ones(n_sets, dtype=bool)
         free[[*self.answered, *self.claimed, *self.skipped]] = False
         if wanted is not None:
             free[wanted] = True
-        return free
+        left = int(free.sum())
+        if left >= least:
+            return free
+        if left:
+            said = f"{least} sets were asked for and {left} are free; ask for fewer"
+        elif self.claimed:
+            waiting = count(len(self.claimed), "open question")
+            said = f"every set is measured or being measured ({waiting}); answer one, or release it"
+        elif self.skipped:
+            said = f"every set is measured or skipped ({len(self.skipped)}); unskip some"
+        else:
+            said = "every set is measured already; nothing is left to ask"
+        raise PoolExhaustedError(said)
 
 
 def propose(
@@ -118,15 +134,10 @@ def propose(
         cost: Of measuring each set; questions are then ranked by gain per cost.
         budget: For all questions together; there are fewer than `n` if it pays for no more.
     """
-    free = state.free(len(pool.sets), wanted)
-    if free.sum() < n and budget == math.inf:
-        raise exhausted(n, int(free.sum()), state)
-    options: dict[str, Any] = {"wanted": wanted, "cost": cost, "budget": budget}
-    asked = questions(pool, model, strategy, state, draws_of(seed, state), **options)
-    found = [ask for ask, _ in islice(asked, n)]
-    if not found and n:
-        raise nothing_affordable(budget, cost, free)
-    return found
+    state.free(len(pool.sets), wanted, least=n if budget == math.inf else 0)
+    aim: dict[str, Any] = {"wanted": wanted, "cost": cost, "budget": budget}
+    asked = questions(pool, model, strategy, state, draws_of(seed, state), **aim)
+    return [ask for ask, _ in islice(asked, n)]
 
 
 def draws_of(seed: int, state: PoolState) -> Iterator[Generator]:
@@ -164,6 +175,8 @@ def questions(
         # three sets that cost 0.1 are paid by 0.3, but for rounding
         affordable = free if cost is None else free & (paid + cost <= budget * (1 + ROUNDING))
         if not affordable.any():
+            if number == state.questions:
+                raise _nothing_left(budget, cost, free)
             return
         if pending:
             posterior = posterior.condition_on(pool.design.rows(pending))
@@ -173,19 +186,9 @@ def questions(
         chosen = best if wanted is None else wanted
         second = found.best(but=chosen) if runner_up and len(found.positions) > 1 else None
         ask = _described(pool, model, posterior, found, (chosen, second), number, cost)
-        if chosen == best:
-            why = _reason(record, ask, int(pool.sets.sizes[chosen]), affordable, free, waiting)
-        else:
-            why = f"This set was chosen by hand; {record.name} would have asked for another first."
-        if ask.cost is not None:
-            paid += ask.cost
-            why += f" It costs {ask.cost:.6g}"
-            if chosen == best:
-                each = plain(ask.score / ask.cost)
-                why += f", and its gain per unit of cost is the highest: {each}"
-            why += "."
-        if not state.answered:
-            why += " Nothing is measured yet, so the model cannot say what to expect."
+        among = _among(affordable, free, int(pool.sets.sizes[chosen]), waiting)
+        why = _why(record, ask, among if chosen == best else None, first=not state.answered)
+        paid += ask.cost or 0.0
         yield replace(ask, why=why), found.ceiling
         free[chosen] = False
         pending, waiting, wanted, ceiling = [chosen], waiting + 1, None, found.ceiling
@@ -220,31 +223,29 @@ def _described(
     )
 
 
-def _reason(
-    record: Strategy, ask: Ask, size: int, affordable: Mask, free: Mask, waiting: int
-) -> str:
-    """Why the best set is asked for, in a sentence."""
+def _among(affordable: Mask, free: Mask, size: int, waiting: int) -> str:
     left = int(affordable.sum())
     kind = "available" if left == free.sum() else "affordable"
-    among = f"Best of {left} {kind} sets" if left > 1 else f"The only {kind} set"
+    best = f"Best of {left} {kind} sets" if left > 1 else f"The only {kind} set"
     given = f", allowing for {count(waiting, 'open question')}" if waiting else ""
-    return f"{among} ({count(size, 'individual')}){given}: {record.reason.format(ask.score)}."
+    return f"{best} ({count(size, 'individual')}){given}"
 
 
-def exhausted(n: int, free: int, state: PoolState) -> PoolExhaustedError:
-    if free:
-        said = f"{n} sets were asked for and {free} are free; ask for fewer"
-    elif state.claimed:
-        waiting = count(len(state.claimed), "open question")
-        said = f"every set is measured or being measured ({waiting}); answer one, or release it"
-    elif state.skipped:
-        said = f"every set is measured or skipped ({len(state.skipped)}); unskip some"
+def _why(record: Strategy, ask: Ask, among: str | None, *, first: bool) -> str:
+    """Why a set is asked for; `among` is None where the user prefers it to the best."""
+    if among is None:
+        why = f"This set was chosen by hand; {record.name} would have asked for another first."
     else:
-        said = "every set is measured already; nothing is left to ask"
-    return PoolExhaustedError(said)
+        why = f"{among}: {record.reason.format(ask.score)}."
+    if ask.cost is not None:
+        each = f", and its gain per unit of cost is the highest: {plain(ask.score / ask.cost)}"
+        why += f" It costs {ask.cost:.6g}{each if among else ''}."
+    if first:
+        why += " Nothing is measured yet, so the model cannot say what to expect."
+    return why
 
 
-def nothing_affordable(budget: float, cost: PerSet | None, free: Mask) -> PoolExhaustedError:
+def _nothing_left(budget: float, cost: PerSet | None, free: Mask) -> PoolExhaustedError:
     if cost is None or not free.any():
         return PoolExhaustedError("every set is measured or being measured; nothing is left to ask")
     return PoolExhaustedError(

@@ -22,7 +22,7 @@ from sumwise.data import validate
 from sumwise.data.sets import Sets
 from sumwise.errors import SettingError
 from sumwise.learning.estimator import AggregateRegressor
-from sumwise.learning.propose import PoolState, exhausted, nothing_affordable, questions
+from sumwise.learning.propose import PoolState, questions
 from sumwise.model import fit as core
 from sumwise.model.design import Pool
 from sumwise.model.fit import Model
@@ -102,10 +102,8 @@ def select(
     money, cost = check_budget(budget, wanted.cost), wanted.cost
     pool, ids, at = wanted.apply(pool, fitted), pool.sets.ids, pool.sets.position
     state = PoolState([at(name) for name in but or ()], [at(name) for name in pending or ()])
-    free = state.free(len(ids))
+    free = state.free(len(ids), least=(n or 1) if budget is None else 0)
     most = int(n or (1 if budget is None else free.sum()))
-    if budget is None and free.sum() < most:
-        raise exhausted(most, int(free.sum()), state)
     record, posterior = named(strategy), fitted.posterior
     if cost is None and record.key is not None and screens(record, pool, posterior):
         if state.claimed:
@@ -113,12 +111,8 @@ def select(
         return [ids[a] for a in joint(record, pool, posterior, free, most)]
     source = np.random.default_rng(seed)
     draws = (source.spawn(1)[0] for _ in repeat(None))
-    options: dict[str, Any] = {"cost": cost, "budget": money, "runner_up": False}
-    asked = questions(pool, fitted, record, state, draws, **options)
-    picked = [ask.set_id for ask, _ in islice(asked, most)]
-    if not picked:
-        raise nothing_affordable(money, cost, free)
-    return picked
+    asked = questions(pool, fitted, record, state, draws, cost=cost, budget=money, runner_up=False)
+    return [ask.set_id for ask, _ in islice(asked, most)]
 
 
 def check_budget(budget: Any, cost: PerSet | None) -> float:

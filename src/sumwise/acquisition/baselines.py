@@ -1,7 +1,7 @@
-"""Disagreement of models drawn from the posterior (paper §5.2), or by dropout (§5.4).
+"""Strategies that the paper compares with: inputs and sizes of sets, chance, committees, dropout.
 
-Members are w_1 … w_L ~ N(m, S); member l predicts w_lᵀ u_a for a set. Outputs are compared in the
-model's own units, in which several outputs weigh alike.
+Members of a committee (§5.2) are w_1 … w_L ~ N(m, S); member l predicts w_lᵀ u_a for a set. Outputs
+are compared in the model's own units, in which several outputs weigh alike.
 
 Competitors of §5.4: with L draws of left-out units, and noise of precision β drawn for each,
 
@@ -27,6 +27,34 @@ from sumwise.model.posterior import Posterior
 from sumwise.util.shapes import PerSet
 
 COMMITTEE_SIZE = 10  # the paper does not say
+
+
+def input_variance(pool: Pool, posterior: Posterior, rng: Generator) -> PerSet:
+    """Variance of the input vectors of a set (Var).
+
+    The mean squared distance of the standardised inputs from their centre; 0 for one instance.
+    """
+    sets = pool.sets
+    z = (sets.x - pool.basis.shift) / pool.basis.scale
+    first, sizes = sets.starts[:-1], sets.sizes
+    centre = np.add.reduceat(z, first) / sizes[:, None]
+    z -= np.repeat(centre, sizes, axis=0)
+    return np.add.reduceat(np.einsum("nd,nd->n", z, z), first) / sizes
+
+
+def most_instances(pool: Pool, posterior: Posterior, rng: Generator) -> PerSet:
+    """Number of instances (MaxN)."""
+    return pool.sets.sizes.astype(np.float64)
+
+
+def fewest_instances(pool: Pool, posterior: Posterior, rng: Generator) -> PerSet:
+    """Minus the number of instances (MinN)."""
+    return -most_instances(pool, posterior, rng)
+
+
+def random(pool: Pool, posterior: Posterior, rng: Generator) -> PerSet:
+    """A uniform number (Rand)."""
+    return rng.random(len(pool.sets))
 
 
 def query_by_committee(pool: Pool, posterior: Posterior, rng: Generator) -> PerSet:
