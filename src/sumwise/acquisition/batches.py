@@ -33,7 +33,7 @@ class Shortlist:
 
 
 def shortlist(
-    strategy: Strategy, pool: Pool, posterior: Posterior, allowed: Mask, size: int
+    strategy: Strategy, posterior: Posterior, size: int, pool: Pool, allowed: Mask
 ) -> Shortlist:
     """The `size` allowed sets with the highest bounds, in order of position."""
     assert strategy.key is not None  # strategies without one are not screened
@@ -118,7 +118,7 @@ def joint(strategy: Strategy, pool: Pool, posterior: Posterior, allowed: Mask, n
     def list_best(posterior: Posterior, picked: Sequence[int], size: int) -> Shortlist:
         free = allowed.copy()
         free[list(picked)] = False
-        return shortlist(strategy, pool, posterior, free, size)
+        return shortlist(strategy, posterior, size, pool, free)
 
     size = max(SHORTLIST, len(pool.design) // 8)
     return grow(strategy, pool, posterior, n, size, list_best)

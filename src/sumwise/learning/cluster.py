@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from typing import Any, Final, NamedTuple
@@ -24,8 +24,9 @@ from sumwise.data.parquet import Part, Scan
 from sumwise.data.sets import LazySets, Sets
 from sumwise.data.targets import Targets, subsample
 from sumwise.data.validate import check_labels, count
-from sumwise.errors import InvalidSetError, PoolExhaustedError, SettingError
+from sumwise.errors import InvalidSetError, SettingError
 from sumwise.learning.estimator import AggregateRegressor, drawn_for
+from sumwise.learning.propose import PoolState
 from sumwise.model import fit as core
 from sumwise.model.basis import Scaled
 from sumwise.model.design import Design, Pool
@@ -37,6 +38,8 @@ from sumwise.outofcore.index import PartSurvey, ids_of, index_of, refuse_ids, su
 from sumwise.util.shapes import Int, Mask
 
 SHORTLIST: Final = 128  # sets of each slice that a batch is looked for in first
+# on the worker that holds a slice: given the slice and which of its sets are free, finds some
+Job = Callable[[Pool, Mask], Shortlist | Candidates]
 
 
 class Scored(NamedTuple):
@@ -64,36 +67,37 @@ class ClusterPool:
     def __repr__(self) -> str:
         return f"ClusterPool: {len(self)} sets in {len(self.slices)} slices on {self.client}"
 
-    def each(self, job: Callable[[Pool, Mask], Any], taken: Sequence[int]) -> list[Any]:
-        """What `job(slice, which of its sets are not taken)` gives on the worker of each slice."""
+    def each(self, job: Job, taken: Sequence[int]) -> list[Any]:
+        """What a job finds in each slice, whose sets at these positions are taken."""
         at = np.sort(np.asarray(taken, dtype=np.int64))
         inside = np.split(at, np.searchsorted(at, self.starts[1:-1]))
         jobs = zip(self.slices, self.starts[:-1], inside, strict=True)
         found = [self.client.submit(_on_slice, job, *one, pure=False) for one in jobs]
         return self.client.gather(found)
 
-    def positions(self, places: Sequence[Int[np.ndarray, " a"]]) -> Int[np.ndarray, " A"]:
-        """Positions of sets whose places are given slice by slice."""
-        firsts = zip(self.starts, places, strict=False)
-        return np.concatenate([first + inside for first, inside in firsts])
-
     def rows(self, positions: Sequence[int]) -> Design:
         """The rows of some sets, in this order."""
-        found = _joined(self.each(lambda held, others: held.design.rows(~others), positions))
-        return found.rows(np.searchsorted(np.unique(positions), positions))
+        found = _joined(self.each(_rows_of_taken, positions))
+        return found.rows.rows(np.searchsorted(found.positions, positions))
 
 
-def _on_slice(
-    job: Callable[[Pool, Mask], Any], held: Pool, first: int, taken: Int[np.ndarray, " t"]
-) -> Any:
+def _on_slice(job: Job, held: Pool, first: int, taken: Int[np.ndarray, " t"]) -> Any:
     free = np.ones(len(held.design), dtype=bool)
     free[taken - first] = False
-    return job(held, free)
+    found = job(held, free)
+    return replace(found, positions=first + found.positions)
 
 
-def _joined(designs: Sequence[Design]) -> Design:
-    parts = [(design.u, design.noise_scale, design.theta_sum) for design in designs]
-    return Design(*map(np.concatenate, zip(*parts, strict=True)))
+def _rows_of_taken(held: Pool, free: Mask) -> Shortlist:
+    places = np.flatnonzero(~free)
+    return Shortlist(places, held.design.rows(places), rest=np.inf)
+
+
+def _joined(lists: Sequence[Shortlist]) -> Shortlist:
+    rows = [(one.rows.u, one.rows.noise_scale, one.rows.theta_sum) for one in lists]
+    design = Design(*map(np.concatenate, zip(*rows, strict=True)))
+    at = np.concatenate([one.positions for one in lists])
+    return Shortlist(at, design, max(one.rest for one in lists))
 
 
 # --- embedding ------------------------------------------------------------------------------------
@@ -241,11 +245,8 @@ def select(
         posterior = posterior.condition_on(pool.rows(taken[: len(waiting)]))
 
     def list_best(posterior: Posterior, picked: Sequence[int], size: int) -> Shortlist:
-        lists = pool.each(
-            lambda held, free: shortlist(record, held, posterior, free, size), [*taken, *picked]
-        )
-        at = pool.positions([one.positions for one in lists])
-        return Shortlist(at, _joined([one.rows for one in lists]), max(one.rest for one in lists))
+        job = partial(shortlist, record, posterior, size)
+        return _joined(pool.each(job, [*taken, *picked]))
 
     picked: list[int] = []
     if record.key is not None:
@@ -274,9 +275,7 @@ def _checked(
             "the model has another basis than the pool; make it with distributed.fit"
         )
     positions = [pool.sets.position(set_id) for set_id in taken]
-    free = len(pool) - len(set(positions))
-    if free < n:
-        raise PoolExhaustedError(f"{n} sets were asked for and {free} are free; ask for fewer")
+    PoolState(positions).free(len(pool), least=n)
     return record, fitted.posterior, positions
 
 
@@ -285,19 +284,17 @@ def _ranked(
 ) -> tuple[list[int], list[float]]:
     """Positions and scores of the best sets that are not taken, the best first."""
     lists = pool.each(partial(_best, strategy, posterior, n), taken)
-    at = pool.positions([places for places, _ in lists])
-    scores = np.concatenate([scores for _, scores in lists])
+    at = np.concatenate([one.positions for one in lists])
+    scores = np.concatenate([one.scores for one in lists])
     best = Candidates(at, scores, scores).best()
     order = np.lexsort((at, -scores, at != best))[:n]
     return at[order].tolist(), scores[order].tolist()
 
 
-def _best(
-    strategy: Strategy, posterior: Posterior, n: int, held: Pool, free: Mask
-) -> tuple[np.ndarray, np.ndarray]:
-    """Places and scores of the best sets of a slice, in order of place."""
+def _best(strategy: Strategy, posterior: Posterior, n: int, held: Pool, free: Mask) -> Candidates:
+    """The best sets of a slice, in order of position."""
     if not free.any():
-        return np.empty(0, dtype=np.int64), np.empty(0)
+        return Candidates(np.empty(0, dtype=np.int64), np.empty(0), np.empty(0))
     found = candidates(strategy, held, posterior, np.random.default_rng(0), free, n)
     best = np.sort(np.lexsort((found.positions, -found.scores))[:n])
-    return found.positions[best], found.scores[best]
+    return Candidates(found.positions[best], found.scores[best], found.ranked[best])
