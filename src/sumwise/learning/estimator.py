@@ -7,9 +7,9 @@ is really needed: `score`, estimator tags, and `NotFittedError`.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Hashable, Mapping
+from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import Any, Final
 
 import numpy as np
@@ -32,9 +32,10 @@ from sumwise.outofcore.design_store import Embedded, as_sets
 from sumwise.util.progress import Slow
 from sumwise.util.shapes import Float
 
-SETTINGS: Final = tuple(field.name for field in dataclasses.fields(core.ModelConfig))
+SETTINGS: Final = tuple(setting.name for setting in fields(core.ModelConfig))
 
 
+@dataclass(eq=False, repr=False)
 class AggregateRegressor:
     """Learn individual outputs from weighted sums over sets of individuals.
 
@@ -66,31 +67,19 @@ class AggregateRegressor:
     (2,)
     """
 
-    fitted_: core.Model
-    prepared_: core.Prepared
-    n_features_in_: int
-    _one_output: bool
-
-    def __init__(
-        self,
-        basis: str | Basis | Neural = "auto",
-        *,
-        n_basis: int = 128,
-        lengthscale: float = 1.0,
-        degree: int = 2,
-        hyperparameters: str | tuple[float, float] = "evidence",
-        evidence_prior: bool = True,
-        standardize: bool = True,
-        random_state: int | None = 0,
-    ) -> None:
-        self.basis = basis
-        self.n_basis = n_basis
-        self.lengthscale = lengthscale
-        self.degree = degree
-        self.hyperparameters = hyperparameters
-        self.evidence_prior = evidence_prior
-        self.standardize = standardize
-        self.random_state = random_state
+    basis: str | Basis | Neural = "auto"
+    _: KW_ONLY
+    n_basis: int = 128
+    lengthscale: float = 1.0
+    degree: int = 2
+    hyperparameters: str | tuple[float, float] = "evidence"
+    evidence_prior: bool = True
+    standardize: bool = True
+    random_state: int | None = 0
+    fitted_: core.Model = field(init=False)
+    prepared_: core.Prepared = field(init=False)
+    n_features_in_: int = field(init=False)
+    _one_output: bool = field(init=False)
 
     # --- learning -----------------------------------------------------------------------------
 
@@ -316,7 +305,7 @@ class AggregateRegressor:
     # --- scikit-learn's conventions -----------------------------------------------------------
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The constructor's arguments; `deep` changes nothing, as none is an estimator."""
+        """The constructor's arguments."""
         return {name: getattr(self, name) for name in SETTINGS}
 
     def set_params(self, **params: Any) -> AggregateRegressor:

@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 from sumwise.learning.propose import Answer, Ask
-from sumwise.learning.status import Status, second_moment
+from sumwise.learning.status import Status, mean_variance, second_moment
 from sumwise.model import predict, scaling
 from sumwise.model.calibration import Coverage, coverage, verdict
 from sumwise.model.design import Design, Pool, embed, features
@@ -192,18 +192,12 @@ def _spread_under(pool: Pool) -> Callable[[Model], float]:
     Under a fixed basis the mean of φ φᵀ over all individuals is worked out once; a basis that
     learns is looked at on a sample of them, the same for all models.
     """
-    if pool.basis.learns:
-        x = pool.sets.x[:: -(-len(pool.sets.x) // SAMPLE)]
-        return lambda model: _root_mean(model, features(model.basis, x), np.ones(len(x)) / len(x))
-    powers, axes = second_moment(pool)
-    return lambda model: _root_mean(model, axes, powers)
-
-
-def _root_mean(
-    model: Model, phi: Float[np.ndarray, "N K"], shares: Float[np.ndarray, " N"]
-) -> float:
-    variance = float(shares @ model.posterior.variance_along(phi))
-    return float(model.posterior.output_scale[0]) * math.sqrt(variance)
+    if not pool.basis.learns:
+        moment = second_moment(pool)
+        return lambda model: math.sqrt(mean_variance(model.posterior, *moment))
+    x = pool.sets.x[:: -(-len(pool.sets.x) // SAMPLE)]
+    shares = np.ones(len(x)) / len(x)
+    return lambda model: math.sqrt(mean_variance(model.posterior, shares, features(model.basis, x)))
 
 
 # --- all of it ------------------------------------------------------------------------------------
@@ -302,11 +296,11 @@ def _sums_of_others(values: Float[np.ndarray, " t"]) -> Float[np.ndarray, " t"]:
 
 def _forecasts(steps: Sequence[Step]) -> Judged:
     """The same, by the models before each answer; errors are typical of the last ones."""
+    if not steps:
+        return [], None, None
     made = [
         (step.number, step.forecast, step.forecast_std)
         for step in steps
         if step.forecast is not None and step.forecast_std is not None
     ]
-    return made, *(
-        (steps[-1].typical_error, steps[-1].typical_naive_error) if steps else (None,) * 2
-    )
+    return made, steps[-1].typical_error, steps[-1].typical_naive_error
