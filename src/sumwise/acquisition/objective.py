@@ -21,7 +21,7 @@ from sumwise.data.frames import to_float
 from sumwise.data.sets import Sets
 from sumwise.data.targets import Targets
 from sumwise.errors import InvalidSetError, SettingError
-from sumwise.model.design import Pool
+from sumwise.model.design import Pool, freeze
 from sumwise.model.fit import Model
 from sumwise.util.shapes import PerSet
 
@@ -54,9 +54,7 @@ class Objective:
     enough: float | None = None
 
     def __post_init__(self) -> None:
-        for array in (self.noise_std, self.cost):
-            if array is not None:
-                array.setflags(write=False)
+        freeze(*(array for array in (self.noise_std, self.cost) if array is not None))
 
     def __bool__(self) -> bool:
         """Whether any option was given."""

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from sumwise.learning.propose import Answer, Ask
+from sumwise.learning.propose import Answer, Ask, arrays_of
 from sumwise.learning.status import Status, mean_variance, second_moment
 from sumwise.model import predict, scaling
 from sumwise.model.calibration import Coverage, coverage, verdict
@@ -137,7 +137,7 @@ def _step(
     pool: Pool, before: Model, after: Model, answers: Sequence[Answer], individual_std: float
 ) -> Step:
     """The last of these answers, between the models before and after it."""
-    at, y_bar, noise = _arrays(answers)
+    at, y_bar, noise = arrays_of(answers)
     latest = len(at) - 1
     if before.basis is pool.basis:
         design = pool.design.rows(at)
@@ -167,17 +167,6 @@ def _step(
         individual_std=individual_std,
         noise_std=float(after.posterior.output_scale[0])
         / math.sqrt(after.posterior.noise_precision),
-    )
-
-
-def _arrays(
-    answers: Sequence[Answer],
-) -> tuple[list[int], Float[np.ndarray, " t"], Float[np.ndarray, " t"]]:
-    """Positions, totals and known noise, 0 where there is none."""
-    return (
-        [answer.position for answer in answers],
-        np.array([answer.y_bar for answer in answers]),
-        np.array([answer.noise_std or 0.0 for answer in answers]),
     )
 
 
@@ -273,7 +262,7 @@ def _left_out(pool: Pool, model: Model, answers: Sequence[Answer]) -> Judged:
     """
     if len(answers) < FEWEST:
         return [], None, None
-    at, y_bar, noise = _arrays(answers)
+    at, y_bar, noise = arrays_of(answers)
     rows = pool.design.rows(at)
     means, stds = leave_one_out(model, rows, y_bar[:, None], noise)
     design = _with_noise(rows, noise, model.posterior)

@@ -19,7 +19,7 @@ from sumwise.data import validate
 from sumwise.data.sets import Sets
 from sumwise.errors import LabelError
 from sumwise.learning.estimator import AggregateRegressor, resolve
-from sumwise.learning.propose import Answer, Ask, PoolState, draws_of, questions
+from sumwise.learning.propose import Answer, Ask, PoolState, arrays_of, draws_of, questions
 from sumwise.model import fit as core
 from sumwise.model.basis import Scaled
 from sumwise.model.design import Design, Pool, embed
@@ -106,17 +106,15 @@ def fit_answers(
         rows: Gives rows of the design; not used where the basis learns.
         start, learned: As in `core.fit`.
     """
-    at, labelled = [answer.position for answer in answers], None
+    at, totals, noise = arrays_of(answers)
+    labelled = None
     if prepared.basis.learns:
         labelled = sets.take(at)
         design = embed(labelled, prepared.basis)
     else:
         design = rows(at)
-    totals = np.array([answer.y_bar for answer in answers]).reshape(len(at), 1)
-    noise = np.array([answer.noise_std or 0.0 for answer in answers])
-    known = noise if noise.any() else None
-    data = labelled, design, totals
-    return core.fit(config, prepared, *data, start, noise_std=known, learned=learned)
+    data = labelled, design, totals[:, None]
+    return core.fit(config, prepared, *data, start, noise_std=noise, learned=learned)
 
 
 class ActiveLearner:

@@ -24,7 +24,7 @@ from sumwise.model import predict
 from sumwise.model.design import Pool
 from sumwise.model.fit import Model
 from sumwise.model.posterior import Posterior
-from sumwise.util.shapes import Mask, PerSet
+from sumwise.util.shapes import Float, Mask, PerSet
 from sumwise.util.text import count, plain
 
 # A total is questioned, in the shell and on the page alike, from FEWEST other answers on and where
@@ -77,6 +77,17 @@ class Answer:
     at: str = ""  # when, UTC
     note: str | None = None
     position: int = field(default=-1, compare=False)  # of the set
+
+
+def arrays_of(
+    answers: Sequence[Answer],
+) -> tuple[list[int], Float[np.ndarray, " t"], Float[np.ndarray, " t"]]:
+    """Positions, totals and known noise, 0 where there is none."""
+    return (
+        [answer.position for answer in answers],
+        np.array([answer.y_bar for answer in answers]),
+        np.array([answer.noise_std or 0.0 for answer in answers]),
+    )
 
 
 @dataclass(frozen=True, slots=True)
