@@ -118,7 +118,7 @@ def read(
 def _per_set(
     name: str, given: Any, sets: Sets, must: str, least: float, most: float = np.inf
 ) -> PerSet:
-    """One finite number for each set; otherwise the first set is named that has none."""
+    """One number for each set; the refusal names the first set without a usable one."""
     if callable(given):
         given = given(sets)
     if isinstance(given, Mapping):
