@@ -119,7 +119,7 @@ def _auto(strategy: str) -> Row:
     def questions(basis: str) -> learner.Progress:
         progress = begun[basis]
         for _ in range(QUESTIONS):
-            at = sets.position(learner.ask(progress, strategy, 1).set_id)
+            at = sets.position(learner.ask(progress, strategy, 1)[0].set_id)
             progress = learner.tell(progress, at, float(y_bar[at]))
         return progress
 

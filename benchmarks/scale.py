@@ -215,7 +215,7 @@ def _question(folder: Path, n_sets: int, labels: tuple[int, ...]) -> tuple[list[
     for goal in labels:
         while len(progress.labels) < goal:
             progress = _next(progress, truth)
-        _check(progress, learner.ask(progress, "AggMI", 0))
+        _check(progress, learner.ask(progress, "AggMI", 0)[0])
         ridge = fit_ridge(whole, np.zeros(n_sets), list(progress.labels))
         jobs: dict[str, Callable[[], object]] = {
             "ours": partial(_stretch, progress, truth),
@@ -256,7 +256,7 @@ def _stretch(progress: learner.Progress, truth: np.ndarray) -> None:
 def _next(progress: learner.Progress, truth: np.ndarray) -> learner.Progress:
     """Ask, be told, find λ and β anew."""
     rng = np.random.default_rng(len(progress.labels))
-    asked, progress = learner.ask_next(progress, "AggMI", 0)
+    asked, progress = learner.ask(progress, "AggMI", 0)
     at = progress.pool.sets.position(asked.set_id)
     total = progress.pool.design.u[at] @ truth + rng.standard_normal()
     return learner.tell(progress, at, float(total))

@@ -44,12 +44,12 @@ def _query(n_sets: int) -> tuple[Row, float]:
     model = sw.AggregateRegressor(basis="linear", standardize=False)
     progress = learner.begin(model.config(), sets)
     for _ in range(LABELS - 1):
-        asked = sets.position(learner.ask(progress, "AggMI", 0).set_id)
+        asked = sets.position(learner.ask(progress, "AggMI", 0)[0].set_id)
         progress = learner.tell(progress, asked, y_bar[asked])
-    last = sets.position(learner.ask(progress, "AggMI", 0).set_id)
+    last = sets.position(learner.ask(progress, "AggMI", 0)[0].set_id)
 
     def query() -> sw.Ask:
-        return learner.ask(learner.tell(progress, last, y_bar[last]), "AggMI", 0)
+        return learner.ask(learner.tell(progress, last, y_bar[last]), "AggMI", 0)[0]
 
     rows, targets = rows_for_ridge(progress.pool.design, y_bar)
     ridge = fit_ridge(rows, targets, [*progress.labels, last])

@@ -91,16 +91,16 @@ MUTANTS = [
     ),
     (
         "batch is top-k",
-        "learning/selection.py",
-        "posterior = posterior.condition_on(pool.design.rows(picked[-1:]))",
+        "learning/propose.py",
+        "posterior = posterior.condition_on(pool.design.rows(pending))",
         "pass",
     ),
-    ("cold start of Adam", "learning/learner.py", "*known, progress.model)", "*known)"),
+    ("cold start of Adam", "learning/learner.py", "*data, progress.model)", "*data)"),
     (
         "stale scores in a batch",
         "acquisition/batches.py",
-        "signal -= (u @ change) ** 2",
-        "signal -= 0 * (u @ change) ** 2",
+        "signal -= (u @ forward) ** 2",
+        "signal -= 0 * (u @ forward) ** 2",
     ),
 ]
 

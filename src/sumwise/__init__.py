@@ -11,22 +11,23 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from sumwise.errors import (
+    DataError,
+    InvalidSetError,
+    LabelError,
+    MissingExtraError,
+    NonFiniteScoreError,
+    PoolExhaustedError,
+    SettingError,
+    StorageError,
+    SumwiseError,
+    UnknownSetError,
+)
+
 if TYPE_CHECKING:
     from sumwise.acquisition.strategies import ACQUISITIONS, Acquisition
     from sumwise.data.parquet import Scan
     from sumwise.data.sets import Sets
-    from sumwise.errors import (
-        DataError,
-        InvalidSetError,
-        LabelError,
-        MissingExtraError,
-        NonFiniteScoreError,
-        PoolExhaustedError,
-        SettingError,
-        StorageError,
-        SumwiseError,
-        UnknownSetError,
-    )
     from sumwise.learning.estimator import AggregateRegressor
     from sumwise.learning.learner import ActiveLearner
     from sumwise.learning.propose import Answer, Ask
@@ -70,24 +71,12 @@ __all__ = [
 ]
 
 
-# where the names above live: they are loaded at first use, so that `sumwise --help` and completion
+# where the other names live: they are loaded at first use, so that `sumwise --help` and completion
 # in a shell need no NumPy, and only studies need SQLAlchemy
 _HOMES: Final = {
     "acquisition.strategies": ("ACQUISITIONS", "Acquisition"),
     "model.basis": ("BASES", "Basis", "Neural"),
     "outofcore.design_store": ("Embedded",),
-    "errors": (
-        "DataError",
-        "InvalidSetError",
-        "LabelError",
-        "MissingExtraError",
-        "NonFiniteScoreError",
-        "PoolExhaustedError",
-        "SettingError",
-        "StorageError",
-        "SumwiseError",
-        "UnknownSetError",
-    ),
     "learning.estimator": ("AggregateRegressor",),
     "learning.learner": ("ActiveLearner",),
     "learning.propose": ("Answer", "Ask"),

@@ -15,7 +15,7 @@ from scipy.special import digamma
 
 import sumwise as sw
 from sumwise import Sets
-from sumwise.acquisition.committee import dropout_mutual_information
+from sumwise.acquisition.baselines import dropout_mutual_information
 from sumwise.acquisition.information import aggregated_mutual_information
 from sumwise.model import posterior
 from sumwise.model.design import Design, embed

@@ -132,6 +132,24 @@ def test_questions_and_batches_are_the_local_ones(client, model, tmp_path, strat
     assert_allclose([one.score for one in ranked], np.sort(scores)[::-1][:5], rtol=1e-8)
 
 
+@pytest.mark.parametrize("strategy", ["IVR", "EPIG", "QBC", "EMCM", "MaxN", "MinN", "own"])
+def test_other_strategies_score_and_pick_as_they_do_locally(client, tmp_path, strategy):
+    """IVR and EPIG aim at the same individuals, and drawn models are the same on all workers."""
+    sets = some_sets()
+    if strategy == "own":
+        strategy = lambda pool, posterior, rng: pool.design.noise_scale  # noqa: E731
+    pool = parquet.scan(parquet.write(parquet.table_of(sets), tmp_path / "d"))
+    far = distributed.embed(client, pool, sw.AggregateRegressor(n_basis=10, lengthscale=2.0))
+    answers = answers_of(sets)
+    fitted = distributed.fit(far, {name: answers[name] for name in sets.ids[:4]})
+    found = {one.set_id: one.score for one in distributed.score(far, fitted, strategy, n=15)}
+    scores = sw.score(sets, fitted, strategy)
+    assert_allclose([found[name] for name in sets.ids], scores, rtol=1e-8)
+    if strategy not in ("QBC", "EMCM"):  # whose picks draw models of their own
+        picked = distributed.select(far, fitted, strategy, n=4, but=[0], pending=[1])
+        assert picked == sw.select(sets, fitted, strategy, n=4, but=[0], pending=[1])
+
+
 def test_predictions_are_written_by_the_workers(client, model, tmp_path):
     sets = some_sets()
     pool = parquet.scan(parquet.write(parquet.table_of(sets), tmp_path / "d"))
@@ -148,8 +166,13 @@ def test_what_cannot_be_is_refused_in_words(client, model, tmp_path):
     pool = parquet.scan(parquet.write(table, tmp_path / "d"))
     far = distributed.embed(client, pool, model)
     prior = distributed.fit(far, {})
-    with pytest.raises(sw.SettingError, match="on a cluster there are AggMI, AggEnt"):
-        distributed.score(far, prior, "MaxN")
+    for strategy in ("MI", "Ent", "Var"):
+        with pytest.raises(sw.SettingError, match="individuals stay in their files"):
+            distributed.score(far, prior, strategy)
+    with pytest.raises(sw.SettingError, match=r"Rand .* needs no cluster"):
+        distributed.score(far, prior, "Rand")
+    with pytest.raises(sw.SettingError, match="no strategy is called 'MinMax'"):
+        distributed.select(far, prior, "MinMax")
     for n in (0, -1, True, 1.5):
         with pytest.raises(sw.SettingError, match="whole number of at least 1"):
             distributed.score(far, prior, n=n)
@@ -165,7 +188,7 @@ def test_what_cannot_be_is_refused_in_words(client, model, tmp_path):
         distributed.fit(far, {"x": 1.0})
     with pytest.raises(sw.PoolExhaustedError, match="16 sets were asked for"):
         distributed.select(far, prior, n=16)
-    with pytest.raises(sw.PoolExhaustedError, match="and 0 are free"):
+    with pytest.raises(sw.PoolExhaustedError, match="nothing is left"):
         distributed.score(far, prior, but=sets.ids)
     with pytest.raises(sw.SettingError, match="no Dask scheduler answers"):
         distributed.connect("tcp://127.0.0.1:1")

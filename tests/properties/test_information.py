@@ -146,7 +146,7 @@ def test_several_outputs_teach_as_much_as_each_by_itself():
 
 
 def test_a_large_committee_disagrees_by_the_variance_of_the_total(monkeypatch):
-    monkeypatch.setattr("sumwise.acquisition.committee.COMMITTEE_SIZE", 40_000)
+    monkeypatch.setattr("sumwise.acquisition.baselines.COMMITTEE_SIZE", 40_000)
     pool = linear_pool(random_sets([2, 3, 1, 5], np.random.default_rng(2)))
     posterior = condition(
         decompose(pool.design.rows([0]), np.ones((1, 1))), Hyperparameters(1.0, 2.0)

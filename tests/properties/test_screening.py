@@ -213,13 +213,6 @@ def test_ceilings_that_rounding_has_broken_are_not_believed():
     assert found.best() == best(scores, allowed)
 
 
-def test_nothing_allowed_is_nothing_left():
-    pool = a_pool("plain", 3, 2, 1.0, 0)
-    _, posterior = learned(pool, 0, 1.0, 1.0, np.random.default_rng(0))
-    with pytest.raises(sw.PoolExhaustedError):
-        candidates("AggMI", pool, posterior, np.random.default_rng(0), np.zeros(3, dtype=bool))
-
-
 def aimed(pool, n_basis, rng) -> Pool:
     """With targets whose features are their inputs."""
     scale = float(np.abs(pool.design.u).max()) or 1.0

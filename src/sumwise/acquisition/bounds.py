@@ -13,15 +13,14 @@ are left out, so its root errs by at most (γ_K ‖Q‖ + σ) ‖u_a‖.
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Final
 
 import numpy as np
 
 from sumwise.acquisition.prediction import targets_of, unit_of
-from sumwise.model.design import Design, Pool
+from sumwise.model.design import Pool
 from sumwise.model.posterior import Posterior
-from sumwise.util.shapes import Float
+from sumwise.util.shapes import Float, PerSet
 
 BLOCK: Final = 4096  # sets per product
 _UNIT: Final = 2.0**-24  # rounding of single precision
@@ -35,7 +34,6 @@ Between = tuple[np.ndarray, np.ndarray]  # one number per set each
 
 def signal_to_noise(signal: np.ndarray, noise_scale: np.ndarray, beta: float) -> np.ndarray:
     """u_aᵀ S u_a / s_a, with which AggMI rises."""
-    del beta
     return signal / noise_scale
 
 
@@ -44,7 +42,7 @@ def total_variance(signal: np.ndarray, noise_scale: np.ndarray, beta: float) -> 
     return signal + noise_scale / beta
 
 
-def squares(pool: Pool) -> Float[np.ndarray, " A"]:
+def squares(pool: Pool) -> PerSet:
     """‖u_a‖² of every set."""
     if pool.square is not None:
         return pool.square
@@ -54,37 +52,23 @@ def squares(pool: Pool) -> Float[np.ndarray, " A"]:
 
 def bounds(key: Key, pool: Pool, posterior: Posterior) -> Between:
     """Bounds on the key of each set."""
-    weighted = known_rows(posterior)
-    (known,), power = squared_projections(pool, posterior, weighted)
-    return key_between(key, pool.design, power, known, weighted, posterior)
+    explained = _explained_rows(posterior)
+    (known,), power = _squared_projections(pool, posterior, explained)
+    low, high = _signal_between(power, known, explained, posterior)
+    noise_scale, beta = pool.design.noise_scale, posterior.noise_precision
+    return key(low, noise_scale, beta), key(high, noise_scale, beta)
 
 
-def known_rows(posterior: Posterior) -> Float[np.ndarray, "r K"]:
+def _explained_rows(posterior: Posterior) -> Float[np.ndarray, "r K"]:
     """Rows √(1 − λ v_i) r_i: the share of the prior variance that is explained, by direction."""
     share = 1 - posterior.hyper.prior_precision * posterior.variances
     return np.sqrt(np.clip(share, 0.0, 1.0))[:, None] * posterior.directions
 
 
-def key_between(
-    key: Key,
-    design: Design,
-    power: Float[np.ndarray, " A"],
-    known: Float[np.ndarray, " A"],
-    weighted: Float[np.ndarray, "r K"],
-    posterior: Posterior,
-) -> Between:
-    beta = posterior.noise_precision
-    low, high = _signal_between(power, known, weighted, posterior)
-    return key(low, design.noise_scale, beta), key(high, design.noise_scale, beta)
-
-
 def _signal_between(
-    power: Float[np.ndarray, " A"],
-    known: Float[np.ndarray, " A"],
-    weighted: Float[np.ndarray, "r K"],
-    posterior: Posterior,
+    power: PerSet, known: PerSet, explained: Float[np.ndarray, "r K"], posterior: Posterior
 ) -> Between:
-    slack, left = _slack(weighted) * power + _TINY, power - known
+    slack, left = _slack(explained) * power + _TINY, power - known
     lam = posterior.hyper.prior_precision
     return np.maximum(left - slack, 0.0) / lam, np.maximum(left + slack, 0.0) / lam
 
@@ -100,28 +84,28 @@ def variance_reduction_between(pool: Pool, posterior: Posterior) -> Between | No
     values, unit = values / values[0], unit_of(posterior) * float(values[0]) ** 2
     used = int((values > _LEFT_OUT).sum())
     left_out = _LEFT_OUT if used < len(values) else 0.0
-    rows, weighted = values[:used, None] * axes[:used], known_rows(posterior)
-    (found, known), power = squared_projections(pool, posterior, rows, weighted)
+    rows, explained = values[:used, None] * axes[:used], _explained_rows(posterior)
+    (found, known), power = _squared_projections(pool, posterior, rows, explained)
     found = np.sqrt(found)
     length = np.sqrt(power * (1 + _slack(rows[:0])) + _TINY)
     wide = _gamma(rows) * float(np.linalg.norm(rows)) + left_out
     off = wide * length + (used + 2) * _UNIT * found + _TINY**0.5
     noise = pool.design.noise_scale / posterior.noise_precision
-    least, most = _signal_between(power, known, weighted, posterior)
+    least, most = _signal_between(power, known, explained, posterior)
     low = unit * np.maximum(found - off, 0.0) ** 2 / (noise + most)
     return low, unit * (found + off) ** 2 / (noise + least)
 
 
-def squared_projections(
+def _squared_projections(
     pool: Pool, posterior: Posterior, *rows: Float[np.ndarray, "r K"]
-) -> tuple[list[Float[np.ndarray, " A"]], Float[np.ndarray, " A"]]:
+) -> tuple[list[PerSet], PerSet]:
     """Σ_i (row_iᵀ u_a)² of every set for each list of rows, and ‖u_a‖², in one pass."""
     u, amplitude = pool.design.u, posterior.amplitude
     together = np.concatenate(rows)
-    outer = together if amplitude is None else together * amplitude
-    columns = np.ascontiguousarray(outer.T, dtype=np.float32)
-    ends = np.cumsum([0, *map(len, rows)]).tolist()
-    parts = [slice(low, high) for low, high in pairwise(ends)]
+    if amplitude is not None:
+        together *= amplitude
+    columns = np.ascontiguousarray(together.T, dtype=np.float32)
+    ends = np.cumsum([len(each) for each in rows])[:-1]
     found = [np.zeros(len(u)) for _ in rows]
     power = squares(pool) if amplitude is None else np.empty(len(u))
     weight = None if amplitude is None else (amplitude**2).astype(np.float32)
@@ -134,8 +118,8 @@ def squared_projections(
             block[: len(some)] = some
             some = block[: len(some)]
         product = np.matmul(some, columns, out=along[: len(some)])
-        for part, sums in zip(parts, found, strict=True):
-            sums[here] = np.einsum("ai,ai->a", product[:, part], product[:, part])
+        for part, sums in zip(np.split(product, ends, axis=1), found, strict=True):
+            sums[here] = np.einsum("ai,ai->a", part, part)
         if weight is not None:
             power[here] = np.square(some, out=block[: len(some)]) @ weight
     return found, power
@@ -147,9 +131,9 @@ def _gamma(rows: Float[np.ndarray, "r K"]) -> float:
     return (n_basis + 4) * _UNIT / (1 - n_basis * _UNIT)
 
 
-def _slack(weighted: Float[np.ndarray, "r K"]) -> float:
+def _slack(explained: Float[np.ndarray, "r K"]) -> float:
     """κ: largest error of ‖u‖² less its explained part, in units of ‖u‖²."""
-    n_rows, n_basis = weighted.shape
-    gamma, power = _gamma(weighted), float(np.einsum("rk,rk->", weighted, weighted))
+    n_rows, n_basis = explained.shape
+    gamma, power = _gamma(explained), float(np.einsum("rk,rk->", explained, explained))
     products = 2 * gamma * power**0.5 + gamma**2 * power
     return 1.01 * (products + (n_rows + 2 + n_basis + 2) * _UNIT)

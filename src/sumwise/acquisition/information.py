@@ -13,51 +13,42 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from numpy.random import Generator
 
 from sumwise.model.design import Pool, blocks, features, sum_by_set
 from sumwise.model.posterior import Posterior
-from sumwise.util.shapes import Float
+from sumwise.util.shapes import Float, PerSet
 
 LOG_2_PI_E = float(np.log(2 * np.pi) + 1)
 
 
-def signal_variance(pool: Pool, posterior: Posterior) -> Float[np.ndarray, " A"]:
+def signal_variance(pool: Pool, posterior: Posterior) -> PerSet:
     """u_aᵀ S u_a of every set."""
     if pool.signal is not None:
         return pool.signal
     return posterior.variance_along(pool.design.u)
 
 
-def aggregated_mutual_information(
-    pool: Pool, posterior: Posterior, rng: np.random.Generator
-) -> Float[np.ndarray, " A"]:
+def aggregated_mutual_information(pool: Pool, posterior: Posterior, rng: Generator) -> PerSet:
     """I[ȳ_a, w | D], Eq. 21 (AggMI): what measuring the set teaches about the model."""
-    del rng
     ratio = posterior.noise_precision * signal_variance(pool, posterior) / pool.design.noise_scale
     return _information(ratio, posterior)
 
 
-def aggregated_entropy(
-    pool: Pool, posterior: Posterior, rng: np.random.Generator
-) -> Float[np.ndarray, " A"]:
+def aggregated_entropy(pool: Pool, posterior: Posterior, rng: Generator) -> PerSet:
     """H[ȳ_a | D], Eq. 16 (AggEnt): how uncertain the set's total is."""
-    del rng
     noise = pool.design.noise_scale / posterior.noise_precision
     return _entropy(noise + signal_variance(pool, posterior), posterior)
 
 
-def mutual_information(
-    pool: Pool, posterior: Posterior, rng: np.random.Generator
-) -> Float[np.ndarray, " A"]:
+def mutual_information(pool: Pool, posterior: Posterior, rng: Generator) -> PerSet:
     """Σ_n I[y_an, w | D] (MI): as if individuals were measured and unrelated."""
-    del rng
     beta = posterior.noise_precision
     return _over_individuals(pool, posterior, lambda signal: _information(beta * signal, posterior))
 
 
-def entropy(pool: Pool, posterior: Posterior, rng: np.random.Generator) -> Float[np.ndarray, " A"]:
+def entropy(pool: Pool, posterior: Posterior, rng: Generator) -> PerSet:
     """Σ_n H[y_an | D] (Ent)."""
-    del rng
     noise = 1 / posterior.noise_precision
     return _over_individuals(pool, posterior, lambda signal: _entropy(noise + signal, posterior))
 
@@ -74,7 +65,7 @@ def _entropy(variance: Float[np.ndarray, " n"], posterior: Posterior) -> Float[n
 
 def _over_individuals(
     pool: Pool, posterior: Posterior, each: Callable[[np.ndarray], np.ndarray]
-) -> Float[np.ndarray, " A"]:
+) -> PerSet:
     """Σ_n each(φᵀ S φ) over the individuals of every set."""
     x, out = pool.sets.x, np.zeros(len(pool.sets))
     for low, high in blocks(x, pool.basis):

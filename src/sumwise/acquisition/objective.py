@@ -10,7 +10,7 @@ Noise that is known beforehand enters scores as it enters the fit: s_a becomes s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypedDict
 
@@ -21,9 +21,9 @@ from sumwise.data.frames import to_float
 from sumwise.data.sets import Sets
 from sumwise.data.targets import Targets
 from sumwise.errors import InvalidSetError, SettingError
-from sumwise.model.design import Pool
+from sumwise.model.design import Pool, freeze
 from sumwise.model.fit import Model
-from sumwise.util.shapes import Float
+from sumwise.util.shapes import PerSet
 
 CHEAPEST: Final = 1e-100  # below, gains per cost would overflow; above its inverse, vanish
 MOST_NOISE: Final = 1e100  # in units of the outputs; with more, nothing is learned either
@@ -49,14 +49,12 @@ class Objective:
     """Checked options; None where an option was left out."""
 
     targets: Targets | None = None
-    noise_std: Float[np.ndarray, " A"] | None = None
-    cost: Float[np.ndarray, " A"] | None = None
+    noise_std: PerSet | None = None
+    cost: PerSet | None = None
     enough: float | None = None
 
     def __post_init__(self) -> None:
-        for array in (self.noise_std, self.cost):
-            if array is not None:
-                array.setflags(write=False)
+        freeze(*(array for array in (self.noise_std, self.cost) if array is not None))
 
     def __bool__(self) -> bool:
         """Whether any option was given."""
@@ -98,41 +96,38 @@ def read(
     for name in options:
         if name not in known.__annotations__:
             raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
-    given = {name: value for name, value in options.items() if value is not None}
-    aims = None
-    if "targets" in given or "target_weights" in given:
-        wanted = given.get("targets"), given.get("target_weights")
-        aims = targets.read(*wanted, sets.n_inputs, sets.input_names, individuals=lambda: sets.x)
-    enough = given.get("enough")
+    aims = targets.read(
+        options.get("targets"),
+        options.get("target_weights"),
+        sets.n_inputs,
+        sets.input_names,
+        individuals=lambda: sets.x,
+    )
+    noise, cost, enough = (options.get(name) for name in ("noise_std", "cost", "enough"))
     if enough is not None:
         enough = validate.amount(enough, "enough", "the outputs", or_zero=True)
-    noise = cost = None
-    if "noise_std" in given:
-        noise = per_set(given["noise_std"], sets, "noise_std")
-        _refuse("noise_std", noise, noise < 0, sets, "at least 0")
-    if "cost" in given:
-        cost = per_set(given["cost"], sets, "cost")
-        _refuse("cost", cost, cost <= 0, sets, "above 0")
-        odd = (cost < CHEAPEST) | (cost > 1 / CHEAPEST)
-        _refuse("cost", cost, odd, sets, f"between {CHEAPEST:g} and {1 / CHEAPEST:g}")
+    if noise is not None:
+        noise = _per_set("noise_std", noise, sets, "at least 0, and finite", least=0.0)
+    if cost is not None:
+        ends = CHEAPEST, 1 / CHEAPEST
+        must = f"above 0, and between {ends[0]:g} and {ends[1]:g}"
+        cost = _per_set("cost", cost, sets, must, *ends)
     return Objective(aims, noise, cost, enough)
 
 
-def per_set(
-    given: Any | Mapping[Any, float] | Callable[[Sets], Any], sets: Sets, name: str
-) -> Float[np.ndarray, " A"]:
-    """One finite number for each set."""
+def _per_set(
+    name: str, given: Any, sets: Sets, must: str, least: float, most: float = np.inf
+) -> PerSet:
+    """One number for each set; the refusal names the first set without a usable one."""
     if callable(given):
         given = given(sets)
     if isinstance(given, Mapping):
-        missing = [set_id for set_id in sets.ids if set_id not in given]
-        if missing:
-            raise SettingError(
-                f"{name} says nothing of set {missing[0]!r}; give every set a number"
-            )
+        for set_id in sets.ids:
+            if set_id not in given:
+                raise SettingError(f"{name} says nothing of set {set_id!r}; give every set one")
         given = [given[set_id] for set_id in sets.ids]
     try:
-        values = np.array(to_float(given, name), dtype=np.float64)
+        values = to_float(given, name)
     except InvalidSetError as error:
         raise SettingError(str(error)) from None
     if values.ndim == 0:
@@ -141,14 +136,7 @@ def per_set(
         raise SettingError(
             f"{name} has shape {values.shape}; give one number for each of {len(sets)} sets"
         )
-    _refuse(name, values, ~np.isfinite(values), sets, "finite")
-    return values
-
-
-def _refuse(
-    name: str, values: Float[np.ndarray, " A"], bad: np.ndarray, sets: Sets, must: str
-) -> None:
-    """Name the first set with a bad value, if there is one."""
-    if bad.any():
-        at = int(np.flatnonzero(bad)[0])
+    usable = np.isfinite(values) & (values >= least) & (values <= most)
+    for at in np.flatnonzero(~usable):
         raise SettingError(f"{name} of set {sets.ids[at]!r} is {values[at]:g}; it must be {must}")
+    return values

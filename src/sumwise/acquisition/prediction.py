@@ -18,21 +18,19 @@ what the batch does together. Several outputs share S, so EPIG counts each of th
 from __future__ import annotations
 
 import numpy as np
+from numpy.random import Generator
 
 from sumwise.acquisition.information import signal_variance
 from sumwise.data.targets import thinned
 from sumwise.model.design import Pool, features
 from sumwise.model.posterior import BLOCK, Posterior
-from sumwise.util.shapes import Float
+from sumwise.util.shapes import Float, PerSet
 
 LARGEST_UNIT = 1e200  # squared: beyond, scores keep their order and lose their unit
 
 
-def integrated_variance_reduction(
-    pool: Pool, posterior: Posterior, rng: np.random.Generator
-) -> Float[np.ndarray, " A"]:
+def integrated_variance_reduction(pool: Pool, posterior: Posterior, rng: Generator) -> PerSet:
     """Expected drop of the targets' mean variance (IVR)."""
-    del rng
     phi, weight = targets_of(pool)
     towards = posterior.times(phi * np.sqrt(weight)[:, None]).T
     total = _total_variance(pool, posterior)
@@ -43,11 +41,8 @@ def integrated_variance_reduction(
     return unit_of(posterior) * (drop / total)
 
 
-def expected_predictive_information(
-    pool: Pool, posterior: Posterior, rng: np.random.Generator
-) -> Float[np.ndarray, " A"]:
+def expected_predictive_information(pool: Pool, posterior: Posterior, rng: Generator) -> PerSet:
     """Mean information about one target's output (EPIG)."""
-    del rng
     phi, weight = targets_of(pool)
     own = 1 / posterior.noise_precision + posterior.variance_along(phi)
     towards = (posterior.times(phi) / np.sqrt(own)[:, None]).T
@@ -71,5 +66,5 @@ def targets_of(pool: Pool) -> tuple[Float[np.ndarray, "J K"], Float[np.ndarray, 
     return features(pool.basis, targets.x), targets.weight
 
 
-def _total_variance(pool: Pool, posterior: Posterior) -> Float[np.ndarray, " A"]:
+def _total_variance(pool: Pool, posterior: Posterior) -> PerSet:
     return pool.design.noise_scale / posterior.noise_precision + signal_variance(pool, posterior)

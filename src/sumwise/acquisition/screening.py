@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from numpy.random import Generator
 
 from sumwise.acquisition.bounds import HUGE, Between, bounds, signal_to_noise, squares
 from sumwise.acquisition.strategies import (
@@ -25,10 +26,9 @@ from sumwise.acquisition.strategies import (
     refuse_non_finite,
     scores_of,
 )
-from sumwise.errors import PoolExhaustedError
 from sumwise.model.design import Pool
 from sumwise.model.posterior import Posterior
-from sumwise.util.shapes import Bool, Float, Int
+from sumwise.util.shapes import Float, Int, Mask, PerSet
 
 SCREENED_FROM: Final = 4096  # sets; fewer are cheap to score in full
 SAMPLE: Final = 256  # sets with the highest bounds, scored first to find a good cut
@@ -45,10 +45,10 @@ class Ceiling:
     where no entry of `prior` rises by more than a factor, neither does β S.
     """
 
-    high: Float[np.ndarray, " A"]
+    high: PerSet
     prior: Float[np.ndarray, " K"]
 
-    def under(self, posterior: Posterior) -> Float[np.ndarray, " A"] | None:
+    def under(self, posterior: Posterior) -> PerSet | None:
         """The bounds for another prior; None if that has features which this one had not."""
         new = _prior(posterior)
         if (new[self.prior == 0] > 0).any():
@@ -69,13 +69,13 @@ class Candidates:
 
     positions: Int[np.ndarray, " c"]
     scores: Float[np.ndarray, " c"]
-    ceiling: Ceiling | None = None  # for the next question
-    per_cost: Float[np.ndarray, " c"] | None = None  # what ranks them, where measuring costs
+    ranked: Float[np.ndarray, " c"]  # what decides: scores, or gains per cost
+    ceiling: Ceiling | None = None  # for the next question, if one is kept
 
     def best(self, but: int | None = None) -> int:
         """Position of the best set, the first of those that tie; `but` is left out."""
         left = self.positions != but
-        ranked = (self.scores if self.per_cost is None else self.per_cost)[left]
+        ranked = self.ranked[left]
         top = ranked.max()
         return int(self.positions[left][ranked >= top - TIE * abs(top)][0])
 
@@ -97,65 +97,101 @@ def candidates(
     strategy: str | Acquisition,
     pool: Pool,
     posterior: Posterior,
-    rng: np.random.Generator,
-    allowed: Bool[np.ndarray, " A"],
+    rng: Generator,
+    allowed: Mask,
     n: int = 1,
     also: int | None = None,
     ceiling: Ceiling | None = None,
-    cost: Float[np.ndarray, " A"] | None = None,
+    cost: PerSet | None = None,
 ) -> Candidates:
     """All allowed sets that could be among the best `n`, and the set `also`, scored in full.
 
     Args:
         ceiling: Of an earlier question on the same pool, since when labels were only added; it may
             save the pass over all sets.
+        allowed: At least one set.
         cost: Of measuring each set: the best are those that gain most for it.
     """
-    count = int(allowed.sum())
-    if not count:
-        raise PoolExhaustedError("every set is measured already; nothing is left to ask")
-    strategy = named(strategy)
-    if not screens(strategy, pool, posterior):
-        return _everything(strategy, pool, posterior, rng, allowed, cost)
-    n = min(n, count)
+    strategy, n = named(strategy), min(n, int(allowed.sum()))
+    chosen = high = None
     keeps = strategy.key is signal_to_noise and cost is None
-    high: Float[np.ndarray, " A"] | None = None
-    if ceiling is not None and keeps:
-        high = ceiling.under(posterior)
-    if high is not None:
-        chosen = _under_ceiling(pool, posterior, high, allowed, n)
-    if high is None or chosen.sum() > len(chosen) // FEW:
-        between = _ranked_between(strategy, pool, posterior, cost)
-        if between is None:
-            return _everything(strategy, pool, posterior, rng, allowed, cost)
-        low, high = between
-        low[~allowed] = -np.inf
-        cut = _nth_largest(low, n)
-        if strategy.bounds is not None:  # these are wide where there is little noise
-            top = np.argsort(np.where(allowed, high, -np.inf))[-min(max(SAMPLE, n), count) :]
-            _, gains = _scored(strategy, pool, posterior, rng, top)
-            cut = max(cut, _nth_largest(gains if cost is None else gains / cost[top], n))
-        chosen = allowed & (high >= cut - MARGIN * abs(cut))
-        high *= posterior.noise_precision
-    if also is not None and allowed[also]:
-        chosen[also] = True
-    positions = np.flatnonzero(chosen)
-    signal, scores = _scored(strategy, pool, posterior, rng, positions)
+    if screens(strategy, pool, posterior):
+        if ceiling is not None and keeps:
+            high = ceiling.under(posterior)
+            chosen = None if high is None else _under_ceiling(pool, posterior, high, allowed, n)
+        if chosen is None:
+            chosen, high = _within_bounds(strategy, pool, posterior, rng, allowed, n, cost)
+    if chosen is None or high is None:  # nothing was screened: a strategy may look at all sets
+        positions = np.flatnonzero(allowed)
+        scores = scores_of(strategy, pool, posterior, rng)[positions]
+    else:
+        if also is not None and allowed[also]:
+            chosen[also] = True
+        positions = np.flatnonzero(chosen)
+        signal, scores = _scored(strategy, pool, posterior, rng, positions)
+        if keeps:
+            exact = posterior.noise_precision * signal / pool.design.noise_scale[positions]
+            high[positions] = exact * (1 + MARGIN)
     refuse_non_finite(scores, positions, pool)
-    kept = None
-    if keeps:
-        exact = posterior.noise_precision * signal / pool.design.noise_scale[positions]
-        high[positions] = exact * (1 + MARGIN)
-        kept = Ceiling(high, _prior(posterior))
-    ranked = None if cost is None else per_cost(strategy, scores, cost[positions])
-    return Candidates(positions, scores, kept, ranked)
+    ranked = per_cost(strategy, scores, None if cost is None else cost[positions])
+    kept = Ceiling(high, _prior(posterior)) if keeps and high is not None else None
+    return Candidates(positions, scores, ranked, kept)
+
+
+def _within_bounds(
+    strategy: Strategy,
+    pool: Pool,
+    posterior: Posterior,
+    rng: Generator,
+    allowed: Mask,
+    n: int,
+    cost: PerSet | None,
+) -> tuple[Mask, PerSet] | tuple[None, None]:
+    """Sets that may be among the best, and bounds for a `Ceiling`; None if there are no bounds."""
+    found: Between | None = None
+    if strategy.bounds is not None:
+        found = strategy.bounds(pool, posterior)
+    elif strategy.key is not None:
+        found = bounds(strategy.key, pool, posterior)
+    if found is None:
+        return None, None
+    low, high = found
+    if cost is not None:
+        if strategy.key is signal_to_noise:  # the score is ½ log(1 + β key), for each output
+            low, high = (np.log1p(posterior.noise_precision * key) for key in found)
+        low, high = per_cost(strategy, low, cost), per_cost(strategy, high, cost)
+    low[~allowed] = -np.inf
+    cut = _nth_largest(low, n)
+    if strategy.bounds is not None:  # these are wide where there is little noise
+        top = np.argsort(np.where(allowed, high, -np.inf))[-min(max(SAMPLE, n), allowed.sum()) :]
+        _, scores = _scored(strategy, pool, posterior, rng, top)
+        ranked = per_cost(strategy, scores, None if cost is None else cost[top])
+        cut = max(cut, _nth_largest(ranked, n))
+    return allowed & (high >= cut - MARGIN * abs(cut)), posterior.noise_precision * high
+
+
+def _under_ceiling(
+    pool: Pool, posterior: Posterior, high: PerSet, allowed: Mask, n: int
+) -> Mask | None:
+    """Sets that may be among the best, by earlier bounds and exact keys of the highest of them.
+
+    None where a new pass over all sets is worth it.
+    """
+    free = np.where(allowed, high, -np.inf)
+    some = min(max(SAMPLE, n), int(allowed.sum()))
+    top = np.argpartition(free, len(free) - some)[len(free) - some :]
+    rows = pool.design.rows(top)
+    exact = posterior.noise_precision * posterior.variance_along(rows.u) / rows.noise_scale
+    chosen = free >= _nth_largest(exact, n) * (1 - MARGIN)
+    broken = (exact > free[top]).any()  # so little is left to learn that rounding is all there is
+    return None if broken or chosen.sum() > len(chosen) // FEW else chosen
 
 
 def _scored(
     strategy: Strategy,
     pool: Pool,
     posterior: Posterior,
-    rng: np.random.Generator,
+    rng: Generator,
     positions: Int[np.ndarray, " c"],
 ) -> tuple[Float[np.ndarray, " c"], Float[np.ndarray, " c"]]:
     """u_aᵀ S u_a and scores of some sets, by the strategy itself."""
@@ -165,64 +201,12 @@ def _scored(
     return signal, strategy(some, posterior, rng)
 
 
-def _everything(
-    strategy: Strategy,
-    pool: Pool,
-    posterior: Posterior,
-    rng: np.random.Generator,
-    allowed: Bool[np.ndarray, " A"],
-    cost: Float[np.ndarray, " A"] | None,
-) -> Candidates:
-    """All allowed sets, scored in full."""
-    positions = np.flatnonzero(allowed)
-    scores = scores_of(strategy, pool, posterior, rng)[positions]
-    refuse_non_finite(scores, positions, pool)
-    ranked = None if cost is None else per_cost(strategy, scores, cost[positions])
-    return Candidates(positions, scores, per_cost=ranked)
-
-
-def _ranked_between(
-    strategy: Strategy, pool: Pool, posterior: Posterior, cost: Float[np.ndarray, " A"] | None
-) -> Between | None:
-    """Bounds on the key or score that ranks sets, or on the gain per cost."""
-    found: Between | None = None
-    if strategy.bounds is not None:
-        found = strategy.bounds(pool, posterior)
-    elif strategy.key is not None:
-        found = bounds(strategy.key, pool, posterior)
-    if found is None or cost is None:
-        return found
-    if strategy.key is signal_to_noise:  # the score is ½ log(1 + β key), for each output
-        beta = posterior.noise_precision
-        found = np.log1p(beta * found[0]), np.log1p(beta * found[1])
-    return per_cost(strategy, found[0], cost), per_cost(strategy, found[1], cost)
-
-
-def _under_ceiling(
-    pool: Pool,
-    posterior: Posterior,
-    high: Float[np.ndarray, " A"],
-    allowed: Bool[np.ndarray, " A"],
-    n: int,
-) -> Bool[np.ndarray, " A"]:
-    """Sets that may be among the best, by earlier bounds and exact keys of the highest of them."""
-    free = np.where(allowed, high, -np.inf)
-    some = min(max(SAMPLE, n), int(allowed.sum()))
-    top = np.argpartition(free, len(free) - some)[len(free) - some :]
-    rows = pool.design.rows(top)
-    exact = posterior.noise_precision * posterior.variance_along(rows.u) / rows.noise_scale
-    if (exact > free[top]).any():  # so little is left to learn that rounding is all there is
-        return allowed.copy()
-    cut = _nth_largest(exact, min(n, some))
-    return free >= cut * (1 - MARGIN)
-
-
 def with_squares(pool: Pool) -> Pool:
     """The pool with ‖u_a‖² computed once, if it is large enough to be screened."""
     return replace(pool, square=squares(pool)) if len(pool.design) >= SCREENED_FROM else pool
 
 
-def _nth_largest(values: Float[np.ndarray, " A"], n: int) -> float:
+def _nth_largest(values: PerSet, n: int) -> float:
     if n == 1:
-        return float(values.max())
+        return float(values.max())  # which is faster
     return float(np.partition(values, -n)[-n])

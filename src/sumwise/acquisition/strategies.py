@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from typing import Final, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.random import Generator
 
+from sumwise.acquisition import baselines, information, prediction
 from sumwise.acquisition.bounds import (
     Between,
     Key,
@@ -20,28 +22,11 @@ from sumwise.acquisition.bounds import (
     total_variance,
     variance_reduction_between,
 )
-from sumwise.acquisition.committee import (
-    dropout_entropy,
-    dropout_mutual_information,
-    expected_model_change,
-    query_by_committee,
-)
-from sumwise.acquisition.geometry import fewest_instances, input_variance, most_instances, random
-from sumwise.acquisition.information import (
-    aggregated_entropy,
-    aggregated_mutual_information,
-    entropy,
-    mutual_information,
-)
-from sumwise.acquisition.prediction import (
-    expected_predictive_information,
-    integrated_variance_reduction,
-)
 from sumwise.data.frames import to_float
 from sumwise.errors import InvalidSetError, NonFiniteScoreError, SettingError
 from sumwise.model.design import Pool
 from sumwise.model.posterior import Posterior
-from sumwise.util.shapes import Float, Int
+from sumwise.util.shapes import Float, Int, PerSet
 
 TIE = 1e-9  # scores this close, relative to the best, count as equal
 DEFAULT: Final = "IVR"  # lowest error in docs/beyond.md
@@ -51,9 +36,7 @@ DEFAULT: Final = "IVR"  # lowest error in docs/beyond.md
 class Acquisition(Protocol):
     """Pure: the same inputs and generator state give the same scores."""
 
-    def __call__(
-        self, pool: Pool, posterior: Posterior, rng: np.random.Generator, /
-    ) -> Float[np.ndarray, " A"]: ...
+    def __call__(self, pool: Pool, posterior: Posterior, rng: Generator, /) -> PerSet: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +47,6 @@ class Strategy:
     score: Acquisition
     asks_for: str  # completes "It asks for …"
     reason: str  # why a set was chosen; takes its score
-    of_paper: bool = False  # a column of the paper's Table 3
     is_gain: bool = False  # scores are at least 0, and 0 means no gain: costs may divide them
     is_information: bool = False  # scores are what the total teaches about the model, in nats
     needs_dropout: bool = False  # defined for dropout networks only
@@ -74,97 +56,82 @@ class Strategy:
     key: Key | None = None
     bounds: Callable[[Pool, Posterior], Between | None] | None = None
 
-    def __call__(
-        self, pool: Pool, posterior: Posterior, rng: np.random.Generator, /
-    ) -> Float[np.ndarray, " A"]:
+    def __call__(self, pool: Pool, posterior: Posterior, rng: Generator, /) -> PerSet:
         return self.score(pool, posterior, rng)
 
 
 _TABLE: Final = (
     Strategy(
         "AggMI",
-        aggregated_mutual_information,
+        information.aggregated_mutual_information,
         "the total that should teach the model most",
         "measuring it is expected to teach {:.3g} nats about the model",
-        of_paper=True,
         is_gain=True,
         is_information=True,
         key=signal_to_noise,
     ),
     Strategy(
         "AggEnt",
-        aggregated_entropy,
+        information.aggregated_entropy,
         "the total that is least certain",
         "its total is the least certain (entropy {:.3g} nats)",
-        of_paper=True,
         key=total_variance,
     ),
     Strategy(
         "MI",
-        mutual_information,
+        information.mutual_information,
         "the group whose individuals would teach most, one by one",
         "its individuals would teach {:.3g} nats one by one",
-        of_paper=True,
         is_gain=True,
     ),
     Strategy(
         "Ent",
-        entropy,
+        information.entropy,
         "the group whose individuals are least certain",
         "its individuals are the least certain (entropy {:.3g} nats)",
-        of_paper=True,
     ),
     Strategy(
         "QBC",
-        query_by_committee,
+        baselines.query_by_committee,
         "the total that drawn models disagree about most",
         "drawn models disagree most about its total (variance {:.3g})",
-        of_paper=True,
         is_gain=True,
     ),
     Strategy(
         "EMCM",
-        expected_model_change,
+        baselines.expected_model_change,
         "the total that would move the model most",
         "its total would move the model most (by {:.3g})",
-        of_paper=True,
         is_gain=True,
     ),
     Strategy(
         "Var",
-        input_variance,
+        baselines.input_variance,
         "the group whose inputs vary most",
         "its inputs vary most (variance {:.3g})",
-        of_paper=True,
     ),
+    Strategy("MaxN", baselines.most_instances, "the largest group", "it has the most individuals"),
     Strategy(
-        "MaxN", most_instances, "the largest group", "it has the most individuals", of_paper=True
+        "MinN", baselines.fewest_instances, "the smallest group", "it has the fewest individuals"
     ),
-    Strategy(
-        "MinN",
-        fewest_instances,
-        "the smallest group",
-        "it has the fewest individuals",
-        of_paper=True,
-    ),
-    Strategy("Rand", random, "any group, drawn at random", "it was drawn at random", of_paper=True),
+    Strategy("Rand", baselines.random, "any group, drawn at random", "it was drawn at random"),
     Strategy(
         "DAMI",
-        dropout_mutual_information,
+        baselines.dropout_mutual_information,
         "the total that should teach the model most, by dropout",
         "by dropout, measuring it is expected to teach {:.3g} nats",
         needs_dropout=True,
     ),
     Strategy(
         "DAEnt",
-        dropout_entropy,
+        baselines.dropout_entropy,
         "the total that is least certain, by dropout",
         "by dropout, its total is the least certain ({:.3g} nats)",
         needs_dropout=True,
     ),
     Strategy(
         "IVR",
-        integrated_variance_reduction,
+        prediction.integrated_variance_reduction,
         "the total that should make predictions most certain",
         "its total is expected to lower the variance of predictions by {:.3g} on average",
         is_gain=True,
@@ -173,7 +140,7 @@ _TABLE: Final = (
     ),
     Strategy(
         "EPIG",
-        expected_predictive_information,
+        prediction.expected_predictive_information,
         "the total that should teach most about an individual's output",
         "its total is expected to teach {:.3g} nats about an individual's output on average",
         is_gain=True,
@@ -200,8 +167,8 @@ def named(strategy: str | Acquisition) -> Strategy:
 
 
 def scores_of(
-    strategy: str | Acquisition, pool: Pool, posterior: Posterior, rng: np.random.Generator
-) -> Float[np.ndarray, " A"]:
+    strategy: str | Acquisition, pool: Pool, posterior: Posterior, rng: Generator
+) -> PerSet:
     """One number per set; a user's own strategy is checked for that."""
     try:
         with np.errstate(over="ignore", invalid="ignore"):  # refused below, by name
@@ -226,11 +193,7 @@ def refuse_non_finite(
         )
 
 
-def per_cost(
-    strategy: str | Acquisition,
-    scores: Float[np.ndarray, " A"],
-    cost: Float[np.ndarray, " A"] | None,
-) -> Float[np.ndarray, " A"]:
+def per_cost(strategy: str | Acquisition, scores: PerSet, cost: PerSet | None) -> PerSet:
     """The scores that rank sets: gain per cost where measuring has a cost."""
     if cost is None:
         return scores

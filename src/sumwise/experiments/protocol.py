@@ -278,7 +278,7 @@ def methods_with(
 
 
 # Table 3's, in its order
-STRATEGIES: Final = tuple(strategy.name for strategy in ACQUISITIONS.values() if strategy.of_paper)
+STRATEGIES: Final = ("AggMI", "AggEnt", "MI", "Ent", "QBC", "EMCM", "Var", "MaxN", "MinN", "Rand")
 RFF: Final = Experiment(
     "rff",
     methods_with(paper_model, STRATEGIES),

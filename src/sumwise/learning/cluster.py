@@ -10,22 +10,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from sumwise.acquisition import batches
-from sumwise.acquisition.bounds import bounds
+from sumwise.acquisition.batches import Shortlist, grow, shortlist
 from sumwise.acquisition.screening import Candidates, candidates, with_squares
-from sumwise.acquisition.strategies import ACQUISITIONS, Strategy
+from sumwise.acquisition.strategies import ACQUISITIONS, Acquisition, Strategy, named
 from sumwise.data.parquet import Part, Scan
 from sumwise.data.sets import LazySets, Sets
+from sumwise.data.targets import Targets, subsample
 from sumwise.data.validate import check_labels, count
-from sumwise.errors import InvalidSetError, PoolExhaustedError, SettingError
+from sumwise.errors import InvalidSetError, SettingError
 from sumwise.learning.estimator import AggregateRegressor, drawn_for
+from sumwise.learning.propose import PoolState
 from sumwise.model import fit as core
 from sumwise.model.basis import Scaled
 from sumwise.model.design import Design, Pool
@@ -34,9 +35,11 @@ from sumwise.outofcore.build import SMALLEST_SINGLE, check_dtype
 from sumwise.outofcore.design_store import lazy_sets
 from sumwise.outofcore.embed_part import Rows, runs
 from sumwise.outofcore.index import PartSurvey, ids_of, index_of, refuse_ids, survey_part
-from sumwise.util.shapes import Bool, Int
+from sumwise.util.shapes import Int, Mask
 
 SHORTLIST: Final = 128  # sets of each slice that a batch is looked for in first
+# on the worker that holds a slice: given the slice and which of its sets are free, finds some
+Job = Callable[[Pool, Mask], Shortlist | Candidates]
 
 
 class Scored(NamedTuple):
@@ -64,18 +67,37 @@ class ClusterPool:
     def __repr__(self) -> str:
         return f"ClusterPool: {len(self)} sets in {len(self.slices)} slices on {self.client}"
 
-    def each(self, job: Callable[..., Any], positions: Sequence[int], *more: Any) -> list[Any]:
-        """What `job(slice, places of these sets in it, …)` gives on the worker of each slice."""
-        numbers = np.searchsorted(self.starts, positions, side="right") - 1
-        places = np.asarray(positions, dtype=np.int64) - self.starts[numbers]
-        jobs = ((held, places[numbers == number]) for number, held in enumerate(self.slices))
-        return self.client.gather([self.client.submit(job, *j, *more, pure=False) for j in jobs])
+    def each(self, job: Job, taken: Sequence[int]) -> list[Any]:
+        """What a job finds in each slice, whose sets at these positions are taken."""
+        at = np.sort(np.asarray(taken, dtype=np.int64))
+        inside = np.split(at, np.searchsorted(at, self.starts[1:-1]))
+        jobs = zip(self.slices, self.starts[:-1], inside, strict=True)
+        found = [self.client.submit(_on_slice, job, *one, pure=False) for one in jobs]
+        return self.client.gather(found)
 
     def rows(self, positions: Sequence[int]) -> Design:
         """The rows of some sets, in this order."""
-        rows = _joined(self.each(lambda held, places: held.design.rows(places), positions))
-        by_slice = np.argsort(np.searchsorted(self.starts, positions, side="right"), kind="stable")
-        return rows.rows(np.argsort(by_slice))
+        found = _joined(self.each(_rows_of_taken, positions))
+        return found.rows.rows(np.searchsorted(found.positions, positions))
+
+
+def _on_slice(job: Job, held: Pool, first: int, taken: Int[np.ndarray, " t"]) -> Any:
+    free = np.ones(len(held.design), dtype=bool)
+    free[taken - first] = False
+    found = job(held, free)
+    return replace(found, positions=first + found.positions)
+
+
+def _rows_of_taken(held: Pool, free: Mask) -> Shortlist:
+    places = np.flatnonzero(~free)
+    return Shortlist(places, held.design.rows(places), rest=np.inf)
+
+
+def _joined(lists: Sequence[Shortlist]) -> Shortlist:
+    rows = [(one.rows.u, one.rows.noise_scale, one.rows.theta_sum) for one in lists]
+    design = Design(*map(np.concatenate, zip(*rows, strict=True)))
+    at = np.concatenate([one.positions for one in lists])
+    return Shortlist(at, design, max(one.rest for one in lists))
 
 
 # --- embedding ------------------------------------------------------------------------------------
@@ -91,9 +113,10 @@ def embed(
     """
     check_dtype(dtype)
     parts, config, prepared = scan.parts(), model.config(), drawn_for(model, scan)
-    surveys = client.map(partial(_surveyed, scan, inputs=prepared is None), parts, pure=False)
+    surveys = client.map(partial(survey_part, scan, inputs=True), parts, pure=False)
     found: list[PartSurvey] = client.gather(surveys)
     index = index_of(found)
+    refuse_ids(index.keys)
     if index.sizes is None:
         names = groupby(name for survey in found for name in ids_of(survey.keys))
         raise InvalidSetError(
@@ -102,8 +125,9 @@ def embed(
             "AggregateRegressor.embed sort them locally."
         )
     sets = lazy_sets(partial(ids_of, index.keys), index.sizes, scan)
+    assert index.look is not None  # the inputs were read
+    targets = Targets(index.look.subsample, subsample(scan.rows)[1])
     if prepared is None:
-        assert index.look is not None  # the inputs were read
         prepared = core.prepare(config, sets, index.look.inputs())
     if prepared.basis.learns:
         raise SettingError("a basis that learns cannot be embedded beforehand")
@@ -119,15 +143,9 @@ def embed(
     for p in kept:
         shares = [heads[p + 1 + q] for q in np.flatnonzero(firsts[p + 1 :] == ends[p] - 1)]
         mine = rows[p], surveys[p], sizes[p], shares, int(starts[p] - firsts[p])
-        slices.append(client.submit(_slice, *mine, prepared.basis, pure=False))
+        slices.append(client.submit(_slice, *mine, prepared.basis, targets, pure=False))
     bounds = np.append(starts[kept], ends[-1])
     return ClusterPool(client, config, prepared, sets, tuple(slices), bounds)
-
-
-def _surveyed(scan: Scan, part: Part, *, inputs: bool) -> PartSurvey:
-    found = survey_part(scan, part, inputs=inputs)
-    refuse_ids(found.keys)
-    return found
 
 
 def _embedded(
@@ -135,7 +153,7 @@ def _embedded(
 ) -> Rows:
     """The sets of a part, and its share of those that it has in common with others."""
     every = [rows for rows, _, _ in runs(scan, part, basis, np.dtype(dtype), sizes)]
-    return Rows(*(np.concatenate(parts) for parts in zip(*every, strict=True)))
+    return Rows(*map(np.concatenate, zip(*every, strict=True)))
 
 
 def _slice(
@@ -145,6 +163,7 @@ def _slice(
     shares: Sequence[Sequence[np.ndarray]],
     skip: int,
     basis: Scaled,
+    targets: Targets,
 ) -> Pool:
     """The sets that begin in a part, with the shares that other parts have of the last one."""
     u, noise_scale, theta_sum = mine = [values[skip:].copy() for values in rows]
@@ -161,11 +180,14 @@ def _slice(
             "rescale its weights."
         )
     sets = LazySets(partial(ids_of, keys), sizes[skip:], 1, None, _no_individuals)
-    return with_squares(Pool(sets, basis, Design(u, noise_scale, theta_sum)))
+    return with_squares(Pool(sets, basis, Design(u, noise_scale, theta_sum), targets=targets))
 
 
 def _no_individuals() -> Any:
-    raise SettingError("this looks at individuals, which stay in their files on a cluster")
+    raise SettingError(
+        "individuals stay in their files on a cluster, so strategies that look at them (MI, Ent, "
+        "Var) cannot be used there"
+    )
 
 
 # --- questions ------------------------------------------------------------------------------------
@@ -184,7 +206,7 @@ def fit(pool: ClusterPool, totals: Mapping[Hashable, float]) -> AggregateRegress
 def score(
     pool: ClusterPool,
     model: AggregateRegressor,
-    strategy: str = "AggMI",
+    strategy: str | Acquisition = "AggMI",
     n: int = 1,
     *,
     but: Iterable[Hashable] = (),
@@ -192,22 +214,19 @@ def score(
     """The `n` best sets one by one, the best first, with their scores.
 
     Args:
-        strategy: AggMI or AggEnt.
+        strategy: As in `sumwise.score`, but for MI, Ent and Var, which look at individuals, and
+            Rand. IVR and EPIG aim at 512 individuals that stand for all.
         but: Ids of sets that are measured already.
     """
     record, posterior, taken = _checked(pool, model, strategy, n, but)
-    lists = pool.each(_best, taken, record, posterior, n)
-    at = np.concatenate([first + p for first, (p, _) in zip(pool.starts, lists, strict=False)])
-    found = Candidates(at, np.concatenate([scores for _, scores in lists]))
-    order = np.lexsort((at, -found.scores, at != found.best()))[:n]
-    names = (pool.sets.ids[position] for position in at[order])
-    return list(map(Scored, names, found.scores[order].tolist(), at[order].tolist()))
+    at, scores = _ranked(pool, record, posterior, taken, n)
+    return list(map(Scored, (pool.sets.ids[position] for position in at), scores, at))
 
 
 def select(
     pool: ClusterPool,
     model: AggregateRegressor,
-    strategy: str = "AggMI",
+    strategy: str | Acquisition = "AggMI",
     n: int = 1,
     *,
     but: Iterable[Hashable] = (),
@@ -216,6 +235,7 @@ def select(
     """Ids of a joint batch of `n` sets, those that `sumwise.select` would pick.
 
     Args:
+        strategy: As in `score`.
         but: Ids of sets that are measured already.
         pending: Ids of sets that are being measured: conditioned on, and not picked again.
     """
@@ -223,71 +243,58 @@ def select(
     record, posterior, taken = _checked(pool, model, strategy, n, [*waiting, *but])
     if waiting:
         posterior = posterior.condition_on(pool.rows(taken[: len(waiting)]))
-    picked, size = list[int](), SHORTLIST
+
+    def list_best(posterior: Posterior, picked: Sequence[int], size: int) -> Shortlist:
+        job = partial(shortlist, record, posterior, size)
+        return _joined(pool.each(job, [*taken, *picked]))
+
+    picked: list[int] = []
+    if record.key is not None:
+        blank = Pool(pool.sets, pool.prepared.basis, pool.rows([]))
+        picked = grow(record, blank, posterior, n, SHORTLIST, list_best)
     while len(picked) < n:
-        lists = pool.each(_shortlist, [*taken, *picked], record, posterior, size)
-        firsts = zip(pool.starts, lists, strict=False)
-        at = np.concatenate([first + one.positions for first, one in firsts])
-        rows = _joined([one.rows for one in lists])
-        found = batches.Shortlist(at, rows, max(one.rest for one in lists))
-        root = posterior.root_times(np.eye(rows.u.shape[1]))
-        blank = Pool(pool.sets, pool.prepared.basis, rows)
-        new, _, _ = batches.greedy(record, blank, found, root, posterior, n - len(picked))
-        picked += new
-        if new:
-            posterior = posterior.condition_on(rows.rows(np.searchsorted(at, new)))
-        else:
-            size *= 4
+        picked += _ranked(pool, record, posterior, [*taken, *picked], 1)[0]
+        posterior = posterior.condition_on(pool.rows(picked[-1:]))
     return [pool.sets.ids[position] for position in picked]
 
 
 def _checked(
-    pool: ClusterPool, model: AggregateRegressor, strategy: str, n: int, taken: Iterable[Hashable]
+    pool: ClusterPool,
+    model: AggregateRegressor,
+    strategy: str | Acquisition,
+    n: int,
+    taken: Iterable[Hashable],
 ) -> tuple[Strategy, Posterior, list[int]]:
     """The strategy, the posterior, and the positions of sets that are taken."""
     count(n, "n")
-    known = [record.name for record in ACQUISITIONS.values() if record.key is not None]
-    if strategy not in known:
-        raise SettingError(f"strategy is {strategy!r}; on a cluster there are {', '.join(known)}")
-    fitted = model.fitted()
+    record, fitted = named(strategy), model.fitted()
+    if record is ACQUISITIONS["Rand"]:
+        raise SettingError("Rand looks at nothing, so it needs no cluster; draw from sets.ids")
     if fitted.basis is not pool.prepared.basis:
         raise SettingError(
             "the model has another basis than the pool; make it with distributed.fit"
         )
     positions = [pool.sets.position(set_id) for set_id in taken]
-    free = len(pool) - len(set(positions))
-    if free < n:
-        raise PoolExhaustedError(f"{n} sets were asked for and {free} are free; ask for fewer")
-    return ACQUISITIONS[strategy], fitted.posterior, positions
+    PoolState(positions).free(len(pool), least=n)
+    return record, fitted.posterior, positions
 
 
-def _free(held: Pool, taken: Int[np.ndarray, " t"]) -> Bool[np.ndarray, " a"]:
-    free = np.ones(len(held.design), dtype=bool)
-    free[taken] = False
-    return free
+def _ranked(
+    pool: ClusterPool, strategy: Strategy, posterior: Posterior, taken: Sequence[int], n: int
+) -> tuple[list[int], list[float]]:
+    """Positions and scores of the best sets that are not taken, the best first."""
+    lists = pool.each(partial(_best, strategy, posterior, n), taken)
+    at = np.concatenate([one.positions for one in lists])
+    scores = np.concatenate([one.scores for one in lists])
+    best = Candidates(at, scores, scores).best()
+    order = np.lexsort((at, -scores, at != best))[:n]
+    return at[order].tolist(), scores[order].tolist()
 
 
-def _best(
-    held: Pool, taken: Int[np.ndarray, " t"], strategy: Strategy, posterior: Posterior, n: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Places and scores of the best sets of a slice, in order of place."""
-    free = _free(held, taken)
+def _best(strategy: Strategy, posterior: Posterior, n: int, held: Pool, free: Mask) -> Candidates:
+    """The best sets of a slice, in order of position."""
     if not free.any():
-        return np.empty(0, dtype=np.int64), np.empty(0)
+        return Candidates(np.empty(0, dtype=np.int64), np.empty(0), np.empty(0))
     found = candidates(strategy, held, posterior, np.random.default_rng(0), free, n)
     best = np.sort(np.lexsort((found.positions, -found.scores))[:n])
-    return found.positions[best], found.scores[best]
-
-
-def _shortlist(
-    held: Pool, taken: Int[np.ndarray, " t"], strategy: Strategy, posterior: Posterior, size: int
-) -> batches.Shortlist:
-    """Sets of a slice that may be among the best."""
-    assert strategy.key is not None  # as checked
-    high = bounds(strategy.key, held, posterior)[1]
-    return batches.shortlist(held.design, high, _free(held, taken), size)
-
-
-def _joined(designs: Sequence[Design]) -> Design:
-    parts = [(design.u, design.noise_scale, design.theta_sum) for design in designs]
-    return Design(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    return Candidates(found.positions[best], found.scores[best], found.ranked[best])

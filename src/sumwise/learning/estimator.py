@@ -7,10 +7,10 @@ is really needed: `score`, estimator tags, and `NotFittedError`.
 
 from __future__ import annotations
 
-import dataclasses
 import os
-from collections.abc import Hashable, Iterable, Mapping
-from typing import Any
+from collections.abc import Hashable, Mapping
+from dataclasses import KW_ONLY, dataclass, field, fields
+from typing import Any, Final
 
 import numpy as np
 
@@ -32,7 +32,10 @@ from sumwise.outofcore.design_store import Embedded, as_sets
 from sumwise.util.progress import Slow
 from sumwise.util.shapes import Float
 
+SETTINGS: Final = tuple(setting.name for setting in fields(core.ModelConfig))
 
+
+@dataclass(eq=False, repr=False)
 class AggregateRegressor:
     """Learn individual outputs from weighted sums over sets of individuals.
 
@@ -64,31 +67,19 @@ class AggregateRegressor:
     (2,)
     """
 
-    fitted_: core.Model
-    prepared_: core.Prepared
-    n_features_in_: int
-    _one_output: bool
-
-    def __init__(
-        self,
-        basis: str | Basis | Neural = "auto",
-        *,
-        n_basis: int = 128,
-        lengthscale: float = 1.0,
-        degree: int = 2,
-        hyperparameters: str | tuple[float, float] = "evidence",
-        evidence_prior: bool = True,
-        standardize: bool = True,
-        random_state: int | None = 0,
-    ) -> None:
-        self.basis = basis
-        self.n_basis = n_basis
-        self.lengthscale = lengthscale
-        self.degree = degree
-        self.hyperparameters = hyperparameters
-        self.evidence_prior = evidence_prior
-        self.standardize = standardize
-        self.random_state = random_state
+    basis: str | Basis | Neural = "auto"
+    _: KW_ONLY
+    n_basis: int = 128
+    lengthscale: float = 1.0
+    degree: int = 2
+    hyperparameters: str | tuple[float, float] = "evidence"
+    evidence_prior: bool = True
+    standardize: bool = True
+    random_state: int | None = 0
+    fitted_: core.Model = field(init=False)
+    prepared_: core.Prepared = field(init=False)
+    n_features_in_: int = field(init=False)
+    _one_output: bool = field(init=False)
 
     # --- learning -----------------------------------------------------------------------------
 
@@ -157,26 +148,14 @@ class AggregateRegressor:
                 half a gigabyte if left out.
             run: Where parts are worked on: in threads, unless `sumwise.distributed` says otherwise.
         """
-        if not isinstance(pool, Scan):
-            raise InvalidSetError(
-                f"pool is a {type(pool).__name__}; scan files with Sets.scan_parquet. Sets in "
-                "memory need no embedding beforehand."
-            )
-        return embed_scan(
-            pool,
-            self.config(),
-            out,
-            prepared=drawn_for(self, pool),
-            dtype=dtype,
-            memory=memory,
-            run=in_threads if run is None else run,
-        )
+        drawn, run = drawn_for(self, pool), run or in_threads
+        config = self.config()
+        return embed_scan(pool, config, out, prepared=drawn, dtype=dtype, memory=memory, run=run)
 
     @classmethod
     def from_config(cls, config: core.ModelConfig) -> AggregateRegressor:
         """An estimator with these settings."""
-        names = [field.name for field in dataclasses.fields(config)]
-        return cls(**{name: getattr(config, name) for name in names})
+        return cls(**{name: getattr(config, name) for name in SETTINGS})
 
     @classmethod
     def from_fitted(
@@ -253,12 +232,8 @@ class AggregateRegressor:
             How many individuals there were.
         """
         share, fitted = check_level(level), self.fitted()
-        if not isinstance(pool, Scan) or len(pool.x) != self.n_features_in_:
-            raise InvalidSetError(
-                f"pool is {pool!r:.200}; scan files with the {self.n_features_in_} inputs of the "
-                "model (Sets.scan_parquet)"
-            )
-        _check_scan(getattr(self, "feature_names_in_", None), pool)
+        names = getattr(self, "feature_names_in_", None)
+        _check_scan(pool, None if names is None else tuple(names), self.n_features_in_)
         return streams.predict(fitted, pool, os.fspath(out), share, run or in_threads)
 
     def predict_sets(
@@ -331,10 +306,7 @@ class AggregateRegressor:
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The constructor's arguments."""
-        del deep  # there are no nested estimators
-        return {
-            field.name: getattr(self, field.name) for field in dataclasses.fields(core.ModelConfig)
-        }
+        return {name: getattr(self, name) for name in SETTINGS}
 
     def set_params(self, **params: Any) -> AggregateRegressor:
         """Change constructor arguments by name."""
@@ -355,8 +327,9 @@ class AggregateRegressor:
         return "fitted_" in vars(self)
 
     def __repr__(self) -> str:
-        defaults = {f.name: repr(f.default) for f in dataclasses.fields(core.ModelConfig)}
-        changed = (f"{k}={v!r}" for k, v in self.get_params().items() if repr(v) != defaults[k])
+        defaults = AggregateRegressor().get_params()
+        params = self.get_params().items()
+        changed = (f"{k}={v!r}" for k, v in params if repr(v) != repr(defaults[k]))
         return f"AggregateRegressor({', '.join(changed)})"
 
     # --- helpers ------------------------------------------------------------------------------
@@ -388,17 +361,17 @@ def _fitted_attributes(fitted: core.Model, sets: Sets, *, one_output: bool) -> d
 def drawn_for(model: AggregateRegressor, scan: Scan) -> core.Prepared | None:
     """The basis that a fitted model brings to a scan; None if one is still to be drawn."""
     drawn: core.Prepared | None = vars(model).get("prepared_")
-    if drawn is not None:
-        _check_scan(drawn.input_names, scan)
+    _check_scan(scan, None if drawn is None else drawn.input_names)
     return drawn
 
 
-def _check_scan(names: Iterable[Hashable] | None, scan: Scan) -> None:
-    known = scan.x if names is None else tuple(names)
-    if known != scan.x:
-        raise InvalidSetError(
-            f"the scan has the inputs {scan.x}; the model knows {known}, in that order"
-        )
+def _check_scan(scan: Any, names: tuple[Hashable, ...] | None, n_inputs: int | None = None) -> None:
+    """Refuse anything but a scan of the inputs that a model knows."""
+    if not isinstance(scan, Scan):
+        raise InvalidSetError(f"pool is a {type(scan).__name__}; scan files with Sets.scan_parquet")
+    if scan.x != (names or scan.x) or len(scan.x) != (n_inputs or len(scan.x)):
+        known = f"{n_inputs} inputs" if names is None else f"{names}, in that order"
+        raise InvalidSetError(f"the scan has the inputs {scan.x}; the model knows {known}")
 
 
 def resolve(
@@ -413,30 +386,29 @@ def resolve(
     Args:
         sets: Where they are embedded, they bring the model they were embedded with.
     """
+    if model is not None and not isinstance(model, AggregateRegressor):
+        raise SettingError(
+            f"model is {model!r}; give an AggregateRegressor, for example "
+            "AggregateRegressor('linear')"
+        )
+    if preset not in (None, "paper"):
+        raise SettingError(f"no preset is called {preset!r}; there is 'paper'")
+    if preset is not None and (model is not None or strategy is not None):
+        raise SettingError("a preset brings its own model and strategy; give one or the other")
+    core.check_seed(seed, "seed")
+    if preset is not None:
+        model = AggregateRegressor("fourier", hyperparameters="adam", random_state=int(seed))
+        strategy = "AggMI"
     if isinstance(sets, Embedded):
-        own, known = AggregateRegressor.from_config(sets.config), getattr(model, "get_params", dict)
-        if preset is not None or (model is not None and known() != own.get_params()):
+        own = AggregateRegressor.from_config(sets.config)
+        if model is not None and model.get_params() != own.get_params():
             raise SettingError(
                 f"these sets are embedded with {own!r}; leave model and preset out, or embed them "
                 "anew with another model"
             )
         model = own
-    if preset is not None:
-        if preset != "paper":
-            raise SettingError(f"no preset is called {preset!r}; there is 'paper'")
-        if model is not None or strategy is not None:
-            raise SettingError("a preset brings its own model and strategy; give one or the other")
-    core.check_seed(seed, "seed")
-    if preset == "paper":
-        model = AggregateRegressor("fourier", hyperparameters="adam", random_state=int(seed))
-        strategy = "AggMI"
     elif model is None:
         model = AggregateRegressor(random_state=int(seed))
-    elif not isinstance(model, AggregateRegressor):
-        raise SettingError(
-            f"model is {model!r}; give an AggregateRegressor, for example "
-            "AggregateRegressor('linear')"
-        )
     model = AggregateRegressor(**model.get_params())  # a copy: the caller's is not changed
     strategy = DEFAULT if strategy is None else strategy
     if named(strategy).needs_dropout:

@@ -18,8 +18,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from sumwise.learning.propose import Answer, Ask
-from sumwise.learning.status import Status, second_moment
+from sumwise.learning.propose import Answer, Ask, arrays_of
+from sumwise.learning.status import Status, mean_variance, second_moment
 from sumwise.model import predict, scaling
 from sumwise.model.calibration import Coverage, coverage, verdict
 from sumwise.model.design import Design, Pool, embed, features
@@ -137,7 +137,7 @@ def _step(
     pool: Pool, before: Model, after: Model, answers: Sequence[Answer], individual_std: float
 ) -> Step:
     """The last of these answers, between the models before and after it."""
-    at, y_bar, noise = _arrays(answers)
+    at, y_bar, noise = arrays_of(answers)
     latest = len(at) - 1
     if before.basis is pool.basis:
         design = pool.design.rows(at)
@@ -170,17 +170,6 @@ def _step(
     )
 
 
-def _arrays(
-    answers: Sequence[Answer],
-) -> tuple[list[int], Float[np.ndarray, " t"], Float[np.ndarray, " t"]]:
-    """Positions, totals and known noise, 0 where there is none."""
-    return (
-        [answer.position for answer in answers],
-        np.array([answer.y_bar for answer in answers]),
-        np.array([answer.noise_std or 0.0 for answer in answers]),
-    )
-
-
 def _with_noise(design: Design, noise_std: np.ndarray, scaled_by: Posterior) -> Design:
     noise = noise_std / float(scaled_by.output_scale[0])
     return design.with_known_noise(noise, scaled_by.noise_precision)
@@ -192,18 +181,12 @@ def _spread_under(pool: Pool) -> Callable[[Model], float]:
     Under a fixed basis the mean of φ φᵀ over all individuals is worked out once; a basis that
     learns is looked at on a sample of them, the same for all models.
     """
-    if pool.basis.learns:
-        x = pool.sets.x[:: -(-len(pool.sets.x) // SAMPLE)]
-        return lambda model: _root_mean(model, features(model.basis, x), np.ones(len(x)) / len(x))
-    powers, axes = second_moment(pool)
-    return lambda model: _root_mean(model, axes, powers)
-
-
-def _root_mean(
-    model: Model, phi: Float[np.ndarray, "N K"], shares: Float[np.ndarray, " N"]
-) -> float:
-    variance = float(shares @ model.posterior.variance_along(phi))
-    return float(model.posterior.output_scale[0]) * math.sqrt(variance)
+    if not pool.basis.learns:
+        moment = second_moment(pool)
+        return lambda model: math.sqrt(mean_variance(model.posterior, *moment))
+    x = pool.sets.x[:: -(-len(pool.sets.x) // SAMPLE)]
+    shares = np.ones(len(x)) / len(x)
+    return lambda model: math.sqrt(mean_variance(model.posterior, shares, features(model.basis, x)))
 
 
 # --- all of it ------------------------------------------------------------------------------------
@@ -279,7 +262,7 @@ def _left_out(pool: Pool, model: Model, answers: Sequence[Answer]) -> Judged:
     """
     if len(answers) < FEWEST:
         return [], None, None
-    at, y_bar, noise = _arrays(answers)
+    at, y_bar, noise = arrays_of(answers)
     rows = pool.design.rows(at)
     means, stds = leave_one_out(model, rows, y_bar[:, None], noise)
     design = _with_noise(rows, noise, model.posterior)
@@ -302,11 +285,11 @@ def _sums_of_others(values: Float[np.ndarray, " t"]) -> Float[np.ndarray, " t"]:
 
 def _forecasts(steps: Sequence[Step]) -> Judged:
     """The same, by the models before each answer; errors are typical of the last ones."""
+    if not steps:
+        return [], None, None
     made = [
         (step.number, step.forecast, step.forecast_std)
         for step in steps
         if step.forecast is not None and step.forecast_std is not None
     ]
-    return made, *(
-        (steps[-1].typical_error, steps[-1].typical_naive_error) if steps else (None,) * 2
-    )
+    return made, steps[-1].typical_error, steps[-1].typical_naive_error

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Unpack
 
@@ -17,9 +17,9 @@ from sumwise.acquisition.screening import Ceiling, with_squares
 from sumwise.acquisition.strategies import Acquisition, per_cost
 from sumwise.data import validate
 from sumwise.data.sets import Sets
-from sumwise.errors import LabelError, PoolExhaustedError
+from sumwise.errors import LabelError
 from sumwise.learning.estimator import AggregateRegressor, resolve
-from sumwise.learning.propose import Answer, Ask, PoolState, questions
+from sumwise.learning.propose import Answer, Ask, PoolState, arrays_of, draws_of, questions
 from sumwise.model import fit as core
 from sumwise.model.basis import Scaled
 from sumwise.model.design import Design, Pool, embed
@@ -29,86 +29,92 @@ from sumwise.outofcore.design_store import Embedded, as_sets
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Progress:
-    """Where Algorithm 1 stands: what is labelled (𝒟) and the model learned from it."""
+    """Where Algorithm 1 stands: the answers so far (𝒟) and the model learned from them."""
 
     config: core.ModelConfig
     prepared: core.Prepared
     pool: Pool
-    labels: Mapping[int, float]  # position in the pool -> ȳ, in order of arrival
     model: core.Model
+    answers: tuple[Answer, ...] = ()
     ceiling: Ceiling | None = None  # of the scores, from an earlier question
     objective: Objective = field(default_factory=Objective)
-    noise: Mapping[int, float] = field(default_factory=dict)  # known noise of some labels
+
+    @property
+    def labels(self) -> Mapping[int, float]:
+        """Totals by position of their sets, in order of arrival."""
+        return {answer.position: answer.y_bar for answer in self.answers}
 
 
-def begin(config: core.ModelConfig, sets: Sets | Embedded) -> Progress:
+def begin(
+    config: core.ModelConfig, sets: Sets | Embedded, objective: Objective | None = None
+) -> Progress:
     """Lines 1–2: nothing is labelled; the model is its prior."""
     prepared = sets.prepare(config)
     pool = with_squares(sets.pool(prepared))
-    fitted = fit_labels(config, prepared, pool.sets, pool.design.rows, {}, {})
-    return Progress(config, prepared, pool, {}, fitted)
+    fitted = fit_answers(config, prepared, pool.sets, pool.design.rows, ())
+    return Progress(config, prepared, pool, fitted, objective=objective or Objective())
 
 
-def ask(progress: Progress, strategy: str | Acquisition, seed: int) -> Ask:
-    """Line 4: the unlabelled set that the strategy scores highest."""
-    return ask_next(progress, strategy, seed)[0]
+def ask(progress: Progress, strategy: str | Acquisition, seed: int) -> tuple[Ask, Progress]:
+    """Line 4: the unlabelled set that the strategy scores highest.
 
-
-def ask_next(progress: Progress, strategy: str | Acquisition, seed: int) -> tuple[Ask, Progress]:
-    """The same, and bounds that make the next question on a large pool cheaper."""
-    wanted, model = progress.objective, progress.model
+    Gives also the state with bounds that make the next question on a large pool cheaper.
+    """
+    wanted, model, answers = progress.objective, progress.model, progress.answers
     pool = wanted.apply(progress.pool, model)
-    noisy = progress.noise or wanted.noise_std is not None
+    noisy = wanted.noise_std is not None or any(answer.noise_std for answer in answers)
     ceiling = None if noisy else progress.ceiling  # s_a + β r_a² moves with β, bounds do not
-    state = PoolState(answered=tuple(progress.labels), questions=len(progress.labels))
-    by: dict[str, Any] = {"seed": seed, "cost": wanted.cost, "ceiling": ceiling}
-    found = next(questions(pool, model, strategy, state, runner_up=False, **by), None)
-    if found is None:
-        raise PoolExhaustedError("every set is measured already; nothing is left to ask")
-    return found[0], replace(progress, ceiling=found[1])
+    state = PoolState([answer.position for answer in answers], questions=len(answers))
+    by: dict[str, Any] = {"cost": wanted.cost, "ceiling": ceiling, "runner_up": False}
+    found, kept = next(questions(pool, model, strategy, state, draws_of(seed, state), **by))
+    return found, replace(progress, ceiling=kept)
 
 
-def tell(progress: Progress, index: int, y_bar: float, noise_std: float = 0.0) -> Progress:
+def tell(
+    progress: Progress,
+    position: int,
+    y_bar: float,
+    noise_std: float | None = None,
+    asked: Ask | None = None,
+) -> Progress:
     """Lines 5–9: label a set, estimate λ and β anew, and the posterior."""
-    labels = {**progress.labels, index: y_bar}
-    noise = {**progress.noise, index: noise_std} if noise_std else progress.noise
-    pool = progress.pool
-    known = progress.config, progress.prepared, pool.sets, pool.design.rows, labels, noise
-    fitted = fit_labels(*known, progress.model)
-    after = replace(progress, labels=labels, model=fitted, noise=noise)
+    pool, number = progress.pool, len(progress.answers) + 1
+    set_id = pool.sets.ids[position]
+    new = Answer(number, set_id, y_bar, asked, noise_std, position=position)
+    answers = (*progress.answers, new)
+    data = pool.sets, pool.design.rows, answers
+    fitted = fit_answers(progress.config, progress.prepared, *data, progress.model)
+    after = replace(progress, answers=answers, model=fitted)
     if fitted.basis is pool.basis:
         return after
     learned = with_squares(pool.sets.pool(fitted))  # the basis has
     return replace(after, pool=learned, ceiling=None)
 
 
-def fit_labels(
+def fit_answers(
     config: core.ModelConfig,
     prepared: core.Prepared,
     sets: Sets,
     rows: Callable[[list[int]], Design],
-    labels: Mapping[int, float],
-    noise: Mapping[int, float],
+    answers: Sequence[Answer],
     start: core.Model | None = None,
     learned: tuple[Scaled, Hyperparameters] | None = None,
 ) -> core.Model:
-    """The model after these totals, by position of their sets.
+    """The model after these answers.
 
     Args:
         rows: Gives rows of the design; not used where the basis learns.
-        noise: Known noise of some totals.
         start, learned: As in `core.fit`.
     """
-    at, labelled = list(labels), None
+    at, totals, noise = arrays_of(answers)
+    labelled = None
     if prepared.basis.learns:
         labelled = sets.take(at)
         design = embed(labelled, prepared.basis)
     else:
         design = rows(at)
-    totals = np.array(list(labels.values())).reshape(len(at), 1)
-    known = np.array([noise.get(a, 0.0) for a in at]) if any(noise.values()) else None
-    data = labelled, design, totals
-    return core.fit(config, prepared, *data, start, noise_std=known, learned=learned)
+    data = labelled, design, totals[:, None]
+    return core.fit(config, prepared, *data, start, noise_std=noise, learned=learned)
 
 
 class ActiveLearner:
@@ -154,14 +160,13 @@ class ActiveLearner:
         self._seed = seed
         wanted = read(plain, objective, "ActiveLearner")
         per_cost(self._strategy, np.zeros(len(plain)), wanted.cost)  # refuses costs without gains
-        self._progress = replace(begin(self._estimator.config(), sets), objective=wanted)
-        self._history: tuple[Answer, ...] = ()
+        self._progress = begin(self._estimator.config(), sets, wanted)
         self._asked: Ask | None = None
 
     def ask(self) -> Ask:
         """The set to measure next; the same one until a total is recorded."""
         if self._asked is None:
-            self._asked, self._progress = ask_next(self._progress, self._strategy, self._seed)
+            self._asked, self._progress = ask(self._progress, self._strategy, self._seed)
         return self._asked
 
     def tell(self, set_id: Hashable, y_bar: float, noise_std: float | None = None) -> None:
@@ -171,23 +176,22 @@ class ActiveLearner:
             noise_std: Standard deviation of noise that this measurement is known to have beside
                 that of its individuals, such as noise added for privacy.
         """
-        index = self._progress.pool.sets.position(set_id)
+        position = self._progress.pool.sets.position(set_id)
         value = validate.total(y_bar, set_id)
         noise = (0.0 if noise_std is None else validate.noise(noise_std, set_id)) or None
-        if index in self._progress.labels:
+        measured = self._progress.labels.get(position)
+        if measured is not None:
             raise LabelError(
-                f"set {set_id!r} is measured already ({self._progress.labels[index]:g}); "
-                "a learner keeps its answers. Start a new one to change them."
+                f"set {set_id!r} is measured already ({measured:g}); a learner keeps its answers. "
+                "Start a new one to change them."
             )
-        own_id = self._progress.pool.sets.ids[index]  # 4.0 finds the set 4, and is not its name
+        own_id = self._progress.pool.sets.ids[position]  # 4.0 finds the set 4, and is not its name
         asked = self._asked if self._asked and self._asked.set_id == own_id else None
-        self._progress = tell(self._progress, index, value, noise or 0.0)
-        number = len(self._history) + 1
-        self._history += (Answer(number, own_id, value, asked, noise, position=index),)
+        self._progress = tell(self._progress, position, value, noise, asked)
         self._asked = None
 
     def __repr__(self) -> str:
-        answered, total = len(self._history), len(self._progress.pool.sets)
+        answered, total = len(self.history), len(self._progress.pool.sets)
         return (
             f"ActiveLearner: {answered} of {total} sets measured, strategy {self._strategy!r}, "
             f"{self._estimator!r}"
@@ -202,10 +206,9 @@ class ActiveLearner:
     @property
     def labels(self) -> Mapping[Hashable, float]:
         """Measured totals by set id, in order of arrival."""
-        ids = self._progress.pool.sets.ids
-        return dict((ids[a], y_bar) for a, y_bar in self._progress.labels.items())
+        return {answer.set_id: answer.y_bar for answer in self.history}
 
     @property
     def history(self) -> tuple[Answer, ...]:
         """Every answer with its question, in order."""
-        return self._history
+        return self._progress.answers

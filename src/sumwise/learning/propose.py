@@ -15,22 +15,23 @@ from itertools import islice
 from typing import Any, Final
 
 import numpy as np
+from numpy.random import Generator
 
 from sumwise.acquisition.screening import Candidates, Ceiling, candidates
 from sumwise.acquisition.strategies import Acquisition, Strategy, named
 from sumwise.errors import PoolExhaustedError
-from sumwise.learning.selection import nothing_affordable, pays_for
 from sumwise.model import predict
 from sumwise.model.design import Pool
 from sumwise.model.fit import Model
 from sumwise.model.posterior import Posterior
-from sumwise.util.shapes import Bool, Float
+from sumwise.util.shapes import Float, Mask, PerSet
 from sumwise.util.text import count, plain
 
 # A total is questioned, in the shell and on the page alike, from FEWEST other answers on and where
 # it is more than FAR standard deviations from what they lead to expect.
 FEWEST: Final = 3
 FAR: Final = 4.0
+ROUNDING: Final = 1e-12  # of a budget: sums of costs are rounded
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,17 @@ class Answer:
     position: int = field(default=-1, compare=False)  # of the set
 
 
+def arrays_of(
+    answers: Sequence[Answer],
+) -> tuple[list[int], Float[np.ndarray, " t"], Float[np.ndarray, " t"]]:
+    """Positions, totals and known noise, 0 where there is none."""
+    return (
+        [answer.position for answer in answers],
+        np.array([answer.y_bar for answer in answers]),
+        np.array([answer.noise_std or 0.0 for answer in answers]),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class PoolState:
     """Positions of the sets that are taken, and how many questions were asked so far."""
@@ -87,13 +99,29 @@ class PoolState:
     skipped: Sequence[int] = ()
     questions: int = 0
 
-    def free(self, n_sets: int, wanted: int | None = None) -> Bool[np.ndarray, " A"]:
-        """Which sets may be asked for; a set that the user wants always may."""
+    def free(self, n_sets: int, wanted: int | None = None, least: int = 0) -> Mask:
+        """Which sets may be asked for; a set that the user wants always may.
+
+        Args:
+            least: Fewer than this many are refused.
+        """
         free = np.ones(n_sets, dtype=bool)
         free[[*self.answered, *self.claimed, *self.skipped]] = False
         if wanted is not None:
             free[wanted] = True
-        return free
+        left = int(free.sum())
+        if left >= least:
+            return free
+        if left:
+            said = f"{least} sets were asked for and {left} are free; ask for fewer"
+        elif self.claimed:
+            waiting = count(len(self.claimed), "open question")
+            said = f"every set is measured or being measured ({waiting}); answer one, or release it"
+        elif self.skipped:
+            said = f"every set is measured or skipped ({len(self.skipped)}); unskip some"
+        else:
+            said = "every set is measured already; nothing is left to ask"
+        raise PoolExhaustedError(said)
 
 
 def propose(
@@ -105,7 +133,7 @@ def propose(
     seed: int,
     n: int = 1,
     wanted: int | None = None,
-    cost: Float[np.ndarray, " A"] | None = None,
+    cost: PerSet | None = None,
     budget: float = math.inf,
 ) -> list[Ask]:
     """The next `n` questions; nothing is claimed.
@@ -117,14 +145,15 @@ def propose(
         cost: Of measuring each set; questions are then ranked by gain per cost.
         budget: For all questions together; there are fewer than `n` if it pays for no more.
     """
-    free = state.free(len(pool.sets), wanted)
-    if free.sum() < n and budget == math.inf:
-        raise _exhausted(n, int(free.sum()), state)
-    chosen: dict[str, Any] = {"seed": seed, "wanted": wanted, "cost": cost, "budget": budget}
-    found = [ask for ask, _ in islice(questions(pool, model, strategy, state, **chosen), n)]
-    if not found and n:
-        raise nothing_affordable(budget, cost, free)
-    return found
+    state.free(len(pool.sets), wanted, least=n if budget == math.inf else 0)
+    aim: dict[str, Any] = {"wanted": wanted, "cost": cost, "budget": budget}
+    asked = questions(pool, model, strategy, state, draws_of(seed, state), **aim)
+    return [ask for ask, _ in islice(asked, n)]
+
+
+def draws_of(seed: int, state: PoolState) -> Iterator[Generator]:
+    """Generators for the next questions; each depends on the seed and the question's number."""
+    return (np.random.default_rng([seed, number]) for number in count_from(state.questions))
 
 
 def questions(
@@ -132,10 +161,10 @@ def questions(
     model: Model,
     strategy: str | Acquisition,
     state: PoolState,
+    draws: Iterator[Generator],
     *,
-    seed: int,
     wanted: int | None = None,
-    cost: Float[np.ndarray, " A"] | None = None,
+    cost: PerSet | None = None,
     budget: float = math.inf,
     ceiling: Ceiling | None = None,
     runner_up: bool = True,
@@ -143,6 +172,7 @@ def questions(
     """One question after another, each as if those before it were answered; see `propose`.
 
     Args:
+        draws: A generator for each question.
         ceiling: Bounds on the scores from an earlier question, if there is one.
         runner_up: Whether questions name the next best set, which costs a little on a large pool.
 
@@ -152,29 +182,24 @@ def questions(
     record, posterior, paid = named(strategy), model.posterior, 0.0
     free, pending = state.free(len(pool.sets), wanted), list(state.claimed)
     waiting = len(pending)
-    for number in count_from(state.questions):
-        affordable = free if cost is None else free & pays_for(budget, paid, cost)
+    for number, rng in enumerate(draws, start=state.questions):
+        # three sets that cost 0.1 are paid by 0.3, but for rounding
+        affordable = free if cost is None else free & (paid + cost <= budget * (1 + ROUNDING))
         if not affordable.any():
+            if number == state.questions:
+                raise _nothing_left(budget, cost, free)
             return
         if pending:
             posterior = posterior.condition_on(pool.design.rows(pending))
-        rng = np.random.default_rng([seed, number])
         seen = record, pool, posterior, rng, affordable
         found = candidates(*seen, 1 + runner_up, also=wanted, ceiling=ceiling, cost=cost)
         best = found.best()
         chosen = best if wanted is None else wanted
         second = found.best(but=chosen) if runner_up and len(found.positions) > 1 else None
         ask = _described(pool, model, posterior, found, (chosen, second), number, cost)
-        if chosen == best:
-            size = int(pool.sets.sizes[chosen])
-            why = _reason(record, ask, size, affordable, free, waiting)
-        else:
-            why = f"This set was chosen by hand; {record.name} would have asked for another first."
-        if ask.cost is not None:
-            paid += ask.cost
-            why += f" {_price(ask, highest=chosen == best)}"
-        if not state.answered:
-            why += " Nothing is measured yet, so the model cannot say what to expect."
+        among = _among(affordable, free, int(pool.sets.sizes[chosen]), waiting)
+        why = _why(record, ask, among if chosen == best else None, first=not state.answered)
+        paid += ask.cost or 0.0
         yield replace(ask, why=why), found.ceiling
         free[chosen] = False
         pending, waiting, wanted, ceiling = [chosen], waiting + 1, None, found.ceiling
@@ -187,7 +212,7 @@ def _described(
     found: Candidates,
     places: tuple[int, int | None],
     number: int,
-    cost: Float[np.ndarray, " A"] | None,
+    cost: PerSet | None,
 ) -> Ask:
     """The question for a set, but for why it is asked; and the runner-up, if there is one."""
     ids, (chosen, second) = pool.sets.ids, places
@@ -209,37 +234,32 @@ def _described(
     )
 
 
-def _reason(
-    record: Strategy,
-    ask: Ask,
-    size: int,
-    affordable: Bool[np.ndarray, " A"],
-    free: Bool[np.ndarray, " A"],
-    waiting: int,
-) -> str:
-    """Why the best set is asked for, in a sentence."""
+def _among(affordable: Mask, free: Mask, size: int, waiting: int) -> str:
     left = int(affordable.sum())
     kind = "available" if left == free.sum() else "affordable"
-    among = f"Best of {left} {kind} sets" if left > 1 else f"The only {kind} set"
+    best = f"Best of {left} {kind} sets" if left > 1 else f"The only {kind} set"
     given = f", allowing for {count(waiting, 'open question')}" if waiting else ""
-    return f"{among} ({count(size, 'individual')}){given}: {record.reason.format(ask.score)}."
+    return f"{best} ({count(size, 'individual')}){given}"
 
 
-def _price(ask: Ask, *, highest: bool) -> str:
-    each = plain(ask.score_per_cost) if highest and ask.score_per_cost is not None else ""
-    gain = f", and its gain per unit of cost is the highest: {each}" if each else ""
-    return f"It costs {ask.cost:.6g}{gain}."
+def _why(record: Strategy, ask: Ask, among: str | None, *, first: bool) -> str:
+    """Why a set is asked for; `among` is None where the user prefers it to the best."""
+    if among is None:
+        why = f"This set was chosen by hand; {record.name} would have asked for another first."
+    else:
+        why = f"{among}: {record.reason.format(ask.score)}."
+    if ask.cost is not None:
+        each = f", and its gain per unit of cost is the highest: {plain(ask.score / ask.cost)}"
+        why += f" It costs {ask.cost:.6g}{each if among else ''}."
+    if first:
+        why += " Nothing is measured yet, so the model cannot say what to expect."
+    return why
 
 
-def _exhausted(n: int, free: int, state: PoolState) -> PoolExhaustedError:
-    if free:
-        return PoolExhaustedError(f"{n} sets were asked for and {free} are free; ask for fewer")
-    if state.claimed:
-        return PoolExhaustedError(
-            f"every set is measured or being measured "
-            f"({count(len(state.claimed), 'open question')}); answer one, or release it"
-        )
-    if state.skipped:
-        skipped = len(state.skipped)
-        return PoolExhaustedError(f"every set is measured or skipped ({skipped}); unskip some")
-    return PoolExhaustedError("every set is measured already; nothing is left to ask")
+def _nothing_left(budget: float, cost: PerSet | None, free: Mask) -> PoolExhaustedError:
+    if cost is None or not free.any():
+        return PoolExhaustedError("every set is measured or being measured; nothing is left to ask")
+    return PoolExhaustedError(
+        f"the budget of {budget:g} pays for no set: the cheapest that is free costs "
+        f"{cost[free].min():g}"
+    )

@@ -3,51 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from typing import Any, Final, Protocol, Unpack, runtime_checkable
+from itertools import islice, repeat
+from typing import Any, Unpack
 
 import numpy as np
 
 from sumwise.acquisition.batches import joint
 from sumwise.acquisition.objective import ObjectiveOptions, read
-from sumwise.acquisition.screening import candidates, screens
+from sumwise.acquisition.screening import screens
 from sumwise.acquisition.strategies import (
     DEFAULT,
     Acquisition,
-    Strategy,
     named,
     refuse_non_finite,
     scores_of,
 )
 from sumwise.data import validate
 from sumwise.data.sets import Sets
-from sumwise.errors import PoolExhaustedError, SettingError
+from sumwise.errors import SettingError
+from sumwise.learning.estimator import AggregateRegressor
+from sumwise.learning.propose import PoolState, questions
 from sumwise.model import fit as core
 from sumwise.model.design import Pool
 from sumwise.model.fit import Model
-from sumwise.model.posterior import Posterior
 from sumwise.outofcore.design_store import Embedded, as_sets
-from sumwise.util.shapes import Bool, Float
-
-ROUNDING: Final = 1e-12  # of a budget: sums of costs are rounded
-
-
-@runtime_checkable
-class Fitted(Protocol):
-    """Anything that holds a fitted model, such as an `AggregateRegressor`."""
-
-    def fitted(self) -> Model: ...
+from sumwise.util.shapes import PerSet
 
 
 def score(
     sets: Sets | Embedded,
-    model: Fitted,
+    model: AggregateRegressor,
     strategy: str | Acquisition = DEFAULT,
     *,
     targets: Any = None,
     target_weights: Any = None,
     noise_std: Any = None,
     seed: int = 0,
-) -> Float[np.ndarray, " A"]:
+) -> PerSet:
     """One number per set: higher is worth measuring sooner.
 
     Args:
@@ -78,7 +70,7 @@ def score(
 
 def select(
     sets: Sets | Embedded,
-    model: Fitted,
+    model: AggregateRegressor,
     strategy: str | Acquisition = DEFAULT,
     n: int | None = None,
     *,
@@ -109,52 +101,21 @@ def select(
     wanted = read(pool.sets, objective, "select")
     money, cost = check_budget(budget, wanted.cost), wanted.cost
     pool, ids, at = wanted.apply(pool, fitted), pool.sets.ids, pool.sets.position
-    free = np.ones(len(ids), dtype=bool)
-    waiting = [at(set_id) for set_id in pending or ()]
-    free[[*waiting, *(at(set_id) for set_id in but or ())]] = False
-    posterior = fitted.posterior
-    if waiting:
-        posterior = posterior.condition_on(pool.design.rows(waiting))
+    state = PoolState([at(name) for name in but or ()], [at(name) for name in pending or ()])
+    free = state.free(len(ids), least=(n or 1) if budget is None else 0)
     most = int(n or (1 if budget is None else free.sum()))
-    if budget is None and free.sum() < most:
-        raise PoolExhaustedError(
-            f"{n} sets were asked for and {free.sum()} of {len(ids)} are free; ask for fewer"
-        )
-    record = named(strategy)
+    record, posterior = named(strategy), fitted.posterior
     if cost is None and record.key is not None and screens(record, pool, posterior):
+        if state.claimed:
+            posterior = posterior.condition_on(pool.design.rows(state.claimed))
         return [ids[a] for a in joint(record, pool, posterior, free, most)]
-    picked = _one_by_one(record, pool, posterior, free, most, cost, money, seed)
-    if not picked:
-        raise nothing_affordable(money, cost, free)
-    return [ids[a] for a in picked]
+    source = np.random.default_rng(seed)
+    draws = (source.spawn(1)[0] for _ in repeat(None))
+    asked = questions(pool, fitted, record, state, draws, cost=cost, budget=money, runner_up=False)
+    return [ask.set_id for ask, _ in islice(asked, most)]
 
 
-def _one_by_one(
-    strategy: Strategy,
-    pool: Pool,
-    posterior: Posterior,
-    free: Bool[np.ndarray, " A"],
-    most: int,
-    cost: Float[np.ndarray, " A"] | None,
-    budget: float,
-    seed: int,
-) -> list[int]:
-    """Positions of the best sets, each given those before it; they are taken out of `free`."""
-    picked, paid, source = list[int](), 0.0, np.random.default_rng(seed)
-    while len(picked) < most:
-        affordable = free if cost is None else free & pays_for(budget, paid, cost)
-        if not affordable.any():
-            break
-        if picked:
-            posterior = posterior.condition_on(pool.design.rows(picked[-1:]))
-        rng = source.spawn(1)[0]
-        picked.append(candidates(strategy, pool, posterior, rng, affordable, cost=cost).best())
-        free[picked[-1]] = False
-        paid += 0.0 if cost is None else float(cost[picked[-1]])
-    return picked
-
-
-def check_budget(budget: Any, cost: Float[np.ndarray, " A"] | None) -> float:
+def check_budget(budget: Any, cost: PerSet | None) -> float:
     """The budget as a number; infinite if there is none."""
     if budget is None:
         return float("inf")
@@ -166,28 +127,12 @@ def check_budget(budget: Any, cost: Float[np.ndarray, " A"] | None) -> float:
     return money
 
 
-def pays_for(budget: float, paid: float, cost: Float[np.ndarray, " A"]) -> Bool[np.ndarray, " A"]:
-    """Which sets the rest of a budget pays for; three that cost 0.1 are paid by 0.3."""
-    return paid + cost <= budget * (1 + ROUNDING)
-
-
-def nothing_affordable(
-    budget: float, cost: Float[np.ndarray, " A"] | None, allowed: Bool[np.ndarray, " A"]
-) -> PoolExhaustedError:
-    if cost is None or not allowed.any():
-        return PoolExhaustedError("every set is measured or being measured; nothing is left to ask")
-    return PoolExhaustedError(
-        f"the budget of {budget:g} pays for no set: the cheapest that is free costs "
-        f"{cost[allowed].min():g}"
-    )
-
-
-def _pool_under(sets: Sets | Embedded, model: Fitted) -> tuple[Model, Pool]:
-    if not isinstance(model, Fitted):
+def _pool_under(sets: Sets | Embedded, model: AggregateRegressor) -> tuple[Model, Pool]:
+    if not isinstance(model, AggregateRegressor):
         raise SettingError(
             f"model is a {type(model).__name__}; give a fitted AggregateRegressor (a learner's is "
             "learner.model)"
         )
-    fitted: Model = model.fitted()
+    fitted = model.fitted()
     as_sets(sets)  # refuses what is none
     return fitted, sets.pool(fitted)

@@ -12,7 +12,7 @@ from sumwise.learning.propose import PoolState, propose
 from sumwise.model.design import Pool, add_products, features
 from sumwise.model.fit import Model
 from sumwise.model.posterior import BLOCK, Posterior
-from sumwise.util.shapes import Float
+from sumwise.util.shapes import Float, PerSet
 from sumwise.util.text import count, plain
 
 
@@ -116,12 +116,11 @@ def outlook(
     state: PoolState,
     *,
     seed: int,
-    cost: Float[np.ndarray, " A"] | None = None,
+    cost: PerSet | None = None,
     ahead: int = 5,
 ) -> dict[str, Any]:
     """What `Status` says is left to learn, and what the next questions should do about it."""
-    left = np.ones(len(pool.sets), dtype=bool)
-    left[[*state.answered, *state.skipped]] = False
+    left = PoolState(state.answered, skipped=state.skipped).free(len(pool.sets))
     ahead = min(ahead, int(left.sum()) - len(state.claimed))
     coming = list(state.claimed)
     if ahead:
@@ -129,14 +128,13 @@ def outlook(
         coming += [pool.sets.position(question.set_id) for question in asked]
     posterior = model.posterior
     after = posterior.condition_on(pool.design.rows(coming)) if coming else posterior
-    powers, axes = second_moment(pool)
-    unit = float((posterior.output_scale**2).mean())
+    moment = second_moment(pool)
     return {
         "information_left": joint_information(pool, posterior, np.flatnonzero(left)),
-        "mean_variance": unit * float(powers @ posterior.variance_along(axes)),
-        "mean_variance_after": unit * float(powers @ after.variance_along(axes)),
+        "mean_variance": mean_variance(posterior, *moment),
+        "mean_variance_after": mean_variance(after, *moment),
         "next_questions": ahead,
-        "noise_variance": unit / posterior.noise_precision,
+        "noise_variance": float((posterior.output_scale**2).mean()) / posterior.noise_precision,
         "spent": None if cost is None else float(cost[list(state.answered)].sum()),
         "next_cost": None if cost is None or not coming else float(cost[coming].sum()),
     }
@@ -168,3 +166,9 @@ def second_moment(pool: Pool) -> tuple[Float[np.ndarray, " K"], Float[np.ndarray
         moment /= len(pool.sets.x)
     powers, axes = np.linalg.eigh(moment)
     return np.maximum(powers, 0.0), axes.T
+
+
+def mean_variance(posterior: Posterior, powers: np.ndarray, axes: np.ndarray) -> float:
+    """Mean variance of noise-free outputs, in squared units of the outputs; see `second_moment`."""
+    unit = float((posterior.output_scale**2).mean())
+    return unit * float(powers @ posterior.variance_along(axes))

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext, suppress
 
 from sumwise.errors import StorageError
-from sumwise.learning.learner import fit_labels
+from sumwise.learning.learner import fit_answers
 from sumwise.learning.propose import Answer
 from sumwise.model.basis import Scaled
 from sumwise.model.design import Pool
@@ -140,13 +140,12 @@ class ModelCache:
         learned: tuple[Scaled, Hyperparameters] | None = None,
     ) -> Model:
         record = self._record
-        return fit_labels(
+        return fit_answers(
             record.config,
             record.prepared,
             record.sets,
             lambda at: self._as_drawn().design.rows(at),
-            {answer.position: answer.y_bar for answer in answers},
-            {answer.position: answer.noise_std for answer in answers if answer.noise_std},
+            answers,
             start,
             learned,
         )

@@ -10,9 +10,13 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-__all__ = ["Bool", "Float", "Int"]
+__all__ = ["Bool", "Float", "Int", "Mask", "PerSet"]
 
 if TYPE_CHECKING or "jaxtyping" in sys.modules:
+    import numpy as np
     from jaxtyping import Bool, Float, Int
+
+    PerSet = Float[np.ndarray, " A"]  # a number for each set
+    Mask = Bool[np.ndarray, " A"]  # which sets
 else:
-    Bool = Float = Int = object
+    Bool = Float = Int = Mask = PerSet = object

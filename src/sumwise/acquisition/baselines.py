@@ -1,7 +1,7 @@
-"""Disagreement of models drawn from the posterior (paper §5.2), or by dropout (§5.4).
+"""Strategies that the paper compares with: inputs and sizes of sets, chance, committees, dropout.
 
-Members are w_1 … w_L ~ N(m, S); member l predicts w_lᵀ u_a for a set. Outputs are compared in the
-model's own units, in which several outputs weigh alike.
+Members of a committee (§5.2) are w_1 … w_L ~ N(m, S); member l predicts w_lᵀ u_a for a set. Outputs
+are compared in the model's own units, in which several outputs weigh alike.
 
 Competitors of §5.4: with L draws of left-out units, and noise of precision β drawn for each,
 
@@ -18,27 +18,52 @@ AggEnt of the same network are these two with the noise's variance in place of i
 from __future__ import annotations
 
 import numpy as np
+from numpy.random import Generator
 
 from sumwise.acquisition.information import LOG_2_PI_E
 from sumwise.errors import SettingError
 from sumwise.model.design import Pool
 from sumwise.model.posterior import Posterior
-from sumwise.util.shapes import Float
+from sumwise.util.shapes import PerSet
 
 COMMITTEE_SIZE = 10  # the paper does not say
 
 
-def query_by_committee(
-    pool: Pool, posterior: Posterior, rng: np.random.Generator
-) -> Float[np.ndarray, " A"]:
+def input_variance(pool: Pool, posterior: Posterior, rng: Generator) -> PerSet:
+    """Variance of the input vectors of a set (Var).
+
+    The mean squared distance of the standardised inputs from their centre; 0 for one instance.
+    """
+    sets = pool.sets
+    z = (sets.x - pool.basis.shift) / pool.basis.scale
+    first, sizes = sets.starts[:-1], sets.sizes
+    centre = np.add.reduceat(z, first) / sizes[:, None]
+    z -= np.repeat(centre, sizes, axis=0)
+    return np.add.reduceat(np.einsum("nd,nd->n", z, z), first) / sizes
+
+
+def most_instances(pool: Pool, posterior: Posterior, rng: Generator) -> PerSet:
+    """Number of instances (MaxN)."""
+    return pool.sets.sizes.astype(np.float64)
+
+
+def fewest_instances(pool: Pool, posterior: Posterior, rng: Generator) -> PerSet:
+    """Minus the number of instances (MinN)."""
+    return -most_instances(pool, posterior, rng)
+
+
+def random(pool: Pool, posterior: Posterior, rng: Generator) -> PerSet:
+    """A uniform number (Rand)."""
+    return rng.random(len(pool.sets))
+
+
+def query_by_committee(pool: Pool, posterior: Posterior, rng: Generator) -> PerSet:
     """Variance of the members' predicted totals (QBC), added up over outputs."""
     members = posterior.sample(COMMITTEE_SIZE, rng)
     return np.stack([pool.design.u @ member for member in members]).var(axis=0).sum(axis=1)
 
 
-def expected_model_change(
-    pool: Pool, posterior: Posterior, rng: np.random.Generator
-) -> Float[np.ndarray, " A"]:
+def expected_model_change(pool: Pool, posterior: Posterior, rng: Generator) -> PerSet:
     """mean_l |w_lᵀ u_a − mᵀ u_a| · ‖u_a‖ (EMCM).
 
     It is the length of a gradient step on the set's squared error (ȳ_a − wᵀ u_a)², with a member's
@@ -50,25 +75,19 @@ def expected_model_change(
     return change * np.linalg.norm(pool.design.u, axis=1)
 
 
-def dropout_entropy(
-    pool: Pool, posterior: Posterior, rng: np.random.Generator
-) -> Float[np.ndarray, " A"]:
+def dropout_entropy(pool: Pool, posterior: Posterior, rng: Generator) -> PerSet:
     """H[ȳ_a | D], Eq. 26 (DAEnt), of totals in the user's units."""
     log_variance = np.log(_variance_by_dropout(pool, posterior, rng))
     return 0.5 * (log_variance + LOG_2_PI_E) + float(np.log(posterior.output_scale).sum())
 
 
-def dropout_mutual_information(
-    pool: Pool, posterior: Posterior, rng: np.random.Generator
-) -> Float[np.ndarray, " A"]:
+def dropout_mutual_information(pool: Pool, posterior: Posterior, rng: Generator) -> PerSet:
     """I[ȳ_a, w | D], Eq. 27 (DAMI). Being an estimate, it may come out below zero."""
     noise = pool.design.noise_scale / posterior.noise_precision
     return 0.5 * np.log(_variance_by_dropout(pool, posterior, rng) / noise)
 
 
-def _variance_by_dropout(
-    pool: Pool, posterior: Posterior, rng: np.random.Generator
-) -> Float[np.ndarray, " A"]:
+def _variance_by_dropout(pool: Pool, posterior: Posterior, rng: Generator) -> PerSet:
     """σ², Eq. 25."""
     if not pool.basis.committee:
         raise SettingError(
