@@ -229,7 +229,8 @@ def run_split(experiment: Experiment, name: str, number: int, split: Split) -> l
         seed = experiment.seed(name, method.strategy, number)
         for query in range(experiment.queries):
             start = time.perf_counter()
-            index = split.sets.position(learner.ask(progress, method.strategy, seed).set_id)
+            ask, progress = learner.ask(progress, method.strategy, seed)
+            index = split.sets.position(ask.set_id)
             progress = learner.tell(progress, index, float(split.y_bar[index]))
             seconds[query] = time.perf_counter() - start
             error = _predict(progress, split.x_test, phi) - split.y_test
