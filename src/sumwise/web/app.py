@@ -64,6 +64,7 @@ def create_app(
     if not isinstance(study, Study):
         study = open_study(study, name, patience=session.PATIENCE)
     served = session.Session(study)
+    pages = Pages(served)
     rules = AccessRules(new_token() if token is None else token, host)
     app = FastAPI(
         title="sumwise",
@@ -80,8 +81,8 @@ def create_app(
     app.state.served = Served(
         session=served,
         asker=AskQueue(served.state),
-        pages=Pages(served),
-        pictures=Pictures(served, places),
+        pages=pages,
+        pictures=Pictures(served, pages, places),
         live=Live(served.state.changes, stopping),
         computing=anyio.CapacityLimiter(COMPUTE_THREADS),
         writing=anyio.CapacityLimiter(WRITE_THREADS),

@@ -6,11 +6,17 @@ ISO format. Numbers are in the units of the answers; one that is not finite is n
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, BeforeValidator, Field
 
-Real = float | None
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+Real = Annotated[float | None, BeforeValidator(_finite)]
 Cost = Annotated[Real, Field(description="Of measuring it; null where measuring has no cost.")]
 Spent = Annotated[Real, Field(description="On answers so far; null where measuring has no cost.")]
 State = Literal["free", "open", "answered", "skipped"]
@@ -156,7 +162,7 @@ class SetRow(Expectation, SetName):
 
     size: int
     state: State
-    answer: float | None = Field(description="The total that was measured.")
+    answer: Real = Field(description="The total that was measured.")
     information: Real = Field(
         description="Nats that measuring it would teach, as if open questions were answered; "
         "of a set that is being measured, what its own answer would teach; 0 once answered."

@@ -129,14 +129,12 @@ class Session:
     def cost(self, position: int) -> float | None:
         """The cost of measuring a set; None where measuring has no cost."""
         cost = self.record.aims.cost
-        return None if cost is None else finite(cost[position])
+        return None if cost is None else cost[position]
 
     def spent(self, seen: Snapshot) -> float | None:
         """The cost of all answers."""
         cost = self.record.aims.cost
-        if cost is None:
-            return None
-        return finite(cost[[answer.position for answer in seen.answers]].sum())
+        return None if cost is None else cost[[answer.position for answer in seen.answers]].sum()
 
     @property
     def input_names(self) -> list[str]:
@@ -181,14 +179,14 @@ class Session:
     def question_row(self, asked: Ask) -> Row:
         position, second = self.sets.position(asked.set_id), asked.runner_up
         return {
-            **clean(asdict(asked)),
+            **asdict(asked),
             **self.name(position),
             **interval(asked.expected, asked.std),
-            "size": int(self.sizes[position]),
+            "size": self.sizes[position],
             "runner_up": None if second is None else self.name(self.sets.position(second)),
             "cost": self.cost(position),
-            "score_per_cost": finite(asked.score_per_cost),
-            "runner_up_score_per_cost": finite(asked.runner_up_score_per_cost),
+            "score_per_cost": asked.score_per_cost,
+            "runner_up_score_per_cost": asked.runner_up_score_per_cost,
             "expires": asked.expires or None,
         }
 
@@ -201,12 +199,13 @@ class Session:
         mean, std = predict.predict_sets(fit.model, rows, include_noise=True)
         return [
             {
+                "why": None,
+                "information": None,
+                **asked.get(claim.position, {}),
                 **asdict(claim),
                 **self.name(claim.position),
                 **interval(mean[i, 0], std[i, 0]),
-                "size": int(self.sizes[claim.position]),
-                "why": asked.get(claim.position, {}).get("why"),
-                "information": finite(asked.get(claim.position, {}).get("information")),
+                "size": self.sizes[claim.position],
                 "cost": self.cost(claim.position),
             }
             for i, claim in enumerate(seen.claims)
@@ -231,27 +230,17 @@ class Session:
         return [{**asdict(skip), **self.name(skip.position)} for skip in seen.skips]
 
     def answer_row(self, answer: Answer) -> Row:
-        same = {name: getattr(answer, name) for name in ("noise_std", "by", "at", "note")}
-        return {**self.name(answer.position), "total": answer.y_bar, **same}
+        return {**asdict(answer), **self.name(answer.position), "total": answer.y_bar}
 
     def event_row(self, event: Event) -> Row:
         named = None if event.set_id is None else self.name(self.sets.position(event.set_id))
         return {**asdict(event), "set": named, "total": event.y_bar}
 
 
-def page_of(rows: list[Row], total: int, number: int, size: int) -> Row:
-    return {"rows": rows, "total": total, "page": number, "size": size}
-
-
-def finite(value: Any) -> float | None:
-    """A number as JSON can hold it: None for one that is missing or not finite."""
-    return float(value) if value is not None and np.isfinite(value) else None
-
-
-def interval(mean: Any, std: Any) -> dict[str, float | None]:
+def interval(mean: float, std: float) -> dict[str, float]:
     """Mean, standard deviation and the ends of the interval that are shown."""
-    values = (mean, std, mean - REACH * std, mean + REACH * std)
-    return dict(zip(("expected", "std", "lower", "upper"), map(finite, values), strict=True))
+    reach = REACH * std
+    return {"expected": mean, "std": std, "lower": mean - reach, "upper": mean + reach}
 
 
 def as_json(panel: Panel) -> Row:
