@@ -301,7 +301,7 @@ def test_a_password_is_not_shown_and_does_not_name_the_token(quick, postgres_url
     assert len(shown) == 1  # which is what a token is kept under
 
 
-@pytest.mark.parametrize("package", ["fastapi", *slow("uvicorn", "jinja2")])
+@pytest.mark.parametrize("package", ["fastapi", *slow("uvicorn")])
 def test_a_missing_extra_is_named(path, tmp_path, package):
     """In a fresh interpreter, where the package cannot be found."""
     script = (

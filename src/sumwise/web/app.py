@@ -10,9 +10,8 @@ from typing import Any, Final
 
 import anyio
 from fastapi import FastAPI
-from fastapi.responses import HTMLResponse, Response
+from fastapi.responses import FileResponse, Response
 from fastapi.staticfiles import StaticFiles
-from jinja2 import Environment, FileSystemLoader
 
 from sumwise import __version__
 from sumwise.errors import SettingError, SumwiseError
@@ -25,9 +24,9 @@ from sumwise.web.asking import AskQueue
 from sumwise.web.live import Live
 from sumwise.web.pages import PageQuery, Pages
 from sumwise.web.picture import PROPOSED, Pictures
-from sumwise.web.security import AccessRules, Guard, new_token
+from sumwise.web.security import Guard, new_token
 
-FOLDER: Final = Path(__file__).parent
+STATIC: Final = Path(__file__).parent / "static"
 DESCRIPTION: Final = """\
 Ask which set to measure next, tell its total, look at what is predicted. A set is named by its
 `position` in the study; its `id` is text to show. Times are UTC, numbers are in the units of the
@@ -65,7 +64,6 @@ def create_app(
         study = open_study(study, name, patience=session.PATIENCE)
     served = session.Session(study)
     pages = Pages(served)
-    rules = AccessRules(new_token() if token is None else token, host)
     app = FastAPI(
         title="sumwise",
         version=__version__,
@@ -77,7 +75,7 @@ def create_app(
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
         separate_input_output_schemas=False,
     )
-    app.state.token = rules.token
+    app.state.token = new_token() if token is None else token
     app.state.served = Served(
         session=served,
         asker=AskQueue(served.state),
@@ -91,23 +89,21 @@ def create_app(
     for part in (api_study, pool, asking, answers):
         app.include_router(part.router)
     _add_pages(app)
-    app.add_middleware(Guard, rules=rules)
+    app.add_middleware(Guard, token=app.state.token, host=host)
     return app
 
 
 def _add_pages(app: FastAPI) -> None:
-    templates = Environment(loader=FileSystemLoader(FOLDER / "templates"), autoescape=True)
-
     @app.get("/", include_in_schema=False)
-    def page() -> HTMLResponse:
-        return HTMLResponse(templates.get_template("page.html").render(version=__version__))
+    async def page() -> FileResponse:
+        return FileResponse(STATIC / "page.html")
 
     @app.get("/static/vega.js", include_in_schema=False)
     def vega() -> Response:
         headers = {"Cache-Control": "max-age=86400"}
         return Response(_vega(), media_type="text/javascript", headers=headers)
 
-    app.mount("/static", StaticFiles(directory=FOLDER / "static", check_dir=False))
+    app.mount("/static", StaticFiles(directory=STATIC, check_dir=False))
 
 
 @cache

@@ -86,13 +86,12 @@ def prepare(
     study: Study, address: Address, token: str, places: tuple[str, str] | None = None
 ) -> uvicorn.Server:
     """A server that only has to be run; settings that are wrong are refused here."""
-    server: list[uvicorn.Server] = []
     app = create_app(
         study,
         token=token,
         host=address.host,
         places=places,
-        stopping=lambda: bool(server) and server[0].should_exit,
+        stopping=lambda: server.should_exit,
     )
     config = uvicorn.Config(
         app,
@@ -104,8 +103,8 @@ def prepare(
         server_header=False,
         timeout_graceful_shutdown=PATIENCE,
     )
-    server.append(uvicorn.Server(config))
-    return server[0]
+    server = uvicorn.Server(config)
+    return server
 
 
 def run(server: uvicorn.Server, address: Address) -> None:
