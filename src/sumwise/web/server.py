@@ -41,25 +41,19 @@ def listen(host: str, port: int | None) -> Address:
     """The address to serve on.
 
     Args:
-        port: If it is taken, that is an error which names a free one; without one, the usual
-            port is used or the next that is free.
+        port: An error if it is taken; if left out, the usual port or the next that is free.
     """
-    first = PORT if port is None else port
-    for at in range(first, min(first + FURTHER, 2**16)):
+    ports = range(PORT, PORT + FURTHER) if port is None else [port]
+    for at in ports:
         try:
-            bound = _bind(host, at)
+            return Address(host, at, _bind(host, at))
         except OSError as error:
-            if at == first and error.errno != errno.EADDRINUSE:
-                raise _refusal(host, first, error) from error
-            continue
-        if at == port or port is None:
-            return Address(host, at, bound)
-        bound.close()
-        raise SettingError(
-            f"port {port} is taken by another program, perhaps by sumwise serve; port {at} is "
-            f"free: --port {at}"
-        )
-    raise SettingError(f"port {first} and those after it are taken; choose one with --port")
+            if error.errno != errno.EADDRINUSE:
+                raise _refusal(host, at, error) from error
+    other = "leave --port out to use one that is free" if port else "choose one with --port"
+    raise SettingError(
+        f"port {ports[0]} is taken by another program, perhaps by sumwise serve; {other}"
+    )
 
 
 def _bind(host: str, port: int) -> socket.socket:

@@ -20,6 +20,7 @@ from sumwise.model import predict
 from sumwise.model.leave_one_out import leave_one_out
 from sumwise.report import panels
 from sumwise.report.panels import Panel
+from sumwise.study.state import Fit
 from sumwise.study.storage.records import Event, Snapshot
 from sumwise.study.study import Study
 from sumwise.util.shapes import Int
@@ -151,9 +152,7 @@ class Session:
         fit = self.state.recent_fit(LAG)
         if fit is None or len(fit.seen.answers) < FEWEST:
             return None
-        rows = fit.pool.design.rows([position])
-        mean, std = predict.predict_sets(fit.model, rows, include_noise=True)
-        return float(mean[0, 0]), float(std[0, 0])
+        return _totals(fit, [position])[0]
 
     def expected_without(self, position: int) -> Expectation | None:
         """The total of an answered set that all other answers let one expect.
@@ -194,9 +193,8 @@ class Session:
         """Open questions, with what is expected of them now and why they were asked."""
         if not seen.claims:
             return []
-        fit, asked = self.state.fitted(seen), self.state.questions_of(seen.claims)
-        rows = fit.pool.design.rows([claim.position for claim in seen.claims])
-        mean, std = predict.predict_sets(fit.model, rows, include_noise=True)
+        asked = self.state.questions_of(seen.claims)
+        totals = _totals(self.state.fitted(seen), [claim.position for claim in seen.claims])
         return [
             {
                 "why": None,
@@ -204,11 +202,11 @@ class Session:
                 **asked.get(claim.position, {}),
                 **asdict(claim),
                 **self.name(claim.position),
-                **interval(mean[i, 0], std[i, 0]),
+                **interval(*total),
                 "size": self.sizes[claim.position],
                 "cost": self.cost(claim.position),
             }
-            for i, claim in enumerate(seen.claims)
+            for claim, total in zip(seen.claims, totals, strict=True)
         ]
 
     def about(self, seen: Snapshot, position: int) -> Row:
@@ -235,6 +233,13 @@ class Session:
     def event_row(self, event: Event) -> Row:
         named = None if event.set_id is None else self.name(self.sets.position(event.set_id))
         return {**asdict(event), "set": named, "total": event.y_bar}
+
+
+def _totals(fit: Fit, positions: list[int]) -> list[Expectation]:
+    """What a model expects of the totals of some sets, noise included."""
+    rows = fit.pool.design.rows(positions)
+    mean, std = predict.predict_sets(fit.model, rows, include_noise=True)
+    return list(zip(mean[:, 0].tolist(), std[:, 0].tolist(), strict=True))
 
 
 def interval(mean: float, std: float) -> dict[str, float]:
