@@ -74,6 +74,7 @@ def create_app(
         redirect_slashes=False,
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
         separate_input_output_schemas=False,
+        exception_handlers=problems.HANDLERS,
     )
     app.state.token = new_token() if token is None else token
     app.state.served = Served(
@@ -85,7 +86,6 @@ def create_app(
         computing=anyio.CapacityLimiter(COMPUTE_THREADS),
         writing=anyio.CapacityLimiter(WRITE_THREADS),
     )
-    problems.install(app)
     for part in (api_study, pool, asking, answers):
         app.include_router(part.router)
     _add_pages(app)
@@ -120,7 +120,7 @@ def warm_up(served: Served) -> threading.Thread:
         try:
             state = served.session.state
             state.propose(state.snapshot(), PROPOSED)
-            served.pages.sets(PageQuery(1, 1, "id", False, ""), "")
+            served.pages.sets(PageQuery(1, 1, "id"))
             _vega()
         except SumwiseError:
             return  # the page will say it

@@ -28,7 +28,6 @@ class Request:
 
     n: int
     by: str | None
-    wanted: int | None  # the position of a set of their own choice
     questions: Future[list[Ask]]
 
 
@@ -41,8 +40,8 @@ class AskQueue:
         self._requests: deque[Request] = deque()
         self._working = False
 
-    def ask(self, n: int, by: str | None, wanted: int | None = None) -> Future[list[Ask]]:
-        request = Request(n, by, wanted, Future())
+    def ask(self, n: int, by: str | None) -> Future[list[Ask]]:
+        request = Request(n, by, Future())
         with self._lock:
             self._requests.append(request)
             if not self._working:
@@ -62,32 +61,21 @@ class AskQueue:
         with self._lock:
             requests: list[Request] = []
             asked = 0
-            while self._requests:
-                first = self._requests[0]
-                alone = first.wanted is not None or asked + first.n > TOGETHER
-                if requests and alone:
-                    break
+            while self._requests and (not requests or asked + self._requests[0].n <= TOGETHER):
                 requests.append(self._requests.popleft())
-                asked += TOGETHER if alone else first.n
+                asked += requests[-1].n
             self._working = bool(requests)
             return requests
 
     def _answer(self, requests: Sequence[Request]) -> None:
-        first = requests[0]
         try:
-            if first.wanted is not None:
-                claimed = [self._state.claim([first.by], first.wanted)]
-            else:
-                claimed = self._state.ask_for([(each.n, each.by) for each in requests])
-        except PoolExhaustedError as error:
-            if len(requests) == 1:
-                first.questions.set_exception(error)
-                return
-            for request in requests:  # too few sets are free for all, but perhaps not for some
-                self._answer([request])
+            claimed = self._state.ask_for([(each.n, each.by) for each in requests])
         except Exception as error:
             for request in requests:
-                request.questions.set_exception(error)
+                if isinstance(error, PoolExhaustedError) and len(requests) > 1:
+                    self._answer([request])  # too few sets are free for all, perhaps not for some
+                else:
+                    request.questions.set_exception(error)
         else:
             for request, questions in zip(requests, claimed, strict=True):
                 request.questions.set_result(questions)

@@ -68,7 +68,7 @@ class Pages:
 
     # --- sets ---------------------------------------------------------------------------------
 
-    def sets(self, query: PageQuery, state: str) -> dict[str, Any]:
+    def sets(self, query: PageQuery, state: str = "") -> dict[str, Any]:
         view = self.pool.get()
         found = self._matching(self._order(view, query), query.search)
         if state:

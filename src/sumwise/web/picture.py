@@ -91,18 +91,24 @@ class Pictures:
         for question in self._session.state.propose(view.seen, PROPOSED):
             state[sets.position(question.set_id)] = PROPOSAL
         which = sample(sets.starts, state)
-        owners = np.searchsorted(sets.starts, which, side="right") - 1
+        if kind == "tsne" and len(which) < FEWEST_TSNE:
+            words = f"t-SNE takes at least {FEWEST_TSNE} individuals."
+            return Panel(TITLES[kind], [words], [])
         with np.errstate(all="ignore"):
             points, words = self._points(kind, which)
-            reach = 0.0 if points is None else np.ptp(points, axis=0)
-        if points is None:
-            return Panel(TITLES[kind], [words], [])
+            reach = np.ptp(points, axis=0)
         if not np.isfinite(reach).all():
             return Panel(TITLES[kind], ["The inputs are too far apart to be drawn."], [])
+        owners = np.searchsorted(sets.starts, which, side="right") - 1
         order = np.argsort(state[owners], kind="stable")
-        names, first = list(LOOKS), sets.starts[owners]
-        predicted = _predicted(view, sets.x[which])
-        columns = (_rounded(points[order]), owners[order].tolist(), (which - first + 1)[order])
+        which, owners, points = which[order], owners[order], points[order]
+        names = list(LOOKS)
+        columns = (
+            _rounded(points),
+            owners.tolist(),
+            (which - sets.starts[owners] + 1).tolist(),
+            _predicted(view, sets.x[which]),
+        )
         rows = [
             {
                 "x": x,
@@ -110,10 +116,10 @@ class Pictures:
                 "set": label(sets.ids[owner]),
                 "state": names[state[owner]],
                 "position": owner,
-                "row": int(row),
-                "predicted": predicted[at],
+                "row": row,
+                "predicted": predicted,
             }
-            for (x, y), owner, row, at in zip(*columns, order.tolist(), strict=True)
+            for (x, y), owner, row, predicted in zip(*columns, strict=True)
         ]
         said, everyone = [words], int(sets.starts[-1])
         if len(which) < everyone:
@@ -131,12 +137,10 @@ class Pictures:
 
     def _points(
         self, kind: str, which: Int[np.ndarray, " n"]
-    ) -> tuple[Float[np.ndarray, "n 2"] | None, str]:
+    ) -> tuple[Float[np.ndarray, "n 2"], str]:
         if kind == "map":
             return self._sets.x[which][:, self._columns], WORDS[kind]
         if kind == "tsne":
-            if len(which) < FEWEST_TSNE:
-                return None, f"t-SNE takes at least {FEWEST_TSNE} individuals."
             return self._tsne(which), WORDS[kind]
         axes, share = self._components
         return self._standardised(which) @ axes, WORDS[kind].format(share=share)

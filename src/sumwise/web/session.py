@@ -115,9 +115,9 @@ class Session:
             raise UnknownSetError(f"there is no set {position}; positions are 0 to {last}")
         return position
 
-    def id_at(self, position: int) -> Hashable:
-        """The id of the set that a client has named by its position."""
-        return self.sets.ids[self.position(position)]
+    def id_at(self, position: int | None, text: str | None = None) -> Hashable:
+        """The id of that set."""
+        return self.sets.ids[self.position(position, text)]
 
     def name(self, position: int) -> Row:
         return {"position": position, "id": self.texts[position]}

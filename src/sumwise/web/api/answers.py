@@ -53,7 +53,7 @@ def tell(here: Here, response: Response, body: requests.NewAnswer) -> Any:
     """
     session = here.session
     position = session.position(body.position, body.set)
-    own = session.sets.ids[position]
+    own = session.id_at(position)
     if not body.sure and session.state.answer(position) is None:  # else that is refused below
         _check_likely(body.total, body.noise_std, session.expected(position))
     try:

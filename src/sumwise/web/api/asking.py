@@ -30,22 +30,17 @@ async def ask(here: Here, body: requests.Asking | None = None) -> Any:
     return {"questions": [here.session.question_row(each) for each in asked]}
 
 
-@computing
-def _found(here: Here, body: requests.OneSet) -> int:
-    """The position of a set; finding an id, or similar ones, may take a look at all of them."""
-    return here.session.position(body.position, body.set)
-
-
 @route(router, "POST /claims", responses.Question, 404)
-async def claim(here: Here, body: requests.OneSet) -> Any:
+@computing
+def claim(here: Here, body: requests.OneSet) -> Any:
     """Claim a set of one's own choice.
 
     As if it had been asked for. A set that was skipped is no longer skipped then.
     """
-    position = await _found(here=here, body=body)
+    session = here.session
+    own = session.id_at(body.position, body.set)
     with conflicts({LabelError: "answered", SettingError: "held"}):
-        (asked,) = await asyncio.wrap_future(here.asker.ask(1, body.by, position))
-    return here.session.question_row(asked)
+        return session.question_row(session.study.claim(own, body.by))
 
 
 @route(router, "POST /claims/{position}/renew", responses.Expires, 404)
@@ -83,7 +78,7 @@ def skip(here: Here, body: requests.Skipping) -> Any:
     session = here.session
     position = session.position(body.position, body.set)
     with conflicts({LabelError: "answered"}):
-        session.study.skip(session.sets.ids[position], body.by, body.note)
+        session.study.skip(session.id_at(position), body.by, body.note)
     found = [row for row in session.skip_rows() if row["position"] == position]
     undone = {**session.name(position), "by": body.by, "at": "", "note": body.note}
     return found[0] if found else undone  # by another request, meanwhile
