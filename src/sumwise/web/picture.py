@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import os
-import threading
 from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
@@ -71,7 +70,6 @@ class Pictures:
         self._columns = [_column(session.input_names, name) for name in places or ()]
         self.places = places
         self._drawn = {kind: self._picture(kind) for kind in TITLES}
-        self._laying = threading.Lock()
         self._layout: tuple[Int[np.ndarray, " n"], Float[np.ndarray, "n 2"]] | None = None
 
     def get(self, kind: str) -> dict[str, Any]:
@@ -172,9 +170,8 @@ class Pictures:
     def _tsne(self, which: Int[np.ndarray, " n"]) -> Float[np.ndarray, "n 2"]:
         from sklearn.neighbors import KNeighborsRegressor
 
-        with self._laying:
-            if self._layout is None:
-                self._layout = which, _tsne(self._standardised(which))
+        if self._layout is None:  # only one thread at a time draws a kind of picture
+            self._layout = which, _tsne(self._standardised(which))
         known, plane = self._layout
         if np.array_equal(known, which):
             return plane

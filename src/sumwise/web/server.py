@@ -48,8 +48,17 @@ def listen(host: str, port: int | None) -> Address:
         try:
             return Address(host, at, _bind(host, at))
         except OSError as error:
+            if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+                raise SettingError(
+                    f"this machine has no address {host!r:.80}; leave --host out to serve this "
+                    "machine alone, or give one of its addresses"
+                ) from error
             if error.errno != errno.EADDRINUSE:
-                raise _refusal(host, at, error) from error
+                reason = os.strerror(error.errno or 0)
+                raise SettingError(
+                    f"the server cannot listen on {host}, port {at} ({reason}); choose another port "
+                    "with --port"
+                ) from error
     other = "leave --port out to use one that is free" if port else "choose one with --port"
     raise SettingError(
         f"port {ports[0]} is taken by another program, perhaps by sumwise serve; {other}"
@@ -62,18 +71,6 @@ def _bind(host: str, port: int) -> socket.socket:
     family, where = found[0][0], found[0][4]
     both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
     return socket.create_server(where, family=family, backlog=128, dualstack_ipv6=both)
-
-
-def _refusal(host: str, port: int, error: OSError) -> SettingError:
-    if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
-        return SettingError(
-            f"this machine has no address {host!r:.80}; leave --host out to serve this machine "
-            "alone, or give one of its addresses"
-        )
-    return SettingError(
-        f"the server cannot listen on {host}, port {port} ({os.strerror(error.errno or 0)}); "
-        "choose another port with --port"
-    )
 
 
 def prepare(
