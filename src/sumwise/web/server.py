@@ -56,8 +56,8 @@ def listen(host: str, port: int | None) -> Address:
             if error.errno != errno.EADDRINUSE:
                 reason = os.strerror(error.errno or 0)
                 raise SettingError(
-                    f"the server cannot listen on {host}, port {at} ({reason}); choose another port "
-                    "with --port"
+                    f"the server cannot listen on {host}, port {at} ({reason}); choose another "
+                    "port with --port"
                 ) from error
     other = "leave --port out to use one that is free" if port else "choose one with --port"
     raise SettingError(

@@ -127,11 +127,6 @@ class Session:
         """How many individuals each set has."""
         return self.sets.sizes
 
-    def cost(self, position: int) -> float | None:
-        """The cost of measuring a set; None where measuring has no cost."""
-        cost = self.record.aims.cost
-        return None if cost is None else cost[position]
-
     def spent(self, seen: Snapshot) -> float | None:
         """The cost of all answers."""
         cost = self.record.aims.cost
@@ -183,7 +178,6 @@ class Session:
             **interval(asked.expected, asked.std),
             "size": self.sizes[position],
             "runner_up": None if second is None else self.name(self.sets.position(second)),
-            "cost": self.cost(position),
             "score_per_cost": asked.score_per_cost,
             "runner_up_score_per_cost": asked.runner_up_score_per_cost,
             "expires": asked.expires or None,
@@ -193,7 +187,7 @@ class Session:
         """Open questions, with what is expected of them now and why they were asked."""
         if not seen.claims:
             return []
-        asked = self.state.questions_of(seen.claims)
+        asked, cost = self.state.questions_of(seen.claims), self.record.aims.cost
         totals = _totals(self.state.fitted(seen), [claim.position for claim in seen.claims])
         return [
             {
@@ -204,7 +198,7 @@ class Session:
                 **self.name(claim.position),
                 **interval(*total),
                 "size": self.sizes[claim.position],
-                "cost": self.cost(claim.position),
+                "cost": None if cost is None else cost[claim.position],
             }
             for claim, total in zip(seen.claims, totals, strict=True)
         ]
