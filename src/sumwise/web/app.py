@@ -8,7 +8,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-import anyio
 from fastapi import FastAPI
 from fastapi.responses import FileResponse, Response
 from fastapi.staticfiles import StaticFiles
@@ -18,7 +17,7 @@ from sumwise.errors import SettingError, SumwiseError
 from sumwise.study.create import open_study
 from sumwise.study.study import Study
 from sumwise.web import problems, session
-from sumwise.web.api import COMPUTE_THREADS, WRITE_THREADS, Served, answers, asking, pool
+from sumwise.web.api import Served, answers, asking, pool
 from sumwise.web.api import study as api_study
 from sumwise.web.asking import AskQueue
 from sumwise.web.live import Live
@@ -81,10 +80,8 @@ def create_app(
         session=served,
         asker=AskQueue(served.state),
         pages=pages,
-        pictures=Pictures(served, pages, places),
+        pictures=Pictures(pages, places),
         live=Live(served.state.changes, stopping),
-        computing=anyio.CapacityLimiter(COMPUTE_THREADS),
-        writing=anyio.CapacityLimiter(WRITE_THREADS),
     )
     for part in (api_study, pool, asking, answers):
         app.include_router(part.router)

@@ -60,7 +60,7 @@ class Pages:
     """Pages of the pool and of individuals."""
 
     def __init__(self, session: Session) -> None:
-        self._session = session
+        self.session = session
         self._sets = session.sets
         self.pool = session.per_change(lambda seen: _view(session, seen))
         # of all individuals, for sorting
@@ -78,7 +78,7 @@ class Pages:
 
     def set_row(self, view: PoolView, position: int) -> dict[str, Any]:
         return {
-            **self._session.name(position),
+            **self.session.name(position),
             **interval(view.expected[position], view.std[position]),
             "size": view.size[position],
             "state": STATES[view.state[position]],
@@ -100,7 +100,7 @@ class Pages:
 
     @cached_property
     def _folded(self) -> list[str]:
-        return [text.casefold() for text in self._session.texts]
+        return [text.casefold() for text in self.session.texts]
 
     @cached_property
     def _rank(self) -> Int[np.ndarray, " A"]:
@@ -144,12 +144,12 @@ class Pages:
 
     def _set_by_set(self, order: Int[np.ndarray, " n"], query: PageQuery) -> dict[str, Any]:
         """A page of the individuals of these sets, without listing those of all pages."""
-        ends = np.cumsum(self._session.sizes[order])
+        ends = np.cumsum(self.session.sizes[order])
         total = int(ends[-1]) if len(ends) else 0
         numbers = range(total)[::-1] if query.descending else range(total)
         number = np.array(query.of(numbers), dtype=np.int64)
         at = np.searchsorted(ends, number, side="right")
-        begins = ends[at] - self._session.sizes[order[at]]
+        begins = ends[at] - self.session.sizes[order[at]]
         return query.answer(self._rows(self._sets.starts[order[at]] + number - begins), total)
 
     def _rows(self, which: Int[np.ndarray, " n"]) -> list[dict[str, Any]]:
@@ -161,7 +161,7 @@ class Pages:
         columns = zip(owners.tolist(), which.tolist(), x.tolist(), mean, std, strict=True)
         return [
             {
-                "set": self._session.name(owner),
+                "set": self.session.name(owner),
                 "row": row - int(starts[owner]) + 1,
                 "inputs": inputs,
                 "mean": centre,
@@ -171,11 +171,11 @@ class Pages:
         ]
 
     def _model(self) -> Model:
-        return self._session.state.fitted().model
+        return self.session.state.fitted().model
 
     @cached_property
     def _owners(self) -> Int[np.ndarray, " N"]:
-        return np.repeat(np.arange(len(self._sets)), self._session.sizes)
+        return np.repeat(np.arange(len(self._sets)), self.session.sizes)
 
 
 def predict(model: Model, x: Float[np.ndarray, "n D"]) -> tuple[np.ndarray, np.ndarray]:

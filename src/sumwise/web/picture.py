@@ -25,7 +25,7 @@ from sumwise.util.shapes import Float, Int
 from sumwise.util.text import figure, label
 from sumwise.web.pages import Pages, PoolView, predict
 from sumwise.web.problems import Refused
-from sumwise.web.session import Session, SingleFlight, as_json
+from sumwise.web.session import SingleFlight, as_json
 
 MOST: Final = 3000  # points
 PROPOSED: Final = 5
@@ -61,13 +61,11 @@ WORDS: Final = {
 class Pictures:
     """Pictures of one study."""
 
-    def __init__(
-        self, session: Session, pages: Pages, places: tuple[str, str] | None = None
-    ) -> None:
-        self._session = session
+    def __init__(self, pages: Pages, places: tuple[str, str] | None) -> None:
         self._pages = pages
-        self._sets = session.sets
-        self._columns = [_column(session.input_names, name) for name in places or ()]
+        self._session = pages.session
+        self._sets = self._session.sets
+        self._columns = [_column(self._session.input_names, name) for name in places or ()]
         self.places = places
         self._drawn = {kind: self._picture(kind) for kind in TITLES}
         self._layout: tuple[Int[np.ndarray, " n"], Float[np.ndarray, "n 2"]] | None = None
@@ -119,10 +117,10 @@ class Pictures:
             }
             for (x, y), owner, row, predicted in zip(*columns, strict=True)
         ]
-        said, everyone = [words], int(sets.starts[-1])
-        if len(which) < everyone:
-            said.append(
-                f"Of {everyone:,} individuals {len(which):,} are drawn; those of sets that are "
+        sentences, total = [words], int(sets.starts[-1])
+        if len(which) < total:
+            sentences.append(
+                f"Of {total:,} individuals {len(which):,} are drawn; those of sets that are "
                 "answered, being measured or proposed come first."
             )
         drawn = Counter(row["state"] for row in rows)
@@ -131,7 +129,7 @@ class Pictures:
             for name in reversed(names)
             if drawn[name]
         ]
-        return Panel(TITLES[kind], said, table, _chart(kind, rows, self.places, points))
+        return Panel(TITLES[kind], sentences, table, _chart(kind, rows, self.places, points))
 
     def _points(
         self, kind: str, which: Int[np.ndarray, " n"]

@@ -77,15 +77,14 @@ class Claim(Held, Expectation, SetName):
     """An open question: a set that is being measured."""
 
     size: int
-    why: str | None = Field(description="As it was said when the set was asked for.")
+    why: str | None = Field(description="The reason given when the set was asked for.")
     information: Real
     cost: Cost
 
 
-class Next(BaseModel):
+class Next(Questions):
     """What would be asked next, and what is being measured."""
 
-    questions: list[Question]
     claims: list[Claim]
 
 

@@ -27,7 +27,7 @@ from sumwise.util.shapes import Int
 from sumwise.util.text import by_text, find, shown
 
 PATIENCE: Final = 10.0  # seconds to wait for others who write, while a page is waiting
-LAG: Final = 10  # a model that checks new totals may miss one in so many answers
+LAG: Final = 10  # a model that checks new totals may miss one in ten answers
 LEVEL: Final = 0.9  # of the intervals that are shown
 REACH: Final = NormalDist().inv_cdf(0.5 + 0.5 * LEVEL)
 
@@ -140,7 +140,7 @@ class Session:
     # --- what totals are expected to be ---------------------------------------------------------
 
     def expected(self, position: int) -> Expectation | None:
-        """The total that a model expects which may miss the latest answers.
+        """The total as a recent model predicts it, which may miss the latest answers.
 
         None if too little is known, or if models take long to learn and none is there yet.
         """
@@ -150,7 +150,7 @@ class Session:
         return _totals(fit, [position])[0]
 
     def expected_without(self, position: int) -> Expectation | None:
-        """The total of an answered set that all other answers let one expect.
+        """The total of an answered set as all other answers predict it.
 
         λ, β and the basis are those of a model that may know the answer. None also for a dropout
         network, from which an answer cannot be left out.

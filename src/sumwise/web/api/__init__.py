@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, ParamSpec, TypeVar
 
 import anyio
@@ -28,9 +28,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
-COMPUTE_THREADS: Final = 6
-WRITE_THREADS: Final = 8
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Served:
@@ -41,8 +38,8 @@ class Served:
     pages: Pages
     pictures: Pictures
     live: Live
-    computing: anyio.CapacityLimiter
-    writing: anyio.CapacityLimiter
+    computing: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(6))
+    writing: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(8))
 
 
 async def _served(request: Request) -> Served:

@@ -82,11 +82,11 @@ def tell(here: Here, response: Response, body: requests.NewAnswer) -> Any:
 def amend(here: Here, position: Position, body: requests.Correction) -> Any:
     """Correct an answer.
 
-    History keeps what was said before.
+    History keeps the former answer.
 
     Another total is refused with the code `unlikely`, unless it comes with `sure`, if it is more
-    than four standard deviations from what all other answers, of which there have to be three, let
-    one expect.
+    than four standard deviations from what all other answers predict. That is checked if there are
+    at least three others.
     """
     session = here.session
     own = session.id_at(position)
@@ -105,7 +105,7 @@ def amend(here: Here, position: Position, body: requests.Correction) -> Any:
 def retract(here: Here, position: Position, body: requests.Remark | None = None) -> None:
     """Take an answer back.
 
-    Its set may be asked for again, and history keeps what was said.
+    Its set may be asked for again, and history keeps the answer.
     """
     wanted = body or requests.Remark()
     with conflicts({LabelError: "not_answered"}):

@@ -26,14 +26,14 @@ def get_study(here: Here) -> Any:
     session, places = here.session, here.pictures.places
     now, kept = session.state.snapshot(), session.record
     counts = (len(session.sets), len(now.answers), len(now.claims), len(now.skips), now.questions)
-    said = Status(kept.name, kept.strategy, *counts, 0.0, 0.0, 0.0, 0, 0.0)
+    counted = Status(kept.name, kept.strategy, *counts, 0.0, 0.0, 0.0, 0, 0.0)
     return {
-        **asdict(said),
-        "open": said.open_claims,
+        **asdict(counted),
+        "open": counted.open_claims,
         "individuals": int(session.sets.starts[-1]),
         "inputs": session.input_names,
         "spent": session.spent(now),
-        "words": said.words[:1],
+        "words": counted.words[:1],
         "claim_days": kept.claim_days,
         "changes": now.changes,
         "level": LEVEL,
