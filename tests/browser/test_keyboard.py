@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+import sumwise as sw
 from tests.browser.places import told
-from tests.browser.tools import card, expect
+from tests.browser.tools import card, expect, proposed
 
 HERE = """() => {
   const node = document.activeElement;
@@ -49,6 +50,8 @@ def test_a_set_is_claimed_answered_and_another_skipped_by_keyboard(server, visit
     page.keyboard.type(str(server.place.totals[name]))
     page.keyboard.press("Enter")
     expect(page.get_by_text("13 of 30 sets measured")).to_be_visible()
+    # that may be on the page before the answer is acknowledged, which moves the focus
+    expect(page.get_by_role("heading", name="Proposed")).to_be_focused()
     assert told(server.place)[name] == server.place.totals[name]
 
     tab_to(page, f"Skip… {other}", most=60)
@@ -65,6 +68,38 @@ def test_a_set_is_claimed_answered_and_another_skipped_by_keyboard(server, visit
     tab_to(page, "Skip it")
     page.keyboard.press("Enter")
     expect(page.get_by_text("1 skipped")).to_be_visible()
+
+
+FOCUSED_CARD = "document.activeElement.closest('.card')?.querySelector('h3').textContent"
+
+
+def test_the_focus_stays_on_a_set_that_another_person_claims(server, visit):
+    page = visit(server)
+    name = proposed(page)
+    tab_to(page, f"Claim {name}")
+    with sw.open_study(server.place.path) as study:
+        study.claim(name, by="bob")
+    other = page.get_by_role("region", name="Others are measuring")
+    expect(other.get_by_role("heading", name=name, exact=True)).to_be_focused()
+
+
+def test_a_late_acknowledgement_leaves_the_focus_where_it_has_gone(server, visit):
+    page, held = visit(server), []
+    name, other = proposed(page), proposed(page, 2)
+    page.route("**/api/answers", lambda route: held.append((route, route.fetch())))
+    tab_to(page, f"Claim {name}")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("region", name="Yours").get_by_label("Measured total")).to_be_focused()
+    page.keyboard.type(str(server.place.totals[name]))
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("13 of 30 sets measured")).to_be_visible()  # the stream was quicker
+    assert page.evaluate(FOCUSED_CARD) == name
+    tab_to(page, f"Answer {other}")
+    route, response = held[0]
+    route.fulfill(response=response)
+    expect(page.locator("#notices")).to_contain_text(f"for {name}.")
+    expect(card(page, name)).to_have_count(0)
+    assert page.evaluate(FOCUSED_CARD) == other
 
 
 @pytest.mark.slow

@@ -166,14 +166,14 @@ def test_reading_goes_on_while_somebody_else_writes_for_long(path, tmp_path):
 # --- addresses ------------------------------------------------------------------------------------
 
 
-def test_a_port_that_is_taken_is_said_with_one_that_is_free(path, tmp_path):
+def test_a_port_that_is_taken_is_refused_with_a_remedy(path, tmp_path):
     other, port = taken()
     with other:
         refused = run(path, "--port", port, "--no-browser", XDG_STATE_HOME=str(tmp_path))
     assert refused.exit_code == 1
     said = one_line(refused.stderr)
     assert f"port {port} is taken by another program" in said
-    assert "is free: --port" in said
+    assert "leave --port out" in said
 
 
 def test_without_a_port_the_next_free_one_is_taken(path, tmp_path, monkeypatch):
@@ -301,7 +301,7 @@ def test_a_password_is_not_shown_and_does_not_name_the_token(quick, postgres_url
     assert len(shown) == 1  # which is what a token is kept under
 
 
-@pytest.mark.parametrize("package", ["fastapi", *slow("uvicorn", "jinja2")])
+@pytest.mark.parametrize("package", ["fastapi", *slow("uvicorn")])
 def test_a_missing_extra_is_named(path, tmp_path, package):
     """In a fresh interpreter, where the package cannot be found."""
     script = (

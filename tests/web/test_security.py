@@ -12,7 +12,7 @@ import pytest
 
 import sumwise as sw
 from sumwise.web import create_app, security
-from sumwise.web.security import LARGEST_BODY, POLICY, AccessRules
+from sumwise.web.security import LARGEST_BODY, POLICY
 from tests.studies import SETS
 from tests.web.apps import BASE, client_of, got
 
@@ -387,4 +387,3 @@ def test_loopback_addresses_are_known():
         assert security.is_loopback(host)
     for host in ("0.0.0.0", "::", "192.168.0.1", "example.org", "127.0.0.1.example.org", ""):
         assert not security.is_loopback(host)
-    assert AccessRules("x" * 32, "127.0.0.1").local

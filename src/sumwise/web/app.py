@@ -8,26 +8,24 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-import anyio
 from fastapi import FastAPI
-from fastapi.responses import HTMLResponse, Response
+from fastapi.responses import FileResponse, Response
 from fastapi.staticfiles import StaticFiles
-from jinja2 import Environment, FileSystemLoader
 
 from sumwise import __version__
 from sumwise.errors import SettingError, SumwiseError
 from sumwise.study.create import open_study
 from sumwise.study.study import Study
 from sumwise.web import problems, session
-from sumwise.web.api import COMPUTE_THREADS, WRITE_THREADS, Served, answers, asking, pool
+from sumwise.web.api import Served, answers, asking, pool
 from sumwise.web.api import study as api_study
 from sumwise.web.asking import AskQueue
 from sumwise.web.live import Live
 from sumwise.web.pages import PageQuery, Pages
 from sumwise.web.picture import PROPOSED, Pictures
-from sumwise.web.security import AccessRules, Guard, new_token
+from sumwise.web.security import Guard, new_token
 
-FOLDER: Final = Path(__file__).parent
+STATIC: Final = Path(__file__).parent / "static"
 DESCRIPTION: Final = """\
 Ask which set to measure next, tell its total, look at what is predicted. A set is named by its
 `position` in the study; its `id` is text to show. Times are UTC, numbers are in the units of the
@@ -64,7 +62,7 @@ def create_app(
     if not isinstance(study, Study):
         study = open_study(study, name, patience=session.PATIENCE)
     served = session.Session(study)
-    rules = AccessRules(new_token() if token is None else token, host)
+    pages = Pages(served)
     app = FastAPI(
         title="sumwise",
         version=__version__,
@@ -75,38 +73,34 @@ def create_app(
         redirect_slashes=False,
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
         separate_input_output_schemas=False,
+        exception_handlers=problems.HANDLERS,
     )
-    app.state.token = rules.token
+    app.state.token = new_token() if token is None else token
     app.state.served = Served(
         session=served,
         asker=AskQueue(served.state),
-        pages=Pages(served),
-        pictures=Pictures(served, places),
+        pages=pages,
+        pictures=Pictures(pages, places),
         live=Live(served.state.changes, stopping),
-        computing=anyio.CapacityLimiter(COMPUTE_THREADS),
-        writing=anyio.CapacityLimiter(WRITE_THREADS),
     )
-    problems.install(app)
     for part in (api_study, pool, asking, answers):
         app.include_router(part.router)
     _add_pages(app)
-    app.add_middleware(Guard, rules=rules)
+    app.add_middleware(Guard, token=app.state.token, host=host)
     return app
 
 
 def _add_pages(app: FastAPI) -> None:
-    templates = Environment(loader=FileSystemLoader(FOLDER / "templates"), autoescape=True)
-
     @app.get("/", include_in_schema=False)
-    def page() -> HTMLResponse:
-        return HTMLResponse(templates.get_template("page.html").render(version=__version__))
+    async def page() -> FileResponse:
+        return FileResponse(STATIC / "page.html")
 
     @app.get("/static/vega.js", include_in_schema=False)
     def vega() -> Response:
         headers = {"Cache-Control": "max-age=86400"}
         return Response(_vega(), media_type="text/javascript", headers=headers)
 
-    app.mount("/static", StaticFiles(directory=FOLDER / "static", check_dir=False))
+    app.mount("/static", StaticFiles(directory=STATIC, check_dir=False))
 
 
 @cache
@@ -123,7 +117,7 @@ def warm_up(served: Served) -> threading.Thread:
         try:
             state = served.session.state
             state.propose(state.snapshot(), PROPOSED)
-            served.pages.sets(PageQuery(1, 1, "id", False, ""), "")
+            served.pages.sets(PageQuery(1, 1, "id"))
             _vega()
         except SumwiseError:
             return  # the page will say it

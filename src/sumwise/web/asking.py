@@ -8,8 +8,8 @@ were answered. One thread does all of this, so those who wait hold up no other r
 
 from __future__ import annotations
 
-import queue
 import threading
+from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -28,7 +28,6 @@ class Request:
 
     n: int
     by: str | None
-    wanted: int | None  # the position of a set of their own choice
     questions: Future[list[Ask]]
 
 
@@ -37,63 +36,46 @@ class AskQueue:
 
     def __init__(self, state: StudyState) -> None:
         self._state = state
-        self._requests: queue.SimpleQueue[Request] = queue.SimpleQueue()
-        self._next: Request | None = None  # taken from the queue, and left for the next round
-        self._starting = threading.Lock()
-        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self._requests: deque[Request] = deque()
+        self._working = False
 
-    def ask(self, n: int, by: str | None, wanted: int | None = None) -> Future[list[Ask]]:
-        request = Request(n, by, wanted, Future())
-        with self._starting:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name="asking", daemon=True)
-                self._thread.start()
-        self._requests.put(request)
+    def ask(self, n: int, by: str | None) -> Future[list[Ask]]:
+        request = Request(n, by, Future())
+        with self._lock:
+            self._requests.append(request)
+            if not self._working:
+                self._working = True
+                threading.Thread(target=self._work, name="asking", daemon=True).start()
         return request.questions
 
     def _work(self) -> None:
-        while True:
+        while requests := self._together():
             # a page that was closed meanwhile has cancelled its request, and gets no question
-            waiting = [
-                request
-                for request in self._together()
-                if request.questions.set_running_or_notify_cancel()
-            ]
+            waiting = [each for each in requests if each.questions.set_running_or_notify_cancel()]
             if waiting:
                 self._answer(waiting)
 
     def _together(self) -> list[Request]:
-        """The first request, and others that are waiting."""
-        requests = [self._next or self._requests.get()]
-        self._next, asked = None, requests[0].n
-        while requests[0].wanted is None and asked < TOGETHER:
-            try:
-                request = self._requests.get_nowait()
-            except queue.Empty:
-                break
-            if request.wanted is not None or asked + request.n > TOGETHER:
-                self._next = request
-                break
-            requests.append(request)
-            asked += request.n
-        return requests
+        """The first request, and others that are waiting; none ends the thread."""
+        with self._lock:
+            requests: list[Request] = []
+            asked = 0
+            while self._requests and (not requests or asked + self._requests[0].n <= TOGETHER):
+                requests.append(self._requests.popleft())
+                asked += requests[-1].n
+            self._working = bool(requests)
+            return requests
 
     def _answer(self, requests: Sequence[Request]) -> None:
-        first = requests[0]
         try:
-            if first.wanted is not None:
-                claimed = [self._state.claim([first.by], first.wanted)]
-            else:
-                claimed = self._state.ask_for([(each.n, each.by) for each in requests])
-        except PoolExhaustedError as error:
-            if len(requests) == 1:
-                first.questions.set_exception(error)
-                return
-            for request in requests:  # too few sets are free for all, but perhaps not for some
-                self._answer([request])
+            claimed = self._state.ask_for([(each.n, each.by) for each in requests])
         except Exception as error:
             for request in requests:
-                request.questions.set_exception(error)
+                if isinstance(error, PoolExhaustedError) and len(requests) > 1:
+                    self._answer([request])  # too few sets are free for all, perhaps not for some
+                else:
+                    request.questions.set_exception(error)
         else:
             for request, questions in zip(requests, claimed, strict=True):
                 request.questions.set_result(questions)

@@ -36,23 +36,22 @@ class Live:
         self._watchers = 0
         self._task: asyncio.Task[None] | None = None
         self._news = asyncio.Event()  # set and replaced by a new one with every event
-        self._said: tuple[str, str] | None = None  # the last event: its name and its data
-        self._over = False
+        self._last: tuple[str, str] | None = None  # the last event: its name and its data
 
     async def events(self) -> AsyncIterator[str]:
         """The stream for one page, until it goes away or the server stops."""
         self._watchers += 1
         try:
             if self._task is None:
-                self._said, self._over = None, False
+                self._last = None
                 self._task = asyncio.create_task(self._watch())
             yield f"retry: {RETRY}\n\n"
-            last: tuple[str, str] | None = None
-            while not self._over:
+            sent: tuple[str, str] | None = None
+            while self._task is not None:
                 news = self._news
-                if self._said is not None and self._said != last:
-                    last = self._said
-                    yield f"event: {last[0]}\ndata: {last[1]}\n\n"
+                if self._last is not None and self._last != sent:
+                    sent = self._last
+                    yield f"event: {sent[0]}\ndata: {sent[1]}\n\n"
                     continue
                 try:
                     await asyncio.wait_for(news.wait(), HEARTBEAT)
@@ -66,13 +65,13 @@ class Live:
         limiter = anyio.CapacityLimiter(1)  # a thread of its own, so that it waits for no request
         try:
             while self._watchers and not self._stopping():
-                said = await anyio.to_thread.run_sync(self._read, limiter=limiter)
-                if said != self._said:
-                    self._said = said
+                event = await anyio.to_thread.run_sync(self._read, limiter=limiter)
+                if event != self._last:
+                    self._last = event
                     self._wake()
                 await asyncio.sleep(EVERY)
         finally:
-            self._task, self._over = None, True
+            self._task = None
             self._wake()
 
     def _read(self) -> tuple[str, str]:

@@ -16,8 +16,8 @@ import numpy as np
 from sumwise.model import predict as outputs
 from sumwise.model.fit import Model
 from sumwise.study.storage.records import Snapshot
-from sumwise.util.shapes import Bool, Float, Int
-from sumwise.web.session import Session, SingleFlight, finite, interval, page_of
+from sumwise.util.shapes import Float, Int
+from sumwise.web.session import Session, SingleFlight, interval
 
 STATES: Final = ("free", "open", "answered", "skipped")
 FREE, OPEN, ANSWERED, SKIPPED = range(4)
@@ -29,8 +29,10 @@ class PoolView:
     """All sets at one moment; arrays have one entry per set."""
 
     seen: Snapshot
+    model: Model
+    size: Int[np.ndarray, " A"]
     state: Int[np.ndarray, " A"]  # an index into STATES
-    mean: Float[np.ndarray, " A"]
+    expected: Float[np.ndarray, " A"]
     std: Float[np.ndarray, " A"]  # noise included
     information: Float[np.ndarray, " A"]
     answer: Float[np.ndarray, " A"]  # NaN where there is none
@@ -43,19 +45,22 @@ class PageQuery(NamedTuple):
 
     page: int
     size: int
-    sort: str
-    descending: bool
-    search: str
+    sort: str = ""
+    descending: bool = False
+    search: str = ""
 
     def of(self, rows: Any) -> Any:
         return rows[(self.page - 1) * self.size : self.page * self.size]
+
+    def answer(self, rows: list[dict[str, Any]], total: int) -> dict[str, Any]:
+        return {"rows": rows, "total": total, "page": self.page, "size": self.size}
 
 
 class Pages:
     """Pages of the pool and of individuals."""
 
     def __init__(self, session: Session) -> None:
-        self._session = session
+        self.session = session
         self._sets = session.sets
         self.pool = session.per_change(lambda seen: _view(session, seen))
         # of all individuals, for sorting
@@ -63,32 +68,29 @@ class Pages:
 
     # --- sets ---------------------------------------------------------------------------------
 
-    def sets(self, query: PageQuery, state: str) -> dict[str, Any]:
+    def sets(self, query: PageQuery, state: str = "") -> dict[str, Any]:
         view = self.pool.get()
-        order = self._order(view, query)
-        mask = self._matching(query.search)
+        found = self._matching(self._order(view, query), query.search)
         if state:
-            chosen = view.state == STATES.index(state)
-            mask = chosen if mask is None else mask & chosen
-        found = order if mask is None else order[mask[order]]
+            found = found[view.state[found] == STATES.index(state)]
         part = [self.set_row(view, position) for position in query.of(found).tolist()]
-        return page_of(part, len(found), query.page, query.size)
+        return query.answer(part, len(found))
 
     def set_row(self, view: PoolView, position: int) -> dict[str, Any]:
         return {
-            **self._session.name(position),
-            **interval(view.mean[position], view.std[position]),
-            "size": int(self._session.sizes[position]),
+            **self.session.name(position),
+            **interval(view.expected[position], view.std[position]),
+            "size": view.size[position],
             "state": STATES[view.state[position]],
-            "answer": finite(view.answer[position]),
-            "information": finite(view.information[position]),
+            "answer": view.answer[position],
+            "information": view.information[position],
             "by": view.by.get(position),
         }
 
     def _order(self, view: PoolView, query: PageQuery) -> Int[np.ndarray, " A"]:
         rising = view.orders.get(query.sort)
         if rising is None:
-            values = self._column(view, query.sort)
+            values = self._rank if query.sort == "id" else getattr(view, query.sort)
             rising = view.orders[query.sort] = np.argsort(values, kind="stable")
         if not query.descending:
             return rising
@@ -96,105 +98,90 @@ class Pages:
         there = len(rising) - missing  # NaN is sorted to the end
         return np.concatenate([rising[:there][::-1], rising[there:]])
 
-    def _column(self, view: PoolView, sort: str) -> np.ndarray:
-        if sort == "id":
-            return self._rank
-        if sort == "size":
-            return self._session.sizes
-        return getattr(view, {"expected": "mean"}.get(sort, sort))
-
     @cached_property
     def _folded(self) -> list[str]:
-        return [text.casefold() for text in self._session.texts]
+        return [text.casefold() for text in self.session.texts]
 
     @cached_property
     def _rank(self) -> Int[np.ndarray, " A"]:
         """The rank of each set in natural order: "set 9" before "set 10"."""
         keys = [
-            [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in _parts(text)]
+            [int(part) if i % 2 else part for i, part in enumerate(_DIGITS.split(text))]
             for text in self._folded
         ]
         rank = np.empty(len(keys), dtype=np.int64)
         rank[sorted(range(len(keys)), key=keys.__getitem__)] = np.arange(len(keys))
         return rank
 
-    def _matching(self, search: str) -> Bool[np.ndarray, " A"] | None:
-        """Sets whose id contains this text; None for all."""
+    def _matching(
+        self, rows: Int[np.ndarray, " n"], search: str, owners: Any = slice(None)
+    ) -> Int[np.ndarray, " m"]:
+        """The rows of sets whose id contains this text.
+
+        Args:
+            owners: Positions of the sets that rows belong to; by default, rows are sets.
+        """
         part = search.casefold()
         if not part:
-            return None
-        return np.fromiter((part in text for text in self._folded), bool, len(self._folded))
+            return rows
+        mask = np.fromiter((part in text for text in self._folded), bool, len(self._folded))
+        return rows[mask[owners][rows]]
 
     # --- individuals --------------------------------------------------------------------------
 
     def of_set(self, position: int, page: int, size: int) -> dict[str, Any]:
         """Individuals of one set."""
-        low, high = self._sets.starts[position : position + 2].tolist()
-        which = np.array(range(low, high)[(page - 1) * size : page * size], dtype=np.int64)
-        return page_of(self._rows(self._model(), which), high - low, page, size)
+        return self._set_by_set(np.array([position]), PageQuery(page, size))
 
     def individuals(self, query: PageQuery) -> dict[str, Any]:
-        model, mask = self._model(), self._matching(query.search)
         if query.sort in ("mean", "std"):
             values = self._predictions.get()[("mean", "std").index(query.sort)]
             order = np.argsort(-values if query.descending else values, kind="stable")
-            found = order if mask is None else order[mask[self._owners[order]]]
-            total, wanted = len(found), query.of(found)
-        else:
-            total, wanted = self._by_set(query, mask)
-        return page_of(self._rows(model, wanted), total, query.page, query.size)
-
-    def _by_set(
-        self, query: PageQuery, mask: Bool[np.ndarray, " A"] | None
-    ) -> tuple[int, Int[np.ndarray, " n"]]:
-        """Rows of a page set by set, without listing the rows of all others."""
+            found = self._matching(order, query.search, self._owners)
+            return query.answer(self._rows(query.of(found)), len(found))
         order = np.argsort(self._rank) if query.sort == "set" else np.arange(len(self._sets))
-        order = order if mask is None else order[mask[order]]
-        ends = np.cumsum(self._session.sizes[order])
-        total = int(ends[-1]) if len(ends) else 0
-        low, high = (query.page - 1) * query.size, min(query.page * query.size, total)
-        if low >= high:
-            return total, np.empty(0, dtype=np.int64)
-        number = np.arange(low, high)
-        number = total - 1 - number if query.descending else number
-        at = np.searchsorted(ends, number, side="right")
-        begins = ends[at] - self._session.sizes[order[at]]
-        return total, self._sets.starts[order[at]] + number - begins
+        return self._set_by_set(self._matching(order, query.search), query)
 
-    def _rows(self, model: Model, which: Int[np.ndarray, " n"]) -> list[dict[str, Any]]:
+    def _set_by_set(self, order: Int[np.ndarray, " n"], query: PageQuery) -> dict[str, Any]:
+        """A page of the individuals of these sets, without listing those of all pages."""
+        ends = np.cumsum(self.session.sizes[order])
+        total = int(ends[-1]) if len(ends) else 0
+        numbers = range(total)[::-1] if query.descending else range(total)
+        number = np.array(query.of(numbers), dtype=np.int64)
+        at = np.searchsorted(ends, number, side="right")
+        begins = ends[at] - self.session.sizes[order[at]]
+        return query.answer(self._rows(self._sets.starts[order[at]] + number - begins), total)
+
+    def _rows(self, which: Int[np.ndarray, " n"]) -> list[dict[str, Any]]:
         if not len(which):
             return []
         x, starts = self._sets.x[which], self._sets.starts
-        mean, std = predict(model, x)
+        mean, std = predict(self._model(), x)
         owners = np.searchsorted(starts, which, side="right") - 1
         columns = zip(owners.tolist(), which.tolist(), x.tolist(), mean, std, strict=True)
         return [
             {
-                "set": self._session.name(owner),
+                "set": self.session.name(owner),
                 "row": row - int(starts[owner]) + 1,
                 "inputs": inputs,
-                "mean": finite(centre),
+                "mean": centre,
                 **interval(centre, spread),
             }
             for owner, row, inputs, centre, spread in columns
         ]
 
     def _model(self) -> Model:
-        return self._session.state.fitted().model
+        return self.session.state.fitted().model
 
     @cached_property
     def _owners(self) -> Int[np.ndarray, " N"]:
-        return np.repeat(np.arange(len(self._sets)), self._session.sizes)
+        return np.repeat(np.arange(len(self._sets)), self.session.sizes)
 
 
 def predict(model: Model, x: Float[np.ndarray, "n D"]) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation of individuals, noise included."""
     mean, std = outputs.predict_individuals(model, x)
     return mean[:, 0], std[:, 0]
-
-
-def _parts(text: str) -> list[str]:
-    return [part for part in _DIGITS.split(text[:200]) if part] + [text[200:]]
 
 
 def _view(session: Session, now: Snapshot) -> PoolView:
@@ -206,7 +193,7 @@ def _view(session: Session, now: Snapshot) -> PoolView:
     fit = session.state.fitted(now)
     posterior, design = fit.model.posterior, fit.pool.design
     means, stds = outputs.predict_sets(fit.model, design, include_noise=True)
-    mean, std = means[:, 0], stds[:, 0]
+    expected, std = means[:, 0], stds[:, 0]
     noise = posterior.output_scale[0] * np.sqrt(design.noise_scale / posterior.noise_precision)
     information = posterior.n_outputs * np.maximum(np.log(std / noise), 0.0)
     held = [claim.position for claim in now.claims]
@@ -222,4 +209,5 @@ def _view(session: Session, now: Snapshot) -> PoolView:
             state[row.position], by[row.position] = code, row.by
     for each in now.answers:
         answer[each.position], information[each.position] = each.y_bar, 0.0
-    return PoolView(now, state, mean, std, information, answer, by)
+    size = session.sizes
+    return PoolView(now, fit.model, size, state, expected, std, information, answer, by)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import os
-import threading
 from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
@@ -19,15 +18,14 @@ from typing import Any, Final
 import numpy as np
 
 from sumwise.errors import SettingError
-from sumwise.model.fit import Model
 from sumwise.report.page import Section
 from sumwise.report.theme import COLOURS, GREY, finish
 from sumwise.study.storage.records import Snapshot
 from sumwise.util.shapes import Float, Int
 from sumwise.util.text import figure, label
-from sumwise.web.pages import predict
+from sumwise.web.pages import Pages, PoolView, predict
 from sumwise.web.problems import Refused
-from sumwise.web.session import Session, SingleFlight, as_json
+from sumwise.web.session import SingleFlight, as_json
 
 MOST: Final = 3000  # points
 PROPOSED: Final = 5
@@ -45,6 +43,7 @@ LOOKS: Final = {
     "answered": (COLOURS[0], "triangle-up", 60),
 }
 REST, SKIPPED, PROPOSAL, OPEN, ANSWERED = range(len(LOOKS))
+KINDS: Final = np.array([REST, OPEN, ANSWERED, SKIPPED])  # of sets in the order of `pages.STATES`
 TITLES: Final = {
     "pca": "Individuals by their inputs",
     "map": "Individuals on the map",
@@ -62,12 +61,13 @@ WORDS: Final = {
 class Pictures:
     """Pictures of one study."""
 
-    def __init__(self, session: Session, places: tuple[str, str] | None) -> None:
-        self._session = session
-        self._columns = [_column(session.input_names, name) for name in places or ()]
+    def __init__(self, pages: Pages, places: tuple[str, str] | None) -> None:
+        self._pages = pages
+        self._session = pages.session
+        self._sets = self._session.sets
+        self._columns = [_column(self._session.input_names, name) for name in places or ()]
         self.places = places
         self._drawn = {kind: self._picture(kind) for kind in TITLES}
-        self._laying = threading.Lock()
         self._layout: tuple[Int[np.ndarray, " n"], Float[np.ndarray, "n 2"]] | None = None
 
     def get(self, kind: str) -> dict[str, Any]:
@@ -80,25 +80,31 @@ class Pictures:
         return self._drawn[kind].get()
 
     def _picture(self, kind: str) -> SingleFlight[Snapshot, dict[str, Any]]:
-        return self._session.per_change(lambda seen: as_json(self._draw(kind, seen)))
+        return self._session.per_change(lambda _: as_json(self._draw(kind, self._pages.pool.get())))
 
-    def _draw(self, kind: str, seen: Snapshot) -> Section:
-        sets = self._session.sets
-        state = _states(self._session, seen)
+    def _draw(self, kind: str, view: PoolView) -> Section:
+        sets, state = self._sets, KINDS[view.state]
+        for question in self._session.state.propose(view.seen, PROPOSED):
+            state[sets.position(question.set_id)] = PROPOSAL
         which = sample(sets.starts, state)
-        owners = np.searchsorted(sets.starts, which, side="right") - 1
+        if kind == "tsne" and len(which) < FEWEST_TSNE:
+            words = f"t-SNE takes at least {FEWEST_TSNE} individuals."
+            return Section(TITLES[kind], [words])
         with np.errstate(all="ignore"):
             points, words = self._points(kind, which)
-            reach = 0.0 if points is None else np.ptp(points, axis=0)
-        if points is None:
-            return Section(TITLES[kind], [words])
+            reach = np.ptp(points, axis=0)
         if not np.isfinite(reach).all():
             return Section(TITLES[kind], ["The inputs are too far apart to be drawn."])
+        owners = np.searchsorted(sets.starts, which, side="right") - 1
         order = np.argsort(state[owners], kind="stable")
-        names, first = list(LOOKS), sets.starts[owners]
-        model = self._session.state.fitted(seen).model
-        predicted = _predicted(model, sets.x[which], bool(seen.answers))
-        columns = (_rounded(points[order]), owners[order].tolist(), (which - first + 1)[order])
+        which, owners, points = which[order], owners[order], points[order]
+        names = list(LOOKS)
+        columns = (
+            _rounded(points),
+            owners.tolist(),
+            (which - sets.starts[owners] + 1).tolist(),
+            _predicted(view, sets.x[which]),
+        )
         rows = [
             {
                 "x": x,
@@ -106,15 +112,15 @@ class Pictures:
                 "set": label(sets.ids[owner]),
                 "state": names[state[owner]],
                 "position": owner,
-                "row": int(row),
-                "predicted": predicted[at],
+                "row": row,
+                "predicted": predicted,
             }
-            for (x, y), owner, row, at in zip(*columns, order.tolist(), strict=True)
+            for (x, y), owner, row, predicted in zip(*columns, strict=True)
         ]
-        said, everyone = [words], int(sets.starts[-1])
-        if len(which) < everyone:
-            said.append(
-                f"Of {everyone:,} individuals {len(which):,} are drawn; those of sets that are "
+        sentences, total = [words], int(sets.starts[-1])
+        if len(which) < total:
+            sentences.append(
+                f"Of {total:,} individuals {len(which):,} are drawn; those of sets that are "
                 "answered, being measured or proposed come first."
             )
         drawn = Counter(row["state"] for row in rows)
@@ -124,52 +130,47 @@ class Pictures:
             if drawn[name]
         ]
         chart = _chart(kind, rows, self.places, points)
-        return Section(TITLES[kind], said, [chart], rows=table)
+        return Section(TITLES[kind], sentences, [chart], rows=table)
 
     def _points(
         self, kind: str, which: Int[np.ndarray, " n"]
-    ) -> tuple[Float[np.ndarray, "n 2"] | None, str]:
+    ) -> tuple[Float[np.ndarray, "n 2"], str]:
         if kind == "map":
-            return self._session.sets.x[which][:, self._columns], WORDS[kind]
+            return self._sets.x[which][:, self._columns], WORDS[kind]
         if kind == "tsne":
-            if int(self._session.sets.starts[-1]) < FEWEST_TSNE:
-                return None, f"t-SNE takes at least {FEWEST_TSNE} individuals."
             return self._tsne(which), WORDS[kind]
-        centre, axes, share = self._components
-        return (self._standardised(which) - centre) @ axes, WORDS[kind].format(share=share)
+        axes, share = self._components
+        return self._standardised(which) @ axes, WORDS[kind].format(share=share)
 
     # --- planes -------------------------------------------------------------------------------
 
     def _standardised(self, which: Any) -> Float[np.ndarray, "n D"]:
         mean, std = self._scale
-        return (self._session.sets.x[which] - mean) / std
+        return (self._sets.x[which] - mean) / std
 
     @cached_property
     def _scale(self) -> tuple[Float[np.ndarray, " D"], Float[np.ndarray, " D"]]:
-        x = self._session.sets.x
-        std = x.std(axis=0)
+        std = self._sets.x.std(axis=0)
         usable = np.isfinite(std) & (std > 0)
-        return x.mean(axis=0), np.where(usable, std, 1.0)
+        return self._sets.x.mean(axis=0), np.where(usable, std, 1.0)
 
     @cached_property
-    def _components(self) -> tuple[Float[np.ndarray, " D"], Float[np.ndarray, "D 2"], float]:
-        """The mean, two principal axes (the second is zero for a single input), their share."""
+    def _components(self) -> tuple[Float[np.ndarray, "D 2"], float]:
+        """Two principal axes (the second is zero for a single input), and their share."""
         x = self._standardised(slice(None))
-        centre = x.mean(axis=0)
-        powers, axes = np.linalg.eigh(np.atleast_2d(np.cov(x - centre, rowvar=False, bias=True)))
+        powers, axes = np.linalg.eigh(np.atleast_2d(np.cov(x, rowvar=False, bias=True)))
         axes = axes[:, ::-1][:, :2]
         axes = axes * np.where(axes[abs(axes).argmax(axis=0), range(axes.shape[1])] < 0, -1.0, 1.0)
         if axes.shape[1] < 2:
             axes = np.column_stack([axes, np.zeros(len(axes))])
         total = float(powers.sum())
-        return centre, axes, float(powers[-2:].sum()) / total if total > 0 else 1.0
+        return axes, float(powers[-2:].sum()) / total if total > 0 else 1.0
 
     def _tsne(self, which: Int[np.ndarray, " n"]) -> Float[np.ndarray, "n 2"]:
         from sklearn.neighbors import KNeighborsRegressor
 
-        with self._laying:
-            if self._layout is None:
-                self._layout = which, _tsne(self._standardised(which))
+        if self._layout is None:  # only one thread at a time draws a kind of picture
+            self._layout = which, _tsne(self._standardised(which))
         known, plane = self._layout
         if np.array_equal(known, which):
             return plane
@@ -212,16 +213,6 @@ def sample(starts: Int[np.ndarray, " A1"], state: Int[np.ndarray, " A"]) -> Int[
     return np.sort(np.concatenate(taken))
 
 
-def _states(session: Session, seen: Snapshot) -> Int[np.ndarray, " A"]:
-    state = np.zeros(len(session.sets), dtype=np.int64)
-    for question in session.state.propose(seen, PROPOSED):
-        state[session.sets.position(question.set_id)] = PROPOSAL
-    state[[skip.position for skip in seen.skips]] = SKIPPED
-    state[[claim.position for claim in seen.claims]] = OPEN
-    state[[answer.position for answer in seen.answers]] = ANSWERED
-    return state
-
-
 def _column(names: list[str], name: str) -> int:
     if name not in names:
         listed = ", ".join(f"{each!r:.60}" for each in names[:20])
@@ -229,11 +220,11 @@ def _column(names: list[str], name: str) -> int:
     return names.index(name)
 
 
-def _predicted(model: Model, x: Float[np.ndarray, "n D"], known: bool) -> list[str]:
+def _predicted(view: PoolView, x: Float[np.ndarray, "n D"]) -> list[str]:
     """Means and standard deviations of individuals as text; none before the first answer."""
-    if not known:
+    if not view.seen.answers:
         return ["not before the first answer"] * len(x)
-    pairs = zip(*predict(model, x), strict=True)
+    pairs = zip(*predict(view.model, x), strict=True)
     return [f"{figure(float(mean), 4)} ± {figure(float(std))}" for mean, std in pairs]
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
-from fastapi import FastAPI, Request
+from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
@@ -79,27 +79,18 @@ def documented(*statuses: int) -> Responses:
 # --- handlers -------------------------------------------------------------------------------------
 
 
-def install(app: FastAPI) -> None:
-    app.add_exception_handler(SumwiseError, _refused)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _http)
-
-
 def problem(status: int, code: str, detail: str, **more: Any) -> JSONResponse:
     return JSONResponse({"code": code, "detail": detail, **more}, status)
 
 
-async def _refused(request: Request, error: Exception) -> JSONResponse:
-    del request
+async def _refused(_: Request, error: Any) -> JSONResponse:
     if isinstance(error, Refused):
         return problem(error.status, error.code, str(error), **error.more)
     found = (STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES)
     return problem(*next(found, OTHERWISE), str(error))
 
 
-async def _invalid(request: Request, error: Exception) -> JSONResponse:
-    del request
-    assert isinstance(error, RequestValidationError)
+async def _invalid(_: Request, error: Any) -> JSONResponse:
     found = [each for each in error.errors() if each["type"] != "none_required"]
     if any(each["type"] == "json_invalid" for each in found):
         return problem(400, "not_json", NOT_JSON)
@@ -135,8 +126,7 @@ WORDS: Final = {
 }
 
 
-async def _http(request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, HTTPException)
+async def _http(request: Request, error: Any) -> JSONResponse:
     known = {
         400: ("not_json", NOT_JSON),  # nothing else is refused like that
         404: ("not_found", f"there is nothing at {request.url.path[:200]}"),
@@ -146,3 +136,10 @@ async def _http(request: Request, error: Exception) -> JSONResponse:
     answer = problem(error.status_code, *words)
     answer.headers.update(error.headers or {})
     return answer
+
+
+HANDLERS: Final[dict[int | type[Exception], Any]] = {
+    SumwiseError: _refused,
+    RequestValidationError: _invalid,
+    HTTPException: _http,
+}

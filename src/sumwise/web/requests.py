@@ -108,9 +108,8 @@ class OneSet(Signed):
 
     @model_validator(mode="after")
     def one_name(self) -> Self:
-        given: list[Any] = [self.position, self.set]
         both = {"position", "set"} <= self.model_fields_set
-        if both or all(value is None for value in given):
+        if both or (self.position is None and self.set is None):
             raise ValueError("give either the position of a set or its id as `set`")
         return self
 

@@ -6,11 +6,17 @@ ISO format. Numbers are in the units of the answers; one that is not finite is n
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, BeforeValidator, Field
 
-Real = float | None
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+Real = Annotated[float | None, BeforeValidator(_finite)]
 Cost = Annotated[Real, Field(description="Of measuring it; null where measuring has no cost.")]
 Spent = Annotated[Real, Field(description="On answers so far; null where measuring has no cost.")]
 State = Literal["free", "open", "answered", "skipped"]
@@ -71,15 +77,14 @@ class Claim(Held, Expectation, SetName):
     """An open question: a set that is being measured."""
 
     size: int
-    why: str | None = Field(description="As it was said when the set was asked for.")
+    why: str | None = Field(description="The reason given when the set was asked for.")
     information: Real
     cost: Cost
 
 
-class Next(BaseModel):
+class Next(Questions):
     """What would be asked next, and what is being measured."""
 
-    questions: list[Question]
     claims: list[Claim]
 
 
@@ -151,17 +156,20 @@ class Events(Rows):
     rows: list[Event]
 
 
-class SetRow(Expectation, SetName):
-    """A set of the pool."""
-
+class SetState(Expectation, SetName):
     size: int
     state: State
-    answer: float | None = Field(description="The total that was measured.")
     information: Real = Field(
         description="Nats that measuring it would teach, as if open questions were answered; "
         "of a set that is being measured, what its own answer would teach; 0 once answered."
     )
     by: str | None = Field(description="Who has answered, holds or skipped it.")
+
+
+class SetRow(SetState):
+    """A set of the pool."""
+
+    answer: Real = Field(description="The total that was measured.")
 
 
 class SetRows(Rows):
@@ -184,13 +192,9 @@ class Individuals(Rows):
     rows: list[Individual]
 
 
-class OneSet(Expectation, SetName):
+class OneSet(SetState):
     """All about one set."""
 
-    size: int
-    state: State
-    information: Real
-    by: str | None
     why: str | None = Field(description="Why it was asked for, if it is being measured.")
     answer: Answer | None
     claim: Held | None
@@ -205,20 +209,25 @@ class Places(BaseModel):
     y: str
 
 
-class Study(BaseModel):
-    """What the study is, and how far it is."""
+class Counts(BaseModel):
+    """How far a study is."""
 
     name: str
-    sets: int
-    individuals: int
-    inputs: list[str]
     strategy: str
+    sets: int
     answers: int
-    open: int
     skipped: int
     questions: int = Field(description="Asked so far.")
     spent: Spent
     words: list[str]
+
+
+class Study(Counts):
+    """What the study is, and how far it is."""
+
+    individuals: int
+    inputs: list[str]
+    open: int
     claim_days: float
     changes: int = Field(description="One more with every change.")
     level: float = Field(description="Of intervals from `lower` to `upper`.")
@@ -227,22 +236,15 @@ class Study(BaseModel):
     writable: bool
 
 
-class Status(BaseModel):
+class Status(Counts):
     """How much there is still to learn."""
 
-    name: str
-    strategy: str
-    sets: int
-    answers: int
     open_claims: int
-    skipped: int
-    questions: int
     information_left: Real
     mean_variance: Real
     mean_variance_after: Real
     next_questions: int
     noise_variance: Real
-    spent: Spent
     next_cost: Real = Field(description="Of open claims and the next questions.")
     enough: Real = Field(description="Improvement, in units of the outputs, below which to stop.")
     improvement: Real = Field(
@@ -253,7 +255,6 @@ class Status(BaseModel):
         description="Whether more questions have stopped paying; null if unknown."
     )
     advice: str | None = Field(description="The same in a sentence, one of `words`.")
-    words: list[str]
 
 
 class Table(BaseModel):

@@ -18,10 +18,8 @@ import re
 import secrets
 import socket
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect, Request
@@ -48,104 +46,23 @@ HEADERS: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 
+_HOST: Final = re.compile(r"(\[[0-9a-f:.]+\]|[^\s:/?#@\[\]]+)(:\d*)?", re.ASCII)
 _TOKEN: Final = re.compile(r"[A-Za-z0-9_-]{32,}")
 _log = logging.getLogger("sumwise.web")
 
 
-@dataclass(frozen=True, slots=True)
-class AccessRules:
-    """What a request needs to come in."""
-
-    token: str
-    host: str  # that the server listens on
-
-    @property
-    def local(self) -> bool:
-        """Whether the server can be reached from this machine alone."""
-        return is_loopback(self.host)
-
-    def check(self, method: str, path: str, headers: Headers) -> None:
-        named = headers.getlist("host")
-        if len(named) != 1 or not self._is_ours(_hostname(named[0])):
-            raise Refused(
-                400,
-                "host",
-                "this server does not answer to that host name; use the address that sumwise serve "
-                "has printed",
-            )
-        writing = method not in READING
-        origin = headers.get("origin")
-        if writing and origin is not None and _site(origin) != named[0].lower():
-            raise Refused(403, "origin", "this comes from another site, and is not done")
-        closed = not self.local and (path == "/api" or path.startswith("/api/"))
-        if (writing or closed) and not self._has_token(headers):
-            raise Refused(
-                401,
-                "token",
-                "the token is missing or wrong; send the header 'Authorization: Bearer …' with the "
-                "token from the address that sumwise serve has printed",
-            )
-
-    def _is_ours(self, name: str) -> bool:
-        """Whether the Host is one of ours; any name can be made to resolve here, an address not."""
-        if name in LOOPBACK or name == self.host.lower():
-            return True
-        if self.host not in EVERYWHERE:
-            return False
-        return _is_address(name) or name in {socket.gethostname().lower(), socket.getfqdn().lower()}
-
-    def _has_token(self, headers: Headers) -> bool:
-        scheme, _, given = headers.get("authorization", "").partition(" ")
-        same = hmac.compare_digest(given.strip().encode("latin-1", "replace"), self.token.encode())
-        return scheme.lower() == "bearer" and same
-
-
-def is_loopback(host: str) -> bool:
-    """
-    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
-    (True, True, False)
-    """
-    return host.lower() in LOOPBACK or (
-        _is_address(host) and ipaddress.ip_address(host).is_loopback
-    )
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
-
-
-def _site(origin: str) -> str:
-    """Name and port of an origin."""
-    try:
-        return urlsplit(origin).netloc.lower()
-    except ValueError:
-        return ""
-
-
-def _hostname(host: str) -> str:
-    """The name in a Host header, without the port.
-
-    >>> _hostname("localhost:8765"), _hostname("[::1]:8765"), _hostname("a@b"), _hostname("x:y")
-    ('localhost', '::1', '', '')
-    """
-    try:
-        parts = urlsplit(f"//{host}")
-        name, _ = parts.hostname or "", parts.port
-    except ValueError:
-        return ""
-    return "" if parts.username is not None or parts.path or parts.query else name.lower()
-
-
 class Guard:
-    """Middleware that checks requests, limits their bodies, and adds headers to all responses."""
+    """Middleware that checks requests, limits their bodies, and adds headers to all responses.
 
-    def __init__(self, app: ASGIApp, rules: AccessRules) -> None:
+    Args:
+        token: What writes have to send, and reads as well if other machines can reach the server.
+        host: The address that the server listens on.
+    """
+
+    def __init__(self, app: ASGIApp, token: str, host: str) -> None:
         self._app = app
-        self._rules = rules
+        self._token = token
+        self._host = host.lower()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -165,7 +82,7 @@ class Guard:
 
         headers = Headers(scope=scope)
         try:
-            self._rules.check(scope["method"], scope["path"], headers)
+            self._check(scope["method"], scope["path"], headers)
             length = headers.get("content-length", "0")
             if not length.isascii() or not length.isdigit() or int(length[:20]) > LARGEST_BODY:
                 raise _too_large()
@@ -187,6 +104,71 @@ class Guard:
                 raise
             words = "something went wrong here; the server's log says what. Nothing was stored."
             await problem(500, "internal", words)(scope, receive, guarded)
+
+    def _check(self, method: str, path: str, headers: Headers) -> None:
+        """Refuse a request that is meant for another host, comes from another site, or lacks the
+        token."""
+        hosts = headers.getlist("host")
+        if len(hosts) != 1 or not self._is_ours(_hostname(hosts[0])):
+            raise Refused(
+                400,
+                "host",
+                "this server does not answer to that host name; use the address that sumwise serve "
+                "has printed",
+            )
+        writing = method not in READING
+        origin = headers.get("origin", f"http://{hosts[0]}").lower()
+        if writing and origin.partition("://")[2] != hosts[0].lower():
+            raise Refused(403, "origin", "this comes from another site, and is not done")
+        closed = not is_loopback(self._host) and (path == "/api" or path.startswith("/api/"))
+        if (writing or closed) and not self._has_token(headers):
+            raise Refused(
+                401,
+                "token",
+                "the token is missing or wrong; send the header 'Authorization: Bearer …' with the "
+                "token from the address that sumwise serve has printed",
+            )
+
+    def _is_ours(self, name: str) -> bool:
+        """Whether the Host is one of ours; any name can be made to resolve here, an address not."""
+        if name in LOOPBACK or name == self._host:
+            return True
+        if self._host not in EVERYWHERE:
+            return False
+        return _is_address(name) or name in {socket.gethostname().lower(), socket.getfqdn().lower()}
+
+    def _has_token(self, headers: Headers) -> bool:
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        same = hmac.compare_digest(given.strip().encode("latin-1", "replace"), self._token.encode())
+        return scheme.lower() == "bearer" and same
+
+
+def is_loopback(host: str) -> bool:
+    """
+    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
+    (True, True, False)
+    """
+    return host.lower() in LOOPBACK or (
+        _is_address(host) and ipaddress.ip_address(host).is_loopback
+    )
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _hostname(host: str) -> str:
+    """The name in a Host header, without the port; empty if it is malformed.
+
+    >>> _hostname("localhost:8765"), _hostname("[::1]:8765"), _hostname("a@b"), _hostname("x:y")
+    ('localhost', '::1', '', '')
+    """
+    found = _HOST.fullmatch(host.lower())
+    return found[1].strip("[]") if found else ""
 
 
 def _add_headers(message: Message, path: str) -> None:
@@ -254,7 +236,11 @@ def kept_token(database: str, *, anew: bool = False) -> str:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         found = None if anew else _read(path)
         if found is None:
-            _put(path, new_token(), over=anew or path.exists())
+            with (
+                suppress(FileExistsError),  # another server was quicker, and its token holds
+                atomic_write(path, overwrite=anew or path.exists(), mode=0o600) as file,
+            ):
+                file.write(f"{new_token()}\n".encode("ascii"))
             found = _read(path)
     except OSError as error:
         raise StorageError(
@@ -276,12 +262,3 @@ def _read(path: Path) -> str | None:
         text = file.read(1000).strip()
     private = os.name != "posix" or (about.st_uid == os.getuid() and not about.st_mode & 0o077)
     return text if private and _TOKEN.fullmatch(text) else None
-
-
-def _put(path: Path, token: str, *, over: bool) -> None:
-    """Write the token in one piece, readable by its owner alone from the start."""
-    with (
-        suppress(FileExistsError),  # another server was quicker, and its token holds
-        atomic_write(path, overwrite=over, mode=0o600) as file,
-    ):
-        file.write(f"{token}\n".encode("ascii"))

@@ -41,25 +41,28 @@ def listen(host: str, port: int | None) -> Address:
     """The address to serve on.
 
     Args:
-        port: If it is taken, that is an error which names a free one; without one, the usual
-            port is used or the next that is free.
+        port: An error if it is taken; if left out, the usual port or the next that is free.
     """
-    first = PORT if port is None else port
-    for at in range(first, min(first + FURTHER, 2**16)):
+    ports = range(PORT, PORT + FURTHER) if port is None else [port]
+    for at in ports:
         try:
-            bound = _bind(host, at)
+            return Address(host, at, _bind(host, at))
         except OSError as error:
-            if at == first and error.errno != errno.EADDRINUSE:
-                raise _refusal(host, first, error) from error
-            continue
-        if at == port or port is None:
-            return Address(host, at, bound)
-        bound.close()
-        raise SettingError(
-            f"port {port} is taken by another program, perhaps by sumwise serve; port {at} is "
-            f"free: --port {at}"
-        )
-    raise SettingError(f"port {first} and those after it are taken; choose one with --port")
+            if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+                raise SettingError(
+                    f"this machine has no address {host!r:.80}; leave --host out to serve this "
+                    "machine alone, or give one of its addresses"
+                ) from error
+            if error.errno != errno.EADDRINUSE:
+                reason = os.strerror(error.errno or 0)
+                raise SettingError(
+                    f"the server cannot listen on {host}, port {at} ({reason}); choose another "
+                    "port with --port"
+                ) from error
+    other = "leave --port out to use one that is free" if port else "choose one with --port"
+    raise SettingError(
+        f"port {ports[0]} is taken by another program, perhaps by sumwise serve; {other}"
+    )
 
 
 def _bind(host: str, port: int) -> socket.socket:
@@ -70,29 +73,16 @@ def _bind(host: str, port: int) -> socket.socket:
     return socket.create_server(where, family=family, backlog=128, dualstack_ipv6=both)
 
 
-def _refusal(host: str, port: int, error: OSError) -> SettingError:
-    if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
-        return SettingError(
-            f"this machine has no address {host!r:.80}; leave --host out to serve this machine "
-            "alone, or give one of its addresses"
-        )
-    return SettingError(
-        f"the server cannot listen on {host}, port {port} ({os.strerror(error.errno or 0)}); "
-        "choose another port with --port"
-    )
-
-
 def prepare(
     study: Study, address: Address, token: str, places: tuple[str, str] | None = None
 ) -> uvicorn.Server:
     """A server that only has to be run; settings that are wrong are refused here."""
-    server: list[uvicorn.Server] = []
     app = create_app(
         study,
         token=token,
         host=address.host,
         places=places,
-        stopping=lambda: bool(server) and server[0].should_exit,
+        stopping=lambda: server.should_exit,
     )
     config = uvicorn.Config(
         app,
@@ -104,8 +94,8 @@ def prepare(
         server_header=False,
         timeout_graceful_shutdown=PATIENCE,
     )
-    server.append(uvicorn.Server(config))
-    return server[0]
+    server = uvicorn.Server(config)
+    return server
 
 
 def run(server: uvicorn.Server, address: Address) -> None:

@@ -20,13 +20,14 @@ from sumwise.model import predict
 from sumwise.model.leave_one_out import leave_one_out
 from sumwise.report.page import Section
 from sumwise.report.panels import PANELS
+from sumwise.study.state import Fit
 from sumwise.study.storage.records import Event, Snapshot
 from sumwise.study.study import Study
 from sumwise.util.shapes import Int
 from sumwise.util.text import by_text, find, shown
 
 PATIENCE: Final = 10.0  # seconds to wait for others who write, while a page is waiting
-LAG: Final = 10  # a model that checks new totals may miss one in so many answers
+LAG: Final = 10  # a model that checks new totals may miss one in ten answers
 LEVEL: Final = 0.9  # of the intervals that are shown
 REACH: Final = NormalDist().inv_cdf(0.5 + 0.5 * LEVEL)
 
@@ -106,9 +107,9 @@ class Session:
             raise UnknownSetError(f"there is no set {position}; positions are 0 to {last}")
         return position
 
-    def id_at(self, position: int) -> Hashable:
-        """The id of the set that a client has named by its position."""
-        return self.sets.ids[self.position(position)]
+    def id_at(self, position: int | None, text: str | None = None) -> Hashable:
+        """The id of that set."""
+        return self.sets.ids[self.position(position, text)]
 
     def name(self, position: int) -> Row:
         return {"position": position, "id": self.texts[position]}
@@ -118,17 +119,10 @@ class Session:
         """How many individuals each set has."""
         return self.sets.sizes
 
-    def cost(self, position: int) -> float | None:
-        """The cost of measuring a set; None where measuring has no cost."""
-        cost = self.record.aims.cost
-        return None if cost is None else finite(cost[position])
-
     def spent(self, seen: Snapshot) -> float | None:
         """The cost of all answers."""
         cost = self.record.aims.cost
-        if cost is None:
-            return None
-        return finite(cost[[answer.position for answer in seen.answers]].sum())
+        return None if cost is None else cost[[answer.position for answer in seen.answers]].sum()
 
     @property
     def input_names(self) -> list[str]:
@@ -138,19 +132,17 @@ class Session:
     # --- what totals are expected to be ---------------------------------------------------------
 
     def expected(self, position: int) -> Expectation | None:
-        """The total that a model expects which may miss the latest answers.
+        """The total as a recent model predicts it, which may miss the latest answers.
 
         None if too little is known, or if models take long to learn and none is there yet.
         """
         fit = self.state.recent_fit(LAG)
         if fit is None or len(fit.seen.answers) < FEWEST:
             return None
-        rows = fit.pool.design.rows([position])
-        mean, std = predict.predict_sets(fit.model, rows, include_noise=True)
-        return float(mean[0, 0]), float(std[0, 0])
+        return _totals(fit, [position])[0]
 
     def expected_without(self, position: int) -> Expectation | None:
-        """The total of an answered set that all other answers let one expect.
+        """The total of an answered set as all other answers predict it.
 
         λ, β and the basis are those of a model that may know the answer. None also for a dropout
         network, from which an answer cannot be left out.
@@ -173,14 +165,13 @@ class Session:
     def question_row(self, asked: Ask) -> Row:
         position, second = self.sets.position(asked.set_id), asked.runner_up
         return {
-            **clean(asdict(asked)),
+            **asdict(asked),
             **self.name(position),
             **interval(asked.expected, asked.std),
-            "size": int(self.sizes[position]),
+            "size": self.sizes[position],
             "runner_up": None if second is None else self.name(self.sets.position(second)),
-            "cost": self.cost(position),
-            "score_per_cost": finite(asked.score_per_cost),
-            "runner_up_score_per_cost": finite(asked.runner_up_score_per_cost),
+            "score_per_cost": asked.score_per_cost,
+            "runner_up_score_per_cost": asked.runner_up_score_per_cost,
             "expires": asked.expires or None,
         }
 
@@ -188,20 +179,20 @@ class Session:
         """Open questions, with what is expected of them now and why they were asked."""
         if not seen.claims:
             return []
-        fit, asked = self.state.fitted(seen), self.state.questions_of(seen.claims)
-        rows = fit.pool.design.rows([claim.position for claim in seen.claims])
-        mean, std = predict.predict_sets(fit.model, rows, include_noise=True)
+        asked, cost = self.state.questions_of(seen.claims), self.record.aims.cost
+        totals = _totals(self.state.fitted(seen), [claim.position for claim in seen.claims])
         return [
             {
+                "why": None,
+                "information": None,
+                **asked.get(claim.position, {}),
                 **asdict(claim),
                 **self.name(claim.position),
-                **interval(mean[i, 0], std[i, 0]),
-                "size": int(self.sizes[claim.position]),
-                "why": asked.get(claim.position, {}).get("why"),
-                "information": finite(asked.get(claim.position, {}).get("information")),
-                "cost": self.cost(claim.position),
+                **interval(*total),
+                "size": self.sizes[claim.position],
+                "cost": None if cost is None else cost[claim.position],
             }
-            for i, claim in enumerate(seen.claims)
+            for claim, total in zip(seen.claims, totals, strict=True)
         ]
 
     def about(self, seen: Snapshot, position: int) -> Row:
@@ -223,27 +214,24 @@ class Session:
         return [{**asdict(skip), **self.name(skip.position)} for skip in seen.skips]
 
     def answer_row(self, answer: Answer) -> Row:
-        same = {name: getattr(answer, name) for name in ("noise_std", "by", "at", "note")}
-        return {**self.name(answer.position), "total": answer.y_bar, **same}
+        return {**asdict(answer), **self.name(answer.position), "total": answer.y_bar}
 
     def event_row(self, event: Event) -> Row:
         named = None if event.set_id is None else self.name(self.sets.position(event.set_id))
         return {**asdict(event), "set": named, "total": event.y_bar}
 
 
-def page_of(rows: list[Row], total: int, number: int, size: int) -> Row:
-    return {"rows": rows, "total": total, "page": number, "size": size}
+def _totals(fit: Fit, positions: list[int]) -> list[Expectation]:
+    """What a model expects of the totals of some sets, noise included."""
+    rows = fit.pool.design.rows(positions)
+    mean, std = predict.predict_sets(fit.model, rows, include_noise=True)
+    return list(zip(mean[:, 0].tolist(), std[:, 0].tolist(), strict=True))
 
 
-def finite(value: Any) -> float | None:
-    """A number as JSON can hold it: None for one that is missing or not finite."""
-    return float(value) if value is not None and np.isfinite(value) else None
-
-
-def interval(mean: Any, std: Any) -> dict[str, float | None]:
+def interval(mean: float, std: float) -> dict[str, float]:
     """Mean, standard deviation and the ends of the interval that are shown."""
-    values = (mean, std, mean - REACH * std, mean + REACH * std)
-    return dict(zip(("expected", "std", "lower", "upper"), map(finite, values), strict=True))
+    reach = REACH * std
+    return {"expected": mean, "std": std, "lower": mean - reach, "upper": mean + reach}
 
 
 def as_json(panel: Section) -> Row:

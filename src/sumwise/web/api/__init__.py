@@ -7,8 +7,9 @@ kind do not hold up another.
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, ParamSpec, TypeVar
 
 import anyio
@@ -27,9 +28,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
-COMPUTE_THREADS: Final = 6
-WRITE_THREADS: Final = 8
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Served:
@@ -40,8 +38,8 @@ class Served:
     pages: Pages
     pictures: Pictures
     live: Live
-    computing: anyio.CapacityLimiter
-    writing: anyio.CapacityLimiter
+    computing: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(6))
+    writing: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(8))
 
 
 async def _served(request: Request) -> Served:
@@ -63,16 +61,16 @@ BEARER: Final = Depends(
 def route(
     router: APIRouter,
     call: str,
-    summary: str,
     model: Any = None,
     *refusals: int,
     responses: Responses | None = None,
     **more: Any,
 ) -> Callable[[Handler], Handler]:
-    """Declare a route; the name of its handler, in camel case, is the id of the operation.
+    """Declare a route. The docstring of its handler is its summary and description, and the name of
+    the handler, in camel case, is the id of the operation.
 
     Args:
-        call: Method and path, such as "GET /study".
+        call: Method and path, such as "GET /study". A POST to a collection is answered with 201.
         model: The shape of what it gives; a write without one is answered with 204.
         refusals: Statuses to document, beside those of any such request.
         responses: Responses to document that need more words.
@@ -81,14 +79,18 @@ def route(
     writes = method != "GET"
     if writes and model is None:
         more["status_code"] = 204
+    elif method == "POST" and "{" not in path:
+        more["status_code"] = 201
 
     def add(handler: Handler) -> Handler:
         first, *rest = handler.__name__.split("_")
+        summary, _, description = (inspect.getdoc(handler) or "").partition("\n\n")
         router.add_api_route(
             f"/api{path}",
             handler,
             methods=[method],
-            summary=summary,
+            summary=summary.rstrip("."),
+            description=description,
             operation_id=first + "".join(map(str.capitalize, rest)),
             response_model=model,
             responses=documented(*(WRITING if writes else READING), *refusals) | (responses or {}),

@@ -12,27 +12,27 @@ from sumwise.learning.propose import FAR
 from sumwise.util.text import plain
 from sumwise.web import requests, responses
 from sumwise.web.api import Here, route, writing
+from sumwise.web.pages import PageQuery
 from sumwise.web.problems import MEANINGS, Refused, conflicts
 from sumwise.web.requests import Page, Position, Size
-from sumwise.web.session import Expectation, interval, page_of
+from sumwise.web.session import Expectation, interval
 
 router = APIRouter(tags=["answers"])
 
 
-@route(router, "GET /answers", "Answers as they stand, the newest first", responses.Answers)
+@route(router, "GET /answers", responses.Answers)
 def get_answers(here: Here, page: Page = 1, size: Size = 50) -> Any:
+    """Answers as they stand, the newest first."""
     found = here.session.state.snapshot().answers[::-1]
-    part = found[(page - 1) * size : page * size]
-    return page_of([here.session.answer_row(each) for each in part], len(found), page, size)
+    query = PageQuery(page, size)
+    return query.answer([here.session.answer_row(each) for each in query.of(found)], len(found))
 
 
 @route(
     router,
     "POST /answers",
-    "The measured total of a set",
     responses.Answer,
     404,
-    status_code=201,
     responses={
         200: {"model": responses.Answer, "description": "The same was told before."},
         409: {
@@ -43,7 +43,9 @@ def get_answers(here: Here, page: Page = 1, size: Size = 50) -> Any:
 )
 @writing
 def tell(here: Here, response: Response, body: requests.NewAnswer) -> Any:
-    """Kept for good once this is answered; asked for or not.
+    """The measured total of a set.
+
+    Kept for good once this is answered; asked for or not.
 
     A total that is more than four standard deviations from what is expected is refused with the
     code `unlikely`, unless it comes with `sure`. That is checked from the third answer on, against
@@ -51,7 +53,7 @@ def tell(here: Here, response: Response, body: requests.NewAnswer) -> Any:
     """
     session = here.session
     position = session.position(body.position, body.set)
-    own = session.sets.ids[position]
+    own = session.id_at(position)
     if not body.sure and session.state.answer(position) is None:  # else that is refused below
         _check_likely(body.total, body.noise_std, session.expected(position))
     try:
@@ -59,7 +61,8 @@ def tell(here: Here, response: Response, body: requests.NewAnswer) -> Any:
         answer, new = session.study.record(own, *values)
     except LabelError as error:
         known = session.state.answer(position)
-        more = {} if known is None else {"answer": session.answer_row(known)}
+        row = None if known is None else responses.Answer(**session.answer_row(known))
+        more = {} if row is None else {"answer": row.model_dump()}
         raise Refused(409, "answered", str(error), **more) from error
     if not new:
         response.status_code = 200
@@ -69,7 +72,6 @@ def tell(here: Here, response: Response, body: requests.NewAnswer) -> Any:
 @route(
     router,
     "PATCH /answers/{position}",
-    "Correct an answer",
     responses.Answer,
     404,
     responses={
@@ -78,11 +80,13 @@ def tell(here: Here, response: Response, body: requests.NewAnswer) -> Any:
 )
 @writing
 def amend(here: Here, position: Position, body: requests.Correction) -> Any:
-    """History keeps what was said before.
+    """Correct an answer.
+
+    History keeps the former answer.
 
     Another total is refused with the code `unlikely`, unless it comes with `sure`, if it is more
-    than four standard deviations from what all other answers, of which there have to be three, let
-    one expect.
+    than four standard deviations from what all other answers predict. That is checked if there are
+    at least three others.
     """
     session = here.session
     own = session.id_at(position)
@@ -96,10 +100,13 @@ def amend(here: Here, position: Position, body: requests.Correction) -> Any:
     return session.answer_row(answer)
 
 
-@route(router, "POST /answers/{position}/retract", "Take an answer back", None, 404)
+@route(router, "POST /answers/{position}/retract", None, 404)
 @writing
 def retract(here: Here, position: Position, body: requests.Remark | None = None) -> None:
-    """Its set may be asked for again, and history keeps what was said."""
+    """Take an answer back.
+
+    Its set may be asked for again, and history keeps the answer.
+    """
     wanted = body or requests.Remark()
     with conflicts({LabelError: "not_answered"}):
         here.session.study.retract(here.session.id_at(position), wanted.by, wanted.note)
@@ -116,5 +123,5 @@ def _check_likely(total: float, noise: float | None, expected: Expectation | Non
             "unlikely",
             f"{total:.12g} is far from what is expected, {plain(mean)} ± {plain(spread)}; nothing "
             "was stored. If it is right, send it again and say so (sure: true).",
-            **interval(mean, spread),
+            **responses.Expectation(**interval(mean, spread)).model_dump(),
         )

@@ -16,15 +16,11 @@ from sumwise.web.requests import Position
 router = APIRouter(tags=["asking"])
 
 
-@route(
-    router,
-    "POST /questions",
-    "Ask which sets to measure next, and claim them",
-    responses.Questions,
-    status_code=201,
-)
+@route(router, "POST /questions", responses.Questions)
 async def ask(here: Here, body: requests.Asking | None = None) -> Any:
-    """Each set is held by the one who asked until it is answered, released, or expires.
+    """Ask which sets to measure next, and claim them.
+
+    Each set is held by the one who asked until it is answered, released, or expires.
 
     People who ask at the same time are served together, which gives the same questions as one
     after the other.
@@ -34,81 +30,64 @@ async def ask(here: Here, body: requests.Asking | None = None) -> Any:
     return {"questions": [here.session.question_row(each) for each in asked]}
 
 
+@route(router, "POST /claims", responses.Question, 404)
 @computing
-def _found(here: Here, body: requests.OneSet) -> int:
-    """The position of a set; finding an id, or similar ones, may take a look at all of them."""
-    return here.session.position(body.position, body.set)
+def claim(here: Here, body: requests.OneSet) -> Any:
+    """Claim a set of one's own choice.
 
-
-@route(
-    router,
-    "POST /claims",
-    "Claim a set of one's own choice",
-    responses.Question,
-    404,
-    status_code=201,
-)
-async def claim(here: Here, body: requests.OneSet) -> Any:
-    """As if it had been asked for. A set that was skipped is no longer skipped then."""
-    position = await _found(here=here, body=body)
+    As if it had been asked for. A set that was skipped is no longer skipped then.
+    """
+    session = here.session
+    own = session.id_at(body.position, body.set)
     with conflicts({LabelError: "answered", SettingError: "held"}):
-        (asked,) = await asyncio.wrap_future(here.asker.ask(1, body.by, position))
-    return here.session.question_row(asked)
+        return session.question_row(session.study.claim(own, body.by))
 
 
-@route(
-    router, "POST /claims/{position}/renew", "Hold a claimed set for longer", responses.Expires, 404
-)
+@route(router, "POST /claims/{position}/renew", responses.Expires, 404)
 @writing
 def renew(here: Here, position: Position, body: requests.Longer | None = None) -> Any:
+    """Hold a claimed set for longer."""
     wanted, session = body or requests.Longer(), here.session
     with conflicts({SettingError: "not_held"}):
         return {"expires": session.study.renew(session.id_at(position), wanted.days, wanted.by)}
 
 
-@route(router, "POST /claims/{position}/release", "Give a claimed set back", None, 404)
+@route(router, "POST /claims/{position}/release", None, 404)
 @writing
 def release(here: Here, position: Position, body: requests.Signed | None = None) -> None:
+    """Give a claimed set back."""
     own, wanted = here.session.id_at(position), body or requests.Signed()
     with conflicts({SettingError: "not_held"}):
         here.session.study.release(own, wanted.by)
 
 
-@route(router, "GET /skips", "Sets that are not asked for", responses.Skips)
+@route(router, "GET /skips", responses.Skips)
 def get_skips(here: Here) -> Any:
+    """Sets that are not asked for."""
     found = here.session.skip_rows()
     return {"rows": found, "total": len(found)}
 
 
-@route(
-    router,
-    "POST /skips",
-    "Set a set aside that cannot be measured",
-    responses.Skip,
-    404,
-    status_code=201,
-)
+@route(router, "POST /skips", responses.Skip, 404)
 @writing
 def skip(here: Here, body: requests.Skipping) -> Any:
-    """It is not asked for then. Skipping it again replaces the note."""
+    """Set a set aside that cannot be measured.
+
+    It is not asked for then. Skipping it again replaces the note.
+    """
     session = here.session
     position = session.position(body.position, body.set)
     with conflicts({LabelError: "answered"}):
-        session.study.skip(session.sets.ids[position], body.by, body.note)
+        session.study.skip(session.id_at(position), body.by, body.note)
     found = [row for row in session.skip_rows() if row["position"] == position]
     undone = {**session.name(position), "by": body.by, "at": "", "note": body.note}
     return found[0] if found else undone  # by another request, meanwhile
 
 
-@route(
-    router,
-    "POST /skips/{position}/undo",
-    "A set that was skipped may be asked for again",
-    None,
-    404,
-)
+@route(router, "POST /skips/{position}/undo", None, 404)
 @writing
 def unskip(here: Here, position: Position, body: requests.Signed | None = None) -> None:
+    """A set that was skipped may be asked for again."""
     own, wanted = here.session.id_at(position), body or requests.Signed()
     with conflicts({SettingError: "not_skipped"}):
         here.session.study.unskip(own, wanted.by)

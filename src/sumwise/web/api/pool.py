@@ -23,7 +23,7 @@ from sumwise.web.session import LEVEL, Session
 router = APIRouter(tags=["pool"])
 
 
-@route(router, "GET /sets", "All sets, a page at a time", responses.SetRows, 409)
+@route(router, "GET /sets", responses.SetRows, 409)
 @computing
 def get_sets(
     here: Here,
@@ -38,13 +38,17 @@ def get_sets(
         Literal["", "free", "open", "answered", "skipped"], Query(description="All if left out.")
     ] = "",
 ) -> Any:
+    """All sets, a page at a time."""
     return here.pages.sets(PageQuery(page, size, sort, order == "desc", search), state)
 
 
-@route(router, "GET /sets/{position}", "All about one set", responses.OneSet, 404, 409)
+@route(router, "GET /sets/{position}", responses.OneSet, 404, 409)
 @computing
 def get_set(here: Here, position: Position, page: Page = 1, size: Size = 50) -> Any:
-    """With a page of its individuals."""
+    """All about one set.
+
+    With a page of its individuals.
+    """
     session, pages = here.session, here.pages
     position = session.position(position)
     view = pages.pool.get()
@@ -52,13 +56,7 @@ def get_set(here: Here, position: Position, page: Page = 1, size: Size = 50) -> 
     return {**row, **about, "individuals": pages.of_set(position, page, size)}
 
 
-@route(
-    router,
-    "GET /individuals",
-    "What is predicted for each individual, a page at a time",
-    responses.Individuals,
-    409,
-)
+@route(router, "GET /individuals", responses.Individuals, 409)
 @computing
 def get_individuals(
     here: Here,
@@ -71,6 +69,7 @@ def get_individuals(
     order: Order = "asc",
     search: Search = "",
 ) -> Any:
+    """What is predicted for each individual, a page at a time."""
     return here.pages.individuals(PageQuery(page, size, sort, order == "desc", search))
 
 
@@ -95,29 +94,17 @@ def _file(media_type: str) -> dict[str, Any]:
     return {"response_class": WholeFile, "responses": documented}
 
 
-@route(
-    router,
-    "GET /individuals.csv",
-    "Predictions of all individuals, as CSV",
-    None,
-    409,
-    **_file(CSV),
-)
+@route(router, "GET /individuals.csv", None, 409, **_file(CSV))
 @computing
 def download_csv(here: Here) -> FileResponse:
+    """Predictions of all individuals, as CSV."""
     return _download(here.session, ".csv", f"{CSV}; charset=utf-8")
 
 
-@route(
-    router,
-    "GET /individuals.parquet",
-    "Predictions of all individuals, as Parquet",
-    None,
-    409,
-    **_file(PARQUET),
-)
+@route(router, "GET /individuals.parquet", None, 409, **_file(PARQUET))
 @computing
 def download_parquet(here: Here) -> FileResponse:
+    """Predictions of all individuals, as Parquet."""
     return _download(here.session, ".parquet", PARQUET)
 
 

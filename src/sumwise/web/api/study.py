@@ -12,26 +12,28 @@ from sumwise import __version__
 from sumwise.learning.status import Status
 from sumwise.web import responses
 from sumwise.web.api import Here, computing, route
+from sumwise.web.pages import PageQuery
 from sumwise.web.requests import MOST_ASKED, Page, Size
-from sumwise.web.session import LEVEL, clean, finite, page_of
+from sumwise.web.session import LEVEL
 
 router = APIRouter(tags=["study"])
 STREAM = "\n\n".join(["retry: 2000", 'event: change\ndata: {"changes": 17}', ": still here", ""])
 
 
-@route(router, "GET /study", "What the study is, and how far", responses.Study)
+@route(router, "GET /study", responses.Study)
 def get_study(here: Here) -> Any:
+    """What the study is, and how far."""
     session, places = here.session, here.pictures.places
     now, kept = session.state.snapshot(), session.record
     counts = (len(session.sets), len(now.answers), len(now.claims), len(now.skips), now.questions)
-    said = Status(kept.name, kept.strategy, *counts, 0.0, 0.0, 0.0, 0, 0.0)
+    counted = Status(kept.name, kept.strategy, *counts, 0.0, 0.0, 0.0, 0, 0.0)
     return {
-        **asdict(said),
-        "open": said.open_claims,
+        **asdict(counted),
+        "open": counted.open_claims,
         "individuals": int(session.sets.starts[-1]),
         "inputs": session.input_names,
         "spent": session.spent(now),
-        "words": said.words[:1],
+        "words": counted.words[:1],
         "claim_days": kept.claim_days,
         "changes": now.changes,
         "level": LEVEL,
@@ -41,52 +43,51 @@ def get_study(here: Here) -> Any:
     }
 
 
-@route(router, "GET /status", "How much there is still to learn", responses.Status, 409)
+@route(router, "GET /status", responses.Status, 409)
 @computing
 def get_status(here: Here) -> Any:
-    """In numbers and in words. Looks at every individual, so it may take a while."""
-    found = here.session.status.get()
-    verdict = {"stop": found.stop, "advice": found.advice, "words": found.words}
-    return {**clean(asdict(found)), **verdict, "improvement": finite(found.improvement)}
+    """How much there is still to learn.
+
+    In numbers and in words. Looks at every individual, so it may take a while.
+    """
+    return responses.Status.model_validate(here.session.status.get(), from_attributes=True)
 
 
-@route(
-    router, "GET /next", "What would be asked next, and what is being measured", responses.Next, 409
-)
+@route(router, "GET /next", responses.Next, 409)
 @computing
 def get_next(
     here: Here, n: Annotated[int, Query(ge=0, le=MOST_ASKED, description="How many.")] = 5
 ) -> Any:
-    """Nothing is claimed by looking. There are fewer questions if fewer sets are free."""
+    """What would be asked next, and what is being measured.
+
+    Nothing is claimed by looking. There are fewer questions if fewer sets are free.
+    """
     session = here.session
     seen = session.state.snapshot()
     questions = [session.question_row(each) for each in session.state.propose(seen, n)]
     return {"questions": questions, "claims": session.claim_rows(seen)}
 
 
-@route(router, "GET /history", "Everything that has happened, the newest first", responses.Events)
+@route(router, "GET /history", responses.Events)
 def get_history(here: Here, page: Page = 1, size: Size = 50) -> Any:
+    """Everything that has happened, the newest first."""
     total, found = here.session.state.history_page(page, size)
-    return page_of([here.session.event_row(each) for each in found], total, page, size)
+    return PageQuery(page, size).answer([here.session.event_row(each) for each in found], total)
 
 
-@route(router, "GET /charts/{kind}", "A chart of what was learned", responses.Chart, 409)
+@route(router, "GET /charts/{kind}", responses.Chart, 409)
 @computing
 def get_chart(
     here: Here, kind: Literal["progress", "information", "predicted", "calibration", "next"]
 ) -> Any:
-    """The charts of `sumwise report`. May take a while after a change."""
+    """A chart of what was learned.
+
+    The charts of `sumwise report`. May take a while after a change.
+    """
     return here.session.panels[kind].get()
 
 
-@route(
-    router,
-    "GET /picture",
-    "Individuals as points, by what became of their sets",
-    responses.Chart,
-    404,
-    409,
-)
+@route(router, "GET /picture", responses.Chart, 404, 409)
 @computing
 def get_picture(
     here: Here,
@@ -95,13 +96,13 @@ def get_picture(
         Query(description="`map` needs `sumwise serve --map`; `tsne` may take tens of seconds."),
     ] = "pca",
 ) -> Any:
+    """Individuals as points, by what became of their sets."""
     return here.pictures.get(kind)
 
 
 @route(
     router,
     "GET /events",
-    "Changes as they happen, as server-sent events",
     response_class=StreamingResponse,
     responses={
         200: {
@@ -113,4 +114,5 @@ def get_picture(
     },
 )
 async def get_events(here: Here) -> StreamingResponse:
+    """Changes as they happen, as server-sent events."""
     return StreamingResponse(here.live.events(), media_type="text/event-stream")

@@ -173,7 +173,7 @@ function capital(parts) {
 
 function renderHeader() {
   fill(document.getElementById("study"), shortened(state.study.name, 40));
-  fill(document.getElementById("version"), `sumwise ${visible(state.study.version ?? "")} · ${visible(state.study.strategy)}`);
+  fill(document.getElementById("version"), `sumwise ${visible(state.study.version)} · ${visible(state.study.strategy)}`);
   renderWho();
   document.body.classList.toggle("readonly", !writable());
   renderBanner();

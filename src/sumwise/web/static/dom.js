@@ -47,17 +47,25 @@ export function arrange(box, wanted) {
   });
 }
 
-/** Change the page but keep the focus, the caret and the scroll position. */
+/** Whether an element is on the page and not hidden. */
+const displayed = (node) => node.getClientRects().length > 0;
+
+/**
+ * Change the page but keep the focus, the caret and the scroll position. If the focused element goes
+ * or is hidden, the focus moves to the heading of its card, or else of its view or dialog.
+ */
 export function undisturbed(change) {
   const active = document.activeElement;
   const typing = active instanceof HTMLInputElement || active instanceof HTMLTextAreaElement;
   const caret = typing && active.type !== "checkbox" ? [active.selectionStart, active.selectionEnd] : null;
+  const headings = [".card", "section.view, dialog"].map((box) => active.closest(box)?.querySelector("h1, h2, h3"));
   const anchor = anchorOf(active);
   const before = anchor?.getBoundingClientRect().top;
   change();
-  if (active && active !== document.activeElement && active.isConnected && active !== document.body) {
-    active.focus({ preventScroll: true });
-    if (caret && caret[0] !== null) active.setSelectionRange(...caret);
+  if (active !== document.body && !(active === document.activeElement && displayed(active))) {
+    const place = [active, ...headings].find((node) => node && displayed(node));
+    place?.focus({ preventScroll: true });
+    if (place === active && caret && caret[0] !== null) active.setSelectionRange(...caret);
   }
   if (!anchor?.isConnected) return;
   const moved = anchor.getBoundingClientRect().top - before;

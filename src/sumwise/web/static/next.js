@@ -141,8 +141,10 @@ export function create() {
     fill(nothing, nothingToDo(elements));
   }
 
-  /** The answer is kept and its card goes: on to the next field, or to the heading. */
+  /** A card is finished and goes: if it has the focus, on to the next field, or to the heading. */
   function leave(position) {
+    const active = document.activeElement;
+    if (active !== document.body && !cards.get(position)?.element.contains(active)) return;
     const fields = [...lists.mine.querySelectorAll(".card")].filter((card) => card.dataset.position !== String(position));
     const next = fields[0]?.querySelector("input.total") ?? parts.proposed.querySelector("h2:not([hidden] *)") ?? element.querySelector("h1");
     next.focus({ preventScroll: true });

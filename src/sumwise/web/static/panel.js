@@ -45,8 +45,8 @@ export function panel(title, path, { seconds = 120, busy = "Working it out…", 
 
   async function render({ chart, words: sentences, table }) {
     undisturbed(() => {
-      fill(words, (sentences ?? []).map((each) => h("p", null, each)));
-      const filled = table && table.rows?.length > 0;
+      fill(words, sentences.map((each) => h("p", null, each)));
+      const filled = table.rows.length > 0;
       details.hidden = !filled;
       if (filled) fill(tableBox, plainTable(title, table, show));
       figureBox.hidden = !chart;

@@ -8,7 +8,7 @@ import { said } from "./times.js";
 const STATES = { free: "free", open: "being measured", answered: "answered", skipped: "skipped" };
 
 export function badge(kind) {
-  return h("span", { class: `badge ${kind in STATES ? kind : "free"}` }, STATES[kind] ?? kind);
+  return h("span", { class: `badge ${kind}` }, STATES[kind]);
 }
 
 /** A person's name as a label: it may hold any text. */
