@@ -91,11 +91,12 @@ class ModelCache:
         """The sets under the basis as it was drawn."""
         if self._drawn is None:
             record = self._record
-            if record.has_design:
+            if "design" in record.blobs.names:
                 with self._database.read() as connection:
-                    self._drawn = records.pool_of(connection, record)
+                    basis = record.prepared.basis
+                    self._drawn = record.blobs.pool(connection, record.sets, basis)
             else:
-                self._drawn = record.sets.pool(record.prepared)
+                self._drawn = (record.embedded or record.sets).pool(record.prepared)
         return self._drawn
 
     def _pool(self, model: Model) -> Pool:

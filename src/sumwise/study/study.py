@@ -28,6 +28,7 @@ from sumwise.study.state import Fit, StudyState
 from sumwise.study.storage import transactions
 from sumwise.study.storage.database import Database
 from sumwise.study.storage.records import Claim, Event, Skip, StudyRecord
+from sumwise.study.storage.transactions import Transaction, transaction
 from sumwise.util.text import count
 
 if TYPE_CHECKING:
@@ -122,8 +123,8 @@ class Study:
             where: Takes the number of an answer, from 0, and says in a refusal where it is.
         """
         rows = transactions.answers_given(self._checked, set_ids, y_bar, by, note, noise_std, where)
-        with self._database.write() as connection:
-            return transactions.tell_many(connection, self._kept, rows, where)
+        with transaction(self._database, self._kept) as change:
+            return change.tell_many(rows, where)
 
     def amend(
         self,
@@ -148,47 +149,50 @@ class Study:
     ) -> tuple[Answer, bool]:
         """`tell`, or `amend` if `correct`; gives the answer as stored, and whether it is new."""
         new = self._checked(set_id, y_bar, noise_std, by, note)
-        with self._database.write() as connection:
-            if not correct:
-                return transactions.tell(connection, self._kept, new)
-            return transactions.amend(connection, self._kept, new, keep_noise=noise_std is None)
+        with transaction(self._database, self._kept) as change:
+            if correct:
+                return change.amend(new, keep_noise=noise_std is None)
+            return change.tell(new)
 
     def retract(self, set_id: Hashable, by: str | None = None, note: str | None = None) -> None:
         """Withdraw an answer: its set may be asked for again, and history keeps what was said."""
-        self._change(transactions.retract, set_id, by=by, note=note)
+        self._change(Transaction.retract, set_id, by=by, note=note)
 
     def release(self, set_id: Hashable, by: str | None = None) -> None:
         """Give a claimed set back, so that others may be asked for it."""
-        self._change(transactions.release, set_id, by=by)
+        self._change(Transaction.release, set_id, by=by)
 
     def skip(self, set_id: Hashable, by: str | None = None, note: str | None = None) -> None:
         """Set a set aside that cannot be measured, with a reason: it is not asked for."""
-        self._change(transactions.skip, set_id, by=by, note=note)
+        self._change(Transaction.skip, set_id, by=by, note=note)
 
     def unskip(self, set_id: Hashable, by: str | None = None) -> None:
         """Let a set that was skipped be asked for again."""
-        self._change(transactions.unskip, set_id, by=by)
+        self._change(Transaction.unskip, set_id, by=by)
 
     def renew(self, set_id: Hashable, days: float | None = None, by: str | None = None) -> str:
         """Hold a claimed set for some more days from now; gives the new time it expires."""
         longer = self._kept.claim_days if days is None else validate.days(days, "days")
-        return self._change(transactions.renew, set_id, longer, by=by)
+        return self._change(Transaction.renew, set_id, longer, by=by)
 
     def _change(self, rule: Callable[..., T], set_id: Hashable, *values: Any, **texts: Any) -> T:
-        own = self._own(set_id)
+        position = self._kept.sets.position(set_id)
         checked = {name: validate.text(text, name) for name, text in texts.items()}
-        with self._database.write() as connection:
-            return rule(connection, self._kept, own, *values, **checked)
-
-    def _own(self, set_id: Hashable) -> Hashable:
-        return self._kept.sets.ids[self._kept.sets.position(set_id)]  # 4.0 finds the set 4
+        with transaction(self._database, self._kept) as change:
+            return rule(change, position, *values, **checked)
 
     def _checked(self, set_id: Hashable, y_bar: Any, noise_std: Any, by: Any, note: Any) -> Answer:
-        own = self._own(set_id)
-        value = validate.total(y_bar, own)
-        noise = (None if noise_std is None else validate.noise(noise_std, own)) or None
-        texts = validate.text(by, "by"), validate.text(note, "note")
-        return Answer(0, own, value, noise_std=noise, by=texts[0], note=texts[1])
+        position = self._kept.sets.position(set_id)
+        own = self._kept.sets.ids[position]  # 4.0 finds the set 4
+        return Answer(
+            number=0,
+            set_id=own,
+            y_bar=validate.total(y_bar, own),
+            noise_std=(None if noise_std is None else validate.noise(noise_std, own)) or None,
+            by=validate.text(by, "by"),
+            note=validate.text(note, "note"),
+            position=position,
+        )
 
     # --- looking ------------------------------------------------------------------------------
 
