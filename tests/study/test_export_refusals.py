@@ -200,10 +200,10 @@ def test_a_description_that_makes_no_sense_is_refused(plain, tmp_path, changes, 
     ("setting", "value", "words"),
     [
         ("basis", "splines", "no basis is called 'splines'"),
-        ("basis", "linear", "not those of a model with the settings"),
+        ("basis", "linear", "not the basis of a model with the settings"),
         ("basis", {"neural": {"network": "os.system"}}, "network"),
         ("basis", {"pickle": "x"}, "model settings cannot be read"),
-        ("n_basis", 9, "not those of a model with the settings"),
+        ("n_basis", 9, "not the basis of a model with the settings"),
         ("n_basis", "many", "n_basis is 'many'; give a whole number"),
         ("hyperparameters", "guess", "hyperparameters is 'guess'"),
         ("colour", "red", "model settings cannot be read"),
@@ -343,7 +343,7 @@ def test_weights_of_another_network_are_refused(tmp_path):
     model = json.loads((out / "study.json").read_text())["model"]
     model["basis"]["neural"]["width"] = 5
     change_head(out, model=model)
-    refused(out, tmp_path, "not those of a model with the settings")
+    refused(out, tmp_path, "not the basis of a model with the settings")
 
 
 # --- folders --------------------------------------------------------------------------------------

@@ -154,7 +154,6 @@ def _store(
             packed = blobs.pack(sets, prepared, beside, database.folder)
         if aims:
             packed["aims"] = blobs.pack_aims(aims)
-        blobs.refuse_existing(beside)
         database.ensure()
         with database.write() as connection:
             transactions.create(connection, packed, settings, happened)

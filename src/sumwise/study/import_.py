@@ -183,7 +183,7 @@ def _basis(content: bytes, config: ModelConfig, sets: Sets) -> Prepared:
     rows = zip(*(table[column].to_pylist() for column in export.OF_ARRAY), strict=True)
     found = {name: np.array(values, dtype).reshape(shape) for name, dtype, shape, values in rows}
     if _kinds(found) != _kinds(export.arrays_of(core.prepare(config, sets))):
-        raise ValueError(f"its arrays are not those of a model with the settings in {STUDY}")
+        raise ValueError(f"it is not the basis of a model with the settings in {STUDY}")
     mark = export.STATE
     weights = {name.removeprefix(mark): found[name] for name in found if name.startswith(mark)}
     plain = {name: found[name] for name in found if not name.startswith(mark)}

@@ -65,11 +65,6 @@ class StudyState:
         with self.database.read() as connection:
             return records.answer_at(connection, self.record, position)
 
-    def history(self) -> tuple[Event, ...]:
-        """All events, the oldest first."""
-        with self.database.read() as connection:
-            return records.history(connection, self.record)
-
     def history_page(self, page: int, size: int) -> tuple[int, tuple[Event, ...]]:
         """How many events there are, and one page of them, counted from 1, the newest first."""
         with self.database.read() as connection:

@@ -18,6 +18,7 @@ from sumwise.acquisition.objective import Objective
 from sumwise.data import validate
 from sumwise.data.parquet import Scan
 from sumwise.data.sets import LazySets, Sets
+from sumwise.errors import SettingError, SumwiseError
 from sumwise.learning.estimator import AggregateRegressor
 from sumwise.learning.propose import FEWEST, Answer, Ask
 from sumwise.learning.selection import check_budget
@@ -25,10 +26,10 @@ from sumwise.learning.status import Status, outlook
 from sumwise.model import predict as outputs
 from sumwise.model.predict import Predictions, check_level, individuals
 from sumwise.study.state import Fit, StudyState
-from sumwise.study.storage import transactions
+from sumwise.study.storage import records
 from sumwise.study.storage.database import Database
 from sumwise.study.storage.records import Claim, Event, Skip, StudyRecord
-from sumwise.study.storage.transactions import Transaction, transaction
+from sumwise.study.storage.transactions import Transaction, refusal, transaction
 from sumwise.util.text import count
 
 if TYPE_CHECKING:
@@ -122,9 +123,20 @@ class Study:
             by: One name for all answers, or one for each; `note` and `noise_std` likewise.
             where: Takes the number of an answer, from 0, and says in a refusal where it is.
         """
-        rows = transactions.answers_given(self._checked, set_ids, y_bar, by, note, noise_std, where)
+        ids = validate.as_list(set_ids, "set_ids")
+        if not ids:
+            raise SettingError("no answers were given; give at least one set id and its total")
+        columns = [_column("y_bar", validate.as_list(y_bar, "y_bar"), len(ids))]
+        for name, values in (("noise_std", noise_std), ("by", by), ("note", note)):
+            columns.append(_column(name, values, len(ids)))
+        given = []
+        for number, row in enumerate(zip(ids, *columns, strict=True)):
+            try:
+                given.append(self._checked(*row))
+            except SumwiseError as error:
+                raise refusal(error, where(number)) from None
         with transaction(self._database, self._kept) as change:
-            return change.tell_many(rows, where)
+            return change.tell_many(given, where)
 
     def amend(
         self,
@@ -249,7 +261,8 @@ class Study:
 
     def history(self) -> tuple[Event, ...]:
         """All events, the oldest first."""
-        return self.state.history()
+        with self._database.read() as connection:
+            return records.history(connection, self._kept)
 
     @property
     def model(self) -> AggregateRegressor:
@@ -350,3 +363,13 @@ class Study:
             f"Study {self.name!r}: {len(seen.answers)} of {len(self._kept.sets)} sets measured, "
             f"{count(len(seen.claims), 'open question')}, strategy {self._kept.strategy!r}"
         )
+
+
+def _column(name: str, values: Any, length: int) -> list[Any]:
+    """One value for each answer; a single one stands for all."""
+    if values is None or np.isscalar(values) or getattr(values, "ndim", 1) == 0:
+        return [values] * length
+    column = validate.as_list(values, name)
+    if len(column) != length:
+        raise SettingError(f"{name} has {len(column)} values for {length} sets; give one for each")
+    return column

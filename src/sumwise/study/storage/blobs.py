@@ -62,6 +62,8 @@ def pack(
         sets_file: Where the sets will be written (`write_file`) instead of into the database.
         folder: Of the database, if that is a file: a `sets_file` inside it may move along with it.
     """
+    if sets_file is not None and os.path.lexists(sets_file):
+        raise SettingError(f"{sets_file} exists; name another file for the sets")
     parquet = pack_sets(sets)
     packed = {"basis": pack_prepared(prepared)}
     if sets_file is not None:
@@ -124,16 +126,9 @@ def write_file(sets: Sets, sets_file: str) -> None:
         with atomic_write(sets_file, overwrite=False, durable=True) as file:
             file.write(pack_sets(sets))
     except OSError as error:
-        refuse_existing(sets_file)
         raise StorageError(
             f"the sets cannot be written to {sets_file} ({error.strerror}); choose another place"
         ) from error
-
-
-def refuse_existing(sets_file: str | None) -> None:
-    """Before anything is made."""
-    if sets_file is not None and os.path.lexists(sets_file):
-        raise SettingError(f"{sets_file} exists; name another file for the sets")
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -214,8 +209,8 @@ class Blobs:
                 f"the sets of {self.what} are in {path}, and there is no such file; put it back "
                 "there"
             )
-        digest = known["sha256"] if content is None else hashlib.sha256(content).hexdigest()
-        if os.path.getsize(path) != known.get("bytes") or digest != known["sha256"]:
+        digest = known.get("sha256") if content is None else hashlib.sha256(content).hexdigest()
+        if os.path.getsize(path) != known.get("bytes") or digest != known.get("sha256"):
             raise DataError(
                 f"{path} holds the sets of {self.what}, and is not what it was when the study was "
                 "made: its checksum differs. Restore it from a copy."

@@ -247,9 +247,7 @@ def _parse(url: Any) -> tuple[str | None, sa.URL | None]:
     """The path of an SQLite file, or the URL of a server."""
     if not isinstance(url, str | os.PathLike):
         raise DataError(f"{type(url).__name__} is no place for a study; give a path or a URL")
-    text = os.fspath(url)
-    if isinstance(text, bytes):
-        text = os.fsdecode(text)
+    text = os.fsdecode(url)
     scheme = _SCHEME.match(text) if isinstance(url, str) else None
     if scheme is None or scheme[1].lower() == "sqlite":
         path = text if scheme is None else text[scheme.end() :].removeprefix("/")

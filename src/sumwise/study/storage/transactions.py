@@ -14,10 +14,8 @@ from datetime import UTC, datetime, timedelta
 from operator import attrgetter
 from typing import Any, Final
 
-import numpy as np
 import sqlalchemy as sa
 
-from sumwise.data.validate import as_list
 from sumwise.errors import LabelError, SettingError, SumwiseError
 from sumwise.learning.propose import Answer, Ask
 from sumwise.study.storage import records
@@ -29,7 +27,6 @@ from sumwise.util.text import moment
 
 _total: Final = attrgetter("y_bar", "noise_std")  # what makes two answers the same
 Place = Callable[[int], str]  # where an answer of many comes from, in words
-Check = Callable[[Hashable, Any, Any, Any, Any], Answer]
 
 # built once: building a statement takes longer than running it
 _STUDY: Final[sa.BindParameter[int]] = sa.bindparam("study")
@@ -217,7 +214,7 @@ class Transaction:
                 twice = f"is there twice, with {_value(before)} and with {_value(new)}; keep one"
                 error = LabelError(f"set {new.set_id!r} {twice}")
                 again = new.position in known
-                raise _refusal(_another(before, new) if again else error, where(number))
+                raise refusal(_another(before, new) if again else error, where(number))
         if fresh:
             self._refuse_retracted(given, fresh, where)
             self._store(list(fresh.values()))
@@ -243,7 +240,7 @@ class Transaction:
                     f"back{_signed(event)}. Drop the row; if it is right after all, tell this set "
                     "alone"
                 )
-                raise _refusal(error, where(given.index(new)))
+                raise refusal(error, where(given.index(new)))
 
     def _store(self, fresh: Sequence[Answer]) -> None:
         """Store answers; claims and skips of their sets end."""
@@ -331,32 +328,8 @@ def refuse_taken(seen: Snapshot, position: int) -> None:
             raise SettingError(f"set {claim.set_id!r} is claimed by {holder} until {until}")
 
 
-def answers_given(
-    check: Check, set_ids: Any, y_bar: Any, by: Any, note: Any, noise_std: Any, where: Place
-) -> list[Answer]:
-    """Columns as answers that have no number yet; a single value stands for a whole column."""
-    ids = as_list(set_ids, "set_ids")
-    if not ids:
-        raise SettingError("no answers were given; give at least one set id and its total")
-    columns = {"y_bar": as_list(y_bar, "y_bar")}
-    for name, values in (("noise_std", noise_std), ("by", by), ("note", note)):
-        single = values is None or np.isscalar(values) or getattr(values, "ndim", 1) == 0
-        columns[name] = [values] * len(ids) if single else as_list(values, name)
-    for name, many in columns.items():
-        if len(many) != len(ids):
-            raise SettingError(
-                f"{name} has {len(many)} values for {len(ids)} sets; give one for each"
-            )
-    given, rows = [], zip(ids, *columns.values(), strict=True)
-    for number, (set_id, total, noise, who, why) in enumerate(rows):
-        try:
-            given.append(check(set_id, total, noise, who, why))
-        except SumwiseError as error:
-            raise _refusal(error, where(number)) from None
-    return given
-
-
-def _refusal(error: SumwiseError, place: str) -> SumwiseError:
+def refusal(error: SumwiseError, place: str) -> SumwiseError:
+    """The error with where in many answers it is."""
     return type(error)(f"{place}: {str(error).rstrip('.')}. Nothing was stored.")
 
 
