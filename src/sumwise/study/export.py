@@ -120,12 +120,8 @@ def _contents(database: Database, record: StudyRecord, sets: Sets) -> dict[str, 
         given = blobs.arrays_of_aims(record.aims)
         options = StudyOptions.__annotations__
         known["aims"] = {name: given[name].tolist() if name in given else None for name in options}
-    return {**contents, STUDY: _utf8(json.dumps(known, indent=2, ensure_ascii=False))}
-
-
-def _utf8(text: str) -> bytes:
-    """JSON as UTF-8; half a surrogate pair, which UTF-8 cannot hold, becomes an escape."""
-    return text.encode("utf-8", "backslashreplace")
+    text = json.dumps(known, indent=2, ensure_ascii=False)
+    return {**contents, STUDY: text.encode("utf-8", "backslashreplace")}
 
 
 # --- Parquet --------------------------------------------------------------------------------------
@@ -149,8 +145,8 @@ def _sets_file(sets: Sets) -> bytes:
 
     columns = [
         owner,
-        of_set(list(map(_shown, sets.ids))),
-        of_set([_utf8(to_json(name)).decode() for name in sets.ids]),
+        of_set(list(map(shown, sets.ids))),
+        of_set(list(map(to_json, sets.ids))),
         sets.theta,
         *(np.ascontiguousarray(column) for column in sets.x.T),
     ]
@@ -194,7 +190,7 @@ def _csv(table: str, rows: Sequence[Mapping[str, Any]], ids: Sequence[Hashable])
     for number, row in enumerate(rows, start=1):
         at = row["position"]
         cells = {name: _cell(row.get(stored, number)) for name, stored in TABLES[table].items()}
-        writer.writerow({**cells, "set": "" if at is None else _shown(ids[at])}.values())
+        writer.writerow({**cells, "set": "" if at is None else shown(ids[at])}.values())
     return text.getvalue().encode()
 
 
@@ -202,8 +198,3 @@ def _cell(value: Any) -> str:
     if isinstance(value, str):
         return f"\\{value}" if not value or value.startswith("\\") else value
     return "" if value is None else repr(value)
-
-
-def _shown(set_id: Hashable) -> str:
-    """An id as people see it; half a surrogate pair cannot be written, and becomes a "?"."""
-    return shown(set_id).encode("utf-8", "replace").decode()

@@ -22,6 +22,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -174,7 +175,7 @@ class Blobs:
         if "index" not in self.names:
             return self._sets(connection)
         if "sets_file" in self.names:
-            self._check_file(*self._referred(connection, "sets_file"))
+            self._sets_file(connection, read=False)
 
         def load() -> Sets:
             with database.read() as later:
@@ -186,35 +187,31 @@ class Blobs:
         return LazySets(ids, known["sizes"], known["n_inputs"], names, load)
 
     def _sets(self, connection: Connection) -> Sets:
-        if "sets_file" not in self.names:
-            return unpack_sets(self.read(connection, "sets"))
-        path, known = self._referred(connection, "sets_file")
-        self._check_file(path, known)
-        try:
-            with open(path, "rb") as file:
-                content = file.read()
-        except OSError as error:
-            raise DataError(
-                f"the sets of {self.what} are in {path}, which cannot be read ({error.strerror})"
-            ) from error
-        self._check_file(path, known, content)
-        return unpack_sets(content)
+        if "sets_file" in self.names:
+            return unpack_sets(self._sets_file(connection))
+        return unpack_sets(self.read(connection, "sets"))
 
-    def _check_file(
-        self, path: str, known: Mapping[str, Any], content: bytes | None = None
-    ) -> None:
-        """Refuse a file that is gone, has another length, or another content if that was read."""
+    def _sets_file(self, connection: Connection, *, read: bool = True) -> bytes:
+        """The file beside the database; if it is not read, only its length is compared."""
+        path, known = self._referred(connection, "sets_file")
         if not os.path.isfile(path):
             raise DataError(
                 f"the sets of {self.what} are in {path}, and there is no such file; put it back "
                 "there"
             )
-        digest = known.get("sha256") if content is None else hashlib.sha256(content).hexdigest()
-        if os.path.getsize(path) != known.get("bytes") or digest != known.get("sha256"):
+        try:
+            same = os.path.getsize(path) == known.get("bytes")
+            content = Path(path).read_bytes() if same and read else b""
+        except OSError as error:
+            raise DataError(
+                f"the sets of {self.what} are in {path}, which cannot be read ({error.strerror})"
+            ) from error
+        if not same or (read and hashlib.sha256(content).hexdigest() != known.get("sha256")):
             raise DataError(
                 f"{path} holds the sets of {self.what}, and is not what it was when the study was "
                 "made: its checksum differs. Restore it from a copy."
             )
+        return content
 
     def _referred(self, connection: Connection, name: str) -> tuple[str, Mapping[str, Any]]:
         """The path that a blob refers to, and all it says of it."""
