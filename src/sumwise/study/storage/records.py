@@ -255,11 +255,13 @@ def snapshot(
     Args:
         former: A former snapshot, which is returned if nothing has changed since.
     """
-    row, mine, moment = state(connection, record, lock=False), {"study": record.id}, now()
+    row = state(connection, record, lock=False)
+    moment = now()
     same = former is not None and former.changes == row.changes
     if former and same and all(claim.expires > moment for claim in former.claims):
         return former
-    last, ids = connection.execute(_LAST_EVENT, mine).scalar() or 0, record.sets.ids
+    mine, ids = {"study": record.id}, record.sets.ids
+    last = connection.execute(_LAST_EVENT, mine).scalar() or 0
     with as_written(record.name):
         told = tuple(_answer(row, ids) for row in connection.execute(_ANSWERS, mine))
         held = [_claim(row, ids) for row in connection.execute(_CLAIMS, mine)]

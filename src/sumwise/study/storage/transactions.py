@@ -202,19 +202,19 @@ class Transaction:
 
     def tell_many(self, given: Sequence[Answer], where: Place) -> int:
         """Record all of these answers or none; gives how many were new."""
-        stored = sa.select(answers).where(answers.c.study_id == self._record.id)
-        rows = self.connection.execute(stored)
-        known: dict[int, Any] = {answer.position: answer for answer in rows}
+        seen = records.snapshot(self.connection, self._record)
+        known = {answer.position: answer for answer in seen.answers}
         fresh: dict[int, Answer] = {}
         for number, new in enumerate(given):
             before = known.get(new.position) or fresh.get(new.position)
             if before is None:
                 fresh[new.position] = new
             elif _total(before) != _total(new):
-                twice = f"is there twice, with {_value(before)} and with {_value(new)}; keep one"
-                error = LabelError(f"set {new.set_id!r} {twice}")
-                again = new.position in known
-                raise refusal(_another(before, new) if again else error, where(number))
+                error = _another(before, new)
+                if new.position not in known:
+                    both = f"{_value(before)} and with {_value(new)}"
+                    error = LabelError(f"set {new.set_id!r} is there twice, with {both}; keep one")
+                raise refusal(error, where(number))
         if fresh:
             self._refuse_retracted(given, fresh, where)
             self._store(list(fresh.values()))
@@ -337,14 +337,14 @@ def _values(new: Answer) -> dict[str, Any]:
     return {"y_bar": new.y_bar, "noise_std": new.noise_std, "by": new.by, "note": new.note}
 
 
-def _another(known: Any, new: Answer) -> LabelError:
+def _another(known: Answer, new: Answer) -> LabelError:
     return LabelError(
         f"set {new.set_id!r} is measured already ({_said(known)}), and this is another answer "
         f"({_value(new)}). To correct it use amend, to take it back retract."
     )
 
 
-def _said(known: Any) -> str:
+def _said(known: Answer) -> str:
     return f"{_value(known)}{_signed(known)}"
 
 
