@@ -50,7 +50,7 @@ def create_study(
         strategy: A name; see `sumwise.score`. IVR if left out.
         seed: The seed of the strategy's draws, and of the basis if no model is given.
         preset: `"paper"` stands for the paper's model and AggMI.
-        claim_days: How long a set stays with the one who asked for it.
+        claim_days: How many days a claim on a set lasts.
         sets_file: Keep the sets in this Parquet file instead of inside the database, which refers
             to it with a checksum; for sets that take gigabytes.
         **objective: `targets` and `target_weights`: individuals whose predictions count, as in

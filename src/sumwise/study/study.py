@@ -68,8 +68,8 @@ class Study:
     ) -> Any:
         """The set to measure next, or a list of `n` that are good together.
 
-        Each is claimed by the one who asks until it is told, released, or expires. Questions are
-        chosen as if all open ones were answered, so no set is asked for twice.
+        Each is claimed for `by` until it is told, released, or expires. Questions are chosen as if
+        all open ones were answered, so no set is asked for twice.
 
         Args:
             n: One question if left out, or with a budget a list of as many as it pays for.

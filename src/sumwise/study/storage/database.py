@@ -200,8 +200,8 @@ class Database:
 
     def ensure(self) -> None:
         """Create the tables if they are not there yet."""
-        if self.path is not None and not os.path.isdir(os.path.dirname(self.path)):
-            raise DataError(f"there is no folder {os.path.dirname(self.path)!r}; make it first")
+        if self.folder is not None and not os.path.isdir(self.folder):
+            raise DataError(f"there is no folder {self.folder!r}; make it first")
         with self.write() as connection:
             if self._url is not None:
                 connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_CREATING)))
