@@ -98,8 +98,8 @@ def test_an_unknown_set_is_refused_with_its_neighbours(url, words):
 def test_what_is_not_measured_or_not_held_cannot_be_changed(url):
     assert "is not measured yet; use tell" in refusal("amend", url, "001", 5)
     assert "is not measured yet" in refusal("retract", url, "001")
-    assert "nobody holds set '001'" in refusal("release", url, "001")
-    assert "nobody holds set '001'" in refusal("renew", url, "001")
+    assert "set '001' is not claimed" in refusal("release", url, "001")
+    assert "set '001' is not claimed" in refusal("renew", url, "001")
     assert "is not skipped" in refusal("unskip", url, "001")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import io
 import json
 import os
 import sqlite3
@@ -215,6 +214,11 @@ def test_columns_of_inputs(names, columns, tmp_path):
 def test_a_basis_is_a_plain_table_of_numbers(tmp_path):
     with lived(tmp_path / "a.db", "dropout") as study:
         out = study.export(tmp_path / "out")
+        drawn = layout.arrays_of(study._kept.prepared)
+    back = layout.arrays_of(import_.read(out).prepared)
+    assert {name: array.tobytes() for name, array in back.items()} == {
+        name: array.tobytes() for name, array in drawn.items()
+    }
     table = pq.read_table(out / "basis.parquet")
     assert table.column_names == ["name", "dtype", "shape", "values"]
     names = table["name"].to_pylist()
@@ -267,39 +271,9 @@ def test_any_text_and_number_comes_back_from_a_csv_file(rows):
         }
         for n, (by, note, y) in enumerate(rows)
     ]
-    file = io.BytesIO()
-    layout._write_table(file, "answers", stored, sets.ids)
-    back = import_._rows(file.getvalue(), "answers", sets)
+    back = import_._rows(layout._csv("answers", stored, sets.ids), "answers", sets.ids)
     assert back == stored
     assert [repr(row["y_bar"]) for row in back] == [repr(row["y_bar"]) for row in stored]
-
-
-def test_minus_zero_is_zero():
-    sets, header = random_sets([1], np.random.default_rng(0)), ",".join(layout.TABLES["answers"])
-    content = f"{header}\n0,0,0,-0.0,-0,,2025-01-02T03:04:05+00:00,\n".encode()
-    (row,) = import_._rows(content, "answers", sets)
-    assert repr(row["y_bar"]) == "0.0"
-    assert row["noise_std"] is None
-
-
-@given(st.integers(1, 9), st.sampled_from(["float32", "float64"]), st.integers(0, 2**32))
-def test_any_numbers_come_back_from_a_parquet_file(n, dtype, seed):
-    rng = np.random.default_rng(seed)
-    bits = rng.integers(0, 256, 8 * n, dtype=np.uint8).view(dtype)
-    numbers = np.where(np.isfinite(bits), bits, np.array(-0.0, dtype))
-    table = pa.table(
-        {
-            "name": ["a"],
-            "dtype": [dtype],
-            "shape": [[len(numbers), 1]],
-            "values": pa.array([numbers.astype(float)], pa.list_(pa.float64())),
-        }
-    )
-    file = io.BytesIO()
-    pq.write_table(table, file)
-    (back,) = import_._arrays(file.getvalue()).values()
-    assert back.shape == (len(numbers), 1)
-    assert back.tobytes() == numbers.tobytes()
 
 
 # --- what was changed since ---------------------------------------------------------------------
@@ -347,7 +321,7 @@ def test_an_export_never_touches_what_is_there(study, tmp_path):
         (tmp_path / "no" / "such", "there is no folder .*no; make it first"),
         ("", "is no folder; give a path"),
         (7, "is no folder; give a path"),
-        ("a\0", "is no folder; a path has no character 0"),
+        ("a\0", "is no folder; give a path"),
     ):
         with pytest.raises(sw.SettingError, match=words):
             study.export(place)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import sumwise as sw
-from sumwise.study.storage import transactions
+from sumwise.study.storage.transactions import transaction
 
 
 def sets_of(n=8, seed=5):
@@ -123,8 +123,8 @@ def claim_after(study, meanwhile):
     seen = study.state.snapshot()
     questions = study.state.propose(seen, 1)
     meanwhile(questions[0].set_id)
-    with study._database.write() as connection:
-        return transactions.ask(connection, study._kept, seen, questions, ["late"])
+    with transaction(study._database, study._kept) as change:
+        return change.ask(seen, questions, ["late"])
 
 
 def test_answers_for_other_sets_do_not_make_a_question_wrong(study):

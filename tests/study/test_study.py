@@ -107,7 +107,7 @@ def test_a_released_set_is_free_again(study):
     study.release(first.set_id, by="bob")
     assert study.claims == ()
     assert study.ask().set_id == first.set_id
-    with pytest.raises(sw.SettingError, match="nobody holds set 'set 39'"):
+    with pytest.raises(sw.SettingError, match="set 'set 39' is not claimed"):
         study.release("set 39" if first.set_id != "set 39" else "set 38")
 
 

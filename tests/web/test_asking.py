@@ -10,7 +10,7 @@ import pytest
 
 import sumwise as sw
 from sumwise.study import state as study_state
-from sumwise.study.storage import transactions
+from sumwise.study.storage.transactions import Transaction
 from sumwise.web.asking import TOGETHER, AskQueue
 from tests.builders import random_sets
 from tests.studies import play
@@ -148,15 +148,16 @@ def test_proposals_that_were_shown_are_what_is_asked_without_working_them_out_ag
 
 def test_whoever_is_overtaken_by_another_process_asks_again(study, monkeypatch):
     """Somebody else asks between working out and claiming, three times in a row."""
-    ask, overtaken = transactions.ask, []
+    ask, overtaken = Transaction.ask, []
 
-    def late(connection, kept, seen, questions, owners):
+    def late(change, seen, questions, owners):
         if len(overtaken) < 2:
             overtaken.append(owners)
-            transactions._advance(connection, kept, questions=1)
-        return ask(connection, kept, seen, questions, owners)
+            change._advance(questions=1)
+            change = Transaction(change.connection, study._kept)
+        return ask(change, seen, questions, owners)
 
-    monkeypatch.setattr(transactions, "ask", late)
+    monkeypatch.setattr(Transaction, "ask", late)
     asked = AskQueue(study.state).ask(2, "ann").result(60)
     assert len(overtaken) == 2
     assert [claim.set_id for claim in study.claims] == [each.set_id for each in asked]

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from secrets import randbelow
 from typing import Any, Unpack
 
 import numpy as np
 
-from sumwise.acquisition.objective import StudyOptions, read
+from sumwise.acquisition.objective import Objective, StudyOptions, read
 from sumwise.acquisition.strategies import per_cost
 from sumwise.data import validate
 from sumwise.data.sets import Sets
 from sumwise.errors import SettingError
 from sumwise.learning.estimator import AggregateRegressor, resolve
-from sumwise.model.fit import ModelConfig
+from sumwise.model.fit import ModelConfig, Prepared
 from sumwise.model.serialize import pack_config
 from sumwise.outofcore.design_store import Embedded, as_sets
 from sumwise.study.storage import blobs, records, transactions
-from sumwise.study.storage.database import PATIENCE, Connection, Database
+from sumwise.study.storage.database import PATIENCE, Database
 from sumwise.study.study import Study
 
 
@@ -51,7 +50,7 @@ def create_study(
         strategy: A name; see `sumwise.score`. IVR if left out.
         seed: The seed of the strategy's draws, and of the basis if no model is given.
         preset: `"paper"` stands for the paper's model and AggMI.
-        claim_days: How long a set stays with the one who asked for it.
+        claim_days: How many days a claim on a set lasts.
         sets_file: Keep the sets in this Parquet file instead of inside the database, which refers
             to it with a checksum; for sets that take gigabytes.
         **objective: `targets` and `target_weights`: individuals whose predictions count, as in
@@ -65,24 +64,18 @@ def create_study(
     plain = as_sets(sets)
     config, chosen = _settings(sets, model, strategy, seed, preset)
     days = validate.days(claim_days, "claim_days")
-    beside = None if sets_file is None else os.fspath(sets_file)
-    if isinstance(sets, Embedded) and beside is not None:
+    if isinstance(sets, Embedded) and sets_file is not None:
         raise SettingError("the sets are in files already; leave sets_file out")
     wishes = read(plain, objective, "create_study", StudyOptions)
     per_cost(chosen, np.zeros(len(sets)), wishes.cost)  # refuses what cost means nothing to
-    settings: dict[str, Any] = {"name": named, "strategy": chosen, "config": pack_config(config)}
-    settings |= {"seed": str(int(seed)), "claim_days": days}
-    prepared = sets.prepare(config)
-    with _closed_on_error(Database(url)) as database:
-        if isinstance(sets, Embedded):
-            packed = blobs.pack_embedded(sets, database.folder)
-        else:
-            packed = blobs.pack(sets, prepared, beside, database.folder)
-        if wishes:
-            packed["aims"] = blobs.pack_aims(wishes)
-        add = partial(transactions.create, packed=packed, **settings)
-        _store(database, add, plain, beside)
-        return _opened(database, named)
+    settings = {
+        "name": named,
+        "strategy": chosen,
+        "config": pack_config(config),
+        "seed": str(int(seed)),
+        "claim_days": days,
+    }
+    return _store(url, sets, sets.prepare(config), wishes, settings, sets_file)
 
 
 def _settings(
@@ -136,26 +129,37 @@ def import_study(
     """
     from sumwise.study import import_ as exported
 
-    found = exported.read(folder, name)
-    beside = None if sets_file is None else os.fspath(sets_file)
-    with _closed_on_error(Database(url)) as database:
-        packed = blobs.pack(found.sets, found.prepared, beside, database.folder)
-        if found.aims:
-            packed["aims"] = blobs.pack_aims(found.aims)
-        _store(database, lambda write: exported.store(write, found, packed), found.sets, beside)
-        return _opened(database, found.row["name"])
+    named = {} if name is None else {"name": validate.study_name(name)}
+    found = exported.read(folder)
+    settings = {**found.settings, **named}
+    known = found.sets, found.prepared, found.aims, settings
+    return _store(url, *known, sets_file, found.happened)
 
 
 def _store(
-    database: Database, insert: Callable[[Connection], Any], sets: Sets, beside: str | None
-) -> None:
-    """Insert a study, and write its sets to a file beside it if there is to be one."""
-    blobs.refuse_existing(beside)
-    database.ensure()
-    with database.write() as connection:
-        insert(connection)
-        if beside is not None:
-            blobs.write_file(sets, beside)
+    url: Any,
+    sets: Sets | Embedded,
+    prepared: Prepared,
+    aims: Objective,
+    settings: Mapping[str, Any],
+    sets_file: str | os.PathLike[str] | None,
+    happened: Mapping[str, Any] | None = None,
+) -> Study:
+    """Add a study to a database, and write its sets to a file beside it if there is to be one."""
+    beside = None if sets_file is None else os.fspath(sets_file)
+    with _closed_on_error(Database(url)) as database:
+        if isinstance(sets, Embedded):
+            packed = blobs.pack_embedded(sets, database.folder)
+        else:
+            packed = blobs.pack(sets, prepared, beside, database.folder)
+        if aims:
+            packed["aims"] = blobs.pack_aims(aims)
+        database.ensure()
+        with database.write() as connection:
+            transactions.create(connection, packed, settings, happened)
+            if beside is not None and isinstance(sets, Sets):
+                blobs.write_file(sets, beside)
+        return _opened(database, settings["name"])
 
 
 def _opened(database: Database, name: str | None) -> Study:

@@ -19,9 +19,9 @@ import json
 import os
 import shutil
 from collections.abc import Hashable, Mapping, Sequence
-from functools import partial
+from hashlib import sha256
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -35,7 +35,7 @@ from sumwise.study.storage import blobs, records
 from sumwise.study.storage.database import Database
 from sumwise.study.storage.id_json import many_to_json, to_json
 from sumwise.study.storage.records import StudyRecord
-from sumwise.util.files import sha256_of, sync_folder, temporary_name
+from sumwise.util.files import sync_folder, temporary_name, write_file
 from sumwise.util.text import shown
 
 FORMAT: Final = 1
@@ -54,6 +54,7 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {  # columns of each CSV file, 
         **{**_SET, **_TOTAL, "by": "by", "note": "note", "question": "question"},
     },
 }
+SETTINGS: Final = ("name", "created", "strategy", "seed", "claim_days")  # of study.json
 COUNTERS: Final = ("questions", "arrivals", "changes")
 OF_SET: Final = ("set", "id", "id_json", "theta")  # columns of sets.parquet before the inputs
 OF_ARRAY: Final = ("name", "dtype", "shape", "values")  # columns of basis.parquet
@@ -62,29 +63,15 @@ STATE: Final = "state/"  # begins the names of a network's arrays
 
 def write(folder: Any, database: Database, record: StudyRecord, sets: Sets) -> Path:
     """Export a study to a folder, which must not be there yet or be empty."""
-    place = _free(folder)
-    with database.read() as connection:
-        state = records.state(connection, record, lock=False)
-        happened = records.happened(connection, record)
-    counters = {name: getattr(state, name) for name in COUNTERS}
-    writers = {
-        SETS: partial(_write_sets, sets=sets),
-        BASIS: partial(_write_basis, prepared=record.prepared),
-        **{
-            f"{table}.csv": partial(_write_table, table=table, rows=rows, ids=sets.ids)
-            for table, rows in happened.items()
-        },
-    }
+    place = path_of(folder)
+    if not os.path.isdir(place.parent):
+        raise SettingError(f"there is no folder {place.parent}; make it first")
     unfinished = temporary_name(place)
-    head = _head(record, sets.input_names, counters)
     try:
+        _refuse_used(place)
         os.mkdir(unfinished)
-        for name, write_to in writers.items():
-            path = os.path.join(unfinished, name)
-            _write_file(path, write_to)
-            head["sha256"][name] = sha256_of(path)
-        text = _utf8(json.dumps(head, indent=2, ensure_ascii=False))
-        _write_file(os.path.join(unfinished, STUDY), lambda file: file.write(text))
+        for name, content in _contents(database, record, sets).items():
+            write_file(os.path.join(unfinished, name), content)
         sync_folder(unfinished)
         os.rename(unfinished, place)  # over an empty folder, too, and over nothing else
         sync_folder(place.parent)
@@ -98,71 +85,49 @@ def write(folder: Any, database: Database, record: StudyRecord, sets: Sets) -> P
     return place
 
 
-def _write_file(path: str, write_to: Any) -> None:
-    with open(path, "xb") as file:
-        write_to(file)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _free(folder: Any) -> Path:
-    place = path_of(folder)
-    if not os.path.isdir(place.parent):
-        raise SettingError(f"there is no folder {place.parent}; make it first")
-    try:
-        if os.listdir(place):
-            raise SettingError(f"{place} is not empty; name a folder that is not there yet")
-    except FileNotFoundError:
-        pass
-    except NotADirectoryError:
-        raise SettingError(f"{place} is not a folder; name one that is not there yet") from None
-    except OSError as error:
-        raise StorageError(f"the study cannot be exported to {place} ({error.strerror})") from error
-    return place
-
-
 def path_of(folder: Any) -> Path:
     """The path that a user gave."""
-    if not isinstance(folder, str | os.PathLike) or not os.fspath(folder):
+    given = os.fsdecode(folder) if isinstance(folder, str | os.PathLike) else ""
+    if not given or "\0" in given:
         raise SettingError(f"{folder!r:.60} is no folder; give a path")
-    text = os.fsdecode(folder)
-    if "\0" in text:
-        raise SettingError(f"{text!r:.60} is no folder; a path has no character 0")
-    return Path(os.path.realpath(text))
+    return Path(os.path.realpath(given))
 
 
-# --- study.json -----------------------------------------------------------------------------------
+def _refuse_used(place: Path) -> None:
+    if not os.path.isdir(place) and os.path.lexists(place):
+        raise SettingError(f"{place} is not a folder; name one that is not there yet")
+    if os.path.isdir(place) and os.listdir(place):
+        raise SettingError(f"{place} is not empty; name a folder that is not there yet")
 
 
-def _head(
-    record: StudyRecord, input_names: tuple[Hashable, ...] | None, counters: Mapping[str, int]
-) -> dict[str, Any]:
-    """All of study.json but the checksums."""
-    plain = ("name", "created", "strategy", "seed", "claim_days")
+def _contents(database: Database, record: StudyRecord, sets: Sets) -> dict[str, bytes]:
+    """Every file of the export, all of the same moment."""
+    with database.read() as connection:
+        state = records.state(connection, record, lock=False)
+        happened = records.happened(connection, record)
+    names = sets.input_names
+    contents = {SETS: _sets_file(sets), BASIS: _basis_file(record.prepared)}
+    contents |= {f"{table}.csv": _csv(table, rows, sets.ids) for table, rows in happened.items()}
     known = {
         "format": FORMAT,
-        **{name: getattr(record, name) for name in plain},
-        **counters,
-        "inputs": None if input_names is None else json.loads(many_to_json(input_names)),
+        **{name: getattr(record, name) for name in SETTINGS},
+        **{name: getattr(state, name) for name in COUNTERS},
+        "inputs": None if names is None else json.loads(many_to_json(names)),
         "model": json.loads(pack_config(record.config)),
-        "sha256": {},
+        "sha256": {name: sha256(content).hexdigest() for name, content in contents.items()},
     }
     if record.aims:
         given = blobs.arrays_of_aims(record.aims)
         options = StudyOptions.__annotations__
         known["aims"] = {name: given[name].tolist() if name in given else None for name in options}
-    return known
-
-
-def _utf8(text: str) -> bytes:
-    """JSON as UTF-8; half a surrogate pair, which UTF-8 cannot hold, becomes an escape."""
-    return text.encode("utf-8", "backslashreplace")
+    text = json.dumps(known, indent=2, ensure_ascii=False)
+    return {**contents, STUDY: text.encode("utf-8", "backslashreplace")}
 
 
 # --- Parquet --------------------------------------------------------------------------------------
 
 
-def input_columns(names: tuple[Hashable, ...] | None, n_inputs: int) -> list[str]:
+def _input_columns(names: tuple[Hashable, ...] | None, n_inputs: int) -> list[str]:
     """The users' own names where they can name columns, else x0, x1, …"""
     plain = [name for name in names or () if isinstance(name, str) and name and name.isprintable()]
     if len({*plain} - {*OF_SET}) == n_inputs:
@@ -170,9 +135,8 @@ def input_columns(names: tuple[Hashable, ...] | None, n_inputs: int) -> list[str
     return [f"x{d}" for d in range(n_inputs)]
 
 
-def _write_sets(file: IO[bytes], sets: Sets) -> None:
+def _sets_file(sets: Sets) -> bytes:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     owner = np.repeat(np.arange(len(sets), dtype=np.int32), sets.sizes)
 
@@ -181,14 +145,14 @@ def _write_sets(file: IO[bytes], sets: Sets) -> None:
 
     columns = [
         owner,
-        of_set(list(map(shown_id, sets.ids))),
-        of_set([_utf8(to_json(name)).decode() for name in sets.ids]),
+        of_set(list(map(shown, sets.ids))),
+        of_set(list(map(to_json, sets.ids))),
         sets.theta,
         *(np.ascontiguousarray(column) for column in sets.x.T),
     ]
-    names = [*OF_SET, *input_columns(sets.input_names, sets.n_inputs)]
+    names = [*OF_SET, *_input_columns(sets.input_names, sets.n_inputs)]
     table = pa.table(list(map(pa.array, columns)), names=names)
-    pq.write_table(table, file, compression="zstd", use_dictionary=list(OF_SET[:3]))
+    return blobs.pack_table(table, list(OF_SET[:3]))
 
 
 def arrays_of(prepared: Prepared) -> dict[str, np.ndarray]:
@@ -201,9 +165,8 @@ def arrays_of(prepared: Prepared) -> dict[str, np.ndarray]:
     return arrays | {STATE + name: array for name, array in weights.items()}
 
 
-def _write_basis(file: IO[bytes], prepared: Prepared) -> None:
+def _basis_file(prepared: Prepared) -> bytes:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     arrays = arrays_of(prepared)
     values = [array.ravel().astype(np.float64) for array in arrays.values()]
@@ -213,34 +176,25 @@ def _write_basis(file: IO[bytes], prepared: Prepared) -> None:
         pa.array([list(array.shape) for array in arrays.values()], pa.list_(pa.int64())),
         pa.array(values, pa.list_(pa.float64())),
     ]
-    table = pa.table(columns, names=list(OF_ARRAY))
-    pq.write_table(table, file, compression="zstd", use_dictionary=False)
+    return blobs.pack_table(pa.table(columns, names=list(OF_ARRAY)), False)
 
 
 # --- CSV ------------------------------------------------------------------------------------------
 
 
-def _write_table(
-    file: IO[bytes], table: str, rows: Sequence[Mapping[str, Any]], ids: Sequence[Hashable]
-) -> None:
+def _csv(table: str, rows: Sequence[Mapping[str, Any]], ids: Sequence[Hashable]) -> bytes:
     """Numbers as Python writes them, which is exact; history is numbered from 1."""
-    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+    text = io.StringIO(newline="")
     writer = csv.writer(text)
     writer.writerow(TABLES[table])
     for number, row in enumerate(rows, start=1):
         at = row["position"]
         cells = {name: _cell(row.get(stored, number)) for name, stored in TABLES[table].items()}
-        writer.writerow({**cells, "set": "" if at is None else shown_id(ids[at])}.values())
-    text.flush()
-    text.detach()
+        writer.writerow({**cells, "set": "" if at is None else shown(ids[at])}.values())
+    return text.getvalue().encode()
 
 
 def _cell(value: Any) -> str:
     if isinstance(value, str):
         return f"\\{value}" if not value or value.startswith("\\") else value
     return "" if value is None else repr(value)
-
-
-def shown_id(set_id: Hashable) -> str:
-    """An id as people see it; half a surrogate pair cannot be written, and becomes a "?"."""
-    return shown(set_id).encode("utf-8", "replace").decode()

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext, suppress
+from functools import cached_property
 
 from sumwise.errors import StorageError
 from sumwise.learning.learner import fit_answers
@@ -47,7 +48,6 @@ class ModelCache:
         self._record = record
         self._learns = record.prepared.basis.learns
         self._lock = threading.Lock()
-        self._drawn: Pool | None = None
         self._latest: tuple[str, Model, Pool] | None = None
 
     @property
@@ -72,7 +72,8 @@ class ModelCache:
                 if latest is not None and latest[0] in names:
                     start = names.index(latest[0]), latest[1]
                 model = self._fold(answers, names, start, connection)
-                latest = self._latest = names[-1], model, self._pool(model)
+                pool = self._record.sets.pool(model) if self._learns else self._drawn
+                latest = self._latest = names[-1], model, pool
         return latest[1], latest[2]
 
     def along(self, answers: Sequence[Answer], lengths: Sequence[int]) -> Iterator[Model]:
@@ -87,21 +88,14 @@ class ModelCache:
             start = length, model
             yield model
 
-    def _as_drawn(self) -> Pool:
+    @cached_property
+    def _drawn(self) -> Pool:
         """The sets under the basis as it was drawn."""
-        if self._drawn is None:
-            record = self._record
-            if record.has_design:
-                with self._database.read() as connection:
-                    self._drawn = records.pool_of(connection, record)
-            else:
-                self._drawn = record.sets.pool(record.prepared)
-        return self._drawn
-
-    def _pool(self, model: Model) -> Pool:
-        if not self._learns:
-            return self._as_drawn()
-        return self._record.sets.pool(model)
+        record = self._record
+        if "design" not in record.blobs.names:
+            return (record.embedded or record.sets).pool(record.prepared)
+        with self._database.read() as connection:
+            return record.blobs.pool(connection, record.sets, record.prepared.basis)
 
     def _fold(
         self,
@@ -144,7 +138,7 @@ class ModelCache:
             record.config,
             record.prepared,
             record.sets,
-            lambda at: self._as_drawn().design.rows(at),
+            lambda at: self._drawn.design.rows(at),
             answers,
             start,
             learned,

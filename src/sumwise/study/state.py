@@ -18,9 +18,10 @@ from sumwise.learning.propose import Answer, Ask, propose
 from sumwise.model.design import Design, Pool
 from sumwise.model.fit import Model
 from sumwise.study.model_cache import ModelCache
-from sumwise.study.storage import records, transactions
+from sumwise.study.storage import records
 from sumwise.study.storage.database import Connection, Database
 from sumwise.study.storage.records import Claim, Event, Snapshot, StudyRecord
+from sumwise.study.storage.transactions import refuse_taken, transaction
 
 OVERTAKEN = 2  # attempts before the lock is held while questions are worked out
 
@@ -63,11 +64,6 @@ class StudyState:
         """The answer of one set, if there is one."""
         with self.database.read() as connection:
             return records.answer_at(connection, self.record, position)
-
-    def history(self) -> tuple[Event, ...]:
-        """All events, the oldest first."""
-        with self.database.read() as connection:
-            return records.history(connection, self.record)
 
     def history_page(self, page: int, size: int) -> tuple[int, tuple[Event, ...]]:
         """How many events there are, and one page of them, counted from 1, the newest first."""
@@ -134,7 +130,7 @@ class StudyState:
     ) -> list[Ask]:
         """The last plain questions are kept, so that what was shown can be asked at once."""
         if wanted is not None:
-            transactions.refuse_taken(seen, wanted)
+            refuse_taken(seen, wanted)
         kept = wanted is None and budget == math.inf and connection is None
         with self._proposing if kept else nullcontext():
             held = self._proposed if kept else None
@@ -166,13 +162,13 @@ class StudyState:
         for _ in range(OVERTAKEN):
             seen = self.snapshot()
             questions = self._questions(seen, *wishes)
-            with self.database.write() as connection:
-                claimed = transactions.ask(connection, self.record, seen, questions, owners)
+            with transaction(self.database, self.record) as change:
+                claimed = change.ask(seen, questions, owners)
             if claimed is not None:
                 return claimed
-        with self.database.write() as connection:
-            seen = records.snapshot(connection, self.record, lock=True)
-            questions = self._questions(seen, *wishes, connection)
-            claimed = transactions.ask(connection, self.record, seen, questions, owners)
+        with transaction(self.database, self.record) as change:
+            seen = records.snapshot(change.connection, self.record)
+            questions = self._questions(seen, *wishes, change.connection)
+            claimed = change.ask(seen, questions, owners)
         assert claimed is not None  # what is locked cannot change
         return claimed

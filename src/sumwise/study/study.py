@@ -18,6 +18,7 @@ from sumwise.acquisition.objective import Objective
 from sumwise.data import validate
 from sumwise.data.parquet import Scan
 from sumwise.data.sets import LazySets, Sets
+from sumwise.errors import SettingError, SumwiseError
 from sumwise.learning.estimator import AggregateRegressor
 from sumwise.learning.propose import FEWEST, Answer, Ask
 from sumwise.learning.selection import check_budget
@@ -25,9 +26,10 @@ from sumwise.learning.status import Status, outlook
 from sumwise.model import predict as outputs
 from sumwise.model.predict import Predictions, check_level, individuals
 from sumwise.study.state import Fit, StudyState
-from sumwise.study.storage import transactions
+from sumwise.study.storage import records
 from sumwise.study.storage.database import Database
 from sumwise.study.storage.records import Claim, Event, Skip, StudyRecord
+from sumwise.study.storage.transactions import Transaction, refusal, transaction
 from sumwise.util.text import count
 
 if TYPE_CHECKING:
@@ -66,8 +68,8 @@ class Study:
     ) -> Any:
         """The set to measure next, or a list of `n` that are good together.
 
-        Each is claimed by the one who asks until it is told, released, or expires. Questions are
-        chosen as if all open ones were answered, so no set is asked for twice.
+        Each is claimed for `by` until it is told, released, or expires. Questions are chosen as if
+        all open ones were answered, so no set is asked for twice.
 
         Args:
             n: One question if left out, or with a budget a list of as many as it pays for.
@@ -121,9 +123,20 @@ class Study:
             by: One name for all answers, or one for each; `note` and `noise_std` likewise.
             where: Takes the number of an answer, from 0, and says in a refusal where it is.
         """
-        rows = transactions.answers_given(self._checked, set_ids, y_bar, by, note, noise_std, where)
-        with self._database.write() as connection:
-            return transactions.tell_many(connection, self._kept, rows, where)
+        ids = validate.as_list(set_ids, "set_ids")
+        if not ids:
+            raise SettingError("no answers were given; give at least one set id and its total")
+        columns = [_column("y_bar", validate.as_list(y_bar, "y_bar"), len(ids))]
+        for name, values in (("noise_std", noise_std), ("by", by), ("note", note)):
+            columns.append(_column(name, values, len(ids)))
+        given = []
+        for number, row in enumerate(zip(ids, *columns, strict=True)):
+            try:
+                given.append(self._checked(*row))
+            except SumwiseError as error:
+                raise refusal(error, where(number)) from None
+        with transaction(self._database, self._kept) as change:
+            return change.tell_many(given, where)
 
     def amend(
         self,
@@ -148,47 +161,50 @@ class Study:
     ) -> tuple[Answer, bool]:
         """`tell`, or `amend` if `correct`; gives the answer as stored, and whether it is new."""
         new = self._checked(set_id, y_bar, noise_std, by, note)
-        with self._database.write() as connection:
-            if not correct:
-                return transactions.tell(connection, self._kept, new)
-            return transactions.amend(connection, self._kept, new, keep_noise=noise_std is None)
+        with transaction(self._database, self._kept) as change:
+            if correct:
+                return change.amend(new, keep_noise=noise_std is None)
+            return change.tell(new)
 
     def retract(self, set_id: Hashable, by: str | None = None, note: str | None = None) -> None:
         """Withdraw an answer: its set may be asked for again, and history keeps what was said."""
-        self._change(transactions.retract, set_id, by=by, note=note)
+        self._change(Transaction.retract, set_id, by=by, note=note)
 
     def release(self, set_id: Hashable, by: str | None = None) -> None:
         """Give a claimed set back, so that others may be asked for it."""
-        self._change(transactions.release, set_id, by=by)
+        self._change(Transaction.release, set_id, by=by)
 
     def skip(self, set_id: Hashable, by: str | None = None, note: str | None = None) -> None:
         """Set a set aside that cannot be measured, with a reason: it is not asked for."""
-        self._change(transactions.skip, set_id, by=by, note=note)
+        self._change(Transaction.skip, set_id, by=by, note=note)
 
     def unskip(self, set_id: Hashable, by: str | None = None) -> None:
         """Let a set that was skipped be asked for again."""
-        self._change(transactions.unskip, set_id, by=by)
+        self._change(Transaction.unskip, set_id, by=by)
 
     def renew(self, set_id: Hashable, days: float | None = None, by: str | None = None) -> str:
         """Hold a claimed set for some more days from now; gives the new time it expires."""
         longer = self._kept.claim_days if days is None else validate.days(days, "days")
-        return self._change(transactions.renew, set_id, longer, by=by)
+        return self._change(Transaction.renew, set_id, longer, by=by)
 
     def _change(self, rule: Callable[..., T], set_id: Hashable, *values: Any, **texts: Any) -> T:
-        own = self._own(set_id)
+        position = self._kept.sets.position(set_id)
         checked = {name: validate.text(text, name) for name, text in texts.items()}
-        with self._database.write() as connection:
-            return rule(connection, self._kept, own, *values, **checked)
-
-    def _own(self, set_id: Hashable) -> Hashable:
-        return self._kept.sets.ids[self._kept.sets.position(set_id)]  # 4.0 finds the set 4
+        with transaction(self._database, self._kept) as change:
+            return rule(change, position, *values, **checked)
 
     def _checked(self, set_id: Hashable, y_bar: Any, noise_std: Any, by: Any, note: Any) -> Answer:
-        own = self._own(set_id)
-        value = validate.total(y_bar, own)
-        noise = (None if noise_std is None else validate.noise(noise_std, own)) or None
-        texts = validate.text(by, "by"), validate.text(note, "note")
-        return Answer(0, own, value, noise_std=noise, by=texts[0], note=texts[1])
+        position = self._kept.sets.position(set_id)
+        own = self._kept.sets.ids[position]  # 4.0 finds the set 4
+        return Answer(
+            number=0,
+            set_id=own,
+            y_bar=validate.total(y_bar, own),
+            noise_std=(None if noise_std is None else validate.noise(noise_std, own)) or None,
+            by=validate.text(by, "by"),
+            note=validate.text(note, "note"),
+            position=position,
+        )
 
     # --- looking ------------------------------------------------------------------------------
 
@@ -245,7 +261,8 @@ class Study:
 
     def history(self) -> tuple[Event, ...]:
         """All events, the oldest first."""
-        return self.state.history()
+        with self._database.read() as connection:
+            return records.history(connection, self._kept)
 
     @property
     def model(self) -> AggregateRegressor:
@@ -346,3 +363,13 @@ class Study:
             f"Study {self.name!r}: {len(seen.answers)} of {len(self._kept.sets)} sets measured, "
             f"{count(len(seen.claims), 'open question')}, strategy {self._kept.strategy!r}"
         )
+
+
+def _column(name: str, values: Any, length: int) -> list[Any]:
+    """One value for each answer; a single one stands for all."""
+    if values is None or np.isscalar(values) or getattr(values, "ndim", 1) == 0:
+        return [values] * length
+    column = validate.as_list(values, name)
+    if len(column) != length:
+        raise SettingError(f"{name} has {len(column)} values for {length} sets; give one for each")
+    return column

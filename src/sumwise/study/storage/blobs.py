@@ -21,7 +21,8 @@ import io
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -62,6 +63,8 @@ def pack(
         sets_file: Where the sets will be written (`write_file`) instead of into the database.
         folder: Of the database, if that is a file: a `sets_file` inside it may move along with it.
     """
+    if sets_file is not None and os.path.lexists(sets_file):
+        raise SettingError(f"{sets_file} exists; name another file for the sets")
     parquet = pack_sets(sets)
     packed = {"basis": pack_prepared(prepared)}
     if sets_file is not None:
@@ -124,16 +127,9 @@ def write_file(sets: Sets, sets_file: str) -> None:
         with atomic_write(sets_file, overwrite=False, durable=True) as file:
             file.write(pack_sets(sets))
     except OSError as error:
-        refuse_existing(sets_file)
         raise StorageError(
             f"the sets cannot be written to {sets_file} ({error.strerror}); choose another place"
         ) from error
-
-
-def refuse_existing(sets_file: str | None) -> None:
-    """Before anything is made."""
-    if sets_file is not None and os.path.lexists(sets_file):
-        raise SettingError(f"{sets_file} exists; name another file for the sets")
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -179,61 +175,50 @@ class Blobs:
         if "index" not in self.names:
             return self._sets(connection)
         if "sets_file" in self.names:
-            self._check_file(*self._referred(connection, "sets_file"))
+            self._sets_file(connection, read=False)
 
         def load() -> Sets:
             with database.read() as later:
                 return self._sets(later)
 
-        try:
-            known = json.loads(self.read(connection, "index"))
-            ids, names = many_from_json(known["ids"]), known["inputs"]
-            named = None if names is None else many_from_json(names)
-            return LazySets(ids, known["sizes"], int(known["n_inputs"]), named, load)
-        except (ValueError, TypeError, KeyError) as error:
-            raise DataError(f"the index of sets of {self.what} cannot be read ({error})") from error
+        known = json.loads(self.read(connection, "index"))
+        names = None if known["inputs"] is None else many_from_json(known["inputs"])
+        ids = many_from_json(known["ids"])
+        return LazySets(ids, known["sizes"], known["n_inputs"], names, load)
 
     def _sets(self, connection: Connection) -> Sets:
-        if "sets_file" not in self.names:
-            return unpack_sets(self.read(connection, "sets"))
-        path, known = self._referred(connection, "sets_file")
-        self._check_file(path, known)
-        try:
-            with open(path, "rb") as file:
-                content = file.read()
-        except OSError as error:
-            raise DataError(
-                f"the sets of {self.what} are in {path}, which cannot be read ({error.strerror})"
-            ) from error
-        self._check_file(path, known, content)
-        return unpack_sets(content)
+        if "sets_file" in self.names:
+            return unpack_sets(self._sets_file(connection))
+        return unpack_sets(self.read(connection, "sets"))
 
-    def _check_file(
-        self, path: str, known: Mapping[str, Any], content: bytes | None = None
-    ) -> None:
-        """Refuse a file that is gone, has another length, or another content if that was read."""
+    def _sets_file(self, connection: Connection, *, read: bool = True) -> bytes:
+        """The file beside the database; if it is not read, only its length is compared."""
+        path, known = self._referred(connection, "sets_file")
         if not os.path.isfile(path):
             raise DataError(
                 f"the sets of {self.what} are in {path}, and there is no such file; put it back "
                 "there"
             )
-        digest = known["sha256"] if content is None else hashlib.sha256(content).hexdigest()
-        if os.path.getsize(path) != known.get("bytes") or digest != known["sha256"]:
+        try:
+            same = os.path.getsize(path) == known.get("bytes")
+            content = Path(path).read_bytes() if same and read else b""
+        except OSError as error:
+            raise DataError(
+                f"the sets of {self.what} are in {path}, which cannot be read ({error.strerror})"
+            ) from error
+        if not same or (read and hashlib.sha256(content).hexdigest() != known.get("sha256")):
             raise DataError(
                 f"{path} holds the sets of {self.what}, and is not what it was when the study was "
                 "made: its checksum differs. Restore it from a copy."
             )
+        return content
 
     def _referred(self, connection: Connection, name: str) -> tuple[str, Mapping[str, Any]]:
         """The path that a blob refers to, and all it says of it."""
         try:
             known = json.loads(self.read(connection, name))
-            path = os.path.join(self.folder or "", known["path"])
-            os.fsencode(path)  # some text is no path
-            if "\0" in path or not isinstance(known["sha256"], str):
-                raise ValueError("it is no path with a checksum")
-            return path, known
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            return os.path.join(self.folder or "", known["path"]), known
+        except (ValueError, TypeError, KeyError) as error:
             raise DataError(
                 f"where the sets of {self.what} are cannot be read ({error})"
             ) from error
@@ -251,26 +236,19 @@ class Blobs:
             )
         return made
 
-    def aims(self, connection: Connection, sets: Sets) -> Objective:
+    def aims(self, connection: Connection, name: str = "aims") -> Objective:
         """What the study is for; empty where nothing was said."""
-        if "aims" not in self.names:
-            return Objective()
-        return unpack_aims(self.read(connection, "aims"), sets)
+        return unpack_aims(self.read(connection, name)) if name in self.names else Objective()
 
     def pool(self, connection: Connection, sets: Sets, basis: Scaled) -> Pool:
         """The sets as a strategy sees them, as they were stored when the study was made."""
         n_sets = len(sets)
-        try:
-            flat = _view(self.read(connection, "design"))
-            u = flat[2 * n_sets :].reshape(n_sets, -1)
-            design = Design(u, flat[:n_sets], flat[n_sets : 2 * n_sets])
-            moment = _view(self.read(connection, "moment")).reshape(u.shape[1], u.shape[1])
-        except ValueError as error:
-            raise DataError(f"the design of {self.what} cannot be read ({error})") from error
-        pool = Pool(sets, basis, design, moment=moment)
-        if "sample" not in self.names:  # a study of an older version
-            return pool
-        return replace(pool, targets=unpack_aims(self.read(connection, "sample"), sets).targets)
+        flat = _view(self.read(connection, "design"))
+        u = flat[2 * n_sets :].reshape(n_sets, -1)
+        design = Design(u, flat[:n_sets], flat[n_sets : 2 * n_sets])
+        moment = _view(self.read(connection, "moment")).reshape(u.shape[1], u.shape[1])
+        targets = self.aims(connection, "sample").targets  # None in studies of older versions
+        return Pool(sets, basis, design, moment=moment, targets=targets)
 
 
 # --- formats --------------------------------------------------------------------------------------
@@ -279,7 +257,6 @@ class Blobs:
 def pack_sets(sets: Sets) -> bytes:
     """A Parquet table with a row per individual: set number, weight, and the inputs."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     columns = {
         "set": np.repeat(np.arange(len(sets), dtype=np.int32), sets.sizes),
@@ -290,8 +267,15 @@ def pack_sets(sets: Sets) -> bytes:
     if sets.input_names is not None:
         names["inputs"] = [to_json(name) for name in sets.input_names]
     table = pa.table(columns).replace_schema_metadata({"sumwise": json.dumps(names)})
+    return pack_table(table, ["set"])
+
+
+def pack_table(table: Any, repetitive: list[str] | bool) -> bytes:
+    """An Arrow table as Parquet; columns with few different values are stored as dictionaries."""
+    import pyarrow.parquet as pq
+
     file = io.BytesIO()
-    pq.write_table(table, file, compression="zstd", use_dictionary=["set"])
+    pq.write_table(table, file, compression="zstd", use_dictionary=repetitive)
     return file.getvalue()
 
 
@@ -334,23 +318,14 @@ def pack_aims(aims: Objective) -> bytes:
     return serialize.to_bytes(arrays_of_aims(aims))
 
 
-def unpack_aims(packed: bytes, sets: Sets) -> Objective:
-    """What `pack_aims` packed for a study on these sets."""
+def unpack_aims(packed: bytes) -> Objective:
+    """What `pack_aims` packed."""
     arrays = serialize.from_bytes(packed, "what the study is for")
-    try:
-        targets = None
-        if "targets" in arrays:
-            targets = Targets(arrays["targets"], arrays["target_weights"])
-            if targets.x.shape != (len(targets.weight), sets.n_inputs):
-                raise ValueError(f"targets of shape {targets.x.shape}")
-        noise, cost = arrays.get("noise_std"), arrays.get("cost")
-        for each in (noise, cost):
-            if each is not None and each.shape != (len(sets),):
-                raise ValueError(f"{each.shape} numbers for {len(sets)} sets")
-        enough = float(arrays["enough"]) if "enough" in arrays else None
-        return Objective(targets, noise, cost, enough)
-    except (ValueError, TypeError, KeyError) as error:
-        raise DataError(f"what the study is for cannot be read ({error})") from error
+    targets = None
+    if "targets" in arrays:
+        targets = Targets(arrays["targets"], arrays["target_weights"])
+    enough = float(arrays["enough"]) if "enough" in arrays else None
+    return Objective(targets, arrays.get("noise_std"), arrays.get("cost"), enough)
 
 
 def _pack_numbers(flat: Float[np.ndarray, " n"]) -> bytes:
@@ -362,9 +337,6 @@ def _pack_numbers(flat: Float[np.ndarray, " n"]) -> bytes:
 def _view(packed: bytes) -> np.ndarray:
     """The array that `np.save` wrote, without a copy of it."""
     head = io.BytesIO(packed[:1024])
-    if np.lib.format.read_magic(head) != (1, 0):
-        raise ValueError("another version of NumPy's format")
+    np.lib.format.read_magic(head)
     shape, _, dtype = np.lib.format.read_array_header_1_0(head)
-    if dtype != np.float64 or len(shape) != 1:
-        raise ValueError(f"{dtype} of shape {shape}")
     return np.frombuffer(packed, dtype, shape[0], head.tell())

@@ -200,8 +200,8 @@ class Database:
 
     def ensure(self) -> None:
         """Create the tables if they are not there yet."""
-        if self.path is not None and not os.path.isdir(os.path.dirname(self.path)):
-            raise DataError(f"there is no folder {os.path.dirname(self.path)!r}; make it first")
+        if self.folder is not None and not os.path.isdir(self.folder):
+            raise DataError(f"there is no folder {self.folder!r}; make it first")
         with self.write() as connection:
             if self._url is not None:
                 connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_CREATING)))
@@ -247,9 +247,7 @@ def _parse(url: Any) -> tuple[str | None, sa.URL | None]:
     """The path of an SQLite file, or the URL of a server."""
     if not isinstance(url, str | os.PathLike):
         raise DataError(f"{type(url).__name__} is no place for a study; give a path or a URL")
-    text = os.fspath(url)
-    if isinstance(text, bytes):
-        text = os.fsdecode(text)
+    text = os.fsdecode(url)
     scheme = _SCHEME.match(text) if isinstance(url, str) else None
     if scheme is None or scheme[1].lower() == "sqlite":
         path = text if scheme is None else text[scheme.end() :].removeprefix("/")

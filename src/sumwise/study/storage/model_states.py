@@ -6,9 +6,8 @@ A state is found by a hash of the answers that led to it. Losing one costs time 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from importlib import import_module
-from typing import Final
+from typing import Final, NamedTuple
 
 import sqlalchemy as sa
 
@@ -18,8 +17,7 @@ from sumwise.study.storage.schema import chain
 EVERY: Final = 10  # of what a basis has learned, each tenth state is stored, and the newest two
 
 
-@dataclass(frozen=True, slots=True)
-class ModelState:
+class ModelState(NamedTuple):
     """A model after some answers."""
 
     length: int  # how many answers
@@ -41,10 +39,9 @@ def longest(
     known = sa.select(chain.c.key, chain.c.length).where(mine).order_by(chain.c.length.desc())
     for key, length in connection.execute(known).all():
         if length < len(keys) and keys[length] == key:
+            columns = [chain.c[name] for name in ModelState._fields]
             here = (chain.c.study_id == study_id) & (chain.c.key == key)
-            row = connection.execute(sa.select(chain).where(here)).one()
-            basis = None if row.basis is None else bytes(row.basis)
-            return ModelState(length, key, row.prior_precision, row.noise_precision, basis)
+            return ModelState(*connection.execute(sa.select(*columns).where(here)).one())
     return None
 
 
@@ -52,7 +49,7 @@ def save(connection: Connection, study_id: int, states: Sequence[ModelState]) ->
     """Store states, the last one the longest, and delete older ones that are not needed."""
     insert = import_module(f"sqlalchemy.dialects.{connection.dialect.name}").insert
     for state in states:
-        row = insert(chain).values(study_id=study_id, **asdict(state))
+        row = insert(chain).values(study_id=study_id, **state._asdict())
         connection.execute(row.on_conflict_do_nothing())  # another process may have been as quick
     old = (chain.c.length < states[-1].length - 1) & (chain.c.length % EVERY != 0)
     learned = chain.c.basis.is_not(None)

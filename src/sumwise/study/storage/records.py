@@ -12,6 +12,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
@@ -22,7 +23,6 @@ from sumwise.data import validate
 from sumwise.data.sets import Sets
 from sumwise.errors import DataError, SettingError
 from sumwise.learning.propose import Answer, PoolState
-from sumwise.model.design import Pool
 from sumwise.model.fit import ModelConfig, Prepared, check_seed
 from sumwise.model.serialize import unpack_config, unpack_prepared
 from sumwise.outofcore.design_store import Embedded
@@ -47,7 +47,7 @@ class StudyRecord:
     strategy: str
     seed: int
     claim_days: float
-    has_design: bool  # whether the design of all sets is stored
+    blobs: Blobs
     embedded: Embedded | None = None  # the design on disk that the study refers to
     aims: Objective = field(default_factory=Objective)
 
@@ -192,18 +192,20 @@ def load(connection: Connection, name: str | None, database: Database) -> StudyR
         days = validate.days(row.claim_days, "claim_days")
         seed = int(row.seed)
         check_seed(seed, "seed")
-    shape = (sets, config, prepared, row.strategy, seed, days)
-    has_design = made is not None or "design" in blobs.names
-    aims = blobs.aims(connection, sets)
-    return StudyRecord(row.id, name, row.created, *shape, has_design, made, aims)
-
-
-def pool_of(connection: Connection, record: StudyRecord) -> Pool:
-    """The sets as a strategy sees them, as they were stored when the study was made."""
-    if record.embedded is not None:
-        return record.embedded.own_pool
-    blobs = Blobs.of(connection, record.id, f"study {record.name!r}", None)
-    return blobs.pool(connection, record.sets, record.prepared.basis)
+    return StudyRecord(
+        id=row.id,
+        name=name,
+        created=row.created,
+        sets=sets,
+        config=config,
+        prepared=prepared,
+        strategy=row.strategy,
+        seed=seed,
+        claim_days=days,
+        blobs=blobs,
+        embedded=made,
+        aims=blobs.aims(connection),
+    )
 
 
 # --- how it stands --------------------------------------------------------------------------------
@@ -246,22 +248,20 @@ def state(connection: Connection, record: StudyRecord, *, lock: bool) -> Any:
 
 
 def snapshot(
-    connection: Connection,
-    record: StudyRecord,
-    *,
-    lock: bool = False,
-    former: Snapshot | None = None,
+    connection: Connection, record: StudyRecord, former: Snapshot | None = None
 ) -> Snapshot:
-    """The study as it stands; with `lock`, as it will stand until the transaction ends.
+    """The study as it stands.
 
     Args:
         former: A former snapshot, which is returned if nothing has changed since.
     """
-    row, mine, moment = state(connection, record, lock=lock), {"study": record.id}, now()
+    row = state(connection, record, lock=False)
+    moment = now()
     same = former is not None and former.changes == row.changes
     if former and same and all(claim.expires > moment for claim in former.claims):
         return former
-    last, ids = connection.execute(_LAST_EVENT, mine).scalar() or 0, record.sets.ids
+    mine, ids = {"study": record.id}, record.sets.ids
+    last = connection.execute(_LAST_EVENT, mine).scalar() or 0
     with as_written(record.name):
         told = tuple(_answer(row, ids) for row in connection.execute(_ANSWERS, mine))
         held = [_claim(row, ids) for row in connection.execute(_CLAIMS, mine)]
@@ -294,7 +294,7 @@ def history(connection: Connection, record: StudyRecord) -> tuple[Event, ...]:
     rows = connection.execute(_EVENTS.order_by(events.c.id), {"study": record.id})
     with as_written(record.name):
         ids = record.sets.ids
-        return tuple(_event(row, number, ids) for number, row in enumerate(rows, start=1))
+        return tuple(_event(row, ids, number) for number, row in enumerate(rows, start=1))
 
 
 def happened(connection: Connection, record: StudyRecord) -> dict[str, list[dict[str, Any]]]:
@@ -315,7 +315,7 @@ def event_page(
     part = _EVENTS.order_by(events.c.id.desc()).limit(size).offset(skipped)
     rows, last = connection.execute(part, mine), total - skipped
     with as_written(record.name):
-        return total, tuple(_event(row, last - i, record.sets.ids) for i, row in enumerate(rows))
+        return total, tuple(_event(row, record.sets.ids, last - i) for i, row in enumerate(rows))
 
 
 def events_since(connection: Connection, record: StudyRecord, last: int) -> tuple[int, int]:
@@ -369,9 +369,16 @@ def _total(value: Any) -> float:
 
 
 def _answer(row: Any, ids: Sequence[Hashable]) -> Answer:
-    total, noise = _total(row.y_bar), None if row.noise_std is None else _total(row.noise_std)
-    number, set_id, said = row.arrival + 1, _set_at(ids, row.position), (row.by, row.at, row.note)
-    return Answer(number, set_id, total, None, noise, *said, row.position)
+    return Answer(
+        number=row.arrival + 1,
+        set_id=_set_at(ids, row.position),
+        y_bar=_total(row.y_bar),
+        noise_std=None if row.noise_std is None else _total(row.noise_std),
+        by=row.by,
+        at=row.at,
+        note=row.note,
+        position=row.position,
+    )
 
 
 def _claim(row: Any, ids: Sequence[Hashable]) -> Claim:
@@ -383,11 +390,17 @@ def _skip(row: Any, ids: Sequence[Hashable]) -> Skip:
     return Skip(_set_at(ids, row.position), row.by, row.at, row.note, row.position)
 
 
-def _event(row: Any, number: int, ids: Sequence[Hashable]) -> Event:
+def _event(row: Any, ids: Sequence[Hashable], number: int = 0) -> Event:
     set_id = None if row.position is None else _set_at(ids, row.position)
     asked = None if row.question is None else question(row.question)
     values = (row.y_bar, row.noise_std, row.by, row.note)
     return Event(number, row.at, row.what, set_id, *values, asked)
+
+
+def check_row(table: str, row: Mapping[str, Any], ids: Sequence[Hashable]) -> None:
+    """Refuse a row of one of the tables of `HAPPENED` that sumwise cannot have written."""
+    values = {"answers": _answer, "claims": _claim, "skips": _skip, "history": _event}
+    values[table](SimpleNamespace(**row), ids)
 
 
 def question(text: str) -> dict[str, Any]:

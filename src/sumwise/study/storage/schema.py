@@ -7,23 +7,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from sqlalchemy import (
-    Column,
-    Float,
-    ForeignKey,
-    ForeignKeyConstraint,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    Table,
-    Text,
-)
+import sqlalchemy as sa
+from sqlalchemy import Column, Float, ForeignKey, Integer, LargeBinary, Table, Text
 
 VERSION: Final = "0002"
 VERSION_TABLE: Final = "sumwise_version"
 
-metadata = MetaData()
+metadata = sa.MetaData()
 
 version = Table(VERSION_TABLE, metadata, Column("version_num", Text, primary_key=True))
 
@@ -100,8 +90,8 @@ events = Table(
     Column("by", Text),
     Column("note", Text),
     Column("question", Text),  # as asked, JSON
-    ForeignKeyConstraint(["study_id"], [studies.c.id]),
-    Index("sumwise_events_of_study", "study_id", "id"),
+    sa.ForeignKeyConstraint(["study_id"], [studies.c.id]),
+    sa.Index("sumwise_events_of_study", "study_id", "id"),
 )
 
 # λ, β and what the basis has learned after each answer; computing it again takes long

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sumwise.errors import DataError, StorageError
+from sumwise.errors import StorageError
 from sumwise.study.storage.schema import VERSION_TABLE
 
 if TYPE_CHECKING:
@@ -68,10 +68,7 @@ def _check_whole(connection: sqlite3.Connection, path: str) -> None:
     """
     (page,) = connection.execute("PRAGMA page_size").fetchone()
     if os.path.getsize(path) % min(page, 4096):
-        raise DataError(
-            f"{path!r} is no SQLite database, or a damaged one (its end is missing). Give the path "
-            "of a study, or restore it from a copy."
-        )
+        raise sqlite3.DatabaseError("malformed: its end is missing")
 
 
 def read_blob(connection: sa.Connection, table: str, column: str, row: int) -> bytes | None:

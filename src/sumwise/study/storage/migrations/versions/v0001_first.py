@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -24,19 +26,18 @@ def _position() -> sa.Column[int]:
     return sa.Column("position", sa.Integer, primary_key=True, autoincrement=False)
 
 
+def _required(kind: Any, *names: str) -> list[sa.Column[Any]]:
+    return [sa.Column(name, kind, nullable=False) for name in names]
+
+
 def upgrade() -> None:
     op.create_table(
         "sumwise_studies",
         sa.Column("id", sa.Integer, primary_key=True),
         sa.Column("name", sa.Text, nullable=False, unique=True),
-        sa.Column("created", sa.Text, nullable=False),
-        sa.Column("config", sa.Text, nullable=False),
-        sa.Column("strategy", sa.Text, nullable=False),
-        sa.Column("seed", sa.Text, nullable=False),
-        sa.Column("claim_days", sa.Float(53), nullable=False),
-        sa.Column("changes", sa.Integer, nullable=False),
-        sa.Column("questions", sa.Integer, nullable=False),
-        sa.Column("arrivals", sa.Integer, nullable=False),
+        *_required(sa.Text, "created", "config", "strategy", "seed"),
+        *_required(sa.Float(53), "claim_days"),
+        *_required(sa.Integer, "changes", "questions", "arrivals"),
     )
     op.create_table(
         "sumwise_files",
@@ -51,8 +52,7 @@ def upgrade() -> None:
         _position(),
         sa.Column("number", sa.Integer, nullable=False),
         sa.Column("by", sa.Text),
-        sa.Column("asked", sa.Text, nullable=False),
-        sa.Column("expires", sa.Text, nullable=False),
+        *_required(sa.Text, "asked", "expires"),
     )
     op.create_table(
         "sumwise_answers",
@@ -69,8 +69,7 @@ def upgrade() -> None:
         "sumwise_events",
         sa.Column("id", sa.Integer, primary_key=True),
         _study(primary_key=False),
-        sa.Column("at", sa.Text, nullable=False),
-        sa.Column("what", sa.Text, nullable=False),
+        *_required(sa.Text, "at", "what"),
         sa.Column("position", sa.Integer),
         sa.Column("y_bar", sa.Float(53)),
         sa.Column("noise_std", sa.Float(53)),
@@ -84,7 +83,6 @@ def upgrade() -> None:
         _study(),
         sa.Column("key", sa.Text, primary_key=True),
         sa.Column("length", sa.Integer, nullable=False),
-        sa.Column("prior_precision", sa.Float(53), nullable=False),
-        sa.Column("noise_precision", sa.Float(53), nullable=False),
+        *_required(sa.Float(53), "prior_precision", "noise_precision"),
         sa.Column("basis", sa.LargeBinary),
     )
