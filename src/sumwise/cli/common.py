@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, Final
 
 import rich_click as click
@@ -23,6 +23,7 @@ from sumwise.util.progress import PATIENCE, quiet
 
 SETTINGS: Final = {
     "help_option_names": ["-h", "--help"],
+    "show_default": True,
     "rich_help_config": {"text_paragraph_linebreaks": "\n\n"},
 }
 
@@ -67,22 +68,14 @@ class Main(click.RichGroup):
             raise click.ClickException(message(str(error))) from error
         except OSError as error:
             if error.errno == errno.EPIPE:  # `| head` has seen enough, which is no failure
-                _silence()
+                for stream in (sys.stdout, sys.stderr):  # what is still to be flushed goes nowhere
+                    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
                 ctx.exit(0)
             said = f"{error.filename}: {error.strerror}"
             if not error.filename:
                 said = f"the result cannot be printed: {error.strerror}. What was to be stored is "
                 said += "stored: see sumwise history"
             raise click.ClickException(message(said)) from error
-
-
-def _silence() -> None:
-    """Send what is still to be flushed to nowhere, because the reader has gone."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):
-            os.dup2(nowhere, stream.fileno())
-    os.close(nowhere)
 
 
 @contextmanager
@@ -111,18 +104,6 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
     with rich.Progress(*columns, console=Console(stderr=True, highlight=False)) as progress:
         task = progress.add_task(what, total=None)  # the total is known once the work has begun
         yield lambda done, total: progress.update(task, completed=done, total=total)
-
-
-@contextmanager
-def workers(address: str | None, jobs: int) -> Iterator[int]:
-    """How many runs go at the same time: here, or on the workers of a Dask scheduler."""
-    if address is None:
-        yield jobs
-        return
-    from sumwise.distributed import runs_on
-
-    with runs_on(address, jobs) as threads:
-        yield threads
 
 
 @contextmanager

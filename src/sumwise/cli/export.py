@@ -20,7 +20,6 @@ from sumwise.util.text import count, moment
         "--out",
         type=click.Path(dir_okay=False, path_type=Path),
         default="report.html",
-        show_default=True,
         help="File for the page.",
     ),
     options.force,

@@ -29,7 +29,6 @@ MOST_NAMED: Final = 20  # columns in a sentence
         "--weights",
         metavar="sum|mean|COLUMN",
         default="sum",
-        show_default=True,
         help="What measuring a set gives: its sum, its mean, or a sum weighted by a column.",
     ),
     click.option(
@@ -44,14 +43,13 @@ MOST_NAMED: Final = 20  # columns in a sentence
         metavar="NAME",
         help=f"Basis functions of the model: {', '.join(BASES)}. Default: auto.",
     ),
-    click.option("--seed", type=int, default=0, show_default=True, help="Seed of random draws."),
+    click.option("--seed", type=int, default=0, help="Seed of random draws."),
     click.option("--preset", type=click.Choice(["paper"]), help="Use the paper's model and AggMI."),
     click.option(
         "--claim-days",
         type=float,
         metavar="NUMBER",
         default=7.0,
-        show_default=True,
         help="Days after which a claim expires.",
     ),
     click.option(

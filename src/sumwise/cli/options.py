@@ -187,16 +187,13 @@ x: Final = click.option(
 
 def count(option: str, help: str, default: int | None = None) -> Parameter:
     """An option for a whole number of at least 1."""
-    shown = default is not None
-    return click.option(
-        option, type=click.IntRange(1), default=default, show_default=shown, help=help
-    )
+    return click.option(option, type=click.IntRange(1), default=default, help=help)
 
 
 def folder(default: str, help: str) -> Parameter:
     """--out for a folder of results."""
     kind = click.Path(file_okay=False, path_type=Path)
-    return click.option("--out", type=kind, default=default, show_default=True, help=help)
+    return click.option("--out", type=kind, default=default, help=help)
 
 
 def by(help: str) -> Parameter:

@@ -36,7 +36,6 @@ FEW: Final = 10  # rows on the screen
         type=float,
         metavar="SHARE",
         default=0.9,
-        show_default=True,
         help="Share of values that should lie between lower and upper.",
     ),
     options.out("all rows"),

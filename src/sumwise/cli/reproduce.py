@@ -13,9 +13,10 @@ import rich_click as click
 
 from sumwise import report
 from sumwise.cli import options
-from sumwise.cli.common import SETTINGS, Main, progress_bar, workers
+from sumwise.cli.common import SETTINGS, Main, progress_bar
 from sumwise.cli.options import Function
 from sumwise.cli.output import show, show_json, show_table, talk
+from sumwise.distributed import runs_on
 from sumwise.errors import SettingError
 from sumwise.experiments import beyond as comparison
 from sumwise.experiments import datasets, reproduction_page, results, tables
@@ -153,7 +154,7 @@ def _paper_table(
     )
     experiments.check(experiment, data)
     paper = reproduction_page.find_published(table_of, published, data)
-    with workers(dask, jobs) as jobs, _all_runs(experiment, data, out, jobs) as curves:
+    with runs_on(dask, jobs) as jobs, _all_runs(experiment, data, out, jobs) as curves:
         if not paper.errors:
             talk("The published figures are not at hand; --published CSV brings them in.")
         if splits < FEW_SPLITS:

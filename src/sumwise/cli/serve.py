@@ -28,7 +28,6 @@ WARNING: Final = (
         "--host",
         metavar="ADDRESS",
         default="127.0.0.1",
-        show_default=True,
         help="Address to listen on. The default can be reached from this machine only.",
     ),
     click.option(

@@ -9,8 +9,9 @@ import rich_click as click
 
 from sumwise import report
 from sumwise.cli import options
-from sumwise.cli.common import progress_bar, workers
+from sumwise.cli.common import progress_bar
 from sumwise.cli.output import show, show_json, show_table, talk
+from sumwise.distributed import runs_on
 from sumwise.errors import SettingError
 from sumwise.experiments import simulate as experiment
 from sumwise.experiments.datasets import Labelled, read_labelled
@@ -33,7 +34,6 @@ from sumwise.util.text import count
         "--weights",
         type=click.Choice(experiment.WEIGHTS),
         default="sum",
-        show_default=True,
         help="What measuring a set gives.",
     ),
     click.option(
@@ -59,7 +59,6 @@ from sumwise.util.text import count
         "--out",
         type=click.Path(dir_okay=False, path_type=Path),
         default="simulation.html",
-        show_default=True,
         help="File for the report.",
     ),
     options.force,
@@ -97,7 +96,7 @@ def simulate(
     plan = experiment.experiment(table, methods or experiment.STRATEGIES, splits, queries, weights)
     talk(_intro(table, plan))
     click.echo(err=True)
-    with workers(dask, jobs) as jobs, progress_bar("simulating") as on_progress:
+    with runs_on(dask, jobs) as jobs, progress_bar("simulating") as on_progress:
         result = experiment.run(table, plan, jobs, on_progress)
     page = simulation_page(table, plan, result)
     _refuse_to_overwrite(out, data, force)
