@@ -80,7 +80,6 @@ def init(
     preset: str | None,
     claim_days: float,
     sets_file: Path | None,
-    as_json: bool,
 ) -> None:
     """Begin a study from a table of individuals.
 
@@ -111,10 +110,8 @@ def init(
     ):
         name = study.name
     _remark(made, str(chosen), objective)
-    if as_json:
-        method |= {"basis": basis or model.basis, "preset": preset, "weights": table.weights}
-        show_json({"study": name, **_about(made), **method, **objective.as_json(meant)})
-        return
+    method |= {"basis": basis or model.basis, "preset": preset, "weights": table.weights}
+    show_json({"study": name, **_about(made), **method, **objective.as_json(meant)})
     show(_made(made, name, address.url, table.weights, str(chosen)))
     for sentence in sentences(meant):
         show(sentence)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import rich_click as click
 
 from sumwise.cli.common import SETTINGS
-from sumwise.cli.output import typed
+from sumwise.cli.output import choose_json, typed
 from sumwise.errors import SettingError, SumwiseError
 from sumwise.util.text import by_text, find, shown
 
@@ -143,7 +143,13 @@ url: Final = click.argument("url")
 study: Final = click.option(
     "--study", "name", metavar="NAME", help="Name of the study, if the database holds several."
 )
-as_json: Final = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+as_json: Final = click.option(
+    "--json",
+    is_flag=True,
+    expose_value=False,
+    callback=choose_json,
+    help="Print one JSON document.",
+)
 note: Final = click.option("--note", metavar="TEXT", help="A note for people to read.")
 noise: Final = click.option(
     "--noise-std",

@@ -1,5 +1,8 @@
 """Printing: results, JSON, tables, and commands to type next.
 
+A command gives its result twice: as a document (`show_json`) and in words (`show` and the like);
+--json decides which is printed. Remarks (`talk`) go to stderr in either case.
+
 Ids, notes and names may contain anything. They are printed without markup, with control characters
 escaped, and cut to a length that leaves space for the rest.
 """
@@ -21,6 +24,7 @@ import rich_click as click
 from sumwise.util.text import count, shown
 
 WIDEST: Final = 100  # columns; longer lines are hard to read
+JSON: Final = "sumwise.json"  # in the context of a command
 LONGEST: Final = 2_000  # characters of a message
 _SECRETS: Final = (
     (re.compile(r"(\w://[^\s:/@]*:).*@"), r"\1***@"),
@@ -71,27 +75,22 @@ def width() -> int:
     return max(20, min(shutil.get_terminal_size().columns, WIDEST))
 
 
-def show(text: str, indent: str = "", *, bold: bool = False, err: bool = False) -> None:
-    """Print a paragraph of the result."""
-    filled = textwrap.fill(
-        text,
-        width(),
-        initial_indent=indent,
-        subsequent_indent=indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    click.secho(filled, err=err, bold=bold or None)
+def choose_json(ctx: click.Context, param: click.Parameter, wanted: bool) -> None:
+    """Keep for `wants_json` whether the command was given --json."""
+    del param
+    ctx.meta[JSON] = wanted
 
 
-def talk(text: str) -> None:
-    """Print a paragraph about the result to stderr."""
-    show(text, err=True)
+def wants_json() -> bool:
+    """Whether the result is printed as one JSON document, and nothing else to stdout."""
+    ctx = click.get_current_context(silent=True)
+    return ctx is not None and ctx.meta.get(JSON, False)
 
 
 def show_json(result: Any) -> None:
-    """Print one document in ASCII, which cannot act on a terminal."""
-    click.echo(json.dumps(result, default=_plain))
+    """Print the result as one document in ASCII, which cannot act on a terminal."""
+    if wants_json():
+        click.echo(json.dumps(result, default=_plain))
 
 
 def _plain(value: Any) -> Any:
@@ -101,22 +100,32 @@ def _plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
-def show_result(
-    as_json: bool, document: Any, sentence: str, what_next: str = "", *commands: str
-) -> None:
-    """Print what a command did: a document for programs, or a sentence and what to type next."""
-    if as_json:
-        show_json(document)
-        return
-    show(sentence)
-    if commands:
-        suggest(what_next, *commands)
+def show(text: str = "", indent: str = "", *, bold: bool = False, wrap: bool = True) -> None:
+    """Print a paragraph of the result, or without `wrap` a line that can be copied."""
+    if not wants_json():
+        click.secho(_filled(text, indent) if wrap else text, bold=bold or None)
 
 
-def show_file(as_json: bool, path: Path, rows: int, thing: str, **more: Any) -> None:
+def talk(text: str) -> None:
+    """Print a paragraph about the result to stderr."""
+    click.echo(_filled(text), err=True)
+
+
+def _filled(text: str, indent: str = "") -> str:
+    return textwrap.fill(
+        text,
+        width(),
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def show_file(path: Path, rows: int, thing: str, **more: Any) -> None:
     """Say how many rows were written to a file."""
-    sentence = f"{count(rows, thing)} written to {visible(str(path), 500)}."
-    show_result(as_json, {"file": path, "rows": rows, **more}, sentence)
+    show_json({"file": path, "rows": rows, **more})
+    show(f"{count(rows, thing)} written to {visible(str(path), 500)}.")
 
 
 def show_table(
@@ -133,6 +142,8 @@ def show_table(
         bold: Row and column of cells in bold type.
         layout: Options of `rich.table.Table`.
     """
+    if wants_json():
+        return
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -148,6 +159,8 @@ def show_table(
 
 def show_rich(drawn: Any) -> None:
     """Print what Rich can draw."""
+    if wants_json():
+        return
     from rich.console import Console
 
     console = Console(highlight=False, markup=False, emoji=False)
@@ -157,10 +170,10 @@ def show_rich(drawn: Any) -> None:
 
 
 def suggest(what: str, *commands: str) -> None:
-    """Print commands to type next, each on one line so that it can be copied."""
-    click.echo(f"\n{what}", err=True)
-    for command in commands:
-        click.echo(f"  {command}", err=True)
+    """Print commands to type next to stderr, each on one line so that it can be copied."""
+    if not wants_json():
+        lines = ("", _filled(what), *(f"  {command}" for command in commands))
+        click.echo("\n".join(lines), err=True)
 
 
 def typed(*words: str) -> str:

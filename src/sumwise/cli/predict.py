@@ -14,7 +14,17 @@ import rich_click as click
 
 from sumwise.cli import options
 from sumwise.cli.options import Address
-from sumwise.cli.output import show, show_file, show_json, show_table, suggest, talk, visible, width
+from sumwise.cli.output import (
+    show,
+    show_file,
+    show_json,
+    show_table,
+    suggest,
+    talk,
+    visible,
+    wants_json,
+    width,
+)
 from sumwise.data.parquet import Scan, batches
 from sumwise.data.tables import check_output, read_inputs, write_table
 from sumwise.errors import DataError, SettingError
@@ -48,7 +58,6 @@ def predict(
     level: float,
     out: Path | None,
     force: bool,
-    as_json: bool,
 ) -> None:
     """Predict every individual's output, with its uncertainty.
 
@@ -67,7 +76,7 @@ def predict(
     check_level(level)
     if out is not None:
         check_output(out, force)
-    few = None if out is not None or as_json else FEW
+    few = None if out is not None or wants_json() else FEW
     with address.open() as study:
         scan = study.scan if data is None and not of_sets else None
         table: Any = None
@@ -81,8 +90,8 @@ def predict(
     if out is not None:
         if table is not None:
             write_table(table, out, force)
-        show_file(as_json, out, rows, "row", level=level)
-    elif as_json:
+        show_file(out, rows, "row", level=level)
+    elif wants_json():
         show_json({"level": level, "rows": list(map(_finite, table.to_pylist()))})
     else:
         _show(table, rows, measured, level)

@@ -107,9 +107,7 @@ def neural(**given: Any) -> None:
 
 
 @_command(BEYOND)
-def beyond(
-    data: Path | None, names: str | None, splits: int, jobs: int, out: Path, as_json: bool
-) -> None:
+def beyond(data: Path | None, names: str | None, splits: int, jobs: int, out: Path) -> None:
     """Compare our own model and strategies with the paper's, on the paper's splits.
 
     Runs the paper's model with AggMI, and basis="auto" with IVR, EPIG, AggMI and Random. Writes
@@ -125,12 +123,10 @@ def beyond(
         curves = comparison.wanted(found, experiment)
         files = comparison.write(out, curves)
     errors = comparison.average(curves)
-    if as_json:
-        show_json([{"dataset": name, **each} for name, each in errors.items()])
-        return
+    show_json([{"dataset": name, **each} for name, each in errors.items()])
     title = "Mean squared error, averaged over queries and splits (bold: the lowest)"
     _print_table(title, comparison.error_grid(errors), comparison.findings(errors, curves))
-    click.echo(str(files[0]))
+    show(str(files[0]), wrap=False)
 
 
 def _paper_table(
@@ -146,7 +142,6 @@ def _paper_table(
     out: Path,
     published: Path | None,
     figures: bool,
-    as_json: bool,
 ) -> None:
     chosen = table_of.only(_listed(methods, table_of.columns, "method"))
     experiment = replace(
@@ -161,15 +156,13 @@ def _paper_table(
             talk(f"With fewer than {FEW_SPLITS} splits a t-test finds few differences.")
         talk("Writing tables" + (" and drawing figures" if figures else "") + " …")
         table, files = reproduction_page.write(out, curves, paper, data, figures=figures)
-    if as_json:
-        parts = ("dataset", "method", "mean", "sem", "best", "published")
-        show_json([{part: getattr(cell, part) for part in parts} for cell in table])
-        return
+    parts = ("dataset", "method", "mean", "sem", "best", "published")
+    show_json([{part: getattr(cell, part) for part in parts} for cell in table])
     title = (
         "Mean squared error, averaged over queries (bold: not significantly worse than the best)"
     )
     _print_table(title, tables.ours(table), reproduction_page.summary(table))
-    click.echo(f"{files[-1]} ({len(files) - 1} more files beside it)")
+    show(f"{files[-1]} ({len(files) - 1} more files beside it)", wrap=False)
 
 
 @contextmanager
@@ -211,7 +204,7 @@ def _listed(text: str | None, known: tuple[str, ...], what: str) -> tuple[str, .
 
 
 def _print_table(title: str, table: TextTable, findings: Sequence[str]) -> None:
-    click.echo()
+    show()
     show(title)
     right = [column for column in table.columns if column]
     compact = {"box": None, "padding": (0, 1, 0, 0), "collapse_padding": True, "pad_edge": False}

@@ -77,7 +77,6 @@ def simulate(
     dask: str | None,
     out: Path,
     force: bool,
-    as_json: bool,
 ) -> None:
     """Find out which strategy wins on data like yours.
 
@@ -101,10 +100,8 @@ def simulate(
     page = simulation_page(table, plan, result)
     _refuse_to_overwrite(out, data, force)
     save_page(page, out)
-    if as_json:
-        show_json(_as_json(table, plan, result, out))
-    else:
-        _print_result(table, plan, result, out)
+    show_json(_as_json(table, plan, result, out))
+    _show_result(table, plan, result, out)
 
 
 def _refuse_to_overwrite(out: Path, data: Path, force: bool) -> None:
@@ -133,11 +130,11 @@ def _intro(table: Labelled, plan: Experiment) -> str:
     )
 
 
-def _print_result(
+def _show_result(
     table: Labelled, plan: Experiment, result: experiment.Simulation, out: Path
 ) -> None:
     number, found = number_format(result.errors), verdict(result.errors)
-    click.echo()
+    show()
     show(f"Error of {table.y} (root mean square), lowest average first")
     table_of = strategy_table(result.errors)
     show_table(table_of.columns, table_of.rows, table_of.columns[1:], table_of.bold, show_edge=True)
@@ -146,12 +143,12 @@ def _print_result(
         f"For scale: predicting the mean for everyone is off by {guess}."
         + (f" ± is one standard error over {plan.splits} splits." if plan.splits > 1 else "")
     )
-    click.echo()
+    show()
     show(f"{found.headline}. {' '.join(found.sentences)}", bold=True)
-    click.echo()
+    show()
     for caveat in caveats(table, plan, result):
         show(f"- {caveat}")
-    click.echo(f"\nReport: {out}")
+    show(f"\nReport: {out}", wrap=False)
     show(f"Simulating took {result.seconds:.1f} s.")
 
 
