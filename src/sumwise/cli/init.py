@@ -110,8 +110,10 @@ def init(
     ):
         name = study.name
     _remark(made, str(chosen), objective)
+    taken = {"by": made.by, "inputs": made.x, "left_out": made.left_out}
+    counts = {"sets": len(made.sets), "individuals": int(made.sets.sizes.sum())}
     method |= {"basis": basis or model.basis, "preset": preset, "weights": table.weights}
-    show_json({"study": name, **_about(made), **method, **objective.as_json(meant)})
+    show_json({"study": name, **counts, **taken, **method, **objective.as_json(meant)})
     show(_made(made, name, address.url, table.weights, str(chosen)))
     for sentence in sentences(meant):
         show(sentence)
@@ -127,11 +129,6 @@ def _remark(made: Individuals, strategy: str, objective: Objective) -> None:
     if aimed and not ACQUISITIONS[strategy].uses_targets:
         names = " and ".join(s.name for s in ACQUISITIONS.values() if s.uses_targets)
         talk(f"{strategy} asks the same questions whatever the targets are; {names} use them.")
-
-
-def _about(made: Individuals) -> dict[str, Any]:
-    about = {"by": made.by, "inputs": made.x, "left_out": made.left_out}
-    return {"sets": len(made.sets), "individuals": int(made.sets.sizes.sum()), **about}
 
 
 def _named(columns: tuple[str, ...]) -> str:
