@@ -527,7 +527,7 @@ def test_history_is_shown_in_part_and_written_in_full(url, tmp_path):
         done("tell", url, held, number, "--by", "ann")
     shown = done("history", url)
     assert len(shown.stdout.splitlines()) == 22
-    assert "20 of 25 lines" in shown.stdout
+    assert "20 of 25 lines" in shown.stderr
     assert len(done("history", url, "--last", 3).stdout.splitlines()) == 5
     assert len(data_of("history", url, "--last", 3)) == 3
     assert "25 lines written" in done("history", url, "-o", tmp_path / "h.csv").stdout

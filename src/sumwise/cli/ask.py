@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-import rich_click as click
-
 from sumwise.cli import options
-from sumwise.cli.options import Address, to_number
+from sumwise.cli.options import Address, option, to_number
 from sumwise.cli.output import named, show, show_json, suggest, visible, with_error
 from sumwise.learning.propose import Ask
 from sumwise.util.text import moment, plain, shown
@@ -17,18 +15,10 @@ from sumwise.util.threads import one_thread
 
 
 @options.study_command(
-    click.option(
-        "-n",
-        "n",
-        type=click.IntRange(min=1),
-        metavar="NUMBER",
-        help="Number of sets, chosen jointly. Default: 1, or with --budget as many as it pays for.",
+    options.count(
+        "-n", "Number of sets, chosen jointly. Default: 1, or with --budget as many as it pays for."
     ),
-    click.option(
-        "--budget",
-        metavar="NUMBER",
-        help="Spend at most this, in the unit of the costs given to init.",
-    ),
+    option("--budget NUMBER", "Spend at most this, in the unit of the costs given to init."),
     options.by("Who will measure."),
 )
 def ask(address: Address, n: int | None, budget: str | None, by: str | None) -> None:
@@ -162,9 +152,7 @@ def unskip(address: Address, set_text: str, by: str | None) -> None:
 
 
 @options.set_command(
-    click.option(
-        "--days", metavar="NUMBER", help="Days from now. Default: --claim-days as given to init."
-    ),
+    option("--days NUMBER", "Days from now. Default: --claim-days as given to init."),
     options.by("Who needs more time."),
 )
 def renew(address: Address, set_text: str, days: str | None, by: str | None) -> None:

@@ -68,7 +68,17 @@ def _show_result(result: experiment.DemoResult, files: list[Path]) -> None:
     show()
     show("Error of a school's predicted share (RMSE, percentage points)")
     heads = ("questions", "IVR", "Random", "Random needs\nfor IVR's", "Largest first")
-    show_table(heads, _error_rows(result, questions), right=heads, show_edge=True)
+    rows = [
+        (
+            str(line.question),
+            _with_error(line.chosen, line.chosen_error),
+            _with_error(line.random, line.random_error),
+            f"more than {questions}" if line.random_needs is None else str(line.random_needs),
+            _with_error(line.largest, line.largest_error),
+        )
+        for line in experiment.table(result.errors)
+    ]
+    show_table(heads, rows, right=heads, show_edge=True)
     show(
         f"For scale: guessing the state mean for every school is off by {result.guess_error:.1f}."
         + (f" ± is one standard error over {seeds} seeds." if seeds > 1 else "")
@@ -94,19 +104,6 @@ def _show_result(result: experiment.DemoResult, files: list[Path]) -> None:
     for path in files:
         show(f"Chart: {path}", wrap=False)
     show(f"Asking and learning took {result.seconds:.1f} s.")
-
-
-def _error_rows(result: experiment.DemoResult, questions: int) -> list[tuple[str, ...]]:
-    return [
-        (
-            str(line.question),
-            _with_error(line.chosen, line.chosen_error),
-            _with_error(line.random, line.random_error),
-            f"more than {questions}" if line.random_needs is None else str(line.random_needs),
-            _with_error(line.largest, line.largest_error),
-        )
-        for line in experiment.table(result.errors)
-    ]
 
 
 def _with_error(mean: float, error: float | None) -> str:

@@ -8,7 +8,7 @@ import rich_click as click
 
 from sumwise.cli import options
 from sumwise.cli.common import SETTINGS, Main, waiting
-from sumwise.cli.options import Address
+from sumwise.cli.options import Address, option
 from sumwise.cli.output import (
     message,
     show,
@@ -23,13 +23,7 @@ from sumwise.util.text import count, moment
 
 
 @options.study_command(
-    click.option(
-        "-o",
-        "--out",
-        type=click.Path(dir_okay=False, path_type=Path),
-        default="report.html",
-        help="File for the page.",
-    ),
+    option("-o --out FILE", "File for the page.", type=options.FILE, default="report.html"),
     options.force,
 )
 def report(address: Address, out: Path, force: bool) -> None:
@@ -53,7 +47,7 @@ def report(address: Address, out: Path, force: bool) -> None:
     show(f"Report: {visible(str(path), 500)}", wrap=False)
 
 
-@options.study_command(click.argument("folder", type=click.Path(path_type=Path)))
+@options.study_command(click.argument("folder", type=options.PATH))
 def export(address: Address, folder: Path) -> None:
     """Write the whole study to a folder of open formats.
 
@@ -73,9 +67,9 @@ def export(address: Address, folder: Path) -> None:
 
 
 @options.command(
-    click.argument("folder", type=click.Path(path_type=Path)),
+    click.argument("folder", type=options.PATH),
     options.url,
-    click.option("--name", metavar="NAME", help="New name of the study. Default: its former name."),
+    option("--name NAME", "New name of the study. Default: its former name."),
     options.sets_file,
     options.as_json,
     name="import",

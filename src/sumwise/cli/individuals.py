@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote
 
 import rich_click as click
@@ -18,6 +19,7 @@ from sumwise.cli.options import Address
 from sumwise.cli.output import talk, visible
 from sumwise.data.parquet import find_files, open_parquet
 from sumwise.data.tables import Individuals, read_individuals, split_inputs
+from sumwise.distributed import connect, on
 from sumwise.errors import SettingError
 
 UNITS: Final = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
@@ -111,16 +113,12 @@ def _embed(
     scan = Sets.scan_parquet(str(table.data), by=by, x=x, weights=table.weights)
     n_basis = model.n_basis * (3 if model.basis == "auto" else 1)  # or a little more
     dtype = "float64" if 8 * scan.rows * n_basis <= table.limit // 2 else "float32"
-    settings: dict[str, Any] = {"dtype": dtype, "memory": max(1, table.limit // 4)}
     where = visible(str(place), 200)
     try:
-        if table.dask is None:
-            made = model.embed(scan, place, **settings)
-        else:
-            from sumwise.distributed import connect, on
-
-            with connect(table.dask) as client:
-                made = model.embed(scan, place, run=on(client), **settings)
+        with nullcontext() if table.dask is None else connect(table.dask) as client:
+            run = None if client is None else on(client)
+            memory = max(1, table.limit // 4)
+            made = model.embed(scan, place, dtype=dtype, memory=memory, run=run)
     except KeyboardInterrupt:
         talk(f"Stopped. Finished parts are in {where}; the same command continues.")
         raise

@@ -12,7 +12,7 @@ from sumwise.cli import individuals, options
 from sumwise.cli.common import waiting
 from sumwise.cli.individuals import Table, path_or_address, size
 from sumwise.cli.objective_options import Objective, objective_options, sentences
-from sumwise.cli.options import Address
+from sumwise.cli.options import Address, option
 from sumwise.cli.output import message, show, show_json, suggest, talk, visible
 from sumwise.data.tables import Individuals
 from sumwise.util.text import count
@@ -25,43 +25,31 @@ MOST_NAMED: Final = 20  # columns in a sentence
     click.argument("data", type=path_or_address),
     options.by_columns,
     options.x,
-    click.option(
-        "--weights",
-        metavar="sum|mean|COLUMN",
+    option(
+        "--weights sum|mean|COLUMN",
+        "What measuring a set gives: its sum, its mean, or a sum weighted by a column.",
         default="sum",
-        help="What measuring a set gives: its sum, its mean, or a sum weighted by a column.",
     ),
-    click.option(
-        "--strategy",
+    option(
+        "--strategy NAME",
+        f"How the next set is chosen: {', '.join(ACQUISITIONS)}. Default: IVR.",
         type=click.Choice(list(ACQUISITIONS), case_sensitive=False),
-        metavar="NAME",
-        help=f"How the next set is chosen: {', '.join(ACQUISITIONS)}. Default: IVR.",
     ),
-    click.option(
-        "--basis",
+    option(
+        "--basis NAME",
+        f"Basis functions of the model: {', '.join(BASES)}. Default: auto.",
         type=click.Choice(list(BASES)),
-        metavar="NAME",
-        help=f"Basis functions of the model: {', '.join(BASES)}. Default: auto.",
     ),
-    click.option("--seed", type=int, default=0, help="Seed of random draws."),
-    click.option("--preset", type=click.Choice(["paper"]), help="Use the paper's model and AggMI."),
-    click.option(
-        "--claim-days",
-        type=float,
-        metavar="NUMBER",
-        default=7.0,
-        help="Days after which a claim expires.",
-    ),
-    click.option(
-        "--name", metavar="NAME", help="Name of the study in its database. Default: study."
-    ),
+    option("--seed NUMBER", "Seed of random draws.", default=0),
+    option("--preset paper", "Use the paper's model and AggMI.", type=click.Choice(["paper"])),
+    option("--claim-days NUMBER", "Days after which a claim expires.", default=7.0),
+    option("--name NAME", "Name of the study in its database. Default: study."),
     options.sets_file,
-    click.option(
-        "--memory-limit",
+    option(
+        "--memory-limit SIZE",
+        "Leave Parquet that would take more memory than this, such as 2GB, in its files, and store "
+        "a design of it beside the study. Default: half of the machine's memory.",
         type=size,
-        metavar="SIZE",
-        help="Leave Parquet that would take more memory than this, such as 2GB, in its files, and "
-        "store a design of it beside the study. Default: half of the machine's memory.",
     ),
     *objective_options,
     options.dask,

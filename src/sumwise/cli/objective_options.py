@@ -8,43 +8,37 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import rich_click as click
 
-from sumwise.cli.options import to_number
+from sumwise.cli.options import PATH, option, to_number
 from sumwise.data.tables import Individuals, number, numbers, place, read_inputs
 from sumwise.errors import DataError, SettingError, SumwiseError
 from sumwise.util.shapes import Float
 
 objective_options: Final = (
-    click.option(
-        "--cost",
-        metavar="COLUMN|NUMBER",
-        help="Cost of measuring a set, in any unit: a column with the same number in all rows of a "
-        "set, or one number. Sets are then ranked by gain per cost, and ask takes a --budget.",
+    option(
+        "--cost COLUMN|NUMBER",
+        "Cost of measuring a set, in any unit: a column with the same number in all rows of a set, "
+        "or one number. Sets are then ranked by gain per cost, and ask takes a --budget.",
     ),
-    click.option(
-        "--noise-std",
-        metavar="COLUMN|NUMBER",
-        help="Standard deviation of known noise in a set's total, beyond the noise of its "
-        "individuals, for example noise added for privacy; a column or a number, as for --cost.",
+    option(
+        "--noise-std COLUMN|NUMBER",
+        "Standard deviation of known noise in a set's total, beyond the noise of its individuals, "
+        "for example noise added for privacy; a column or a number, as for --cost.",
     ),
-    click.option(
-        "--targets",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="Table of the individuals whose predictions matter, with the input columns. Default: "
-        "all individuals. Used by the strategies IVR and EPIG.",
+    option(
+        "--targets FILE",
+        "Table of the individuals whose predictions matter, with the input columns. Default: all "
+        "individuals. Used by the strategies IVR and EPIG.",
+        type=PATH,
     ),
-    click.option(
-        "--target-weights",
-        metavar="COLUMN",
-        help="How much each of them matters: a column of --targets, or of DATA.",
+    option(
+        "--target-weights COLUMN",
+        "How much each of them matters: a column of --targets, or of DATA.",
     ),
-    click.option(
-        "--enough",
-        metavar="NUMBER",
-        help="Let status advise you to stop when the next questions improve predictions by less "
-        "than this (standard deviation, in the unit of an individual's output).",
+    option(
+        "--enough NUMBER",
+        "Let status advise you to stop when the next questions improve predictions by less than "
+        "this (standard deviation, in the unit of an individual's output).",
     ),
 )
 
@@ -79,14 +73,14 @@ class Objective:
 
     def refuse_columns(self) -> None:
         """Refuse columns of individuals beyond memory, and numbers out of range."""
-        for option, text in (("--cost", self.cost), ("--noise-std", self.noise_std)):
+        for name, text in (("--cost", self.cost), ("--noise-std", self.noise_std)):
             if text is not None and not _is_number(text):
                 raise SettingError(
-                    f"{option} is {text!r:.80}, and these individuals are beyond memory, where it "
+                    f"{name} is {text!r:.80}, and these individuals are beyond memory, where it "
                     "can be one number only. Give a number, raise --memory-limit, or begin the "
                     "study in Python, which takes an array with a number for each set"
                 )
-            _number(option, text)
+            _number(name, text)
         _number("--enough", self.enough)
         if self.target_weights is not None and self.targets is None:
             raise SettingError(
@@ -127,34 +121,34 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _number(option: str, text: str | None) -> float | None:
+def _number(name: str, text: str | None) -> float | None:
     """The number that was typed for an option, None if it was left out."""
     if text is None:
         return None
-    value = to_number(text, option)
-    _check_range(option, np.array([value]), lambda _: option)
+    value = to_number(text, name)
+    _check_range(name, np.array([value]), lambda _: name)
     return value
 
 
-def _per_set(option: str, text: str | None, made: Individuals) -> Any:
+def _per_set(name: str, text: str | None, made: Individuals) -> Any:
     """One number for each set, from a column; or the number that was typed."""
     if text is None or text not in made.aside:
-        return _number(option, text)
+        return _number(name, text)
     values, starts = made.aside[text], made.sets.starts
     first = values[starts[:-1]]
     expected = np.repeat(first, made.sets.sizes)
     for row in np.flatnonzero(values != expected).tolist():
         raise DataError(
             f"{made.where(row)}: {text!r:.80} is {values[row]:g}, and {expected[row]:g} in another "
-            f"row of the set. {option} is of the whole set; give all its rows the same."
+            f"row of the set. {name} is of the whole set; give all its rows the same."
         )
-    _check_range(option, first, lambda a: f"{made.where(int(starts[a]))}: {text!r:.80}")
+    _check_range(name, first, lambda a: f"{made.where(int(starts[a]))}: {text!r:.80}")
     return first
 
 
-def _check_range(option: str, values: Float[np.ndarray, " n"], what: Callable[[int], str]) -> None:
+def _check_range(name: str, values: Float[np.ndarray, " n"], what: Callable[[int], str]) -> None:
     """Refuse negative numbers, and costs of 0; `what` names the value at a position."""
-    low, least = (values <= 0, "above 0") if option == "--cost" else (values < 0, "at least 0")
+    low, least = (values <= 0, "above 0") if name == "--cost" else (values < 0, "at least 0")
     for at in np.flatnonzero(low).tolist():
         raise DataError(f"{what(at)} is {values[at]:g}; it must be {least}")
 

@@ -10,6 +10,7 @@ escaped, and cut to a length that leaves space for the rest.
 from __future__ import annotations
 
 import json
+import math
 import re
 import shlex
 import shutil
@@ -100,10 +101,12 @@ def _plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
-def show(text: str = "", indent: str = "", *, bold: bool = False, wrap: bool = True) -> None:
+def show(
+    text: str = "", indent: str = "", *, wrap: bool = True, bold: bool = False, err: bool = False
+) -> None:
     """Print a paragraph of the result, or without `wrap` a line that can be copied."""
     if not wants_json():
-        click.secho(_filled(text, indent) if wrap else text, bold=bold or None)
+        click.secho(_filled(text, indent) if wrap else text, err=err, bold=bold or None)
 
 
 def talk(text: str) -> None:
@@ -171,9 +174,10 @@ def show_rich(drawn: Any) -> None:
 
 def suggest(what: str, *commands: str) -> None:
     """Print commands to type next to stderr, each on one line so that it can be copied."""
-    if not wants_json():
-        lines = ("", _filled(what), *(f"  {command}" for command in commands))
-        click.echo("\n".join(lines), err=True)
+    show(err=True)
+    show(what, err=True)
+    for command in commands:
+        show(f"  {command}", wrap=False, err=True)
 
 
 def typed(*words: str) -> str:
@@ -194,7 +198,5 @@ def with_error(mean: float, std: float) -> str:
     largest = max(abs(mean), std)
     if std <= 0 or largest >= 1e9 or std < 1e-6 * largest or std < 1e-6:
         return f"{mean:.6g} ± {std:.2g}"
-    digits = 0
-    while std * 10**digits < 9.95:  # two digits of it
-        digits += 1
+    digits = max(0, math.ceil(math.log10(9.95 / std)))  # two digits of it
     return f"{mean:.{digits}f} ± {std:.{digits}f}"

@@ -12,7 +12,7 @@ import numpy as np
 import rich_click as click
 
 from sumwise.cli import options, output
-from sumwise.cli.options import Address
+from sumwise.cli.options import Address, option
 from sumwise.cli.output import visible
 from sumwise.data.parquet import Scan, batches
 from sumwise.data.tables import check_output, read_inputs, write_table
@@ -28,17 +28,12 @@ FEW: Final = 10  # rows on the screen
 
 
 @options.study_command(
-    click.argument("data", required=False, type=click.Path(path_type=Path)),
-    click.option("--sets", "of_sets", is_flag=True, help="Predict the totals of sets instead."),
-    click.option(
-        "--level",
-        type=float,
-        metavar="SHARE",
-        default=0.9,
-        help="Share of values that should lie between lower and upper.",
+    click.argument("data", required=False, type=options.PATH),
+    option("--sets", "Predict the totals of sets instead.", into="of_sets"),
+    option(
+        "--level SHARE", "Share of values that should lie between lower and upper.", default=0.9
     ),
     options.out("all rows"),
-    options.force,
 )
 def predict(
     address: Address,
@@ -67,8 +62,9 @@ def predict(
     few = None if out is not None or output.wants_json() else FEW
     with address.open() as study:
         scan = study.scan if data is None and not of_sets else None
+        table: Any = None
         if scan is not None and out is not None:
-            table, rows = None, _write_scan(study, scan, out, level, force)
+            rows = _write_scan(study, scan, out, level, force)
         else:
             table, rows = _table(study, scan, data, of_sets, level, few)
         measured = len(study.answers)

@@ -14,7 +14,7 @@ import rich_click as click
 from sumwise import report
 from sumwise.cli import options
 from sumwise.cli.common import SETTINGS, Main, progress_bar
-from sumwise.cli.options import Function
+from sumwise.cli.options import Function, option
 from sumwise.cli.output import show, show_json, show_table, talk
 from sumwise.distributed import runs_on
 from sumwise.errors import SettingError
@@ -41,38 +41,34 @@ def reproduce() -> None:
 def _command(experiment: Experiment) -> Callable[[Function], click.Command]:
     """A command that runs an experiment; the paper's tables have more options than ours."""
     names = "Names separated by commas. Default: all"
-    methods = click.option("--methods", help=f"{names} {len(experiment.methods)}.")
-    published = click.option(
-        "--published",
-        type=click.Path(dir_okay=False, path_type=Path),
-        help="CSV of the paper's figures (dataset, method, mse, bold). Default: "
-        f"{experiment.published} in the data folder or in the folder `paper` beside it.",
-    )
-    figures = click.option("--figures/--no-figures", default=True, help="Draw the figures.")
-    queries = options.count("--queries", "Number of sets to measure in each split.", QUERIES)
-
-    def of_paper(*parameters: Any) -> tuple[Any, ...]:
-        return parameters if experiment.published else ()
-
-    return options.command(
-        click.option(
-            "--data",
-            type=click.Path(file_okay=False, path_type=Path),
-            envvar="SUMWISE_DATA",
-            help="Folder with libsvm/ and climate/. Default: the environment variable "
-            "SUMWISE_DATA; without it the LIBSVM files are downloaded.",
+    of_paper = (
+        option("--methods NAMES", f"{names} {len(experiment.methods)}."),
+        options.count("--queries", "Number of sets to measure in each split.", QUERIES),
+        options.dask,
+        option(
+            "--published FILE",
+            "CSV of the paper's figures (dataset, method, mse, bold). Default: "
+            f"{experiment.published} in the data folder or in the folder `paper` beside it.",
+            type=options.FILE,
         ),
-        click.option("--datasets", "names", help=f"{names} 32."),
-        *of_paper(methods),
+        option("--figures/--no-figures", "Draw the figures.", default=True),
+    )
+    return options.command(
+        option(
+            "--data FOLDER",
+            "Folder with libsvm/ and climate/. Default: the environment variable SUMWISE_DATA; "
+            "without it the LIBSVM files are downloaded.",
+            type=options.FOLDER,
+            envvar="SUMWISE_DATA",
+        ),
+        option("--datasets NAMES", f"{names} 32.", into="names"),
         options.count("--splits", "Number of splits of each data set.", experiment.splits),
-        *of_paper(queries),
         options.jobs,
-        *of_paper(options.dask),
         options.folder(
             "reproduction" + ("" if experiment is RFF else f"-{experiment.name}"),
             "Folder for the results; a second call continues where the first stopped.",
         ),
-        *of_paper(published, figures),
+        *(of_paper if experiment.published else ()),
         options.as_json,
     )
 

@@ -10,6 +10,7 @@ import rich_click as click
 from sumwise import report
 from sumwise.cli import options
 from sumwise.cli.common import progress_bar
+from sumwise.cli.options import option
 from sumwise.cli.output import show, show_json, show_table, talk
 from sumwise.distributed import runs_on
 from sumwise.errors import SettingError
@@ -24,25 +25,22 @@ from sumwise.util.text import count
 
 
 @options.command(
-    click.argument("data", type=click.Path(path_type=Path)),
+    click.argument("data", type=options.PATH),
     options.by_columns,
-    click.option(
-        "--y", metavar="COLUMN", required=True, help="Target column, known for every row."
-    ),
+    option("--y COLUMN", "Target column, known for every row.", required=True),
     options.x,
-    click.option(
-        "--weights",
+    option(
+        "--weights sum|mean",
+        "What measuring a set gives.",
         type=click.Choice(experiment.WEIGHTS),
         default="sum",
-        help="What measuring a set gives.",
     ),
-    click.option(
-        "--methods",
-        multiple=True,
+    option(
+        "--methods NAME",
+        f"Strategy to compare; may be repeated: {', '.join(experiment.STRATEGIES)}. Default: all. "
+        "Rand is always included.",
         type=click.Choice(experiment.STRATEGIES),
-        metavar="NAME",
-        help=f"Strategy to compare; may be repeated: {', '.join(experiment.STRATEGIES)}. Default: "
-        "all. Rand is always included.",
+        multiple=True,
     ),
     options.count(
         "--splits",
@@ -55,12 +53,7 @@ from sumwise.util.text import count
     ),
     options.jobs,
     options.dask,
-    click.option(
-        "--out",
-        type=click.Path(dir_okay=False, path_type=Path),
-        default="simulation.html",
-        help="File for the report.",
-    ),
+    option("--out FILE", "File for the report.", type=options.FILE, default="simulation.html"),
     options.force,
     options.as_json,
 )

@@ -7,13 +7,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-import rich_click as click
-
 from sumwise.cli import options
 from sumwise.cli.common import waiting
 from sumwise.cli.options import Address
 from sumwise.cli.output import show, show_file, show_json, show_table, suggest, visible
-from sumwise.data.tables import write_table
+from sumwise.data.tables import check_output, write_table
 from sumwise.util.text import count, moment, shown
 
 if TYPE_CHECKING:
@@ -79,7 +77,7 @@ def _show_first(rows: Rows, columns: Sequence[str], **headings: str) -> None:
         show(f"… and {len(rows) - FEW} more; --json lists all.")
 
 
-@options.study_command(options.out("them"), options.force)
+@options.study_command(options.out("them"))
 def answers(address: Address, out: Path | None, force: bool) -> None:
     """List the recorded totals, in order of arrival.
 
@@ -90,6 +88,8 @@ def answers(address: Address, out: Path | None, force: bool) -> None:
       sumwise answers schools.db
       sumwise answers schools.db -o totals.csv
     """
+    if out is not None:
+        check_output(out, force)
     with address.open() as study:
         rows = [_row(answer, ANSWER) for answer in study.answers]
     if out is not None:
@@ -103,14 +103,10 @@ def answers(address: Address, out: Path | None, force: bool) -> None:
 
 
 @options.study_command(
-    click.option(
-        "--last",
-        type=click.IntRange(min=1),
-        metavar="NUMBER",
-        help=f"How many of the latest lines. Default: {FEW} on the screen, all in a file.",
+    options.count(
+        "--last", f"How many of the latest lines. Default: {FEW} on the screen, all in a file."
     ),
     options.out("it"),
-    options.force,
 )
 def history(address: Address, last: int | None, out: Path | None, force: bool) -> None:
     """List every question, answer and correction, with who and when.
@@ -122,6 +118,8 @@ def history(address: Address, last: int | None, out: Path | None, force: bool) -
       sumwise history schools.db --last 100
       sumwise history schools.db -o history.csv
     """
+    if out is not None:
+        check_output(out, force)
     with address.open() as study:
         events = study.history()
     rows = [_row(event, EVENT) for event in events[-(last or len(events)) :]]
@@ -135,7 +133,7 @@ def history(address: Address, last: int | None, out: Path | None, force: bool) -
         if row["what"] == "renewed" and row["note"]:
             row["note"] = f"until {moment(row['note'])}"
     _show_rows(few, ("when", "what", "set", "total", "by", "note"))
-    show(f"{len(few)} of {count(len(events), 'line')}; times are UTC.")
+    show(f"{len(few)} of {count(len(events), 'line')}; times are UTC.", err=True)
 
 
 # --- rows -----------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from pathlib import Path
 import rich_click as click
 
 from sumwise.cli import options
-from sumwise.cli.options import Address, to_number
+from sumwise.cli.options import Address, option, to_number
 from sumwise.cli.output import named, show, show_json, suggest, talk, with_error
 from sumwise.learning.propose import FAR
 from sumwise.util.text import count, shown
@@ -18,12 +18,12 @@ from sumwise.util.threads import one_thread
 
 @options.set_command(
     click.argument("total", required=False),
-    click.option(
-        "--from",
-        "file",
-        type=click.Path(path_type=Path),
-        help="Read totals from a CSV or Parquet file with the columns set and total, and "
-        "optionally by, note and noise_std. Either all rows are recorded or none.",
+    option(
+        "--from FILE",
+        "Read totals from a CSV or Parquet file with the columns set and total, and optionally by, "
+        "note and noise_std. Either all rows are recorded or none.",
+        into="file",
+        type=options.PATH,
     ),
     options.by("Who measured."),
     options.note,
