@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from sumwise.cli.common import Main
+from sumwise.cli import Main
 from sumwise.cli.simulate import simulate
 from tests.tables import write_csv
 

@@ -131,8 +131,8 @@ def skip(address: Address, set_text: str, by: str | None, note: str | None) -> N
     show_json({"skipped": shown(own)})
     show(f"{named(own)} is skipped.")
     for claim in held:
-        who = "someone without a name" if claim.by is None else visible(claim.by, 40)
-        show(f"It was claimed by {who}, who may be measuring it: tell them.")
+        holder = "without a name" if claim.by is None else f"by {visible(claim.by, 40)}"
+        show(f"It was claimed {holder}; inform the person who may be measuring it.")
 
 
 @options.set_command(options.by("Who brings it back."))

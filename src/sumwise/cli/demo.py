@@ -9,8 +9,8 @@ import rich_click as click
 
 from sumwise import report
 from sumwise.cli import options
-from sumwise.cli.common import progress_bar
 from sumwise.cli.output import show, show_json, show_rich, show_table, talk
+from sumwise.cli.progress import progress_bar
 from sumwise.experiments import demo as experiment
 from sumwise.experiments.protocol import Split
 from sumwise.util.text import count

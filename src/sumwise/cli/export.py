@@ -6,18 +6,10 @@ from pathlib import Path
 
 import rich_click as click
 
-from sumwise.cli import options
-from sumwise.cli.common import SETTINGS, Main, waiting
+from sumwise.cli import SETTINGS, Main, options
 from sumwise.cli.options import Address, option
-from sumwise.cli.output import (
-    message,
-    show,
-    show_json,
-    show_table,
-    suggest,
-    typed,
-    visible,
-)
+from sumwise.cli.output import message, show, show_json, show_table, suggest, typed, visible
+from sumwise.cli.progress import waiting
 from sumwise.errors import SettingError
 from sumwise.util.text import count, moment
 

@@ -85,7 +85,7 @@ class Objective:
         if self.target_weights is not None and self.targets is None:
             raise SettingError(
                 "--target-weights would be a column of individuals that are beyond memory; write "
-                "those who count to a file of their own and name it with --targets"
+                "the individuals that count to another file and name it with --targets"
             )
 
     def read(self, made: Individuals) -> dict[str, Any]:

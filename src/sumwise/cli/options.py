@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import rich_click as click
 
-from sumwise.cli.common import SETTINGS
+from sumwise.cli import SETTINGS
 from sumwise.cli.output import choose_json, typed
 from sumwise.errors import SettingError, SumwiseError
 from sumwise.util.text import by_text, find, shown

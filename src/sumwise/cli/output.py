@@ -1,4 +1,4 @@
-"""Printing: results, JSON, tables, and commands to type next.
+"""Printing: results, JSON, tables and commands to type next.
 
 A command gives its result twice: as a document (`show_json`) and in words (`show` and the like);
 --json decides which is printed. Remarks (`talk`) go to stderr in either case.

@@ -12,10 +12,10 @@ from typing import Any
 import rich_click as click
 
 from sumwise import report
-from sumwise.cli import options
-from sumwise.cli.common import SETTINGS, Main, progress_bar
+from sumwise.cli import SETTINGS, Main, options
 from sumwise.cli.options import Function, option
 from sumwise.cli.output import show, show_json, show_table, talk
+from sumwise.cli.progress import progress_bar
 from sumwise.distributed import runs_on
 from sumwise.errors import SettingError
 from sumwise.experiments import beyond as comparison

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sumwise.cli import options
-from sumwise.cli.common import waiting
 from sumwise.cli.options import Address
 from sumwise.cli.output import show, show_file, show_json, show_table, suggest, visible
+from sumwise.cli.progress import waiting
 from sumwise.data.tables import check_output, write_table
 from sumwise.util.text import count, moment, shown
 
