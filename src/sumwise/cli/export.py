@@ -36,7 +36,7 @@ def report(address: Address, out: Path, force: bool) -> None:
     with address.open() as study, waiting("writing the report"):
         path = write(study, out)
     show_json({"file": path})
-    show(f"Report: {visible(str(path), 500)}", wrap=False)
+    show(f"Report: {path}", wrap=False)
 
 
 @options.study_command(click.argument("folder", type=options.PATH))
@@ -54,7 +54,7 @@ def export(address: Address, folder: Path) -> None:
         study.export(folder)
         kept = study.name
     show_json({"study": kept, "folder": folder})
-    show(f"Study '{visible(kept)}' written to {visible(str(folder), 500)}.")
+    show(f"Study '{visible(kept)}' written to {folder}.")
     suggest("To import it, here or elsewhere:", typed("import", str(folder), "NEW.db"))
 
 

@@ -213,16 +213,15 @@ def _embed(
     scan = Sets.scan_parquet(str(table.data), by=by, x=x, weights=table.weights)
     n_basis = model.n_basis * (3 if model.basis == "auto" else 1)  # or a little more
     dtype = "float64" if 8 * scan.rows * n_basis <= table.limit // 2 else "float32"
-    where = visible(str(place), 200)
     try:
         with nullcontext() if table.dask is None else connect(table.dask) as client:
             run = None if client is None else on(client)
             memory = max(1, table.limit // 4)
             made = model.embed(scan, place, dtype=dtype, memory=memory, run=run)
     except KeyboardInterrupt:
-        talk(f"Stopped. Finished parts are in {where}; the same command continues.")
+        talk(f"Stopped. Finished parts are in {place}; the same command continues.")
         raise
-    talk(f"The design of {visible(str(table.data), 200)} is in {where}.")
+    talk(f"The design of {table.data} is in {place}.")
     return made, Individuals(made.sets, by, x, left_out)
 
 

@@ -3,8 +3,8 @@
 A command gives its result twice: as a document (`show_json`) and in words (`show` and the like);
 --json decides which is printed. Remarks (`talk`) go to stderr in either case.
 
-Ids, notes and names may contain anything. They are printed without markup, with control characters
-escaped, and cut to a length that leaves space for the rest.
+Ids, notes and names may contain anything. All text is printed without markup and with control
+characters escaped; `visible` also cuts it to a length that leaves space for the rest.
 """
 
 from __future__ import annotations
@@ -39,8 +39,10 @@ def visible(text: str, most: int = 60) -> str:
     >>> print(visible("[red]a\\x1b[31m\\nb"), visible("a" * 100, most=5))
     [red]a\\x1b[31m\\nb aaaa…
     """
-    if len(text) > most:
-        text = text[: most - 1] + "…"
+    return _escaped(text if len(text) <= most else text[: most - 1] + "…")
+
+
+def _escaped(text: str) -> str:
     return "".join(
         c if c.isprintable() or c == "\N{NO-BREAK SPACE}" else c.encode("unicode_escape").decode()
         for c in text
@@ -106,7 +108,8 @@ def show(
 ) -> None:
     """Print a paragraph of the result, or without `wrap` a line that can be copied."""
     if not wants_json():
-        click.secho(_filled(text, indent) if wrap else text, err=err, bold=bold or None)
+        printed = _filled(text, indent) if wrap else _escaped(text)
+        click.secho(printed, err=err, bold=bold or None)
 
 
 def talk(text: str) -> None:
@@ -116,7 +119,7 @@ def talk(text: str) -> None:
 
 def _filled(text: str, indent: str = "") -> str:
     return textwrap.fill(
-        text,
+        _escaped(text),
         width(),
         initial_indent=indent,
         subsequent_indent=indent,
@@ -128,7 +131,7 @@ def _filled(text: str, indent: str = "") -> str:
 def show_file(path: Path, rows: int, thing: str, **more: Any) -> None:
     """Say how many rows were written to a file."""
     show_json({"file": path, "rows": rows, **more})
-    show(f"{count(rows, thing)} written to {visible(str(path), 500)}.")
+    show(f"{count(rows, thing)} written to {path}.")
 
 
 def show_table(

@@ -141,7 +141,8 @@ def _show_result(
     show()
     for caveat in caveats(table, plan, result):
         show(f"- {caveat}")
-    show(f"\nReport: {out}", wrap=False)
+    show()
+    show(f"Report: {out}", wrap=False)
     show(f"Simulating took {result.seconds:.1f} s.")
 
 
