@@ -14,8 +14,7 @@ import rich_click as click
 from click.testing import CliRunner
 
 import sumwise
-from sumwise.cli import main
-from sumwise.cli.common import Main
+from sumwise.cli import Main, main
 from sumwise.experiments import demo
 
 CONSOLE_SCRIPT = Path(sys.executable).with_name("sumwise")

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 import sumwise as sw
 from sumwise.cli import main
-from sumwise.cli.individuals import size
+from sumwise.cli.init import size
 from tests import parquet
 from tests.builders import random_sets
 from tests.datasets import data_folder

@@ -140,13 +140,14 @@ def test_targets_come_from_a_table_of_their_own(tmp_path, data, suffix):
 @pytest.mark.parametrize(
     ("column", "value", "option", "words"),
     [
-        ("hours", 0, "--cost", "'hours' is 0; --cost must be above 0. Correct it, or drop"),
-        ("hours", -2, "--cost", "'hours' is -2; --cost must be above 0"),
+        ("hours", 0, "--cost", "'hours' is 0; it must be above 0"),
+        ("hours", -2, "--cost", "'hours' is -2; it must be above 0"),
         ("hours", "", "--cost", "'hours' is missing. Fill it in, or drop the row."),
         ("hours", "two", "--cost", "'hours' is 'two', not a number"),
         ("hours", "inf", "--cost", "'hours' is inf; give a finite number"),
-        ("blur", -0.5, "--noise-std", "'blur' is -0.5; --noise-std must be at least 0"),
+        ("blur", -0.5, "--noise-std", "'blur' is -0.5; it must be at least 0"),
         ("care", "", "--target-weights", "'care' is missing"),
+        ("care", -1, "--target-weights", "'care' is -1; it must be at least 0"),
     ],
 )
 def test_what_a_column_cannot_hold_is_refused_with_line_and_set(
@@ -202,7 +203,7 @@ def test_what_makes_no_sense_is_refused(tmp_path, data, words, said):
         ("rain\n1\n", None, "has no column 'soil' (an input of the study)"),
         ("rain,soil\n", None, "has a heading and no rows"),
         ("rain,soil\n1,\n", None, "line 2: 'soil' is missing"),
-        ("rain,soil,w\n1,2,-1\n", "w", "line 2: 'w' is -1; a weight is at least 0"),
+        ("rain,soil,w\n1,2,-1\n", "w", "line 2: 'w' is -1; it must be at least 0"),
         ("rain,soil,w\n1,2,0\n", "w", "not all 0"),
         ("rain,soil\n1,2\n", "w", "has no column 'w' (given as --target-weights)"),
     ],

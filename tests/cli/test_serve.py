@@ -232,7 +232,7 @@ def test_a_browser_is_opened_where_there_are_windows(path, quick):
 def _opened():
     """Wait until browsers that were to be opened are open."""
     for thread in threading.enumerate():
-        if thread.name == "opening a browser":
+        if thread.name == "browser":
             thread.join(60)
 
 

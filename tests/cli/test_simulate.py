@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from sumwise.cli.common import Main
+from sumwise.cli import Main
 from sumwise.cli.simulate import simulate
 from tests.tables import write_csv
 
@@ -124,6 +124,16 @@ def test_brackets_in_names_are_printed_as_they_are(tmp_path):
     assert "target [red]y[/red]" in one_line(result.stderr)
     assert "Error of [red]y[/red]" in result.stdout
     assert f"Report: {out}" in result.stdout
+
+
+def test_names_of_columns_and_files_cannot_act_on_the_terminal(tmp_path):
+    data = write_csv(tmp_path / "data.csv", name="\x1b[2J")
+    out = tmp_path / "\x1b[31m.html"
+    result = run(data, "--by", "g", "--y", "\x1b[2J", *SHORT, "--out", out)
+    assert result.exit_code == 0
+    assert all(c.isprintable() or c == "\n" for c in result.output)
+    assert r"target \x1b[2J; inputs a, b." in one_line(result.stderr)
+    assert r"\x1b[31m.html" in result.stdout
 
 
 def test_help_teaches_with_an_example():

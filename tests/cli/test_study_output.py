@@ -17,9 +17,9 @@ from click.shell_completion import get_completion_class
 from click.testing import CliRunner
 
 import sumwise as sw
-from sumwise.cli import main
-from sumwise.cli.common import Lazy, waiting
+from sumwise.cli import Lazy, main
 from sumwise.cli.output import message, visible, with_error
+from sumwise.cli.progress import waiting
 from tests.tables import write_csv
 
 CONSOLE_SCRIPT = str(Path(sys.executable).with_name("sumwise"))
@@ -324,7 +324,7 @@ def test_asking_and_telling_load_nothing_heavy(url, words):
 def test_help_of_the_group_loads_no_command(url):
     loaded = imported(url, "--help")
     mine = {name for name in loaded if name.startswith("sumwise.cli.")}
-    assert mine == {"sumwise.cli.common", "sumwise.cli.output"}
+    assert mine == {"sumwise.cli.output"}
     heavy = {"sumwise.experiments", "sqlalchemy", "pyarrow", "numpy"}
     assert not heavy & loaded
     assert not heavy & imported(url, "completion", "bash")
@@ -451,7 +451,7 @@ def test_colours_are_for_terminals_and_can_be_turned_off(url):
 def test_a_sign_of_life_appears_after_a_while_and_goes_away(monkeypatch, capsys):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr("sumwise.cli.common.PATIENCE", 0.0)
+    monkeypatch.setattr("sumwise.cli.progress.PATIENCE", 0.0)
     seen, deadline = "", time.monotonic() + 20
     with waiting("reading [/b]"):
         while "reading [/b] …" not in seen and time.monotonic() < deadline:
@@ -462,7 +462,7 @@ def test_a_sign_of_life_appears_after_a_while_and_goes_away(monkeypatch, capsys)
 
 
 def test_nobody_is_shown_a_sign_of_life_without_a_terminal(monkeypatch, capsys):
-    monkeypatch.setattr("sumwise.cli.common.PATIENCE", 0.0)
+    monkeypatch.setattr("sumwise.cli.progress.PATIENCE", 0.0)
     with waiting("reading"):
         pass
     assert capsys.readouterr() == ("", "")

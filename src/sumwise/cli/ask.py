@@ -6,32 +6,22 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-import rich_click as click
-
 from sumwise.cli import options
-from sumwise.cli.options import Address, to_number
-from sumwise.cli.output import named, show, show_json, show_result, suggest, visible, with_error
+from sumwise.cli.options import Address, option, to_number
+from sumwise.cli.output import named, show, show_json, suggest, visible, with_error
 from sumwise.learning.propose import Ask
 from sumwise.util.text import moment, plain, shown
 from sumwise.util.threads import one_thread
 
 
 @options.study_command(
-    click.option(
-        "-n",
-        "n",
-        type=click.IntRange(min=1),
-        metavar="NUMBER",
-        help="Number of sets, chosen jointly. Default: 1, or with --budget as many as it pays for.",
+    options.count(
+        "-n", "Number of sets, chosen jointly. Default: 1, or with --budget as many as it pays for."
     ),
-    click.option(
-        "--budget",
-        metavar="NUMBER",
-        help="Spend at most this, in the unit of the costs given to init.",
-    ),
+    option("--budget NUMBER", "Spend at most this, in the unit of the costs given to init."),
     options.by("Who will measure."),
 )
-def ask(address: Address, n: int | None, budget: str | None, by: str | None, as_json: bool) -> None:
+def ask(address: Address, n: int | None, budget: str | None, by: str | None) -> None:
     """Choose the set to measure next, and say why.
 
     The set is reserved for you until you tell its total, release it, or the claim expires. Others
@@ -48,11 +38,11 @@ def ask(address: Address, n: int | None, budget: str | None, by: str | None, as_
         asked = study.ask(n, by=by, budget=money)
         known = bool(study.answers)
     questions = asked if isinstance(asked, list) else [asked]
-    _show_questions(address, questions, known, by, as_json, money)
+    _show_questions(address, questions, known, money)
 
 
 @options.set_command(options.by("Who will measure."))
-def claim(address: Address, set_text: str, by: str | None, as_json: bool) -> None:
+def claim(address: Address, set_text: str, by: str | None) -> None:
     """Reserve a set of your own choice.
 
     It is treated like a question: its expected total is printed, and others are not asked for it.
@@ -64,42 +54,35 @@ def claim(address: Address, set_text: str, by: str | None, as_json: bool) -> Non
     with address.find(set_text) as (study, own):
         asked = study.claim(own, by=by)
         known = bool(study.answers)
-    _show_questions(address, [asked], known, by, as_json)
+    _show_questions(address, [asked], known)
 
 
 def _show_questions(
-    address: Address,
-    questions: Sequence[Ask],
-    known: bool,
-    by: str | None,
-    as_json: bool,
-    budget: float | None = None,
+    address: Address, questions: Sequence[Ask], known: bool, budget: float | None = None
 ) -> None:
     """Print questions and how to answer them; before the first answer nothing is expected."""
     prices = [question.cost for question in questions if question.cost is not None]
-    if as_json:
-        rows = [_as_json(question) for question in questions]
-        show_json({"questions": rows, "cost": sum(prices) if prices else None})
-        return
+    cost = sum(prices) if prices else None
+    show_json({"questions": [_as_json(question) for question in questions], "cost": cost})
     several = len(questions) > 1
     for place, question in enumerate(questions, start=1):
         if place > 1:
-            click.echo()
+            show()
         _show_question(question, f"{place}. " if several else "", known)
-    if prices and (several or budget is not None):
-        click.echo()
+    if cost is not None and (several or budget is not None):
+        show()
         whole = "" if budget is None else f" of the budget of {budget:.9g}"
-        show(f"{'Together they cost' if several else 'It costs'} {sum(prices):.9g}{whole}.")
+        show(f"{'Together they cost' if several else 'It costs'} {cost:.9g}{whole}.")
     suggest(
         "When one is measured, for example:" if several else "When it is measured:",
-        address.typed("tell", shown(questions[0].set_id), "TOTAL", by=by),
+        address.typed("tell", shown(questions[0].set_id), "TOTAL", by=questions[0].by),
     )
 
 
 def _show_question(question: Ask, numbered: str, known: bool) -> None:
     indent = " " * len(numbered)
     expected = f"   expected total {with_error(question.expected, question.std)}" if known else ""
-    click.echo(f"{numbered}{named(question.set_id)}{expected}")
+    show(f"{numbered}{named(question.set_id)}{expected}", wrap=False)
     if f"{question.score:.3g}" != f"{question.information:.3g}":  # the sentence has another score
         show(f"Its total would teach {plain(question.information)} nats.", indent)
     show(question.why, indent)
@@ -119,7 +102,7 @@ def _as_json(question: Ask) -> dict[str, Any]:
 
 
 @options.set_command(options.by("Who releases it."))
-def release(address: Address, set_text: str, by: str | None, as_json: bool) -> None:
+def release(address: Address, set_text: str, by: str | None) -> None:
     """Give up a claim, so that others may be asked for the set.
 
     \b
@@ -128,11 +111,12 @@ def release(address: Address, set_text: str, by: str | None, as_json: bool) -> N
     """
     with address.find(set_text) as (study, own):
         study.release(own, by=by)
-    show_result(as_json, {"released": shown(own)}, f"{named(own)} is free again.")
+    show_json({"released": shown(own)})
+    show(f"{named(own)} is free again.")
 
 
 @options.set_command(options.by("Who skips it."), options.note)
-def skip(address: Address, set_text: str, by: str | None, note: str | None, as_json: bool) -> None:
+def skip(address: Address, set_text: str, by: str | None, note: str | None) -> None:
     """Exclude a set that cannot be measured.
 
     It is not asked for again until it is told, claimed or unskipped.
@@ -144,14 +128,15 @@ def skip(address: Address, set_text: str, by: str | None, note: str | None, as_j
     with address.find(set_text) as (study, own):
         held = [claim for claim in study.claims if claim.set_id == own and claim.by != by]
         study.skip(own, by=by, note=note)
-    show_result(as_json, {"skipped": shown(own)}, f"{named(own)} is skipped.")
-    for claim in () if as_json else held:
-        who = "someone without a name" if claim.by is None else visible(claim.by, 40)
-        show(f"It was claimed by {who}, who may be measuring it: tell them.")
+    show_json({"skipped": shown(own)})
+    show(f"{named(own)} is skipped.")
+    for claim in held:
+        holder = "without a name" if claim.by is None else f"by {visible(claim.by, 40)}"
+        show(f"It was claimed {holder}; inform the person who may be measuring it.")
 
 
 @options.set_command(options.by("Who brings it back."))
-def unskip(address: Address, set_text: str, by: str | None, as_json: bool) -> None:
+def unskip(address: Address, set_text: str, by: str | None) -> None:
     """Allow a skipped set to be asked for again.
 
     It is asked for when it is the best choice, which may be later.
@@ -162,16 +147,15 @@ def unskip(address: Address, set_text: str, by: str | None, as_json: bool) -> No
     """
     with address.find(set_text) as (study, own):
         study.unskip(own, by=by)
-    show_result(as_json, {"unskipped": shown(own)}, f"{named(own)} may be asked for again.")
+    show_json({"unskipped": shown(own)})
+    show(f"{named(own)} may be asked for again.")
 
 
 @options.set_command(
-    click.option(
-        "--days", metavar="NUMBER", help="Days from now. Default: --claim-days as given to init."
-    ),
+    option("--days NUMBER", "Days from now. Default: --claim-days as given to init."),
     options.by("Who needs more time."),
 )
-def renew(address: Address, set_text: str, days: str | None, by: str | None, as_json: bool) -> None:
+def renew(address: Address, set_text: str, days: str | None, by: str | None) -> None:
     """Extend a claim.
 
     \b
@@ -181,5 +165,5 @@ def renew(address: Address, set_text: str, days: str | None, by: str | None, as_
     with address.find(set_text) as (study, own):
         longer = None if days is None else to_number(days, "--days")
         expires = study.renew(own, days=longer, by=by)
-    document = {"set": shown(own), "expires": expires}
-    show_result(as_json, document, f"{named(own)} is held until {moment(expires)}.")
+    show_json({"set": shown(own), "expires": expires})
+    show(f"{named(own)} is held until {moment(expires)}.")

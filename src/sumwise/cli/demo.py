@@ -9,8 +9,8 @@ import rich_click as click
 
 from sumwise import report
 from sumwise.cli import options
-from sumwise.cli.common import progress_bar
 from sumwise.cli.output import show, show_json, show_rich, show_table, talk
+from sumwise.cli.progress import progress_bar
 from sumwise.experiments import demo as experiment
 from sumwise.experiments.protocol import Split
 from sumwise.util.text import count
@@ -22,7 +22,7 @@ from sumwise.util.text import count
     options.folder("demo-output", "Folder for the chart (PNG and HTML)."),
     options.as_json,
 )
-def demo(questions: int, seeds: int, out: Path, as_json: bool) -> None:
+def demo(questions: int, seeds: int, out: Path) -> None:
     """Learn about Michigan's schools from totals of districts.
 
     Compares three ways to choose districts: IVR, at random, and the largest first. Prints the
@@ -40,12 +40,10 @@ def demo(questions: int, seeds: int, out: Path, as_json: bool) -> None:
     with progress_bar("asking") as on_progress:
         result = experiment.run(schools, questions, seeds, on_progress)
     files = report.save(experiment.chart(result), out / "learning-curves")
-    if as_json:
-        found = {"table": experiment.table(result.errors), "files": files}
-        found["verdict"] = experiment.verdict(result.errors)
-        show_json({"data": experiment.DATA, "unit": "percentage points", **asdict(result), **found})
-    else:
-        _print_result(result, files)
+    found = {"table": experiment.table(result.errors), "files": files}
+    found["verdict"] = experiment.verdict(result.errors)
+    show_json({"data": experiment.DATA, "unit": "percentage points", **asdict(result), **found})
+    _show_result(result, files)
 
 
 # --- the demo's words -----------------------------------------------------------------------------
@@ -63,43 +61,14 @@ def _intro(schools: Split, questions: int, seeds: int) -> str:
     )
 
 
-def _print_result(result: experiment.DemoResult, files: list[Path]) -> None:
+def _show_result(result: experiment.DemoResult, files: list[Path]) -> None:
     from rich.columns import Columns
 
     seeds, questions = result.errors[experiment.CHOSEN].shape
-    click.echo()
+    show()
     show("Error of a school's predicted share (RMSE, percentage points)")
     heads = ("questions", "IVR", "Random", "Random needs\nfor IVR's", "Largest first")
-    show_table(heads, _error_rows(result, questions), right=heads, show_edge=True)
-    show(
-        f"For scale: guessing the state mean for every school is off by {result.guess_error:.1f}."
-        + (f" ± is one standard error over {seeds} seeds." if seeds > 1 else "")
-    )
-    click.echo()
-    show("Districts that IVR asked for, in order (codes of the state; first seed):")
-    districts = [
-        f"{number:>3}. district {district.code} ({count(district.n_schools, 'school')})"
-        for number, district in enumerate(result.asked, start=1)
-    ]
-    show_rich(Columns(districts, padding=(0, 3), column_first=True, equal=True))
-    chosen, random, largest = (result.schools_measured[name] for name in experiment.DEMO.columns)
-    click.echo()
-    show(
-        f"To be fair: IVR's districts hold {chosen:.0f} of the {result.schools:,} schools, "
-        f"Random's {random:.0f} (mean of seeds), the largest {largest:.0f}. The comparison counts "
-        "questions; if your price grows with the size of a set, take that into account. Seeds "
-        "change the model's random features, and the districts that Random draws."
-    )
-    click.echo()
-    show(experiment.verdict(result.errors).sentence, bold=True)
-    click.echo()
-    for path in files:
-        click.echo(f"Chart: {path}")
-    show(f"Asking and learning took {result.seconds:.1f} s.")
-
-
-def _error_rows(result: experiment.DemoResult, questions: int) -> list[tuple[str, ...]]:
-    return [
+    rows = [
         (
             str(line.question),
             _with_error(line.chosen, line.chosen_error),
@@ -109,6 +78,32 @@ def _error_rows(result: experiment.DemoResult, questions: int) -> list[tuple[str
         )
         for line in experiment.table(result.errors)
     ]
+    show_table(heads, rows, right=heads, show_edge=True)
+    show(
+        f"For scale: guessing the state mean for every school is off by {result.guess_error:.1f}."
+        + (f" ± is one standard error over {seeds} seeds." if seeds > 1 else "")
+    )
+    show()
+    show("Districts that IVR asked for, in order (codes of the state; first seed):")
+    districts = [
+        f"{number:>3}. district {district.code} ({count(district.n_schools, 'school')})"
+        for number, district in enumerate(result.asked, start=1)
+    ]
+    show_rich(Columns(districts, padding=(0, 3), column_first=True, equal=True))
+    chosen, random, largest = (result.schools_measured[name] for name in experiment.DEMO.columns)
+    show()
+    show(
+        f"To be fair: IVR's districts hold {chosen:.0f} of the {result.schools:,} schools, "
+        f"Random's {random:.0f} (mean of seeds), the largest {largest:.0f}. The comparison counts "
+        "questions; if your price grows with the size of a set, take that into account. Seeds "
+        "change the model's random features, and the districts that Random draws."
+    )
+    show()
+    show(experiment.verdict(result.errors).sentence, bold=True)
+    show()
+    for path in files:
+        show(f"Chart: {path}", wrap=False)
+    show(f"Asking and learning took {result.seconds:.1f} s.")
 
 
 def _with_error(mean: float, error: float | None) -> str:

@@ -6,26 +6,19 @@ from pathlib import Path
 
 import rich_click as click
 
-from sumwise.cli import options
-from sumwise.cli.common import SETTINGS, Main, waiting
-from sumwise.cli.options import Address
-from sumwise.cli.output import message, show_json, show_result, show_table, typed, visible
+from sumwise.cli import SETTINGS, Main, options
+from sumwise.cli.options import Address, option
+from sumwise.cli.output import message, show, show_json, show_table, suggest, typed, visible
+from sumwise.cli.progress import waiting
 from sumwise.errors import SettingError
 from sumwise.util.text import count, moment
 
 
 @options.study_command(
-    click.option(
-        "-o",
-        "--out",
-        type=click.Path(dir_okay=False, path_type=Path),
-        default="report.html",
-        show_default=True,
-        help="File for the page.",
-    ),
+    option("-o --out FILE", "File for the page.", type=options.FILE, default="report.html"),
     options.force,
 )
-def report(address: Address, out: Path, force: bool, as_json: bool) -> None:
+def report(address: Address, out: Path, force: bool) -> None:
     """Write the study as a page that opens in any browser, offline.
 
     It shows what was measured, what is predicted for each individual, and what to measure next.
@@ -42,14 +35,12 @@ def report(address: Address, out: Path, force: bool, as_json: bool) -> None:
         raise SettingError(f"{out} exists; name another file with -o, or pass --force")
     with address.open() as study, waiting("writing the report"):
         path = write(study, out)
-    if as_json:
-        show_json({"file": path})
-    else:
-        click.echo(f"Report: {visible(str(path), 500)}")
+    show_json({"file": path})
+    show(f"Report: {path}", wrap=False)
 
 
-@options.study_command(click.argument("folder", type=click.Path(path_type=Path)))
-def export(address: Address, folder: Path, as_json: bool) -> None:
+@options.study_command(click.argument("folder", type=options.PATH))
+def export(address: Address, folder: Path) -> None:
     """Write the whole study to a folder of open formats.
 
     The folder contains everything, history included; import makes the same study from it, in
@@ -62,23 +53,20 @@ def export(address: Address, folder: Path, as_json: bool) -> None:
     with address.open() as study, waiting("exporting"):
         study.export(folder)
         kept = study.name
-    sentence = f"Study '{visible(kept)}' written to {visible(str(folder), 500)}."
-    again = typed("import", str(folder), "NEW.db")
-    document = {"study": kept, "folder": folder}
-    show_result(as_json, document, sentence, "To import it, here or elsewhere:", again)
+    show_json({"study": kept, "folder": folder})
+    show(f"Study '{visible(kept)}' written to {folder}.")
+    suggest("To import it, here or elsewhere:", typed("import", str(folder), "NEW.db"))
 
 
 @options.command(
-    click.argument("folder", type=click.Path(path_type=Path)),
+    click.argument("folder", type=options.PATH),
     options.url,
-    click.option("--name", metavar="NAME", help="New name of the study. Default: its former name."),
+    option("--name NAME", "New name of the study. Default: its former name."),
     options.sets_file,
     options.as_json,
     name="import",
 )
-def import_(
-    folder: Path, url: str, name: str | None, sets_file: Path | None, as_json: bool
-) -> None:
+def import_(folder: Path, url: str, name: str | None, sets_file: Path | None) -> None:
     """Make a study from an exported folder.
 
     It has the same answers, open questions and history, and asks the same next question.
@@ -91,10 +79,10 @@ def import_(
 
     with waiting("importing"), import_study(folder, url, name, sets_file=sets_file) as study:
         kept, sets, measured = study.name, len(study.ids), len(study.answers)
-    document = {"study": kept, "sets": sets, "measured": measured}
+    show_json({"study": kept, "sets": sets, "measured": measured})
     told = f"{measured} of {count(sets, 'set')} measured"
-    sentence = f"Study '{visible(kept)}' in {message(url)}: {told}."
-    show_result(as_json, document, sentence, "Next:", Address(url, name).typed("status"))
+    show(f"Study '{visible(kept)}' in {message(url)}: {told}.")
+    suggest("Next:", Address(url, name).typed("status"))
 
 
 @click.group(cls=Main, context_settings=SETTINGS)
@@ -110,7 +98,7 @@ def storage() -> None:
 
 
 @options.command(options.url, options.as_json)
-def studies(url: str, as_json: bool) -> None:
+def studies(url: str) -> None:
     """List the studies in a database.
 
     If there are several, commands take the name of one with --study.
@@ -122,9 +110,7 @@ def studies(url: str, as_json: bool) -> None:
     from sumwise.study.storage.records import overview
 
     found = overview(url)
-    if as_json:
-        show_json([line._asdict() for line in found])
-        return
+    show_json([line._asdict() for line in found])
     numbers = ("measured", "being measured", "asked")
     rows = [
         (
@@ -139,7 +125,7 @@ def studies(url: str, as_json: bool) -> None:
 
 
 @options.command(options.url, options.as_json)
-def upgrade(url: str, as_json: bool) -> None:
+def upgrade(url: str) -> None:
     """Upgrade a database from an older version of sumwise.
 
     Make a copy first: the older version cannot open it afterwards.
@@ -153,8 +139,8 @@ def upgrade(url: str, as_json: bool) -> None:
 
     with waiting("upgrading"):
         bring_up(url)
-    sentence = f"{message(url)} has the current schema, version {VERSION}."
-    show_result(as_json, {"schema": VERSION}, sentence)
+    show_json({"schema": VERSION})
+    show(f"{message(url)} has the current schema, version {VERSION}.")
 
 
 storage.add_command(studies)

@@ -2,48 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import rich_click as click
 
-from sumwise.cli.options import to_number
+from sumwise.cli.options import PATH, option, to_number
 from sumwise.data.tables import Individuals, number, numbers, place, read_inputs
 from sumwise.errors import DataError, SettingError, SumwiseError
+from sumwise.util.shapes import Float
 
 objective_options: Final = (
-    click.option(
-        "--cost",
-        metavar="COLUMN|NUMBER",
-        help="Cost of measuring a set, in any unit: a column with the same number in all rows of a "
-        "set, or one number. Sets are then ranked by gain per cost, and ask takes a --budget.",
+    option(
+        "--cost COLUMN|NUMBER",
+        "Cost of measuring a set, in any unit: a column with the same number in all rows of a set, "
+        "or one number. Sets are then ranked by gain per cost, and ask takes a --budget.",
     ),
-    click.option(
-        "--noise-std",
-        metavar="COLUMN|NUMBER",
-        help="Standard deviation of known noise in a set's total, beyond the noise of its "
-        "individuals, for example noise added for privacy; a column or a number, as for --cost.",
+    option(
+        "--noise-std COLUMN|NUMBER",
+        "Standard deviation of known noise in a set's total, beyond the noise of its individuals, "
+        "for example noise added for privacy; a column or a number, as for --cost.",
     ),
-    click.option(
-        "--targets",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="Table of the individuals whose predictions matter, with the input columns. Default: "
-        "all individuals. Used by the strategies IVR and EPIG.",
+    option(
+        "--targets FILE",
+        "Table of the individuals whose predictions matter, with the input columns. Default: all "
+        "individuals. Used by the strategies IVR and EPIG.",
+        type=PATH,
     ),
-    click.option(
-        "--target-weights",
-        metavar="COLUMN",
-        help="How much each of them matters: a column of --targets, or of DATA.",
+    option(
+        "--target-weights COLUMN",
+        "How much each of them matters: a column of --targets, or of DATA.",
     ),
-    click.option(
-        "--enough",
-        metavar="NUMBER",
-        help="Let status advise you to stop when the next questions improve predictions by less "
-        "than this (standard deviation, in the unit of an individual's output).",
+    option(
+        "--enough NUMBER",
+        "Let status advise you to stop when the next questions improve predictions by less than "
+        "this (standard deviation, in the unit of an individual's output).",
     ),
 )
 
@@ -78,41 +73,38 @@ class Objective:
 
     def refuse_columns(self) -> None:
         """Refuse columns of individuals beyond memory, and numbers out of range."""
-        for option, text in (("--cost", self.cost), ("--noise-std", self.noise_std)):
+        for name, text in (("--cost", self.cost), ("--noise-std", self.noise_std)):
             if text is not None and not _is_number(text):
                 raise SettingError(
-                    f"{option} is {text!r:.80}, and these individuals are beyond memory, where it "
+                    f"{name} is {text!r:.80}, and these individuals are beyond memory, where it "
                     "can be one number only. Give a number, raise --memory-limit, or begin the "
                     "study in Python, which takes an array with a number for each set"
                 )
-            _number(option, text)
+            _number(name, text)
         _number("--enough", self.enough)
         if self.target_weights is not None and self.targets is None:
             raise SettingError(
                 "--target-weights would be a column of individuals that are beyond memory; write "
-                "those who count to a file of their own and name it with --targets"
+                "the individuals that count to another file and name it with --targets"
             )
 
     def read(self, made: Individuals) -> dict[str, Any]:
         """Arguments of `create_study`, some from columns of the table that was read."""
-        x, name = None, self.target_weights
-        weights = None if name is None else made.aside.get(name)
+        x = weights = None
+        name, where = self.target_weights, made.where
         if self.targets is not None:
             named = {} if name is None else {name: "given as --target-weights"}
             table, x = read_inputs(self.targets, made.x, named)
             where = place(self.targets)
-            weights = np.ones(len(x)) if name is None else numbers(table, name, where)
-            for row in np.flatnonzero(weights < 0).tolist():
-                raise DataError(
-                    f"{where(row)}: {name!r:.80} is {weights[row]:g}; a weight is at least 0, and "
-                    "0 leaves an individual out"
-                )
+        if name is not None:
+            weights = made.aside[name] if x is None else numbers(table, name, where)
+            _check_range("--target-weights", weights, lambda row: f"{where(row)}: {name!r:.80}")
         return {
             "cost": _per_set("--cost", self.cost, made),
             "noise_std": _per_set("--noise-std", self.noise_std, made),
             "enough": _number("--enough", self.enough),
             "targets": x,
-            "target_weights": None if name is None else weights,
+            "target_weights": weights,
         }
 
     def as_json(self, meant: Mapping[str, Any]) -> dict[str, Any]:
@@ -129,36 +121,36 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _number(option: str, text: str | None) -> float | None:
+def _number(name: str, text: str | None) -> float | None:
     """The number that was typed for an option, None if it was left out."""
-    value = None if text is None else to_number(text, option)
-    if value is not None and (value < 0 or (value == 0 and option == "--cost")):
-        raise SettingError(f"{option} is {value:g}; it must be {_must(option)}")
+    if text is None:
+        return None
+    value = to_number(text, name)
+    _check_range(name, np.array([value]), lambda _: name)
     return value
 
 
-def _must(option: str) -> str:
-    return "above 0" if option == "--cost" else "at least 0"
-
-
-def _per_set(option: str, text: str | None, made: Individuals) -> Any:
+def _per_set(name: str, text: str | None, made: Individuals) -> Any:
     """One number for each set, from a column; or the number that was typed."""
     if text is None or text not in made.aside:
-        return _number(option, text)
+        return _number(name, text)
     values, starts = made.aside[text], made.sets.starts
     first = values[starts[:-1]]
-    for row in np.flatnonzero(values != np.repeat(first, made.sets.sizes)).tolist():
-        other = first[np.searchsorted(starts, row, "right") - 1]
+    expected = np.repeat(first, made.sets.sizes)
+    for row in np.flatnonzero(values != expected).tolist():
         raise DataError(
-            f"{made.where(row)}: {text!r:.80} is {values[row]:g}, and {other:g} in another row of "
-            f"the set. {option} is of the whole set; give all its rows the same."
+            f"{made.where(row)}: {text!r:.80} is {values[row]:g}, and {expected[row]:g} in another "
+            f"row of the set. {name} is of the whole set; give all its rows the same."
         )
-    for a in np.flatnonzero((first < 0) | ((first == 0) & (option == "--cost"))).tolist():
-        raise DataError(
-            f"{made.where(int(starts[a]))}: {text!r:.80} is {first[a]:g}; {option} must be "
-            f"{_must(option)}. Correct it, or drop the rows of the set."
-        )
+    _check_range(name, first, lambda a: f"{made.where(int(starts[a]))}: {text!r:.80}")
     return first
+
+
+def _check_range(name: str, values: Float[np.ndarray, " n"], what: Callable[[int], str]) -> None:
+    """Refuse negative numbers, and costs of 0; `what` names the value at a position."""
+    low, least = (values <= 0, "above 0") if name == "--cost" else (values < 0, "at least 0")
+    for at in np.flatnonzero(low).tolist():
+        raise DataError(f"{what(at)} is {values[at]:g}; it must be {least}")
 
 
 def sentences(meant: Mapping[str, Any]) -> list[str]:

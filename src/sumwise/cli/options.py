@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import rich_click as click
 
-from sumwise.cli.common import SETTINGS
-from sumwise.cli.output import typed
+from sumwise.cli import SETTINGS
+from sumwise.cli.output import choose_json, typed
 from sumwise.errors import SettingError, SumwiseError
 from sumwise.util.text import by_text, find, shown
 
@@ -139,83 +139,84 @@ def to_number(text: str, what: str) -> float:
 # --- parameters -----------------------------------------------------------------------------------
 
 
+def option(usage: str, help: str, *, into: str | None = None, **settings: Any) -> Parameter:
+    """An option as its help shows it, such as "-o --out FILE"; without a value it is a flag.
+
+    Args:
+        into: Name of the function's parameter, if it is not that of the option.
+        settings: Of `click.option`.
+    """
+    words = usage.split()
+    names = [word for word in words if word.startswith("-")]
+    value = {"metavar": words[-1]} if words[len(names) :] else {"is_flag": True}
+    return click.option(*names, *([into] if into else []), help=help, **value, **settings)
+
+
+PATH: Final = click.Path(path_type=Path)
+FILE: Final = click.Path(path_type=Path, dir_okay=False)
+FOLDER: Final = click.Path(path_type=Path, file_okay=False)
+
 url: Final = click.argument("url")
-study: Final = click.option(
-    "--study", "name", metavar="NAME", help="Name of the study, if the database holds several."
+study: Final = option(
+    "--study NAME", "Name of the study, if the database holds several.", into="name"
 )
-as_json: Final = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-note: Final = click.option("--note", metavar="TEXT", help="A note for people to read.")
-noise: Final = click.option(
-    "--noise-std",
-    metavar="NUMBER",
-    help="Standard deviation of known noise in this measurement, beyond the noise of its "
-    "individuals; for example noise added for privacy.",
+as_json: Final = option(
+    "--json", "Print one JSON document.", expose_value=False, callback=choose_json
 )
-force: Final = click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
-sets_file: Final = click.option(
-    "--sets-file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Keep the individuals in this Parquet file instead of in the database.",
+note: Final = option("--note TEXT", "A note for people to read.")
+noise: Final = option(
+    "--noise-std NUMBER",
+    "Standard deviation of known noise in this measurement, beyond the noise of its individuals; "
+    "for example noise added for privacy.",
 )
-jobs: Final = click.option(
-    "--jobs",
+force: Final = option("--force", "Overwrite the file if it exists.")
+sets_file: Final = option(
+    "--sets-file FILE",
+    "Keep the individuals in this Parquet file instead of in the database.",
+    type=FILE,
+)
+jobs: Final = option(
+    "--jobs NUMBER",
+    "Number of runs at the same time; the figures do not depend on it.",
     type=click.IntRange(1),
     default=os.cpu_count() or 1,
     show_default="all cores",
-    help="Number of runs at the same time; the figures do not depend on it.",
 )
-dask: Final = click.option(
-    "--dask",
-    metavar="ADDRESS",
-    help="Work on the cluster of this Dask scheduler, such as tcp://host:8786. Its workers must "
-    "see the same files.",
+dask: Final = option(
+    "--dask ADDRESS",
+    "Work on the cluster of this Dask scheduler, such as tcp://host:8786. Its workers must see the "
+    "same files.",
 )
-by_columns: Final = click.option(
-    "--by",
-    metavar="COLUMN",
+by_columns: Final = option(
+    "--by COLUMN", "Column that names the set; may be repeated.", multiple=True, required=True
+)
+x: Final = option(
+    "--x COLUMN",
+    "Input column; may be repeated. Default: all other columns that hold numbers.",
     multiple=True,
-    required=True,
-    help="Column that names the set; may be repeated.",
-)
-x: Final = click.option(
-    "--x",
-    metavar="COLUMN",
-    multiple=True,
-    help="Input column; may be repeated. Default: all other columns that hold numbers.",
 )
 
 
-def count(option: str, help: str, default: int | None = None) -> Parameter:
+def count(name: str, help: str, default: int | None = None) -> Parameter:
     """An option for a whole number of at least 1."""
-    shown = default is not None
-    return click.option(
-        option, type=click.IntRange(1), default=default, show_default=shown, help=help
-    )
+    return option(f"{name} NUMBER", help, type=click.IntRange(1), default=default)
 
 
 def folder(default: str, help: str) -> Parameter:
     """--out for a folder of results."""
-    kind = click.Path(file_okay=False, path_type=Path)
-    return click.option("--out", type=kind, default=default, show_default=True, help=help)
+    return option("--out FOLDER", help, type=FOLDER, default=default)
 
 
 def by(help: str) -> Parameter:
-    return click.option(
-        "--by",
-        metavar="NAME",
-        envvar="SUMWISE_USER",
-        help=f"{help} Default: the environment variable SUMWISE_USER.",
-    )
+    more = "Default: the environment variable SUMWISE_USER."
+    return option("--by NAME", f"{help} {more}", envvar="SUMWISE_USER")
 
 
 def out(what: str) -> Parameter:
-    """-o and --out for a table in a file."""
-    return click.option(
-        "-o",
-        "--out",
-        type=click.Path(path_type=Path),
-        help=f"Write {what} to a file that ends in .csv or .parquet.",
-    )
+    """-o, --out and --force for a table in a file."""
+    said = f"Write {what} to a file that ends in .csv or .parquet."
+    file = option("-o --out FILE", said, type=PATH)
+    return lambda function: file(force(function))
 
 
 # --- completion -----------------------------------------------------------------------------------

@@ -1,12 +1,16 @@
-"""Printing: results, JSON, tables, and commands to type next.
+"""Printing: results, JSON, tables and commands to type next.
 
-Ids, notes and names may contain anything. They are printed without markup, with control characters
-escaped, and cut to a length that leaves space for the rest.
+A command gives its result twice: as a document (`show_json`) and in words (`show` and the like);
+--json decides which is printed. Remarks (`talk`) go to stderr in either case.
+
+Ids, notes and names may contain anything. All text is printed without markup and with control
+characters escaped; `visible` also cuts it to a length that leaves space for the rest.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
 import shlex
 import shutil
@@ -21,6 +25,7 @@ import rich_click as click
 from sumwise.util.text import count, shown
 
 WIDEST: Final = 100  # columns; longer lines are hard to read
+JSON: Final = "sumwise.json"  # in the context of a command
 LONGEST: Final = 2_000  # characters of a message
 _SECRETS: Final = (
     (re.compile(r"(\w://[^\s:/@]*:).*@"), r"\1***@"),
@@ -34,8 +39,10 @@ def visible(text: str, most: int = 60) -> str:
     >>> print(visible("[red]a\\x1b[31m\\nb"), visible("a" * 100, most=5))
     [red]a\\x1b[31m\\nb aaaa…
     """
-    if len(text) > most:
-        text = text[: most - 1] + "…"
+    return _escaped(text if len(text) <= most else text[: most - 1] + "…")
+
+
+def _escaped(text: str) -> str:
     return "".join(
         c if c.isprintable() or c == "\N{NO-BREAK SPACE}" else c.encode("unicode_escape").decode()
         for c in text
@@ -71,27 +78,22 @@ def width() -> int:
     return max(20, min(shutil.get_terminal_size().columns, WIDEST))
 
 
-def show(text: str, indent: str = "", *, bold: bool = False, err: bool = False) -> None:
-    """Print a paragraph of the result."""
-    filled = textwrap.fill(
-        text,
-        width(),
-        initial_indent=indent,
-        subsequent_indent=indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    click.secho(filled, err=err, bold=bold or None)
+def choose_json(ctx: click.Context, param: click.Parameter, wanted: bool) -> None:
+    """Keep for `wants_json` whether the command was given --json."""
+    del param
+    ctx.meta[JSON] = wanted
 
 
-def talk(text: str) -> None:
-    """Print a paragraph about the result to stderr."""
-    show(text, err=True)
+def wants_json() -> bool:
+    """Whether the result is printed as one JSON document, and nothing else to stdout."""
+    ctx = click.get_current_context(silent=True)
+    return ctx is not None and ctx.meta.get(JSON, False)
 
 
 def show_json(result: Any) -> None:
-    """Print one document in ASCII, which cannot act on a terminal."""
-    click.echo(json.dumps(result, default=_plain))
+    """Print the result as one document in ASCII, which cannot act on a terminal."""
+    if wants_json():
+        click.echo(json.dumps(result, default=_plain))
 
 
 def _plain(value: Any) -> Any:
@@ -101,22 +103,35 @@ def _plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
-def show_result(
-    as_json: bool, document: Any, sentence: str, what_next: str = "", *commands: str
+def show(
+    text: str = "", indent: str = "", *, wrap: bool = True, bold: bool = False, err: bool = False
 ) -> None:
-    """Print what a command did: a document for programs, or a sentence and what to type next."""
-    if as_json:
-        show_json(document)
-        return
-    show(sentence)
-    if commands:
-        suggest(what_next, *commands)
+    """Print a paragraph of the result, or without `wrap` a line that can be copied."""
+    if not wants_json():
+        printed = _filled(text, indent) if wrap else _escaped(text)
+        click.secho(printed, err=err, bold=bold or None)
 
 
-def show_file(as_json: bool, path: Path, rows: int, thing: str, **more: Any) -> None:
+def talk(text: str) -> None:
+    """Print a paragraph about the result to stderr."""
+    click.echo(_filled(text), err=True)
+
+
+def _filled(text: str, indent: str = "") -> str:
+    return textwrap.fill(
+        _escaped(text),
+        width(),
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def show_file(path: Path, rows: int, thing: str, **more: Any) -> None:
     """Say how many rows were written to a file."""
-    sentence = f"{count(rows, thing)} written to {visible(str(path), 500)}."
-    show_result(as_json, {"file": path, "rows": rows, **more}, sentence)
+    show_json({"file": path, "rows": rows, **more})
+    show(f"{count(rows, thing)} written to {path}.")
 
 
 def show_table(
@@ -133,6 +148,8 @@ def show_table(
         bold: Row and column of cells in bold type.
         layout: Options of `rich.table.Table`.
     """
+    if wants_json():
+        return
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -148,6 +165,8 @@ def show_table(
 
 def show_rich(drawn: Any) -> None:
     """Print what Rich can draw."""
+    if wants_json():
+        return
     from rich.console import Console
 
     console = Console(highlight=False, markup=False, emoji=False)
@@ -157,10 +176,11 @@ def show_rich(drawn: Any) -> None:
 
 
 def suggest(what: str, *commands: str) -> None:
-    """Print commands to type next, each on one line so that it can be copied."""
-    click.echo(f"\n{what}", err=True)
+    """Print commands to type next to stderr, each on one line so that it can be copied."""
+    show(err=True)
+    show(what, err=True)
     for command in commands:
-        click.echo(f"  {command}", err=True)
+        show(f"  {command}", wrap=False, err=True)
 
 
 def typed(*words: str) -> str:
@@ -181,7 +201,5 @@ def with_error(mean: float, std: float) -> str:
     largest = max(abs(mean), std)
     if std <= 0 or largest >= 1e9 or std < 1e-6 * largest or std < 1e-6:
         return f"{mean:.6g} ± {std:.2g}"
-    digits = 0
-    while std * 10**digits < 9.95:  # two digits of it
-        digits += 1
+    digits = max(0, math.ceil(math.log10(9.95 / std)))  # two digits of it
     return f"{mean:.{digits}f} ± {std:.{digits}f}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import replace
 from math import isfinite
 from pathlib import Path
@@ -12,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import rich_click as click
 
-from sumwise.cli import options
-from sumwise.cli.options import Address
-from sumwise.cli.output import show, show_file, show_json, show_table, suggest, talk, visible, width
+from sumwise.cli import options, output
+from sumwise.cli.options import Address, option
+from sumwise.cli.output import visible
 from sumwise.data.parquet import Scan, batches
 from sumwise.data.tables import check_output, read_inputs, write_table
 from sumwise.errors import DataError, SettingError
-from sumwise.model.predict import check_level, individuals
+from sumwise.model.predict import individuals
 from sumwise.util.files import temporary_name
 from sumwise.util.text import count, plain
 
@@ -29,18 +28,12 @@ FEW: Final = 10  # rows on the screen
 
 
 @options.study_command(
-    click.argument("data", required=False, type=click.Path(path_type=Path)),
-    click.option("--sets", "of_sets", is_flag=True, help="Predict the totals of sets instead."),
-    click.option(
-        "--level",
-        type=float,
-        metavar="SHARE",
-        default=0.9,
-        show_default=True,
-        help="Share of values that should lie between lower and upper.",
+    click.argument("data", required=False, type=options.PATH),
+    option("--sets", "Predict the totals of sets instead.", into="of_sets"),
+    option(
+        "--level SHARE", "Share of values that should lie between lower and upper.", default=0.9
     ),
     options.out("all rows"),
-    options.force,
 )
 def predict(
     address: Address,
@@ -49,7 +42,6 @@ def predict(
     level: float,
     out: Path | None,
     force: bool,
-    as_json: bool,
 ) -> None:
     """Predict every individual's output, with its uncertainty.
 
@@ -65,10 +57,9 @@ def predict(
     """
     if of_sets and data is not None:
         raise click.UsageError("--sets predicts the sets of the study; leave DATA out")
-    check_level(level)
     if out is not None:
         check_output(out, force)
-    few = None if out is not None or as_json else FEW
+    few = None if out is not None or output.wants_json() else FEW
     with address.open() as study:
         scan = study.scan if data is None and not of_sets else None
         table: Any = None
@@ -78,20 +69,20 @@ def predict(
             table, rows = _table(study, scan, data, of_sets, level, few)
         measured = len(study.answers)
     if not measured:
-        talk("Nothing is measured yet, so these predictions are those of the prior.")
+        output.talk("Nothing is measured yet, so these predictions are those of the prior.")
     if out is not None:
         if table is not None:
             write_table(table, out, force)
-        show_file(as_json, out, rows, "row", level=level)
-    elif as_json:
-        show_json({"level": level, "rows": list(map(_finite, table.to_pylist()))})
+        output.show_file(out, rows, "row", level=level)
+    elif output.wants_json():
+        output.show_json({"level": level, "rows": [_finite(row) for row in table.to_pylist()]})
     else:
         _show(table, rows, measured, level)
         given = () if data is None else (str(data),)
         kind = ("--sets",) if of_sets else ()
         target = "predictions.csv" if scan is None else "predictions.parquet"
         again = address.typed("predict", *given, *kind, "-o", target)
-        suggest(f"All {rows} rows, in full:", again)
+        output.suggest(f"All {rows} rows, in full:", again)
 
 
 # --- tables ---------------------------------------------------------------------------------------
@@ -105,7 +96,14 @@ def _table(
         found = study.predict_sets(level)
         return found.to_arrow(), len(found)
     if data is not None:
-        x, about = _of_file(study, data, few)
+        names = getattr(study.model, "feature_names_in_", None)  # study.sets would read individuals
+        if names is None:
+            raise DataError(
+                "the inputs of this study have no names; predict in Python, from arrays"
+            )
+        table, x = read_inputs(data, tuple(map(str, names)), {})
+        columns = {name: table.column(name).slice(0, few) for name in table.column_names}
+        about: dict[str, Any] = {"inputs": columns}
     elif scan is not None and few is not None:
         first = next(batches(scan, scan.parts()[0]))
         x = np.ascontiguousarray(first.inputs.T, dtype=np.float64)
@@ -116,15 +114,6 @@ def _table(
         x, about = study.sets.x, individuals(study.sets, few)
     found = replace(study.predict(x[:few], level), **about)
     return found.to_arrow(), len(x) if scan is None else scan.rows
-
-
-def _of_file(study: Study, data: Path, few: int | None) -> tuple[Any, dict[str, Any]]:
-    """The inputs in a file and all its columns; those that are no inputs stay text."""
-    names = getattr(study.model, "feature_names_in_", None)  # study.sets would read individuals
-    if names is None:
-        raise DataError("the inputs of this study have no names; predict from Python, with arrays")
-    table, x = read_inputs(data, tuple(map(str, names)), {})
-    return x, {"inputs": {name: table.column(name).slice(0, few) for name in table.column_names}}
 
 
 def _write_scan(study: Study, scan: Scan, out: Path, level: float, force: bool) -> int:
@@ -144,10 +133,9 @@ def _write_scan(study: Study, scan: Scan, out: Path, level: float, force: bool) 
     return rows
 
 
-def _finite(row: Mapping[str, Any]) -> dict[str, Any]:
+def _finite(row: dict[str, Any]) -> dict[str, Any]:
     """A row for JSON, in which NaN and infinity become null."""
-    gone = {name for name, value in row.items() if isinstance(value, float) and not isfinite(value)}
-    return {name: None if name in gone else value for name, value in row.items()}
+    return {k: None if isinstance(v, float) and not isfinite(v) else v for k, v in row.items()}
 
 
 # --- the screen -----------------------------------------------------------------------------------
@@ -159,17 +147,17 @@ def _show(table: Any, rows: int, measured: int, level: float) -> None:
     names = table.column_names
     cells = {name: [_cell(line[name]) for line in lines] for name in names}
     needed = {name: max(map(len, (visible(name, 16), *cells[name]))) + 3 for name in names}
-    kept, room = list(names), width()
+    kept, room = list(names), output.width()
     for name in reversed(names[1:-4]):
         if sum(needed[n] for n in kept) - 3 > room:
             kept.remove(name)
     heads = {name: visible(name, 16) for name in kept}
     right = {heads[n] for n in kept if not isinstance(lines[0][n], str)}
     rows_shown = [[cells[name][row] for name in kept] for row in range(len(lines))]
-    show_table(list(heads.values()), rows_shown, right)
+    output.show_table(list(heads.values()), rows_shown, right)
     hidden = [visible(name, 40) for name in names if name not in kept]
     some = f" Not shown: {', '.join(hidden)}." if hidden else ""
-    show(
+    output.show(
         f"The first {len(lines)} of {rows}; lower to upper should hold {100 * level:g} % of values."
         f" {count(measured, 'set')} measured.{some}"
     )

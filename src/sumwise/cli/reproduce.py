@@ -12,10 +12,11 @@ from typing import Any
 import rich_click as click
 
 from sumwise import report
-from sumwise.cli import options
-from sumwise.cli.common import SETTINGS, Main, progress_bar, workers
-from sumwise.cli.options import Function
+from sumwise.cli import SETTINGS, Main, options
+from sumwise.cli.options import Function, option
 from sumwise.cli.output import show, show_json, show_table, talk
+from sumwise.cli.progress import progress_bar
+from sumwise.distributed import runs_on
 from sumwise.errors import SettingError
 from sumwise.experiments import beyond as comparison
 from sumwise.experiments import datasets, reproduction_page, results, tables
@@ -40,38 +41,34 @@ def reproduce() -> None:
 def _command(experiment: Experiment) -> Callable[[Function], click.Command]:
     """A command that runs an experiment; the paper's tables have more options than ours."""
     names = "Names separated by commas. Default: all"
-    methods = click.option("--methods", help=f"{names} {len(experiment.methods)}.")
-    published = click.option(
-        "--published",
-        type=click.Path(dir_okay=False, path_type=Path),
-        help="CSV of the paper's figures (dataset, method, mse, bold). Default: "
-        f"{experiment.published} in the data folder or in the folder `paper` beside it.",
-    )
-    figures = click.option("--figures/--no-figures", default=True, help="Draw the figures.")
-    queries = options.count("--queries", "Number of sets to measure in each split.", QUERIES)
-
-    def of_paper(*parameters: Any) -> tuple[Any, ...]:
-        return parameters if experiment.published else ()
-
-    return options.command(
-        click.option(
-            "--data",
-            type=click.Path(file_okay=False, path_type=Path),
-            envvar="SUMWISE_DATA",
-            help="Folder with libsvm/ and climate/. Default: the environment variable "
-            "SUMWISE_DATA; without it the LIBSVM files are downloaded.",
+    of_paper = (
+        option("--methods NAMES", f"{names} {len(experiment.methods)}."),
+        options.count("--queries", "Number of sets to measure in each split.", QUERIES),
+        options.dask,
+        option(
+            "--published FILE",
+            "CSV of the paper's figures (dataset, method, mse, bold). Default: "
+            f"{experiment.published} in the data folder or in the folder `paper` beside it.",
+            type=options.FILE,
         ),
-        click.option("--datasets", "names", help=f"{names} 32."),
-        *of_paper(methods),
+        option("--figures/--no-figures", "Draw the figures.", default=True),
+    )
+    return options.command(
+        option(
+            "--data FOLDER",
+            "Folder with libsvm/ and climate/. Default: the environment variable SUMWISE_DATA; "
+            "without it the LIBSVM files are downloaded.",
+            type=options.FOLDER,
+            envvar="SUMWISE_DATA",
+        ),
+        option("--datasets NAMES", f"{names} 32.", into="names"),
         options.count("--splits", "Number of splits of each data set.", experiment.splits),
-        *of_paper(queries),
         options.jobs,
-        *of_paper(options.dask),
         options.folder(
             "reproduction" + ("" if experiment is RFF else f"-{experiment.name}"),
             "Folder for the results; a second call continues where the first stopped.",
         ),
-        *of_paper(published, figures),
+        *(of_paper if experiment.published else ()),
         options.as_json,
     )
 
@@ -106,9 +103,7 @@ def neural(**given: Any) -> None:
 
 
 @_command(BEYOND)
-def beyond(
-    data: Path | None, names: str | None, splits: int, jobs: int, out: Path, as_json: bool
-) -> None:
+def beyond(data: Path | None, names: str | None, splits: int, jobs: int, out: Path) -> None:
     """Compare our own model and strategies with the paper's, on the paper's splits.
 
     Runs the paper's model with AggMI, and basis="auto" with IVR, EPIG, AggMI and Random. Writes
@@ -124,12 +119,10 @@ def beyond(
         curves = comparison.wanted(found, experiment)
         files = comparison.write(out, curves)
     errors = comparison.average(curves)
-    if as_json:
-        show_json([{"dataset": name, **each} for name, each in errors.items()])
-        return
+    show_json([{"dataset": name, **each} for name, each in errors.items()])
     title = "Mean squared error, averaged over queries and splits (bold: the lowest)"
     _print_table(title, comparison.error_grid(errors), comparison.findings(errors, curves))
-    click.echo(str(files[0]))
+    show(str(files[0]), wrap=False)
 
 
 def _paper_table(
@@ -145,7 +138,6 @@ def _paper_table(
     out: Path,
     published: Path | None,
     figures: bool,
-    as_json: bool,
 ) -> None:
     chosen = table_of.only(_listed(methods, table_of.columns, "method"))
     experiment = replace(
@@ -153,22 +145,20 @@ def _paper_table(
     )
     experiments.check(experiment, data)
     paper = reproduction_page.find_published(table_of, published, data)
-    with workers(dask, jobs) as jobs, _all_runs(experiment, data, out, jobs) as curves:
+    with runs_on(dask, jobs) as jobs, _all_runs(experiment, data, out, jobs) as curves:
         if not paper.errors:
             talk("The published figures are not at hand; --published CSV brings them in.")
         if splits < FEW_SPLITS:
             talk(f"With fewer than {FEW_SPLITS} splits a t-test finds few differences.")
         talk("Writing tables" + (" and drawing figures" if figures else "") + " …")
         table, files = reproduction_page.write(out, curves, paper, data, figures=figures)
-    if as_json:
-        parts = ("dataset", "method", "mean", "sem", "best", "published")
-        show_json([{part: getattr(cell, part) for part in parts} for cell in table])
-        return
+    parts = ("dataset", "method", "mean", "sem", "best", "published")
+    show_json([{part: getattr(cell, part) for part in parts} for cell in table])
     title = (
         "Mean squared error, averaged over queries (bold: not significantly worse than the best)"
     )
     _print_table(title, tables.ours(table), reproduction_page.summary(table))
-    click.echo(f"{files[-1]} ({len(files) - 1} more files beside it)")
+    show(f"{files[-1]} ({len(files) - 1} more files beside it)", wrap=False)
 
 
 @contextmanager
@@ -210,7 +200,7 @@ def _listed(text: str | None, known: tuple[str, ...], what: str) -> tuple[str, .
 
 
 def _print_table(title: str, table: TextTable, findings: Sequence[str]) -> None:
-    click.echo()
+    show()
     show(title)
     right = [column for column in table.columns if column]
     compact = {"box": None, "padding": (0, 1, 0, 0), "collapse_padding": True, "pad_edge": False}

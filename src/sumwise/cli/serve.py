@@ -10,7 +10,7 @@ from typing import Final
 import rich_click as click
 
 from sumwise.cli import options
-from sumwise.cli.options import Address
+from sumwise.cli.options import Address, option
 from sumwise.cli.output import message, talk, visible
 from sumwise.errors import StorageError, needs_extra
 
@@ -24,27 +24,23 @@ WARNING: Final = (
 @options.command(
     options.url,
     options.study,
-    click.option(
-        "--host",
-        metavar="ADDRESS",
+    option(
+        "--host ADDRESS",
+        "Address to listen on. The default can be reached from this machine only.",
         default="127.0.0.1",
-        show_default=True,
-        help="Address to listen on. The default can be reached from this machine only.",
     ),
-    click.option(
-        "--port",
+    option(
+        "--port NUMBER",
+        "Port to listen on. Default: 8765, or the next that is free.",
         type=click.IntRange(1, 65535),
-        metavar="NUMBER",
-        help="Port to listen on. Default: 8765, or the next that is free.",
     ),
-    click.option(
-        "--map",
-        "places",
-        metavar="LON,LAT",
-        help="Two inputs that are coordinates, to draw individuals on a map.",
+    option(
+        "--map LON,LAT",
+        "Two inputs that are coordinates, to draw individuals on a map.",
+        into="places",
     ),
-    click.option("--new-token", is_flag=True, help="Make a new token; the old one stops working."),
-    click.option("--no-browser", is_flag=True, help="Print the address and do not open a browser."),
+    option("--new-token", "Make a new token; the old one stops working."),
+    option("--no-browser", "Print the address and do not open a browser."),
     options.gathered("address", Address),
 )
 def serve(
@@ -72,7 +68,10 @@ def serve(
     from sumwise.web.security import is_loopback
     from sumwise.web.session import PATIENCE
 
-    columns = None if places is None else _two(places)
+    columns = None if places is None else tuple(part.strip() for part in places.split(","))
+    if columns is not None and (len(columns) != 2 or not all(columns)):
+        said = "name two inputs, longitude first: --map lon,lat"
+        raise click.BadParameter(said, param_hint="'--map'")
     with open_study(address.url, address.name, patience=PATIENCE) as study:
         token = _token(study.location, new_token)
         listening = server.listen(host, port)
@@ -92,15 +91,6 @@ def serve(
     click.echo("\nThe server has ended.", err=True)
 
 
-def _two(places: str) -> tuple[str, str]:
-    parts = [part.strip() for part in places.split(",")]
-    if len(parts) != 2 or not all(parts):
-        raise click.BadParameter(
-            "name two inputs, longitude first: --map lon,lat", param_hint="'--map'"
-        )
-    return parts[0], parts[1]
-
-
 def _token(database: str, anew: bool) -> str:
     """The stored token, so that open pages keep working; a new one if it cannot be stored."""
     from sumwise.web.security import kept_token, new_token
@@ -116,10 +106,6 @@ def _open(link: str) -> None:
     """Open a graphical browser, if there is one; a text browser would take over the terminal."""
     import webbrowser
 
-    windows = sys.platform in ("darwin", "win32") or any(
-        os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY")
-    )
-    if windows:
-        threading.Thread(
-            target=webbrowser.open, args=(link,), name="opening a browser", daemon=True
-        ).start()
+    screens = [os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY")]
+    if sys.platform in ("darwin", "win32") or any(screens):
+        threading.Thread(target=webbrowser.open, args=(link,), name="browser", daemon=True).start()

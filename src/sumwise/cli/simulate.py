@@ -9,8 +9,10 @@ import rich_click as click
 
 from sumwise import report
 from sumwise.cli import options
-from sumwise.cli.common import progress_bar, workers
+from sumwise.cli.options import option
 from sumwise.cli.output import show, show_json, show_table, talk
+from sumwise.cli.progress import progress_bar
+from sumwise.distributed import runs_on
 from sumwise.errors import SettingError
 from sumwise.experiments import simulate as experiment
 from sumwise.experiments.comparison import number_format, savings, standings, verdict
@@ -22,26 +24,22 @@ from sumwise.util.text import count
 
 
 @options.command(
-    click.argument("data", type=click.Path(path_type=Path)),
+    click.argument("data", type=options.PATH),
     options.by_columns,
-    click.option(
-        "--y", metavar="COLUMN", required=True, help="Target column, known for every row."
-    ),
+    option("--y COLUMN", "Target column, known for every row.", required=True),
     options.x,
-    click.option(
-        "--weights",
+    option(
+        "--weights sum|mean",
+        "What measuring a set gives.",
         type=click.Choice(experiment.WEIGHTS),
         default="sum",
-        show_default=True,
-        help="What measuring a set gives.",
     ),
-    click.option(
-        "--methods",
-        multiple=True,
+    option(
+        "--methods NAME",
+        f"Strategy to compare; may be repeated: {', '.join(experiment.STRATEGIES)}. Default: all. "
+        "Rand is always included.",
         type=click.Choice(experiment.STRATEGIES),
-        metavar="NAME",
-        help=f"Strategy to compare; may be repeated: {', '.join(experiment.STRATEGIES)}. Default: "
-        "all. Rand is always included.",
+        multiple=True,
     ),
     options.count(
         "--splits",
@@ -54,13 +52,7 @@ from sumwise.util.text import count
     ),
     options.jobs,
     options.dask,
-    click.option(
-        "--out",
-        type=click.Path(dir_okay=False, path_type=Path),
-        default="simulation.html",
-        show_default=True,
-        help="File for the report.",
-    ),
+    option("--out FILE", "File for the report.", type=options.FILE, default="simulation.html"),
     options.force,
     options.as_json,
 )
@@ -77,7 +69,6 @@ def simulate(
     dask: str | None,
     out: Path,
     force: bool,
-    as_json: bool,
 ) -> None:
     """Find out which strategy wins on data like yours.
 
@@ -96,15 +87,13 @@ def simulate(
     plan = experiment.experiment(table, methods or experiment.STRATEGIES, splits, queries, weights)
     talk(_intro(table, plan))
     click.echo(err=True)
-    with workers(dask, jobs) as jobs, progress_bar("simulating") as on_progress:
+    with runs_on(dask, jobs) as jobs, progress_bar("simulating") as on_progress:
         result = experiment.run(plan, experiment.splits_of(table), jobs, on_progress)
     page = simulation_page(table, plan, result)
     _refuse_to_overwrite(out, data, force)
     save_page(page, out)
-    if as_json:
-        show_json(_as_json(table, plan, result, out))
-    else:
-        _print_result(table, plan, result, out)
+    show_json(_as_json(table, plan, result, out))
+    _show_result(table, plan, result, out)
 
 
 def _refuse_to_overwrite(out: Path, data: Path, force: bool) -> None:
@@ -133,11 +122,11 @@ def _intro(table: Labelled, plan: Experiment) -> str:
     )
 
 
-def _print_result(
+def _show_result(
     table: Labelled, plan: Experiment, result: experiment.Simulation, out: Path
 ) -> None:
     number, found = number_format(result.errors), verdict(result.errors)
-    click.echo()
+    show()
     show(f"Error of {table.y} (root mean square), lowest average first")
     table_of = strategy_table(result.errors)
     show_table(table_of.columns, table_of.rows, table_of.columns[1:], table_of.bold, show_edge=True)
@@ -146,12 +135,13 @@ def _print_result(
         f"For scale: predicting the mean for everyone is off by {guess}."
         + (f" ± is one standard error over {plan.splits} splits." if plan.splits > 1 else "")
     )
-    click.echo()
+    show()
     show(f"{found.headline}. {' '.join(found.sentences)}", bold=True)
-    click.echo()
+    show()
     for caveat in caveats(table, plan, result):
         show(f"- {caveat}")
-    click.echo(f"\nReport: {out}")
+    show()
+    show(f"Report: {out}", wrap=False)
     show(f"Simulating took {result.seconds:.1f} s.")
 
 

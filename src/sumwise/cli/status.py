@@ -7,12 +7,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-import rich_click as click
-
 from sumwise.cli import options
-from sumwise.cli.common import waiting
 from sumwise.cli.options import Address
-from sumwise.cli.output import show, show_file, show_json, show_table, suggest, talk, visible
+from sumwise.cli.output import show, show_file, show_json, show_table, suggest, visible
+from sumwise.cli.progress import waiting
 from sumwise.data.tables import check_output, write_table
 from sumwise.util.text import count, moment, shown
 
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
     from sumwise.learning.propose import Answer
     from sumwise.study.storage.records import Claim, Event, Skip
 
-    Line: TypeAlias = Claim | Skip | Answer | Event
+Rows: TypeAlias = list[dict[str, Any]]
 
 FEW: Final = 20  # lines of a table, unless more are asked for
 CLAIM: Final = ("set", "by", "number", "asked", "expires")
@@ -31,13 +29,12 @@ EVENT: Final = (
     "information", "why",
 )  # fmt: skip
 NUMBERS: Final = ("total", "noise_std", "expected", "std", "information")
-
-
-# --- status ---------------------------------------------------------------------------------------
+TIMES: Final = ("at", "asked", "expires")
+LONGEST: Final = {"set": 30, "by": 20}  # characters of a cell on the screen
 
 
 @options.study_command()
-def status(address: Address, as_json: bool) -> None:
+def status(address: Address) -> None:
     """Show progress, and how much there is still to learn.
 
     Prints what is measured and being measured, how uncertain predictions are, and how much the next
@@ -49,54 +46,39 @@ def status(address: Address, as_json: bool) -> None:
       sumwise status schools.db --json | python -m json.tool
     """
     with address.open() as study, waiting("computing the status"):
-        found, claims, skips = study.status(), study.claims, study.skips
-    if as_json:
-        more = {name: getattr(found, name) for name in ("improvement", "stop", "advice", "words")}
-        more["claims"] = [_row(claim, CLAIM) for claim in claims]
-        more["skips"] = [_row(skip, SKIP) for skip in skips]
-        show_json({**asdict(found), **more})
-        return
+        found = study.status()
+        claims = [_row(claim, CLAIM) for claim in study.claims]
+        skips = [_row(skip, SKIP) for skip in study.skips]
+    more = {name: getattr(found, name) for name in ("improvement", "stop", "advice", "words")}
+    show_json({**asdict(found), **more, "claims": claims, "skips": skips})
     show(f"Study '{visible(found.name)}', strategy {found.strategy}.")
     for sentence in found.words:
         show(sentence)
-    _show_first(
-        ("being measured", "by", "asked", "held until"),
-        [(*_who(claim), moment(claim.asked), moment(claim.expires)) for claim in claims],
-    )
-    _show_first(
-        ("skipped", "by", "since", "why"),
-        [(*_who(skip), moment(skip.at), visible(skip.note or "")) for skip in skips],
-    )
+    held = ("set", "by", "asked", "expires")
+    _show_first(claims, held, set="being measured", expires="held until")
+    _show_first(skips, SKIP, set="skipped", at="since", note="why")
     if found.stop:
         suggest("Next:", address.typed("predict"), address.typed("ask"))
     elif found.answers + found.open_claims + found.skipped < found.sets:
         suggest("Next:", address.typed("ask"), address.typed("predict"))
     elif claims:
-        first = shown(claims[0].set_id)
-        suggest("Next, record what is being measured:", address.typed("tell", first, "TOTAL"))
+        tell = address.typed("tell", claims[0]["set"], "TOTAL")
+        suggest("Next, record what is being measured:", tell)
     else:
         suggest("Next:", address.typed("predict"))
 
 
-def _who(line: Line) -> tuple[str, str]:
-    own = "" if line.set_id is None else visible(shown(line.set_id), 30)
-    return own, visible(line.by or "", 20)
-
-
-def _show_first(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def _show_first(rows: Rows, columns: Sequence[str], **headings: str) -> None:
     """Print the first rows, after an empty line; print nothing if there are none."""
     if rows:
-        click.echo()
-        show_table(columns, rows[:FEW])
+        show()
+        _show_rows(rows[:FEW], columns, **headings)
     if len(rows) > FEW:
         show(f"… and {len(rows) - FEW} more; --json lists all.")
 
 
-# --- answers --------------------------------------------------------------------------------------
-
-
-@options.study_command(options.out("them"), options.force)
-def answers(address: Address, out: Path | None, force: bool, as_json: bool) -> None:
+@options.study_command(options.out("them"))
+def answers(address: Address, out: Path | None, force: bool) -> None:
     """List the recorded totals, in order of arrival.
 
     Retracted totals are left out, and of an amended total only the latest value is listed. The
@@ -109,37 +91,24 @@ def answers(address: Address, out: Path | None, force: bool, as_json: bool) -> N
     if out is not None:
         check_output(out, force)
     with address.open() as study:
-        found = study.answers
-    rows = [_row(answer, ANSWER) for answer in found]
+        rows = [_row(answer, ANSWER) for answer in study.answers]
     if out is not None:
-        _write(rows, "answer", out, force, as_json)
+        _write(rows, ANSWER, out, force, "answer")
         return
-    if as_json:
-        show_json({"answers": rows})
-        return
-    lines = []
-    for answer in found:
-        own, by = _who(answer)
-        lines.append((own, _total(answer), by, moment(answer.at), visible(answer.note or "")))
-    show_table(("set", "total", "by", "when", "note"), lines, right=("total",))
+    show_json({"answers": rows})
+    _show_rows(rows, ("set", "total", "by", "at", "note"), at="when")
 
 
 # --- history --------------------------------------------------------------------------------------
 
 
 @options.study_command(
-    click.option(
-        "--last",
-        type=click.IntRange(min=1),
-        metavar="NUMBER",
-        help=f"How many of the latest lines. Default: {FEW} on the screen, all in a file.",
+    options.count(
+        "--last", f"How many of the latest lines. Default: {FEW} on the screen, all in a file."
     ),
     options.out("it"),
-    options.force,
 )
-def history(
-    address: Address, last: int | None, out: Path | None, force: bool, as_json: bool
-) -> None:
+def history(address: Address, last: int | None, out: Path | None, force: bool) -> None:
     """List every question, answer and correction, with who and when.
 
     A file also has what was expected of each question, and why it was asked.
@@ -153,29 +122,24 @@ def history(
         check_output(out, force)
     with address.open() as study:
         events = study.history()
-    whole = last is None and (out is not None or as_json)
-    lines = events if whole else events[-(last or FEW) :]
-    rows = [_row(event, EVENT) for event in lines]
+    rows = [_row(event, EVENT) for event in events[-(last or len(events)) :]]
     if out is not None:
-        _write(rows, "line", out, force, as_json)
+        _write(rows, EVENT, out, force, "line")
         return
-    if as_json:
-        show_json(rows)
-        return
-    table = []
-    for event in lines:
-        (own, by), when = _who(event), moment(event.at).removesuffix(" UTC")
-        note = event.note or ""
-        note = f"until {moment(note)}" if note and event.what == "renewed" else visible(note)
-        table.append((when, event.what, own, _total(event), by, note))
-    show_table(("when", "what", "set", "total", "by", "note"), table, right=("total",))
-    talk(f"{len(lines)} of {count(len(events), 'line')}; times are UTC.")
+    show_json(rows)
+    few = rows[-(last or FEW) :]
+    for row in few:
+        row["when"] = moment(row["at"]).removesuffix(" UTC")
+        if row["what"] == "renewed" and row["note"]:
+            row["note"] = f"until {moment(row['note'])}"
+    _show_rows(few, ("when", "what", "set", "total", "by", "note"))
+    show(f"{len(few)} of {count(len(events), 'line')}; times are UTC.", err=True)
 
 
 # --- rows -----------------------------------------------------------------------------------------
 
 
-def _row(line: Line, columns: Sequence[str]) -> dict[str, Any]:
+def _row(line: Claim | Skip | Answer | Event, columns: Sequence[str]) -> dict[str, Any]:
     """These columns of a line as plain values."""
     question = getattr(line, "question", None) or {}
     own = None if line.set_id is None else shown(line.set_id)
@@ -183,17 +147,26 @@ def _row(line: Line, columns: Sequence[str]) -> dict[str, Any]:
     return {name: getattr(line, name, known.get(name)) for name in columns}
 
 
-def _total(line: Answer | Event) -> str:
-    """A total if there is one, and its known noise if there is any."""
-    noise = "" if line.noise_std is None else f" ± {line.noise_std:.3g}"
-    return "" if line.y_bar is None else f"{line.y_bar:.9g}{noise}"
+def _show_rows(rows: Rows, columns: Sequence[str], **headings: str) -> None:
+    """Print a table of these columns, each under its name or under another heading."""
+    cells = [[_cell(row, name) for name in columns] for row in rows]
+    show_table([headings.get(name, name) for name in columns], cells, right=("total",))
 
 
-def _write(rows: list[dict[str, Any]], thing: str, out: Path, force: bool, as_json: bool) -> None:
+def _cell(row: dict[str, Any], name: str) -> str:
+    value = row[name]
+    if value is None:
+        return ""
+    if name == "total":
+        noise = row["noise_std"]
+        return f"{value:.9g}" + ("" if noise is None else f" ± {noise:.3g}")
+    return moment(value) if name in TIMES else visible(value, LONGEST.get(name, 60))
+
+
+def _write(rows: Rows, columns: Sequence[str], out: Path, force: bool, thing: str) -> None:
     import pyarrow as pa
 
-    columns = ANSWER if thing == "answer" else EVENT
     kinds = {"number": pa.int64(), **dict.fromkeys(NUMBERS, pa.float64())}
     schema = pa.schema([(name, kinds.get(name, pa.string())) for name in columns])
     write_table(pa.Table.from_pylist(rows, schema), out, force)
-    show_file(as_json, out, len(rows), thing)
+    show_file(out, len(rows), thing)

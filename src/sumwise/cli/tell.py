@@ -9,8 +9,8 @@ from pathlib import Path
 import rich_click as click
 
 from sumwise.cli import options
-from sumwise.cli.options import Address, to_number
-from sumwise.cli.output import named, show, show_json, show_result, suggest, talk, with_error
+from sumwise.cli.options import Address, option, to_number
+from sumwise.cli.output import named, show, show_json, suggest, talk, with_error
 from sumwise.learning.propose import FAR
 from sumwise.util.text import count, shown
 from sumwise.util.threads import one_thread
@@ -18,12 +18,12 @@ from sumwise.util.threads import one_thread
 
 @options.set_command(
     click.argument("total", required=False),
-    click.option(
-        "--from",
-        "file",
-        type=click.Path(path_type=Path),
-        help="Read totals from a CSV or Parquet file with the columns set and total, and "
-        "optionally by, note and noise_std. Either all rows are recorded or none.",
+    option(
+        "--from FILE",
+        "Read totals from a CSV or Parquet file with the columns set and total, and optionally by, "
+        "note and noise_std. Either all rows are recorded or none.",
+        into="file",
+        type=options.PATH,
     ),
     options.by("Who measured."),
     options.note,
@@ -38,7 +38,6 @@ def tell(
     by: str | None,
     note: str | None,
     noise_std: str | None,
-    as_json: bool,
 ) -> None:
     """Record the measured total of a set, or of many sets from a file.
 
@@ -54,34 +53,33 @@ def tell(
     if file is not None:
         if (set_text, note, noise_std) != (None, None, None):
             raise click.UsageError(f"{wanted}, in which notes and noise are columns")
-        _tell_file(address, file, by, as_json)
+        _tell_file(address, file, by)
         return
     if set_text is None or total is None:
         raise click.UsageError(wanted)
     value, noise = _measured(set_text, total, noise_std)
     with one_thread(), address.find(set_text) as (study, own):
-        before, expected = len(study.answers), study.expected(own)
-        study.tell(own, value, by=by, note=note, noise_std=noise)
+        expected = study.expected(own)
+        _, new = study.record(own, value, by, note, noise)
         measured, sets = len(study.answers), len(study.ids)
         noises = study.aims.noise_std
         planned = 0.0 if noises is None else float(noises[study.ids.index(own)])
-    new = measured > before
-    if as_json:
-        mean, std = expected or (None, None)
-        told = {"set": shown(own), "total": value, "measured": measured, "new": new}
-        show_json({**told, "expected": mean, "std": std})
-        return
+    mean, std = expected or (None, None)
+    told = {"set": shown(own), "total": value, "measured": measured, "new": new}
+    show_json({**told, "expected": mean, "std": std})
     said = "Recorded" if new else "Already recorded"
     show(f"{said}: {named(own)} is {value:.12g}. {measured} of {count(sets, 'set')} measured.")
     _warn_if_far(address, own, value, noise, expected)
     if noise is None and planned and new:
-        talk(f"It is recorded without known noise, although ± {planned:.6g} was planned.")
-        again = address.typed("amend", shown(own), total, "--noise-std", f"{planned:.6g}")
-        suggest("If it has that noise:", again)
+        suggest(
+            f"It is recorded without known noise, although ± {planned:.6g} was planned. If it has "
+            "that noise:",
+            address.typed("amend", shown(own), total, "--noise-std", f"{planned:.6g}"),
+        )
     suggest("Next:", address.typed("ask", by=by))
 
 
-def _tell_file(address: Address, file: Path, by: str | None, as_json: bool) -> None:
+def _tell_file(address: Address, file: Path, by: str | None) -> None:
     from sumwise.data.tables import read_totals
 
     with address.open() as study:
@@ -92,12 +90,12 @@ def _tell_file(address: Address, file: Path, by: str | None, as_json: bool) -> N
     if read.ignored:
         talk(f"Ignored columns: {', '.join(map(named, read.ignored))}.")
     rest = f", {rows - new} already recorded" if rows > new else ""
-    sentence = (
+    show_json({"rows": rows, "new": new, "measured": measured})
+    show(
         f"{count(new, 'new total')} recorded from {count(rows, 'row')}{rest}. "
         f"{measured} of {count(sets, 'set')} measured."
     )
-    document = {"rows": rows, "new": new, "measured": measured}
-    show_result(as_json, document, sentence, "Next:", address.typed("status"), address.typed("ask"))
+    suggest("Next:", address.typed("status"), address.typed("ask"))
 
 
 @options.set_command(
@@ -110,7 +108,6 @@ def amend(
     by: str | None,
     note: str | None,
     noise_std: str | None,
-    as_json: bool,
 ) -> None:
     """Correct a recorded total.
 
@@ -124,18 +121,14 @@ def amend(
     value, noise = _measured(set_text, total, noise_std)
     with address.find(set_text) as (study, own):
         expected = study.expected(own)
-        study.amend(own, value, by=by, note=note, noise_std=noise)
-        noise = next(answer.noise_std for answer in study.answers if answer.set_id == own)
-    document = {"set": shown(own), "total": value}
-    show_result(as_json, document, f"Corrected: {named(own)} is {value:.12g}.")
-    if not as_json:
-        _warn_if_far(address, own, value, noise, expected)
+        stored, _ = study.record(own, value, by, note, noise, correct=True)
+    show_json({"set": shown(own), "total": value})
+    show(f"Corrected: {named(own)} is {value:.12g}.")
+    _warn_if_far(address, own, value, stored.noise_std, expected)
 
 
 @options.set_command(options.by("Who withdraws it."), options.note)
-def retract(
-    address: Address, set_text: str, by: str | None, note: str | None, as_json: bool
-) -> None:
+def retract(address: Address, set_text: str, by: str | None, note: str | None) -> None:
     """Withdraw a recorded total.
 
     The set may be asked for again, and history keeps the total.
@@ -146,8 +139,8 @@ def retract(
     """
     with address.find(set_text) as (study, own):
         study.retract(own, by=by, note=note)
-    document = {"retracted": shown(own)}
-    show_result(as_json, document, f"Withdrawn: {named(own)} is no longer measured.")
+    show_json({"retracted": shown(own)})
+    show(f"Withdrawn: {named(own)} is no longer measured.")
 
 
 def _measured(set_text: str, total: str, noise_std: str | None) -> tuple[float, float | None]:
