@@ -31,8 +31,8 @@ import numpy as np
 
 from sumwise.model.basis.auto import CANDIDATES, SCALINGS, VARIANCES, Auto
 from sumwise.model.design import Design
-from sumwise.model.evidence import Terms, WeakPrior, integrate, means, view_at
-from sumwise.model.posterior import Hyperparameters, condition, decompose
+from sumwise.model.evidence import WeakPrior, integrate, log_evidence, means, terms_of
+from sumwise.model.posterior import Hyperparameters, Spectrum, condition, decompose
 from sumwise.util.shapes import Float
 
 NOISE_SHARE = 0.03  # of an individual's variance: where the weak prior on β is centred
@@ -130,30 +130,23 @@ def log_evidences(
     """log p(D | c) of every candidate, but for a number that they share."""
     root = np.sqrt(design.noise_scale)[:, None]
     rows, z, columns = design.u / root, target / root, basis.columns
-    t, n_outputs = z.shape
+    log_noise_scale = float(np.log(design.noise_scale).sum())
     parts: dict[int, np.ndarray] = {}  # products of labelled rows, computed once for each part
     logs = []
     for variances in VARIANCES:
         used = np.flatnonzero(variances).tolist()
-        if t <= sum(columns[p].stop - columns[p].start for p in used):
+        if len(z) <= sum(columns[p].stop - columns[p].start for p in used):
             for p in used:
                 if p not in parts:
                     parts[p] = rows[:, columns[p]] @ rows[:, columns[p]].T
             values, left = np.linalg.eigh(sum(variances[p] * parts[p] for p in used))
-            power = ((left.T @ z) ** 2).sum(axis=1)
-            count = np.full(t, float(n_outputs))
+            plain = np.maximum(values, 0.0), np.empty((len(z), 0)), left.T @ z
+            spectrum = Spectrum(left, *plain, 0.0, log_noise_scale)
         else:
-            own = np.hstack([rows[:, columns[p]] * variances[p] ** 0.5 for p in used])
-            left, singular, _ = np.linalg.svd(own, full_matrices=False)
-            along = left.T @ z
-            values = np.append(singular**2, 0.0)
-            outside = float(((z - left @ along) ** 2).sum())
-            power = np.append((along**2).sum(axis=1), outside)
-            count = np.append(np.full(len(singular), n_outputs), (t - len(singular)) * n_outputs)
-        terms = Terms(np.maximum(values, 0.0), power, count.astype(np.float64))
+            own = np.hstack([design.u[:, columns[p]] * variances[p] ** 0.5 for p in used])
+            spectrum = decompose(replace(design, u=own), target)
         if fixed is None:
-            logs.append(integrate(terms, prior)[0])
+            logs.append(integrate(terms_of(spectrum), prior)[0])
         else:
-            point = np.log([fixed.prior_precision, fixed.noise_precision])
-            logs.append(view_at(point, terms).value)
+            logs.append(log_evidence(spectrum, fixed))
     return np.array(logs)

@@ -19,8 +19,7 @@ import math
 
 import numpy as np
 
-from sumwise.errors import LabelError
-from sumwise.model import evidence
+from sumwise.model import evidence, scaling
 from sumwise.model.design import Design
 from sumwise.model.evidence import REACH, WeakPrior
 from sumwise.model.posterior import Hyperparameters, decompose
@@ -65,12 +64,9 @@ def maximise(
     """
     from scipy.optimize import minimize
 
-    centre, stiffness = prior.centre, prior.std**-2
+    centre, stiffness = prior.centre, prior.stiffness
     if abs(centre).max() + REACH > 700:
-        raise LabelError(
-            "the measured totals are beyond what double precision can hold, squared; rescale them, "
-            "or use standardize=True"
-        )
+        raise scaling.beyond_doubles(y_bar)
 
     def downhill(point: Float[np.ndarray, "2"]) -> tuple[float, Float[np.ndarray, "2"]]:
         hyper = Hyperparameters(*np.exp(point).tolist())
@@ -82,10 +78,7 @@ def maximise(
     for log_noise in (centre[1] + _NOISES).tolist():
         there = design.with_known_noise(noise_std, math.exp(log_noise))
         terms = evidence.terms_of(decompose(there, y_bar))
-        log_det, misfit = evidence.by_ratio(terms, log_prior - log_noise)
-        fit = log_det + misfit * math.exp(log_noise) - len(design) * log_noise
-        away = _PRIORS**2 + (log_noise - centre[1]) ** 2
-        value = terms.constant - 0.5 * (fit + stiffness * away)
+        value = evidence.log_joint(terms, prior, log_prior - log_noise, log_noise)
         at = int(np.argmax(value))
         if value[at] > top:
             top, start = float(value[at]), np.array([log_prior[at], log_noise])
