@@ -23,6 +23,15 @@ ACTIVATIONS = {
 }
 
 
+def state_of(basis) -> bytes:
+    """What is stored of a network's weights."""
+    return basis.arrays()["state"].tobytes()
+
+
+def restored(basis, state: bytes):
+    return basis.with_arrays({"state": np.frombuffer(state, dtype=np.uint8)})
+
+
 def layers_of(network) -> list[tuple[np.ndarray, np.ndarray]]:
     """Weights and biases in double precision."""
     pairs = zip(network.weights, network.biases, strict=True)

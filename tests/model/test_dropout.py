@@ -18,7 +18,7 @@ from sumwise.model.basis import neural, training
 from sumwise.model.basis.training import PoolSizes, padded_size
 from sumwise.model.design import embed
 from tests.marks import slow
-from tests.networks import UP_TO_SIX, flat_numbers, literal_adam, unflat
+from tests.networks import UP_TO_SIX, flat_numbers, literal_adam, restored, state_of, unflat
 from tests.thinned import (
     EXACT,
     SETS,
@@ -317,19 +317,19 @@ def test_kept_weights_bring_the_trained_network_back(model):
     trained = model.fitted().basis.basis
     begun = THINNED.draw(SETS, np.random.default_rng(0))  # as the model of seed 0 began
     assert not np.allclose(begun(SETS.x), trained(SETS.x), rtol=1e-3)
-    kept = trained.state()
-    assert_array_equal(begun.restored(kept)(SETS.x), trained(SETS.x))
+    kept = state_of(trained)
+    assert_array_equal(restored(begun, kept)(SETS.x), trained(SETS.x))
     wider = replace(THINNED, width=5).draw(SETS, np.random.default_rng(0))
     with pytest.raises(sw.SumwiseError, match="the weights are of another network"):
-        wider.restored(kept)
+        restored(wider, kept)
     for damaged in (b"", b"no weights"):
         with pytest.raises(sw.SumwiseError, match="cannot be read"):
-            begun.restored(damaged)
+            restored(begun, damaged)
 
 
 def test_kept_weights_that_were_cut_off_are_refused_in_words(model):
     basis = model.fitted().basis.basis
-    kept = basis.state()
+    kept = state_of(basis)
     for damaged in (kept[:100], kept[:-30]):
         with pytest.raises(sw.SumwiseError, match="cannot be read"):
-            basis.restored(damaged)
+            restored(basis, damaged)

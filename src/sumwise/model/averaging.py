@@ -33,6 +33,7 @@ from sumwise.model.basis.auto import CANDIDATES, SCALINGS, VARIANCES, Auto
 from sumwise.model.design import Design
 from sumwise.model.evidence import WeakPrior, integrate, log_evidence, means, terms_of
 from sumwise.model.posterior import Hyperparameters, Spectrum, condition, decompose
+from sumwise.model.scaling import Standardised
 from sumwise.util.shapes import Float
 
 NOISE_SHARE = 0.03  # of an individual's variance: where the weak prior on β is centred
@@ -67,28 +68,27 @@ class Choice:
 def choose(
     basis: Auto,
     design: Design,
-    target: Float[np.ndarray, "t M"],
-    noise_std: Float[np.ndarray, " t"] | None,
+    data: Standardised,
     prior: WeakPrior,
     fixed: Hyperparameters | None,
 ) -> Choice:
-    """Candidates weighed by labels in the model's units.
+    """The candidates weighed by the totals, and their average.
+
+    For known noise, β is taken at its prior's centre; the later search for β has it exact.
 
     Args:
-        noise_std: Known noise, for which β is taken at its prior's centre; the later search for β
-            has it exact.
         fixed: λ and β if they are given: then there is nothing to integrate.
     """
     logs = np.zeros(len(CANDIDATES))
     if len(design):
-        beta = np.exp(prior.log_noise_precision) if fixed is None else fixed.noise_precision
-        if noise_std is not None:
-            design = design.with_known_noise(noise_std, float(beta))
-        logs = log_evidences(basis, design, target, prior, fixed)
+        if data.noise_std is not None:
+            beta = fixed.noise_precision if fixed else math.exp(prior.log_noise_precision)
+            design = design.with_known_noise(data.noise_std, beta)
+        logs = log_evidences(basis, design, data.totals, prior, fixed)
     likely = np.exp(logs - logs.max())
     probability = likely / likely.sum()
     variances = probability @ VARIANCES
-    relevance = relevances(basis, design, target, variances, prior, fixed)
+    relevance = relevances(basis, design, data.totals, variances, prior, fixed)
     return Choice(probability, variances, relevance, basis.amplitude(variances, relevance))
 
 
@@ -140,8 +140,8 @@ def log_evidences(
                 if p not in parts:
                     parts[p] = rows[:, columns[p]] @ rows[:, columns[p]].T
             values, left = np.linalg.eigh(sum(variances[p] * parts[p] for p in used))
-            plain = np.maximum(values, 0.0), np.empty((len(z), 0)), left.T @ z
-            spectrum = Spectrum(left, *plain, 0.0, log_noise_scale)
+            values, none = np.maximum(values, 0.0), np.empty((len(z), 0))
+            spectrum = Spectrum(left, values, none, left.T @ z, 0.0, log_noise_scale)
         else:
             own = np.hstack([design.u[:, columns[p]] * variances[p] ** 0.5 for p in used])
             spectrum = decompose(replace(design, u=own), target)

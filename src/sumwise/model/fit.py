@@ -21,7 +21,7 @@ from sumwise.data.sets import Sets
 from sumwise.data.targets import Inputs
 from sumwise.errors import InvalidSetError, SettingError
 from sumwise.model import averaging, evidence, known_noise, posterior, scaling
-from sumwise.model.basis import Auto, Basis, Neural, Scaled, draw
+from sumwise.model.basis import Basis, Neural, Scaled, draw
 from sumwise.model.basis.auto import POWER
 from sumwise.model.basis.fixed import check_number
 from sumwise.model.design import Design, Pool, embed, features
@@ -30,6 +30,7 @@ from sumwise.model.scaling import Standardised
 from sumwise.util.shapes import Float
 
 if TYPE_CHECKING:
+    from sumwise.model.basis import Auto
     from sumwise.model.basis.neural import NeuralBasis
 
 TYPICAL_NOISE_SHARE = 0.1  # of an individual's variance: where the weak prior on β is centred
@@ -112,17 +113,19 @@ def prepare(config: ModelConfig, sets: Sets, inputs: Inputs | None = None) -> Pr
         inputs = Inputs.of(sets.x if len(sets) else np.zeros((1, sets.n_inputs)))
     rng = np.random.default_rng(config.random_state)
     with np.errstate(all="ignore"):  # features that are not finite are refused by name
-        drawn = draw(config, sets, inputs, rng)
-    auto = isinstance(drawn, Auto)  # which is drawn for standardised inputs
-    basis = Scaled(drawn, inputs.shift, inputs.scale)
-    if not (config.standardize or auto):
-        basis = Scaled(drawn, np.zeros(sets.n_inputs), np.ones(sets.n_inputs))
+        basis = Scaled(draw(config, sets, inputs, rng), inputs.shift, inputs.scale)
     power = POWER
-    if not auto:
+    if not basis.averages:  # candidates are drawn for standardised inputs
+        if not config.standardize:
+            basis = Scaled(basis.basis, np.zeros(sets.n_inputs), np.ones(sets.n_inputs))
         power = float(np.mean(np.sum(features(basis, inputs.sample) ** 2, axis=1)))
-    start = Hyperparameters(*np.exp(rng.standard_normal(2)).tolist())
-    known = start, sets.input_names, config.hyperparameters == "adam"
-    return Prepared(basis, power if 0 < power < math.inf else 1.0, *known)
+    return Prepared(
+        basis,
+        power if 0 < power < math.inf else 1.0,
+        Hyperparameters(*np.exp(rng.standard_normal(2)).tolist()),
+        sets.input_names,
+        adam=config.hyperparameters == "adam",
+    )
 
 
 def _pool(known: Prepared | Model, sets: Sets, *, numba_anyway: bool = False) -> Pool:
@@ -178,10 +181,9 @@ def fit(
                 return Model(basis, members, data.offset, None, None, prepared.input_names)
             design = embed(labelled, basis)
         choice = None
-        if isinstance(before.basis, Auto):
+        if before.averages:
             fixed = None if isinstance(config.hyperparameters, str) else hyper
-            known = design, data.totals, data.noise_std
-            choice = averaging.choose(before.basis, *known, prior, fixed)
+            choice = averaging.choose(cast("Auto", before.basis), design, data, prior, fixed)
             if not np.isfinite(choice.probability).all():
                 raise scaling.beyond_doubles(y_bar)
             design = replace(design, u=design.u * choice.amplitude)
@@ -279,8 +281,7 @@ def _train(
 
 def _weak_prior(config: ModelConfig, prepared: Prepared, variance: float) -> evidence.WeakPrior:
     """Centred where an individual's prior variance is `variance`, a small share of it noise."""
-    auto = isinstance(prepared.basis.basis, Auto)
-    share = averaging.NOISE_SHARE if auto else TYPICAL_NOISE_SHARE
+    share = averaging.NOISE_SHARE if prepared.basis.averages else TYPICAL_NOISE_SHARE
     std = PRIOR_STD if config.evidence_prior else math.inf
     level, noise = math.log(prepared.power / variance), -math.log(share * variance)
     return evidence.WeakPrior(level, noise, std)

@@ -23,7 +23,7 @@ from typing import Final
 import numpy as np
 
 from sumwise.data.targets import Inputs
-from sumwise.model.basis.fixed import RandomFourierFeatures, Waves
+from sumwise.model.basis.fixed import RandomFourierFeatures, Waves, wave_features
 from sumwise.util.shapes import Float
 
 SCALINGS: Final = ("range", "squash")
@@ -77,6 +77,7 @@ class Auto:
     scale: Float[np.ndarray, "2 D"]
     centre: Float[np.ndarray, "2 D"]  # mean of each scaling, which linear parts leave out
     size: Float[np.ndarray, " P"]  # root mean power of each part before it is normalised
+    averages = True
 
     @classmethod
     def draw(
@@ -138,19 +139,7 @@ class Auto:
         return [np.clip(ranged, -FARTHEST, FARTHEST), squashed]
 
     def __call__(self, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N K"]:
-        columns, both = self.columns, self.scaled(x)
-        out = np.empty((len(x), columns[-1].stop))
-        far, amplitude = math.sqrt(x.shape[1]), math.sqrt(2 / len(self.phases))
-        waves = iter(range(2, len(PARTS) - 1))
-        for i, z in enumerate(both):
-            out[:, columns[i]] = (z - self.centre[i]) / self.size[i]
-            angles = z @ self.frequencies.T
-            for length in LENGTHSCALES:
-                part = next(waves)
-                wave = np.cos(self.phases - angles / (length * far))
-                out[:, columns[part]] = wave * (amplitude / self.size[part])
-        out[:, -1] = 1.0
-        return out
+        return wave_features(self.waves, self.scaled(x))
 
     @property
     def waves(self) -> tuple[Waves, ...]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -49,6 +49,21 @@ class Waves:
     def stop(self) -> int:
         """The column after the last; after the last family, the bias is there."""
         return self.first + len(self.phases)
+
+
+def wave_features(
+    families: tuple[Waves, ...], views: list[Float[np.ndarray, "N D"]]
+) -> Float[np.ndarray, "N K"]:
+    """The features of all families, each of its own view of the inputs, and the bias."""
+    out = np.ones((len(views[0]), families[-1].stop + 1))
+    for family, z in zip(families, views, strict=True):
+        angles = family.phases - z @ family.frequencies.T
+        waves = out[:, family.first : family.stop]
+        np.multiply(np.cos(angles, out=angles), family.amplitude, out=waves)
+        if family.linear is not None:
+            columns, centre, size = family.linear
+            out[:, columns] = (z - centre) / size
+    return out
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +119,13 @@ class RandomFourierFeatures:
         return cls(frequencies, rng.uniform(0, 2 * np.pi, waves))
 
     @property
-    def amplitude(self) -> float:
-        return math.sqrt(2 / max(len(self.phases), 1))
-
-    @property
     def waves(self) -> tuple[Waves, ...]:
-        amplitude = np.full(len(self.phases), self.amplitude)
+        count = len(self.phases)
+        amplitude = np.full(count, math.sqrt(2 / max(count, 1)))
         return (Waves(0, self.frequencies, self.phases, amplitude),)
+
+    def __call__(self, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N K"]:
+        return wave_features(self.waves, [x])
 
     def arrays(self) -> dict[str, np.ndarray]:
         """What was drawn, by the names it is stored under."""
@@ -118,13 +133,6 @@ class RandomFourierFeatures:
 
     def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> RandomFourierFeatures:
         return RandomFourierFeatures(arrays["frequencies"], arrays["phases"])
-
-    def __call__(self, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N K"]:
-        out = np.empty((len(x), len(self.phases) + 1))
-        waves = self.phases - x @ self.frequencies.T
-        np.multiply(np.cos(waves, out=waves), self.amplitude, out=out[:, :-1])
-        out[:, -1] = 1.0
-        return out
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -156,6 +164,11 @@ class Scaled:
         return self._own("learns", False)
 
     @property
+    def averages(self) -> bool:
+        """Whether features are those of several candidate models (`averaging`)."""
+        return self._own("averages", False)
+
+    @property
     def committee(self) -> bool:
         """Whether features are equally likely models of the output, without coefficients."""
         return self._own("committee", False)
@@ -180,13 +193,14 @@ class Scaled:
 
     def state(self) -> bytes | None:
         """What the basis has learned; None if it does not learn."""
-        return self._own("state", lambda: None)()
+        state = self.arrays().get("state")
+        return None if state is None else state.tobytes()
 
     def restored(self, state: bytes | None) -> Scaled:
         """The basis that has learned `state`."""
         if state is None:
             return self
-        return replace(self, basis=self._own("restored", lambda _: self.basis)(state))
+        return self.with_arrays({**self.arrays(), "state": np.frombuffer(state, np.uint8)})
 
     def same_as(self, other: Scaled) -> bool:
         """Whether both give the same features."""

@@ -29,6 +29,7 @@ becomes s_a/β + r_a².
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -101,19 +102,12 @@ class NeuralBasis:
             masks = tuple(jnp.asarray(mask, self.settings.dtype) for mask in self.masks)
         return on_rows(_members, (self.network, masks), x, self.settings.dtype)
 
-    def state(self) -> bytes:
-        """The weights, which `restored` takes back; masks follow from the settings' seed."""
-        return to_bytes(self.network)
-
-    def restored(self, state: bytes) -> NeuralBasis:
-        return replace(self, network=from_bytes(self.network, state))
-
     def arrays(self) -> dict[str, np.ndarray]:
-        """What is stored of the basis; `with_arrays` takes it back."""
-        return {"state": np.frombuffer(self.state(), dtype=np.uint8)}
+        """The weights as they are stored; masks follow from the seed of the settings."""
+        return {"state": np.frombuffer(to_bytes(self.network), dtype=np.uint8)}
 
-    def with_arrays(self, arrays: dict[str, np.ndarray]) -> NeuralBasis:
-        return self.restored(arrays["state"].tobytes())
+    def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> NeuralBasis:
+        return replace(self, network=from_bytes(self.network, arrays["state"].tobytes()))
 
     def train(
         self,
