@@ -21,9 +21,8 @@ from sumwise.model.design import embed
 from sumwise.model.evidence import WeakPrior
 from sumwise.model.leave_one_out import leave_one_out
 from sumwise.model.posterior import Hyperparameters, decompose
-from sumwise.model.scaling import Standardised
 from tests import oracles
-from tests.builders import precisions, random_sets, seeds, totals, unscaled
+from tests.builders import plain, precisions, random_sets, seeds, totals, unscaled
 
 few_sizes = st.lists(st.integers(1, 4), min_size=1, max_size=6)
 
@@ -32,11 +31,6 @@ def drawn(sets, n_basis=8, seed=0):
     plain = {"shift": np.zeros(sets.n_inputs), "scale": np.ones(sets.n_inputs)}
     inputs = replace(Inputs.of(sets.x), **plain)
     return Auto.draw(inputs, n_basis, 1.0, np.random.default_rng(seed))
-
-
-def plain(y_bar, noise_std=None):
-    """Totals that are in the model's units already."""
-    return Standardised(y_bar, noise_std, np.zeros(1), np.ones(1), 1.0)
 
 
 def alike(basis, variances):
@@ -85,7 +79,7 @@ def test_given_precisions_are_not_integrated(sizes, seed, lam, beta):
     z, basis = rng.normal(size=len(sets)), drawn(sets)
     design, prior = embed(sets, unscaled(basis, 2)), WeakPrior(0.0, 0.0, 2.0)
     fixed = Hyperparameters(lam, beta)
-    got = averaging.choose(basis, design, plain(z[:, None]), prior, fixed)
+    got = averaging.choose(basis, plain(design, z[:, None]), prior, fixed)
     logs = []
     for variances in VARIANCES:
         model = oracles.joint(sets, basis(sets.x) * alike(basis, variances), lam, beta)
@@ -332,11 +326,11 @@ def test_answers_that_are_known_to_be_blurred_do_not_choose():
     design = embed(sets, unscaled(basis))
     for noise, least, most in ((1e-6, 0.0, 2.0), (1e6, 2.98, 3.0)):
         blur = np.full(len(sets), noise)
-        got = averaging.choose(basis, design, plain(y_bar, blur), prior, None)
+        got = averaging.choose(basis, plain(design, y_bar, blur), prior, None)
         entropy = -float(got.probability @ np.log(np.maximum(got.probability, 1e-300)))
         assert least <= entropy <= most
     by_hand = design.with_known_noise(blur, np.exp(2.0))
-    again = averaging.choose(basis, by_hand, plain(y_bar), prior, None)
+    again = averaging.choose(basis, plain(by_hand, y_bar), prior, None)
     assert_allclose(got.probability, again.probability)
 
 

@@ -66,11 +66,7 @@ class Choice:
 
 
 def choose(
-    basis: Auto,
-    design: Design,
-    data: Standardised,
-    prior: WeakPrior,
-    fixed: Hyperparameters | None,
+    basis: Auto, data: Standardised, prior: WeakPrior, fixed: Hyperparameters | None
 ) -> Choice:
     """The candidates weighed by the totals, and their average.
 
@@ -79,11 +75,9 @@ def choose(
     Args:
         fixed: λ and β if they are given: then there is nothing to integrate.
     """
-    logs = np.zeros(len(CANDIDATES))
+    beta = fixed.noise_precision if fixed else float(np.exp(prior.log_noise_precision))
+    design, logs = data.design_at(beta), np.zeros(len(CANDIDATES))
     if len(design):
-        if data.noise_std is not None:
-            beta = fixed.noise_precision if fixed else math.exp(prior.log_noise_precision)
-            design = design.with_known_noise(data.noise_std, beta)
         logs = log_evidences(basis, design, data.totals, prior, fixed)
     likely = np.exp(logs - logs.max())
     probability = likely / likely.sum()
@@ -130,7 +124,7 @@ def log_evidences(
     """log p(D | c) of every candidate, but for a number that they share."""
     root = np.sqrt(design.noise_scale)[:, None]
     rows, z, columns = design.u / root, target / root, basis.columns
-    log_noise_scale = float(np.log(design.noise_scale).sum())
+    ones = np.ones(len(z))
     parts: dict[int, np.ndarray] = {}  # products of labelled rows, computed once for each part
     logs = []
     for variances in VARIANCES:
@@ -141,10 +135,10 @@ def log_evidences(
                     parts[p] = rows[:, columns[p]] @ rows[:, columns[p]].T
             values, left = np.linalg.eigh(sum(variances[p] * parts[p] for p in used))
             values, none = np.maximum(values, 0.0), np.empty((len(z), 0))
-            spectrum = Spectrum(left, values, none, left.T @ z, 0.0, log_noise_scale)
+            spectrum = Spectrum(left, values, none, left.T @ z, 0.0, 0.0)
         else:
-            own = np.hstack([design.u[:, columns[p]] * variances[p] ** 0.5 for p in used])
-            spectrum = decompose(replace(design, u=own), target)
+            own = np.hstack([rows[:, columns[p]] * variances[p] ** 0.5 for p in used])
+            spectrum = decompose(Design(own, ones, ones), z)
         if fixed is None:
             logs.append(integrate(terms_of(spectrum), prior)[0])
         else:

@@ -27,7 +27,7 @@ class Coverage:
 
     @property
     def surprise(self) -> str:
-        """Either "more" or "fewer", where chance does not explain the share; empty where it does."""
+        """Whether more or fewer lie inside than chance explains; empty if neither."""
         if self.low <= self.level <= self.high:
             return ""
         return "more" if self.low > self.level else "fewer"

@@ -87,25 +87,26 @@ def log_evidence(spectrum: Spectrum, hyper: Hyperparameters) -> float:
 
 
 def by_ratio(
-    terms: Terms, ratio: Float[np.ndarray, "..."]
-) -> tuple[Float[np.ndarray, "..."], Float[np.ndarray, "..."]]:
+    terms: Terms, ratio: Float[np.ndarray, " i"]
+) -> tuple[Float[np.ndarray, " i"], Float[np.ndarray, " i"]]:
     """Σ log k and Σ z²/k with k = g e^−d + 1, for ratios d = log λ − log β."""
-    k = np.exp(-ratio)[..., None] * terms.values + 1
+    k = np.exp(-ratio)[:, None] * terms.values + 1
     return np.log(k) @ terms.count, (1 / k) @ terms.power
 
 
 def log_joint(
-    terms: Terms, prior: WeakPrior, ratio: Float[np.ndarray, "..."], log_noise: Any
-) -> Float[np.ndarray, "..."]:
-    """log p(D, λ, β) on a grid of d = log λ − log β and log β, but for the prior's constant.
+    terms: Terms, prior: WeakPrior, ratio: Float[np.ndarray, " i"], log_noise: Any
+) -> Float[np.ndarray, "i j"]:
+    """log p(D, λ, β) on a grid of d = log λ − log β and log β, but for constants.
 
     log p(D | λ, β) = ½ n log β − ½ Σ log k − ½ β Σ z²/k + constant.
     """
     log_det, misfit = by_ratio(terms, ratio)
-    fit = log_det + misfit * np.exp(log_noise) - terms.count.sum() * log_noise
+    fit = log_det[:, None] + misfit[:, None] * np.exp(log_noise)
     away_noise = log_noise - prior.log_noise_precision
-    away_prior = ratio + log_noise - prior.log_prior_precision
-    return terms.constant - 0.5 * (fit + prior.stiffness * (away_noise**2 + away_prior**2))
+    away_prior = ratio[:, None] + log_noise - prior.log_prior_precision
+    away = away_noise**2 + away_prior**2
+    return 0.5 * (terms.count.sum() * log_noise - fit) - 0.5 * away / prior.std**2
 
 
 class View(NamedTuple):
@@ -127,14 +128,14 @@ def view_at(point: Float[np.ndarray, "2"], terms: Terms, prior: WeakPrior = FLAT
     bend = (share - 0.5 * terms.count) / (c * c)  # its derivative by c
     turn, stiffness = bend * signal, prior.stiffness
     value = terms.constant - 0.5 * float(np.log(c) @ terms.count + share.sum())
-    by_prior, by_noise = float(pull @ signal), float(pull.sum()) * noise
+    by_prior, pull_all = float(pull @ signal), float(pull.sum())
     return View(
         value - 0.5 * stiffness * (away_prior**2 + away_noise**2),
-        (by_prior - stiffness * away_prior, by_noise - stiffness * away_noise),
+        (by_prior - stiffness * away_prior, pull_all * noise - stiffness * away_noise),
         (
-            -float(turn @ signal) - by_prior - stiffness,
+            -(float(turn @ signal) + by_prior) - stiffness,
             -float(turn.sum()) * noise,
-            -float(bend.sum()) * noise * noise - by_noise - stiffness,
+            -(float(bend.sum()) * noise + pull_all) * noise - stiffness,
         ),
     )
 
@@ -197,8 +198,10 @@ def _scan(terms: Terms, prior: WeakPrior) -> Float[np.ndarray, "2"]:
             break
     point = np.stack([log_noise + d, log_noise])
     point = np.clip(point, centre[:, None] - REACH, centre[:, None] + REACH)
-    best = np.argmax(log_joint(terms, prior, point[0] - point[1], point[1]))
-    return point[:, best]
+    log_det, misfit = by_ratio(terms, point[0] - point[1])
+    values = 0.5 * (n * point[1] - log_det - misfit * np.exp(point[1]))
+    values -= 0.5 * stiffness * ((point - centre[:, None]) ** 2).sum(axis=0)
+    return point[:, int(np.argmax(values))]
 
 
 def _ascent_step(
@@ -238,7 +241,7 @@ def integrate(terms: Terms, prior: WeakPrior) -> tuple[float, float, float]:
     middle, reach = np.array([centre_prior - centre_noise, centre_noise]), np.full(2, _GRID_REACH)
     for _ in range(_ZOOMS):
         ratio, log_noise = middle[:, None] + reach[:, None] * _POINTS
-        logs = log_joint(terms, prior, ratio[:, None], log_noise)
+        logs = log_joint(terms, prior, ratio, log_noise)
         top = float(logs.max())
         mass = np.exp(logs - top)
         total = float(mass.sum())

@@ -19,6 +19,7 @@ import numpy as np
 
 from sumwise.errors import LabelError, SettingError
 from sumwise.model.design import Design
+from sumwise.model.posterior import Spectrum, decompose
 from sumwise.util.shapes import Float
 
 LEAST_LOG_VARIANCE = -690.0  # whose inverse is still a number
@@ -27,13 +28,23 @@ SPAN = 50.0  # a variance may be smaller than others by e to this power
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Standardised:
-    """The totals in the model's units, and how to get there."""
+    """Labelled sets with their totals in the model's units, and how to get there."""
 
+    design: Design
     totals: Float[np.ndarray, "t M"]
     noise_std: Float[np.ndarray, " t"] | None  # known noise, if there is any
     offset: Float[np.ndarray, " M"]
     scale: Float[np.ndarray, " M"]
     variance: float  # of an individual's output, in the model's units
+
+    def design_at(self, noise_precision: float) -> Design:
+        """The sets with the noise scales that known noise gives at this β."""
+        if self.noise_std is None:
+            return self.design
+        return self.design.with_known_noise(self.noise_std, noise_precision)
+
+    def spectrum_at(self, noise_precision: float) -> Spectrum:
+        return decompose(self.design_at(noise_precision), self.totals)
 
 
 def standardise(
@@ -70,7 +81,7 @@ def standardise(
     variance = power / inside.size if inside.size and 0 < power < math.inf else 1.0
     # totals with known noise may show less variance by chance than they can resolve
     variance = max(variance, least if math.isfinite(least) else 0.0)
-    return Standardised(inside, known, offset, scale, variance)
+    return Standardised(design, inside, known, offset, scale, variance)
 
 
 def beyond_doubles(y_bar: Float[np.ndarray, "t M"]) -> LabelError:

@@ -35,7 +35,7 @@ from sumwise.data.targets import Targets
 from sumwise.errors import DataError, MissingExtraError, SumwiseError
 from sumwise.model import fit as core
 from sumwise.model import serialize
-from sumwise.model.fit import ModelConfig, Prepared, check_seed
+from sumwise.model.fit import ModelConfig, Prepared
 from sumwise.model.serialize import pack_config, unpack_config, unpack_prepared
 from sumwise.study import export
 from sumwise.study.export import BASIS, SETS, STUDY, TABLES
@@ -152,7 +152,7 @@ def _study_row(head: Any) -> dict[str, Any]:
         )
     if head["strategy"] not in ACQUISITIONS:
         raise ValueError(f"no strategy is called {head['strategy']!r:.60}")
-    check_seed(head["seed"], "seed")
+    validate.count(head["seed"], "seed", 0)
     counters = {name: head[name] for name in export.COUNTERS}
     for name, value in counters.items():
         if type(value) is not int or not 0 <= value <= LARGEST_COUNT:

@@ -23,7 +23,7 @@ from typing import Final
 import numpy as np
 
 from sumwise.data.targets import Inputs
-from sumwise.model.basis.fixed import RandomFourierFeatures, Waves, wave_features
+from sumwise.model.basis.fixed import RandomFourierFeatures, Waves
 from sumwise.util.shapes import Float
 
 SCALINGS: Final = ("range", "squash")
@@ -139,7 +139,19 @@ class Auto:
         return [np.clip(ranged, -FARTHEST, FARTHEST), squashed]
 
     def __call__(self, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N K"]:
-        return wave_features(self.waves, self.scaled(x))
+        columns, both = self.columns, self.scaled(x)
+        out = np.empty((len(x), columns[-1].stop))
+        far, amplitude = math.sqrt(x.shape[1]), math.sqrt(2 / len(self.phases))
+        waves = iter(range(2, len(PARTS) - 1))
+        for i, z in enumerate(both):
+            out[:, columns[i]] = (z - self.centre[i]) / self.size[i]
+            angles = z @ self.frequencies.T
+            for length in LENGTHSCALES:
+                part = next(waves)
+                wave = np.cos(self.phases - angles / (length * far))
+                out[:, columns[part]] = wave * (amplitude / self.size[part])
+        out[:, -1] = 1.0
+        return out
 
     @property
     def waves(self) -> tuple[Waves, ...]:

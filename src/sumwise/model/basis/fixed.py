@@ -51,21 +51,6 @@ class Waves:
         return self.first + len(self.phases)
 
 
-def wave_features(
-    families: tuple[Waves, ...], views: list[Float[np.ndarray, "N D"]]
-) -> Float[np.ndarray, "N K"]:
-    """The features of all families, each of its own view of the inputs, and the bias."""
-    out = np.ones((len(views[0]), families[-1].stop + 1))
-    for family, z in zip(families, views, strict=True):
-        angles = family.phases - z @ family.frequencies.T
-        waves = out[:, family.first : family.stop]
-        np.multiply(np.cos(angles, out=angles), family.amplitude, out=waves)
-        if family.linear is not None:
-            columns, centre, size = family.linear
-            out[:, columns] = (z - centre) / size
-    return out
-
-
 @dataclass(frozen=True, slots=True)
 class Linear:
     """φ(x) = [x, 1]."""
@@ -125,7 +110,11 @@ class RandomFourierFeatures:
         return (Waves(0, self.frequencies, self.phases, amplitude),)
 
     def __call__(self, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N K"]:
-        return wave_features(self.waves, [x])
+        (waves,) = self.waves
+        out = np.ones((len(x), waves.stop + 1))
+        angles = waves.phases - x @ waves.frequencies.T
+        np.multiply(np.cos(angles, out=angles), waves.amplitude, out=out[:, :-1])
+        return out
 
     def arrays(self) -> dict[str, np.ndarray]:
         """What was drawn, by the names it is stored under."""

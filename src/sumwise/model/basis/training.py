@@ -105,25 +105,28 @@ def flat(
     noise_std: Float[np.ndarray, " t"] | None = None,
 ) -> Labelled:
     """Labelled sets with standardised inputs, padded to a size that is compiled once."""
-    n_sets, n_rows = len(sets), len(sets.x)
-    most_sets, most_rows = padded_size(sets, pool)
-    # padded with a row that exists: a user's network need not be defined elsewhere
-    x = np.repeat(sets.x[:1].astype(dtype), most_rows, axis=0)
-    theta = np.zeros(most_rows, dtype)
-    owner = np.full(most_rows, most_sets - 1, np.int32)
-    x[:n_rows], theta[:n_rows] = sets.x, sets.theta
-    owner[:n_rows] = np.repeat(np.arange(n_sets, dtype=np.int32), sets.sizes)
-    theta_sum, root_scale = np.zeros(most_sets), np.ones(most_sets)
-    theta_sum[:n_sets] = np.add.reduceat(sets.theta, sets.starts[:-1])
-    root_scale[:n_sets] = np.sqrt(np.add.reduceat(sets.theta**2, sets.starts[:-1]))
-    z = np.zeros((most_sets, target.shape[1]))
-    z[:n_sets] = target / root_scale[:n_sets, None]
-    arrays = (x, theta, owner, theta_sum, root_scale, z, np.arange(most_sets) < n_sets)
-    if noise_std is None:
-        return Labelled(*map(jnp.asarray, arrays))
-    known_noise = np.zeros(most_sets)
-    known_noise[:n_sets] = (noise_std / root_scale[:n_sets]) ** 2
-    return Labelled(*map(jnp.asarray, (*arrays, known_noise)))
+    n_sets, n_rows = padded_size(sets, pool)
+    first, owner = sets.starts[:-1], np.repeat(np.arange(len(sets), dtype=np.int32), sets.sizes)
+    root_scale = np.sqrt(np.add.reduceat(sets.theta**2, first))
+    known_noise = None
+    if noise_std is not None:
+        known_noise = _padded((noise_std / root_scale) ** 2, n_sets)
+    return Labelled(
+        # padded with a row that exists: a user's network need not be defined elsewhere
+        x=_padded(sets.x.astype(dtype), n_rows, sets.x[0]),
+        theta=_padded(sets.theta.astype(dtype), n_rows),
+        owner=_padded(owner, n_rows, n_sets - 1),
+        theta_sum=_padded(np.add.reduceat(sets.theta, first), n_sets),
+        root_scale=_padded(root_scale, n_sets, 1.0),
+        target=_padded(target / root_scale[:, None], n_sets),
+        real=jnp.arange(n_sets) < len(sets),
+        known_noise=known_noise,
+    )
+
+
+def _padded(rows: np.ndarray, size: int, fill: Any = 0.0) -> jax.Array:
+    more = np.full((size - len(rows), *rows.shape[1:]), fill, rows.dtype)
+    return jnp.asarray(np.concatenate([rows, more]))
 
 
 def sum_by_owner(rows: jax.Array, data: Labelled) -> jax.Array:
