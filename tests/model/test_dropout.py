@@ -15,10 +15,18 @@ from numpy.testing import assert_allclose, assert_array_equal
 import sumwise as sw
 from sumwise import Sets
 from sumwise.model.basis import neural, training
-from sumwise.model.basis.training import PoolSizes, padded_size
+from sumwise.model.basis.training import padded_size
 from sumwise.model.design import embed
 from tests.marks import slow
-from tests.networks import UP_TO_SIX, flat_numbers, literal_adam, restored, state_of, unflat
+from tests.networks import (
+    UP_TO_SIX,
+    flat_numbers,
+    largest_first,
+    literal_adam,
+    restored,
+    state_of,
+    unflat,
+)
 from tests.thinned import (
     EXACT,
     SETS,
@@ -243,7 +251,7 @@ def test_a_run_by_size_needs_new_room_at_questions_1_and_5_only(sign):
     for seed in range(20):
         sizes = np.random.default_rng(seed).integers(1, 21, 300)
         pool = Sets.from_arrays([np.zeros((n, 1)) for n in sizes])
-        order, known = np.argsort(sign * sizes, kind="stable"), PoolSizes.of(pool)
+        order, known = np.argsort(sign * sizes, kind="stable"), largest_first(pool)
         rooms = [padded_size(pool.take(order[:t].tolist()), known) for t in range(1, 31)]
         assert len(set(rooms[:4])) == len(set(rooms[4:])) == 1
         assert rooms[0] < rooms[4]

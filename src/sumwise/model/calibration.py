@@ -37,7 +37,7 @@ def coverage(z: Sequence[float], level: float) -> tuple[Coverage, ...]:
     """Counts at the usual levels and at `level`.
 
     Args:
-        z: Of each value, how many predicted standard deviations it is off.
+        z: How many predicted standard deviations each value is off.
     """
     rows = []
     for nominal in sorted({*LEVELS, level}) if z else ():

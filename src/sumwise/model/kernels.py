@@ -157,13 +157,12 @@ def sum_runs(
         np.divide(column - basis.shift[d], basis.scale[d], out=standard[d], casting="same_kind")
     u = np.empty((len(bounds) - 1, waves[-1].stop + 1), kind)
     for family, z in zip(waves, basis.views(standard.T), strict=True):
-        # the kernel writes a bias after its waves: it stays after the last family
-        out = u if len(waves) == 1 else u[:, family.first : family.stop + 1]
         unit = 2 * np.pi if single else 1.0
         turns = np.ascontiguousarray(family.frequencies.T / unit, dtype=kind)
         phases, amplitude = (family.phases / unit).astype(kind), family.amplitude.astype(kind)
         x = np.ascontiguousarray(z.T, kind) if single else np.ascontiguousarray(z, kind).T
         rows = _ROWS_SINGLE if single else 2**62
+        out = u[:, family.first : family.stop + 1]  # the bias stays after the last family only
         sum_waves(x, theta, bounds, turns, phases, amplitude, rows, out)
         if family.linear is not None:
             columns, centre, size = family.linear

@@ -49,15 +49,8 @@ from sumwise.model.basis.network import (
     user_network,
 )
 from sumwise.model.basis.neural_config import Neural
-from sumwise.model.basis.training import (
-    Labelled,
-    PoolSizes,
-    climb,
-    flat,
-    own_settings,
-    sum_by_owner,
-)
-from sumwise.util.shapes import Float
+from sumwise.model.basis.training import Labelled, climb, flat, own_settings, sum_by_owner
+from sumwise.util.shapes import Float, Int
 
 LEAST_NOISE = 1e-13  # of C's largest diagonal entry; with less noise a factorisation is rounding
 
@@ -68,7 +61,7 @@ class NeuralBasis:
 
     settings: Neural
     network: Any  # an Equinox module; a `Regressor` with dropout
-    pool: PoolSizes
+    pool: Int[np.ndarray, " A"]  # sizes of all sets, the largest first
     masks: tuple[Float[np.ndarray, "L H"], ...] = ()  # of the L models of a dropout network
     seed: int = 0  # of the units that are dropped while training
     learns = True
@@ -80,7 +73,7 @@ class NeuralBasis:
 
     @classmethod
     def draw(cls, settings: Neural, sets: Sets, rng: np.random.Generator) -> NeuralBasis:
-        pool = PoolSizes.of(sets)
+        pool = np.sort(sets.sizes)[::-1]
         with own_settings():
             if settings.dropout:
                 regressor, keep = Regressor.draw(settings, sets.n_inputs, rng), 1 - settings.dropout

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -22,7 +21,7 @@ from sumwise.data.sets import Sets
 from sumwise.errors import SumwiseError
 from sumwise.model.basis.neural_config import Neural
 from sumwise.util.progress import Slow
-from sumwise.util.shapes import Float
+from sumwise.util.shapes import Float, Int
 
 EPOCHS_AT_ONCE = 100  # before the loss is checked and progress is reported
 FIRST_SETS = 4  # labels that the first compilation is for; the second is for 32
@@ -44,33 +43,24 @@ def own_settings() -> Iterator[None]:
 # --- padding --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PoolSizes:
-    """What is known of set sizes before any label."""
-
-    mean: float
-    largest: Float[np.ndarray, " A"]  # instances in the 1, 2, 3 … largest sets together
-
-    @classmethod
-    def of(cls, sets: Sets) -> PoolSizes:
-        sizes = np.sort(sets.sizes)[::-1]
-        return cls(float(sizes.mean()) if len(sizes) else 1.0, np.cumsum(sizes).astype(float))
-
-
-def padded_size(sets: Sets, pool: PoolSizes) -> tuple[int, int]:
+def padded_size(sets: Sets, pool: Int[np.ndarray, " A"]) -> tuple[int, int]:
     """Numbers of sets and instances to compile for, given the labelled `sets`.
 
     Sets come in steps of 4, 32, 48, 64, 96 …; instances in as many as those sets are likely to
     have, judged by the pool and then by the first labels, and at most what its largest sets have.
+
+    Args:
+        pool: The sizes of all sets, the largest first.
     """
+    mean = float(pool.mean()) if len(pool) else 1.0
     if len(sets) <= FIRST_SETS:
-        n_sets, expected = FIRST_SETS, MANY_TIMES * FIRST_SETS * pool.mean
+        n_sets, expected = FIRST_SETS, MANY_TIMES * FIRST_SETS * mean
     else:
         n_sets = max(32, step_up(len(sets), steps=2))
-        typical = max(pool.mean, float(sets.sizes[:FIRST_SETS].mean()))
+        typical = max(mean, float(sets.sizes[:FIRST_SETS].mean()))
         expected = MARGIN * n_sets * typical
-    if len(pool.largest):
-        expected = min(expected, pool.largest[min(n_sets, len(pool.largest)) - 1])
+    if len(pool):
+        expected = min(expected, float(pool[:n_sets].sum()))
     return n_sets, step_up(max(len(sets.x), math.ceil(expected)))
 
 
@@ -101,7 +91,7 @@ def flat(
     sets: Sets,
     target: Float[np.ndarray, "t M"],
     dtype: str,
-    pool: PoolSizes,
+    pool: Int[np.ndarray, " A"],
     noise_std: Float[np.ndarray, " t"] | None = None,
 ) -> Labelled:
     """Labelled sets with standardised inputs, padded to a size that is compiled once."""
