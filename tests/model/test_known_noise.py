@@ -281,5 +281,5 @@ def test_the_design_given_is_left_alone():
     _, pool, y_bar, blur = problem([2, 3], 0)
     before = replace(pool.design)
     pool.design.with_known_noise(blur, 2.0)
-    scaling.weigh(pool.design, y_bar[:, None], blur, "evidence")
+    scaling.weigh(plain(pool.design, y_bar[:, None], blur), "evidence")
     assert (before.noise_scale == pool.design.noise_scale).all()
