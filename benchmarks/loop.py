@@ -231,7 +231,7 @@ def _compile_time() -> float:
         "import time, numpy as np\n"
         "from sumwise.model import kernels\n"
         "one, start = np.ones(1), time.process_time()\n"
-        "kernels.adam(one, one, one, 0.0, 0.0, 1, 1e-3)\n"
+        "kernels.adam(one, one, one, np.zeros(2), 1, 1e-3)\n"
         "print(time.process_time() - start)"
     )
     with tempfile.TemporaryDirectory() as empty:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from sumwise.data.sets import Sets
 from sumwise.model.basis import Linear, Scaled
 from sumwise.model.design import Pool, embed
+from sumwise.model.scaling import Standardised
 
 set_sizes = st.lists(st.integers(1, 6), min_size=2, max_size=9)
 precisions = st.floats(-3.0, 3.0).map(lambda exponent: float(np.exp(exponent)))
@@ -32,6 +33,11 @@ def linear_pool(sets) -> Pool:
 
 def phi_of(pool) -> np.ndarray:
     return np.column_stack([pool.sets.x, np.ones(len(pool.sets.x))])
+
+
+def plain(design, y_bar, noise_std=None) -> Standardised:
+    """Totals that are in the model's units already."""
+    return Standardised(design, y_bar, noise_std, np.zeros(1), np.ones(1), 1.0)
 
 
 def totals(sets, y) -> np.ndarray:

@@ -7,11 +7,10 @@ import math
 import numpy as np
 
 from sumwise import Neural
-from sumwise.model.basis.training import PoolSizes
 from tests.builders import random_sets, totals
 
 TINY = Neural(width=4, depth=2, n_basis=6, epochs=30)  # compiled once for all tests that use it
-UP_TO_SIX = PoolSizes(6.0, np.empty(0))  # of each set: compiled for 4 and for 32 sets only
+UP_TO_SIX = np.full(100, 6)  # sizes of the pool: compiled for 4 and for 32 sets only
 
 ACTIVATIONS = {
     "relu": lambda v: max(v, 0.0),
@@ -21,6 +20,20 @@ ACTIVATIONS = {
     "softplus": lambda v: math.log(1 + math.exp(v)),
     "elu": lambda v: v if v > 0 else math.exp(v) - 1,
 }
+
+
+def largest_first(sets) -> np.ndarray:
+    """The sizes of a pool's sets, as `training.padded_size` takes them."""
+    return np.sort(sets.sizes)[::-1]
+
+
+def state_of(basis) -> bytes:
+    """What is stored of a network's weights."""
+    return basis.arrays()["state"].tobytes()
+
+
+def restored(basis, state: bytes):
+    return basis.with_arrays({"state": np.frombuffer(state, dtype=np.uint8)})
 
 
 def layers_of(network) -> list[tuple[np.ndarray, np.ndarray]]:

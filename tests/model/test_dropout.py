@@ -15,10 +15,18 @@ from numpy.testing import assert_allclose, assert_array_equal
 import sumwise as sw
 from sumwise import Sets
 from sumwise.model.basis import neural, training
-from sumwise.model.basis.training import PoolSizes, padded_size
+from sumwise.model.basis.training import padded_size
 from sumwise.model.design import embed
 from tests.marks import slow
-from tests.networks import UP_TO_SIX, flat_numbers, literal_adam, unflat
+from tests.networks import (
+    UP_TO_SIX,
+    flat_numbers,
+    largest_first,
+    literal_adam,
+    restored,
+    state_of,
+    unflat,
+)
 from tests.thinned import (
     EXACT,
     SETS,
@@ -243,7 +251,7 @@ def test_a_run_by_size_needs_new_room_at_questions_1_and_5_only(sign):
     for seed in range(20):
         sizes = np.random.default_rng(seed).integers(1, 21, 300)
         pool = Sets.from_arrays([np.zeros((n, 1)) for n in sizes])
-        order, known = np.argsort(sign * sizes, kind="stable"), PoolSizes.of(pool)
+        order, known = np.argsort(sign * sizes, kind="stable"), largest_first(pool)
         rooms = [padded_size(pool.take(order[:t].tolist()), known) for t in range(1, 31)]
         assert len(set(rooms[:4])) == len(set(rooms[4:])) == 1
         assert rooms[0] < rooms[4]
@@ -317,19 +325,19 @@ def test_kept_weights_bring_the_trained_network_back(model):
     trained = model.fitted().basis.basis
     begun = THINNED.draw(SETS, np.random.default_rng(0))  # as the model of seed 0 began
     assert not np.allclose(begun(SETS.x), trained(SETS.x), rtol=1e-3)
-    kept = trained.state()
-    assert_array_equal(begun.restored(kept)(SETS.x), trained(SETS.x))
+    kept = state_of(trained)
+    assert_array_equal(restored(begun, kept)(SETS.x), trained(SETS.x))
     wider = replace(THINNED, width=5).draw(SETS, np.random.default_rng(0))
     with pytest.raises(sw.SumwiseError, match="the weights are of another network"):
-        wider.restored(kept)
+        restored(wider, kept)
     for damaged in (b"", b"no weights"):
         with pytest.raises(sw.SumwiseError, match="cannot be read"):
-            begun.restored(damaged)
+            restored(begun, damaged)
 
 
 def test_kept_weights_that_were_cut_off_are_refused_in_words(model):
     basis = model.fitted().basis.basis
-    kept = basis.state()
+    kept = state_of(basis)
     for damaged in (kept[:100], kept[:-30]):
         with pytest.raises(sw.SumwiseError, match="cannot be read"):
-            basis.restored(damaged)
+            restored(basis, damaged)

@@ -16,7 +16,7 @@ from sumwise.model import evidence, known_noise, predict, scaling
 from sumwise.model import fit as core
 from sumwise.model.design import embed
 from sumwise.model.posterior import Hyperparameters, condition, decompose
-from tests.builders import linear_pool, phi_of, precisions, random_sets, seeds, set_sizes
+from tests.builders import linear_pool, phi_of, plain, precisions, random_sets, seeds, set_sizes
 from tests.marks import slow
 from tests.oracles import joint, total_covariance
 
@@ -36,7 +36,7 @@ def dense(sets, pool, blur, lam, beta):
 def test_the_evidence_is_the_density_of_a_dense_normal(sizes, lam, beta, seed):
     sets, pool, y_bar, blur = problem(sizes, seed)
     hyper = Hyperparameters(lam, beta)
-    value, _ = known_noise.log_evidence_gradient(pool.design, y_bar[:, None], blur, hyper)
+    value, _ = known_noise.log_evidence_gradient(plain(pool.design, y_bar[:, None], blur), hyper)
     expected = multivariate_normal(cov=dense(sets, pool, blur, lam, beta)).logpdf(y_bar)
     assert_allclose(value, expected, rtol=1e-8, atol=1e-8)
 
@@ -61,7 +61,7 @@ def test_the_gradient_is_that_of_the_value(sizes, lam, beta, seed):
 
     def value(log_prior, log_noise):
         hyper = Hyperparameters(float(np.exp(log_prior)), float(np.exp(log_noise)))
-        return known_noise.log_evidence_gradient(pool.design, y_bar[:, None], blur, hyper)
+        return known_noise.log_evidence_gradient(plain(pool.design, y_bar[:, None], blur), hyper)
 
     at, h = np.log([lam, beta]), 1e-5
     slopes = [(value(*(at + step))[0] - value(*(at - step))[0]) / (2 * h) for step in h * np.eye(2)]
@@ -74,15 +74,15 @@ def test_the_gradient_is_that_of_the_value(sizes, lam, beta, seed):
 def test_the_maximum_is_higher_than_everything_round_it(use_prior, seed):
     _, pool, y_bar, blur = problem([3, 1, 4, 2, 5, 2, 3], seed)
     prior = evidence.WeakPrior(0.3, 1.0)
-    args = pool.design, y_bar[:, None], blur
+    data = plain(pool.design, y_bar[:, None], blur)
 
     def objective(point):
         hyper = Hyperparameters(*np.exp(point).tolist())
         away = point - [0.3, 1.0]
         pull = 0.5 / prior.std**2 * away @ away if use_prior else 0.0
-        return known_noise.log_evidence_gradient(*args, hyper)[0] - pull
+        return known_noise.log_evidence_gradient(data, hyper)[0] - pull
 
-    found = known_noise.maximise(*args, prior if use_prior else replace(prior, std=math.inf))
+    found = known_noise.maximise(data, prior if use_prior else replace(prior, std=math.inf))
     top = np.log([found.prior_precision, found.noise_precision])
     rng = np.random.default_rng(seed)
     for width in (0.01, 1.0, 5.0):
@@ -95,11 +95,12 @@ def test_without_noise_the_search_finds_what_the_ordinary_one_finds():
     _, pool, y_bar, _ = problem([3, 1, 4, 2, 5, 2, 3], 5)
     prior = evidence.WeakPrior(0.0, 1.0)
     ordinary = evidence.maximise(decompose(pool.design, y_bar[:, None]), prior)
-    found = known_noise.maximise(pool.design, y_bar[:, None], np.zeros(7), prior)
+    data = plain(pool.design, y_bar[:, None], np.zeros(7))
+    found = known_noise.maximise(data, prior)
     assert_allclose(found.prior_precision, ordinary.prior_precision, rtol=1e-5)
     assert_allclose(found.noise_precision, ordinary.noise_precision, rtol=1e-5)
     start = Hyperparameters(1.0, 2.0)
-    climbed = known_noise.adam(pool.design, y_bar[:, None], np.zeros(7), start)
+    climbed = known_noise.adam(data, start)
     expected = evidence.adam(decompose(pool.design, y_bar[:, None]), start)
     assert_allclose(climbed.noise_precision, expected.noise_precision, rtol=1e-9)
 
@@ -280,5 +281,5 @@ def test_the_design_given_is_left_alone():
     _, pool, y_bar, blur = problem([2, 3], 0)
     before = replace(pool.design)
     pool.design.with_known_noise(blur, 2.0)
-    scaling.weigh(pool.design, y_bar[:, None], blur, "evidence")
+    scaling.weigh(plain(pool.design, y_bar[:, None], blur), "evidence")
     assert (before.noise_scale == pool.design.noise_scale).all()

@@ -43,7 +43,7 @@ def network_of(model):
 
 
 def state_of(model) -> bytes:
-    return model.fitted().basis.basis.state()
+    return model.fitted().basis.state()
 
 
 # --- Adam on minus the evidence -------------------------------------------------------------------
@@ -150,8 +150,9 @@ def test_precisions_maximise_the_evidence_of_the_trained_network(evidence_prior)
 def test_no_sets_give_the_prior_of_the_untrained_network():
     sets, _ = problem()
     model = R(EXACT).fit(sets[:0], [], pool=sets)
-    untrained = core.prepare(model.config(), sets).basis.basis
-    assert state_of(model) == untrained.state()
+    prepared = core.prepare(model.config(), sets).basis
+    assert state_of(model) == prepared.state()
+    untrained = prepared.basis
     phi = phi_by_hand(untrained.network, standard(sets, sets).x)
     lam, beta = mean_square(untrained, sets), 10.0
     mean, std = model.predict(sets.x, return_std=True)
@@ -162,7 +163,7 @@ def test_no_sets_give_the_prior_of_the_untrained_network():
 def test_no_epochs_leave_the_network_as_it_was_drawn():
     sets, _ = problem()
     model = fitted(replace(TINY, epochs=0))
-    assert state_of(model) == core.prepare(model.config(), sets).basis.basis.state()
+    assert state_of(model) == core.prepare(model.config(), sets).basis.state()
     assert state_of(model) != state_of(fitted(replace(TINY, epochs=1)))
     assert np.isfinite(model.predict(sets.x)).all()
 

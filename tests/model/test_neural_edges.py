@@ -15,7 +15,7 @@ import sumwise as sw
 from sumwise import Sets
 from sumwise.acquisition.strategies import ACQUISITIONS
 from tests.builders import totals
-from tests.networks import TINY, problem
+from tests.networks import TINY, problem, restored, state_of
 
 R = sw.AggregateRegressor
 EXACT = replace(TINY, dtype="float64")
@@ -49,12 +49,12 @@ def drawn(seed=0, settings=TINY):
 def test_kept_weights_give_the_same_features_and_training_bit_for_bit(settings):
     sets, y_bar = problem()
     basis = R(settings).fit(sets, y_bar).fitted().basis.basis
-    restored = drawn(1, settings).restored(basis.state())
-    assert_array_equal(restored(sets.x), basis(sets.x))
-    assert restored.state() == basis.state()
+    again = restored(drawn(1, settings), state_of(basis))
+    assert_array_equal(again(sets.x), basis(sets.x))
+    assert state_of(again) == state_of(basis)
     further = [
-        b.train(sets, y_bar[:, None], np.zeros(2), pull=None, fixed=False)[0].state()
-        for b in (basis, restored)
+        state_of(b.train(sets, y_bar[:, None], np.zeros(2), pull=None, fixed=False)[0])
+        for b in (basis, again)
     ]
     assert further[0] == further[1]
 
@@ -62,7 +62,7 @@ def test_kept_weights_give_the_same_features_and_training_bit_for_bit(settings):
 def test_kept_weights_are_numbers_and_nothing_that_could_be_run():
     basis = drawn()
     network = basis.network
-    with np.load(io.BytesIO(basis.state()), allow_pickle=False) as kept:
+    with np.load(io.BytesIO(state_of(basis)), allow_pickle=False) as kept:
         arrays = [kept[name] for name in kept.files]
     for found, expected in zip(arrays, [*network.weights, *network.biases], strict=True):
         assert found.dtype == np.float32
@@ -72,7 +72,7 @@ def test_kept_weights_are_numbers_and_nothing_that_could_be_run():
 def test_weights_of_another_network_are_refused():
     for other in (replace(TINY, width=5), replace(TINY, depth=3), replace(TINY, n_basis=7), EXACT):
         with pytest.raises(sw.DataError, match="of another network: their shapes or precision"):
-            drawn().restored(drawn(0, other).state())
+            restored(drawn(), state_of(drawn(0, other)))
 
 
 def archive(**arrays) -> bytes:
@@ -104,27 +104,27 @@ def one_array() -> bytes:
 )
 def test_bytes_that_are_no_weights_are_refused(kept):
     with pytest.raises(sw.DataError, match="weights"):
-        drawn().restored(kept)
+        restored(drawn(), kept)
 
 
 def test_truncated_weights_are_refused():
-    whole = drawn().state()
+    whole = state_of(drawn())
     for length in range(0, len(whole), 23):
         with pytest.raises(sw.DataError, match="weights"):
-            drawn().restored(whole[:length])
+            restored(drawn(), whole[:length])
 
 
 def test_damaged_weights_are_refused_unless_nothing_was_lost():
     basis, rng = drawn(), np.random.default_rng(0)
-    whole = basis.state()
+    whole = state_of(basis)
     for position in range(0, len(whole), 11):
         damaged = bytearray(whole)
         damaged[position] ^= 1 << int(rng.integers(8))
         try:
-            restored = drawn(1).restored(bytes(damaged))
+            again = restored(drawn(1), bytes(damaged))
         except sw.DataError:
             continue
-        assert restored.state() == whole
+        assert state_of(again) == whole
 
 
 # --- without JAX ----------------------------------------------------------------------------------

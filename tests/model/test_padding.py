@@ -15,10 +15,10 @@ from numpy.testing import assert_allclose
 import sumwise as sw
 from sumwise import Neural, Sets
 from sumwise.model.basis import neural
-from sumwise.model.basis.training import PoolSizes, padded_size, step_up
+from sumwise.model.basis.training import padded_size, step_up
 from tests.builders import random_sets
 from tests.marks import slow
-from tests.networks import UP_TO_SIX
+from tests.networks import UP_TO_SIX, largest_first
 
 N_QUESTIONS = 30
 
@@ -44,7 +44,7 @@ def test_the_least_room_is_as_told():
 
 
 def test_sets_come_in_steps_of_4_and_32_and_then_half_as_many_again():
-    room = PoolSizes.of(sets_of([1] * 200))
+    room = largest_first(sets_of([1] * 200))
     n_sets = [padded_size(sets_of([1] * t), room)[0] for t in range(1, 201)]
     assert n_sets == sorted(n_sets)
     assert sorted(set(n_sets)) == [4, 32, 48, 64, 96, 128, 192, 256]
@@ -55,7 +55,7 @@ def test_sets_come_in_steps_of_4_and_32_and_then_half_as_many_again():
 def test_there_is_padded_size_all_instances_however_unlike_the_first_sets_are(seed):
     rng = np.random.default_rng(seed)
     sizes = np.sort(rng.integers(1, 200, 80)) if seed % 2 else rng.integers(1, 200, 80)
-    room = PoolSizes.of(sets_of(sizes[:60]))  # and sets that the pool did not have
+    room = largest_first(sets_of(sizes[:60]))  # and sets that the pool did not have
     for t in range(1, 81):
         n_sets, n_rows = padded_size(sets_of(sizes[:t]), room)
         assert n_sets >= t
@@ -64,18 +64,18 @@ def test_there_is_padded_size_all_instances_however_unlike_the_first_sets_are(se
 
 def test_nobody_needs_more_room_than_the_largest_sets_of_the_pool():
     sizes = [3] * 10
-    n_sets, n_rows = padded_size(sets_of(sizes[:6]), PoolSizes.of(sets_of(sizes)))
+    n_sets, n_rows = padded_size(sets_of(sizes[:6]), largest_first(sets_of(sizes)))
     assert (n_sets, n_rows) == (32, 30)
 
 
 def test_without_a_pool_labels_alone_say_how_much_room():
-    nothing = PoolSizes.of(random_sets([2], np.random.default_rng(0))[:0])
+    nothing = largest_first(random_sets([2], np.random.default_rng(0))[:0])
     assert padded_size(sets_of([9, 9]), nothing) == (4, 18)
     assert padded_size(sets_of([5] * 5), nothing) == (32, 192)  # 1.15 · 32 · 5, and a step up
 
 
 def rooms_of_a_run(order, sizes):
-    room = PoolSizes.of(sets_of(sizes))
+    room = largest_first(sets_of(sizes))
     return [padded_size(sets_of(sizes[order[:t]]), room) for t in range(1, N_QUESTIONS + 1)]
 
 

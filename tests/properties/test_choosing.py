@@ -22,7 +22,7 @@ from sumwise.model.evidence import WeakPrior
 from sumwise.model.leave_one_out import leave_one_out
 from sumwise.model.posterior import Hyperparameters, decompose
 from tests import oracles
-from tests.builders import precisions, random_sets, seeds, totals, unscaled
+from tests.builders import plain, precisions, random_sets, seeds, totals, unscaled
 
 few_sizes = st.lists(st.integers(1, 4), min_size=1, max_size=6)
 
@@ -79,7 +79,7 @@ def test_given_precisions_are_not_integrated(sizes, seed, lam, beta):
     z, basis = rng.normal(size=len(sets)), drawn(sets)
     design, prior = embed(sets, unscaled(basis, 2)), WeakPrior(0.0, 0.0, 2.0)
     fixed = Hyperparameters(lam, beta)
-    got = averaging.choose(basis, design, z[:, None], None, prior, fixed)
+    got = averaging.choose(basis, plain(design, z[:, None]), prior, fixed)
     logs = []
     for variances in VARIANCES:
         model = oracles.joint(sets, basis(sets.x) * alike(basis, variances), lam, beta)
@@ -326,11 +326,11 @@ def test_answers_that_are_known_to_be_blurred_do_not_choose():
     design = embed(sets, unscaled(basis))
     for noise, least, most in ((1e-6, 0.0, 2.0), (1e6, 2.98, 3.0)):
         blur = np.full(len(sets), noise)
-        got = averaging.choose(basis, design, y_bar, blur, prior, None)
+        got = averaging.choose(basis, plain(design, y_bar, blur), prior, None)
         entropy = -float(got.probability @ np.log(np.maximum(got.probability, 1e-300)))
         assert least <= entropy <= most
     by_hand = design.with_known_noise(blur, np.exp(2.0))
-    again = averaging.choose(basis, by_hand, y_bar, None, prior, None)
+    again = averaging.choose(basis, plain(by_hand, y_bar), prior, None)
     assert_allclose(got.probability, again.probability)
 
 

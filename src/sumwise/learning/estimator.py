@@ -255,7 +255,8 @@ class AggregateRegressor:
     ) -> Float[np.ndarray, "..."]:
         """Joint draws of individuals' outputs: (n, n_samples), or (n, M, n_samples)."""
         fitted, x = self.fitted(), self._inputs(X)
-        core.check_seed(random_state, "random_state", or_none=True)
+        if random_state is not None:
+            count(random_state, "random_state", 0)
         count(n_samples, "n_samples", least=0)
         rng = np.random.default_rng(random_state)
         members = fitted.posterior.sample(n_samples, rng)  # L K M
@@ -395,7 +396,7 @@ def resolve(
         raise SettingError(f"no preset is called {preset!r}; there is 'paper'")
     if preset is not None and (model is not None or strategy is not None):
         raise SettingError("a preset brings its own model and strategy; give one or the other")
-    core.check_seed(seed, "seed")
+    count(seed, "seed", 0)
     if preset is not None:
         model = AggregateRegressor("fourier", hyperparameters="adam", random_state=int(seed))
         strategy = "AggMI"

@@ -23,7 +23,6 @@ from sumwise.data.sets import Sets
 from sumwise.errors import SettingError
 from sumwise.learning.estimator import AggregateRegressor
 from sumwise.learning.propose import PoolState, questions
-from sumwise.model import fit as core
 from sumwise.model.design import Pool
 from sumwise.model.fit import Model
 from sumwise.outofcore.design_store import Embedded, as_sets
@@ -59,7 +58,7 @@ def score(
     array([0.294, 0.417, 0.654])
     """
     fitted, pool = _pool_under(sets, model)
-    core.check_seed(seed, "seed")
+    validate.count(seed, "seed", 0)
     rng = np.random.default_rng(seed)
     options = {"targets": targets, "target_weights": target_weights, "noise_std": noise_std}
     pool = read(pool.sets, options, "score").apply(pool, fitted)
@@ -97,7 +96,7 @@ def select(
     if n is not None:
         validate.count(n, "n")
     fitted, pool = _pool_under(sets, model)
-    core.check_seed(seed, "seed")
+    validate.count(seed, "seed", 0)
     wanted = read(pool.sets, objective, "select")
     money, cost = check_budget(budget, wanted.cost), wanted.cost
     pool, ids, at = wanted.apply(pool, fitted), pool.sets.ids, pool.sets.position

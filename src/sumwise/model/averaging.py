@@ -31,8 +31,9 @@ import numpy as np
 
 from sumwise.model.basis.auto import CANDIDATES, SCALINGS, VARIANCES, Auto
 from sumwise.model.design import Design
-from sumwise.model.evidence import Terms, WeakPrior, integrate, means, view_at
-from sumwise.model.posterior import Hyperparameters, condition, decompose
+from sumwise.model.evidence import WeakPrior, integrate, log_evidence, means, terms_of
+from sumwise.model.posterior import Hyperparameters, Spectrum, condition, decompose
+from sumwise.model.scaling import Standardised
 from sumwise.util.shapes import Float
 
 NOISE_SHARE = 0.03  # of an individual's variance: where the weak prior on β is centred
@@ -65,30 +66,23 @@ class Choice:
 
 
 def choose(
-    basis: Auto,
-    design: Design,
-    target: Float[np.ndarray, "t M"],
-    noise_std: Float[np.ndarray, " t"] | None,
-    prior: WeakPrior,
-    fixed: Hyperparameters | None,
+    basis: Auto, data: Standardised, prior: WeakPrior, fixed: Hyperparameters | None
 ) -> Choice:
-    """Candidates weighed by labels in the model's units.
+    """The candidates weighed by the totals, and their average.
+
+    For known noise, β is taken at its prior's centre; the later search for β has it exact.
 
     Args:
-        noise_std: Known noise, for which β is taken at its prior's centre; the later search for β
-            has it exact.
         fixed: λ and β if they are given: then there is nothing to integrate.
     """
-    logs = np.zeros(len(CANDIDATES))
+    beta = fixed.noise_precision if fixed else float(np.exp(prior.log_noise_precision))
+    design, logs = data.design_at(beta), np.zeros(len(CANDIDATES))
     if len(design):
-        beta = np.exp(prior.log_noise_precision) if fixed is None else fixed.noise_precision
-        if noise_std is not None:
-            design = design.with_known_noise(noise_std, float(beta))
-        logs = log_evidences(basis, design, target, prior, fixed)
+        logs = log_evidences(basis, design, data.totals, prior, fixed)
     likely = np.exp(logs - logs.max())
     probability = likely / likely.sum()
     variances = probability @ VARIANCES
-    relevance = relevances(basis, design, target, variances, prior, fixed)
+    relevance = relevances(basis, design, data.totals, variances, prior, fixed)
     return Choice(probability, variances, relevance, basis.amplitude(variances, relevance))
 
 
@@ -130,30 +124,23 @@ def log_evidences(
     """log p(D | c) of every candidate, but for a number that they share."""
     root = np.sqrt(design.noise_scale)[:, None]
     rows, z, columns = design.u / root, target / root, basis.columns
-    t, n_outputs = z.shape
+    ones = np.ones(len(z))
     parts: dict[int, np.ndarray] = {}  # products of labelled rows, computed once for each part
     logs = []
     for variances in VARIANCES:
         used = np.flatnonzero(variances).tolist()
-        if t <= sum(columns[p].stop - columns[p].start for p in used):
+        if len(z) <= sum(columns[p].stop - columns[p].start for p in used):
             for p in used:
                 if p not in parts:
                     parts[p] = rows[:, columns[p]] @ rows[:, columns[p]].T
             values, left = np.linalg.eigh(sum(variances[p] * parts[p] for p in used))
-            power = ((left.T @ z) ** 2).sum(axis=1)
-            count = np.full(t, float(n_outputs))
+            values, none = np.maximum(values, 0.0), np.empty((len(z), 0))
+            spectrum = Spectrum(left, values, none, left.T @ z, 0.0, 0.0)
         else:
             own = np.hstack([rows[:, columns[p]] * variances[p] ** 0.5 for p in used])
-            left, singular, _ = np.linalg.svd(own, full_matrices=False)
-            along = left.T @ z
-            values = np.append(singular**2, 0.0)
-            outside = float(((z - left @ along) ** 2).sum())
-            power = np.append((along**2).sum(axis=1), outside)
-            count = np.append(np.full(len(singular), n_outputs), (t - len(singular)) * n_outputs)
-        terms = Terms(np.maximum(values, 0.0), power, count.astype(np.float64))
+            spectrum = decompose(Design(own, ones, ones), z)
         if fixed is None:
-            logs.append(integrate(terms, prior)[0])
+            logs.append(integrate(terms_of(spectrum), prior)[0])
         else:
-            point = np.log([fixed.prior_precision, fixed.noise_precision])
-            logs.append(view_at(point, terms).value)
+            logs.append(log_evidence(spectrum, fixed))
     return np.array(logs)

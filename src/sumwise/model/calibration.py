@@ -25,12 +25,19 @@ class Coverage:
     def share(self) -> float:
         return self.inside / self.answers
 
+    @property
+    def surprise(self) -> str:
+        """Whether more or fewer lie inside than chance explains; empty if neither."""
+        if self.low <= self.level <= self.high:
+            return ""
+        return "more" if self.low > self.level else "fewer"
+
 
 def coverage(z: Sequence[float], level: float) -> tuple[Coverage, ...]:
     """Counts at the usual levels and at `level`.
 
     Args:
-        z: Of each value, how many predicted standard deviations it is off.
+        z: How many predicted standard deviations each value is off.
     """
     rows = []
     for nominal in sorted({*LEVELS, level}) if z else ():
@@ -45,11 +52,10 @@ def headline(rows: Sequence[Coverage], level: float) -> str:
     here = _at(rows, level)
     if here is None or here.answers < FEW:
         return "Too few answers to say whether the intervals are right"
-    if here.high < level:
-        return "The intervals are too narrow"
-    if here.low > level:
-        return "The intervals are too wide"
-    return "The intervals are about right" + (f" at {percent(level)}" if _off(rows) else "")
+    if here.surprise:
+        return f"The intervals are too {'narrow' if here.surprise == 'fewer' else 'wide'}"
+    at = f" at {percent(level)}" if any(row.surprise for row in rows) else ""
+    return f"The intervals are about right{at}"
 
 
 def verdict(rows: Sequence[Coverage], level: float) -> str:
@@ -58,27 +64,21 @@ def verdict(rows: Sequence[Coverage], level: float) -> str:
     if here is None:
         return f"{said}."
     seen = f"{here.inside} of {here.answers} answers lie in intervals made for {percent(level)}"
-    if here.answers < FEW or not _off(rows):
+    if here.answers < FEW:
         return f"{said}: {seen}."
-    if here.high < level:
-        return f"{said}: only {seen}, fewer than chance explains."
-    if here.low > level:
-        return f"{said}: {seen}, more than chance explains."
-    but = ", ".join(
-        f"{row.inside} in those for {percent(row.level)}, "
-        f"{'more' if row.low > row.level else 'fewer'} than chance explains"
-        for row in _off(rows)
+    if here.surprise:
+        only = "only " if here.surprise == "fewer" else ""
+        return f"{said}: {only}{seen}, {here.surprise} than chance explains."
+    others = ", ".join(
+        f"{row.inside} in those for {percent(row.level)}, {row.surprise} than chance explains"
+        for row in rows
+        if row.surprise
     )
-    return f"{said}: {seen}; but {but}."
+    return f"{said}: {seen}; but {others}." if others else f"{said}: {seen}."
 
 
 def _at(rows: Sequence[Coverage], level: float) -> Coverage | None:
     return next((row for row in rows if row.level == level), None)
-
-
-def _off(rows: Sequence[Coverage]) -> list[Coverage]:
-    """The levels at which chance does not explain the share seen."""
-    return [row for row in rows if not row.low <= row.level <= row.high]
 
 
 def binomial_interval(inside: int, n: int, level: float = 0.95) -> tuple[float, float]:

@@ -72,12 +72,7 @@ class Pool:
 
 
 def embed(
-    sets: Sets,
-    basis: Scaled,
-    *,
-    compiled: bool | None = None,
-    numba_anyway: bool = False,
-    products: Float[np.ndarray, "K K"] | None = None,
+    sets: Sets, basis: Scaled, *, compiled: bool | None = None, numba_anyway: bool = False
 ) -> Design:
     """u_a, s_a and Σθ of every set.
 
@@ -85,7 +80,6 @@ def embed(
         compiled: Use the numba kernel where it applies. By default when numba is installed and
             there is enough to do; the numbers agree to rounding.
         numba_anyway: Loading numba costs nothing here, because what follows needs it too.
-        products: If given, Σ φ φᵀ over all individuals is added to it on the way.
     """
     if not len(sets):
         n_basis = features(basis, np.zeros((1, sets.n_inputs))).shape[1]
@@ -94,9 +88,7 @@ def embed(
         compiled = worth_compiling(len(sets.x), basis, numba_anyway)
     u = _embed_compiled(sets, basis) if compiled else None
     if u is None:
-        u = sum_features(sets.x, sets.theta, sets.starts, basis, products)
-    elif products is not None:
-        add_products(sets.x, basis, products)
+        u = sum_features(sets.x, sets.theta, sets.starts, basis)
     with np.errstate(over="ignore", invalid="ignore"):
         finite = np.isfinite(u.sum())  # a mask of `u` would be an eighth of it
     for a, row in enumerate(() if finite else u):
@@ -163,7 +155,6 @@ def sum_features(
     theta: Float[np.ndarray, " N"],
     starts: Int[np.ndarray, " A1"],
     basis: Basis,
-    products: Float[np.ndarray, "K K"] | None = None,
 ) -> Float[np.ndarray, "A K"]:
     """u of every run of rows `starts[a]:starts[a + 1]`, block by block; see `embed`."""
     u: Float[np.ndarray, "A K"] | None = None
@@ -175,8 +166,6 @@ def sum_features(
         with np.errstate(all="ignore"):
             where, sums = sum_by_set(starts, low, high, theta[low:high, None] * phi)
             u[where] += sums
-        if products is not None:
-            products += phi.T @ phi
     assert u is not None  # there is at least one row
     return u
 

@@ -48,6 +48,14 @@ class WeakPrior:
     def centre(self) -> Float[np.ndarray, "2"]:
         return np.array([self.log_prior_precision, self.log_noise_precision])
 
+    @property
+    def stiffness(self) -> float:
+        """The inverse variance."""
+        return self.std**-2
+
+
+FLAT = WeakPrior(0.0, 0.0, math.inf)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Terms:
@@ -81,51 +89,53 @@ def log_evidence(spectrum: Spectrum, hyper: Hyperparameters) -> float:
 def by_ratio(
     terms: Terms, ratio: Float[np.ndarray, " i"]
 ) -> tuple[Float[np.ndarray, " i"], Float[np.ndarray, " i"]]:
-    """Σ log k and Σ z²/k with k = g e^−d + 1, for ratios d = log λ − log β.
-
-    log p = ½ n log β − ½ Σ log k − ½ β Σ z²/k + constant.
-    """
+    """Σ log k and Σ z²/k with k = g e^−d + 1, for ratios d = log λ − log β."""
     k = np.exp(-ratio)[:, None] * terms.values + 1
     return np.log(k) @ terms.count, (1 / k) @ terms.power
 
 
-class View(NamedTuple):
-    """The evidence with the prior at a point, in plain numbers: arrays of two cost far more."""
+def log_joint(
+    terms: Terms, prior: WeakPrior, ratio: Float[np.ndarray, " i"], log_noise: Any
+) -> Float[np.ndarray, "i j"]:
+    """log p(D, λ, β) on a grid of d = log λ − log β and log β, but for constants.
 
-    point: Float[np.ndarray, "2"]
+    log p(D | λ, β) = ½ n log β − ½ Σ log k − ½ β Σ z²/k + constant.
+    """
+    log_det, misfit = by_ratio(terms, ratio)
+    fit = log_det[:, None] + misfit[:, None] * np.exp(log_noise)
+    away_noise = log_noise - prior.log_noise_precision
+    away_prior = ratio[:, None] + log_noise - prior.log_prior_precision
+    away = away_noise**2 + away_prior**2
+    return 0.5 * (terms.count.sum() * log_noise - fit) - 0.5 * away / prior.std**2
+
+
+class View(NamedTuple):
+    """The log evidence and its derivatives, in plain numbers: arrays of two cost far more."""
+
     value: float
-    gradient: tuple[float, float]
+    gradient: tuple[float, float]  # by log λ, log β
     hessian: tuple[float, float, float]  # by λλ, λβ, ββ
 
 
-def view_at(
-    point: Float[np.ndarray, "2"],
-    terms: Terms,
-    centre: Float[np.ndarray, "2"] | None = None,
-    stiffness: float = 0.0,
-) -> View:
-    """Value and derivatives at `point`, log λ and log β, with a prior of this inverse variance."""
-    inverse_prior, inverse_noise = np.exp(-point).tolist()
-    away_prior, away_noise = (0.0, 0.0) if centre is None else (point - centre).tolist()
-    signal = inverse_prior * terms.values  # −∂c/∂log λ; −∂c/∂log β is inverse_noise
-    c = signal + inverse_noise
+def view_at(point: Float[np.ndarray, "2"], terms: Terms, prior: WeakPrior = FLAT) -> View:
+    """The view at `point`, which is log λ and log β, weighed with the prior."""
+    inverse_prior, noise = np.exp(-point).tolist()
+    away_prior, away_noise = (point - prior.centre).tolist()
+    signal = inverse_prior * terms.values  # −∂c/∂log λ; −∂c/∂log β is `noise`
+    c = signal + noise
     share = terms.power / c
-    pull = (terms.count - share) / c  # −2 ∂log p/∂c
-    bend = (share + share - terms.count) / (c * c)  # its derivative by c
-    turn = bend * signal
-    value = -0.5 * float(np.log(c) @ terms.count + share.sum()) + terms.constant
-    pull_signal, pull_all = float(pull @ signal), float(pull.sum())
+    pull = 0.5 * (terms.count - share) / c  # −∂log p/∂c
+    bend = (share - 0.5 * terms.count) / (c * c)  # its derivative by c
+    turn, stiffness = bend * signal, prior.stiffness
+    value = terms.constant - 0.5 * float(np.log(c) @ terms.count + share.sum())
+    by_prior, pull_all = float(pull @ signal), float(pull.sum())
     return View(
-        point,
         value - 0.5 * stiffness * (away_prior**2 + away_noise**2),
+        (by_prior - stiffness * away_prior, pull_all * noise - stiffness * away_noise),
         (
-            0.5 * pull_signal - stiffness * away_prior,
-            0.5 * pull_all * inverse_noise - stiffness * away_noise,
-        ),
-        (
-            -0.5 * (float(turn @ signal) + pull_signal) - stiffness,
-            -0.5 * inverse_noise * float(turn.sum()),
-            -0.5 * (float(bend.sum()) * inverse_noise + pull_all) * inverse_noise - stiffness,
+            -(float(turn @ signal) + by_prior) - stiffness,
+            -float(turn.sum()) * noise,
+            -(float(bend.sum()) * noise + pull_all) * noise - stiffness,
         ),
     )
 
@@ -136,47 +146,43 @@ def maximise(spectrum: Spectrum, prior: WeakPrior) -> Hyperparameters:
     A scan over the ratio λ/β finds the highest hill, Newton's steps its top; the result depends on
     nothing but the arguments. Without labels it is the centre of the prior.
     """
-    centre, stiffness = prior.centre, prior.std**-2
+    centre = prior.centre
     if not spectrum.n_labels:
         return Hyperparameters(*np.exp(centre).tolist())
-    terms = terms_of(spectrum)
-    low, high = centre - REACH, centre + REACH
-    here = view_at(_scan(terms, centre, stiffness), terms, centre, stiffness)
+    terms, low, high = terms_of(spectrum), centre - REACH, centre + REACH
+    point = _scan(terms, prior)
+    here = view_at(point, terms, prior)
     for _ in range(100):
-        stuck = [  # at an end of the range, with a slope that leads beyond
-            (at <= a and slope < 0) or (at >= b and slope > 0)
-            for at, slope, a, b in zip(
-                here.point.tolist(), here.gradient, low.tolist(), high.tolist(), strict=True
-            )
-        ]
-        free = (abs(slope) for slope, held in zip(here.gradient, stuck, strict=True) if not held)
-        if max(free, default=0.0) < 1e-9 * spectrum.n_labels:
+        # at an end of the range, a slope that leads beyond it does not count
+        inside = np.where(np.array(here.gradient) < 0, point > low, point < high).tolist()
+        slope = tuple(g if free else 0.0 for g, free in zip(here.gradient, inside, strict=True))
+        if max(map(abs, slope)) < 1e-9 * spectrum.n_labels:
             break
-        step = _ascent_step(here, stuck)
+        step = _ascent_step(slope, here.hessian, all(inside))
         for _ in range(40):
-            trial = np.minimum(np.maximum(here.point + step, low), high)
-            there = view_at(trial, terms, centre, stiffness)
+            trial = np.minimum(np.maximum(point + step, low), high)
+            there = view_at(trial, terms, prior)
             if there.value >= here.value:
                 break
             step *= 0.5
         if there.value <= here.value:  # only rounding is left to climb
             break
-        here = there
+        point, here = trial, there
     if not math.isfinite(here.value):
         raise SumwiseError(
-            f"the evidence is not finite at log λ = {here.point[0]:.3g}, "
-            f"log β = {here.point[1]:.3g}; the measured totals are beyond what double precision "
-            "can hold. Rescale them."
+            f"the evidence is not finite at log λ = {point[0]:.3g}, log β = {point[1]:.3g}; the "
+            "measured totals are beyond what double precision can hold. Rescale them."
         )
-    return Hyperparameters(*np.exp(here.point).tolist())
+    return Hyperparameters(*np.exp(point).tolist())
 
 
-def _scan(terms: Terms, centre: Float[np.ndarray, "2"], stiffness: float) -> Float[np.ndarray, "2"]:
+def _scan(terms: Terms, prior: WeakPrior) -> Float[np.ndarray, "2"]:
     """The best point over a fine grid of ratios d = log λ − log β.
 
     Along log β at a fixed ratio the objective is concave, N/2 log β − Q/2 β plus a parabola, with
     its top between those of the two; from the higher one Newton's steps go down to it.
     """
+    centre, stiffness = prior.centre, prior.stiffness
     d = centre[0] - centre[1] + _RATIOS
     n, (_, q) = float(terms.count.sum()), by_ratio(terms, d)
     with np.errstate(divide="ignore"):
@@ -198,20 +204,19 @@ def _scan(terms: Terms, centre: Float[np.ndarray, "2"], stiffness: float) -> Flo
     return point[:, int(np.argmax(values))]
 
 
-def _ascent_step(view: View, stuck: list[bool]) -> Float[np.ndarray, "2"]:
-    """Newton's step, turned uphill where the surface is not concave, at most 3 long."""
-    first, second = (0.0 if held else g for g, held in zip(view.gradient, stuck, strict=True))
-    a, b, d = view.hessian
-    if any(stuck):
-        b = 0.0
+def _ascent_step(
+    slope: tuple[float, ...], hessian: tuple[float, float, float], both: bool
+) -> Float[np.ndarray, "2"]:
+    """Newton's step of one or both coordinates, uphill even where not concave, at most 3 long."""
+    a, b, d = hessian
     # eigenvalues of [[a, b], [b, d]] by a rotation that makes it diagonal
-    angle = 0.5 * math.atan2(2 * b, a - d)
+    twice = 2 * b if both else 0.0
+    angle, gap = 0.5 * math.atan2(twice, a - d), math.hypot(a - d, twice)
     cos, sin = math.cos(angle), math.sin(angle)
-    gap = math.hypot(a - d, 2 * b)
     curvature = (0.5 * (a + d + gap), 0.5 * (a + d - gap))
     floor = 1e-6 * max(map(abs, curvature)) + 1e-12
-    along = (cos * first + sin * second) / max(abs(curvature[0]), floor)
-    across = (cos * second - sin * first) / max(abs(curvature[1]), floor)
+    along = (cos * slope[0] + sin * slope[1]) / max(abs(curvature[0]), floor)
+    across = (cos * slope[1] - sin * slope[0]) / max(abs(curvature[1]), floor)
     step = np.array([cos * along - sin * across, sin * along + cos * across])
     return step * min(1.0, 3.0 / max(math.hypot(along, across), 1e-300))
 
@@ -232,17 +237,11 @@ def integrate(terms: Terms, prior: WeakPrior) -> tuple[float, float, float]:
     than the integrand is wide, a new grid is laid around the mean, five standard deviations each
     way.
     """
-    centre_noise = prior.log_noise_precision
-    centre = np.array([prior.log_prior_precision - centre_noise, centre_noise])
-    reach, middle, n = np.full(2, _GRID_REACH), centre, float(terms.count.sum())
+    centre_prior, centre_noise = prior.centre
+    middle, reach = np.array([centre_prior - centre_noise, centre_noise]), np.full(2, _GRID_REACH)
     for _ in range(_ZOOMS):
         ratio, log_noise = middle[:, None] + reach[:, None] * _POINTS
-        log_det, misfit = by_ratio(terms, ratio)
-        fit = log_det[:, None] + misfit[:, None] * np.exp(log_noise)
-        logs = np.asarray(0.5 * (n * log_noise - fit))
-        away_noise = log_noise - centre_noise
-        away_prior = ratio[:, None] + log_noise - prior.log_prior_precision
-        logs = logs - 0.5 * (away_noise**2 + away_prior**2) / prior.std**2
+        logs = log_joint(terms, prior, ratio, log_noise)
         top = float(logs.max())
         mass = np.exp(logs - top)
         total = float(mass.sum())
@@ -272,10 +271,9 @@ def adam(spectrum: Spectrum, start: Hyperparameters) -> Hyperparameters:
         return adam_steps(lambda point: view_at(point, terms).gradient, start)
     from sumwise.model import kernels
 
-    log_prior, log_noise = math.log(start.prior_precision), math.log(start.noise_precision)
-    settings = log_prior, log_noise, ADAM_EPOCHS, ADAM_RATE
-    log_prior, log_noise = kernels.adam(terms.values, terms.power, terms.count, *settings)
-    return Hyperparameters(math.exp(log_prior), math.exp(log_noise))
+    point = np.log([start.prior_precision, start.noise_precision])
+    kernels.adam(terms.values, terms.power, terms.count, point, ADAM_EPOCHS, ADAM_RATE)
+    return Hyperparameters(*np.exp(point).tolist())
 
 
 def adam_steps(

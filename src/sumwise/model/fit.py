@@ -13,15 +13,16 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from sumwise.data import validate
 from sumwise.data.sets import Sets
 from sumwise.data.targets import Inputs
 from sumwise.errors import InvalidSetError, SettingError
 from sumwise.model import averaging, evidence, known_noise, posterior, scaling
-from sumwise.model.basis import Auto, Basis, Neural, Scaled, draw
+from sumwise.model.basis import Basis, Neural, Scaled, draw
 from sumwise.model.basis.auto import POWER
 from sumwise.model.basis.fixed import check_number
 from sumwise.model.design import Design, Pool, embed, features
@@ -30,6 +31,7 @@ from sumwise.model.scaling import Standardised
 from sumwise.util.shapes import Float
 
 if TYPE_CHECKING:
+    from sumwise.model.basis import Auto
     from sumwise.model.basis.neural import NeuralBasis
 
 TYPICAL_NOISE_SHARE = 0.1  # of an individual's variance: where the weak prior on β is centred
@@ -50,7 +52,8 @@ class ModelConfig:
     random_state: int | None = 0
 
     def __post_init__(self) -> None:
-        check_seed(self.random_state, "random_state", or_none=True)
+        if self.random_state is not None:
+            validate.count(self.random_state, "random_state", 0)
         chosen = self.hyperparameters
         if isinstance(chosen, str) and chosen in ("evidence", "adam"):
             return
@@ -62,6 +65,12 @@ class ModelConfig:
         for name, value in zip("λβ", numbers, strict=True):
             check_number(value, name, 1e-100, 1e100)
         object.__setattr__(self, "hyperparameters", tuple(map(float, numbers)))
+
+    @property
+    def given(self) -> Hyperparameters | None:
+        """λ and β if the settings give them."""
+        numbers = self.hyperparameters
+        return None if isinstance(numbers, str) else Hyperparameters(*numbers)
 
     def prepare(self, sets: Sets) -> Prepared:
         """Draw the basis and take the scaling of inputs from these sets."""
@@ -100,29 +109,25 @@ class Model:
         return _pool(self, sets)
 
 
-def check_seed(seed: Any, name: str, *, or_none: bool = False) -> None:
-    """Seeds are whole numbers, so that a run can be repeated from what was written down."""
-    if not (or_none and seed is None):
-        check_number(seed, name, 0, whole=True)
-
-
 def prepare(config: ModelConfig, sets: Sets, inputs: Inputs | None = None) -> Prepared:
     """Draw the basis for inputs that are spread like `inputs`; like those of `sets` if left out."""
     if inputs is None:
         inputs = Inputs.of(sets.x if len(sets) else np.zeros((1, sets.n_inputs)))
     rng = np.random.default_rng(config.random_state)
     with np.errstate(all="ignore"):  # features that are not finite are refused by name
-        drawn = draw(config, sets, inputs, rng)
-    auto = isinstance(drawn, Auto)  # which is drawn for standardised inputs
-    basis = Scaled(drawn, inputs.shift, inputs.scale)
-    if not (config.standardize or auto):
-        basis = Scaled(drawn, np.zeros(sets.n_inputs), np.ones(sets.n_inputs))
+        basis = Scaled(draw(config, sets, inputs, rng), inputs.shift, inputs.scale)
     power = POWER
-    if not auto:
+    if not basis.averages:  # candidates are drawn for standardised inputs
+        if not config.standardize:
+            basis = Scaled(basis.basis, np.zeros(sets.n_inputs), np.ones(sets.n_inputs))
         power = float(np.mean(np.sum(features(basis, inputs.sample) ** 2, axis=1)))
-    start = Hyperparameters(*np.exp(rng.standard_normal(2)).tolist())
-    known = start, sets.input_names, config.hyperparameters == "adam"
-    return Prepared(basis, power if 0 < power < math.inf else 1.0, *known)
+    return Prepared(
+        basis,
+        power if 0 < power < math.inf else 1.0,
+        Hyperparameters(*np.exp(rng.standard_normal(2)).tolist()),
+        sets.input_names,
+        adam=config.hyperparameters == "adam",
+    )
 
 
 def _pool(known: Prepared | Model, sets: Sets, *, numba_anyway: bool = False) -> Pool:
@@ -176,42 +181,33 @@ def fit(
                 n_members = features(basis, np.zeros((1, labelled.n_inputs))).shape[1]
                 members = posterior.committee(n_members, hyper.noise_precision, data.scale)
                 return Model(basis, members, data.offset, None, None, prepared.input_names)
-            design = embed(labelled, basis)
-        choice = None
-        if isinstance(before.basis, Auto):
-            fixed = None if isinstance(config.hyperparameters, str) else hyper
-            known = design, data.totals, data.noise_std
-            choice = averaging.choose(before.basis, *known, prior, fixed)
+            data = replace(data, design=embed(labelled, basis))
+        choice, amplitude = None, None
+        if before.averages:
+            choice = averaging.choose(cast("Auto", before.basis), data, prior, config.given)
             if not np.isfinite(choice.probability).all():
                 raise scaling.beyond_doubles(y_bar)
-            design = replace(design, u=design.u * choice.amplitude)
+            amplitude = choice.amplitude
+            data = replace(data, design=replace(design, u=design.u * amplitude))
         trained_too = before.learns and config.hyperparameters == "adam"  # with the network
-        if learned is not None or trained_too or not isinstance(config.hyperparameters, str):
-            spectrum = _decompose(design, data, hyper)
+        if learned is not None or config.given is not None or trained_too:
+            spectrum = data.spectrum_at(hyper.noise_precision)
         else:
-            spectrum, hyper = _estimate(config, design, data, hyper, prior, choice is not None)
+            spectrum, hyper = _estimate(config, data, hyper, prior, averaged=before.averages)
         value = evidence.log_evidence(spectrum, hyper)
         value -= len(design) * float(np.log(data.scale).sum())
-        amplitude = None if choice is None else choice.amplitude
         fitted = posterior.condition(spectrum, hyper, data.scale, amplitude)
     if not (np.isfinite(value) and np.isfinite(fitted.mean).all()):
         raise scaling.beyond_doubles(y_bar)
     return Model(basis, fitted, data.offset, spectrum, value, prepared.input_names, choice)
 
 
-def _decompose(design: Design, data: Standardised, hyper: Hyperparameters) -> Spectrum:
-    """The labelled sets, decomposed with the noise scales that known noise gives at this β."""
-    if data.noise_std is not None:
-        design = design.with_known_noise(data.noise_std, hyper.noise_precision)
-    return posterior.decompose(design, data.totals)
-
-
 def _estimate(
     config: ModelConfig,
-    design: Design,
     data: Standardised,
     hyper: Hyperparameters,
     prior: evidence.WeakPrior,
+    *,
     averaged: bool,
 ) -> tuple[Spectrum, Hyperparameters]:
     """λ and β in the way that the settings name, and the spectrum at these.
@@ -220,23 +216,23 @@ def _estimate(
         hyper: Where Adam begins.
         averaged: Whether candidates were averaged; then log λ and log β are their posterior means.
     """
-    by_adam, noise_std = config.hyperparameters == "adam", data.noise_std
-    if noise_std is not None:
-        known = design, data.totals, noise_std
-        hyper = known_noise.adam(*known, hyper) if by_adam else known_noise.maximise(*known, prior)
-    spectrum = _decompose(design, data, hyper)
+    by_adam = config.hyperparameters == "adam"
+    if data.noise_std is not None:
+        hyper = known_noise.adam(data, hyper) if by_adam else known_noise.maximise(data, prior)
+    spectrum = data.spectrum_at(hyper.noise_precision)
     if averaged and not by_adam and config.evidence_prior:
-        hyper = evidence.means(spectrum, prior)  # known noise is fixed at the maximiser's β
-        return _decompose(design, data, hyper) if noise_std is not None else spectrum, hyper
-    if noise_std is None:
+        hyper = evidence.means(spectrum, prior)
+        if data.noise_std is not None:  # it was fixed at the maximiser's β
+            spectrum = data.spectrum_at(hyper.noise_precision)
+    elif data.noise_std is None:
         hyper = evidence.adam(spectrum, hyper) if by_adam else evidence.maximise(spectrum, prior)
     return spectrum, hyper
 
 
 def _first_guess(config: ModelConfig, prepared: Prepared, start: Model | None) -> Hyperparameters:
     """λ and β that a search begins with."""
-    if not isinstance(config.hyperparameters, str):
-        return Hyperparameters(*config.hyperparameters)
+    if config.given is not None:
+        return config.given
     if start is not None:
         return start.posterior.hyper
     if config.hyperparameters == "adam":
@@ -263,7 +259,7 @@ def _train(
         )
     if not len(labelled):
         return network, hyper
-    fixed = not isinstance(config.hyperparameters, str)
+    fixed = config.given is not None
     trained, log_precisions = network.train(
         replace(labelled, x=(labelled.x - scaled.shift) / scaled.scale),
         data.totals,
@@ -279,8 +275,7 @@ def _train(
 
 def _weak_prior(config: ModelConfig, prepared: Prepared, variance: float) -> evidence.WeakPrior:
     """Centred where an individual's prior variance is `variance`, a small share of it noise."""
-    auto = isinstance(prepared.basis.basis, Auto)
-    share = averaging.NOISE_SHARE if auto else TYPICAL_NOISE_SHARE
+    share = averaging.NOISE_SHARE if prepared.basis.averages else TYPICAL_NOISE_SHARE
     std = PRIOR_STD if config.evidence_prior else math.inf
     level, noise = math.log(prepared.power / variance), -math.log(share * variance)
     return evidence.WeakPrior(level, noise, std)

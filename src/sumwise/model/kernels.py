@@ -157,13 +157,12 @@ def sum_runs(
         np.divide(column - basis.shift[d], basis.scale[d], out=standard[d], casting="same_kind")
     u = np.empty((len(bounds) - 1, waves[-1].stop + 1), kind)
     for family, z in zip(waves, basis.views(standard.T), strict=True):
-        # the kernel writes a bias after its waves: it stays after the last family
-        out = u if len(waves) == 1 else u[:, family.first : family.stop + 1]
         unit = 2 * np.pi if single else 1.0
         turns = np.ascontiguousarray(family.frequencies.T / unit, dtype=kind)
         phases, amplitude = (family.phases / unit).astype(kind), family.amplitude.astype(kind)
         x = np.ascontiguousarray(z.T, kind) if single else np.ascontiguousarray(z, kind).T
         rows = _ROWS_SINGLE if single else 2**62
+        out = u[:, family.first : family.stop + 1]  # the bias stays after the last family only
         sum_waves(x, theta, bounds, turns, phases, amplitude, rows, out)
         if family.linear is not None:
             columns, centre, size = family.linear
@@ -173,29 +172,24 @@ def sum_runs(
 
 
 @njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"})
-def adam(values, power, count, log_prior, log_noise, epochs, rate):  # type: ignore[no-untyped-def]
-    """`epochs` Adam steps on (log λ, log β); see `evidence.adam` for the arguments."""
-    m_prior = m_noise = v_prior = v_noise = 0.0
-    decay_m = decay_v = 1.0
+def adam(values, power, count, point, epochs, rate):  # type: ignore[no-untyped-def]
+    """Move `point`, log λ and log β, by `epochs` Adam steps; see `evidence.adam`."""
+    slope, first, second = np.zeros(2), np.zeros(2), np.zeros(2)
+    decay_first = decay_second = 1.0
     for _ in range(epochs):
-        inverse_prior, inverse_noise = math.exp(-log_prior), math.exp(-log_noise)
-        slope_prior = slope_noise = 0.0
+        inverse_prior, inverse_noise = math.exp(-point[0]), math.exp(-point[1])
+        by_prior = by_noise = 0.0
         for i in range(values.shape[0]):
             signal = values[i] * inverse_prior
             inverse = 1.0 / (signal + inverse_noise)
             pull = (count[i] - power[i] * inverse) * inverse
-            slope_prior += pull * signal
-            slope_noise += pull
-        slope_prior *= -0.5  # of the loss, minus the log evidence
-        slope_noise *= -0.5 * inverse_noise
-        decay_m *= 0.9
-        decay_v *= 0.999
-        m_prior = 0.9 * m_prior + 0.1 * slope_prior
-        m_noise = 0.9 * m_noise + 0.1 * slope_noise
-        v_prior = 0.999 * v_prior + 0.001 * slope_prior * slope_prior
-        v_noise = 0.999 * v_noise + 0.001 * slope_noise * slope_noise
-        step = rate / (1.0 - decay_m)
-        root = math.sqrt(1.0 - decay_v)
-        log_prior -= step * m_prior / (math.sqrt(v_prior) / root + 1e-8)
-        log_noise -= step * m_noise / (math.sqrt(v_noise) / root + 1e-8)
-    return log_prior, log_noise
+            by_prior += pull * signal
+            by_noise += pull
+        slope[0], slope[1] = -0.5 * by_prior, -0.5 * inverse_noise * by_noise  # of −log p
+        decay_first *= 0.9
+        decay_second *= 0.999
+        step, root = rate / (1.0 - decay_first), math.sqrt(1.0 - decay_second)
+        for j in range(2):
+            first[j] = 0.9 * first[j] + 0.1 * slope[j]
+            second[j] = 0.999 * second[j] + 0.001 * slope[j] * slope[j]
+            point[j] -= step * first[j] / (math.sqrt(second[j]) / root + 1e-8)

@@ -19,11 +19,10 @@ import math
 
 import numpy as np
 
-from sumwise.errors import LabelError
 from sumwise.model import evidence
-from sumwise.model.design import Design
 from sumwise.model.evidence import REACH, WeakPrior
-from sumwise.model.posterior import Hyperparameters, decompose
+from sumwise.model.posterior import Hyperparameters
+from sumwise.model.scaling import Standardised, beyond_doubles
 from sumwise.util.shapes import Float
 
 _NOISES = np.arange(-REACH + 1, REACH, 2.0)  # log β around its centre, where a search begins
@@ -31,33 +30,25 @@ _PRIORS = np.arange(-REACH, REACH + 0.5, 0.5)  # log λ around its centre
 
 
 def log_evidence_gradient(
-    design: Design,
-    y_bar: Float[np.ndarray, "t 1"],
-    noise_std: Float[np.ndarray, " t"],
-    hyper: Hyperparameters,
+    data: Standardised, hyper: Hyperparameters
 ) -> tuple[float, Float[np.ndarray, "2"]]:
     """log p(D | λ, β) with known noise, and its derivatives by log λ and log β."""
     lam, beta = hyper.prior_precision, hyper.noise_precision
-    there = design.with_known_noise(noise_std, beta)
-    spectrum = decompose(there, y_bar)
+    noise_scale = data.design_at(beta).noise_scale
+    spectrum = data.spectrum_at(beta)
     left, z = spectrum.left, spectrum.projected[:, 0]
     signal = spectrum.values / lam
     c = signal + 1 / beta
-    root = np.sqrt(there.noise_scale)
-    rest = y_bar[:, 0] / root - left @ z
-    inverse = (beta + left**2 @ (1 / c - beta)) / there.noise_scale  # diagonal of C⁻¹
+    root = np.sqrt(noise_scale)
+    rest = data.totals[:, 0] / root - left @ z
+    inverse = (beta + left**2 @ (1 / c - beta)) / noise_scale  # diagonal of C⁻¹
     solved = (left @ (z / c) + beta * rest) / root  # C⁻¹ ȳ
     by_prior = 0.5 * float(np.sum(signal / c - z**2 * signal / c**2))
-    by_noise = 0.5 * float(np.sum(design.noise_scale / beta * (inverse - solved**2)))
+    by_noise = 0.5 * float(np.sum(data.design.noise_scale / beta * (inverse - solved**2)))
     return evidence.log_evidence(spectrum, hyper), np.array([by_prior, by_noise])
 
 
-def maximise(
-    design: Design,
-    y_bar: Float[np.ndarray, "t 1"],
-    noise_std: Float[np.ndarray, " t"],
-    prior: WeakPrior,
-) -> Hyperparameters:
+def maximise(data: Standardised, prior: WeakPrior) -> Hyperparameters:
     """λ and β of the largest evidence, as `evidence.maximise` without known noise.
 
     The search begins at the best point of a grid: there is a decomposition for each β, and then
@@ -65,46 +56,35 @@ def maximise(
     """
     from scipy.optimize import minimize
 
-    centre, stiffness = prior.centre, prior.std**-2
+    centre, stiffness = prior.centre, prior.stiffness
     if abs(centre).max() + REACH > 700:
-        raise LabelError(
-            "the measured totals are beyond what double precision can hold, squared; rescale them, "
-            "or use standardize=True"
-        )
+        raise beyond_doubles(data.totals)
 
     def downhill(point: Float[np.ndarray, "2"]) -> tuple[float, Float[np.ndarray, "2"]]:
         hyper = Hyperparameters(*np.exp(point).tolist())
-        value, slope = log_evidence_gradient(design, y_bar, noise_std, hyper)
+        value, slope = log_evidence_gradient(data, hyper)
         away = point - centre
         return 0.5 * stiffness * float(away @ away) - value, stiffness * away - slope
 
     top, start, log_prior = -math.inf, centre, centre[0] + _PRIORS
     for log_noise in (centre[1] + _NOISES).tolist():
-        there = design.with_known_noise(noise_std, math.exp(log_noise))
-        terms = evidence.terms_of(decompose(there, y_bar))
-        log_det, misfit = evidence.by_ratio(terms, log_prior - log_noise)
-        fit = log_det + misfit * math.exp(log_noise) - len(design) * log_noise
-        away = _PRIORS**2 + (log_noise - centre[1]) ** 2
-        value = terms.constant - 0.5 * (fit + stiffness * away)
+        terms = evidence.terms_of(data.spectrum_at(math.exp(log_noise)))
+        value = evidence.log_joint(terms, prior, log_prior - log_noise, log_noise)[:, 0]
+        value += terms.constant
         at = int(np.argmax(value))
         if value[at] > top:
             top, start = float(value[at]), np.array([log_prior[at], log_noise])
     bounds = [(at - REACH, at + REACH) for at in centre.tolist()]
-    options = {"ftol": 1e-15, "gtol": 1e-9 * len(design), "maxiter": 200}
+    options = {"ftol": 1e-15, "gtol": 1e-9 * len(data.design), "maxiter": 200}
     found = minimize(downhill, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     return Hyperparameters(*np.exp(found.x).tolist())
 
 
-def adam(
-    design: Design,
-    y_bar: Float[np.ndarray, "t 1"],
-    noise_std: Float[np.ndarray, " t"],
-    start: Hyperparameters,
-) -> Hyperparameters:
+def adam(data: Standardised, start: Hyperparameters) -> Hyperparameters:
     """The paper's search, as `evidence.adam`; a decomposition at every step."""
 
     def gradient(point: Float[np.ndarray, "2"]) -> Float[np.ndarray, "2"]:
         hyper = Hyperparameters(*np.exp(point).tolist())
-        return log_evidence_gradient(design, y_bar, noise_std, hyper)[1]
+        return log_evidence_gradient(data, hyper)[1]
 
     return evidence.adam_steps(gradient, start)

@@ -62,11 +62,7 @@ class Spectrum:
 def decompose(design: Design, y_bar: Float[np.ndarray, "t M"]) -> Spectrum:
     """The spectrum of the sets in `design`, labelled with `y_bar`; no sets is fine."""
     root = np.sqrt(design.noise_scale)[:, None]
-    if len(design):
-        left, singular, directions = np.linalg.svd(design.u / root, full_matrices=False)
-    else:
-        n_basis = design.u.shape[1]
-        left, singular, directions = np.empty((0, 0)), np.empty(0), np.empty((0, n_basis))
+    left, singular, directions = np.linalg.svd(design.u / root, full_matrices=False)
     target = y_bar / root
     projected = left.T @ target
     residual = target - left @ projected
@@ -111,9 +107,7 @@ class Posterior:
         """u_aᵀ S u_a for every row of `u`."""
         out = np.empty(len(u))
         for low in range(0, len(u), BLOCK):
-            rows = self._weighed(u[low : low + BLOCK])
-            along = rows @ self.directions.T
-            rest = self._rest(rows, along)
+            along, rest = self._split(self._weighed(u[low : low + BLOCK]))
             unseen = np.einsum("ak,ak->a", rest, rest) / self.hyper.prior_precision
             out[low : low + BLOCK] = (along**2) @ self.variances + unseen
         return out
@@ -125,7 +119,7 @@ class Posterior:
 
     def root_times(self, u: Float[np.ndarray, "A K"]) -> Float[np.ndarray, "A K"]:
         """Rows R u_a with RᵀR = S; without amplitudes the symmetric root."""
-        return self._root_times(self._weighed(u))
+        return self._spread(self._weighed(u), 0.5)
 
     def times(self, u: Float[np.ndarray, "A K"]) -> Float[np.ndarray, "A K"]:
         """Rows S u_a."""
@@ -133,33 +127,35 @@ class Posterior:
 
     def inner(self, u: Float[np.ndarray, "A K"]) -> Float[np.ndarray, "A K"]:
         """Rows S u_a, divided by the amplitudes."""
-        rows = self._weighed(u)
-        along = rows @ self.directions.T
-        unseen = self._rest(rows, along) / self.hyper.prior_precision
-        return (along * self.variances) @ self.directions + unseen
-
-    def _root_times(self, rows: Float[np.ndarray, "A K"]) -> Float[np.ndarray, "A K"]:
-        along = rows @ self.directions.T
-        unseen = self._rest(rows, along) / np.sqrt(self.hyper.prior_precision)
-        return (along * np.sqrt(self.variances)) @ self.directions + unseen
+        return self._spread(self._weighed(u), 1.0)
 
     def _weighed(self, u: Float[np.ndarray, "A K"]) -> Float[np.ndarray, "A K"]:
         """Rows of features as if the prior were N(0, I/λ), which `directions` belong to."""
         return u if self.amplitude is None else u * self.amplitude
 
-    def _rest(
-        self, u: Float[np.ndarray, "A K"], along: Float[np.ndarray, "A r"]
-    ) -> Float[np.ndarray, "A K"]:
-        """The part of each row outside all labelled directions; ‖u‖² − ‖along‖² would cancel."""
-        if len(self.directions) == u.shape[1]:
-            return np.zeros(u.shape)  # in double precision: λ may be beyond single
-        return u - along @ self.directions
+    def _spread(self, rows: Float[np.ndarray, "A K"], power: float) -> Float[np.ndarray, "A K"]:
+        """Weighed rows times S, or times its symmetric root if `power` is ½."""
+        along, rest = self._split(rows)
+        unseen = rest / self.hyper.prior_precision**power
+        return (along * self.variances**power) @ self.directions + unseen
+
+    def _split(
+        self, rows: Float[np.ndarray, "A K"]
+    ) -> tuple[Float[np.ndarray, "A r"], Float[np.ndarray, "A K"]]:
+        """Weighed rows along the labelled directions, and their part outside all of these.
+
+        The squared size of that part is not ‖u‖² − ‖along‖², which would cancel.
+        """
+        along = rows @ self.directions.T
+        if len(self.directions) == rows.shape[1]:
+            return along, np.zeros(rows.shape)  # in double precision: λ may be beyond single
+        return along, rows - along @ self.directions
 
     def sample(self, n_samples: int, rng: np.random.Generator) -> Float[np.ndarray, "L K M"]:
         """Draws of w, a column per output."""
         n_basis, n_outputs = self.mean.shape
         noise = rng.standard_normal((n_samples * n_outputs, n_basis))
-        spread = self._weighed(self._root_times(noise)).reshape(n_samples, n_outputs, n_basis)
+        spread = self._weighed(self._spread(noise, 0.5)).reshape(n_samples, n_outputs, n_basis)
         return self.mean + spread.transpose(0, 2, 1)
 
     def condition_on(self, design: Design) -> Posterior:
@@ -175,9 +171,8 @@ class Posterior:
         rows = np.vstack([known, new - (new @ sure.T) @ sure])
         _, singular, directions = np.linalg.svd(rows, full_matrices=False)
         if certain.any():  # directions left by rounding need not be orthogonal to them
-            left = singular > 10 * EPSILON * len(self.mean) * np.linalg.norm(
-                np.vstack([known, new])
-            )
+            size = np.linalg.norm(np.vstack([known, new]))
+            left = singular > 10 * EPSILON * len(self.mean) * size
             singular, directions = singular[left], directions[left]
         return replace(
             self,
@@ -215,7 +210,10 @@ def committee(
     everywhere, and S = I/L − 11ᵀ/L², which knows for certain that the coefficients add up to 1.
     So u_aᵀ S u_a is the variance of the models' totals.
     """
-    ones = np.ones((1, n_members))
-    hyper = Hyperparameters(float(n_members), noise_precision)
-    known = np.array([np.inf]), ones / np.sqrt(n_members)
-    return Posterior(ones.T / n_members, *known, hyper, output_scale)
+    return Posterior(
+        mean=np.full((n_members, 1), 1 / n_members),
+        values=np.array([np.inf]),
+        directions=np.full((1, n_members), n_members**-0.5),
+        hyper=Hyperparameters(float(n_members), noise_precision),
+        output_scale=output_scale,
+    )

@@ -101,8 +101,8 @@ class Predictions:
     lower: Float[np.ndarray, " n"]
     upper: Float[np.ndarray, " n"]
     level: float  # the share of values that should lie between lower and upper
-    beside: Mapping[str, Any]  # columns of ours that come along in a table: row, or measured
-    inputs: Mapping[str, Any]  # and of the user's
+    beside: Mapping[str, Any]  # further columns of ours in a table: row, or measured
+    inputs: Mapping[str, Any]  # the user's own columns
 
     @classmethod
     def of(
@@ -152,7 +152,7 @@ def _id_column(ids: Sequence[Hashable]) -> Any:
 
 
 def individuals(sets: Sets, rows: int | None = None) -> dict[str, Any]:
-    """Of the first rows, or all: ids of their sets, their numbers within these, and inputs."""
+    """Set ids, numbers within the set and inputs of the first `rows` individuals, or of all."""
     owners = np.repeat(np.arange(len(sets)), sets.sizes)[:rows]
     names = sets.input_names or tuple(f"x{d}" for d in range(sets.n_inputs))
     return {

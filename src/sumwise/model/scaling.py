@@ -19,6 +19,7 @@ import numpy as np
 
 from sumwise.errors import LabelError, SettingError
 from sumwise.model.design import Design
+from sumwise.model.posterior import Spectrum, decompose
 from sumwise.util.shapes import Float
 
 LEAST_LOG_VARIANCE = -690.0  # whose inverse is still a number
@@ -27,13 +28,23 @@ SPAN = 50.0  # a variance may be smaller than others by e to this power
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Standardised:
-    """The totals in the model's units, and how to get there."""
+    """Labelled sets with their totals in the model's units, and how to get there."""
 
+    design: Design
     totals: Float[np.ndarray, "t M"]
     noise_std: Float[np.ndarray, " t"] | None  # known noise, if there is any
     offset: Float[np.ndarray, " M"]
     scale: Float[np.ndarray, " M"]
     variance: float  # of an individual's output, in the model's units
+
+    def design_at(self, noise_precision: float) -> Design:
+        """The sets with the noise scales that known noise gives at this β."""
+        if self.noise_std is None:
+            return self.design
+        return self.design.with_known_noise(self.noise_std, noise_precision)
+
+    def spectrum_at(self, noise_precision: float) -> Spectrum:
+        return decompose(self.design_at(noise_precision), self.totals)
 
 
 def standardise(
@@ -47,6 +58,7 @@ def standardise(
     """Centre and scale the totals; not under λ and β in the user's units, nor if switched off."""
     offset, scale = np.zeros(y_bar.shape[1]), np.ones(y_bar.shape[1])
     known = noise_std if noise_std is not None and noise_std.any() else None
+    raw = Standardised(design, y_bar, known, offset, scale, variance=1.0)
     weighed, spread, least = design, 0.0, 0.0
     if known is not None:
         if y_bar.shape[1] != 1:
@@ -54,7 +66,7 @@ def standardise(
                 "known measurement noise (noise_std) works with one output, and there are "
                 f"{y_bar.shape[1]}; fit a model for each, or leave noise_std out"
             )
-        weighed, spread = weigh(design, y_bar, known, hyperparameters)
+        weighed, spread = weigh(raw, hyperparameters)
     if standardize and hyperparameters != "adam":
         offset = offset_of(weighed, y_bar)
     inside = centred(design, y_bar, offset)
@@ -70,7 +82,7 @@ def standardise(
     variance = power / inside.size if inside.size and 0 < power < math.inf else 1.0
     # totals with known noise may show less variance by chance than they can resolve
     variance = max(variance, least if math.isfinite(least) else 0.0)
-    return Standardised(inside, known, offset, scale, variance)
+    return Standardised(design, inside, known, offset, scale, variance)
 
 
 def beyond_doubles(y_bar: Float[np.ndarray, "t M"]) -> LabelError:
@@ -110,12 +122,7 @@ def scale_of(
 # --- known noise ----------------------------------------------------------------------------------
 
 
-def weigh(
-    design: Design,
-    y_bar: Float[np.ndarray, "t 1"],
-    noise_std: Float[np.ndarray, " t"],
-    hyperparameters: str | tuple[float, float],
-) -> tuple[Design, float]:
+def weigh(raw: Standardised, hyperparameters: str | tuple[float, float]) -> tuple[Design, float]:
     """The design that offset and scale of the outputs are taken from, before β is known, and √v.
 
     Totals with known noise count for less, as r_a² compares with the individuals' variance v. That
@@ -125,50 +132,46 @@ def weigh(
     nothing of it, v is the ordinary scale, squared.
     """
     if not isinstance(hyperparameters, str):
-        return design.with_known_noise(noise_std, hyperparameters[1]), hyperparameters[1] ** -0.5
+        return raw.design_at(hyperparameters[1]), hyperparameters[1] ** -0.5
     with_offset = hyperparameters != "adam"
 
     def left_by(there: Design) -> tuple[Float[np.ndarray, "t 1"], Float[np.ndarray, "1"]]:
-        offset = offset_of(there, y_bar) if with_offset else np.zeros(1)
-        return centred(there, y_bar, offset), offset
+        offset = offset_of(there, raw.totals) if with_offset else np.zeros(1)
+        return centred(there, raw.totals, offset), offset
 
     def too_small(log_variance: float) -> bool:
-        there = design.with_known_noise(noise_std, math.exp(-log_variance))
+        there = raw.design_at(math.exp(-log_variance))
         left, _ = left_by(there)
         spread = float(scale_of(there, left, np.zeros(1))[0]) if left.any() else 0.0
         return spread > 0 and 2 * math.log(spread) > log_variance
 
-    high = 2 * math.log(float(scale_of(design, *left_by(design))[0]))
-    low = _least_log_variance(design, y_bar, noise_std, high, with_offset)
+    high = 2 * math.log(float(scale_of(raw.design, *left_by(raw.design))[0]))
+    low = _least_log_variance(raw, high, with_offset)
     for _ in range(60 if low < high and too_small(low) else 0):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if too_small(middle) else (low, middle)
-    return design.with_known_noise(noise_std, math.exp(-low)), math.exp(0.5 * low)
+    return raw.design_at(math.exp(-low)), math.exp(0.5 * low)
 
 
-def _least_log_variance(
-    design: Design,
-    y_bar: Float[np.ndarray, "t 1"],
-    noise_std: Float[np.ndarray, " t"],
-    ordinary: float,
-    with_offset: bool,
-) -> float:
+def _least_log_variance(raw: Standardised, ordinary: float, with_offset: bool) -> float:
     """Log of the smallest credible v.
 
     It is the standard error of v where v is next to nothing, or the mean square of an individual if
     that is less; the ordinary scale where the totals say nothing of v.
     """
+    assert raw.noise_std is not None
+    scales = raw.design.noise_scale
     with np.errstate(divide="ignore"):
-        known = float((2 * np.log(noise_std) - np.log(design.noise_scale)).min())  # log r² / s
+        known = float((2 * np.log(raw.noise_std) - np.log(scales)).min())  # log r² / s
     nothing = max(ordinary - SPAN, known - SPAN, LEAST_LOG_VARIANCE)
-    there = design.with_known_noise(noise_std, math.exp(-nothing))
-    share = design.noise_scale / there.noise_scale
+    there = raw.design_at(math.exp(-nothing))
+    share = scales / there.noise_scale
     error = nothing + _relative_error(share, there, with_offset)
     if not math.isfinite(error):
         error = ordinary
-    elif y_bar.any():
-        root = float(scale_of(there, y_bar, np.zeros(1))[0])
-        freedom = max(1, len(design) - 1)
+    elif raw.totals.any():
+        root = float(scale_of(there, raw.totals, np.zeros(1))[0])
+        freedom = max(1, len(share) - 1)
         error = min(error, 2 * math.log(root) + math.log(freedom / float(share.sum())))
     return max(nothing, error)
 

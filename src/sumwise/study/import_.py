@@ -33,7 +33,7 @@ from sumwise.data.targets import Targets
 from sumwise.errors import DataError, MissingExtraError, SumwiseError
 from sumwise.model import fit as core
 from sumwise.model import serialize
-from sumwise.model.fit import ModelConfig, Prepared, check_seed
+from sumwise.model.fit import ModelConfig, Prepared
 from sumwise.model.serialize import pack_config, unpack_config, unpack_prepared
 from sumwise.study import export
 from sumwise.study.export import BASIS, SETS, STUDY, TABLES
@@ -136,7 +136,7 @@ def _settings(head: Mapping[str, Any], config: ModelConfig) -> dict[str, Any]:
         )
     if head["strategy"] not in ACQUISITIONS:
         raise ValueError(f"no strategy is called {head['strategy']!r:.60}")
-    check_seed(head["seed"], "seed")
+    validate.count(head["seed"], "seed", 0)
     return {
         "name": validate.study_name(head["name"]),
         "created": str(head["created"]),

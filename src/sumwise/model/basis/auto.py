@@ -77,6 +77,7 @@ class Auto:
     scale: Float[np.ndarray, "2 D"]
     centre: Float[np.ndarray, "2 D"]  # mean of each scaling, which linear parts leave out
     size: Float[np.ndarray, " P"]  # root mean power of each part before it is normalised
+    averages = True
 
     @classmethod
     def draw(

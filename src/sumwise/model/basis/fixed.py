@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -104,13 +104,17 @@ class RandomFourierFeatures:
         return cls(frequencies, rng.uniform(0, 2 * np.pi, waves))
 
     @property
-    def amplitude(self) -> float:
-        return math.sqrt(2 / max(len(self.phases), 1))
-
-    @property
     def waves(self) -> tuple[Waves, ...]:
-        amplitude = np.full(len(self.phases), self.amplitude)
+        count = len(self.phases)
+        amplitude = np.full(count, math.sqrt(2 / max(count, 1)))
         return (Waves(0, self.frequencies, self.phases, amplitude),)
+
+    def __call__(self, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N K"]:
+        (waves,) = self.waves
+        out = np.ones((len(x), waves.stop + 1))
+        angles = waves.phases - x @ waves.frequencies.T
+        np.multiply(np.cos(angles, out=angles), waves.amplitude, out=out[:, :-1])
+        return out
 
     def arrays(self) -> dict[str, np.ndarray]:
         """What was drawn, by the names it is stored under."""
@@ -118,13 +122,6 @@ class RandomFourierFeatures:
 
     def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> RandomFourierFeatures:
         return RandomFourierFeatures(arrays["frequencies"], arrays["phases"])
-
-    def __call__(self, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N K"]:
-        out = np.empty((len(x), len(self.phases) + 1))
-        waves = self.phases - x @ self.frequencies.T
-        np.multiply(np.cos(waves, out=waves), self.amplitude, out=out[:, :-1])
-        out[:, -1] = 1.0
-        return out
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -156,6 +153,11 @@ class Scaled:
         return self._own("learns", False)
 
     @property
+    def averages(self) -> bool:
+        """Whether features are those of several candidate models (`averaging`)."""
+        return self._own("averages", False)
+
+    @property
     def committee(self) -> bool:
         """Whether features are equally likely models of the output, without coefficients."""
         return self._own("committee", False)
@@ -180,13 +182,14 @@ class Scaled:
 
     def state(self) -> bytes | None:
         """What the basis has learned; None if it does not learn."""
-        return self._own("state", lambda: None)()
+        state = self.arrays().get("state")
+        return None if state is None else state.tobytes()
 
     def restored(self, state: bytes | None) -> Scaled:
         """The basis that has learned `state`."""
         if state is None:
             return self
-        return replace(self, basis=self._own("restored", lambda _: self.basis)(state))
+        return self.with_arrays({**self.arrays(), "state": np.frombuffer(state, np.uint8)})
 
     def same_as(self, other: Scaled) -> bool:
         """Whether both give the same features."""

@@ -29,6 +29,7 @@ becomes s_a/β + r_a².
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -48,15 +49,8 @@ from sumwise.model.basis.network import (
     user_network,
 )
 from sumwise.model.basis.neural_config import Neural
-from sumwise.model.basis.training import (
-    Labelled,
-    PoolSizes,
-    climb,
-    flat,
-    own_settings,
-    sum_by_owner,
-)
-from sumwise.util.shapes import Float
+from sumwise.model.basis.training import Labelled, climb, flat, own_settings, sum_by_owner
+from sumwise.util.shapes import Float, Int
 
 LEAST_NOISE = 1e-13  # of C's largest diagonal entry; with less noise a factorisation is rounding
 
@@ -67,7 +61,7 @@ class NeuralBasis:
 
     settings: Neural
     network: Any  # an Equinox module; a `Regressor` with dropout
-    pool: PoolSizes
+    pool: Int[np.ndarray, " A"]  # sizes of all sets, the largest first
     masks: tuple[Float[np.ndarray, "L H"], ...] = ()  # of the L models of a dropout network
     seed: int = 0  # of the units that are dropped while training
     learns = True
@@ -79,7 +73,7 @@ class NeuralBasis:
 
     @classmethod
     def draw(cls, settings: Neural, sets: Sets, rng: np.random.Generator) -> NeuralBasis:
-        pool = PoolSizes.of(sets)
+        pool = np.sort(sets.sizes)[::-1]
         with own_settings():
             if settings.dropout:
                 regressor, keep = Regressor.draw(settings, sets.n_inputs, rng), 1 - settings.dropout
@@ -101,19 +95,12 @@ class NeuralBasis:
             masks = tuple(jnp.asarray(mask, self.settings.dtype) for mask in self.masks)
         return on_rows(_members, (self.network, masks), x, self.settings.dtype)
 
-    def state(self) -> bytes:
-        """The weights, which `restored` takes back; masks follow from the settings' seed."""
-        return to_bytes(self.network)
-
-    def restored(self, state: bytes) -> NeuralBasis:
-        return replace(self, network=from_bytes(self.network, state))
-
     def arrays(self) -> dict[str, np.ndarray]:
-        """What is stored of the basis; `with_arrays` takes it back."""
-        return {"state": np.frombuffer(self.state(), dtype=np.uint8)}
+        """The weights as they are stored; masks follow from the seed of the settings."""
+        return {"state": np.frombuffer(to_bytes(self.network), dtype=np.uint8)}
 
-    def with_arrays(self, arrays: dict[str, np.ndarray]) -> NeuralBasis:
-        return self.restored(arrays["state"].tobytes())
+    def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> NeuralBasis:
+        return replace(self, network=from_bytes(self.network, arrays["state"].tobytes()))
 
     def train(
         self,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from sumwise.errors import MissingExtraError, SettingError
+from sumwise.errors import SettingError, needs_extra
 from sumwise.model.basis.fixed import check_number
 
 if TYPE_CHECKING:
@@ -104,15 +104,8 @@ class Neural:
     @staticmethod
     def require() -> None:
         """Raise an error if JAX, Equinox or Optax is missing."""
-        try:
+        with needs_extra("a neural basis", "neural"):
             importlib.import_module("sumwise.model.basis.neural")
-        except ModuleNotFoundError as error:
-            if error.name is not None and error.name.startswith("sumwise"):
-                raise
-            raise MissingExtraError(
-                f"a neural basis needs {error.name}, which is not installed. "
-                "Run: pip install 'sumwise[neural]'"
-            ) from error
 
 
 def with_dropout(basis: Any, n_basis: int) -> Neural:

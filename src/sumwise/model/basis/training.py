@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -22,7 +21,7 @@ from sumwise.data.sets import Sets
 from sumwise.errors import SumwiseError
 from sumwise.model.basis.neural_config import Neural
 from sumwise.util.progress import Slow
-from sumwise.util.shapes import Float
+from sumwise.util.shapes import Float, Int
 
 EPOCHS_AT_ONCE = 100  # before the loss is checked and progress is reported
 FIRST_SETS = 4  # labels that the first compilation is for; the second is for 32
@@ -44,33 +43,24 @@ def own_settings() -> Iterator[None]:
 # --- padding --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PoolSizes:
-    """What is known of set sizes before any label."""
-
-    mean: float
-    largest: Float[np.ndarray, " A"]  # instances in the 1, 2, 3 … largest sets together
-
-    @classmethod
-    def of(cls, sets: Sets) -> PoolSizes:
-        sizes = np.sort(sets.sizes)[::-1]
-        return cls(float(sizes.mean()) if len(sizes) else 1.0, np.cumsum(sizes).astype(float))
-
-
-def padded_size(sets: Sets, pool: PoolSizes) -> tuple[int, int]:
+def padded_size(sets: Sets, pool: Int[np.ndarray, " A"]) -> tuple[int, int]:
     """Numbers of sets and instances to compile for, given the labelled `sets`.
 
     Sets come in steps of 4, 32, 48, 64, 96 …; instances in as many as those sets are likely to
     have, judged by the pool and then by the first labels, and at most what its largest sets have.
+
+    Args:
+        pool: The sizes of all sets, the largest first.
     """
+    mean = float(pool.mean()) if len(pool) else 1.0
     if len(sets) <= FIRST_SETS:
-        n_sets, expected = FIRST_SETS, MANY_TIMES * FIRST_SETS * pool.mean
+        n_sets, expected = FIRST_SETS, MANY_TIMES * FIRST_SETS * mean
     else:
         n_sets = max(32, step_up(len(sets), steps=2))
-        typical = max(pool.mean, float(sets.sizes[:FIRST_SETS].mean()))
+        typical = max(mean, float(sets.sizes[:FIRST_SETS].mean()))
         expected = MARGIN * n_sets * typical
-    if len(pool.largest):
-        expected = min(expected, pool.largest[min(n_sets, len(pool.largest)) - 1])
+    if len(pool):
+        expected = min(expected, float(pool[:n_sets].sum()))
     return n_sets, step_up(max(len(sets.x), math.ceil(expected)))
 
 
@@ -101,29 +91,32 @@ def flat(
     sets: Sets,
     target: Float[np.ndarray, "t M"],
     dtype: str,
-    pool: PoolSizes,
+    pool: Int[np.ndarray, " A"],
     noise_std: Float[np.ndarray, " t"] | None = None,
 ) -> Labelled:
     """Labelled sets with standardised inputs, padded to a size that is compiled once."""
-    n_sets, n_rows = len(sets), len(sets.x)
-    most_sets, most_rows = padded_size(sets, pool)
-    # padded with a row that exists: a user's network need not be defined elsewhere
-    x = np.repeat(sets.x[:1].astype(dtype), most_rows, axis=0)
-    theta = np.zeros(most_rows, dtype)
-    owner = np.full(most_rows, most_sets - 1, np.int32)
-    x[:n_rows], theta[:n_rows] = sets.x, sets.theta
-    owner[:n_rows] = np.repeat(np.arange(n_sets, dtype=np.int32), sets.sizes)
-    theta_sum, root_scale = np.zeros(most_sets), np.ones(most_sets)
-    theta_sum[:n_sets] = np.add.reduceat(sets.theta, sets.starts[:-1])
-    root_scale[:n_sets] = np.sqrt(np.add.reduceat(sets.theta**2, sets.starts[:-1]))
-    z = np.zeros((most_sets, target.shape[1]))
-    z[:n_sets] = target / root_scale[:n_sets, None]
-    arrays = (x, theta, owner, theta_sum, root_scale, z, np.arange(most_sets) < n_sets)
-    if noise_std is None:
-        return Labelled(*map(jnp.asarray, arrays))
-    known_noise = np.zeros(most_sets)
-    known_noise[:n_sets] = (noise_std / root_scale[:n_sets]) ** 2
-    return Labelled(*map(jnp.asarray, (*arrays, known_noise)))
+    n_sets, n_rows = padded_size(sets, pool)
+    first, owner = sets.starts[:-1], np.repeat(np.arange(len(sets), dtype=np.int32), sets.sizes)
+    root_scale = np.sqrt(np.add.reduceat(sets.theta**2, first))
+    known_noise = None
+    if noise_std is not None:
+        known_noise = _padded((noise_std / root_scale) ** 2, n_sets)
+    return Labelled(
+        # padded with a row that exists: a user's network need not be defined elsewhere
+        x=_padded(sets.x.astype(dtype), n_rows, sets.x[0]),
+        theta=_padded(sets.theta.astype(dtype), n_rows),
+        owner=_padded(owner, n_rows, n_sets - 1),
+        theta_sum=_padded(np.add.reduceat(sets.theta, first), n_sets),
+        root_scale=_padded(root_scale, n_sets, 1.0),
+        target=_padded(target / root_scale[:, None], n_sets),
+        real=jnp.arange(n_sets) < len(sets),
+        known_noise=known_noise,
+    )
+
+
+def _padded(rows: np.ndarray, size: int, fill: Any = 0.0) -> jax.Array:
+    more = np.full((size - len(rows), *rows.shape[1:]), fill, rows.dtype)
+    return jnp.asarray(np.concatenate([rows, more]))
 
 
 def sum_by_owner(rows: jax.Array, data: Labelled) -> jax.Array:

@@ -23,7 +23,7 @@ from sumwise.data import validate
 from sumwise.data.sets import Sets
 from sumwise.errors import DataError, SettingError
 from sumwise.learning.propose import Answer, PoolState
-from sumwise.model.fit import ModelConfig, Prepared, check_seed
+from sumwise.model.fit import ModelConfig, Prepared
 from sumwise.model.serialize import unpack_config, unpack_prepared
 from sumwise.outofcore.design_store import Embedded
 from sumwise.study.storage.blobs import Blobs
@@ -191,7 +191,7 @@ def load(connection: Connection, name: str | None, database: Database) -> StudyR
     with as_written(name):
         days = validate.days(row.claim_days, "claim_days")
         seed = int(row.seed)
-        check_seed(seed, "seed")
+        validate.count(seed, "seed", 0)
     return StudyRecord(
         id=row.id,
         name=name,
