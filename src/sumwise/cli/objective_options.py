@@ -11,7 +11,7 @@ import numpy as np
 import rich_click as click
 
 from sumwise.cli.options import to_number
-from sumwise.data.tables import Individuals, number, numbers, place, read_inputs
+from sumwise.data.tables import Individuals, number, read_inputs
 from sumwise.errors import DataError, SettingError, SumwiseError
 
 objective_options: Final = (
@@ -100,12 +100,11 @@ class Objective:
         if self.targets is not None:
             named = {} if name is None else {name: "given as --target-weights"}
             table, x = read_inputs(self.targets, made.x, named)
-            where = place(self.targets)
-            weights = np.ones(len(x)) if name is None else numbers(table, name, where)
+            weights = np.ones(len(x)) if name is None else table.numbers(name)
             for row in np.flatnonzero(weights < 0).tolist():
                 raise DataError(
-                    f"{where(row)}: {name!r:.80} is {weights[row]:g}; a weight is at least 0, and "
-                    "0 leaves an individual out"
+                    f"{table.where(row)}: {name!r:.80} is {weights[row]:g}; a weight is at "
+                    "least 0, and 0 leaves an individual out"
                 )
         return {
             "cost": _per_set("--cost", self.cost, made),

@@ -124,7 +124,8 @@ def _of_file(study: Study, data: Path, few: int | None) -> tuple[Any, dict[str, 
     if names is None:
         raise DataError("the inputs of this study have no names; predict from Python, with arrays")
     table, x = read_inputs(data, tuple(map(str, names)), {})
-    return x, {"inputs": {name: table.column(name).slice(0, few) for name in table.column_names}}
+    native = table.frame.to_native()
+    return x, {"inputs": {name: native.column(name).slice(0, few) for name in native.column_names}}
 
 
 def _write_scan(study: Study, scan: Scan, out: Path, level: float, force: bool) -> int:

@@ -77,25 +77,18 @@ class Sets:
             raise SettingError("name at least one input column (x) and one group column (by)")
         if len(table) == 0:
             raise InvalidSetError("the table has no rows; there is nothing to group")
-        inputs = frames.numeric_columns(table, names, "x")
-        for row, column in np.argwhere(~np.isfinite(inputs)).tolist():
-            raise InvalidSetError(
-                f"row {row} has {inputs[row, column]} in input {names[column]!r}. "
-                "Fill it in or drop the row."
-            )
-        grouped = frames.group_rows(frames.group_keys(table, groups))
+        rows = frames.Table(table)
         if isinstance(weights, str) and weights not in ("sum", "mean"):
-            weights = frames.numeric_columns(table, (weights,), "weights")[:, 0]
-        if weights is None or isinstance(weights, str):
-            theta = theta_of(weights, grouped.ids, grouped.starts)
-        else:
-            theta = frames.to_float(weights, "weights")
-            if theta.shape != (len(table),):
+            role = "given as weights, which may also be 'sum' or 'mean'"
+            weights = rows.matrix([weights], role)[:, 0]
+        elif weights is not None and not isinstance(weights, str):
+            weights = frames.to_float(weights, "weights")
+            if weights.shape != (len(table),):
                 raise InvalidSetError(
-                    f"weights have shape {theta.shape}; give one for each of {len(table)} rows"
+                    f"weights have shape {weights.shape}; give one for each of {len(table)} rows"
                 )
-            theta = theta[grouped.order]
-        return cls(grouped.ids, inputs[grouped.order], theta, grouped.starts, names)
+        inputs = rows.matrix(names, "given as x")
+        return group_individuals(rows.keys(groups), inputs, weights, names)[0]
 
     @classmethod
     def from_arrays(
@@ -378,6 +371,26 @@ class LazySets(Sets):
         )
 
 
+def group_individuals(
+    keys: Sequence[Hashable],
+    x: Float[np.ndarray, "N D"],
+    weights: Any,
+    input_names: tuple[Hashable, ...],
+) -> tuple[Sets, Int[np.ndarray, " N"]]:
+    """Rows of a table as sets, and the row of the table that each individual comes from.
+
+    Args:
+        weights: `"sum"`, `"mean"`, or an array of θ with one value a row.
+    """
+    grouped = frames.group_rows(keys)
+    if weights is None or isinstance(weights, str):
+        theta = theta_of(weights, grouped.ids, grouped.starts)
+    else:
+        theta = weights[grouped.order]
+    sets = Sets(grouped.ids, x[grouped.order], theta, grouped.starts, input_names)
+    return sets, grouped.order
+
+
 # --- checks ---------------------------------------------------------------------------------------
 
 
@@ -412,7 +425,11 @@ def positions_of(ids: tuple[Hashable, ...]) -> dict[Hashable, int]:
 
 def _refuse_name(set_id: Hashable, a: int) -> None:
     """Refuse ids that are missing, or that no file or database could hold."""
-    if frames.is_missing(set_id):
+    try:
+        missing = set_id is None or bool(set_id != set_id)  # NaN, NaT
+    except (TypeError, ValueError):  # pandas' NA
+        missing = True
+    if missing:
         raise InvalidSetError(f"id of set number {a} is {set_id!r}; give every set a name")
     for part in set_id if isinstance(set_id, tuple) else (set_id,):
         if isinstance(part, str) and not is_unicode(part):

@@ -12,30 +12,28 @@ import itertools
 import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from sumwise.data.frames import group_rows
-from sumwise.data.parquet import is_number
-from sumwise.data.sets import Sets, theta_of
+from sumwise.data.frames import NUMBER, Table, as_frame, is_numeric, listed
+from sumwise.data.sets import Sets, group_individuals
 from sumwise.errors import DataError, LabelError, SettingError, SumwiseError
 from sumwise.util.files import atomic_write
 from sumwise.util.shapes import Float
 from sumwise.util.text import by_text, find, shown
 
-_NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _THOUSANDS: Final = re.compile(r"[+-]?[0-9]{1,3}(,[0-9]{3})+\.[0-9]*")
 
 
 # --- reading --------------------------------------------------------------------------------------
 
 
-def read_table(path: Path, text: Callable[[str], bool]) -> Any:
-    """An Arrow table with at least one row, and a name for each column.
+def read_table(path: Path, text: Callable[[str], bool]) -> Table:
+    """A table with at least one row, whose columns have names of their own.
 
     Args:
         text: Whether the column of a CSV file with this name is read as text, so that 007 stays
@@ -75,7 +73,7 @@ def read_table(path: Path, text: Callable[[str], bool]) -> Any:
             raise DataError(f"{path} has two columns called {name!r}; give each its own name")
     if not table.num_rows:
         raise DataError(f"{path} has a heading and no rows; there is nothing to read")
-    return table
+    return Table(as_frame(table), str(path), place(path), in_file=True)
 
 
 def _is_parquet(path: Path) -> bool:
@@ -137,70 +135,6 @@ def place(path: Path) -> Callable[[int], str]:
     return (lambda row: f"{path}, row {row + 1}") if _is_parquet(path) else line
 
 
-# --- columns --------------------------------------------------------------------------------------
-
-
-def require(names: Sequence[str], wanted: Sequence[str], role: str, path: Path) -> None:
-    """Refuse names that no column has.
-
-    Args:
-        role: What the columns are wanted for, in brackets: where the user has named them.
-    """
-    for name in wanted:
-        if name not in names:
-            known = listed(names[:20]) + (", …" if len(names) > 20 else "")
-            hint = "Check the spelling."
-            if len(names) == 1 and any(mark in names[0] for mark in ";\t|"):
-                hint = "It seems to be separated by something else; save it with commas."
-            parts = name.split(",")
-            if len(parts) > 1 and set(parts) <= set(names):
-                hint = "One column at a time: repeat the option."
-            raise DataError(f"{path} has no column {name!r:.80} ({role}); it has {known}. {hint}")
-
-
-def listed(names: Sequence[str]) -> str:
-    return ", ".join(f"{name!r:.80}" for name in names)
-
-
-def numbers(table: Any, name: str, where: Callable[[int], str]) -> Float[np.ndarray, " N"]:
-    """A column of finite numbers; anything else is refused with its place."""
-    import pyarrow
-
-    column = table.column(name)
-    refuse_missing(column, name, where)
-    if not is_number(column.type):
-        cells = column.to_pylist()  # the first is shown if all of them are numbers as text
-        row = next((row for row, cell in enumerate(cells) if not _is_float(cell)), 0)
-        raise DataError(
-            f"{where(row)}: {name!r} is {cells[row]!r:.80}, not a number. "
-            "Correct it, or turn the column into numbers."
-        )
-    values = np.array(column.cast(pyarrow.float64(), safe=False).to_numpy())
-    for row in np.flatnonzero(~np.isfinite(values)).tolist():
-        raise DataError(f"{where(row)}: {name!r} is {values[row]}; give a finite number")
-    return values
-
-
-def _is_float(cell: Any) -> bool:
-    try:
-        float(cell)
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
-def refuse_missing(column: Any, name: str, where: Callable[[int], str]) -> None:
-    import pyarrow
-    from pyarrow import compute
-
-    missing = compute.is_null(column, nan_is_null=True)
-    if pyarrow.types.is_string(column.type):
-        missing = compute.or_kleene(missing, compute.equal(column, ""))
-    row = compute.index(missing, True).as_py()
-    if row >= 0:
-        raise DataError(f"{where(row)}: {name!r} is missing. Fill it in, or drop the row.")
-
-
 # --- individuals ----------------------------------------------------------------------------------
 
 
@@ -237,48 +171,47 @@ def read_columns(
     """
     groups, inputs = tuple(dict.fromkeys(by)), tuple(dict.fromkeys(x))
     table = read_table(path, text=groups.__contains__)
-    names = table.column_names
-    require(names, groups, role or "given as --by", path)
-    require(names, inputs, role or "given as --x", path)
+    keys = table.keys(groups, role or "given as --by")
     for name, option in others.items():
-        require(names, () if option is None else (name,), option or "", path)
-    beside = [name for name in others if name in names]
+        if option is not None:
+            table.require([name], option)
+    beside = [name for name in others if name in table.frame.columns]
     used = {*groups, *beside, *hidden}
-    taken, silent = (inputs, ()) if inputs else split_inputs(table, used, path)
-    line = place(path)
-    keys = _keys(table, groups, line)
-    table = _also_numbers(table, set(groups) & {*taken, *beside})
+    taken, silent = (inputs, ()) if inputs else split_inputs(table.frame, used, path)
+    table = replace(table, frame=_also_numbers(table.frame, {*groups} & {*taken, *beside}))
+    matrix = table.matrix(taken, role or "given as --x")
 
     def where(row: int) -> str:
-        return f"{line(row)}, set {shown(keys[row])!r:.80}"
+        return f"{table.where(row)}, set {shown(keys[row])!r:.80}"
 
-    columns = {name: numbers(table, name, where) for name in beside}
-    matrix = np.column_stack([numbers(table, name, line) for name in taken])
+    named = replace(table, where=where)
+    columns = {name: named.numbers(name) for name in beside}
     return Columns(groups, taken, silent, keys, matrix, columns, where)
 
 
 def read_inputs(
     path: Path, inputs: Sequence[str], others: Mapping[str, str]
-) -> tuple[Any, Float[np.ndarray, "N D"]]:
+) -> tuple[Table, Float[np.ndarray, "N D"]]:
     """A table of other individuals than the study's, and its inputs as numbers.
 
     Args:
         others: More columns of numbers, and the option that named each.
     """
     table = read_table(path, text=lambda name: name not in {*inputs, *others})
-    for name, role in {**dict.fromkeys(inputs, "an input of the study"), **others}.items():
-        require(table.column_names, (name,), role, path)
-    return table, np.column_stack([numbers(table, name, place(path)) for name in inputs])
+    for name, role in others.items():
+        table.require([name], role)
+    return table, table.matrix(inputs, "an input of the study")
 
 
 def split_inputs(
     table: Any, used: Collection[str], path: Path | str
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Columns without another use: those that hold numbers, which are inputs, and the rest."""
-    rest = [name for name in table.column_names if name not in used]
-    taken = tuple(name for name in rest if is_number(table.column(name).type))
+    frame = as_frame(table)
+    rest = [name for name in frame.columns if name not in used]
+    taken = tuple(name for name in rest if is_numeric(frame.get_column(name)))
     if not taken:
-        known = listed([name for name in table.column_names if name in used])
+        known = listed(name for name in frame.columns if name in used)
         raise DataError(
             f"{path} has no input columns: nothing but {known} holds numbers. What is known of "
             "each individual must be there, as numbers."
@@ -286,31 +219,15 @@ def split_inputs(
     return taken, tuple(name for name in rest if name not in taken)
 
 
-def _keys(table: Any, by: Sequence[str], where: Callable[[int], str]) -> list[Hashable]:
-    """The id of each row's group; by several columns, a tuple."""
-    columns = []
-    for name in by:
-        column = table.column(name)
-        refuse_missing(column, name, where)
-        values = column.to_pylist()
-        if values and not isinstance(values[0], Hashable):
-            raise DataError(
-                f"{name!r} holds {column.type}, which cannot name a group; use text or numbers"
-            )
-        columns.append(values)
-    return columns[0] if len(by) == 1 else list(zip(*columns, strict=True))
-
-
-def _also_numbers(table: Any, names: Iterable[str]) -> Any:
-    """The table with numbers in text columns that name a group and are inputs as well."""
-    import pyarrow
+def _also_numbers(frame: Any, names: Iterable[str]) -> Any:
+    """The frame with numbers in text columns that name a group and are inputs as well."""
+    import narwhals as nw
 
     for name in names:
-        if pyarrow.types.is_string(table.column(name).type):
-            with suppress(pyarrow.ArrowInvalid):  # `numbers` names the first that is no number
-                values = table.column(name).cast(pyarrow.float64())
-                table = table.set_column(table.column_names.index(name), name, values)
-    return table
+        if frame.schema[name] == nw.String:
+            with suppress(ValueError):  # `numbers` names the first that is no number
+                frame = frame.with_columns(frame.get_column(name).cast(nw.Float64))
+    return frame
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -343,20 +260,12 @@ def read_individuals(
     if weights not in ("sum", "mean"):
         theta[weights] = "given as --weights, which may also be sum or mean"
     found = read_columns(path, by, x, {**(aside or {}), **theta}, hidden)
-    grouped = group_rows(found.keys)
-    columns = {name: values[grouped.order] for name, values in found.others.items()}
-    sets = Sets(
-        grouped.ids,
-        found.inputs[grouped.order],
-        columns[weights] if theta else theta_of(weights, grouped.ids, grouped.starts),
-        grouped.starts,
-        found.x,
-    )
-    kept = {name: values for name, values in columns.items() if name in (aside or {})}
+    given = found.others[weights] if theta else weights
+    sets, order = group_individuals(found.keys, found.inputs, given, found.x)
+    kept = {name: found.others[name][order] for name in aside or {} if name in found.others}
     return Individuals(
-        sets, found.by, found.x, found.left_out, kept,
-        lambda row: found.where(int(grouped.order[row])),
-    )  # fmt: skip
+        sets, found.by, found.x, found.left_out, kept, lambda row: found.where(int(order[row]))
+    )
 
 
 # --- measured totals ------------------------------------------------------------------------------
@@ -385,15 +294,15 @@ def read_totals(path: Path, ids: Sequence[Hashable], by: str | None) -> Totals:
         by: Who measured the rows that have no name of their own.
     """
     table = read_table(path, text=lambda name: True)
-    names, where = table.column_names, place(path)
-    require(names, ("set",), "the set's id", path)
+    names, where = table.frame.columns, table.where
+    table.require(["set"], "the set's id")
     held = [name for name in TOTALS if name in names]
     if len(held) > 1:
         raise DataError(f"{path} has columns 'total' and 'y_bar'; leave one of them out")
-    require(names, held or TOTALS[:1], "the measured total; y_bar is understood too", path)
-    known, n_rows = by_text(ids), table.num_rows
+    table.require(held or TOTALS[:1], "the measured total; y_bar is understood too")
+    known, n_rows = by_text(ids), len(table.frame)
     cells: dict[str, list[Any]] = {
-        name: table.column(name).to_pylist() if name in names else [None] * n_rows
+        name: table.frame.get_column(name).to_list() if name in names else [None] * n_rows
         for name in ("set", held[0], *OPTIONAL)
     }
 
@@ -455,7 +364,7 @@ def number(text: str) -> float:
     sumwise.errors.LabelError: '1,234.5' is not a number here; write 1234.5
     """
     cleaned = text.strip()
-    if _NUMBER.fullmatch(cleaned):
+    if NUMBER.fullmatch(cleaned):
         value = float(cleaned)
         if abs(value) == float("inf"):
             raise LabelError(f"{text!r:.80} is too large a number; is it mistyped? Rescale it")

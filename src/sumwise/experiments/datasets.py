@@ -20,8 +20,8 @@ from typing import Final
 
 import numpy as np
 
-from sumwise.data.frames import group_rows
-from sumwise.data.tables import listed, read_columns
+from sumwise.data.frames import group_rows, listed
+from sumwise.data.tables import read_columns
 from sumwise.errors import DataError
 from sumwise.util.files import write_file
 from sumwise.util.shapes import Float, Int

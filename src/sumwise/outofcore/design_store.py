@@ -26,9 +26,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from sumwise.data.frames import group_rows
 from sumwise.data.parquet import File, Scan, batches
-from sumwise.data.sets import LazySets, Sets, theta_of
+from sumwise.data.sets import LazySets, Sets, group_individuals
 from sumwise.data.targets import Targets, subsample
 from sumwise.errors import DataError, InvalidSetError, SettingError
 from sumwise.model.design import Design, Pool
@@ -359,11 +358,10 @@ def read_whole(scan: Scan, ids: Any) -> Sets:
     found = [batch for part in scan.parts() for batch in batches(scan, part)]
     inputs = np.concatenate([batch.inputs.T for batch in found]).astype(np.float64, copy=False)
     keys = [pa.chunked_array([batch.keys[d] for batch in found]) for d in range(len(scan.by))]
-    grouped = group_rows(ids_of(pa.table(keys, names=list(scan.by))))
-    if scan.theta_column is None:
-        theta = theta_of(scan.weights, grouped.ids, grouped.starts)
-    else:
-        theta = np.concatenate([batch.theta for batch in found])[grouped.order]
-    sets = Sets(grouped.ids, inputs[grouped.order], theta, grouped.starts, scan.x)
+    weights: Any = scan.weights
+    if scan.theta_column is not None:
+        weights = np.concatenate([batch.theta for batch in found])
+    names = ids_of(pa.table(keys, names=list(scan.by)))
+    sets, _ = group_individuals(names, inputs, weights, scan.x)
     wanted = ids() if callable(ids) else ids  # former versions had another order in unsorted files
     return sets if sets.ids == wanted else sets.take([sets.position(name) for name in wanted])
