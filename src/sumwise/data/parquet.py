@@ -16,13 +16,12 @@ import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from sumwise.data import frames
-from sumwise.errors import DataError, InvalidSetError, MissingExtraError, SettingError
+from sumwise.errors import DataError, InvalidSetError, SettingError, needs_extra
 from sumwise.util.shapes import Float, Int
 
 PART_ROWS: Final = 2**19  # of a part, where row groups are smaller; larger ones are parts
@@ -138,35 +137,37 @@ def _look(path: str, scan: Scan) -> tuple[File, list[str]]:
     """The footer of a file and the types of its group columns; what cannot be used is refused."""
     with open_parquet(path) as file:
         schema, about = file.schema_arrow, file.metadata
-        roles = [(name, "by") for name in scan.by] + [(name, "x") for name in scan.x]
-        if scan.theta_column is not None:
-            roles.append((scan.theta_column, "weights"))
-        for name, role in roles:
-            if schema.names.count(name) != 1:
-                known = ", ".join(map(repr, schema.names[:20]))
-                many = "no column" if name not in schema.names else "two columns"
-                hint = "Give 'sum', 'mean' or a column." if role == "weights" else ""
-                raise InvalidSetError(
-                    f"{path} has {many} {name!r} (given as {role}); it has {known}. {hint}"
-                )
-            kind = schema.field(name).type
-            if role != "by" and not is_number(kind):
-                raise InvalidSetError(
-                    f"{path}: column {name!r} (given as {role}) holds {kind}, not numbers. "
-                    "Convert it, or encode categories as numeric columns."
-                )
-            if role == "by" and not _can_name(kind):
-                raise InvalidSetError(
-                    f"{path}: column {name!r} holds {kind}, which cannot name a group. Use "
-                    "text, numbers or dates."
-                )
+        theta = () if scan.theta_column is None else (scan.theta_column,)
+        for role, names in (("by", scan.by), ("x", scan.x), ("weights", theta)):
+            for name in names:
+                _refuse_column(path, schema, name, role)
         counts = tuple(about.row_group(i).num_rows for i in range(about.num_row_groups))
     kinds = [str(schema.field(name).type) for name in scan.by]
     size, footer = _size_and_footer(path)
     return File(path, size, counts, footer), kinds
 
 
-def is_number(kind: Any) -> bool:
+def _refuse_column(path: str, schema: Any, name: str, role: str) -> None:
+    """Refuse a column that is missing or whose type does not serve its role."""
+    if schema.names.count(name) > 1:
+        raise InvalidSetError(f"{path} has two columns {name!r} (given as {role}); rename one")
+    if name not in schema.names:
+        hint = ", which may also be 'sum' or 'mean'" if role == "weights" else ""
+        raise InvalidSetError(frames.no_column(schema.names, name, f"given as {role}{hint}", path))
+    kind = schema.field(name).type
+    if role == "by" and not _can_name(kind):
+        raise InvalidSetError(
+            f"{path}: column {name!r} holds {kind}, which cannot name a group. Use text, numbers "
+            "or dates."
+        )
+    if role != "by" and not _is_number(kind):
+        raise InvalidSetError(
+            f"{path}: column {name!r} (given as {role}) holds {kind}, not numbers. Convert it, or "
+            "encode categories as numeric columns."
+        )
+
+
+def _is_number(kind: Any) -> bool:
     import pyarrow as pa
 
     t = pa.types
@@ -327,7 +328,8 @@ def find_files(path: Any) -> list[str]:
 
     Paths become absolute, so that they mean the same wherever a study is opened.
     """
-    found = list(_under(path))
+    given = path if isinstance(path, list | tuple) else [path]
+    found = [name for one in given for name in _files_under(one)]
     if not found:
         raise SettingError("the list of files is empty; name at least one file or folder")
     real: dict[str, str] = {}
@@ -342,63 +344,46 @@ def find_files(path: Any) -> list[str]:
     return found
 
 
-def _under(path: Any) -> Iterator[str]:
-    if isinstance(path, list | tuple):
-        for one in path:
-            yield from _under(one)
-        return
+def _files_under(path: Any) -> list[str]:
+    """Files that end in .parquet, but not those that a writer hides or has not finished."""
+    from pyarrow.fs import FileSelector, FileType
+
     if not isinstance(path, str | os.PathLike) or not isinstance(where := os.fspath(path), str):
         raise SettingError(f"path is {path!r:.60}; give the path of a Parquet file or of a folder")
-    if "://" in where:
-        yield from _at_address(where)
-        return
-    place = Path(os.path.abspath(where)) if where else Path("")
-    if where and place.is_dir():
-        found = sorted(p for p in place.rglob("*.parquet") if p.is_file())
-        kept = [str(p) for p in found if not _is_hidden(p.relative_to(place).parts)]
-        if not kept:
-            raise DataError(f"there are no files that end in .parquet in the folder {where}")
-        yield from kept
-    elif where and place.is_file():
-        yield str(place)
-    else:
-        raise DataError(f"there is no file or folder {where}. Check the name.")
-
-
-def _is_hidden(parts: tuple[str, ...]) -> bool:
-    """Whether a writer put it beside its data, or has not finished it."""
-    return any(part[:1] in (".", "_") for part in parts)
-
-
-def _at_address(where: str) -> Iterator[str]:
-    files, root = _remote(where)
+    files, root = _file_system(where)
     try:
-        if files.isfile(root):
-            yield where
-            return
-        named = sorted(name for name in files.find(root) if name.endswith(".parquet"))
+        kind = files.get_file_info(root).type if where else FileType.NotFound
+        if kind == FileType.File:
+            return [where if "://" in where else root]
+        if kind != FileType.Directory:
+            raise DataError(f"there is no file or folder {where}. Check the name.")
+        below = [
+            tuple(info.path.removeprefix(root).strip("/").split("/"))
+            for info in files.get_file_info(FileSelector(root, recursive=True))
+            if info.type == FileType.File and info.path.endswith(".parquet")
+        ]
     except OSError as error:
         raise DataError(f"{where} cannot be looked into ({error})") from error
-    below = len(root.rstrip("/")) + 1
-    kept = [name for name in named if not _is_hidden(tuple(name[below:].split("/")))]
+    kept = sorted(parts for parts in below if not any(part[:1] in (".", "_") for part in parts))
     if not kept:
-        raise DataError(f"there are no files that end in .parquet under {where}")
-    for name in kept:
-        yield name if "://" in name else files.unstrip_protocol(name)
+        raise DataError(f"there are no files that end in .parquet in the folder {where}")
+    base = where.rstrip("/") if "://" in where else root
+    return ["/".join((base, *parts)) for parts in kept]
 
 
-def _remote(where: str) -> tuple[Any, str]:
-    try:
+def _file_system(path: str) -> tuple[Any, str]:
+    """Arrow's view of the disk and an absolute path, or of a store that fsspec knows."""
+    from pyarrow import fs
+
+    if "://" not in path:
+        return fs.LocalFileSystem(), os.path.abspath(path)
+    with needs_extra(f"reading {path.split('://', 1)[0]}://", "dask"):
         from fsspec.core import url_to_fs
-    except ImportError as error:
-        raise MissingExtraError(
-            f"reading {where.split('://', 1)[0]}:// needs fsspec: pip install 'sumwise[dask]'"
-        ) from error
     try:
-        files, root = url_to_fs(where)
+        files, root = url_to_fs(path)
     except (ImportError, ValueError) as error:
-        raise DataError(f"{where} cannot be opened ({error})") from error
-    return files, root
+        raise DataError(f"{path} cannot be opened ({error})") from error
+    return fs.PyFileSystem(fs.FSSpecHandler(files)), root
 
 
 def open_parquet(path: str, footer: str = "") -> Any:
@@ -416,10 +401,8 @@ def open_parquet(path: str, footer: str = "") -> Any:
                 f"{path} is not what it was when it was scanned: it was written to. "
                 "Put the old file back, or scan again and embed into a new folder."
             )
-        if "://" in path:
-            files, root = _remote(path)
-            return parquet.ParquetFile(files.open(root, "rb"))
-        return parquet.ParquetFile(path)
+        files, root = _file_system(path)
+        return parquet.ParquetFile(root, filesystem=files)
     except FileNotFoundError as error:
         raise DataError(
             f"there is no file {path} (any more). Individuals are read from it; put it back."
@@ -431,9 +414,9 @@ def open_parquet(path: str, footer: str = "") -> Any:
 
 def _size_and_footer(path: str) -> tuple[int, str]:
     """The length of a file in bytes, and SHA-256 of its footer."""
-    files, root = _remote(path) if "://" in path else (None, path)
-    with open(root, "rb") if files is None else files.open(root, "rb") as file:
-        size = int(file.seek(0, os.SEEK_END))
+    files, root = _file_system(path)
+    with files.open_input_file(root) as file:
+        size = file.size()
         file.seek(max(0, size - TAIL))
         length = int.from_bytes(file.read(4), "little")
         file.seek(max(0, size - TAIL - length))
