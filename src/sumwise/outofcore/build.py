@@ -8,12 +8,11 @@ is not whole.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from numbers import Real
@@ -30,22 +29,22 @@ from sumwise.model.design import features
 from sumwise.model.fit import ModelConfig, Prepared
 from sumwise.model.serialize import pack_config, pack_prepared, unpack_config
 from sumwise.outofcore.design_store import (
+    BEGUN,
     BEGUN_PIECES,
     DTYPES,
     MANIFEST,
     PIECES,
     SUBSAMPLE,
-    UNREADABLE,
     DesignManifest,
     Embedded,
     Settings,
+    compare_pieces,
+    damaged,
     ids_in,
     lazy_sets,
     prepared_in,
-    read_json,
     read_manifest,
     refuse_ids_out_of_order,
-    scan_from,
 )
 from sumwise.outofcore.embed_part import embed_part, part_file, write_all
 from sumwise.outofcore.external_sort import BUCKET_BYTES, sorted_copy
@@ -54,7 +53,6 @@ from sumwise.util.files import PARTIAL, atomic_write, lock, sha256_of, write_fil
 from sumwise.util.progress import Slow
 from sumwise.util.shapes import Float
 
-BEGUN: Final = "begun.json"
 LOCK: Final = "lock"
 SORTED: Final = "_sorted"  # the underscore keeps scans of a folder around it from reading it
 SMALLEST_SINGLE: Final = 1e-60  # s_a from which on u_a has all its digits in single precision
@@ -119,7 +117,7 @@ def embed_scan(
                     if not os.path.exists(os.path.join(folder, BEGUN)):
                         _begin(folder, settings, config, prepared, memory, run)
                     begun = read_begun(folder)
-                    if begun.manifest.settings != settings:
+                    if begun.settings != settings:
                         raise _other(folder)
                     _embed_parts(folder, begun, run)
                     _finish(folder, begun)
@@ -168,51 +166,14 @@ def _refuse_other_files(folder: str) -> None:
 # --- beginning ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Begun:
-    """A design that is being made: `begun.json`."""
-
-    manifest: DesignManifest  # without regions; its pieces are those that exist already
-    source: Scan  # the files themselves, or a copy sorted by set
-    first_sets: tuple[int, ...]  # position of the first set of each part
-
-
-def read_begun(folder: str) -> Begun:
+def read_begun(folder: str) -> DesignManifest:
     """What was begun; a file that has changed since is refused."""
-    known = read_json(folder, BEGUN)
-    if not isinstance(known, dict) or known.pop("sha256", None) != _digest(known):
-        raise _changed(folder, BEGUN)
-    try:
-        manifest = DesignManifest.from_json(known)
-        begun = Begun(manifest, scan_from(known["source"]), tuple(known["first_sets"]))
-    except UNREADABLE:
-        raise _changed(folder, BEGUN) from None
-    for name, digest in manifest.pieces.items():
-        if sha256_of(os.path.join(folder, name)) != digest:
-            raise _changed(folder, name)
+    manifest = read_manifest(folder, BEGUN)
+    compare_pieces(folder, manifest)
     if not os.path.isfile(os.path.join(folder, "u.npy")):
-        raise _changed(folder, "u.npy")
+        raise damaged(folder, "u.npy")
     refuse_ids_out_of_order(folder, manifest)
-    return begun
-
-
-def write_begun(folder: str, begun: Begun) -> None:
-    """The last file that is written before parts are embedded."""
-    own = {"source": asdict(begun.source), "first_sets": begun.first_sets}
-    known = json.loads(json.dumps({**begun.manifest.to_json(), **own}))
-    content = json.dumps({**known, "sha256": _digest(known)})
-    write_file(os.path.join(folder, BEGUN), content, durable=True)
-
-
-def _changed(folder: str, name: str) -> DataError:
-    return DataError(
-        f"{os.path.join(folder, name)} is not what it was when the design was begun. Remove "
-        f"{folder} and embed again."
-    )
-
-
-def _digest(known: Any) -> str:
-    return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
+    return manifest
 
 
 def _begin(
@@ -259,8 +220,10 @@ def _begin(
     del u
     pieces = _checksums(folder, BEGUN_PIECES)
     home = os.path.abspath(folder)
-    manifest = DesignManifest(settings, *shape, offset, home, pieces, ids_in_order=True)
-    write_begun(folder, Begun(manifest, source, tuple(index.first_sets)))
+    manifest = DesignManifest(
+        settings, *shape, offset, home, pieces, source, index.first_sets, ids_in_order=True
+    )
+    write_file(os.path.join(folder, BEGUN), manifest.to_json(), durable=True)
 
 
 def _checksums(folder: str, names: Sequence[str]) -> dict[str, str]:
@@ -295,23 +258,22 @@ def in_order(found: Iterable[tuple[int, Any]], seen: Callable[[int], None]) -> I
 # --- parts ----------------------------------------------------------------------------------------
 
 
-def _embed_parts(folder: str, begun: Begun, run: Run) -> None:
+def _embed_parts(folder: str, manifest: DesignManifest, run: Run) -> None:
     """Embed the parts that are not finished."""
     os.makedirs(os.path.join(folder, "parts"), exist_ok=True)
-    manifest = begun.manifest
     settings = manifest.settings
     prepared = prepared_in(folder, unpack_config(settings.config), settings.scan)
-    parts = begun.source.parts()
+    parts = manifest.source.parts()
     place = os.path.abspath(folder)  # workers may run in another folder
     jobs = [
         (part, first)
-        for part, first in zip(parts, begun.first_sets, strict=True)
+        for part, first in zip(parts, manifest.first_sets, strict=True)
         if not _is_done(folder, part.number, first, manifest)
     ]
     total = sum(part.rows for part in parts)
     done = total - sum(part.rows for part, _ in jobs)
     with Slow("embedding", total) as slow:
-        for rows in run(partial(embed_part, begun.source, prepared.basis, manifest, place), jobs):
+        for rows in run(partial(embed_part, prepared.basis, manifest, place), jobs):
             done += rows
             slow.at(done)
 
@@ -333,17 +295,16 @@ def _part(folder: str, number: int) -> Mapping[str, Any]:
 # --- finishing ------------------------------------------------------------------------------------
 
 
-def _finish(folder: str, begun: Begun) -> None:
+def _finish(folder: str, manifest: DesignManifest) -> None:
     """Add up what parts share, and write the manifest."""
-    manifest = begun.manifest
     sums = np.zeros((3, manifest.sets))
     products, sampled = np.zeros((manifest.features, manifest.features)), 0
     shared: dict[int, Float[np.ndarray, " K"]] = {}
     regions, subsample = [], []
-    for number, first in enumerate(begun.first_sets):
+    for number, first in enumerate(manifest.first_sets):
         part = _part(folder, number)
         count = part["sums"].shape[1]
-        following = [*begun.first_sets, manifest.sets][number + 1]
+        following = [*manifest.first_sets, manifest.sets][number + 1]
         if first + count not in (following, following + 1):
             raise DataError(f"part {number} of the files has changed since the design was begun")
         sums[:, first : first + count] += part["sums"]
@@ -361,7 +322,7 @@ def _finish(folder: str, begun: Begun) -> None:
     regions += [(at, 1, manifest.checksum_of(folder, at, 1)) for at in sorted(shared)]
     home, pieces = os.path.abspath(folder), _checksums(folder, PIECES)
     whole = replace(manifest, home=home, pieces=pieces, regions=tuple(regions))
-    write_file(os.path.join(folder, MANIFEST), json.dumps(whole.to_json()), durable=True)
+    write_file(os.path.join(folder, MANIFEST), whole.to_json(), durable=True)
     os.unlink(os.path.join(folder, BEGUN))
     for left in ("parts", SORTED):
         shutil.rmtree(os.path.join(folder, left), ignore_errors=True)

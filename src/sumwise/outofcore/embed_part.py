@@ -41,16 +41,14 @@ def part_file(folder: str, number: int) -> str:
     return os.path.join(folder, "parts", f"{number:06}.npz")
 
 
-def embed_part(
-    source: Scan, basis: Scaled, manifest: DesignManifest, folder: str, job: tuple[Part, int]
-) -> int:
+def embed_part(basis: Scaled, manifest: DesignManifest, folder: str, job: tuple[Part, int]) -> int:
     """Write a part's sets to u.npy and its sums and edges to a small file; gives its rows.
 
     Args:
-        source: The files that are embedded, in which the rows of each set follow one another.
         job: The part, and the position of its first set.
     """
     part, first_set = job
+    source = manifest.source
     kind, n_basis = np.dtype(manifest.settings.dtype), manifest.features
     products = np.zeros((n_basis, n_basis))
     sums: list[Float[np.ndarray, "3 r"]] = []
