@@ -23,7 +23,7 @@ from sumwise.data.frames import NUMBER, Table, as_frame, is_numeric, listed
 from sumwise.data.sets import Sets, group_individuals
 from sumwise.errors import DataError, LabelError, SettingError, SumwiseError
 from sumwise.util.files import atomic_write
-from sumwise.util.shapes import Float
+from sumwise.util.shapes import Float, Int
 from sumwise.util.text import by_text, find, shown
 
 _THOUSANDS: Final = re.compile(r"[+-]?[0-9]{1,3}(,[0-9]{3})+\.[0-9]*")
@@ -139,32 +139,38 @@ def place(path: Path) -> Callable[[int], str]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Columns:
-    """The columns of a table of individuals, by their use, in the order of the file."""
+class Individuals:
+    """Sets, and the columns they were made of."""
 
+    sets: Sets
     by: tuple[str, ...]
     x: tuple[str, ...]
     left_out: tuple[str, ...]  # columns without a use that do not hold numbers
-    keys: list[Hashable]  # the group of each row
-    inputs: Float[np.ndarray, "N D"]
-    others: Mapping[str, Float[np.ndarray, " N"]]
-    where: Callable[[int], str]  # the place of a row, with its group
+    aside: Mapping[str, Float[np.ndarray, " N"]] = field(default_factory=dict)  # not inputs
+    order: Int[np.ndarray, " N"] = field(default_factory=lambda: np.empty(0, int))  # rows of a file
+    where: Callable[[int], str] = str  # the place of an individual, by its row of `sets.x`
+
+    def by_row(self, values: np.ndarray) -> np.ndarray:
+        """Values of individuals in the order of the file."""
+        return values[np.argsort(self.order)]
 
 
-def read_columns(
+def read_individuals(
     path: Path,
     by: Sequence[str],
     x: Sequence[str],
-    others: Mapping[str, str | None],
+    weights: str = "sum",
+    aside: Mapping[str, str | None] | None = None,
     hidden: Sequence[str] = (),
     role: str | None = None,
-) -> Columns:
-    """The table in `path`, which has a row for each individual.
+) -> Individuals:
+    """The table in `path`, which has a row for each individual, as sets.
 
     Args:
         by: Column that names the group, text in a CSV file; several columns together name it.
         x: Inputs; if left out, all other columns that hold numbers.
-        others: More columns of numbers and the option that named each, None for a column that may
+        weights: `"sum"`, `"mean"`, or the column that holds θ.
+        aside: More columns of numbers and the option that named each, None for a column that may
             be missing. They are not inputs unless `x` has them.
         hidden: More names that are not inputs, whether there are such columns or not.
         role: What `by` and `x` are wanted for, where no option named them.
@@ -172,6 +178,9 @@ def read_columns(
     groups, inputs = tuple(dict.fromkeys(by)), tuple(dict.fromkeys(x))
     table = read_table(path, text=groups.__contains__)
     keys = table.keys(groups, role or "given as --by")
+    others = dict(aside or {})
+    if weights not in ("sum", "mean"):
+        others[weights] = "given as --weights, which may also be sum or mean"
     for name, option in others.items():
         if option is not None:
             table.require([name], option)
@@ -186,7 +195,10 @@ def read_columns(
 
     named = replace(table, where=where)
     columns = {name: named.numbers(name) for name in beside}
-    return Columns(groups, taken, silent, keys, matrix, columns, where)
+    theta = weights if weights in ("sum", "mean") else columns[weights]
+    sets, order = group_individuals(keys, matrix, theta, taken)
+    kept = {name: values[order] for name, values in columns.items() if name in (aside or {})}
+    return Individuals(sets, groups, taken, silent, kept, order, lambda row: where(int(order[row])))
 
 
 def read_inputs(
@@ -228,44 +240,6 @@ def _also_numbers(frame: Any, names: Iterable[str]) -> Any:
             with suppress(ValueError):  # `numbers` names the first that is no number
                 frame = frame.with_columns(frame.get_column(name).cast(nw.Float64))
     return frame
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Individuals:
-    """Sets, and the columns they were made of."""
-
-    sets: Sets
-    by: tuple[str, ...]
-    x: tuple[str, ...]
-    left_out: tuple[str, ...]  # columns without a use that do not hold numbers
-    aside: Mapping[str, Float[np.ndarray, " N"]] = field(default_factory=dict)  # not inputs
-    where: Callable[[int], str] = str  # the place of an individual, by its row of `sets.x`
-
-
-def read_individuals(
-    path: Path,
-    by: Sequence[str],
-    x: Sequence[str],
-    weights: str = "sum",
-    aside: Mapping[str, str | None] | None = None,
-    hidden: Sequence[str] = (),
-) -> Individuals:
-    """The table in `path` as sets; see `read_columns`.
-
-    Args:
-        weights: `"sum"`, `"mean"`, or the column that holds θ.
-        aside: The `others` of `read_columns`.
-    """
-    theta: dict[str, str | None] = {}
-    if weights not in ("sum", "mean"):
-        theta[weights] = "given as --weights, which may also be sum or mean"
-    found = read_columns(path, by, x, {**(aside or {}), **theta}, hidden)
-    given = found.others[weights] if theta else weights
-    sets, order = group_individuals(found.keys, found.inputs, given, found.x)
-    kept = {name: found.others[name][order] for name in aside or {} if name in found.others}
-    return Individuals(
-        sets, found.by, found.x, found.left_out, kept, lambda row: found.where(int(order[row]))
-    )
 
 
 # --- measured totals ------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from typing import Final
 import numpy as np
 
 from sumwise.data.frames import group_rows, listed
-from sumwise.data.tables import read_columns
+from sumwise.data.tables import read_individuals
 from sumwise.errors import DataError
 from sumwise.util.files import write_file
 from sumwise.util.shapes import Float, Int
@@ -128,17 +128,18 @@ def read_climate(path: Path, target: str) -> Dataset:
     wanted = columns.pop(CLIMATE.index(target))
     try:
         others = dict.fromkeys((*columns, wanted), "needed")
-        found = read_columns(path, ["state"], PLACE, others, role="needed")
+        found = read_individuals(path, ["state"], PLACE, aside=others, role="needed")
     except DataError as error:
         raise DataError(f"{str(error).rstrip('.')}. The file must be {CLIMATE_HELP}.") from error
-    x = np.column_stack([found.inputs, *(found.others[name] for name in columns)])
-    states = group_rows(found.keys)
-    if len(states.ids) < FEWEST_GROUPS:
+    x = np.column_stack([found.sets.x, *(found.aside[name] for name in columns)])
+    states = np.repeat(np.arange(len(found.sets)), found.sets.sizes)
+    if len(found.sets) < FEWEST_GROUPS:
         raise DataError(
-            f"{path} has {len(states.ids)} states; at least {FEWEST_GROUPS} are needed, to learn "
+            f"{path} has {len(found.sets)} states; at least {FEWEST_GROUPS} are needed, to learn "
             "from some and be tested on others"
         )
-    return Dataset(target, unit_range(x), _varying(found.others[wanted], path), states.codes)
+    y = _varying(found.by_row(found.aside[wanted]), path)
+    return Dataset(target, unit_range(found.by_row(x)), y, found.by_row(states))
 
 
 def _finite(values: Float[np.ndarray, "N ..."], path: Path) -> Float[np.ndarray, "N ..."]:
@@ -233,18 +234,20 @@ def read_labelled(path: Path, by: Sequence[str], y: str, x: Sequence[str] = ()) 
         x: Inputs; if left out, all other columns that hold numbers.
     """
     _refuse_double_roles(by, y, x)
-    found = read_columns(path, by, x, {y: "given as --y"})
-    _refuse_target(found.others[y], y, path)
-    columns = [found.keys] if len(found.by) == 1 else zip(*found.keys, strict=True)
+    found = read_individuals(path, by, x, aside={y: "given as --y"})
+    outputs, ids = found.by_row(found.aside[y]), found.sets.ids
+    _refuse_target(outputs, y, path)
+    columns = [ids] if len(found.by) == 1 else zip(*ids, strict=True)
     codes = np.column_stack([group_rows(column).codes for column in columns])
-    group = np.unique(codes, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
-    if group.max() + 1 < FEWEST_GROUPS:
+    order = np.unique(codes, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    if len(ids) < FEWEST_GROUPS:
         raise DataError(
-            f"{path} has {count(int(group.max()) + 1, 'group')} by {listed(found.by)}; at least "
+            f"{path} has {count(len(ids), 'group')} by {listed(found.by)}; at least "
             f"{FEWEST_GROUPS} are needed, to learn from some and be tested on others. Name another "
             "column with --by."
         )
-    data = Dataset(OWN, found.inputs, found.others[y], group)
+    group = found.by_row(np.repeat(order, found.sets.sizes))
+    data = Dataset(OWN, found.by_row(found.sets.x), outputs, group)
     return Labelled(path.name, found.by, y, found.x, found.left_out, data)
 
 
