@@ -48,7 +48,7 @@ from sumwise.outofcore.design_store import (
 )
 from sumwise.outofcore.embed_part import embed_part, part_file, write_all
 from sumwise.outofcore.external_sort import BUCKET_BYTES, sorted_copy
-from sumwise.outofcore.index import Index, ids_of, index_of, refuse_ids, survey_part
+from sumwise.outofcore.index import Index, ids_of, index_of, inputs_of, refuse_ids, survey_part
 from sumwise.util.files import PARTIAL, atomic_write, lock, sha256_of, write_file
 from sumwise.util.progress import Slow
 from sumwise.util.shapes import Float
@@ -192,17 +192,16 @@ def _begin(
     os.makedirs(os.path.join(folder, "parts"))
     index = survey(scan, inputs=prepared is None, run=run)
     refuse_ids(index.keys)
-    source, look = scan, index.look
-    if not index.contiguous:
+    source, looks = scan, index.looks
+    if index.sizes is None:
         place = os.path.join(folder, SORTED)
         shutil.rmtree(place, ignore_errors=True)
         bucket = BUCKET_BYTES if memory is None else max(2**20, int(memory) // 4)
         source = sorted_copy(scan, place, ids_of(index.keys), bucket)
         index = survey(source, inputs=False, run=run)
     if prepared is None:
-        assert look is not None  # survey was asked for it
         blank = lazy_sets((), np.empty(0, int), scan)
-        prepared = core.prepare(config, blank, look.inputs())
+        prepared = core.prepare(config, blank, inputs_of(looks))
     _refuse_learning(prepared.basis.learns)
     n_basis = features(prepared.basis, np.zeros((1, len(scan.x)))).shape[1]
     assert index.sizes is not None  # the source is sorted
