@@ -268,8 +268,8 @@ def test_members_need_a_table_of_rows():
 @pytest.mark.parametrize(
     ("boxes", "options", "error", "message"),
     [
-        ([[[1.0, 0.0]]], {}, InvalidSetError, "box of set 0 runs from 1.0 to 0.0 along input 0"),
-        ([[[0.0, INF]]], {}, InvalidSetError, "box of set 0 runs from 0.0 to inf"),
+        ([[[1.0, 0.0]]], {}, InvalidSetError, "box 0 runs from 1.0 to 0.0 along input 0"),
+        ([[[0.0, INF]]], {}, InvalidSetError, "box 0 runs from 0.0 to inf"),
         ([[0.0, 1.0]], {}, InvalidSetError, r"boxes have shape \(1, 2\)"),
         ([[[0.0, 1.0]]], {"bins": 0}, SettingError, "bins is 0"),
         ([[[0.0, 1.0]]], {"bins": 1.5}, SettingError, "bins is 1.5"),

@@ -23,6 +23,7 @@ import numpy as np
 from sumwise.data import frames
 from sumwise.errors import DataError, InvalidSetError, SettingError, needs_extra
 from sumwise.util.shapes import Float, Int
+from sumwise.util.text import count
 
 PART_ROWS: Final = 2**19  # of a part, where row groups are smaller; larger ones are parts
 BATCH_ROWS: Final = 2**17  # in memory at once
@@ -88,9 +89,9 @@ class Scan:
         for file in self.files:
             first, held = 0, 0
             groups: list[int] = []
-            for group, count in enumerate(file.group_rows):
+            for group, rows in enumerate(file.group_rows):
                 groups.append(group)
-                held += count
+                held += rows
                 if held >= PART_ROWS or group == len(file.group_rows) - 1:
                     if held:
                         where = len(found), file.path, tuple(groups), first, held, seen
@@ -99,9 +100,8 @@ class Scan:
         return tuple(found)
 
     def __repr__(self) -> str:
-        plural = "" if len(self.files) == 1 else "s"
         return (
-            f"Scan: {self.rows} individuals in {len(self.files)} Parquet file{plural}, by "
+            f"Scan: {self.rows} individuals in {count(len(self.files), 'Parquet file')}, by "
             f"{', '.join(self.by)}; inputs {', '.join(self.x)}; weights {self.weights!r}"
         )
 
@@ -177,17 +177,12 @@ def _is_number(kind: Any) -> bool:
 def _can_name(kind: Any) -> bool:
     """Whether Arrow can compare, order and group values of this type."""
     import pyarrow as pa
-    from pyarrow import compute
 
-    if pa.types.is_nested(kind) or pa.types.is_null(kind):
-        return False
-    try:
-        none = pa.array([], kind.value_type if pa.types.is_dictionary(kind) else kind)
-        compute.less(none, none)
-        pa.table([none], names=["id"]).take(pa.array([], pa.int64())).group_by("id").aggregate([])
-    except pa.ArrowException:
-        return False
-    return True
+    t = pa.types
+    if t.is_dictionary(kind):
+        kind = kind.value_type
+    others = t.is_nested(kind) or t.is_null(kind) or t.is_float16(kind)
+    return not (others or isinstance(kind, pa.BaseExtensionType))
 
 
 # --- rows -----------------------------------------------------------------------------------------

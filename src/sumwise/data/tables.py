@@ -6,14 +6,12 @@ all, and nothing is overwritten unless the caller asks for it.
 
 from __future__ import annotations
 
-import codecs
 import csv
 import itertools
 import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
@@ -45,9 +43,6 @@ def read_table(path: Path, text: Callable[[str], bool]) -> Table:
         raise DataError(f"there is no file {path}. Check the name.")
     if path.stat().st_size == 0:
         raise DataError(f"{path} is empty")
-    with path.open("rb") as opened:
-        if opened.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-            raise DataError(f"{path} is text in UTF-16. Save it as a CSV file in UTF-8.")
     try:
         if _is_parquet(path):
             from pyarrow import parquet
@@ -60,7 +55,8 @@ def read_table(path: Path, text: Callable[[str], bool]) -> Table:
         names = list(table.column_names)
     except UnicodeDecodeError:
         raise DataError(
-            f"the heading of {path} is not text in UTF-8. Is it a CSV file, saved as UTF-8?"
+            f"{path} cannot be read as a table because it is not text in UTF-8. Save it as "
+            "such, with commas and a heading."
         ) from None
     except (ValueError, OSError) as error:  # Arrow's complaints are one or the other
         reason = str(error).splitlines()[0]
@@ -111,8 +107,7 @@ def _read_csv(path: Path, text: Callable[[str], bool]) -> Any:
 
 
 def _heading(path: Path) -> list[str]:
-    """Names of columns; Arrow reports a heading that is not text."""
-    with path.open(encoding="utf-8-sig", errors="replace", newline="") as lines:
+    with path.open(encoding="utf-8-sig", newline="") as lines:
         try:
             return next((cells for cells in csv.reader(lines) if cells), [])
         except csv.Error:
@@ -268,61 +263,55 @@ def read_totals(path: Path, ids: Sequence[Hashable], by: str | None) -> Totals:
         by: Who measured the rows that have no name of their own.
     """
     table = read_table(path, text=lambda name: True)
-    names, where = table.frame.columns, table.where
+    names = table.frame.columns
     table.require(["set"], "the set's id")
     held = [name for name in TOTALS if name in names]
     if len(held) > 1:
         raise DataError(f"{path} has columns 'total' and 'y_bar'; leave one of them out")
     table.require(held or TOTALS[:1], "the measured total; y_bar is understood too")
-    known, n_rows = by_text(ids), len(table.frame)
-    cells: dict[str, list[Any]] = {
-        name: table.frame.get_column(name).to_list() if name in names else [None] * n_rows
+    known = by_text(ids)
+    cells = {
+        name: list(map(_text, table.frame.get_column(name).to_list()))
+        if name in names
+        else [""] * len(table.frame)
         for name in ("set", held[0], *OPTIONAL)
     }
 
-    def each(name: str, read: Callable[[Any], Any]) -> list[Any]:
+    def each(name: str, read: Callable[[str], Any]) -> list[Any]:
         out = []
-        for row, value in enumerate(cells[name]):
+        for row, text in enumerate(cells[name]):
             try:
-                out.append(read(value))
+                out.append(read(text))
             except SumwiseError as error:
-                of = "" if name == "set" else f"{name!r} of set {_text(cells['set'][row])!r:.80}: "
-                raise type(error)(f"{where(row)}: {of}{error} Nothing was stored.") from None
+                of = "" if name == "set" else f"{name!r} of set {cells['set'][row]!r:.80}: "
+                said = f"{table.where(row)}: {of}{str(error).rstrip('.')}. Nothing was stored."
+                raise type(error)(said) from None
         return out
 
-    def find_set(value: Any) -> Hashable:
-        if not _text(value):
+    def find_set(text: str) -> Hashable:
+        if not text:
             raise DataError("'set' is missing. Fill it in, or drop the row.")
-        return find(known, _text(value))
+        return find(known, text)
+
+    def total(text: str) -> float:
+        if not text.strip():
+            raise LabelError("it is missing; fill it in, or drop the row")
+        return number(text)
 
     return Totals(
         each("set", find_set),
-        each(held[0], lambda value: _total(value, required=True)),
-        [_text(value) or by for value in cells["by"]],
-        [_text(value) or None for value in cells["note"]],
-        each("noise_std", _total),
+        each(held[0], total),
+        [text or by for text in cells["by"]],
+        [text or None for text in cells["note"]],
+        each("noise_std", lambda text: number(text) if text.strip() else None),
         tuple(name for name in names if name not in cells),
-        where,
+        table.where,
     )
 
 
 def _text(value: Any) -> str:
     """A cell as people read it; a missing one is empty."""
     return "" if value is None else shown(value)
-
-
-def _total(value: Any, required: bool = False) -> float | None:
-    """A cell of a column of numbers or of text."""
-    if value is None or (isinstance(value, str) and not value.strip()):
-        if required:
-            raise LabelError("it is missing; fill it in, or drop the row.")
-        return None
-    if isinstance(value, int | float | Decimal):
-        return float(value)
-    try:
-        return number(shown(value))
-    except LabelError as error:
-        raise LabelError(f"{error}.") from None
 
 
 # --- numbers as people write them -----------------------------------------------------------------
