@@ -53,11 +53,6 @@ def read_table(path: Path, text: Callable[[str], bool]) -> Table:
         else:
             table = _read_csv(path, text)
         names = list(table.column_names)
-    except UnicodeDecodeError:
-        raise DataError(
-            f"{path} cannot be read as a table because it is not text in UTF-8. Save it as "
-            "such, with commas and a heading."
-        ) from None
     except (ValueError, OSError) as error:  # Arrow's complaints are one or the other
         reason = str(error).splitlines()[0]
         raise DataError(
