@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -111,6 +112,17 @@ class Table:
         for d, name in enumerate(names):
             out[:, d] = self.numbers(name)
         return out
+
+    def with_numbers(self, names: Iterable[str]) -> Table:
+        """The table with numbers in text columns that name a group and are inputs as well."""
+        import narwhals as nw
+
+        frame = self.frame
+        for name in names:
+            if frame.schema[name] == nw.String:
+                with suppress(ValueError):  # `numbers` names the first that is no number
+                    frame = frame.with_columns(frame.get_column(name).cast(nw.Float64))
+        return replace(self, frame=frame)
 
     def _refuse_missing(self, column: Any, name: Any) -> None:
         import narwhals as nw

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -327,15 +328,10 @@ def find_files(path: Any) -> list[str]:
     found = [name for one in given for name in _files_under(one)]
     if not found:
         raise SettingError("the list of files is empty; name at least one file or folder")
-    real: dict[str, str] = {}
-    for name in found:
-        where = name if "://" in name else os.path.realpath(name)
-        if where in real:
-            raise SettingError(
-                f"{name} is there twice (also as {real[where]}), so its rows would count twice; "
-                "name it once"
-            )
-        real[where] = name
+    real = Counter(name if "://" in name else os.path.realpath(name) for name in found)
+    name, times = real.most_common(1)[0]
+    if times > 1:
+        raise SettingError(f"{name} is there twice, so its rows would count twice; name it once")
     return found
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -22,8 +22,6 @@ from sumwise.data.validate import as_list, is_unicode
 from sumwise.errors import InvalidSetError, SettingError, UnknownSetError
 from sumwise.util.shapes import Float, Int
 from sumwise.util.text import count
-
-LONGEST_NUMBER: Final = 13_000  # bits of an id; Python does not print numbers of 4,300 digits
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -421,8 +419,6 @@ def _refuse_name(set_id: Hashable, a: int) -> None:
             raise InvalidSetError(
                 f"id {set_id!r} of set number {a} is not valid Unicode; correct its text"
             )
-        if isinstance(part, int) and part.bit_length() > LONGEST_NUMBER:
-            raise InvalidSetError(f"id of set number {a} is too long a number; name sets with text")
 
 
 def _starts(sizes: Sequence[int] | Int[np.ndarray, " A"]) -> Int[np.ndarray, " A1"]:

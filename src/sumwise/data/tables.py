@@ -9,8 +9,7 @@ from __future__ import annotations
 import csv
 import itertools
 import re
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -177,7 +176,7 @@ def read_individuals(
     beside = [name for name in others if name in table.frame.columns]
     used = {*groups, *beside, *hidden}
     taken, silent = (inputs, ()) if inputs else split_inputs(table.frame, used, path)
-    table = replace(table, frame=_also_numbers(table.frame, {*groups} & {*taken, *beside}))
+    table = table.with_numbers({*groups} & {*taken, *beside})
     matrix = table.matrix(taken, role or "given as --x")
 
     def where(row: int) -> str:
@@ -219,17 +218,6 @@ def split_inputs(
             "each individual must be there, as numbers."
         )
     return taken, tuple(name for name in rest if name not in taken)
-
-
-def _also_numbers(frame: Any, names: Iterable[str]) -> Any:
-    """The frame with numbers in text columns that name a group and are inputs as well."""
-    import narwhals as nw
-
-    for name in names:
-        if frame.schema[name] == nw.String:
-            with suppress(ValueError):  # `numbers` names the first that is no number
-                frame = frame.with_columns(frame.get_column(name).cast(nw.Float64))
-    return frame
 
 
 # --- measured totals ------------------------------------------------------------------------------

@@ -98,10 +98,9 @@ def embed_scan(
     check_dtype(dtype)
     if memory is not None and not (isinstance(memory, Real) and 0 < memory < np.inf):
         raise SettingError(f"memory is {memory!r}; give a number of bytes, such as 2 * 10**9")
-    if not isinstance(out, str | os.PathLike) or not isinstance(folder := os.fspath(out), str):
+    folder = os.fspath(out) if isinstance(out, str | os.PathLike) else ""
+    if not folder or not isinstance(folder, str):
         raise SettingError(f"out is {out!r:.60}; give the path of a new folder")
-    if not folder:
-        raise SettingError("out is empty; give the path of a new folder")
     _refuse_learning(config.basis == "neural" or isinstance(config.basis, Neural))
     basis = None if prepared is None else hashlib.sha256(pack_prepared(prepared)).hexdigest()
     settings = Settings(pack_config(config), dtype, scan, PART_ROWS, basis)
