@@ -106,7 +106,7 @@ def test_a_row_without_a_group_is_refused_with_its_file_and_row(tmp_path):
     ids[3] = None
     table = table.set_column(0, "set", pa.array(ids))
     pool = parquet.scan(parquet.write(table, tmp_path / "d"))
-    with pytest.raises(sw.InvalidSetError, match="row 4 has no value in group column 'set'"):
+    with pytest.raises(sw.InvalidSetError, match="row 4: 'set' is missing"):
         MODEL.embed(pool, tmp_path / "out")
 
 

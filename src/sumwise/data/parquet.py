@@ -138,41 +138,27 @@ def _look(path: str, scan: Scan) -> tuple[File, list[str]]:
     """The footer of a file and the types of its group columns; what cannot be used is refused."""
     with open_parquet(path) as file:
         schema, about = file.schema_arrow, file.metadata
-        theta = () if scan.theta_column is None else (scan.theta_column,)
-        for role, names in (("by", scan.by), ("x", scan.x), ("weights", theta)):
-            for name in names:
-                _refuse_column(path, schema, name, role)
         counts = tuple(about.row_group(i).num_rows for i in range(about.num_row_groups))
+    table = frames.Table(frames.as_frame(schema.empty_table()), path)
+    numeric = dict.fromkeys(scan.x, "given as x")
+    if scan.theta_column is not None:
+        numeric[scan.theta_column] = "given as weights, which may also be 'sum' or 'mean'"
+    for name, role in {**dict.fromkeys(scan.by, "given as by"), **numeric}.items():
+        table.require([name], role)
+        kind = schema.field(name).type
+        if name in scan.by and not _can_name(kind):
+            raise InvalidSetError(
+                f"{path}: column {name!r} holds {kind}, which cannot name a group. Use text, "
+                "numbers or dates."
+            )
+        if name in numeric and not frames.is_numeric(table.frame.get_column(name)):
+            raise InvalidSetError(
+                f"{path}: column {name!r} ({role}) holds {kind}, not numbers. Convert it, or "
+                "encode categories as numeric columns."
+            )
     kinds = [str(schema.field(name).type) for name in scan.by]
     size, footer = _size_and_footer(path)
     return File(path, size, counts, footer), kinds
-
-
-def _refuse_column(path: str, schema: Any, name: str, role: str) -> None:
-    """Refuse a column that is missing or whose type does not serve its role."""
-    if schema.names.count(name) > 1:
-        raise InvalidSetError(f"{path} has two columns {name!r} (given as {role}); rename one")
-    if name not in schema.names:
-        hint = ", which may also be 'sum' or 'mean'" if role == "weights" else ""
-        raise InvalidSetError(frames.no_column(schema.names, name, f"given as {role}{hint}", path))
-    kind = schema.field(name).type
-    if role == "by" and not _can_name(kind):
-        raise InvalidSetError(
-            f"{path}: column {name!r} holds {kind}, which cannot name a group. Use text, numbers "
-            "or dates."
-        )
-    if role != "by" and not _is_number(kind):
-        raise InvalidSetError(
-            f"{path}: column {name!r} (given as {role}) holds {kind}, not numbers. Convert it, or "
-            "encode categories as numeric columns."
-        )
-
-
-def _is_number(kind: Any) -> bool:
-    import pyarrow as pa
-
-    t = pa.types
-    return any(check(kind) for check in (t.is_integer, t.is_floating, t.is_decimal, t.is_boolean))
 
 
 def _can_name(kind: Any) -> bool:
@@ -266,12 +252,7 @@ def _key(column: Any, name: str, where: Any) -> Any:
     if pa.types.is_floating(column.type):
         column = compute.add(column, pa.scalar(0.0, column.type))  # −0.0 is the set 0.0
     if column.null_count or pa.types.is_floating(column.type):
-        missing = compute.index(compute.is_null(column, nan_is_null=True), True).as_py()
-        if missing >= 0:
-            raise InvalidSetError(
-                f"{where(missing)} has no value in group column {name!r}. Fill it in, or drop rows "
-                "without a group."
-            )
+        _refuse_missing(column, name, where)
     return column
 
 
@@ -281,19 +262,25 @@ def _numbers(column: Any, name: str, where: Any) -> np.ndarray:
     from pyarrow import compute
 
     if column.null_count:
-        row = compute.index(compute.is_null(column), True).as_py()
-        raise InvalidSetError(f"{where(row)}: {name!r} is missing. Fill it in, or drop the row.")
+        _refuse_missing(column, name, where)
     if not (pa.types.is_float32(column.type) or pa.types.is_float64(column.type)):
         column = compute.cast(column, pa.float64(), safe=False)
     values = np.from_dlpack(column)
     with np.errstate(over="ignore", invalid="ignore"):
         total = values.sum(dtype=np.float64)  # a mask would cost more than this
     if not np.isfinite(total):
-        for row in np.flatnonzero(~np.isfinite(values)).tolist():
-            raise InvalidSetError(
-                f"{where(row)}: {name!r} is {values[row]}. Fill it in or drop the row."
-            )
+        _refuse_missing(column, name, where)
+        for row in np.flatnonzero(np.isinf(values)).tolist():
+            raise InvalidSetError(f"{where(row)}: {name!r} is {values[row]}; give a finite number")
     return values
+
+
+def _refuse_missing(column: Any, name: str, where: Any) -> None:
+    from pyarrow import compute
+
+    row = compute.index(compute.is_null(column, nan_is_null=True), True).as_py()
+    if row >= 0:
+        raise InvalidSetError(f"{where(row)}: {name!r} is missing. Fill it in, or drop the row.")
 
 
 # --- runs -----------------------------------------------------------------------------------------
