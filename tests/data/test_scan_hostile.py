@@ -73,7 +73,7 @@ def test_what_is_no_path_is_refused(path):
 
 def test_a_file_that_is_named_twice_is_refused(tmp_path):
     folder = written(tmp_path / "d")
-    with pytest.raises(sw.SettingError, match="is there twice.*would count twice"):
+    with pytest.raises(sw.SettingError, match=r"is there twice.*would count twice"):
         scanned([folder, folder / "a.parquet"])
     (folder / "latest.parquet").symlink_to(folder / "a.parquet")
     with pytest.raises(sw.SettingError, match="is there twice"):

@@ -226,21 +226,10 @@ TOTALS: Final = ("total", "y_bar")
 OPTIONAL: Final = ("by", "note", "noise_std")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Totals:
-    """Columns of a file of totals, in its order."""
-
-    set_ids: list[Hashable]
-    y_bar: list[float]
-    by: list[str | None]
-    note: list[str | None]
-    noise_std: list[float | None]
-    ignored: tuple[str, ...]  # columns without a meaning here
-    where: Callable[[int], str]
-
-
-def read_totals(path: Path, ids: Sequence[Hashable], by: str | None) -> Totals:
-    """Measured totals of these sets, one row a set.
+def read_totals(
+    path: Path, ids: Sequence[Hashable], by: str | None
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Measured totals of these sets as arguments of `Study.tell_many`, and ignored columns.
 
     Args:
         by: Who measured the rows that have no name of their own.
@@ -281,15 +270,15 @@ def read_totals(path: Path, ids: Sequence[Hashable], by: str | None) -> Totals:
             raise LabelError("it is missing; fill it in, or drop the row")
         return number(text)
 
-    return Totals(
-        each("set", find_set),
-        each(held[0], total),
-        [text or by for text in cells["by"]],
-        [text or None for text in cells["note"]],
-        each("noise_std", lambda text: number(text) if text.strip() else None),
-        tuple(name for name in names if name not in cells),
-        table.where,
-    )
+    told = {
+        "set_ids": each("set", find_set),
+        "y_bar": each(held[0], total),
+        "by": [text or by for text in cells["by"]],
+        "note": [text or None for text in cells["note"]],
+        "noise_std": each("noise_std", lambda text: number(text) if text.strip() else None),
+        "where": table.where,
+    }
+    return told, tuple(name for name in names if name not in cells)
 
 
 def _text(value: Any) -> str:
