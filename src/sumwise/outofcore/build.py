@@ -28,24 +28,8 @@ from sumwise.model.basis import Neural
 from sumwise.model.design import features
 from sumwise.model.fit import ModelConfig, Prepared
 from sumwise.model.serialize import pack_config, pack_prepared, unpack_config
-from sumwise.outofcore.design_store import (
-    BEGUN,
-    BEGUN_PIECES,
-    DTYPES,
-    MANIFEST,
-    PIECES,
-    SUBSAMPLE,
-    DesignManifest,
-    Embedded,
-    Settings,
-    compare_pieces,
-    damaged,
-    ids_in,
-    lazy_sets,
-    prepared_in,
-    read_manifest,
-    refuse_ids_out_of_order,
-)
+from sumwise.outofcore import design_store as store
+from sumwise.outofcore.design_store import DesignManifest, Embedded, Settings
 from sumwise.outofcore.embed_part import embed_part, part_file, write_all
 from sumwise.outofcore.external_sort import BUCKET_BYTES, sorted_copy
 from sumwise.outofcore.index import Index, ids_of, index_of, inputs_of, refuse_ids, survey_part
@@ -105,7 +89,7 @@ def embed_scan(
     basis = None if prepared is None else hashlib.sha256(pack_prepared(prepared)).hexdigest()
     settings = Settings(pack_config(config), dtype, scan, PART_ROWS, basis)
     busy = f"another process is embedding to {folder}; wait for it, or name another folder"
-    manifest = os.path.join(folder, MANIFEST)
+    manifest = os.path.join(folder, store.MANIFEST)
     check = os.path.exists(manifest)  # what is made now has been checked
     try:
         if not check:
@@ -113,7 +97,7 @@ def embed_scan(
             _refuse_other_files(folder)
             with lock(os.path.join(folder, LOCK), busy):
                 if not os.path.exists(manifest):
-                    if not os.path.exists(os.path.join(folder, BEGUN)):
+                    if not os.path.exists(os.path.join(folder, store.BEGUN)):
                         _begin(folder, settings, config, prepared, memory, run)
                     begun = read_begun(folder)
                     if begun.settings != settings:
@@ -125,7 +109,7 @@ def embed_scan(
             f"the design cannot be written to {folder} ({error.strerror or error}). Make room "
             "there and call again, which goes on where it stopped; or choose another place."
         ) from error
-    if read_manifest(folder).settings != settings:
+    if store.read_manifest(folder).settings != settings:
         raise _other(folder)
     return Embedded.open(folder, check=check)
 
@@ -140,7 +124,7 @@ def _refuse_learning(learns: bool) -> None:
 
 
 def check_dtype(dtype: Any) -> None:
-    if dtype not in DTYPES:
+    if dtype not in store.DTYPES:
         raise SettingError(f"dtype is {dtype!r}; give 'float64' or 'float32'")
 
 
@@ -153,9 +137,9 @@ def _other(folder: str) -> SettingError:
 
 def _refuse_other_files(folder: str) -> None:
     """Refuse a folder that holds anything but a design in the making."""
-    if os.path.exists(os.path.join(folder, BEGUN)):
+    if os.path.exists(os.path.join(folder, store.BEGUN)):
         return
-    ours = (*PIECES, "u.npy", SORTED, "parts", LOCK, BEGUN)
+    ours = (*store.PIECES, "u.npy", SORTED, "parts", LOCK, store.BEGUN)
     partial = (PARTIAL, *(f"{name}." for name in ours))  # also basis.npz.77.part of old
     for name in os.listdir(folder):
         if name not in ours and not (name.startswith(partial) and name.endswith(".part")):
@@ -167,11 +151,11 @@ def _refuse_other_files(folder: str) -> None:
 
 def read_begun(folder: str) -> DesignManifest:
     """What was begun; a file that has changed since is refused."""
-    manifest = read_manifest(folder, BEGUN)
-    compare_pieces(folder, manifest)
+    manifest = store.read_manifest(folder, store.BEGUN)
+    store.compare_pieces(folder, manifest)
     if not os.path.isfile(os.path.join(folder, "u.npy")):
-        raise damaged(folder, "u.npy")
-    refuse_ids_out_of_order(folder, manifest)
+        raise store.damaged(folder, "u.npy")
+    store.refuse_ids_out_of_order(folder, manifest)
     return manifest
 
 
@@ -199,7 +183,7 @@ def _begin(
         source = sorted_copy(scan, place, ids_of(index.keys), bucket)
         index = survey(source, inputs=False, run=run)
     if prepared is None:
-        blank = lazy_sets((), np.empty(0, int), scan)
+        blank = store.lazy_sets((), np.empty(0, int), scan)
         prepared = core.prepare(config, blank, inputs_of(looks))
     _refuse_learning(prepared.basis.learns)
     n_basis = features(prepared.basis, np.zeros((1, len(scan.x)))).shape[1]
@@ -216,12 +200,12 @@ def _begin(
     u = np.lib.format.open_memmap(path, "w+", np.dtype(settings.dtype), shape)
     offset = u.offset
     del u
-    pieces = _checksums(folder, BEGUN_PIECES)
+    pieces = _checksums(folder, store.BEGUN_PIECES)
     home = os.path.abspath(folder)
     manifest = DesignManifest(
         settings, *shape, offset, home, pieces, source, index.first_sets, ids_in_order=True
     )
-    write_file(os.path.join(folder, BEGUN), manifest.to_json(), durable=True)
+    write_file(os.path.join(folder, store.BEGUN), manifest.to_json(), durable=True)
 
 
 def _checksums(folder: str, names: Sequence[str]) -> dict[str, str]:
@@ -260,7 +244,7 @@ def _embed_parts(folder: str, manifest: DesignManifest, run: Run) -> None:
     """Embed the parts that are not finished."""
     os.makedirs(os.path.join(folder, "parts"), exist_ok=True)
     settings = manifest.settings
-    prepared = prepared_in(folder, unpack_config(settings.config), settings.scan)
+    prepared = store.prepared_in(folder, unpack_config(settings.config), settings.scan)
     parts = manifest.source.parts()
     place = os.path.abspath(folder)  # workers may run in another folder
     jobs = [
@@ -316,12 +300,12 @@ def _finish(folder: str, manifest: DesignManifest) -> None:
     _write_shared(folder, manifest, shared, sums)
     _save(folder, "sums.npy", sums)
     _save(folder, "moment.npy", products / sampled)
-    _save(folder, SUBSAMPLE, np.concatenate(subsample))
+    _save(folder, store.SUBSAMPLE, np.concatenate(subsample))
     regions += [(at, 1, manifest.checksum_of(folder, at, 1)) for at in sorted(shared)]
-    home, pieces = os.path.abspath(folder), _checksums(folder, PIECES)
+    home, pieces = os.path.abspath(folder), _checksums(folder, store.PIECES)
     whole = replace(manifest, home=home, pieces=pieces, regions=tuple(regions))
-    write_file(os.path.join(folder, MANIFEST), whole.to_json(), durable=True)
-    os.unlink(os.path.join(folder, BEGUN))
+    write_file(os.path.join(folder, store.MANIFEST), whole.to_json(), durable=True)
+    os.unlink(os.path.join(folder, store.BEGUN))
     for left in ("parts", SORTED):
         shutil.rmtree(os.path.join(folder, left), ignore_errors=True)
 
@@ -346,7 +330,7 @@ def _write_shared(
             write_all(out, row.view(np.uint8).data)
         os.fsync(out.fileno())
     if bad.any():
-        name = ids_in(folder, manifest.sets)[int(np.argmax(bad))]
+        name = store.ids_in(folder, manifest.sets)[int(np.argmax(bad))]
         hint = "" if kind == np.float64 else "; dtype='float64' holds smaller and larger ones"
         raise InvalidSetError(
             f"weights of set {name!r} are all zero, or beyond what can be squared in {kind}: its "
