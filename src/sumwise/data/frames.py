@@ -181,28 +181,22 @@ def column_names(names: Any) -> tuple[Any, ...]:
 
 
 def matrix_and_names(
-    table: Any, what: str
+    table: Any, what: str, names: Sequence[Any] | None = None
 ) -> tuple[Float[np.ndarray, "..."], tuple[Hashable, ...] | None]:
-    """An array as it is; a data frame as its columns, with their names."""
-    frame = as_frame(table) if hasattr(table, "columns") else None
+    """An array as it is; of a data frame these columns, or all of them, with their names."""
+    frame = None if isinstance(table, np.ndarray | list | tuple) else as_frame(table)
     if frame is None:
         return to_float(table, what), None
-    return _table(frame, what).matrix(frame.columns, what), tuple(frame.columns)
-
-
-def _table(frame: Any, what: str) -> Table:
-    return Table(frame, what, lambda row: f"{what}, row {row}")
+    wanted = tuple(frame.columns if names is None else names)
+    rows = Table(frame, what, lambda row: f"{what}, row {row}")
+    return rows.matrix(wanted, "an input"), wanted
 
 
 def input_matrix(
     x: Any, names: Sequence[str] | None, n_inputs: int, what: str = "X"
 ) -> Float[np.ndarray, "N D"]:
     """Individuals to predict, as an array; of a frame, the columns the model was fitted on."""
-    frame = None if isinstance(x, np.ndarray) else as_frame(x)
-    if frame is None:
-        matrix = to_float(x, what)
-    else:
-        matrix = _table(frame, what).matrix(frame.columns if names is None else names, "an input")
+    matrix, _ = matrix_and_names(x, what, names)
     if matrix.ndim != 2 or matrix.shape[1] != n_inputs:
         raise InvalidSetError(
             f"{what} has shape {matrix.shape}; the model was fitted on {n_inputs} inputs, so give "
