@@ -23,7 +23,7 @@ from sumwise.model.fit import prepare
 from sumwise.outofcore import design_store
 from sumwise.outofcore.build import in_order, in_threads, survey
 from sumwise.outofcore.design_store import Embedded
-from sumwise.outofcore.index import Look, ids_of, inputs_of
+from sumwise.outofcore.index import InputStatistics, ids_of, inputs_of
 from tests import parquet
 from tests.builders import random_sets, seeds, set_sizes
 
@@ -188,11 +188,11 @@ def test_statistics_of_batches_are_those_of_the_whole(sizes, size, level, seed):
     x[:, 1] = size * level  # a constant column
     bounds = np.cumsum([0, *sizes])
     scan = scanning.Scan((scanning.File("a", 0, (len(x),)),), ("g",), tuple("xyz"), "sum")
-    looks = [
-        Look.at(scan, scanning.Batch("a", low, low, (range(high - low),), x[low:high].T, None))
+    batches = (
+        scanning.Batch("a", low, low, (range(high - low),), x[low:high].T, None)
         for low, high in pairwise(bounds.tolist())
-    ]
-    found = inputs_of(looks)
+    )
+    found = inputs_of([InputStatistics.of(scan, batch) for batch in batches])
     np.testing.assert_array_equal(found.low, x.min(axis=0))
     np.testing.assert_array_equal(found.high, x.max(axis=0))
     np.testing.assert_array_equal(found.sample, Inputs.of(x).sample)

@@ -145,7 +145,7 @@ def is_numeric(column: Any) -> bool:
 
 
 def no_column(names: Sequence[Any], wanted: Any, role: str, table: str) -> str:
-    """Why a column cannot be used that is not there, and what to do."""
+    """A message that names a missing column, the columns there are, and a remedy."""
     known = listed(names[:20]) + (", …" if len(names) > 20 else "")
     hint = "Check the spelling."
     if len(names) == 1 and any(mark in str(names[0]) for mark in ";\t|"):

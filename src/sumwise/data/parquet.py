@@ -117,15 +117,15 @@ def scan_parquet(path: Any, *, by: Any, x: Any, weights: str = "sum") -> Scan:
     if twice := [name for name in groups if groups.count(name) > 1]:
         raise SettingError(f"by names the column {twice[0]!r} twice; name it once")
     scan = Scan((), tuple(groups), tuple(inputs), weights)
-    looks = [_look(where, scan) for where in find_files(path)]
-    (first, kinds), *rest = looks
+    scanned = [_scan_file(where, scan) for where in find_files(path)]
+    (first, kinds), *rest = scanned
     for file, others in rest:
         if others != kinds:
             raise InvalidSetError(
                 f"group columns hold {', '.join(kinds)} in {first.path} and {', '.join(others)} in "
                 f"{file.path}; give them the same type in all files"
             )
-    scan = Scan(tuple(file for file, _ in looks), scan.by, scan.x, weights)
+    scan = Scan(tuple(file for file, _ in scanned), scan.by, scan.x, weights)
     if not scan.rows:
         raise InvalidSetError(f"{path} has no rows; there is nothing to group")
     return scan
@@ -134,7 +134,7 @@ def scan_parquet(path: Any, *, by: Any, x: Any, weights: str = "sum") -> Scan:
 # --- columns -------------------------------------------------------------------------------------
 
 
-def _look(path: str, scan: Scan) -> tuple[File, list[str]]:
+def _scan_file(path: str, scan: Scan) -> tuple[File, list[str]]:
     """The footer of a file and the types of its group columns; what cannot be used is refused."""
     with open_parquet(path) as file:
         schema, about = file.schema_arrow, file.metadata

@@ -110,7 +110,7 @@ def embed(
         )
     sets = lazy_sets(partial(ids_of, index.keys), index.sizes, scan)
     if prepared is None:
-        prepared = core.prepare(config, sets, inputs_of(index.looks))
+        prepared = core.prepare(config, sets, inputs_of(index.statistics))
     if prepared.basis.learns:
         raise SettingError("a basis that learns cannot be embedded beforehand")
     firsts = np.array(index.first_sets)

@@ -175,7 +175,7 @@ def _begin(
     os.makedirs(os.path.join(folder, "parts"))
     index = survey(scan, inputs=prepared is None, run=run)
     refuse_ids(index.keys)
-    source, looks = scan, index.looks
+    source, statistics = scan, index.statistics
     if index.sizes is None:
         place = os.path.join(folder, SORTED)
         shutil.rmtree(place, ignore_errors=True)
@@ -184,7 +184,7 @@ def _begin(
         index = survey(source, inputs=False, run=run)
     if prepared is None:
         blank = store.lazy_sets((), np.empty(0, int), scan)
-        prepared = core.prepare(config, blank, inputs_of(looks))
+        prepared = core.prepare(config, blank, inputs_of(statistics))
     _refuse_learning(prepared.basis.learns)
     n_basis = features(prepared.basis, np.zeros((1, len(scan.x)))).shape[1]
     assert index.sizes is not None  # the source is sorted

@@ -23,7 +23,7 @@ FOLD: Final = 2**20  # ids that are compared together
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Look:
+class InputStatistics:
     """Statistics of the inputs of a batch, and its share of two samples of all rows."""
 
     count: int
@@ -35,7 +35,7 @@ class Look:
     subsample: Float[np.ndarray, "n D"]
 
     @classmethod
-    def at(cls, scan: Scan, batch: Batch) -> Look:
+    def of(cls, scan: Scan, batch: Batch) -> InputStatistics:
         x = batch.inputs
         low, high = (end.astype(np.float64) for end in (x.min(axis=1), x.max(axis=1)))
         unit = x / np.maximum(_peak(low, high), np.finfo(float).tiny)[:, None]  # double precision
@@ -51,18 +51,19 @@ def _peak(low: Float[np.ndarray, "... D"], high: Float[np.ndarray, "... D"]) -> 
     return np.maximum(abs(low), abs(high))
 
 
-def inputs_of(looks: Sequence[Look]) -> Inputs:
+def inputs_of(statistics: Sequence[InputStatistics]) -> Inputs:
     """Statistics of the inputs of all batches, in their order.
 
     Mean and spread are what `targets.location_and_spread` gives for all rows at once, to rounding.
     """
-    low, high = np.stack([look.low for look in looks]), np.stack([look.high for look in looks])
+    low = np.stack([one.low for one in statistics])
+    high = np.stack([one.high for one in statistics])
     peak = _peak(low, high).max(axis=0)
     unit = _peak(low, high) / np.maximum(peak, np.finfo(float).tiny)
-    count = np.array([look.count for look in looks])[:, None]
-    means = unit * [look.mean for look in looks]
+    count = np.array([one.count for one in statistics])[:, None]
+    means = unit * [one.mean for one in statistics]
     mean = (count / count.sum() * means).sum(axis=0)
-    within = (unit**2 * [look.squares for look in looks]).sum(axis=0)
+    within = (unit**2 * [one.squares for one in statistics]).sum(axis=0)
     spread = np.sqrt((within + (count * (means - mean) ** 2).sum(axis=0)) / count.sum())
     scale = np.where(spread > 1e-14, spread * peak, peak)
     return Inputs(
@@ -70,8 +71,8 @@ def inputs_of(looks: Sequence[Look]) -> Inputs:
         np.where(peak > 0, scale, 1.0),
         low.min(axis=0),
         high.max(axis=0),
-        np.concatenate([look.sample for look in looks]),
-        np.concatenate([look.subsample for look in looks]),
+        np.concatenate([one.sample for one in statistics]),
+        np.concatenate([one.subsample for one in statistics]),
     )
 
 
@@ -90,7 +91,7 @@ class PartSurvey:
     number: int
     keys: Any  # an Arrow table with a row per run
     lengths: Int[np.ndarray, " r"]
-    looks: list[Look]
+    statistics: list[InputStatistics]
 
 
 def survey_part(scan: Scan, part: Part, *, inputs: bool) -> PartSurvey:
@@ -99,15 +100,15 @@ def survey_part(scan: Scan, part: Part, *, inputs: bool) -> PartSurvey:
 
     keys: list[Any] = []
     lengths: list[Int[np.ndarray, " r"]] = []
-    looks: list[Look] = []
+    statistics: list[InputStatistics] = []
     for batch in batches(scan, part, inputs=inputs):
         starts = run_starts(batch.keys)
         table = pa.table(list(batch.keys), names=list(scan.by)).take(starts)
         append_runs(keys, lengths, table, np.diff(starts, append=len(batch)))
         if inputs:
-            looks.append(Look.at(scan, batch))
+            statistics.append(InputStatistics.of(scan, batch))
     ids = pa.concat_tables(keys).combine_chunks()
-    return PartSurvey(part.number, ids, np.concatenate(lengths), looks)
+    return PartSurvey(part.number, ids, np.concatenate(lengths), statistics)
 
 
 def append_runs(
@@ -132,7 +133,7 @@ class Index:
     keys: Any  # an Arrow table with a row per set and a column for each of `by`
     sizes: Int[np.ndarray, " A"] | None  # None unless the rows of each set follow one another
     first_sets: tuple[int, ...]  # position of the first set of each part, where they do
-    looks: list[Look]
+    statistics: list[InputStatistics]
 
     def __len__(self) -> int:
         return int(self.keys.num_rows)
@@ -143,7 +144,7 @@ def index_of(surveys: Iterable[PartSurvey]) -> Index:
     keys: list[Any] = []
     sizes: list[Int[np.ndarray, " r"]] = []
     firsts: list[int] = []
-    looks: list[Look] = []
+    statistics: list[InputStatistics] = []
     runs, compared, contiguous = 0, 0, True  # `compared`: ids that are known to differ
     for found in surveys:
         continues = append_runs(keys, sizes, found.keys, found.lengths)
@@ -156,10 +157,10 @@ def index_of(surveys: Iterable[PartSurvey]) -> Index:
             contiguous &= compared == held
         if not contiguous:
             sizes = sizes[-1:]  # of no use any more
-        looks += found.looks
+        statistics += found.statistics
     ids = _distinct(keys)
     contiguous &= ids.num_rows == sum(table.num_rows for table in keys)
-    return Index(ids, np.concatenate(sizes) if contiguous else None, tuple(firsts), looks)
+    return Index(ids, np.concatenate(sizes) if contiguous else None, tuple(firsts), statistics)
 
 
 def _distinct(tables: Sequence[Any]) -> Any:
