@@ -40,10 +40,6 @@ class File:
     group_rows: tuple[int, ...]  # rows of each row group
     footer: str = ""  # its SHA-256; empty if an earlier version scanned the file
 
-    @property
-    def rows(self) -> int:
-        return sum(self.group_rows)
-
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -70,7 +66,7 @@ class Scan:
     @property
     def rows(self) -> int:
         """Individuals."""
-        return sum(file.rows for file in self.files)
+        return sum(sum(file.group_rows) for file in self.files)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -188,10 +184,6 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.keys[0])
-
-    def place(self, row: int) -> str:
-        """Where a row of the batch is, for people."""
-        return f"{self.path}, row {self.first_row + row + 1}"
 
 
 def batches(scan: Scan, part: Part, *, inputs: bool = True) -> Iterator[Batch]:

@@ -195,7 +195,7 @@ def _begin(
         writer.write_table(index.keys)
     _save(folder, "sizes.npy", index.sizes)
     write_file(os.path.join(folder, "basis.npz"), pack_prepared(prepared))
-    shape = len(index), n_basis
+    shape = len(index.sizes), n_basis
     path = os.path.join(folder, "u.npy")
     u = np.lib.format.open_memmap(path, "w+", np.dtype(settings.dtype), shape)
     offset = u.offset

@@ -175,7 +175,7 @@ def embed_rows(
 
 def _not_finite(batch: Batch, row: int) -> SettingError:
     return SettingError(
-        f"the set of {batch.place(row)} has a feature that is not finite: its weights are too "
-        "large for this dtype, or its inputs for the basis. Rescale them (standardize=True does "
-        "for inputs), or choose dtype='float64' or another basis."
+        f"the set of {batch.path}, row {batch.first_row + row + 1} has a feature that is not "
+        "finite: its weights are too large for this dtype, or its inputs for the basis. Rescale "
+        "them (standardize=True does for inputs), or choose dtype='float64' or another basis."
     )

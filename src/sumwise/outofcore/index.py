@@ -135,9 +135,6 @@ class Index:
     first_sets: tuple[int, ...]  # position of the first set of each part, where they do
     statistics: list[InputStatistics]
 
-    def __len__(self) -> int:
-        return int(self.keys.num_rows)
-
 
 def index_of(surveys: Iterable[PartSurvey]) -> Index:
     """Combine all parts, in order; holds the ids of all sets and of some runs at once."""
