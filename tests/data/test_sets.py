@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from sumwise import InvalidSetError, Sets, SettingError, UnknownSetError
+from sumwise import AggregateRegressor, InvalidSetError, Sets, SettingError, UnknownSetError
 
 TABLE = {
     "district": ["north", "south", "north", "east", "south"],
@@ -242,6 +242,12 @@ def test_more_bad_frames_are_refused():
     lists = pl.DataFrame({"g": [[1], [2]], "x": [1.0, 2.0]})
     with pytest.raises(InvalidSetError, match="cannot name a group"):
         Sets.from_frame(lists, by="g", x="x")
+
+
+def test_an_empty_column_that_holds_no_numbers_is_refused():
+    model = AggregateRegressor("linear").fit(Sets.from_arrays([[[1.0]]]), [1.0])
+    with pytest.raises(InvalidSetError, match="'x' is 'empty', not a number"):
+        model.predict(pd.DataFrame({"x": pd.Series([], dtype=object)}))
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ class Table:
         column = self.frame.get_column(name)
         self._refuse_missing(column, name)
         if not is_numeric(column):
-            cells = column.to_list()
+            cells = column.to_list() or ["empty"]
             odd = (row for row, cell in enumerate(cells) if not NUMBER.fullmatch(str(cell).strip()))
             row = next(odd, 0)  # the first is shown if all of them are numbers as text
             raise self.refusal(

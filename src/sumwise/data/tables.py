@@ -175,7 +175,7 @@ def read_individuals(
             table.require([name], option)
     beside = [name for name in others if name in table.frame.columns]
     used = {*groups, *beside, *hidden}
-    taken, silent = (inputs, ()) if inputs else split_inputs(table.frame, used, path)
+    taken, left_out = (inputs, ()) if inputs else split_inputs(table.frame, used, path)
     table = table.with_numbers({*groups} & {*taken, *beside})
     matrix = table.matrix(taken, role or "given as --x")
 
@@ -187,7 +187,9 @@ def read_individuals(
     theta = weights if weights in ("sum", "mean") else columns[weights]
     sets, order = group_individuals(keys, matrix, theta, taken)
     kept = {name: values[order] for name, values in columns.items() if name in (aside or {})}
-    return Individuals(sets, groups, taken, silent, kept, order, lambda row: where(int(order[row])))
+    return Individuals(
+        sets, groups, taken, left_out, kept, order, lambda row: where(int(order[row]))
+    )
 
 
 def read_inputs(
@@ -242,12 +244,10 @@ def read_totals(
         raise DataError(f"{path} has columns 'total' and 'y_bar'; leave one of them out")
     table.require(held or TOTALS[:1], "the measured total; y_bar is understood too")
     known = by_text(ids)
-    cells = {
-        name: list(map(_text, table.frame.get_column(name).to_list()))
-        if name in names
-        else [""] * len(table.frame)
-        for name in ("set", held[0], *OPTIONAL)
-    }
+    cells = {name: [""] * len(table.frame) for name in ("set", held[0], *OPTIONAL)}
+    for name in {*names} & {*cells}:
+        values = table.frame.get_column(name).to_list()
+        cells[name] = ["" if value is None else shown(value) for value in values]
 
     def each(name: str, read: Callable[[str], Any]) -> list[Any]:
         out = []
@@ -279,11 +279,6 @@ def read_totals(
         "where": table.where,
     }
     return told, tuple(name for name in names if name not in cells)
-
-
-def _text(value: Any) -> str:
-    """A cell as people read it; a missing one is empty."""
-    return "" if value is None else shown(value)
 
 
 # --- numbers as people write them -----------------------------------------------------------------
