@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from itertools import pairwise
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -16,13 +17,13 @@ from hypothesis import strategies as st
 
 import sumwise as sw
 from sumwise.data import parquet as scanning
-from sumwise.data.targets import location_and_spread
+from sumwise.data.targets import Inputs, location_and_spread
 from sumwise.model.design import embed
 from sumwise.model.fit import prepare
 from sumwise.outofcore import design_store
 from sumwise.outofcore.build import in_order, in_threads, survey
 from sumwise.outofcore.design_store import Embedded
-from sumwise.outofcore.index import Moments, ids_of
+from sumwise.outofcore.index import InputStatistics, ids_of, inputs_of
 from tests import parquet
 from tests.builders import random_sets, seeds, set_sizes
 
@@ -105,7 +106,7 @@ def test_a_row_without_a_group_is_refused_with_its_file_and_row(tmp_path):
     ids[3] = None
     table = table.set_column(0, "set", pa.array(ids))
     pool = parquet.scan(parquet.write(table, tmp_path / "d"))
-    with pytest.raises(sw.InvalidSetError, match="row 4 has no value in group column 'set'"):
+    with pytest.raises(sw.InvalidSetError, match="row 4: 'set' is missing"):
         MODEL.embed(pool, tmp_path / "out")
 
 
@@ -114,7 +115,7 @@ def test_a_row_without_a_group_is_refused_with_its_file_and_row(tmp_path):
     [
         ({"by": "sett"}, "no column 'sett' .given as by."),
         ({"x": "text"}, "holds string, not numbers"),
-        ({"weights": "w"}, "no column 'w' .given as weights.*Give 'sum', 'mean' or a column"),
+        ({"weights": "w"}, "no column 'w' .given as weights.*'sum' or 'mean'"),
         ({"by": "list"}, "cannot name a group"),
         ({"x": ()}, "name at least one input"),
         ({"weights": 3}, "give 'sum', 'mean' or a column's name"),
@@ -181,15 +182,22 @@ def test_addresses_are_read_through_fsspec(tmp_path):
     st.sampled_from([0.0, 1.0, -3.0]),
     seeds,
 )
-def test_moments_of_pieces_are_those_of_the_whole(sizes, size, level, seed):
+def test_statistics_of_batches_are_those_of_the_whole(sizes, size, level, seed):
     rng = np.random.default_rng(seed)
     x = size * (level + rng.normal(size=(sum(sizes), 3)))
     x[:, 1] = size * level  # a constant column
-    pieces = np.split(x, np.cumsum(sizes)[:-1])
-    moments = Moments.of(pieces[0].T)
-    for piece in pieces[1:]:
-        moments = moments.plus(Moments.of(piece.T))
-    shift, scale = moments.location_and_spread()
+    bounds = np.cumsum([0, *sizes])
+    scan = scanning.Scan((scanning.File("a", 0, (len(x),)),), ("g",), tuple("xyz"), "sum")
+    batches = (
+        scanning.Batch("a", low, low, (range(high - low),), x[low:high].T, None)
+        for low, high in pairwise(bounds.tolist())
+    )
+    found = inputs_of([InputStatistics.of(scan, batch) for batch in batches])
+    np.testing.assert_array_equal(found.low, x.min(axis=0))
+    np.testing.assert_array_equal(found.high, x.max(axis=0))
+    np.testing.assert_array_equal(found.sample, Inputs.of(x).sample)
+    np.testing.assert_array_equal(found.subsample, Inputs.of(x).subsample)
+    shift, scale = found.shift, found.scale
     expected = location_and_spread(x)
     np.testing.assert_allclose(shift, expected[0], rtol=1e-12, atol=1e-13 * size)
     np.testing.assert_allclose(scale, expected[1], rtol=1e-10)
@@ -205,7 +213,7 @@ def test_sets_that_come_back_are_noticed_wherever_they_do(tmp_path):
     }
     for name, table in cases.items():
         found = survey(parquet.scan(parquet.write(table, tmp_path / name)), inputs=True)
-        assert found.contiguous == (name == "sorted")
+        assert (found.sizes is not None) == (name == "sorted")
         assert set(ids_of(found.keys)) == set(sets.ids)
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from sumwise import InvalidSetError, Sets, SettingError, UnknownSetError
+from sumwise import AggregateRegressor, InvalidSetError, Sets, SettingError, UnknownSetError
 
 TABLE = {
     "district": ["north", "south", "north", "east", "south"],
@@ -188,7 +188,6 @@ NAN, INF = float("nan"), float("inf")
         ([[[1.0]]], None, [NAN], "id of set number 0 is nan"),
         ([[[1.0]]], None, ["\ud800"], r"id '\\ud800' of set number 0 is not valid Unicode"),
         ([[[1.0]]], None, [("a", "\ud800")], "is not valid Unicode"),
-        ([[[1.0]]], None, [10**4000], "id of set number 0 is too long a number"),
         ([[[1.0], [2.0]]], [[1.0, NAN]], "a", "row 1 of set 'a' has weight nan"),
         ([[[1.0], [2.0]]], [[0.0, 0.0]], "a", "weights of set 'a' are all zero"),
         ([[[1.0]]], [[1e-200]], "a", "weights of set 'a' have a squared sum of 0.0"),
@@ -211,18 +210,18 @@ def test_bad_arrays_are_refused_naming_the_set(arrays, weights, ids, message):
 @pytest.mark.parametrize(
     ("changes", "options", "message"),
     [
-        ({"lunch": [1, 2, None, 4, 5]}, {}, "row 2 has nan in input 'lunch'"),
-        ({"lunch": [1, 2, 3, INF, 5]}, {}, "row 3 has inf in input 'lunch'"),
-        ({"district": ["a", None, "b", "a", "a"]}, {}, "row 1 has no value in group column"),
-        ({"district": [1.0, 2.0, 1.0, NAN, 2.0]}, {}, "row 3 has no value in group column"),
-        ({}, {"x": "lnch"}, "no column 'lnch' .given as x.; the table has 'district', 'year'"),
+        ({"lunch": [1, 2, None, 4, 5]}, {}, "row 2: 'lunch' is missing"),
+        ({"lunch": [1, 2, 3, INF, 5]}, {}, "row 3: 'lunch' is inf"),
+        ({"district": ["a", None, "b", "a", "a"]}, {}, "row 1: 'district' is missing"),
+        ({"district": [1.0, 2.0, 1.0, NAN, 2.0]}, {}, "row 3: 'district' is missing"),
+        ({}, {"x": "lnch"}, "no column 'lnch' .given as x.; it has 'district', 'year'"),
         ({}, {"by": "distric"}, "no column 'distric' .given as by."),
-        ({}, {"x": "name"}, "column 'name' .given as x. holds String, not numbers"),
-        ({}, {"weights": "name"}, "column 'name' .given as weights. holds String"),
-        ({}, {"weights": "weight"}, "no column 'weight' .given as weights."),
+        ({}, {"x": "name"}, "row 0: 'name' is 'a', not a number"),
+        ({}, {"weights": "name"}, "row 0: 'name' is 'a', not a number"),
+        ({}, {"weights": "weight"}, "no column 'weight' .given as weights.*'sum' or 'mean'"),
         ({}, {"weights": [1.0, 2.0]}, r"weights have shape \(2,\); give one for each of 5 rows"),
         ({"pupils": [0, 1, 0, 1, 1]}, {"weights": "pupils"}, "set 'north' are all zero"),
-        ({"pupils": [0, 1, NAN, 1, 1]}, {"weights": "pupils"}, "row 1 of set 'north' has weight"),
+        ({"pupils": [0, 1, NAN, 1, 1]}, {"weights": "pupils"}, "row 2: 'pupils' is missing"),
     ],
 )
 def test_bad_frames_are_refused_naming_row_and_column(changes, options, message):
@@ -241,8 +240,14 @@ def test_more_bad_frames_are_refused():
     with pytest.raises(SettingError, match="at least one input column"):
         Sets.from_frame(pd.DataFrame(TABLE), by=[], x="lunch")
     lists = pl.DataFrame({"g": [[1], [2]], "x": [1.0, 2.0]})
-    with pytest.raises(InvalidSetError, match="which cannot name a group"):
+    with pytest.raises(InvalidSetError, match="cannot name a group"):
         Sets.from_frame(lists, by="g", x="x")
+
+
+def test_an_empty_column_that_holds_no_numbers_is_refused():
+    model = AggregateRegressor("linear").fit(Sets.from_arrays([[[1.0]]]), [1.0])
+    with pytest.raises(InvalidSetError, match="'x' is 'empty', not a number"):
+        model.predict(pd.DataFrame({"x": pd.Series([], dtype=object)}))
 
 
 @pytest.mark.parametrize(
@@ -268,8 +273,8 @@ def test_members_need_a_table_of_rows():
 @pytest.mark.parametrize(
     ("boxes", "options", "error", "message"),
     [
-        ([[[1.0, 0.0]]], {}, InvalidSetError, "box of set 0 runs from 1.0 to 0.0 along input 0"),
-        ([[[0.0, INF]]], {}, InvalidSetError, "box of set 0 runs from 0.0 to inf"),
+        ([[[1.0, 0.0]]], {}, InvalidSetError, "box 0 runs from 1.0 to 0.0 along input 0"),
+        ([[[0.0, INF]]], {}, InvalidSetError, "box 0 runs from 0.0 to inf"),
         ([[0.0, 1.0]], {}, InvalidSetError, r"boxes have shape \(1, 2\)"),
         ([[[0.0, 1.0]]], {"bins": 0}, SettingError, "bins is 0"),
         ([[[0.0, 1.0]]], {"bins": 1.5}, SettingError, "bins is 1.5"),

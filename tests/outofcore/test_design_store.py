@@ -344,6 +344,18 @@ def without_marker(path) -> None:
     path.write_text(json.dumps(known))
 
 
+def test_a_former_design_without_a_subsample_opens(sets, pool, model, tmp_path):
+    model.embed(pool, tmp_path / "design")
+    path = tmp_path / "design" / "manifest.json"
+    known = json.loads(path.read_text())
+    del known["pieces"]["stand_ins.npy"]
+    path.write_text(json.dumps(known))
+    (tmp_path / "design" / "stand_ins.npy").unlink()
+    opened = sw.Embedded.open(tmp_path / "design")
+    assert opened.own_pool.targets is None
+    assert opened.ids == sets.ids
+
+
 @pytest.mark.parametrize("several", [False, True])
 @pytest.mark.parametrize("ascending", [False, True])
 def test_a_former_design_opens_only_if_its_ids_ascend(tmp_path, model, several, ascending):

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from sumwise.cli.options import PATH, option, to_number
-from sumwise.data.tables import Individuals, number, numbers, place, read_inputs
+from sumwise.data.tables import Individuals, number, read_inputs
 from sumwise.errors import DataError, SettingError, SumwiseError
 from sumwise.util.shapes import Float
 
@@ -95,9 +95,9 @@ class Objective:
         if self.targets is not None:
             named = {} if name is None else {name: "given as --target-weights"}
             table, x = read_inputs(self.targets, made.x, named)
-            where = place(self.targets)
+            where = table.where
         if name is not None:
-            weights = made.aside[name] if x is None else numbers(table, name, where)
+            weights = made.aside[name] if x is None else table.numbers(name)
             _check_range("--target-weights", weights, lambda row: f"{where(row)}: {name!r:.80}")
         return {
             "cost": _per_set("--cost", self.cost, made),

@@ -102,7 +102,8 @@ def _table(
                 "the inputs of this study have no names; predict in Python, from arrays"
             )
         table, x = read_inputs(data, tuple(map(str, names)), {})
-        columns = {name: table.column(name).slice(0, few) for name in table.column_names}
+        native = table.frame.to_native()
+        columns = {name: native.column(name).slice(0, few) for name in native.column_names}
         about: dict[str, Any] = {"inputs": columns}
     elif scan is not None and few is not None:
         first = next(batches(scan, scan.parts()[0]))

@@ -83,12 +83,11 @@ def _tell_file(address: Address, file: Path, by: str | None) -> None:
     from sumwise.data.tables import read_totals
 
     with address.open() as study:
-        read = read_totals(file, study.ids, by)
-        columns = (read.set_ids, read.y_bar, read.by, read.note, read.noise_std)
-        new, rows = study.tell_many(*columns, where=read.where), len(read.y_bar)
+        told, ignored = read_totals(file, study.ids, by)
+        new, rows = study.tell_many(**told), len(told["y_bar"])
         measured, sets = len(study.answers), len(study.ids)
-    if read.ignored:
-        talk(f"Ignored columns: {', '.join(map(named, read.ignored))}.")
+    if ignored:
+        talk(f"Ignored columns: {', '.join(map(named, ignored))}.")
     rest = f", {rows - new} already recorded" if rows > new else ""
     show_json({"rows": rows, "new": new, "measured": measured})
     show(

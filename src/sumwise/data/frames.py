@@ -1,18 +1,23 @@
-"""Data frames of pandas, polars and Arrow as plain arrays.
+"""One reader of columns, for data frames of pandas, polars and Arrow and for tables in files.
 
-`Sets` builds on this module, so sets from a frame and sets from arrays pass the same checks.
+A `Table` gives columns as plain arrays and names the row of what it refuses. `Sets`, the command
+line, `simulate` and predictions all read through it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+import re
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import numpy as np
 
-from sumwise.errors import InvalidSetError
+from sumwise.errors import DataError, InvalidSetError, SumwiseError
 from sumwise.util.shapes import Float, Int
+
+NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,6 +37,127 @@ def group_rows(keys: Sequence[Hashable]) -> GroupedRows:
     order = np.argsort(codes, kind="stable")
     starts = np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=len(index)))])
     return GroupedRows(tuple(index), order, starts, codes)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """A data frame, or the table in a file, whose refusals name the row."""
+
+    frame: Any  # of narwhals
+    name: str = "the table"
+    where: Callable[[int], str] = "row {}".format
+    in_file: bool = False  # empty text is a missing value there
+
+    @property
+    def refusal(self) -> type[SumwiseError]:
+        return DataError if self.in_file else InvalidSetError
+
+    def require(self, wanted: Iterable[Any], role: str) -> None:
+        """Refuse names that no column has.
+
+        Args:
+            role: What the columns are wanted for, in brackets: where the user has named them.
+        """
+        for name in wanted:
+            if name not in self.frame.columns:
+                raise self.refusal(no_column(self.frame.columns, name, role, self.name))
+
+    def keys(self, by: Sequence[Any], role: str = "given as by") -> list[Hashable]:
+        """The id of each row's group: the value of a single column, or a tuple of several."""
+        self.require(by, role)
+        columns = []
+        for name in by:
+            column = self.frame.get_column(name)
+            self._refuse_missing(column, name)
+            try:
+                columns.append(list(column.to_list()))
+                hash(columns[-1][0])
+            except (TypeError, ValueError, OverflowError) as error:  # Arrow's are ValueErrors
+                reason = next(iter(str(error).splitlines()), type(error).__name__)
+                raise self.refusal(
+                    f"{name!r} holds values that cannot name a group ({reason:.200}). Use text, "
+                    "numbers or dates."
+                ) from error
+        return columns[0] if len(by) == 1 else list(zip(*columns, strict=True))
+
+    def numbers(self, name: Any) -> Float[np.ndarray, " N"]:
+        """A column of finite numbers."""
+        import narwhals as nw
+
+        column = self.frame.get_column(name)
+        self._refuse_missing(column, name)
+        if not is_numeric(column):
+            cells = column.to_list() or ["empty"]
+            odd = (row for row, cell in enumerate(cells) if not NUMBER.fullmatch(str(cell).strip()))
+            row = next(odd, 0)  # the first is shown if all of them are numbers as text
+            raise self.refusal(
+                f"{self.where(row)}: {name!r} is {cells[row]!r:.80}, not a number; its column "
+                f"holds {column.dtype}. Correct it, or turn the column into numbers."
+            )
+        try:
+            values = column.cast(nw.Float64).to_numpy()
+        except ValueError:  # Arrow will not round a whole number beyond 2⁵³
+            values = column.to_numpy()
+        values = np.asarray(values, dtype=np.float64)
+        for row in np.flatnonzero(~np.isfinite(values)).tolist():
+            raise self.refusal(
+                f"{self.where(row)}: {name!r} is {values[row]}; give a finite number"
+            )
+        return values
+
+    def matrix(self, names: Sequence[Any], role: str) -> Float[np.ndarray, "N D"]:
+        """Several columns of finite numbers."""
+        self.require(names, role)
+        out = np.empty((len(self.frame), len(names)))
+        for d, name in enumerate(names):
+            out[:, d] = self.numbers(name)
+        return out
+
+    def with_numbers(self, names: Iterable[str]) -> Table:
+        """The table with numbers in text columns that name a group and are inputs as well."""
+        import narwhals as nw
+
+        frame = self.frame
+        for name in names:
+            if frame.schema[name] == nw.String:
+                with suppress(ValueError):  # `numbers` names the first that is no number
+                    frame = frame.with_columns(frame.get_column(name).cast(nw.Float64))
+        return replace(self, frame=frame)
+
+    def _refuse_missing(self, column: Any, name: Any) -> None:
+        import narwhals as nw
+
+        missing = column.is_null()
+        if column.dtype.is_float():
+            missing = missing | column.is_nan()
+        elif self.in_file and column.dtype == nw.String:
+            missing = column.fill_null("") == ""
+        for row in np.flatnonzero(missing.to_numpy()).tolist():
+            raise self.refusal(
+                f"{self.where(row)}: {name!r} is missing. Fill it in, or drop the row."
+            )
+
+
+def is_numeric(column: Any) -> bool:
+    import narwhals as nw
+
+    return bool(column.dtype.is_numeric() or column.dtype == nw.Boolean)
+
+
+def no_column(names: Sequence[Any], wanted: Any, role: str, table: str) -> str:
+    """A message that names a missing column, the columns there are, and a remedy."""
+    known = listed(names[:20]) + (", …" if len(names) > 20 else "")
+    hint = "Check the spelling."
+    if len(names) == 1 and any(mark in str(names[0]) for mark in ";\t|"):
+        hint = "It seems to be separated by something else; save it with commas."
+    parts = str(wanted).split(",")
+    if len(parts) > 1 and set(parts) <= set(names):
+        hint = "One column at a time: repeat the option."
+    return f"{table} has no column {wanted!r:.80} ({role}); it has {known}. {hint}"
+
+
+def listed(names: Iterable[Any]) -> str:
+    return ", ".join(f"{name!r:.80}" for name in names)
 
 
 def as_frame(table: Any) -> Any:
@@ -54,94 +180,23 @@ def column_names(names: Any) -> tuple[Any, ...]:
     return tuple(names) if isinstance(names, Iterable) and not isinstance(names, str) else (names,)
 
 
-def is_missing(value: Any) -> bool:
-    """Whether a value is None, NaN, NaT or pandas' NA."""
-    try:
-        return value is None or bool(value != value)
-    except (TypeError, ValueError):
-        return True
-
-
-def require_columns(frame: Any, names: Sequence[str], role: str) -> None:
-    for name in names:
-        if name not in frame.columns:
-            known = ", ".join(map(repr, frame.columns[:20]))
-            columns = "Give 'sum', 'mean' or a column."
-            hint = columns if role == "weights" else "Check the spelling."
-            raise InvalidSetError(
-                f"no column {name!r} (given as {role}); the table has {known}. {hint}"
-            )
-
-
-def _values(series: Any, name: str) -> list[Any]:
-    try:
-        return list(series.to_list())
-    except (ValueError, OverflowError) as error:  # Arrow's errors are ValueErrors
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
-        raise InvalidSetError(
-            f"group column {name!r} holds values that cannot name a group ({reason:.200}). Use "
-            "text, numbers or dates."
-        ) from error
-
-
-def group_keys(frame: Any, by: Sequence[str]) -> list[Hashable]:
-    """One id per row: the value of a single `by` column, or a tuple of several."""
-    require_columns(frame, by, "by")
-    columns = [_values(frame.get_column(name), name) for name in by]
-    for name, values in zip(by, columns, strict=True):
-        for row, value in enumerate(values):
-            if not isinstance(value, Hashable):
-                raise InvalidSetError(
-                    f"row {row} of group column {name!r} holds {value!r:.60}, which cannot name a "
-                    "group. Use text, numbers or dates."
-                )
-            if is_missing(value):
-                raise InvalidSetError(
-                    f"row {row} has no value in group column {name!r}. "
-                    "Fill it in, or drop rows without a group."
-                )
-    return columns[0] if len(by) == 1 else list(zip(*columns, strict=True))
-
-
-def numeric_columns(frame: Any, names: Sequence[str], role: str) -> Float[np.ndarray, "N D"]:
-    """The named columns as float64; a missing value becomes NaN, for the caller to refuse."""
-    import narwhals as nw
-
-    require_columns(frame, names, role)
-    out = np.empty((len(frame), len(names)))
-    for column, name in enumerate(names):
-        series = frame.get_column(name)
-        if not (series.dtype.is_numeric() or series.dtype == nw.Boolean):
-            raise InvalidSetError(
-                f"column {name!r} (given as {role}) holds {series.dtype}, not numbers. "
-                "Convert it, or encode categories as numeric columns."
-            )
-        try:
-            out[:, column] = series.cast(nw.Float64).to_numpy()
-        except ValueError:  # Arrow will not round a whole number beyond 2⁵³
-            out[:, column] = series.to_numpy().astype(np.float64)
-    return out
-
-
 def matrix_and_names(
-    table: Any, what: str
+    table: Any, what: str, names: Sequence[Any] | None = None
 ) -> tuple[Float[np.ndarray, "..."], tuple[Hashable, ...] | None]:
-    """An array as it is; a data frame as its columns, with their names."""
-    frame = as_frame(table) if hasattr(table, "columns") else None
+    """An array as it is; of a data frame these columns, or all of them, with their names."""
+    frame = None if isinstance(table, np.ndarray | list | tuple) else as_frame(table)
     if frame is None:
         return to_float(table, what), None
-    return numeric_columns(frame, frame.columns, what), tuple(frame.columns)
+    wanted = tuple(frame.columns if names is None else names)
+    rows = Table(frame, what, lambda row: f"{what}, row {row}")
+    return rows.matrix(wanted, "an input"), wanted
 
 
 def input_matrix(
     x: Any, names: Sequence[str] | None, n_inputs: int, what: str = "X"
 ) -> Float[np.ndarray, "N D"]:
     """Individuals to predict, as an array; of a frame, the columns the model was fitted on."""
-    frame = None if isinstance(x, np.ndarray) else as_frame(x)
-    if frame is None:
-        matrix = to_float(x, what)
-    else:
-        matrix = numeric_columns(frame, frame.columns if names is None else names, "input")
+    matrix, _ = matrix_and_names(x, what, names)
     if matrix.ndim != 2 or matrix.shape[1] != n_inputs:
         raise InvalidSetError(
             f"{what} has shape {matrix.shape}; the model was fitted on {n_inputs} inputs, so give "

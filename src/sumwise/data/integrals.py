@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,24 +15,22 @@ from sumwise.util.shapes import Float
 MOST_CELLS = 50_000_000  # over all boxes: some gigabytes of points
 
 
-def check_boxes(boxes: Any) -> Float[np.ndarray, "A D 2"]:
+def midpoints(
+    boxes: Any,
+    weight: Callable[[Float[np.ndarray, "N D"]], Any] | None,
+    bins: int | Sequence[int],
+) -> tuple[Float[np.ndarray, "N D"], Float[np.ndarray, " N"], int]:
+    """Midpoints of the cells of every box, θ(x) times the volume of a cell, and cells in a box."""
     ends = to_float(boxes, "boxes")
     if ends.ndim != 3 or ends.shape[2] != 2 or 0 in ends.shape:
         raise InvalidSetError(f"boxes have shape {ends.shape}; expected (A, D, 2)")
-    return ends
-
-
-def cells(
-    ends: Float[np.ndarray, "A D 2"], bins: int | Sequence[int], ids: tuple[Hashable, ...]
-) -> tuple[Float[np.ndarray, "A C D"], Float[np.ndarray, " A"]]:
-    """Midpoints of the cells of every box, and the volume of one cell of each."""
     low, high = ends[..., 0], ends[..., 1]
     with np.errstate(over="ignore", invalid="ignore"):
         width = high - low
     for a, d in np.argwhere(~(np.isfinite(width) & (width > 0))).tolist():
         raise InvalidSetError(
-            f"box of set {ids[a]!r} runs from {low[a, d]} to {high[a, d]} along input {d}; "
-            "the lower end must be below the upper, and both finite"
+            f"box {a} runs from {low[a, d]} to {high[a, d]} along input {d}; the lower end must be "
+            "below the upper, and both finite"
         )
     counts, n_inputs = np.asarray(bins), ends.shape[1]
     whole = counts.dtype.kind in "iu" and counts.shape in ((), (n_inputs,))
@@ -47,12 +45,14 @@ def cells(
         raise SettingError(
             f"{len(ends)} boxes of {n_cells} cells are more than {MOST_CELLS}; give fewer bins"
         )
-    index = np.indices(counts.tolist()).reshape(len(counts), -1).T  # (C, D), the last input fastest
-    grid = (index + 0.5) / counts
-    return low[:, None] + width[:, None] * grid, np.prod(width / counts, axis=1)
+    index = np.indices(counts.tolist()).reshape(n_inputs, -1).T  # (C, D), the last input fastest
+    points = low[:, None] + width[:, None] * ((index + 0.5) / counts)
+    points = points.reshape(-1, n_inputs)
+    theta = np.repeat(np.prod(width / counts, axis=1), n_cells)
+    return points, theta if weight is None else theta * _weights_at(points, weight), n_cells
 
 
-def weights_at(
+def _weights_at(
     points: Float[np.ndarray, "N D"], weight: Callable[[Float[np.ndarray, "N D"]], Any]
 ) -> Float[np.ndarray, " N"]:
     """θ(x) at every point, from the user's function."""

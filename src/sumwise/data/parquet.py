@@ -14,16 +14,17 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from sumwise.data import frames
-from sumwise.errors import DataError, InvalidSetError, MissingExtraError, SettingError
+from sumwise.errors import DataError, InvalidSetError, SettingError, needs_extra
 from sumwise.util.shapes import Float, Int
+from sumwise.util.text import count
 
 PART_ROWS: Final = 2**19  # of a part, where row groups are smaller; larger ones are parts
 BATCH_ROWS: Final = 2**17  # in memory at once
@@ -38,10 +39,6 @@ class File:
     n_bytes: int
     group_rows: tuple[int, ...]  # rows of each row group
     footer: str = ""  # its SHA-256; empty if an earlier version scanned the file
-
-    @property
-    def rows(self) -> int:
-        return sum(self.group_rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +66,7 @@ class Scan:
     @property
     def rows(self) -> int:
         """Individuals."""
-        return sum(file.rows for file in self.files)
+        return sum(sum(file.group_rows) for file in self.files)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -89,9 +86,9 @@ class Scan:
         for file in self.files:
             first, held = 0, 0
             groups: list[int] = []
-            for group, count in enumerate(file.group_rows):
+            for group, rows in enumerate(file.group_rows):
                 groups.append(group)
-                held += count
+                held += rows
                 if held >= PART_ROWS or group == len(file.group_rows) - 1:
                     if held:
                         where = len(found), file.path, tuple(groups), first, held, seen
@@ -100,9 +97,8 @@ class Scan:
         return tuple(found)
 
     def __repr__(self) -> str:
-        plural = "" if len(self.files) == 1 else "s"
         return (
-            f"Scan: {self.rows} individuals in {len(self.files)} Parquet file{plural}, by "
+            f"Scan: {self.rows} individuals in {count(len(self.files), 'Parquet file')}, by "
             f"{', '.join(self.by)}; inputs {', '.join(self.x)}; weights {self.weights!r}"
         )
 
@@ -117,15 +113,15 @@ def scan_parquet(path: Any, *, by: Any, x: Any, weights: str = "sum") -> Scan:
     if twice := [name for name in groups if groups.count(name) > 1]:
         raise SettingError(f"by names the column {twice[0]!r} twice; name it once")
     scan = Scan((), tuple(groups), tuple(inputs), weights)
-    looks = [_look(where, scan) for where in find_files(path)]
-    (first, kinds), *rest = looks
+    scanned = [_scan_file(where, scan) for where in find_files(path)]
+    (first, kinds), *rest = scanned
     for file, others in rest:
         if others != kinds:
             raise InvalidSetError(
                 f"group columns hold {', '.join(kinds)} in {first.path} and {', '.join(others)} in "
                 f"{file.path}; give them the same type in all files"
             )
-    scan = Scan(tuple(file for file, _ in looks), scan.by, scan.x, weights)
+    scan = Scan(tuple(file for file, _ in scanned), scan.by, scan.x, weights)
     if not scan.rows:
         raise InvalidSetError(f"{path} has no rows; there is nothing to group")
     return scan
@@ -134,59 +130,42 @@ def scan_parquet(path: Any, *, by: Any, x: Any, weights: str = "sum") -> Scan:
 # --- columns -------------------------------------------------------------------------------------
 
 
-def _look(path: str, scan: Scan) -> tuple[File, list[str]]:
+def _scan_file(path: str, scan: Scan) -> tuple[File, list[str]]:
     """The footer of a file and the types of its group columns; what cannot be used is refused."""
     with open_parquet(path) as file:
         schema, about = file.schema_arrow, file.metadata
-        roles = [(name, "by") for name in scan.by] + [(name, "x") for name in scan.x]
-        if scan.theta_column is not None:
-            roles.append((scan.theta_column, "weights"))
-        for name, role in roles:
-            if schema.names.count(name) != 1:
-                known = ", ".join(map(repr, schema.names[:20]))
-                many = "no column" if name not in schema.names else "two columns"
-                hint = "Give 'sum', 'mean' or a column." if role == "weights" else ""
-                raise InvalidSetError(
-                    f"{path} has {many} {name!r} (given as {role}); it has {known}. {hint}"
-                )
-            kind = schema.field(name).type
-            if role != "by" and not is_number(kind):
-                raise InvalidSetError(
-                    f"{path}: column {name!r} (given as {role}) holds {kind}, not numbers. "
-                    "Convert it, or encode categories as numeric columns."
-                )
-            if role == "by" and not _can_name(kind):
-                raise InvalidSetError(
-                    f"{path}: column {name!r} holds {kind}, which cannot name a group. Use "
-                    "text, numbers or dates."
-                )
         counts = tuple(about.row_group(i).num_rows for i in range(about.num_row_groups))
+    table = frames.Table(frames.as_frame(schema.empty_table()), path)
+    numeric = dict.fromkeys(scan.x, "given as x")
+    if scan.theta_column is not None:
+        numeric[scan.theta_column] = "given as weights, which may also be 'sum' or 'mean'"
+    for name, role in {**dict.fromkeys(scan.by, "given as by"), **numeric}.items():
+        table.require([name], role)
+        kind = schema.field(name).type
+        if name in scan.by and not _can_name(kind):
+            raise InvalidSetError(
+                f"{path}: column {name!r} holds {kind}, which cannot name a group. Use text, "
+                "numbers or dates."
+            )
+        if name in numeric and not frames.is_numeric(table.frame.get_column(name)):
+            raise InvalidSetError(
+                f"{path}: column {name!r} ({role}) holds {kind}, not numbers. Convert it, or "
+                "encode categories as numeric columns."
+            )
     kinds = [str(schema.field(name).type) for name in scan.by]
     size, footer = _size_and_footer(path)
     return File(path, size, counts, footer), kinds
 
 
-def is_number(kind: Any) -> bool:
-    import pyarrow as pa
-
-    t = pa.types
-    return any(check(kind) for check in (t.is_integer, t.is_floating, t.is_decimal, t.is_boolean))
-
-
 def _can_name(kind: Any) -> bool:
     """Whether Arrow can compare, order and group values of this type."""
     import pyarrow as pa
-    from pyarrow import compute
 
-    if pa.types.is_nested(kind) or pa.types.is_null(kind):
-        return False
-    try:
-        none = pa.array([], kind.value_type if pa.types.is_dictionary(kind) else kind)
-        compute.less(none, none)
-        pa.table([none], names=["id"]).take(pa.array([], pa.int64())).group_by("id").aggregate([])
-    except pa.ArrowException:
-        return False
-    return True
+    t = pa.types
+    if t.is_dictionary(kind):
+        kind = kind.value_type
+    others = t.is_nested(kind) or t.is_null(kind) or t.is_float16(kind)
+    return not (others or isinstance(kind, pa.BaseExtensionType))
 
 
 # --- rows -----------------------------------------------------------------------------------------
@@ -205,10 +184,6 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.keys[0])
-
-    def place(self, row: int) -> str:
-        """Where a row of the batch is, for people."""
-        return f"{self.path}, row {self.first_row + row + 1}"
 
 
 def batches(scan: Scan, part: Part, *, inputs: bool = True) -> Iterator[Batch]:
@@ -269,12 +244,7 @@ def _key(column: Any, name: str, where: Any) -> Any:
     if pa.types.is_floating(column.type):
         column = compute.add(column, pa.scalar(0.0, column.type))  # −0.0 is the set 0.0
     if column.null_count or pa.types.is_floating(column.type):
-        missing = compute.index(compute.is_null(column, nan_is_null=True), True).as_py()
-        if missing >= 0:
-            raise InvalidSetError(
-                f"{where(missing)} has no value in group column {name!r}. Fill it in, or drop rows "
-                "without a group."
-            )
+        _refuse_missing(column, name, where)
     return column
 
 
@@ -284,19 +254,25 @@ def _numbers(column: Any, name: str, where: Any) -> np.ndarray:
     from pyarrow import compute
 
     if column.null_count:
-        row = compute.index(compute.is_null(column), True).as_py()
-        raise InvalidSetError(f"{where(row)}: {name!r} is missing. Fill it in, or drop the row.")
+        _refuse_missing(column, name, where)
     if not (pa.types.is_float32(column.type) or pa.types.is_float64(column.type)):
         column = compute.cast(column, pa.float64(), safe=False)
     values = np.from_dlpack(column)
     with np.errstate(over="ignore", invalid="ignore"):
         total = values.sum(dtype=np.float64)  # a mask would cost more than this
     if not np.isfinite(total):
-        for row in np.flatnonzero(~np.isfinite(values)).tolist():
-            raise InvalidSetError(
-                f"{where(row)}: {name!r} is {values[row]}. Fill it in or drop the row."
-            )
+        _refuse_missing(column, name, where)
+        for row in np.flatnonzero(np.isinf(values)).tolist():
+            raise InvalidSetError(f"{where(row)}: {name!r} is {values[row]}; give a finite number")
     return values
+
+
+def _refuse_missing(column: Any, name: str, where: Any) -> None:
+    from pyarrow import compute
+
+    row = compute.index(compute.is_null(column, nan_is_null=True), True).as_py()
+    if row >= 0:
+        raise InvalidSetError(f"{where(row)}: {name!r} is missing. Fill it in, or drop the row.")
 
 
 # --- runs -----------------------------------------------------------------------------------------
@@ -327,78 +303,57 @@ def find_files(path: Any) -> list[str]:
 
     Paths become absolute, so that they mean the same wherever a study is opened.
     """
-    found = list(_under(path))
+    given = path if isinstance(path, list | tuple) else [path]
+    found = [name for one in given for name in _files_under(one)]
     if not found:
         raise SettingError("the list of files is empty; name at least one file or folder")
-    real: dict[str, str] = {}
-    for name in found:
-        where = name if "://" in name else os.path.realpath(name)
-        if where in real:
-            raise SettingError(
-                f"{name} is there twice (also as {real[where]}), so its rows would count twice; "
-                "name it once"
-            )
-        real[where] = name
+    real = Counter(name if "://" in name else os.path.realpath(name) for name in found)
+    name, times = real.most_common(1)[0]
+    if times > 1:
+        raise SettingError(f"{name} is there twice, so its rows would count twice; name it once")
     return found
 
 
-def _under(path: Any) -> Iterator[str]:
-    if isinstance(path, list | tuple):
-        for one in path:
-            yield from _under(one)
-        return
+def _files_under(path: Any) -> list[str]:
+    """Files that end in .parquet, but not those that a writer hides or has not finished."""
+    from pyarrow.fs import FileSelector, FileType
+
     if not isinstance(path, str | os.PathLike) or not isinstance(where := os.fspath(path), str):
         raise SettingError(f"path is {path!r:.60}; give the path of a Parquet file or of a folder")
-    if "://" in where:
-        yield from _at_address(where)
-        return
-    place = Path(os.path.abspath(where)) if where else Path("")
-    if where and place.is_dir():
-        found = sorted(p for p in place.rglob("*.parquet") if p.is_file())
-        kept = [str(p) for p in found if not _is_hidden(p.relative_to(place).parts)]
-        if not kept:
-            raise DataError(f"there are no files that end in .parquet in the folder {where}")
-        yield from kept
-    elif where and place.is_file():
-        yield str(place)
-    else:
-        raise DataError(f"there is no file or folder {where}. Check the name.")
-
-
-def _is_hidden(parts: tuple[str, ...]) -> bool:
-    """Whether a writer put it beside its data, or has not finished it."""
-    return any(part[:1] in (".", "_") for part in parts)
-
-
-def _at_address(where: str) -> Iterator[str]:
-    files, root = _remote(where)
+    files, root = _file_system(where)
     try:
-        if files.isfile(root):
-            yield where
-            return
-        named = sorted(name for name in files.find(root) if name.endswith(".parquet"))
+        kind = files.get_file_info(root).type if where else FileType.NotFound
+        if kind == FileType.File:
+            return [where if "://" in where else root]
+        if kind != FileType.Directory:
+            raise DataError(f"there is no file or folder {where}. Check the name.")
+        below = [
+            tuple(info.path.removeprefix(root).strip("/").split("/"))
+            for info in files.get_file_info(FileSelector(root, recursive=True))
+            if info.type == FileType.File and info.path.endswith(".parquet")
+        ]
     except OSError as error:
         raise DataError(f"{where} cannot be looked into ({error})") from error
-    below = len(root.rstrip("/")) + 1
-    kept = [name for name in named if not _is_hidden(tuple(name[below:].split("/")))]
+    kept = sorted(parts for parts in below if not any(part[:1] in (".", "_") for part in parts))
     if not kept:
-        raise DataError(f"there are no files that end in .parquet under {where}")
-    for name in kept:
-        yield name if "://" in name else files.unstrip_protocol(name)
+        raise DataError(f"there are no files that end in .parquet in the folder {where}")
+    base = where.rstrip("/") if "://" in where else root
+    return ["/".join((base, *parts)) for parts in kept]
 
 
-def _remote(where: str) -> tuple[Any, str]:
-    try:
+def _file_system(path: str) -> tuple[Any, str]:
+    """Arrow's view of the disk and an absolute path, or of a store that fsspec knows."""
+    from pyarrow import fs
+
+    if "://" not in path:
+        return fs.LocalFileSystem(), os.path.abspath(path)
+    with needs_extra(f"reading {path.split('://', 1)[0]}://", "dask"):
         from fsspec.core import url_to_fs
-    except ImportError as error:
-        raise MissingExtraError(
-            f"reading {where.split('://', 1)[0]}:// needs fsspec: pip install 'sumwise[dask]'"
-        ) from error
     try:
-        files, root = url_to_fs(where)
+        files, root = url_to_fs(path)
     except (ImportError, ValueError) as error:
-        raise DataError(f"{where} cannot be opened ({error})") from error
-    return files, root
+        raise DataError(f"{path} cannot be opened ({error})") from error
+    return fs.PyFileSystem(fs.FSSpecHandler(files)), root
 
 
 def open_parquet(path: str, footer: str = "") -> Any:
@@ -416,10 +371,8 @@ def open_parquet(path: str, footer: str = "") -> Any:
                 f"{path} is not what it was when it was scanned: it was written to. "
                 "Put the old file back, or scan again and embed into a new folder."
             )
-        if "://" in path:
-            files, root = _remote(path)
-            return parquet.ParquetFile(files.open(root, "rb"))
-        return parquet.ParquetFile(path)
+        files, root = _file_system(path)
+        return parquet.ParquetFile(root, filesystem=files)
     except FileNotFoundError as error:
         raise DataError(
             f"there is no file {path} (any more). Individuals are read from it; put it back."
@@ -431,9 +384,9 @@ def open_parquet(path: str, footer: str = "") -> Any:
 
 def _size_and_footer(path: str) -> tuple[int, str]:
     """The length of a file in bytes, and SHA-256 of its footer."""
-    files, root = _remote(path) if "://" in path else (None, path)
-    with open(root, "rb") if files is None else files.open(root, "rb") as file:
-        size = int(file.seek(0, os.SEEK_END))
+    files, root = _file_system(path)
+    with files.open_input_file(root) as file:
+        size = file.size()
         file.seek(max(0, size - TAIL))
         length = int.from_bytes(file.read(4), "little")
         file.seek(max(0, size - TAIL - length))

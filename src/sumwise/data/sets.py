@@ -8,22 +8,20 @@ are finite, no set has θ_a = 0, and the arrays are read-only.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from sumwise.data import frames
-from sumwise.data.integrals import cells, check_boxes, weights_at
+from sumwise.data.integrals import midpoints
 from sumwise.data.parquet import Scan, scan_parquet
 from sumwise.data.validate import as_list, is_unicode
 from sumwise.errors import InvalidSetError, SettingError, UnknownSetError
 from sumwise.util.shapes import Float, Int
-
-LONGEST_NUMBER: Final = 13_000  # bits of an id; Python does not print numbers of 4,300 digits
+from sumwise.util.text import count
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -77,25 +75,18 @@ class Sets:
             raise SettingError("name at least one input column (x) and one group column (by)")
         if len(table) == 0:
             raise InvalidSetError("the table has no rows; there is nothing to group")
-        inputs = frames.numeric_columns(table, names, "x")
-        for row, column in np.argwhere(~np.isfinite(inputs)).tolist():
-            raise InvalidSetError(
-                f"row {row} has {inputs[row, column]} in input {names[column]!r}. "
-                "Fill it in or drop the row."
-            )
-        grouped = frames.group_rows(frames.group_keys(table, groups))
+        rows = frames.Table(table)
         if isinstance(weights, str) and weights not in ("sum", "mean"):
-            weights = frames.numeric_columns(table, (weights,), "weights")[:, 0]
-        if weights is None or isinstance(weights, str):
-            theta = theta_of(weights, grouped.ids, grouped.starts)
-        else:
-            theta = frames.to_float(weights, "weights")
-            if theta.shape != (len(table),):
+            role = "given as weights, which may also be 'sum' or 'mean'"
+            weights = rows.matrix([weights], role)[:, 0]
+        elif weights is not None and not isinstance(weights, str):
+            weights = frames.to_float(weights, "weights")
+            if weights.shape != (len(table),):
                 raise InvalidSetError(
-                    f"weights have shape {theta.shape}; give one for each of {len(table)} rows"
+                    f"weights have shape {weights.shape}; give one for each of {len(table)} rows"
                 )
-            theta = theta[grouped.order]
-        return cls(grouped.ids, inputs[grouped.order], theta, grouped.starts, names)
+        inputs = rows.matrix(names, "given as x")
+        return group_individuals(rows.keys(groups), inputs, weights, names)[0]
 
     @classmethod
     def from_arrays(
@@ -112,23 +103,22 @@ class Sets:
         """
         given = as_list(arrays, "arrays")
         read = [frames.matrix_and_names(block, f"array {a}") for a, block in enumerate(given)]
-        blocks = [block for block, _ in read]
-        names = _names(ids, len(blocks))
-        if not blocks:
+        names = _names(ids, len(read))
+        if not read:
             raise InvalidSetError("no sets were given; pass at least one array")
-        inputs = read[0][1]
-        for set_id, (_, columns) in zip(names, read, strict=True):
+        first, inputs = read[0]
+        width = first.shape[1] if first.ndim == 2 else "D"
+        for set_id, (block, columns) in zip(names, read, strict=True):
             if columns != inputs:
                 raise InvalidSetError(
                     f"set {set_id!r} has columns {columns}; the first set has {inputs}"
                 )
-        width = blocks[0].shape[1] if blocks[0].ndim == 2 else "D"
-        for set_id, block in zip(names, blocks, strict=True):
             if block.ndim != 2 or block.shape[0] == 0 or block.shape[1] != width:
                 raise InvalidSetError(
                     f"set {set_id!r} has shape {block.shape}; expected (n >= 1, {width}), the "
                     "same width for all sets. Drop the set or fix its rows."
                 )
+        blocks = [block for block, _ in read]
         starts = _starts([len(block) for block in blocks])
         return cls(names, np.concatenate(blocks), theta_of(weights, names, starts), starts, inputs)
 
@@ -155,19 +145,18 @@ class Sets:
             raise InvalidSetError("no sets were given; pass at least one list of rows")
         picked = []
         for set_id, member in zip(names, members, strict=True):
-            index = np.asarray(as_list(member, f"members of set {set_id!r}"), dtype=object)
-            index = index.astype(int) if all(map(_is_whole, index.flat)) else index
-            if index.ndim != 1 or index.size == 0 or index.dtype.kind not in "iu":
+            index = as_list(member, f"members of set {set_id!r}")
+            if not index or not all(map(_is_whole, index)):
                 raise InvalidSetError(
                     f"members of set {set_id!r} are {member!r:.60}; give at least one, as numbers "
                     "of rows in x"
                 )
-            if index.min() < 0 or index.max() >= len(rows):
-                out = index[(index < 0) | (index >= len(rows))][0]
-                raise InvalidSetError(
-                    f"set {set_id!r} names row {out}; x has rows 0 to {len(rows) - 1}"
-                )
-            picked.append(index)
+            for row in index:
+                if not 0 <= row < len(rows):
+                    raise InvalidSetError(
+                        f"set {set_id!r} names row {row}; x has rows 0 to {len(rows) - 1}"
+                    )
+            picked.append(np.array(index, dtype=int))
         starts = _starts([len(index) for index in picked])
         theta = theta_of(weights, names, starts)
         return cls(names, rows[np.concatenate(picked)], theta, starts, inputs)
@@ -194,15 +183,9 @@ class Sets:
         >>> line.x.ravel(), line.theta
         (array([0.25, 0.75, 1.25, 1.75]), array([0.5, 0.5, 0.5, 0.5]))
         """
-        ends = check_boxes(boxes)
-        names = _names(ids, len(ends))
-        points, volume = cells(ends, bins, names)
-        n_cells = points.shape[1]
-        points = points.reshape(-1, ends.shape[1])
-        theta = np.repeat(volume, n_cells)
-        if weight is not None:
-            theta *= weights_at(points, weight)
-        return cls(names, points, theta, _starts([n_cells] * len(ends)))
+        points, theta, n_cells = midpoints(boxes, weight, bins)
+        starts = np.arange(0, len(points) + 1, n_cells)
+        return cls(_names(ids, len(starts) - 1), points, theta, starts)
 
     @staticmethod
     def scan_parquet(path: Any, *, by: Any, x: Any, weights: str = "sum") -> Scan:
@@ -306,13 +289,12 @@ class Sets:
             return f"Sets: no sets, {self.n_inputs} inputs"
         sizes = self.sizes
         span = f"{sizes.min()} to {sizes.max()}" if sizes.min() < sizes.max() else f"{sizes[0]}"
-        plural = "" if len(self) == 1 else "s"
-        inputs = f"{self.n_inputs} input" + ("" if self.n_inputs == 1 else "s")
+        inputs = count(self.n_inputs, "input")
         if self.input_names:
             inputs += f" ({', '.join(map(str, self.input_names[:6]))}{', …' * (self.n_inputs > 6)})"
         return (
-            f"Sets: {len(self)} set{plural} of {span} instances ({len(self.x)} in all), {inputs}; "
-            f"id{plural} {self._first_ids()}"
+            f"Sets: {count(len(self), 'set')} of {span} instances ({len(self.x)} in all), "
+            f"{inputs}; id{'s' * (len(self) > 1)} {self._first_ids()}"
         )
 
 
@@ -327,8 +309,7 @@ class LazySets(Sets):
         input_names: tuple[Hashable, ...] | None,
         load: Callable[[], Sets],
     ) -> None:
-        starts = np.concatenate([[0], np.cumsum(np.asarray(sizes, dtype=np.int64))])
-        object.__setattr__(self, "starts", starts)
+        object.__setattr__(self, "starts", _starts(sizes))
         object.__setattr__(self, "input_names", input_names)
         self.__dict__.update(_ids=ids, _load=load, n_inputs=n_inputs)
 
@@ -355,11 +336,6 @@ class LazySets(Sets):
         return len(self.starts) - 1
 
     @property
-    def is_loaded(self) -> bool:
-        """Whether the individuals have been read."""
-        return "whole" in self.__dict__
-
-    @property
     def x(self) -> Float[np.ndarray, "N D"]:
         return self.whole.x
 
@@ -376,6 +352,26 @@ class LazySets(Sets):
             f"Sets: {len(self)} sets ({self.starts[-1]} individuals that are not in memory), "
             f"{self.n_inputs} inputs; ids {self._first_ids()}"
         )
+
+
+def group_individuals(
+    keys: Sequence[Hashable],
+    x: Float[np.ndarray, "N D"],
+    weights: Any,
+    input_names: tuple[Hashable, ...],
+) -> tuple[Sets, Int[np.ndarray, " N"]]:
+    """Rows of a table as sets, and the row of the table that each individual comes from.
+
+    Args:
+        weights: `"sum"`, `"mean"`, or an array of θ with one value a row.
+    """
+    grouped = frames.group_rows(keys)
+    if weights is None or isinstance(weights, str):
+        theta = theta_of(weights, grouped.ids, grouped.starts)
+    else:
+        theta = weights[grouped.order]
+    sets = Sets(grouped.ids, x[grouped.order], theta, grouped.starts, input_names)
+    return sets, grouped.order
 
 
 # --- checks ---------------------------------------------------------------------------------------
@@ -412,19 +408,21 @@ def positions_of(ids: tuple[Hashable, ...]) -> dict[Hashable, int]:
 
 def _refuse_name(set_id: Hashable, a: int) -> None:
     """Refuse ids that are missing, or that no file or database could hold."""
-    if frames.is_missing(set_id):
+    try:
+        missing = set_id is None or bool(set_id != set_id)  # NaN, NaT
+    except (TypeError, ValueError):  # pandas' NA
+        missing = True
+    if missing:
         raise InvalidSetError(f"id of set number {a} is {set_id!r}; give every set a name")
     for part in set_id if isinstance(set_id, tuple) else (set_id,):
         if isinstance(part, str) and not is_unicode(part):
             raise InvalidSetError(
                 f"id {set_id!r} of set number {a} is not valid Unicode; correct its text"
             )
-        if isinstance(part, int) and part.bit_length() > LONGEST_NUMBER:
-            raise InvalidSetError(f"id of set number {a} is too long a number; name sets with text")
 
 
 def _starts(sizes: Sequence[int] | Int[np.ndarray, " A"]) -> Int[np.ndarray, " A1"]:
-    return np.fromiter(itertools.accumulate(sizes, initial=0), np.int64, len(sizes) + 1)
+    return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
 
 
 def theta_of(

@@ -6,36 +6,31 @@ all, and nothing is overwritten unless the caller asks for it.
 
 from __future__ import annotations
 
-import codecs
 import csv
 import itertools
 import re
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
-from decimal import Decimal
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from sumwise.data.frames import group_rows
-from sumwise.data.parquet import is_number
-from sumwise.data.sets import Sets, theta_of
+from sumwise.data.frames import NUMBER, Table, as_frame, is_numeric, listed
+from sumwise.data.sets import Sets, group_individuals
 from sumwise.errors import DataError, LabelError, SettingError, SumwiseError
 from sumwise.util.files import atomic_write
-from sumwise.util.shapes import Float
+from sumwise.util.shapes import Float, Int
 from sumwise.util.text import by_text, find, shown
 
-_NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _THOUSANDS: Final = re.compile(r"[+-]?[0-9]{1,3}(,[0-9]{3})+\.[0-9]*")
 
 
 # --- reading --------------------------------------------------------------------------------------
 
 
-def read_table(path: Path, text: Callable[[str], bool]) -> Any:
-    """An Arrow table with at least one row, and a name for each column.
+def read_table(path: Path, text: Callable[[str], bool]) -> Table:
+    """A table with at least one row, whose columns have names of their own.
 
     Args:
         text: Whether the column of a CSV file with this name is read as text, so that 007 stays
@@ -47,9 +42,6 @@ def read_table(path: Path, text: Callable[[str], bool]) -> Any:
         raise DataError(f"there is no file {path}. Check the name.")
     if path.stat().st_size == 0:
         raise DataError(f"{path} is empty")
-    with path.open("rb") as opened:
-        if opened.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-            raise DataError(f"{path} is text in UTF-16. Save it as a CSV file in UTF-8.")
     try:
         if _is_parquet(path):
             from pyarrow import parquet
@@ -60,10 +52,6 @@ def read_table(path: Path, text: Callable[[str], bool]) -> Any:
         else:
             table = _read_csv(path, text)
         names = list(table.column_names)
-    except UnicodeDecodeError:
-        raise DataError(
-            f"the heading of {path} is not text in UTF-8. Is it a CSV file, saved as UTF-8?"
-        ) from None
     except (ValueError, OSError) as error:  # Arrow's complaints are one or the other
         reason = str(error).splitlines()[0]
         raise DataError(
@@ -75,7 +63,7 @@ def read_table(path: Path, text: Callable[[str], bool]) -> Any:
             raise DataError(f"{path} has two columns called {name!r}; give each its own name")
     if not table.num_rows:
         raise DataError(f"{path} has a heading and no rows; there is nothing to read")
-    return table
+    return Table(as_frame(table), str(path), place(path), in_file=True)
 
 
 def _is_parquet(path: Path) -> bool:
@@ -113,8 +101,7 @@ def _read_csv(path: Path, text: Callable[[str], bool]) -> Any:
 
 
 def _heading(path: Path) -> list[str]:
-    """Names of columns; Arrow reports a heading that is not text."""
-    with path.open(encoding="utf-8-sig", errors="replace", newline="") as lines:
+    with path.open(encoding="utf-8-sig", newline="") as lines:
         try:
             return next((cells for cells in csv.reader(lines) if cells), [])
         except csv.Error:
@@ -137,180 +124,7 @@ def place(path: Path) -> Callable[[int], str]:
     return (lambda row: f"{path}, row {row + 1}") if _is_parquet(path) else line
 
 
-# --- columns --------------------------------------------------------------------------------------
-
-
-def require(names: Sequence[str], wanted: Sequence[str], role: str, path: Path) -> None:
-    """Refuse names that no column has.
-
-    Args:
-        role: What the columns are wanted for, in brackets: where the user has named them.
-    """
-    for name in wanted:
-        if name not in names:
-            known = listed(names[:20]) + (", …" if len(names) > 20 else "")
-            hint = "Check the spelling."
-            if len(names) == 1 and any(mark in names[0] for mark in ";\t|"):
-                hint = "It seems to be separated by something else; save it with commas."
-            parts = name.split(",")
-            if len(parts) > 1 and set(parts) <= set(names):
-                hint = "One column at a time: repeat the option."
-            raise DataError(f"{path} has no column {name!r:.80} ({role}); it has {known}. {hint}")
-
-
-def listed(names: Sequence[str]) -> str:
-    return ", ".join(f"{name!r:.80}" for name in names)
-
-
-def numbers(table: Any, name: str, where: Callable[[int], str]) -> Float[np.ndarray, " N"]:
-    """A column of finite numbers; anything else is refused with its place."""
-    import pyarrow
-
-    column = table.column(name)
-    refuse_missing(column, name, where)
-    if not is_number(column.type):
-        cells = column.to_pylist()  # the first is shown if all of them are numbers as text
-        row = next((row for row, cell in enumerate(cells) if not _is_float(cell)), 0)
-        raise DataError(
-            f"{where(row)}: {name!r} is {cells[row]!r:.80}, not a number. "
-            "Correct it, or turn the column into numbers."
-        )
-    values = np.array(column.cast(pyarrow.float64(), safe=False).to_numpy())
-    for row in np.flatnonzero(~np.isfinite(values)).tolist():
-        raise DataError(f"{where(row)}: {name!r} is {values[row]}; give a finite number")
-    return values
-
-
-def _is_float(cell: Any) -> bool:
-    try:
-        float(cell)
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
-def refuse_missing(column: Any, name: str, where: Callable[[int], str]) -> None:
-    import pyarrow
-    from pyarrow import compute
-
-    missing = compute.is_null(column, nan_is_null=True)
-    if pyarrow.types.is_string(column.type):
-        missing = compute.or_kleene(missing, compute.equal(column, ""))
-    row = compute.index(missing, True).as_py()
-    if row >= 0:
-        raise DataError(f"{where(row)}: {name!r} is missing. Fill it in, or drop the row.")
-
-
 # --- individuals ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Columns:
-    """The columns of a table of individuals, by their use, in the order of the file."""
-
-    by: tuple[str, ...]
-    x: tuple[str, ...]
-    left_out: tuple[str, ...]  # columns without a use that do not hold numbers
-    keys: list[Hashable]  # the group of each row
-    inputs: Float[np.ndarray, "N D"]
-    others: Mapping[str, Float[np.ndarray, " N"]]
-    where: Callable[[int], str]  # the place of a row, with its group
-
-
-def read_columns(
-    path: Path,
-    by: Sequence[str],
-    x: Sequence[str],
-    others: Mapping[str, str | None],
-    hidden: Sequence[str] = (),
-    role: str | None = None,
-) -> Columns:
-    """The table in `path`, which has a row for each individual.
-
-    Args:
-        by: Column that names the group, text in a CSV file; several columns together name it.
-        x: Inputs; if left out, all other columns that hold numbers.
-        others: More columns of numbers and the option that named each, None for a column that may
-            be missing. They are not inputs unless `x` has them.
-        hidden: More names that are not inputs, whether there are such columns or not.
-        role: What `by` and `x` are wanted for, where no option named them.
-    """
-    groups, inputs = tuple(dict.fromkeys(by)), tuple(dict.fromkeys(x))
-    table = read_table(path, text=groups.__contains__)
-    names = table.column_names
-    require(names, groups, role or "given as --by", path)
-    require(names, inputs, role or "given as --x", path)
-    for name, option in others.items():
-        require(names, () if option is None else (name,), option or "", path)
-    beside = [name for name in others if name in names]
-    used = {*groups, *beside, *hidden}
-    taken, silent = (inputs, ()) if inputs else split_inputs(table, used, path)
-    line = place(path)
-    keys = _keys(table, groups, line)
-    table = _also_numbers(table, set(groups) & {*taken, *beside})
-
-    def where(row: int) -> str:
-        return f"{line(row)}, set {shown(keys[row])!r:.80}"
-
-    columns = {name: numbers(table, name, where) for name in beside}
-    matrix = np.column_stack([numbers(table, name, line) for name in taken])
-    return Columns(groups, taken, silent, keys, matrix, columns, where)
-
-
-def read_inputs(
-    path: Path, inputs: Sequence[str], others: Mapping[str, str]
-) -> tuple[Any, Float[np.ndarray, "N D"]]:
-    """A table of other individuals than the study's, and its inputs as numbers.
-
-    Args:
-        others: More columns of numbers, and the option that named each.
-    """
-    table = read_table(path, text=lambda name: name not in {*inputs, *others})
-    for name, role in {**dict.fromkeys(inputs, "an input of the study"), **others}.items():
-        require(table.column_names, (name,), role, path)
-    return table, np.column_stack([numbers(table, name, place(path)) for name in inputs])
-
-
-def split_inputs(
-    table: Any, used: Collection[str], path: Path | str
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Columns without another use: those that hold numbers, which are inputs, and the rest."""
-    rest = [name for name in table.column_names if name not in used]
-    taken = tuple(name for name in rest if is_number(table.column(name).type))
-    if not taken:
-        known = listed([name for name in table.column_names if name in used])
-        raise DataError(
-            f"{path} has no input columns: nothing but {known} holds numbers. What is known of "
-            "each individual must be there, as numbers."
-        )
-    return taken, tuple(name for name in rest if name not in taken)
-
-
-def _keys(table: Any, by: Sequence[str], where: Callable[[int], str]) -> list[Hashable]:
-    """The id of each row's group; by several columns, a tuple."""
-    columns = []
-    for name in by:
-        column = table.column(name)
-        refuse_missing(column, name, where)
-        values = column.to_pylist()
-        if values and not isinstance(values[0], Hashable):
-            raise DataError(
-                f"{name!r} holds {column.type}, which cannot name a group; use text or numbers"
-            )
-        columns.append(values)
-    return columns[0] if len(by) == 1 else list(zip(*columns, strict=True))
-
-
-def _also_numbers(table: Any, names: Iterable[str]) -> Any:
-    """The table with numbers in text columns that name a group and are inputs as well."""
-    import pyarrow
-
-    for name in names:
-        if pyarrow.types.is_string(table.column(name).type):
-            with suppress(pyarrow.ArrowInvalid):  # `numbers` names the first that is no number
-                values = table.column(name).cast(pyarrow.float64())
-                table = table.set_column(table.column_names.index(name), name, values)
-    return table
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -322,7 +136,12 @@ class Individuals:
     x: tuple[str, ...]
     left_out: tuple[str, ...]  # columns without a use that do not hold numbers
     aside: Mapping[str, Float[np.ndarray, " N"]] = field(default_factory=dict)  # not inputs
+    order: Int[np.ndarray, " N"] = field(default_factory=lambda: np.empty(0, int))  # rows of a file
     where: Callable[[int], str] = str  # the place of an individual, by its row of `sets.x`
+
+    def by_row(self, values: np.ndarray) -> np.ndarray:
+        """Values of individuals in the order of the file."""
+        return values[np.argsort(self.order)]
 
 
 def read_individuals(
@@ -332,31 +151,75 @@ def read_individuals(
     weights: str = "sum",
     aside: Mapping[str, str | None] | None = None,
     hidden: Sequence[str] = (),
+    role: str | None = None,
 ) -> Individuals:
-    """The table in `path` as sets; see `read_columns`.
+    """The table in `path`, which has a row for each individual, as sets.
 
     Args:
+        by: Column that names the group, text in a CSV file; several columns together name it.
+        x: Inputs; if left out, all other columns that hold numbers.
         weights: `"sum"`, `"mean"`, or the column that holds θ.
-        aside: The `others` of `read_columns`.
+        aside: More columns of numbers and the option that named each, None for a column that may
+            be missing. They are not inputs unless `x` has them.
+        hidden: More names that are not inputs, whether there are such columns or not.
+        role: What `by` and `x` are wanted for, where no option named them.
     """
-    theta: dict[str, str | None] = {}
+    groups, inputs = tuple(dict.fromkeys(by)), tuple(dict.fromkeys(x))
+    table = read_table(path, text=groups.__contains__)
+    keys = table.keys(groups, role or "given as --by")
+    others = dict(aside or {})
     if weights not in ("sum", "mean"):
-        theta[weights] = "given as --weights, which may also be sum or mean"
-    found = read_columns(path, by, x, {**(aside or {}), **theta}, hidden)
-    grouped = group_rows(found.keys)
-    columns = {name: values[grouped.order] for name, values in found.others.items()}
-    sets = Sets(
-        grouped.ids,
-        found.inputs[grouped.order],
-        columns[weights] if theta else theta_of(weights, grouped.ids, grouped.starts),
-        grouped.starts,
-        found.x,
-    )
-    kept = {name: values for name, values in columns.items() if name in (aside or {})}
+        others[weights] = "given as --weights, which may also be sum or mean"
+    for name, option in others.items():
+        if option is not None:
+            table.require([name], option)
+    beside = [name for name in others if name in table.frame.columns]
+    used = {*groups, *beside, *hidden}
+    taken, left_out = (inputs, ()) if inputs else split_inputs(table.frame, used, path)
+    table = table.with_numbers({*groups} & {*taken, *beside})
+    matrix = table.matrix(taken, role or "given as --x")
+
+    def where(row: int) -> str:
+        return f"{table.where(row)}, set {shown(keys[row])!r:.80}"
+
+    named = replace(table, where=where)
+    columns = {name: named.numbers(name) for name in beside}
+    theta = weights if weights in ("sum", "mean") else columns[weights]
+    sets, order = group_individuals(keys, matrix, theta, taken)
+    kept = {name: values[order] for name, values in columns.items() if name in (aside or {})}
     return Individuals(
-        sets, found.by, found.x, found.left_out, kept,
-        lambda row: found.where(int(grouped.order[row])),
-    )  # fmt: skip
+        sets, groups, taken, left_out, kept, order, lambda row: where(int(order[row]))
+    )
+
+
+def read_inputs(
+    path: Path, inputs: Sequence[str], others: Mapping[str, str]
+) -> tuple[Table, Float[np.ndarray, "N D"]]:
+    """A table of other individuals than the study's, and its inputs as numbers.
+
+    Args:
+        others: More columns of numbers, and the option that named each.
+    """
+    table = read_table(path, text=lambda name: name not in {*inputs, *others})
+    for name, role in others.items():
+        table.require([name], role)
+    return table, table.matrix(inputs, "an input of the study")
+
+
+def split_inputs(
+    table: Any, used: Collection[str], path: Path | str
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Columns without another use: those that hold numbers, which are inputs, and the rest."""
+    frame = as_frame(table)
+    rest = [name for name in frame.columns if name not in used]
+    taken = tuple(name for name in rest if is_numeric(frame.get_column(name)))
+    if not taken:
+        known = listed(name for name in frame.columns if name in used)
+        raise DataError(
+            f"{path} has no input columns: nothing but {known} holds numbers. What is known of "
+            "each individual must be there, as numbers."
+        )
+    return taken, tuple(name for name in rest if name not in taken)
 
 
 # --- measured totals ------------------------------------------------------------------------------
@@ -365,81 +228,57 @@ TOTALS: Final = ("total", "y_bar")
 OPTIONAL: Final = ("by", "note", "noise_std")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Totals:
-    """Columns of a file of totals, in its order."""
-
-    set_ids: list[Hashable]
-    y_bar: list[float]
-    by: list[str | None]
-    note: list[str | None]
-    noise_std: list[float | None]
-    ignored: tuple[str, ...]  # columns without a meaning here
-    where: Callable[[int], str]
-
-
-def read_totals(path: Path, ids: Sequence[Hashable], by: str | None) -> Totals:
-    """Measured totals of these sets, one row a set.
+def read_totals(
+    path: Path, ids: Sequence[Hashable], by: str | None
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Measured totals of these sets as arguments of `Study.tell_many`, and ignored columns.
 
     Args:
         by: Who measured the rows that have no name of their own.
     """
     table = read_table(path, text=lambda name: True)
-    names, where = table.column_names, place(path)
-    require(names, ("set",), "the set's id", path)
+    names = table.frame.columns
+    table.require(["set"], "the set's id")
     held = [name for name in TOTALS if name in names]
     if len(held) > 1:
         raise DataError(f"{path} has columns 'total' and 'y_bar'; leave one of them out")
-    require(names, held or TOTALS[:1], "the measured total; y_bar is understood too", path)
-    known, n_rows = by_text(ids), table.num_rows
-    cells: dict[str, list[Any]] = {
-        name: table.column(name).to_pylist() if name in names else [None] * n_rows
-        for name in ("set", held[0], *OPTIONAL)
-    }
+    table.require(held or TOTALS[:1], "the measured total; y_bar is understood too")
+    known = by_text(ids)
+    cells = {name: [""] * len(table.frame) for name in ("set", held[0], *OPTIONAL)}
+    for name in {*names} & {*cells}:
+        values = table.frame.get_column(name).to_list()
+        cells[name] = ["" if value is None else shown(value) for value in values]
 
-    def each(name: str, read: Callable[[Any], Any]) -> list[Any]:
+    def each(name: str, read: Callable[[str], Any]) -> list[Any]:
         out = []
-        for row, value in enumerate(cells[name]):
+        for row, text in enumerate(cells[name]):
             try:
-                out.append(read(value))
+                out.append(read(text))
             except SumwiseError as error:
-                of = "" if name == "set" else f"{name!r} of set {_text(cells['set'][row])!r:.80}: "
-                raise type(error)(f"{where(row)}: {of}{error} Nothing was stored.") from None
+                of = "" if name == "set" else f"{name!r} of set {cells['set'][row]!r:.80}: "
+                said = f"{table.where(row)}: {of}{str(error).rstrip('.')}. Nothing was stored."
+                raise type(error)(said) from None
         return out
 
-    def find_set(value: Any) -> Hashable:
-        if not _text(value):
+    def find_set(text: str) -> Hashable:
+        if not text:
             raise DataError("'set' is missing. Fill it in, or drop the row.")
-        return find(known, _text(value))
+        return find(known, text)
 
-    return Totals(
-        each("set", find_set),
-        each(held[0], lambda value: _total(value, required=True)),
-        [_text(value) or by for value in cells["by"]],
-        [_text(value) or None for value in cells["note"]],
-        each("noise_std", _total),
-        tuple(name for name in names if name not in cells),
-        where,
-    )
+    def total(text: str) -> float:
+        if not text.strip():
+            raise LabelError("it is missing; fill it in, or drop the row")
+        return number(text)
 
-
-def _text(value: Any) -> str:
-    """A cell as people read it; a missing one is empty."""
-    return "" if value is None else shown(value)
-
-
-def _total(value: Any, required: bool = False) -> float | None:
-    """A cell of a column of numbers or of text."""
-    if value is None or (isinstance(value, str) and not value.strip()):
-        if required:
-            raise LabelError("it is missing; fill it in, or drop the row.")
-        return None
-    if isinstance(value, int | float | Decimal):
-        return float(value)
-    try:
-        return number(shown(value))
-    except LabelError as error:
-        raise LabelError(f"{error}.") from None
+    told = {
+        "set_ids": each("set", find_set),
+        "y_bar": each(held[0], total),
+        "by": [text or by for text in cells["by"]],
+        "note": [text or None for text in cells["note"]],
+        "noise_std": each("noise_std", lambda text: number(text) if text.strip() else None),
+        "where": table.where,
+    }
+    return told, tuple(name for name in names if name not in cells)
 
 
 # --- numbers as people write them -----------------------------------------------------------------
@@ -455,7 +294,7 @@ def number(text: str) -> float:
     sumwise.errors.LabelError: '1,234.5' is not a number here; write 1234.5
     """
     cleaned = text.strip()
-    if _NUMBER.fullmatch(cleaned):
+    if NUMBER.fullmatch(cleaned):
         value = float(cleaned)
         if abs(value) == float("inf"):
             raise LabelError(f"{text!r:.80} is too large a number; is it mistyped? Rescale it")

@@ -46,7 +46,7 @@ def thinned(x: Float[np.ndarray, "N D"], weight: Float[np.ndarray, " N"] | None 
     if len(x) <= MOST:
         return Targets(np.array(x, dtype=np.float64), weight / weight.sum())
     ends = np.cumsum(weight)
-    at = np.searchsorted(ends, _way() * ends[-1], side="right")
+    at = np.searchsorted(ends, _golden_fractions() * ends[-1], side="right")
     at, counts = np.unique(np.minimum(at, np.flatnonzero(weight)[-1]), return_counts=True)
     return Targets(np.array(x[at], dtype=np.float64), counts / MOST)
 
@@ -55,11 +55,11 @@ def subsample(n: int) -> tuple[Int[np.ndarray, " m"], Float[np.ndarray, " m"]]:
     """The subsample of `n` individuals of equal weight, in order, and the weight of each."""
     if n <= MOST:
         return np.arange(n), np.full(n, 1 / max(n, 1))
-    at, counts = np.unique((_way() * n).astype(np.int64), return_counts=True)
+    at, counts = np.unique((_golden_fractions() * n).astype(np.int64), return_counts=True)
     return at, counts / MOST
 
 
-def _way() -> Float[np.ndarray, " m"]:
+def _golden_fractions() -> Float[np.ndarray, " m"]:
     return np.modf(np.arange(1, MOST + 1) * GOLDEN)[0]
 
 

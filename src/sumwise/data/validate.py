@@ -6,6 +6,7 @@ A value is checked once, where it enters; what it is refused with names the set 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Final
 
@@ -93,13 +94,7 @@ def as_list(values: Any, what: str) -> list[Any]:
 
 def is_unicode(value: str) -> bool:
     """Whether UTF-8 can hold the text; half a surrogate pair has no encoding."""
-    if value.isascii():
-        return True
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return re.search("[\ud800-\udfff]", value) is None
 
 
 def _number(value: Any) -> float | None:

@@ -20,8 +20,8 @@ from typing import Final
 
 import numpy as np
 
-from sumwise.data.frames import group_rows
-from sumwise.data.tables import listed, read_columns
+from sumwise.data.frames import group_rows, listed
+from sumwise.data.tables import read_individuals
 from sumwise.errors import DataError
 from sumwise.util.files import write_file
 from sumwise.util.shapes import Float, Int
@@ -121,12 +121,14 @@ def read_climate(path: Path, target: str) -> Dataset:
     wanted = columns.pop(CLIMATE.index(target))
     try:
         others = dict.fromkeys((*columns, wanted), "needed")
-        found = read_columns(path, ["state"], PLACE, others, role="needed")
+        found = read_individuals(path, ["state"], PLACE, aside=others, role="needed")
     except DataError as error:
         raise DataError(f"{str(error).rstrip('.')}. The file must be {CLIMATE_HELP}.") from error
-    x = np.column_stack([found.inputs, *(found.others[name] for name in columns)])
-    y = unit_range(_varying(found.others[wanted], target, path))
-    return Dataset(target, unit_range(x), y, _enough(group_rows(found.keys).codes, found.by, path))
+    x = np.column_stack([found.sets.x, *(found.aside[name] for name in columns)])
+    states = np.repeat(np.arange(len(found.sets)), found.sets.sizes)
+    y = unit_range(_varying(found.by_row(found.aside[wanted]), target, path))
+    group = _enough(found.by_row(states), found.by, path)
+    return Dataset(target, unit_range(found.by_row(x)), y, group)
 
 
 def _varying(y: Float[np.ndarray, " N"], name: str, path: Path) -> Float[np.ndarray, " N"]:
@@ -220,10 +222,12 @@ def read_labelled(path: Path, by: Sequence[str], y: str, x: Sequence[str] = ()) 
             f"{y!r} is given as --y and as --x; a target that is an input is no longer to be "
             "predicted. Leave it out of --x."
         )
-    found = read_columns(path, by, x, {y: "given as --y"})
-    columns = [found.keys] if len(found.by) == 1 else zip(*found.keys, strict=True)
+    found = read_individuals(path, by, x, aside={y: "given as --y"})
+    ids = found.sets.ids
+    columns = [ids] if len(found.by) == 1 else zip(*ids, strict=True)
     codes = np.column_stack([group_rows(column).codes for column in columns])
-    group = np.unique(codes, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
-    target = _varying(found.others[y], y, path)
-    data = Dataset(OWN, found.inputs, target, _enough(group, found.by, path))
+    order = np.unique(codes, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    group = _enough(found.by_row(np.repeat(order, found.sets.sizes)), found.by, path)
+    target = _varying(found.by_row(found.aside[y]), y, path)
+    data = Dataset(OWN, found.by_row(found.sets.x), target, group)
     return Labelled(path.name, found.by, y, found.x, found.left_out, data)

@@ -34,7 +34,14 @@ from sumwise.model.posterior import Posterior
 from sumwise.outofcore.build import SMALLEST_SINGLE, check_dtype
 from sumwise.outofcore.design_store import lazy_sets
 from sumwise.outofcore.embed_part import Rows, runs
-from sumwise.outofcore.index import PartSurvey, ids_of, index_of, refuse_ids, survey_part
+from sumwise.outofcore.index import (
+    PartSurvey,
+    ids_of,
+    index_of,
+    inputs_of,
+    refuse_ids,
+    survey_part,
+)
 from sumwise.util.shapes import Int, Mask
 
 SHORTLIST: Final = 128  # sets of each slice that a batch is looked for in first
@@ -125,10 +132,10 @@ def embed(
             "AggregateRegressor.embed sort them locally."
         )
     sets = lazy_sets(partial(ids_of, index.keys), index.sizes, scan)
-    assert index.look is not None  # the inputs were read
-    targets = Targets(index.look.subsample, subsample(scan.rows)[1])
+    statistics = inputs_of(index.statistics)
+    targets = Targets(statistics.subsample, subsample(scan.rows)[1])
     if prepared is None:
-        prepared = core.prepare(config, sets, index.look.inputs())
+        prepared = core.prepare(config, sets, statistics)
     if prepared.basis.learns:
         raise SettingError("a basis that learns cannot be embedded beforehand")
     firsts = np.array(index.first_sets)

@@ -8,12 +8,11 @@ is not whole.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from numbers import Real
@@ -29,32 +28,15 @@ from sumwise.model.basis import Neural
 from sumwise.model.design import features
 from sumwise.model.fit import ModelConfig, Prepared
 from sumwise.model.serialize import pack_config, pack_prepared, unpack_config
-from sumwise.outofcore.design_store import (
-    BEGUN_PIECES,
-    DTYPES,
-    MANIFEST,
-    PIECES,
-    SUBSAMPLE,
-    UNREADABLE,
-    DesignManifest,
-    Embedded,
-    Settings,
-    ids_in,
-    lazy_sets,
-    prepared_in,
-    read_json,
-    read_manifest,
-    refuse_ids_out_of_order,
-    scan_from,
-)
+from sumwise.outofcore import design_store as store
+from sumwise.outofcore.design_store import DesignManifest, Embedded, Settings
 from sumwise.outofcore.embed_part import embed_part, part_file, write_all
 from sumwise.outofcore.external_sort import BUCKET_BYTES, sorted_copy
-from sumwise.outofcore.index import Index, ids_of, index_of, refuse_ids, survey_part
+from sumwise.outofcore.index import Index, ids_of, index_of, inputs_of, refuse_ids, survey_part
 from sumwise.util.files import PARTIAL, atomic_write, lock, sha256_of, write_file
 from sumwise.util.progress import Slow
 from sumwise.util.shapes import Float
 
-BEGUN: Final = "begun.json"
 LOCK: Final = "lock"
 SORTED: Final = "_sorted"  # the underscore keeps scans of a folder around it from reading it
 SMALLEST_SINGLE: Final = 1e-60  # s_a from which on u_a has all its digits in single precision
@@ -100,15 +82,14 @@ def embed_scan(
     check_dtype(dtype)
     if memory is not None and not (isinstance(memory, Real) and 0 < memory < np.inf):
         raise SettingError(f"memory is {memory!r}; give a number of bytes, such as 2 * 10**9")
-    if not isinstance(out, str | os.PathLike) or not isinstance(folder := os.fspath(out), str):
+    folder = os.fspath(out) if isinstance(out, str | os.PathLike) else ""
+    if not folder or not isinstance(folder, str):
         raise SettingError(f"out is {out!r:.60}; give the path of a new folder")
-    if not folder:
-        raise SettingError("out is empty; give the path of a new folder")
     _refuse_learning(config.basis == "neural" or isinstance(config.basis, Neural))
     basis = None if prepared is None else hashlib.sha256(pack_prepared(prepared)).hexdigest()
     settings = Settings(pack_config(config), dtype, scan, PART_ROWS, basis)
     busy = f"another process is embedding to {folder}; wait for it, or name another folder"
-    manifest = os.path.join(folder, MANIFEST)
+    manifest = os.path.join(folder, store.MANIFEST)
     check = os.path.exists(manifest)  # what is made now has been checked
     try:
         if not check:
@@ -116,10 +97,10 @@ def embed_scan(
             _refuse_other_files(folder)
             with lock(os.path.join(folder, LOCK), busy):
                 if not os.path.exists(manifest):
-                    if not os.path.exists(os.path.join(folder, BEGUN)):
+                    if not os.path.exists(os.path.join(folder, store.BEGUN)):
                         _begin(folder, settings, config, prepared, memory, run)
                     begun = read_begun(folder)
-                    if begun.manifest.settings != settings:
+                    if begun.settings != settings:
                         raise _other(folder)
                     _embed_parts(folder, begun, run)
                     _finish(folder, begun)
@@ -128,7 +109,7 @@ def embed_scan(
             f"the design cannot be written to {folder} ({error.strerror or error}). Make room "
             "there and call again, which goes on where it stopped; or choose another place."
         ) from error
-    if read_manifest(folder).settings != settings:
+    if store.read_manifest(folder).settings != settings:
         raise _other(folder)
     return Embedded.open(folder, check=check)
 
@@ -143,7 +124,7 @@ def _refuse_learning(learns: bool) -> None:
 
 
 def check_dtype(dtype: Any) -> None:
-    if dtype not in DTYPES:
+    if dtype not in store.DTYPES:
         raise SettingError(f"dtype is {dtype!r}; give 'float64' or 'float32'")
 
 
@@ -156,9 +137,9 @@ def _other(folder: str) -> SettingError:
 
 def _refuse_other_files(folder: str) -> None:
     """Refuse a folder that holds anything but a design in the making."""
-    if os.path.exists(os.path.join(folder, BEGUN)):
+    if os.path.exists(os.path.join(folder, store.BEGUN)):
         return
-    ours = (*PIECES, "u.npy", SORTED, "parts", LOCK, BEGUN)
+    ours = (*store.PIECES, "u.npy", SORTED, "parts", LOCK, store.BEGUN)
     partial = (PARTIAL, *(f"{name}." for name in ours))  # also basis.npz.77.part of old
     for name in os.listdir(folder):
         if name not in ours and not (name.startswith(partial) and name.endswith(".part")):
@@ -168,51 +149,14 @@ def _refuse_other_files(folder: str) -> None:
 # --- beginning ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Begun:
-    """A design that is being made: `begun.json`."""
-
-    manifest: DesignManifest  # without regions; its pieces are those that exist already
-    source: Scan  # the files themselves, or a copy sorted by set
-    first_sets: tuple[int, ...]  # position of the first set of each part
-
-
-def read_begun(folder: str) -> Begun:
+def read_begun(folder: str) -> DesignManifest:
     """What was begun; a file that has changed since is refused."""
-    known = read_json(folder, BEGUN)
-    if not isinstance(known, dict) or known.pop("sha256", None) != _digest(known):
-        raise _changed(folder, BEGUN)
-    try:
-        manifest = DesignManifest.from_json(known)
-        begun = Begun(manifest, scan_from(known["source"]), tuple(known["first_sets"]))
-    except UNREADABLE:
-        raise _changed(folder, BEGUN) from None
-    for name, digest in manifest.pieces.items():
-        if sha256_of(os.path.join(folder, name)) != digest:
-            raise _changed(folder, name)
+    manifest = store.read_manifest(folder, store.BEGUN)
+    store.compare_pieces(folder, manifest)
     if not os.path.isfile(os.path.join(folder, "u.npy")):
-        raise _changed(folder, "u.npy")
-    refuse_ids_out_of_order(folder, manifest)
-    return begun
-
-
-def write_begun(folder: str, begun: Begun) -> None:
-    """The last file that is written before parts are embedded."""
-    own = {"source": asdict(begun.source), "first_sets": begun.first_sets}
-    known = json.loads(json.dumps({**begun.manifest.to_json(), **own}))
-    content = json.dumps({**known, "sha256": _digest(known)})
-    write_file(os.path.join(folder, BEGUN), content, durable=True)
-
-
-def _changed(folder: str, name: str) -> DataError:
-    return DataError(
-        f"{os.path.join(folder, name)} is not what it was when the design was begun. Remove "
-        f"{folder} and embed again."
-    )
-
-
-def _digest(known: Any) -> str:
-    return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
+        raise store.damaged(folder, "u.npy")
+    store.refuse_ids_out_of_order(folder, manifest)
+    return manifest
 
 
 def _begin(
@@ -231,17 +175,16 @@ def _begin(
     os.makedirs(os.path.join(folder, "parts"))
     index = survey(scan, inputs=prepared is None, run=run)
     refuse_ids(index.keys)
-    source, look = scan, index.look
-    if not index.contiguous:
+    source, statistics = scan, index.statistics
+    if index.sizes is None:
         place = os.path.join(folder, SORTED)
         shutil.rmtree(place, ignore_errors=True)
         bucket = BUCKET_BYTES if memory is None else max(2**20, int(memory) // 4)
         source = sorted_copy(scan, place, ids_of(index.keys), bucket)
         index = survey(source, inputs=False, run=run)
     if prepared is None:
-        assert look is not None  # survey was asked for it
-        blank = lazy_sets((), np.empty(0, int), scan)
-        prepared = core.prepare(config, blank, look.inputs())
+        blank = store.lazy_sets((), np.empty(0, int), scan)
+        prepared = core.prepare(config, blank, inputs_of(statistics))
     _refuse_learning(prepared.basis.learns)
     n_basis = features(prepared.basis, np.zeros((1, len(scan.x)))).shape[1]
     assert index.sizes is not None  # the source is sorted
@@ -252,15 +195,17 @@ def _begin(
         writer.write_table(index.keys)
     _save(folder, "sizes.npy", index.sizes)
     write_file(os.path.join(folder, "basis.npz"), pack_prepared(prepared))
-    shape = len(index), n_basis
+    shape = len(index.sizes), n_basis
     path = os.path.join(folder, "u.npy")
     u = np.lib.format.open_memmap(path, "w+", np.dtype(settings.dtype), shape)
     offset = u.offset
     del u
-    pieces = _checksums(folder, BEGUN_PIECES)
+    pieces = _checksums(folder, store.BEGUN_PIECES)
     home = os.path.abspath(folder)
-    manifest = DesignManifest(settings, *shape, offset, home, pieces, ids_in_order=True)
-    write_begun(folder, Begun(manifest, source, tuple(index.first_sets)))
+    manifest = DesignManifest(
+        settings, *shape, offset, home, pieces, source, index.first_sets, ids_in_order=True
+    )
+    write_file(os.path.join(folder, store.BEGUN), manifest.to_json(), durable=True)
 
 
 def _checksums(folder: str, names: Sequence[str]) -> dict[str, str]:
@@ -295,23 +240,22 @@ def in_order(found: Iterable[tuple[int, Any]], seen: Callable[[int], None]) -> I
 # --- parts ----------------------------------------------------------------------------------------
 
 
-def _embed_parts(folder: str, begun: Begun, run: Run) -> None:
+def _embed_parts(folder: str, manifest: DesignManifest, run: Run) -> None:
     """Embed the parts that are not finished."""
     os.makedirs(os.path.join(folder, "parts"), exist_ok=True)
-    manifest = begun.manifest
     settings = manifest.settings
-    prepared = prepared_in(folder, unpack_config(settings.config), settings.scan)
-    parts = begun.source.parts()
+    prepared = store.prepared_in(folder, unpack_config(settings.config), settings.scan)
+    parts = manifest.source.parts()
     place = os.path.abspath(folder)  # workers may run in another folder
     jobs = [
         (part, first)
-        for part, first in zip(parts, begun.first_sets, strict=True)
+        for part, first in zip(parts, manifest.first_sets, strict=True)
         if not _is_done(folder, part.number, first, manifest)
     ]
     total = sum(part.rows for part in parts)
     done = total - sum(part.rows for part, _ in jobs)
     with Slow("embedding", total) as slow:
-        for rows in run(partial(embed_part, begun.source, prepared.basis, manifest, place), jobs):
+        for rows in run(partial(embed_part, prepared.basis, manifest, place), jobs):
             done += rows
             slow.at(done)
 
@@ -333,17 +277,16 @@ def _part(folder: str, number: int) -> Mapping[str, Any]:
 # --- finishing ------------------------------------------------------------------------------------
 
 
-def _finish(folder: str, begun: Begun) -> None:
+def _finish(folder: str, manifest: DesignManifest) -> None:
     """Add up what parts share, and write the manifest."""
-    manifest = begun.manifest
     sums = np.zeros((3, manifest.sets))
     products, sampled = np.zeros((manifest.features, manifest.features)), 0
     shared: dict[int, Float[np.ndarray, " K"]] = {}
     regions, subsample = [], []
-    for number, first in enumerate(begun.first_sets):
+    for number, first in enumerate(manifest.first_sets):
         part = _part(folder, number)
         count = part["sums"].shape[1]
-        following = [*begun.first_sets, manifest.sets][number + 1]
+        following = [*manifest.first_sets, manifest.sets][number + 1]
         if first + count not in (following, following + 1):
             raise DataError(f"part {number} of the files has changed since the design was begun")
         sums[:, first : first + count] += part["sums"]
@@ -357,12 +300,12 @@ def _finish(folder: str, begun: Begun) -> None:
     _write_shared(folder, manifest, shared, sums)
     _save(folder, "sums.npy", sums)
     _save(folder, "moment.npy", products / sampled)
-    _save(folder, SUBSAMPLE, np.concatenate(subsample))
+    _save(folder, store.SUBSAMPLE, np.concatenate(subsample))
     regions += [(at, 1, manifest.checksum_of(folder, at, 1)) for at in sorted(shared)]
-    home, pieces = os.path.abspath(folder), _checksums(folder, PIECES)
+    home, pieces = os.path.abspath(folder), _checksums(folder, store.PIECES)
     whole = replace(manifest, home=home, pieces=pieces, regions=tuple(regions))
-    write_file(os.path.join(folder, MANIFEST), json.dumps(whole.to_json()), durable=True)
-    os.unlink(os.path.join(folder, BEGUN))
+    write_file(os.path.join(folder, store.MANIFEST), whole.to_json(), durable=True)
+    os.unlink(os.path.join(folder, store.BEGUN))
     for left in ("parts", SORTED):
         shutil.rmtree(os.path.join(folder, left), ignore_errors=True)
 
@@ -387,7 +330,7 @@ def _write_shared(
             write_all(out, row.view(np.uint8).data)
         os.fsync(out.fileno())
     if bad.any():
-        name = ids_in(folder, manifest.sets)[int(np.argmax(bad))]
+        name = store.ids_in(folder, manifest.sets)[int(np.argmax(bad))]
         hint = "" if kind == np.float64 else "; dtype='float64' holds smaller and larger ones"
         raise InvalidSetError(
             f"weights of set {name!r} are all zero, or beyond what can be squared in {kind}: its "

@@ -26,9 +26,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from sumwise.data.frames import group_rows
 from sumwise.data.parquet import File, Scan, batches
-from sumwise.data.sets import LazySets, Sets, theta_of
+from sumwise.data.sets import LazySets, Sets, group_individuals
 from sumwise.data.targets import Targets, subsample
 from sumwise.errors import DataError, InvalidSetError, SettingError
 from sumwise.model.design import Design, Pool
@@ -39,6 +38,7 @@ from sumwise.util.files import sha256_of
 from sumwise.util.shapes import Int
 
 MANIFEST: Final = "manifest.json"
+BEGUN: Final = "begun.json"  # in its place until the design is whole
 SUBSAMPLE: Final = "stand_ins.npy"
 FORMAT: Final = "sumwise design 1"
 DTYPES: Final = ("float64", "float32")
@@ -63,7 +63,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class DesignManifest:
-    """What is in the folder of a design."""
+    """What is in the folder of a design: `manifest.json`, or `begun.json` while it is made."""
 
     settings: Settings
     sets: int
@@ -71,26 +71,37 @@ class DesignManifest:
     offset: int  # of the first row in u.npy, in bytes
     home: str | None  # where the folder was when the design was made
     pieces: Mapping[str, str]  # SHA-256 by name of file
+    source: Scan  # what parts are read from: the files themselves, or a copy sorted by set
+    first_sets: tuple[int, ...] = ()  # position of the first set of each part, while it is made
     regions: tuple[tuple[int, int, int], ...] = ()  # first row, rows and CRC-32, all of u.npy
     ids_in_order: bool = False  # whether ids.arrow has the order of u.npy, whatever the ids are
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> str:
         known = asdict(self)
-        return {"format": FORMAT, **known.pop("settings"), **known}
+        if self.regions:  # the design is whole
+            del known["source"], known["first_sets"]
+        return json.dumps({"format": FORMAT, **known.pop("settings"), **known})
 
     @classmethod
     def from_json(cls, known: Mapping[str, Any]) -> DesignManifest:
-        settings = Settings(
-            known["config"],
-            known["dtype"],
-            scan_from(known["scan"]),
-            known.get("part_rows", 0),
-            known.get("basis"),
+        return cls(
+            Settings(
+                known["config"],
+                known["dtype"],
+                _scan_from(known["scan"]),
+                known.get("part_rows", 0),
+                known.get("basis"),
+            ),
+            known["sets"],
+            known["features"],
+            known["offset"],
+            known.get("home"),
+            known["pieces"],
+            _scan_from(known.get("source", known["scan"])),
+            tuple(known.get("first_sets", ())),
+            tuple((first, rows, checksum) for first, rows, checksum in known["regions"]),
+            known.get("ids_in_order") is True,
         )
-        regions = tuple((first, rows, checksum) for first, rows, checksum in known["regions"])
-        numbers = known["sets"], known["features"], known["offset"]
-        ordered = known.get("ids_in_order") is True
-        return cls(settings, *numbers, known.get("home"), known["pieces"], regions, ordered)
 
     def checksum_of(self, folder: str, first: int, rows: int) -> int:
         """CRC-32 of some rows of u.npy; -1 if the file is too short."""
@@ -192,25 +203,27 @@ def as_sets(given: Any, name: str = "sets") -> Sets:
 # --- opening --------------------------------------------------------------------------------------
 
 
-def read_manifest(folder: str) -> DesignManifest:
-    if not os.path.exists(os.path.join(folder, MANIFEST)):
+def read_manifest(folder: str, name: str = MANIFEST) -> DesignManifest:
+    path = os.path.join(folder, name)
+    if not os.path.exists(path):
         hint = ": it was not finished; embed once more with the same settings to go on"
-        begun = os.path.exists(os.path.join(folder, "begun.json"))
+        begun = os.path.exists(os.path.join(folder, BEGUN))
         raise DataError(f"{folder} holds no design{hint if begun else ''}")
-    known = read_json(folder, MANIFEST)
-    found = known.get("format") if isinstance(known, dict) else None
-    if found != FORMAT:
-        raise DataError(f"{folder} has the format {found!r:.60}, not {FORMAT!r}")
     try:
+        with open(path, "rb") as file:
+            known = json.loads(file.read())
+        found = known.get("format")
+        if found != FORMAT:
+            raise DataError(f"{folder} has the format {found!r:.60}, not {FORMAT!r}")
         return DesignManifest.from_json(known)
     except UNREADABLE as error:
-        raise _unreadable(folder, error) from error
+        raise _unreadable(path, error) from error
 
 
-def _unreadable(folder: str, error: Exception) -> DataError:
+def _unreadable(path: str, error: Exception) -> DataError:
     return DataError(
-        f"the design in {folder} cannot be read ({type(error).__name__}: {error}). Restore it "
-        "from a copy, or embed again into a new folder."
+        f"{path} cannot be read ({type(error).__name__}: {error}). Restore it from a copy, or "
+        "embed again into a new folder."
     )
 
 
@@ -220,12 +233,12 @@ def _opened(folder: str, manifest: DesignManifest) -> Embedded:
     config = unpack_config(manifest.settings.config)
     u = _array(folder, "u.npy", (n_sets, n_basis), mapped=True)
     if u.dtype.name not in DTYPES:
-        raise _damaged(folder, "u.npy")
+        raise damaged(folder, "u.npy")
     sums = _array(folder, "sums.npy", (3, n_sets))
     moment = _array(folder, "moment.npy", (n_basis, n_basis))
     sizes = _array(folder, "sizes.npy", (n_sets,))
     if sizes.sum() != scan.rows:
-        raise _damaged(folder, "sizes.npy")
+        raise damaged(folder, "sizes.npy")
     targets = None
     if SUBSAMPLE in manifest.pieces:
         chosen, weights = subsample(scan.rows)
@@ -243,45 +256,40 @@ def _array(folder: str, name: str, shape: tuple[int, ...], mapped: bool = False)
     path = os.path.join(folder, name)
     array = np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False)
     if array.shape != shape:
-        raise _damaged(folder, name)
+        raise damaged(folder, name)
     return array
 
 
 def _compare(folder: str, manifest: DesignManifest) -> None:
     """Compare all checksums; they must be of every file and of every row of u.npy."""
-    if sorted(manifest.pieces) != sorted(PIECES):
-        raise _damaged(folder, MANIFEST)
-    for name in PIECES:
-        if sha256_of(os.path.join(folder, name)) != manifest.pieces[name]:
-            raise _damaged(folder, name)
+    if {*manifest.pieces, SUBSAMPLE} != {*PIECES}:
+        raise damaged(folder, MANIFEST)
+    compare_pieces(folder, manifest)
     end = 0
     for first, rows, checksum in sorted(region for region in manifest.regions if region[1]):
         if first != end or rows < 0:
-            raise _damaged(folder, MANIFEST)
+            raise damaged(folder, MANIFEST)
         if manifest.checksum_of(folder, first, rows) != checksum:
-            raise _damaged(folder, "u.npy")
+            raise damaged(folder, "u.npy")
         end += rows
     if end != manifest.sets:
-        raise _damaged(folder, MANIFEST)
+        raise damaged(folder, MANIFEST)
 
 
-def _damaged(folder: str, name: str) -> DataError:
+def compare_pieces(folder: str, manifest: DesignManifest) -> None:
+    for name, checksum in manifest.pieces.items():
+        if sha256_of(os.path.join(folder, name)) != checksum:
+            raise damaged(folder, name)
+
+
+def damaged(folder: str, name: str) -> DataError:
     return DataError(
-        f"{os.path.join(folder, name)} is not what it was when the design was made: its checksum "
+        f"{os.path.join(folder, name)} is not what it was when it was written: its checksum "
         "differs. Restore it from a copy, or embed again into a new folder."
     )
 
 
-def read_json(folder: str, name: str) -> Any:
-    path = os.path.join(folder, name)
-    try:
-        with open(path, "rb") as file:
-            return json.loads(file.read())
-    except (OSError, ValueError, RecursionError) as error:
-        raise DataError(f"{path} cannot be read ({error})") from error
-
-
-def scan_from(known: Mapping[str, Any]) -> Scan:
+def _scan_from(known: Mapping[str, Any]) -> Scan:
     files = tuple(
         File(f["path"], f["n_bytes"], tuple(f["group_rows"]), f.get("footer", ""))
         for f in known["files"]
@@ -306,7 +314,7 @@ def _moved_along(scan: Scan, home: str | None, here: str) -> Scan:
 def ids_in(folder: str, n_sets: int) -> tuple[Any, ...]:
     ids: tuple[Any, ...] = _read_ids(folder, ids_of)
     if len(ids) != n_sets:
-        raise _damaged(folder, "ids.arrow")
+        raise damaged(folder, "ids.arrow")
     return ids
 
 
@@ -359,11 +367,10 @@ def read_whole(scan: Scan, ids: Any) -> Sets:
     found = [batch for part in scan.parts() for batch in batches(scan, part)]
     inputs = np.concatenate([batch.inputs.T for batch in found]).astype(np.float64, copy=False)
     keys = [pa.chunked_array([batch.keys[d] for batch in found]) for d in range(len(scan.by))]
-    grouped = group_rows(ids_of(pa.table(keys, names=list(scan.by))))
-    if scan.theta_column is None:
-        theta = theta_of(scan.weights, grouped.ids, grouped.starts)
-    else:
-        theta = np.concatenate([batch.theta for batch in found])[grouped.order]
-    sets = Sets(grouped.ids, inputs[grouped.order], theta, grouped.starts, scan.x)
+    weights: Any = scan.weights
+    if scan.theta_column is not None:
+        weights = np.concatenate([batch.theta for batch in found])
+    names = ids_of(pa.table(keys, names=list(scan.by)))
+    sets, _ = group_individuals(names, inputs, weights, scan.x)
     wanted = ids() if callable(ids) else ids  # former versions had another order in unsorted files
     return sets if sets.ids == wanted else sets.take([sets.position(name) for name in wanted])

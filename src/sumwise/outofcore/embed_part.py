@@ -41,16 +41,14 @@ def part_file(folder: str, number: int) -> str:
     return os.path.join(folder, "parts", f"{number:06}.npz")
 
 
-def embed_part(
-    source: Scan, basis: Scaled, manifest: DesignManifest, folder: str, job: tuple[Part, int]
-) -> int:
+def embed_part(basis: Scaled, manifest: DesignManifest, folder: str, job: tuple[Part, int]) -> int:
     """Write a part's sets to u.npy and its sums and edges to a small file; gives its rows.
 
     Args:
-        source: The files that are embedded, in which the rows of each set follow one another.
         job: The part, and the position of its first set.
     """
     part, first_set = job
+    source = manifest.source
     kind, n_basis = np.dtype(manifest.settings.dtype), manifest.features
     products = np.zeros((n_basis, n_basis))
     sums: list[Float[np.ndarray, "3 r"]] = []
@@ -177,7 +175,7 @@ def embed_rows(
 
 def _not_finite(batch: Batch, row: int) -> SettingError:
     return SettingError(
-        f"the set of {batch.place(row)} has a feature that is not finite: its weights are too "
-        "large for this dtype, or its inputs for the basis. Rescale them (standardize=True does "
-        "for inputs), or choose dtype='float64' or another basis."
+        f"the set of {batch.path}, row {batch.first_row + row + 1} has a feature that is not "
+        "finite: its weights are too large for this dtype, or its inputs for the basis. Rescale "
+        "them (standardize=True does for inputs), or choose dtype='float64' or another basis."
     )

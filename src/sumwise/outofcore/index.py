@@ -2,14 +2,13 @@
 
 It says which sets there are, how many rows each has, whether the rows of each set follow one
 another, and the mean and spread of the inputs. Parts are read independently, anywhere, and combined
-in order: means and sums of squares by Chan, Golub and LeVeque's rule, ids by comparing them.
+in order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any, Final
 
 import numpy as np
@@ -24,69 +23,57 @@ FOLD: Final = 2**20  # ids that are compared together
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Moments:
-    """Count, mean and sum of squared deviations, in units of the largest value of each column."""
+class InputStatistics:
+    """Statistics of the inputs of a batch, and its share of two samples of all rows."""
 
     count: int
-    mean: Float[np.ndarray, " D"]
-    squares: Float[np.ndarray, " D"]
-    peak: Float[np.ndarray, " D"]
+    mean: Float[np.ndarray, " D"]  # in units of the largest absolute value of each column
+    squares: Float[np.ndarray, " D"]  # sum of squared deviations from the mean, in these units
     low: Float[np.ndarray, " D"]
     high: Float[np.ndarray, " D"]
-
-    @classmethod
-    def of(cls, inputs: Float[np.ndarray, "D n"]) -> Moments:
-        low, high = (end.astype(np.float64) for end in (inputs.min(axis=1), inputs.max(axis=1)))
-        peak = np.maximum(abs(low), abs(high))
-        unit = inputs / np.maximum(peak, np.finfo(float).tiny)[:, None]  # in double precision
-        mean = unit.mean(axis=1)
-        unit -= mean[:, None]
-        squares = np.einsum("dn,dn->d", unit, unit)
-        return cls(inputs.shape[1], mean, squares, peak, low, high)
-
-    def plus(self, other: Moments) -> Moments:
-        peak = np.maximum(self.peak, other.peak)
-        safe = np.maximum(peak, np.finfo(float).tiny)
-        mine, theirs = self.peak / safe, other.peak / safe
-        total = self.count + other.count
-        apart = other.mean * theirs - self.mean * mine
-        mean = self.mean * mine + apart * (other.count / total)
-        squares = self.squares * mine**2 + other.squares * theirs**2
-        squares = squares + apart**2 * (self.count * (other.count / total))
-        ends = np.minimum(self.low, other.low), np.maximum(self.high, other.high)
-        return Moments(total, mean, squares, peak, *ends)
-
-    def location_and_spread(self) -> tuple[Float[np.ndarray, " D"], Float[np.ndarray, " D"]]:
-        """As `targets.location_and_spread` gives them for all rows at once, to rounding."""
-        spread = np.sqrt(self.squares / self.count)
-        scale = np.where(spread > 1e-14, spread * self.peak, self.peak)
-        return self.mean * self.peak, np.where(self.peak > 0, scale, 1.0)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Look:
-    """Statistics of the inputs of some rows, and their share of two samples of all rows."""
-
-    moments: Moments
     sample: Float[np.ndarray, "m D"]
     subsample: Float[np.ndarray, "n D"]
 
     @classmethod
-    def at(cls, scan: Scan, batch: Batch) -> Look:
+    def of(cls, scan: Scan, batch: Batch) -> InputStatistics:
+        x = batch.inputs
+        low, high = (end.astype(np.float64) for end in (x.min(axis=1), x.max(axis=1)))
+        unit = x / np.maximum(_peak(low, high), np.finfo(float).tiny)[:, None]  # double precision
+        mean = unit.mean(axis=1)
+        unit -= mean[:, None]
+        squares = np.einsum("dn,dn->d", unit, unit)
         step = max(1, scan.rows // SAMPLE)
-        sample = batch.inputs[:, -batch.first_individual % step :: step].T.astype(np.float64)
-        return cls(Moments.of(batch.inputs), sample, subsample_in(scan, batch))
+        sample = x[:, -batch.first_individual % step :: step].T.astype(np.float64)
+        return cls(len(batch), mean, squares, low, high, sample, subsample_in(scan, batch))
 
-    def plus(self, other: Look) -> Look:
-        """Combined with rows that come later."""
-        sample = np.concatenate([self.sample, other.sample])
-        subsample = np.concatenate([self.subsample, other.subsample])
-        return Look(self.moments.plus(other.moments), sample, subsample)
 
-    def inputs(self) -> Inputs:
-        moments = self.moments
-        spread = moments.location_and_spread()
-        return Inputs(*spread, moments.low, moments.high, self.sample, self.subsample)
+def _peak(low: Float[np.ndarray, "... D"], high: Float[np.ndarray, "... D"]) -> Any:
+    return np.maximum(abs(low), abs(high))
+
+
+def inputs_of(statistics: Sequence[InputStatistics]) -> Inputs:
+    """Statistics of the inputs of all batches, in their order.
+
+    Mean and spread are what `targets.location_and_spread` gives for all rows at once, to rounding.
+    """
+    low = np.stack([one.low for one in statistics])
+    high = np.stack([one.high for one in statistics])
+    peak = _peak(low, high).max(axis=0)
+    unit = _peak(low, high) / np.maximum(peak, np.finfo(float).tiny)
+    count = np.array([one.count for one in statistics])[:, None]
+    means = unit * [one.mean for one in statistics]
+    mean = (count / count.sum() * means).sum(axis=0)
+    within = (unit**2 * [one.squares for one in statistics]).sum(axis=0)
+    spread = np.sqrt((within + (count * (means - mean) ** 2).sum(axis=0)) / count.sum())
+    scale = np.where(spread > 1e-14, spread * peak, peak)
+    return Inputs(
+        mean * peak,
+        np.where(peak > 0, scale, 1.0),
+        low.min(axis=0),
+        high.max(axis=0),
+        np.concatenate([one.sample for one in statistics]),
+        np.concatenate([one.subsample for one in statistics]),
+    )
 
 
 def subsample_in(scan: Scan, batch: Batch) -> Float[np.ndarray, "n D"]:
@@ -104,7 +91,7 @@ class PartSurvey:
     number: int
     keys: Any  # an Arrow table with a row per run
     lengths: Int[np.ndarray, " r"]
-    look: Look | None
+    statistics: list[InputStatistics]
 
 
 def survey_part(scan: Scan, part: Part, *, inputs: bool) -> PartSurvey:
@@ -113,16 +100,15 @@ def survey_part(scan: Scan, part: Part, *, inputs: bool) -> PartSurvey:
 
     keys: list[Any] = []
     lengths: list[Int[np.ndarray, " r"]] = []
-    looks: list[Look] = []
+    statistics: list[InputStatistics] = []
     for batch in batches(scan, part, inputs=inputs):
         starts = run_starts(batch.keys)
         table = pa.table(list(batch.keys), names=list(scan.by)).take(starts)
         append_runs(keys, lengths, table, np.diff(starts, append=len(batch)))
         if inputs:
-            looks.append(Look.at(scan, batch))
+            statistics.append(InputStatistics.of(scan, batch))
     ids = pa.concat_tables(keys).combine_chunks()
-    look = reduce(Look.plus, looks) if looks else None
-    return PartSurvey(part.number, ids, np.concatenate(lengths), look)
+    return PartSurvey(part.number, ids, np.concatenate(lengths), statistics)
 
 
 def append_runs(
@@ -147,14 +133,7 @@ class Index:
     keys: Any  # an Arrow table with a row per set and a column for each of `by`
     sizes: Int[np.ndarray, " A"] | None  # None unless the rows of each set follow one another
     first_sets: tuple[int, ...]  # position of the first set of each part, where they do
-    look: Look | None
-
-    @property
-    def contiguous(self) -> bool:
-        return self.sizes is not None
-
-    def __len__(self) -> int:
-        return int(self.keys.num_rows)
+    statistics: list[InputStatistics]
 
 
 def index_of(surveys: Iterable[PartSurvey]) -> Index:
@@ -162,7 +141,7 @@ def index_of(surveys: Iterable[PartSurvey]) -> Index:
     keys: list[Any] = []
     sizes: list[Int[np.ndarray, " r"]] = []
     firsts: list[int] = []
-    looks: list[Look] = []
+    statistics: list[InputStatistics] = []
     runs, compared, contiguous = 0, 0, True  # `compared`: ids that are known to differ
     for found in surveys:
         continues = append_runs(keys, sizes, found.keys, found.lengths)
@@ -175,12 +154,10 @@ def index_of(surveys: Iterable[PartSurvey]) -> Index:
             contiguous &= compared == held
         if not contiguous:
             sizes = sizes[-1:]  # of no use any more
-        if found.look is not None:
-            looks.append(found.look)
+        statistics += found.statistics
     ids = _distinct(keys)
     contiguous &= ids.num_rows == sum(table.num_rows for table in keys)
-    look = reduce(Look.plus, looks) if looks else None
-    return Index(ids, np.concatenate(sizes) if contiguous else None, tuple(firsts), look)
+    return Index(ids, np.concatenate(sizes) if contiguous else None, tuple(firsts), statistics)
 
 
 def _distinct(tables: Sequence[Any]) -> Any:
@@ -190,12 +167,10 @@ def _distinct(tables: Sequence[Any]) -> Any:
 
     keys = pa.concat_tables(tables)
     if not ascends(keys):
-        row = "row"
-        while {row, f"{row}_min"} & {*keys.column_names}:
-            row += "_"
-        numbered = keys.append_column(row, [np.arange(keys.num_rows)])
-        found = numbered.group_by(keys.column_names, use_threads=False).aggregate([(row, "min")])
-        rows = found.column(f"{row}_min")  # grouping does not keep the order
+        names = [f"key {d}" for d in range(keys.num_columns)]
+        numbered = keys.rename_columns(names).append_column("row", [np.arange(keys.num_rows)])
+        found = numbered.group_by(names, use_threads=False).aggregate([("row", "min")])
+        rows = found.column("row_min")  # grouping does not keep the order
         keys = keys.take(compute.take(rows, compute.array_sort_indices(rows)))
     return keys.combine_chunks()
 

@@ -89,33 +89,28 @@ def lock(path: str | os.PathLike[str], refusal: str) -> Iterator[None]:
     The file exists only while the lock is held. Where the system or the disk has no such locks,
     every process gets it.
     """
-    file = _locked(path)
-    if file is None:
-        raise DataError(refusal)
-    try:
-        yield
-    finally:
-        with file, suppress(OSError):
-            os.unlink(path)
-
-
-def _locked(path: str | os.PathLike[str]) -> IO[bytes] | None:
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
     while True:
-        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
         file = os.fdopen(os.open(path, flags, 0o666), "r+b")
         try:
             import fcntl
 
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
+                break
         except BlockingIOError:
             file.close()
-            return None
+            raise DataError(refusal) from None
+        except FileNotFoundError:  # its last holder removed it before we had locked it
+            pass
         except (ImportError, OSError):
-            return file
-        with suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
-                return file
-        file.close()  # its last holder removed it before we had locked it
+            break
+        file.close()
+    try:
+        yield
+    finally:
+        with file, suppress(OSError):
+            os.unlink(path)
 
 
 def sha256_of(path: str | os.PathLike[str]) -> str:
