@@ -180,7 +180,7 @@ def test_another_model_than_the_one_embedded_with_is_refused(sets, pool, model, 
         sw.ActiveLearner(made, model=sw.AggregateRegressor())
     with pytest.raises(sw.SettingError, match="these sets are embedded with Agg"):
         sw.ActiveLearner(made, preset="paper")
-    with pytest.raises(sw.SettingError, match="these sets are embedded with Agg"):
+    with pytest.raises(sw.SettingError, match="give an AggregateRegressor"):
         sw.ActiveLearner(made, model="linear")
     with pytest.raises(sw.SettingError, match="as a dict by id"):
         model.fit(made, [1.0, 2.0])
