@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from math import hypot
 from pathlib import Path
 
 import rich_click as click
@@ -11,7 +10,7 @@ import rich_click as click
 from sumwise.cli import options
 from sumwise.cli.options import Address, option, to_number
 from sumwise.cli.output import named, show, show_json, suggest, talk, with_error
-from sumwise.learning.propose import FAR
+from sumwise.learning.propose import far_from
 from sumwise.util.text import count, shown
 from sumwise.util.threads import one_thread
 
@@ -156,9 +155,7 @@ def _warn_if_far(
     expected: tuple[float, float] | None,
 ) -> None:
     """Point out a total that may be mistyped."""
-    if expected is None:
-        return
-    mean, spread = expected[0], hypot(expected[1], noise or 0.0)
-    if abs(value - mean) > FAR * spread:
-        show(f"That is far from the expected {with_error(mean, spread)}.")
+    missed = far_from(expected, value, noise)
+    if missed is not None:
+        show(f"That is far from the expected {with_error(*missed)}.")
         suggest("If it is mistyped:", address.typed("amend", shown(own), "TOTAL"))

@@ -27,10 +27,8 @@ from sumwise.model.posterior import Posterior
 from sumwise.util.shapes import Float, Mask, PerSet
 from sumwise.util.text import count, plain
 
-# A total is questioned, in the shell and on the page alike, from FEWEST other answers on and where
-# it is more than FAR standard deviations from what they lead to expect.
-FEWEST: Final = 3
-FAR: Final = 4.0
+FEWEST: Final = 3  # other answers from which a total is expected well enough to question it
+FAR: Final = 4.0  # standard deviations
 ROUNDING: Final = 1e-12  # of a budget: sums of costs are rounded
 
 
@@ -88,6 +86,16 @@ def arrays_of(
         np.array([answer.y_bar for answer in answers]),
         np.array([answer.noise_std or 0.0 for answer in answers]),
     )
+
+
+def far_from(
+    expected: tuple[float, float] | None, total: float, noise: float | None
+) -> tuple[float, float] | None:
+    """Mean and standard deviation, known noise included, that a total is far from, if it is."""
+    if expected is None:
+        return None
+    mean, std = expected[0], math.hypot(expected[1], noise or 0.0)
+    return (mean, std) if abs(total - mean) > FAR * std else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,8 @@
     event: change       {"changes": 17}     at once on connecting, then with every change
     event: trouble      {"detail": "…"}     the database cannot be read; it is tried again
 
-One task reads the study's counter twice a second while at least one page is open. The counter is in
-the database, so changes by other processes are noticed as well.
+The study's counter is read twice a second for all open pages together, and not at all while none is
+open. It is in the database, so changes by other processes are noticed as well.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 from collections.abc import AsyncIterator, Callable
 from typing import Final
 
@@ -33,46 +34,32 @@ class Live:
     def __init__(self, changes: Callable[[], int], stopping: Callable[[], bool]) -> None:
         self._changes = changes
         self._stopping = stopping
-        self._watchers = 0
-        self._task: asyncio.Task[None] | None = None
-        self._news = asyncio.Event()  # set and replaced by a new one with every event
-        self._last: tuple[str, str] | None = None  # the last event: its name and its data
+        self._limiter = anyio.CapacityLimiter(1)  # its own thread, so that it waits for no request
+        self._reading = asyncio.Lock()
+        self._due = 0.0  # when the counter is read again
+        self._last = ("", "")  # the last event: its name and its data
 
     async def events(self) -> AsyncIterator[str]:
         """The stream for one page, until it goes away or the server stops."""
-        self._watchers += 1
-        try:
-            if self._task is None:
-                self._last = None
-                self._task = asyncio.create_task(self._watch())
-            yield f"retry: {RETRY}\n\n"
-            sent: tuple[str, str] | None = None
-            while self._task is not None:
-                news = self._news
-                if self._last is not None and self._last != sent:
-                    sent = self._last
-                    yield f"event: {sent[0]}\ndata: {sent[1]}\n\n"
-                    continue
-                try:
-                    await asyncio.wait_for(news.wait(), HEARTBEAT)
-                except TimeoutError:
-                    yield ": still here\n\n"
-        finally:
-            self._watchers -= 1
+        yield f"retry: {RETRY}\n\n"
+        sent, heard = ("", ""), time.monotonic()
+        while not self._stopping():
+            event = await self._latest()
+            if event != sent:
+                sent, heard = event, time.monotonic()
+                yield f"event: {event[0]}\ndata: {event[1]}\n\n"
+            elif time.monotonic() - heard > HEARTBEAT:
+                heard = time.monotonic()
+                yield ": still here\n\n"
+            await asyncio.sleep(self._due - time.monotonic())
 
-    async def _watch(self) -> None:
-        """Read the counter and publish what is new, as long as a page listens."""
-        limiter = anyio.CapacityLimiter(1)  # a thread of its own, so that it waits for no request
-        try:
-            while self._watchers and not self._stopping():
-                event = await anyio.to_thread.run_sync(self._read, limiter=limiter)
-                if event != self._last:
-                    self._last = event
-                    self._wake()
-                await asyncio.sleep(EVERY)
-        finally:
-            self._task = None
-            self._wake()
+    async def _latest(self) -> tuple[str, str]:
+        """The event that all pages are told; the first page that asks when it is due reads it."""
+        async with self._reading:
+            if time.monotonic() >= self._due:
+                self._last = await anyio.to_thread.run_sync(self._read, limiter=self._limiter)
+                self._due = time.monotonic() + EVERY
+            return self._last
 
     def _read(self) -> tuple[str, str]:
         try:
@@ -83,7 +70,3 @@ class Live:
             _log.exception("the study cannot be read")
             detail = "The study cannot be read; the server's log says why."
         return "trouble", json.dumps({"detail": detail})
-
-    def _wake(self) -> None:
-        self._news.set()
-        self._news = asyncio.Event()

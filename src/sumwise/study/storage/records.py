@@ -96,7 +96,6 @@ class Snapshot:
 
     changes: int
     questions: int
-    arrivals: int
     last_event: int  # as the database numbers events
     answers: tuple[Answer, ...]  # in order of arrival
     claims: tuple[Claim, ...]  # open ones, in order of asking
@@ -268,8 +267,7 @@ def snapshot(
         skipped = tuple(_skip(row, ids) for row in connection.execute(_SKIPS, mine))
     running = tuple(claim for claim in held if claim.expires > moment)
     expired = tuple(claim for claim in held if claim.expires <= moment)
-    counters = (row.changes, row.questions, row.arrivals, last)
-    return Snapshot(*counters, told, running, expired, skipped)
+    return Snapshot(row.changes, row.questions, last, told, running, expired, skipped)
 
 
 def answer_at(connection: Connection, record: StudyRecord, position: int) -> Answer | None:

@@ -136,8 +136,7 @@ class Transaction:
             found = set(self.connection.execute(sa.select(table.c.position).where(here)).scalars())
             if found - {known.position for known in before}:
                 return True
-        held = [self._claim_at(claim.position) for claim in seen.expired]
-        return any(now not in (None, then) for now, then in zip(held, seen.expired, strict=True))
+        return any(self._claim_at(claim.position) not in (None, claim) for claim in seen.expired)
 
     def release(self, position: int, by: str | None) -> None:
         """Give a claimed set back; any user may, not only its holder."""
@@ -226,18 +225,17 @@ class Transaction:
         """A file that is read again must not bring back answers that were withdrawn since."""
         kinds = ("told", "amended", "retracted")
         mine = (events.c.study_id == self._record.id) & events.c.what.in_(kinds)
-        said: dict[int, set[Any]] = {}  # every answer a set ever had
-        last: dict[int, Any] = {}  # its withdrawal
-        for event in self.connection.execute(sa.select(events).where(mine).order_by(events.c.id)):
-            if event.position in fresh:
-                said.setdefault(event.position, set()).add(_total(event))
-                last[event.position] = event
-        for position, event in last.items():
-            new = fresh[position]
-            if _total(new) in said[position]:
+        newest_first = sa.select(events).where(mine).order_by(events.c.id.desc())
+        withdrawn: dict[int, Any] = {}  # by position: the last event of a set without an answer
+        for event in self.connection.execute(newest_first):
+            new = fresh.get(event.position)
+            if new is None:
+                continue
+            last = withdrawn.setdefault(event.position, event)
+            if _total(event) == _total(new):
                 error = LabelError(
                     f"set {new.set_id!r} was told {_value(new)} before, and that was taken "
-                    f"back{_signed(event)}. Drop the row; if it is right after all, tell this set "
+                    f"back{_signed(last)}. Drop the row; if it is right after all, tell this set "
                     "alone"
                 )
                 raise refusal(error, where(given.index(new)))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from fastapi import APIRouter, Response
 
 from sumwise.errors import LabelError
-from sumwise.learning.propose import FAR
+from sumwise.learning.propose import far_from
 from sumwise.util.text import plain
 from sumwise.web import requests, responses
 from sumwise.web.api import Here, route, writing
@@ -61,8 +60,9 @@ def tell(here: Here, response: Response, body: requests.NewAnswer) -> Any:
         answer, new = session.study.record(own, *values)
     except LabelError as error:
         known = session.state.answer(position)
-        row = None if known is None else responses.Answer(**session.answer_row(known))
-        more = {} if row is None else {"answer": row.model_dump()}
+        more = {}
+        if known is not None:
+            more["answer"] = responses.Answer(**session.answer_row(known)).model_dump()
         raise Refused(409, "answered", str(error), **more) from error
     if not new:
         response.status_code = 200
@@ -114,14 +114,13 @@ def retract(here: Here, position: Position, body: requests.Remark | None = None)
 
 def _check_likely(total: float, noise: float | None, expected: Expectation | None) -> None:
     """Refuse a total that is far from what is expected of it."""
-    if expected is None:
-        return
-    mean, spread = expected[0], math.hypot(expected[1], noise or 0.0)
-    if abs(total - mean) > FAR * spread:
+    missed = far_from(expected, total, noise)
+    if missed is not None:
+        mean, std = map(plain, missed)
         raise Refused(
             409,
             "unlikely",
-            f"{total:.12g} is far from what is expected, {plain(mean)} ± {plain(spread)}; nothing "
-            "was stored. If it is right, send it again and say so (sure: true).",
-            **responses.Expectation(**interval(mean, spread)).model_dump(),
+            f"{total:.12g} is far from what is expected, {mean} ± {std}; nothing was stored. If it "
+            "is right, send it again and say so (sure: true).",
+            **responses.Expectation(**interval(*missed)).model_dump(),
         )
