@@ -365,13 +365,14 @@ def group_individuals(
     Args:
         weights: `"sum"`, `"mean"`, or an array of θ with one value a row.
     """
-    grouped = frames.group_rows(keys)
+    ids, codes = frames.group_codes(keys)
+    order = np.argsort(codes, kind="stable")
+    starts = _starts(np.bincount(codes))
     if weights is None or isinstance(weights, str):
-        theta = theta_of(weights, grouped.ids, grouped.starts)
+        theta = theta_of(weights, ids, starts)
     else:
-        theta = weights[grouped.order]
-    sets = Sets(grouped.ids, x[grouped.order], theta, grouped.starts, input_names)
-    return sets, grouped.order
+        theta = weights[order]
+    return Sets(ids, x[order], theta, starts, input_names), order
 
 
 # --- checks ---------------------------------------------------------------------------------------
