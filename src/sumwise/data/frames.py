@@ -184,7 +184,7 @@ def matrix_and_names(
 
 
 def input_matrix(
-    x: Any, names: Sequence[str] | None, n_inputs: int, what: str = "X"
+    x: Any, names: Sequence[Any] | None, n_inputs: int, what: str = "X"
 ) -> Float[np.ndarray, "N D"]:
     """Individuals to predict, as an array; of a frame, the columns the model was fitted on."""
     matrix, _ = matrix_and_names(x, what, names)

@@ -7,13 +7,14 @@ evenly and do not resonate with the order of a table.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from sumwise.data.frames import input_matrix, to_float
+from sumwise.data.sets import Sets
 from sumwise.errors import SettingError
 from sumwise.util.shapes import Float, Int
 
@@ -63,25 +64,19 @@ def _golden_fractions() -> Float[np.ndarray, " m"]:
     return np.modf(np.arange(1, MOST + 1) * GOLDEN)[0]
 
 
-def read(
-    targets: Any,
-    weights: Any,
-    n_inputs: int,
-    names: Any,
-    *,
-    individuals: Callable[[], Float[np.ndarray, "N D"]],
-) -> Targets | None:
+def read(targets: Any, weights: Any, sets: Sets) -> Targets | None:
     """The targets that `targets` and `target_weights` describe; None if both are left out.
 
     Args:
         targets: A data frame with the input columns, or an (n, D) array; all individuals if None.
         weights: One number for each row of `targets`, or for each individual of all sets.
-        names: Of the inputs, or None.
-        individuals: A function that gives all individuals, which may have to be read first.
     """
     if targets is None and weights is None:
         return None
-    rows = individuals() if targets is None else input_matrix(targets, names, n_inputs, "targets")
+    if targets is None:
+        rows = sets.x
+    else:
+        rows = input_matrix(targets, sets.input_names, sets.n_inputs, "targets")
     if not len(rows):
         raise SettingError("targets has no rows; name at least one individual, or leave it out")
     if weights is None:
