@@ -102,7 +102,7 @@ def test_a_file_beyond_the_limit_stays_where_it_is(sets, tmp_path):
     ("more", "message"),
     [
         (("--memory-limit", "much"), "'much' is no size; write 500MB or 2GB"),
-        (("--memory-limit", "9" * 400 + "GB"), "is more than any machine has"),
+        (("--memory-limit", "9" * 400 + "GB"), "is no size; write 500MB or 2GB"),
         (("--sets-file", "s.parquet"), "leave --sets-file out"),
         (("--basis", "neural"), "basis='auto'"),
         (("--basis", "linear", "--preset", "paper"), "a preset brings its own model and strategy"),

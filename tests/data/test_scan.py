@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 
 import sumwise as sw
 from sumwise.data import parquet as scanning
-from sumwise.data.targets import Inputs, location_and_spread
+from sumwise.data.targets import Inputs
 from sumwise.model.design import embed
 from sumwise.model.fit import prepare
 from sumwise.outofcore import design_store
 from sumwise.outofcore.build import in_order, in_threads, survey
 from sumwise.outofcore.design_store import Embedded
-from sumwise.outofcore.index import InputStatistics, ids_of, inputs_of
+from sumwise.outofcore.index import ids_of, statistics_of
 from tests import parquet
 from tests.builders import random_sets, seeds, set_sizes
 
@@ -192,15 +192,21 @@ def test_statistics_of_batches_are_those_of_the_whole(sizes, size, level, seed):
         scanning.Batch("a", low, low, (range(high - low),), x[low:high].T, None)
         for low, high in pairwise(bounds.tolist())
     )
-    found = inputs_of([InputStatistics.of(scan, batch) for batch in batches])
+    found = Inputs.combine([statistics_of(scan, batch) for batch in batches])
     np.testing.assert_array_equal(found.low, x.min(axis=0))
     np.testing.assert_array_equal(found.high, x.max(axis=0))
-    np.testing.assert_array_equal(found.sample, Inputs.of(x).sample)
-    np.testing.assert_array_equal(found.subsample, Inputs.of(x).subsample)
-    shift, scale = found.shift, found.scale
-    expected = location_and_spread(x)
-    np.testing.assert_allclose(shift, expected[0], rtol=1e-12, atol=1e-13 * size)
-    np.testing.assert_allclose(scale, expected[1], rtol=1e-10)
+    whole = Inputs.of(x)
+    np.testing.assert_array_equal(found.sample, whole.sample)
+    np.testing.assert_array_equal(found.subsample, whole.subsample)
+    np.testing.assert_allclose(found.shift, whole.shift, rtol=1e-12, atol=1e-13 * size)
+    np.testing.assert_allclose(found.scale, whole.scale, rtol=1e-10)
+
+
+def test_inputs_are_scaled_by_their_standard_deviation_or_size():
+    size = 2.0**600  # whose square is not a number
+    found = Inputs.of(np.array([[1.0, 5.0, 0.0, size], [4.0, 5.0, 0.0, -size]]))
+    np.testing.assert_array_equal(found.shift, [2.5, 5.0, 0.0, 0.0])
+    np.testing.assert_array_equal(found.scale, [1.5, 5.0, 1.0, size])
 
 
 def test_sets_that_come_back_are_noticed_wherever_they_do(tmp_path):

@@ -280,8 +280,9 @@ def test_many_targets_are_thinned_evenly_and_by_weight():
 
 def test_few_targets_are_taken_as_they_are():
     x = np.arange(6.0).reshape(3, 2)
-    assert read(None, None, 2, None, individuals=lambda: x) is None
-    kept = read(None, [1, 0, 3], 2, None, individuals=lambda: x)
+    sets = Sets.from_arrays([x])
+    assert read(None, None, sets) is None
+    kept = read(None, [1, 0, 3], sets)
     assert kept.x.tolist() == x.tolist()
     assert kept.weight.tolist() == [0.25, 0.0, 0.75]
 
@@ -299,7 +300,7 @@ def test_few_targets_are_taken_as_they_are():
 )
 def test_targets_that_make_no_sense_are_refused(targets, weights, said):
     with pytest.raises(SettingError, match=said):
-        read(targets, weights, 2, None, individuals=lambda: np.zeros((3, 2)))
+        read(targets, weights, Sets.from_arrays([np.zeros((3, 2))]))
 
 
 def test_a_hundred_thousand_individuals_are_scored_like_their_sample():

@@ -96,13 +96,7 @@ def read(
     for name in options:
         if name not in known.__annotations__:
             raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
-    aims = targets.read(
-        options.get("targets"),
-        options.get("target_weights"),
-        sets.n_inputs,
-        sets.input_names,
-        individuals=lambda: sets.x,
-    )
+    aims = targets.read(options.get("targets"), options.get("target_weights"), sets)
     noise, cost, enough = (options.get(name) for name in ("noise_std", "cost", "enough"))
     if enough is not None:
         enough = validate.amount(enough, "enough", "the outputs", or_zero=True)

@@ -10,8 +10,9 @@ from typing import Any, Final
 import numpy as np
 
 from sumwise.cli.options import PATH, option, to_number
-from sumwise.data.tables import Individuals, number, read_inputs
-from sumwise.errors import DataError, SettingError, SumwiseError
+from sumwise.data.frames import NUMBER
+from sumwise.data.tables import Individuals, read_inputs
+from sumwise.errors import DataError, SettingError
 from sumwise.util.shapes import Float
 
 objective_options: Final = (
@@ -58,7 +59,7 @@ class Objective:
         """Columns of the table and the option of each; None if the name may be a number."""
         named = {self.cost: "--cost", self.noise_std: "--noise-std"}
         found = {
-            text: None if _is_number(text) else f"given as {option}, or give a number"
+            text: None if NUMBER.fullmatch(text.strip()) else f"given as {option}, or give a number"
             for text, option in named.items()
             if text is not None
         }
@@ -74,7 +75,7 @@ class Objective:
     def refuse_columns(self) -> None:
         """Refuse columns of individuals beyond memory, and numbers out of range."""
         for name, text in (("--cost", self.cost), ("--noise-std", self.noise_std)):
-            if text is not None and not _is_number(text):
+            if text is not None and not NUMBER.fullmatch(text.strip()):
                 raise SettingError(
                     f"{name} is {text!r:.80}, and these individuals are beyond memory, where it "
                     "can be one number only. Give a number, raise --memory-limit, or begin the "
@@ -111,14 +112,6 @@ class Objective:
         """The options: columns by name, numbers as numbers."""
         numeric = {name: value for name, value in meant.items() if isinstance(value, float)}
         return {**asdict(self), **numeric}
-
-
-def _is_number(text: str) -> bool:
-    try:
-        number(text)
-    except SumwiseError:
-        return False
-    return True
 
 
 def _number(name: str, text: str | None) -> float | None:

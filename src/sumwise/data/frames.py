@@ -20,23 +20,13 @@ from sumwise.util.shapes import Float, Int
 NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class GroupedRows:
-    """Rows of a table, brought together by group in order of first appearance."""
-
-    ids: tuple[Hashable, ...]
-    order: Int[np.ndarray, " N"]  # row of the table for each instance
-    starts: Int[np.ndarray, " A1"]
-    codes: Int[np.ndarray, " N"]  # number of the group of each row of the table
-
-
-def group_rows(keys: Sequence[Hashable]) -> GroupedRows:
-    """Bring equal keys together; neither rows nor groups need be sorted."""
+def group_codes(
+    keys: Sequence[Hashable],
+) -> tuple[tuple[Hashable, ...], Int[np.ndarray, " N"]]:
+    """Distinct keys in order of first appearance, and the number of each row's key among them."""
     index: dict[Hashable, int] = {}
     codes = np.fromiter((index.setdefault(key, len(index)) for key in keys), int, len(keys))
-    order = np.argsort(codes, kind="stable")
-    starts = np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=len(index)))])
-    return GroupedRows(tuple(index), order, starts, codes)
+    return tuple(index), codes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,7 +58,7 @@ class Table:
         columns = []
         for name in by:
             column = self.frame.get_column(name)
-            self._refuse_missing(column, name)
+            self.refuse_missing(name)
             try:
                 columns.append(list(column.to_list()))
                 hash(columns[-1][0])
@@ -85,7 +75,7 @@ class Table:
         import narwhals as nw
 
         column = self.frame.get_column(name)
-        self._refuse_missing(column, name)
+        self.refuse_missing(name)
         if not is_numeric(column):
             cells = column.to_list() or ["empty"]
             odd = (row for row, cell in enumerate(cells) if not NUMBER.fullmatch(str(cell).strip()))
@@ -124,9 +114,10 @@ class Table:
                     frame = frame.with_columns(frame.get_column(name).cast(nw.Float64))
         return replace(self, frame=frame)
 
-    def _refuse_missing(self, column: Any, name: Any) -> None:
+    def refuse_missing(self, name: Any) -> None:
         import narwhals as nw
 
+        column = self.frame.get_column(name)
         missing = column.is_null()
         if column.dtype.is_float():
             missing = missing | column.is_nan()
@@ -193,7 +184,7 @@ def matrix_and_names(
 
 
 def input_matrix(
-    x: Any, names: Sequence[str] | None, n_inputs: int, what: str = "X"
+    x: Any, names: Sequence[Any] | None, n_inputs: int, what: str = "X"
 ) -> Float[np.ndarray, "N D"]:
     """Individuals to predict, as an array; of a frame, the columns the model was fitted on."""
     matrix, _ = matrix_and_names(x, what, names)

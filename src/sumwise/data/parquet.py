@@ -17,6 +17,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Final
 
 import numpy as np
@@ -244,7 +245,7 @@ def _key(column: Any, name: str, where: Any) -> Any:
     if pa.types.is_floating(column.type):
         column = compute.add(column, pa.scalar(0.0, column.type))  # −0.0 is the set 0.0
     if column.null_count or pa.types.is_floating(column.type):
-        _refuse_missing(column, name, where)
+        _alone(column, name, where).refuse_missing(name)
     return column
 
 
@@ -254,25 +255,22 @@ def _numbers(column: Any, name: str, where: Any) -> np.ndarray:
     from pyarrow import compute
 
     if column.null_count:
-        _refuse_missing(column, name, where)
+        _alone(column, name, where).refuse_missing(name)
     if not (pa.types.is_float32(column.type) or pa.types.is_float64(column.type)):
         column = compute.cast(column, pa.float64(), safe=False)
     values = np.from_dlpack(column)
     with np.errstate(over="ignore", invalid="ignore"):
         total = values.sum(dtype=np.float64)  # a mask would cost more than this
     if not np.isfinite(total):
-        _refuse_missing(column, name, where)
-        for row in np.flatnonzero(np.isinf(values)).tolist():
-            raise InvalidSetError(f"{where(row)}: {name!r} is {values[row]}; give a finite number")
+        _alone(column, name, where).numbers(name)  # refuses it, unless the sum alone is too large
     return values
 
 
-def _refuse_missing(column: Any, name: str, where: Any) -> None:
-    from pyarrow import compute
+def _alone(column: Any, name: str, where: Any) -> frames.Table:
+    """A table of one column, for its refusals."""
+    import pyarrow as pa
 
-    row = compute.index(compute.is_null(column, nan_is_null=True), True).as_py()
-    if row >= 0:
-        raise InvalidSetError(f"{where(row)}: {name!r} is missing. Fill it in, or drop the row.")
+    return frames.Table(frames.as_frame(pa.table({name: column})), where=where)
 
 
 # --- runs -----------------------------------------------------------------------------------------
@@ -280,19 +278,12 @@ def _refuse_missing(column: Any, name: str, where: Any) -> None:
 
 def run_starts(keys: Sequence[Any]) -> Int[np.ndarray, " r"]:
     """Where a run of equal keys begins; keys of one row are those of one set."""
-    import pyarrow as pa
     from pyarrow import compute
 
-    n = len(keys[0])
-    changed = np.zeros(n - 1, dtype=bool)
-    for column in keys:
-        if pa.types.is_integer(column.type):
-            values = np.from_dlpack(column)
-            changed |= values[1:] != values[:-1]
-        else:
-            differs = compute.not_equal(column.slice(1), column.slice(0, n - 1))
-            changed |= np.from_dlpack(compute.cast(differs, pa.uint8())).astype(bool)
-    return np.concatenate([[0], np.flatnonzero(changed) + 1]).astype(np.int64)
+    last = len(keys[0]) - 1
+    differs = [compute.not_equal(column.slice(1), column.slice(0, last)) for column in keys]
+    changed = np.from_dlpack(compute.indices_nonzero(reduce(compute.or_, differs)))
+    return np.concatenate([[0], changed.astype(np.int64) + 1])
 
 
 # --- files ----------------------------------------------------------------------------------------

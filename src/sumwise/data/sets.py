@@ -104,8 +104,6 @@ class Sets:
         given = as_list(arrays, "arrays")
         read = [frames.matrix_and_names(block, f"array {a}") for a, block in enumerate(given)]
         names = _names(ids, len(read))
-        if not read:
-            raise InvalidSetError("no sets were given; pass at least one array")
         first, inputs = read[0]
         width = first.shape[1] if first.ndim == 2 else "D"
         for set_id, (block, columns) in zip(names, read, strict=True):
@@ -141,8 +139,6 @@ class Sets:
         names = _names(ids, len(members))
         if rows.ndim != 2:
             raise InvalidSetError(f"x has shape {rows.shape}; expected (N, D)")
-        if not members:
-            raise InvalidSetError("no sets were given; pass at least one list of rows")
         picked = []
         for set_id, member in zip(names, members, strict=True):
             index = as_list(member, f"members of set {set_id!r}")
@@ -365,13 +361,14 @@ def group_individuals(
     Args:
         weights: `"sum"`, `"mean"`, or an array of θ with one value a row.
     """
-    grouped = frames.group_rows(keys)
+    ids, codes = frames.group_codes(keys)
+    order = np.argsort(codes, kind="stable")
+    starts = _starts(np.bincount(codes))
     if weights is None or isinstance(weights, str):
-        theta = theta_of(weights, grouped.ids, grouped.starts)
+        theta = theta_of(weights, ids, starts)
     else:
-        theta = weights[grouped.order]
-    sets = Sets(grouped.ids, x[grouped.order], theta, grouped.starts, input_names)
-    return sets, grouped.order
+        theta = weights[order]
+    return Sets(ids, x[order], theta, starts, input_names), order
 
 
 # --- checks ---------------------------------------------------------------------------------------
@@ -382,6 +379,8 @@ def _is_whole(value: Any) -> bool:
 
 
 def _names(ids: Sequence[Hashable] | None, n_sets: int) -> tuple[Hashable, ...]:
+    if not n_sets:
+        raise InvalidSetError("no sets were given; pass at least one")
     names = tuple(range(n_sets)) if ids is None else tuple(as_list(ids, "ids"))
     if len(names) != n_sets:
         raise InvalidSetError(f"{len(names)} ids were given for {n_sets} sets")

@@ -17,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from sumwise.data.frames import NUMBER, Table, as_frame, is_numeric, listed
+from sumwise.data.parquet import open_parquet
 from sumwise.data.sets import Sets, group_individuals
 from sumwise.errors import DataError, LabelError, SettingError, SumwiseError
 from sumwise.util.files import atomic_write
@@ -44,10 +45,8 @@ def read_table(path: Path, text: Callable[[str], bool]) -> Table:
         raise DataError(f"{path} is empty")
     try:
         if _is_parquet(path):
-            from pyarrow import parquet
-
             # pyarrow's read_table would import pandas, and take columns from names of folders
-            with parquet.ParquetFile(path) as file:
+            with open_parquet(str(path)) as file:
                 table = file.read()
         else:
             table = _read_csv(path, text)

@@ -7,13 +7,14 @@ evenly and do not resonate with the order of a table.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from sumwise.data.frames import input_matrix, to_float
+from sumwise.data.sets import Sets
 from sumwise.errors import SettingError
 from sumwise.util.shapes import Float, Int
 
@@ -63,25 +64,19 @@ def _golden_fractions() -> Float[np.ndarray, " m"]:
     return np.modf(np.arange(1, MOST + 1) * GOLDEN)[0]
 
 
-def read(
-    targets: Any,
-    weights: Any,
-    n_inputs: int,
-    names: Any,
-    *,
-    individuals: Callable[[], Float[np.ndarray, "N D"]],
-) -> Targets | None:
+def read(targets: Any, weights: Any, sets: Sets) -> Targets | None:
     """The targets that `targets` and `target_weights` describe; None if both are left out.
 
     Args:
         targets: A data frame with the input columns, or an (n, D) array; all individuals if None.
         weights: One number for each row of `targets`, or for each individual of all sets.
-        names: Of the inputs, or None.
-        individuals: A function that gives all individuals, which may have to be read first.
     """
     if targets is None and weights is None:
         return None
-    rows = individuals() if targets is None else input_matrix(targets, names, n_inputs, "targets")
+    if targets is None:
+        rows = sets.x
+    else:
+        rows = input_matrix(targets, sets.input_names, sets.n_inputs, "targets")
     if not len(rows):
         raise SettingError("targets has no rows; name at least one individual, or leave it out")
     if weights is None:
@@ -117,17 +112,53 @@ class Inputs:
     @classmethod
     def of(cls, x: Float[np.ndarray, "N D"]) -> Inputs:
         sample = x[:: max(1, len(x) // SAMPLE)]
-        ends = x.min(axis=0), x.max(axis=0)
-        return cls(*location_and_spread(x), *ends, sample, thinned(x).x)
+        return cls.combine([BatchInputs.of(x, sample, thinned(x).x)])
+
+    @classmethod
+    def combine(cls, batches: Sequence[BatchInputs]) -> Inputs:
+        """Statistics of the inputs of all batches, in their order."""
+        count = np.array([batch.count for batch in batches])[:, None]
+        peaks = np.array([batch.peak for batch in batches])
+        peak = peaks.max(axis=0)
+        unit = peaks / peak
+        means = unit * [batch.mean for batch in batches]
+        mean = (count / count.sum() * means).sum(axis=0)
+        within = (unit**2 * [batch.squares for batch in batches]).sum(axis=0)
+        spread = np.sqrt((within + (count * (means - mean) ** 2).sum(axis=0)) / count.sum())
+        # a column that varies by rounding alone is divided by its size, which makes it vanish
+        scale = np.where(spread > 1e-14, spread * peak, peak)
+        low = np.min([batch.low for batch in batches], axis=0)
+        high = np.max([batch.high for batch in batches], axis=0)
+        sample = np.concatenate([batch.sample for batch in batches])
+        few = np.concatenate([batch.subsample for batch in batches])
+        scale = np.where((low == 0) & (high == 0), 1.0, scale)
+        return cls(mean * peak, scale, low, high, sample, few)
 
 
-def location_and_spread(
-    x: Float[np.ndarray, "N D"],
-) -> tuple[Float[np.ndarray, " D"], Float[np.ndarray, " D"]]:
-    """Mean and standard deviation of each column; a constant column gets 1."""
-    peak = np.maximum(abs(x).max(axis=0), np.finfo(float).tiny)
-    unit = x / peak  # so that huge and tiny inputs neither overflow nor vanish when squared
-    mean, spread = unit.mean(axis=0), unit.std(axis=0)
-    # a column that varies by rounding alone is divided by its size, which makes it vanish
-    scale = np.where(spread > 1e-14, spread * peak, peak)
-    return mean * peak, np.where(abs(x).max(axis=0) > 0, scale, 1.0)
+@dataclass(frozen=True, slots=True, eq=False)
+class BatchInputs:
+    """Statistics of the inputs of some individuals, and their share of both samples."""
+
+    count: int
+    low: Float[np.ndarray, " D"]
+    high: Float[np.ndarray, " D"]
+    peak: Float[np.ndarray, " D"]  # largest absolute value; as unit, it keeps squares in range
+    mean: Float[np.ndarray, " D"]  # in this unit
+    squares: Float[np.ndarray, " D"]  # sum of squared deviations from the mean, in this unit
+    sample: Float[np.ndarray, "m D"]
+    subsample: Float[np.ndarray, "n D"]
+
+    @classmethod
+    def of(
+        cls,
+        x: Float[np.ndarray, "N D"],
+        sample: Float[np.ndarray, "m D"],
+        subsample: Float[np.ndarray, "n D"],
+    ) -> BatchInputs:
+        low, high = (end.astype(np.float64) for end in (x.min(axis=0), x.max(axis=0)))
+        peak = np.maximum(np.maximum(abs(low), abs(high)), np.finfo(float).tiny)
+        unit = x / peak  # in double precision
+        mean = unit.mean(axis=0)
+        unit -= mean
+        unit *= unit
+        return cls(len(x), low, high, peak, mean, unit.sum(axis=0), sample, subsample)

@@ -143,7 +143,5 @@ def _by_id(y_bar: Any, ids: Sequence[Hashable]) -> Any:
             f"totals are named {len(keys)} times for {len(ids)} sets, and {odd[:1] or keys[:1]} "
             "does not fit. Name each set once, or pass plain numbers in the order of sets.ids."
         )
-    if isinstance(y_bar, Mapping):
-        return [y_bar[set_id] for set_id in ids]
-    place = {key: row for row, key in enumerate(keys)}
-    return y_bar.to_numpy()[[place[set_id] for set_id in ids]]
+    rows = y_bar if isinstance(y_bar, Mapping) else dict(zip(keys, y_bar.to_numpy(), strict=True))
+    return [rows[set_id] for set_id in ids]

@@ -20,7 +20,7 @@ from typing import Final
 
 import numpy as np
 
-from sumwise.data.frames import group_rows, listed
+from sumwise.data.frames import group_codes, listed
 from sumwise.data.tables import read_individuals
 from sumwise.errors import DataError
 from sumwise.util.files import write_file
@@ -120,15 +120,14 @@ def read_climate(path: Path, target: str) -> Dataset:
     columns = [name.replace("-", "_") for name in CLIMATE]
     wanted = columns.pop(CLIMATE.index(target))
     try:
-        others = dict.fromkeys((*columns, wanted), "needed")
-        found = read_individuals(path, ["state"], PLACE, aside=others, role="needed")
+        inputs = (*PLACE, *columns)
+        found = read_individuals(path, ["state"], inputs, aside={wanted: "needed"}, role="needed")
     except DataError as error:
         raise DataError(f"{str(error).rstrip('.')}. The file must be {CLIMATE_HELP}.") from error
-    x = np.column_stack([found.sets.x, *(found.aside[name] for name in columns)])
     states = np.repeat(np.arange(len(found.sets)), found.sets.sizes)
     y = unit_range(_varying(found.by_row(found.aside[wanted]), target, path))
     group = _enough(found.by_row(states), found.by, path)
-    return Dataset(target, unit_range(found.by_row(x)), y, group)
+    return Dataset(target, unit_range(found.by_row(found.sets.x)), y, group)
 
 
 def _varying(y: Float[np.ndarray, " N"], name: str, path: Path) -> Float[np.ndarray, " N"]:
@@ -225,7 +224,7 @@ def read_labelled(path: Path, by: Sequence[str], y: str, x: Sequence[str] = ()) 
     found = read_individuals(path, by, x, aside={y: "given as --y"})
     ids = found.sets.ids
     columns = [ids] if len(found.by) == 1 else zip(*ids, strict=True)
-    codes = np.column_stack([group_rows(column).codes for column in columns])
+    codes = np.column_stack([group_codes(column)[1] for column in columns])
     order = np.unique(codes, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
     group = _enough(found.by_row(np.repeat(order, found.sets.sizes)), found.by, path)
     target = _varying(found.by_row(found.aside[y]), y, path)

@@ -22,7 +22,7 @@ from sumwise.acquisition.screening import Candidates, candidates, with_squares
 from sumwise.acquisition.strategies import ACQUISITIONS, Acquisition, Strategy, named
 from sumwise.data.parquet import Part, Scan
 from sumwise.data.sets import LazySets, Sets
-from sumwise.data.targets import Targets, subsample
+from sumwise.data.targets import Inputs, Targets, subsample
 from sumwise.data.validate import check_labels, count
 from sumwise.errors import InvalidSetError, SettingError
 from sumwise.learning.estimator import AggregateRegressor, drawn_for
@@ -38,7 +38,6 @@ from sumwise.outofcore.index import (
     PartSurvey,
     ids_of,
     index_of,
-    inputs_of,
     refuse_ids,
     survey_part,
 )
@@ -132,7 +131,7 @@ def embed(
             "AggregateRegressor.embed sort them locally."
         )
     sets = lazy_sets(partial(ids_of, index.keys), index.sizes, scan)
-    statistics = inputs_of(index.statistics)
+    statistics = Inputs.combine(index.statistics)
     targets = Targets(statistics.subsample, subsample(scan.rows)[1])
     if prepared is None:
         prepared = core.prepare(config, sets, statistics)

@@ -21,6 +21,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from sumwise.data.parquet import PART_ROWS, Scan
+from sumwise.data.targets import Inputs
 from sumwise.errors import DataError, InvalidSetError, SettingError
 from sumwise.model import fit as core
 from sumwise.model import serialize
@@ -32,7 +33,7 @@ from sumwise.outofcore import design_store as store
 from sumwise.outofcore.design_store import DesignManifest, Embedded, Settings
 from sumwise.outofcore.embed_part import embed_part, part_file, write_all
 from sumwise.outofcore.external_sort import BUCKET_BYTES, sorted_copy
-from sumwise.outofcore.index import Index, ids_of, index_of, inputs_of, refuse_ids, survey_part
+from sumwise.outofcore.index import Index, ids_of, index_of, refuse_ids, survey_part
 from sumwise.util.files import PARTIAL, atomic_write, lock, sha256_of, write_file
 from sumwise.util.progress import Slow
 from sumwise.util.shapes import Float
@@ -184,7 +185,7 @@ def _begin(
         index = survey(source, inputs=False, run=run)
     if prepared is None:
         blank = store.lazy_sets((), np.empty(0, int), scan)
-        prepared = core.prepare(config, blank, inputs_of(statistics))
+        prepared = core.prepare(config, blank, Inputs.combine(statistics))
     _refuse_learning(prepared.basis.learns)
     n_basis = features(prepared.basis, np.zeros((1, len(scan.x)))).shape[1]
     assert index.sizes is not None  # the source is sorted

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from sumwise.errors import MissingExtraError, SettingError, SumwiseError
+from sumwise.errors import SettingError, SumwiseError, needs_extra
 from sumwise.outofcore.build import Run
 
 PATIENCE: Final = 10  # seconds that a scheduler may be without workers
@@ -14,10 +14,8 @@ PATIENCE: Final = 10  # seconds that a scheduler may be without workers
 
 def connect(address: str) -> Any:
     """A client of the scheduler at this address, which must have workers."""
-    try:
+    with needs_extra("a cluster", "dask"):
         from distributed import Client
-    except ImportError as error:
-        raise MissingExtraError("a cluster needs Dask: pip install 'sumwise[dask]'") from error
     try:
         client = Client(address, timeout="10s")
     except (OSError, ValueError, TimeoutError) as error:

@@ -84,14 +84,10 @@ class DesignManifest:
 
     @classmethod
     def from_json(cls, known: Mapping[str, Any]) -> DesignManifest:
+        scan = _scan_from(known["scan"])
+        part_rows, basis = known.get("part_rows", 0), known.get("basis")
         return cls(
-            Settings(
-                known["config"],
-                known["dtype"],
-                _scan_from(known["scan"]),
-                known.get("part_rows", 0),
-                known.get("basis"),
-            ),
+            Settings(known["config"], known["dtype"], scan, part_rows, basis),
             known["sets"],
             known["features"],
             known["offset"],

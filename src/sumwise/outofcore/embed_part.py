@@ -20,9 +20,9 @@ from sumwise.data.parquet import Batch, Part, Scan, batches, run_starts
 from sumwise.errors import SettingError
 from sumwise.model import serialize
 from sumwise.model.basis import Scaled
-from sumwise.model.design import features, sum_features, worth_compiling
+from sumwise.model.design import add_products, sum_features, worth_compiling
 from sumwise.outofcore.design_store import DesignManifest
-from sumwise.outofcore.index import subsample_in
+from sumwise.outofcore.index import sample_in, subsample_in
 from sumwise.util.files import write_file
 from sumwise.util.shapes import Float, Int
 
@@ -55,7 +55,6 @@ def embed_part(basis: Scaled, manifest: DesignManifest, folder: str, job: tuple[
     edges: list[Float[np.ndarray, " K"]] = []
     subsample = [np.empty((0, len(source.x)))]
     checksum, written, sampled = 0, 0, 0
-    step = max(1, source.rows // MOMENT_SAMPLE)
     sizes = np.load(os.path.join(folder, "sizes.npy"), mmap_mode="r")[first_set:]
     with open(os.path.join(folder, "u.npy"), "r+b", buffering=0) as file:
         file.seek(manifest.offset + (first_set + 1) * n_basis * kind.itemsize)
@@ -75,10 +74,9 @@ def embed_part(basis: Scaled, manifest: DesignManifest, folder: str, job: tuple[
             write_all(file, content)
             written += len(inside)
             if batch is not None:
-                some = batch.inputs[:, -batch.first_individual % step :: step]
-                phi = features(basis, some.T.astype(np.float64), n_basis)
-                products += phi.T @ phi
-                sampled += len(phi)
+                some = sample_in(batch, source.rows // MOMENT_SAMPLE)
+                add_products(some, basis, products)
+                sampled += len(some)
                 subsample.append(subsample_in(source, batch))
     kept = {
         "sums": np.concatenate(sums, axis=1),

@@ -41,16 +41,13 @@ def sorted_copy(
     row_bytes = 8 * (len(scan.x) + len(scan.by) + 2)
     n_buckets = min(MOST_BUCKETS, len(ids), max(1, math.ceil(scan.rows * row_bytes / bucket_bytes)))
     names = [os.path.join(folder, f"{b:05}") for b in range(n_buckets)]
-    position = "position"
-    while position in (*scan.by, *scan.x, scan.theta_column):
-        position += "_"
     parts = scan.parts()
     writers: list[Any] = [None] * n_buckets
     with ExitStack() as opened, Slow("sorting by set", 2 * len(parts)) as slow:
         for part in parts:
             for batch in batches(scan, part):
                 at = _positions(batch, positions)
-                table = _table(scan, batch).append_column(position, [at])
+                table = _table(scan, batch).append_column("position", [at])
                 bucket = at * n_buckets // len(ids)
                 order = np.argsort(bucket, kind="stable")
                 ends = np.searchsorted(bucket[order], np.arange(n_buckets + 1))
@@ -66,8 +63,9 @@ def sorted_copy(
         for b, name in enumerate(names):
             with pa.OSFile(f"{name}.arrow") as file, pa.ipc.open_stream(file) as stream:
                 table = stream.read_all()
-            order = np.argsort(np.from_dlpack(table[position].combine_chunks()), kind="stable")
-            table = table.drop_columns([position]).take(order)
+            last = table.num_columns - 1  # not by name: another column may be called position
+            order = np.argsort(np.from_dlpack(table.column(last).combine_chunks()), kind="stable")
+            table = table.remove_column(last).take(order)
             found.append(f"{name}.parquet")
             parquet.write_table(
                 table, found[-1], row_group_size=PART_ROWS, compression="none", use_dictionary=False

@@ -15,65 +15,17 @@ import numpy as np
 
 from sumwise.data.parquet import Batch, Part, Scan, batches, run_starts
 from sumwise.data.sets import positions_of
-from sumwise.data.targets import SAMPLE, Inputs, subsample
+from sumwise.data.targets import SAMPLE, BatchInputs, subsample
 from sumwise.errors import InvalidSetError
 from sumwise.util.shapes import Float, Int
 
 FOLD: Final = 2**20  # ids that are compared together
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class InputStatistics:
-    """Statistics of the inputs of a batch, and its share of two samples of all rows."""
-
-    count: int
-    mean: Float[np.ndarray, " D"]  # in units of the largest absolute value of each column
-    squares: Float[np.ndarray, " D"]  # sum of squared deviations from the mean, in these units
-    low: Float[np.ndarray, " D"]
-    high: Float[np.ndarray, " D"]
-    sample: Float[np.ndarray, "m D"]
-    subsample: Float[np.ndarray, "n D"]
-
-    @classmethod
-    def of(cls, scan: Scan, batch: Batch) -> InputStatistics:
-        x = batch.inputs
-        low, high = (end.astype(np.float64) for end in (x.min(axis=1), x.max(axis=1)))
-        unit = x / np.maximum(_peak(low, high), np.finfo(float).tiny)[:, None]  # double precision
-        mean = unit.mean(axis=1)
-        unit -= mean[:, None]
-        squares = np.einsum("dn,dn->d", unit, unit)
-        step = max(1, scan.rows // SAMPLE)
-        sample = x[:, -batch.first_individual % step :: step].T.astype(np.float64)
-        return cls(len(batch), mean, squares, low, high, sample, subsample_in(scan, batch))
-
-
-def _peak(low: Float[np.ndarray, "... D"], high: Float[np.ndarray, "... D"]) -> Any:
-    return np.maximum(abs(low), abs(high))
-
-
-def inputs_of(statistics: Sequence[InputStatistics]) -> Inputs:
-    """Statistics of the inputs of all batches, in their order.
-
-    Mean and spread are what `targets.location_and_spread` gives for all rows at once, to rounding.
-    """
-    low = np.stack([one.low for one in statistics])
-    high = np.stack([one.high for one in statistics])
-    peak = _peak(low, high).max(axis=0)
-    unit = _peak(low, high) / np.maximum(peak, np.finfo(float).tiny)
-    count = np.array([one.count for one in statistics])[:, None]
-    means = unit * [one.mean for one in statistics]
-    mean = (count / count.sum() * means).sum(axis=0)
-    within = (unit**2 * [one.squares for one in statistics]).sum(axis=0)
-    spread = np.sqrt((within + (count * (means - mean) ** 2).sum(axis=0)) / count.sum())
-    scale = np.where(spread > 1e-14, spread * peak, peak)
-    return Inputs(
-        mean * peak,
-        np.where(peak > 0, scale, 1.0),
-        low.min(axis=0),
-        high.max(axis=0),
-        np.concatenate([one.sample for one in statistics]),
-        np.concatenate([one.subsample for one in statistics]),
-    )
+def sample_in(batch: Batch, step: int) -> Float[np.ndarray, "m D"]:
+    """The rows of a batch that are among every `step`-th of the scan."""
+    step = max(1, step)
+    return batch.inputs[:, -batch.first_individual % step :: step].T.astype(np.float64)
 
 
 def subsample_in(scan: Scan, batch: Batch) -> Float[np.ndarray, "n D"]:
@@ -84,6 +36,11 @@ def subsample_in(scan: Scan, batch: Batch) -> Float[np.ndarray, "n D"]:
     return batch.inputs[:, chosen[low:high] - first].T.astype(np.float64)
 
 
+def statistics_of(scan: Scan, batch: Batch) -> BatchInputs:
+    sample = sample_in(batch, scan.rows // SAMPLE)
+    return BatchInputs.of(batch.inputs.T, sample, subsample_in(scan, batch))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class PartSurvey:
     """One part: its runs of equal ids, and statistics of its inputs if they were read."""
@@ -91,7 +48,7 @@ class PartSurvey:
     number: int
     keys: Any  # an Arrow table with a row per run
     lengths: Int[np.ndarray, " r"]
-    statistics: list[InputStatistics]
+    statistics: list[BatchInputs]
 
 
 def survey_part(scan: Scan, part: Part, *, inputs: bool) -> PartSurvey:
@@ -100,13 +57,13 @@ def survey_part(scan: Scan, part: Part, *, inputs: bool) -> PartSurvey:
 
     keys: list[Any] = []
     lengths: list[Int[np.ndarray, " r"]] = []
-    statistics: list[InputStatistics] = []
+    statistics: list[BatchInputs] = []
     for batch in batches(scan, part, inputs=inputs):
         starts = run_starts(batch.keys)
         table = pa.table(list(batch.keys), names=list(scan.by)).take(starts)
         append_runs(keys, lengths, table, np.diff(starts, append=len(batch)))
         if inputs:
-            statistics.append(InputStatistics.of(scan, batch))
+            statistics.append(statistics_of(scan, batch))
     ids = pa.concat_tables(keys).combine_chunks()
     return PartSurvey(part.number, ids, np.concatenate(lengths), statistics)
 
@@ -133,7 +90,7 @@ class Index:
     keys: Any  # an Arrow table with a row per set and a column for each of `by`
     sizes: Int[np.ndarray, " A"] | None  # None unless the rows of each set follow one another
     first_sets: tuple[int, ...]  # position of the first set of each part, where they do
-    statistics: list[InputStatistics]
+    statistics: list[BatchInputs]
 
 
 def index_of(surveys: Iterable[PartSurvey]) -> Index:
@@ -141,7 +98,7 @@ def index_of(surveys: Iterable[PartSurvey]) -> Index:
     keys: list[Any] = []
     sizes: list[Int[np.ndarray, " r"]] = []
     firsts: list[int] = []
-    statistics: list[InputStatistics] = []
+    statistics: list[BatchInputs] = []
     runs, compared, contiguous = 0, 0, True  # `compared`: ids that are known to differ
     for found in surveys:
         continues = append_runs(keys, sizes, found.keys, found.lengths)
