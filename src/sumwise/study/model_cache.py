@@ -108,14 +108,10 @@ class ModelCache:
     ) -> Model:
         """The model after these answers, going on from a start or from the longest stored state."""
         if self.quick:
-            return self._fit(answers, None)
-        done, model = (0, None) if start is None else start
-        stored = None if done == len(answers) else self._stored(names, done, connection)
-        if stored is not None:
-            done, learned = stored
-            model = self._fit(answers[:done], None, learned)
-        if model is None:
-            model = self._fit((), None)
+            return self._fit(answers)
+        known = 0 if start is None else start[0]
+        stored = self._stored(answers, names, known, connection)
+        done, model = stored or start or (0, self._fit(()))
         fresh: list[ModelState] = []
         saved = time.monotonic()
         for length in range(done + 1, len(answers) + 1):
@@ -130,7 +126,7 @@ class ModelCache:
     def _fit(
         self,
         answers: Sequence[Answer],
-        start: Model | None,
+        start: Model | None = None,
         learned: tuple[Scaled, Hyperparameters] | None = None,
     ) -> Model:
         record = self._record
@@ -145,16 +141,21 @@ class ModelCache:
         )
 
     def _stored(
-        self, names: Sequence[str], beyond: int, connection: Connection | None
-    ) -> tuple[int, tuple[Scaled, Hyperparameters]] | None:
-        """The longest stored state of these answers: how many it knows, and what was learned."""
+        self,
+        answers: Sequence[Answer],
+        names: Sequence[str],
+        beyond: int,
+        connection: Connection | None,
+    ) -> tuple[int, Model] | None:
+        """The longest stored state of these answers: how many it knows, and the model."""
         reading = self._database.read() if connection is None else nullcontext(connection)
         with reading as connection:
             state = model_states.longest(connection, self._record.id, names, beyond)
         if state is None:
             return None
-        scaled = self._record.prepared.basis.restored(state.basis)
-        return state.length, (scaled, Hyperparameters(state.prior_precision, state.noise_precision))
+        hyper = Hyperparameters(state.prior_precision, state.noise_precision)
+        learned = self._record.prepared.basis.restored(state.basis), hyper
+        return state.length, self._fit(answers[: state.length], learned=learned)
 
     def _save(self, fresh: Sequence[ModelState], connection: Connection | None) -> None:
         if connection is not None:
