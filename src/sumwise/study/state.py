@@ -19,7 +19,7 @@ from sumwise.model.fit import Model
 from sumwise.model.predict import predict_sets
 from sumwise.study.model_cache import ModelCache
 from sumwise.study.storage import records
-from sumwise.study.storage.database import Connection, Database
+from sumwise.study.storage.database import Database
 from sumwise.study.storage.records import Claim, Event, Snapshot, StudyRecord
 from sumwise.study.storage.transactions import refuse_taken, transaction
 
@@ -93,9 +93,9 @@ class StudyState:
             self._fitted = fit
         return fit
 
-    def fit_anew(self, seen: Snapshot, connection: Connection | None = None) -> Fit:
+    def fit_anew(self, seen: Snapshot, *, locked: bool = False) -> Fit:
         """The same for any answers, such as those of all other sets; it is not kept."""
-        model, pool = self.models.after(seen.answers, connection)
+        model, pool = self.models.after(seen.answers, locked=locked)
         return Fit(model, self.record.aims.apply(pool, model), pool.design, seen)
 
     def recent_fit(self, lag: int) -> Fit | None:
@@ -136,11 +136,12 @@ class StudyState:
         n: int,
         wanted: int | None = None,
         budget: float = math.inf,
-        connection: Connection | None = None,
+        *,
+        locked: bool = False,
     ) -> list[Ask]:
         if wanted is not None:
             refuse_taken(seen, wanted)
-        fit = self.fitted(seen) if connection is None else self.fit_anew(seen, connection)
+        fit = self.fit_anew(seen, locked=True) if locked else self.fitted(seen)
         return propose(
             fit.pool,
             fit.model,
@@ -172,8 +173,8 @@ class StudyState:
             if claimed is not None:
                 return claimed
         with transaction(self.database, self.record) as change:
-            seen = records.snapshot(change.connection, self.record)
-            questions = self._questions(seen, n, wanted, budget, change.connection)
+            seen = self.snapshot()
+            questions = self._questions(seen, n, wanted, budget, locked=True)
             claimed = change.ask(seen, questions, owners)
         assert claimed is not None  # what is locked cannot change
         return claimed
