@@ -36,7 +36,7 @@ class Fit(NamedTuple):
 
     def totals(self, positions: Sequence[int]) -> list[tuple[float, float]]:
         """Mean and standard deviation, noise included, of the totals of some sets."""
-        rows = self.pool.design.rows(positions)
+        rows = self.pool.design.rows(list(positions))
         mean, std = predict_sets(self.model, rows, include_noise=True)
         return list(zip(mean[:, 0].tolist(), std[:, 0].tolist(), strict=True))
 
