@@ -145,21 +145,25 @@ def test_another_question_does(study):
 
 def test_whoever_is_overtaken_gets_another_set(study, monkeypatch):
     """Twice without the lock, and then while holding it."""
-    state, calls = study.state, []
-    plain = state._questions
+    state, locked_calls = study.state, []
+    following, questions = state._next, state._questions
 
-    def slow(seen, n, wanted, budget, connection=None):
-        calls.append(connection is not None)
-        questions = plain(seen, n, wanted, budget, connection)
-        if connection is None:
-            state._questions, before = plain, state._questions
-            study.ask(by="quick")
-            state._questions = before
-        return questions
+    def overtaken(seen, n):
+        locked_calls.append(False)
+        found = following(seen, n)
+        state._next = following
+        study.ask(by="quick")
+        state._next = overtaken
+        return found
 
-    state._questions = slow
+    def recorded(*wishes, locked=False):
+        if locked:
+            locked_calls.append(True)
+        return questions(*wishes, locked=locked)
+
+    state._next, state._questions = overtaken, recorded
     late = study.ask(by="late")
-    assert calls == [False, False, True]
+    assert locked_calls == [False, False, True]
     held = [claim.set_id for claim in study.claims]
     assert len(held) == len(set(held)) == 3
     assert late.set_id in held

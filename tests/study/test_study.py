@@ -247,9 +247,9 @@ def test_several_people_are_asked_in_one_transaction(study, problem, tmp_path):
         tmp_path / "twin.db", problem[0], model=model, strategy="AggMI", seed=3
     ) as twin:
         before = study.state.changes()
-        first, second = study.state.ask_for([(2, "ann"), (1, "bob")])
+        together = study.state.claim(["ann", "ann", "bob"])
         assert study.state.changes() == before + 1
         alone = [*twin.ask(2, by="ann"), twin.ask(by="bob")]
-    assert [(ask.set_id, ask.by, ask.number) for ask in [*first, *second]] == [
+    assert [(ask.set_id, ask.by, ask.number) for ask in together] == [
         (ask.set_id, ask.by, ask.number) for ask in alone
     ]

@@ -20,7 +20,7 @@ from sumwise.data import targets, validate
 from sumwise.data.frames import to_float
 from sumwise.data.sets import Sets
 from sumwise.data.targets import Targets
-from sumwise.errors import InvalidSetError, SettingError
+from sumwise.errors import SettingError
 from sumwise.model.design import Pool, freeze
 from sumwise.model.fit import Model
 from sumwise.util.shapes import PerSet
@@ -120,10 +120,7 @@ def _per_set(
             if set_id not in given:
                 raise SettingError(f"{name} says nothing of set {set_id!r}; give every set one")
         given = [given[set_id] for set_id in sets.ids]
-    try:
-        values = to_float(given, name)
-    except InvalidSetError as error:
-        raise SettingError(str(error)) from None
+    values = to_float(given, name, SettingError)
     if values.ndim == 0:
         values = np.full(len(sets), float(values))
     if values.shape != (len(sets),):

@@ -23,7 +23,7 @@ from sumwise.acquisition.bounds import (
     variance_reduction_between,
 )
 from sumwise.data.frames import to_float
-from sumwise.errors import InvalidSetError, NonFiniteScoreError, SettingError
+from sumwise.errors import NonFiniteScoreError, SettingError
 from sumwise.model.design import Pool
 from sumwise.model.posterior import Posterior
 from sumwise.util.shapes import Float, Int, PerSet
@@ -170,12 +170,9 @@ def scores_of(
     strategy: str | Acquisition, pool: Pool, posterior: Posterior, rng: Generator
 ) -> PerSet:
     """One number per set; a user's own strategy is checked for that."""
-    try:
-        with np.errstate(over="ignore", invalid="ignore"):  # refused below, by name
-            returned = named(strategy)(pool, posterior, rng)
-        scores = to_float(returned, "what the strategy returned")
-    except InvalidSetError as error:
-        raise SettingError(str(error)) from None
+    with np.errstate(over="ignore", invalid="ignore"):  # callers refuse them by name
+        returned = named(strategy)(pool, posterior, rng)
+    scores = to_float(returned, "what the strategy returned", SettingError)
     if scores.shape != (len(pool.sets),):
         raise SettingError(
             f"the strategy gave scores of shape {scores.shape} for {len(pool.sets)} sets"

@@ -202,7 +202,9 @@ def input_matrix(
     return matrix
 
 
-def to_float(values: Any, what: str) -> Float[np.ndarray, "..."]:
+def to_float(
+    values: Any, what: str, refusal: type[SumwiseError] = InvalidSetError
+) -> Float[np.ndarray, "..."]:
     """A float64 copy; values that are not numbers are refused."""
     try:
         if type(values) is not np.ndarray and np.ma.is_masked(values):
@@ -215,4 +217,4 @@ def to_float(values: Any, what: str) -> Float[np.ndarray, "..."]:
                 raise TypeError("it holds text")
         return np.array(array, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidSetError(f"{what} must be an array of numbers: {error}") from error
+        raise refusal(f"{what} must be an array of numbers: {error}") from error

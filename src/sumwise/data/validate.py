@@ -113,10 +113,7 @@ def check_labels(y_bar: Any, ids: Sequence[Hashable]) -> Float[np.ndarray, "t M"
 
     A mapping, and a pandas object whose index holds the ids, is read by id.
     """
-    try:
-        values = to_float(_by_id(y_bar, ids), "totals")
-    except InvalidSetError as error:
-        raise LabelError(str(error)) from None
+    values = to_float(_by_id(y_bar, ids), "totals", LabelError)
     if values.ndim not in (1, 2) or len(values) != len(ids):
         raise LabelError(
             f"totals have shape {values.shape}; give one for each of {len(ids)} sets, "

@@ -188,15 +188,16 @@ def questions(
         A question, and bounds that make the next one on a large pool cheaper.
     """
     record, posterior, paid = named(strategy), model.posterior, 0.0
-    free, pending = state.free(len(pool.sets), wanted), list(state.claimed)
+    free, pending = state.free(len(pool.sets), wanted, least=1), list(state.claimed)
     waiting = len(pending)
     for number, rng in enumerate(draws, start=state.questions):
         # three sets that cost 0.1 are paid by 0.3, but for rounding
         affordable = free if cost is None else free & (paid + cost <= budget * (1 + ROUNDING))
         if not affordable.any():
-            if number == state.questions:
-                raise _nothing_left(budget, cost, free)
-            return
+            if cost is None or number > state.questions:
+                return
+            cheapest = f"the cheapest that is free costs {cost[free].min():g}"
+            raise PoolExhaustedError(f"the budget of {budget:g} pays for no set: {cheapest}")
         if pending:
             posterior = posterior.condition_on(pool.design.rows(pending))
         seen = record, pool, posterior, rng, affordable
@@ -262,12 +263,3 @@ def _why(record: Strategy, ask: Ask, among: str | None, *, first: bool) -> str:
     if first:
         why += " Nothing is measured yet, so the model cannot say what to expect."
     return why
-
-
-def _nothing_left(budget: float, cost: PerSet | None, free: Mask) -> PoolExhaustedError:
-    if cost is None or not free.any():
-        return PoolExhaustedError("every set is measured or being measured; nothing is left to ask")
-    return PoolExhaustedError(
-        f"the budget of {budget:g} pays for no set: the cheapest that is free costs "
-        f"{cost[free].min():g}"
-    )

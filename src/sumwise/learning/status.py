@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from sumwise.acquisition.strategies import Acquisition
-from sumwise.learning.propose import PoolState, propose
+from sumwise.learning.propose import Ask, PoolState
 from sumwise.model.design import Pool, add_products, features
 from sumwise.model.fit import Model
 from sumwise.model.posterior import BLOCK, Posterior
@@ -110,22 +110,11 @@ class Status:
 
 
 def outlook(
-    pool: Pool,
-    model: Model,
-    strategy: str | Acquisition,
-    state: PoolState,
-    *,
-    seed: int,
-    cost: PerSet | None = None,
-    ahead: int = 5,
+    pool: Pool, model: Model, state: PoolState, ahead: Sequence[Ask], cost: PerSet | None
 ) -> dict[str, Any]:
-    """What `Status` says is left to learn, and what the next questions should do about it."""
+    """What `Status` says is left to learn, and what the questions `ahead` should do about it."""
     left = PoolState(state.answered, skipped=state.skipped).free(len(pool.sets))
-    ahead = min(ahead, int(left.sum()) - len(state.claimed))
-    coming = list(state.claimed)
-    if ahead:
-        asked = propose(pool, model, strategy, state, seed=seed, n=ahead, cost=cost)
-        coming += [pool.sets.position(question.set_id) for question in asked]
+    coming = [*state.claimed, *(pool.sets.position(question.set_id) for question in ahead)]
     posterior = model.posterior
     after = posterior.condition_on(pool.design.rows(coming)) if coming else posterior
     moment = second_moment(pool)
@@ -133,7 +122,7 @@ def outlook(
         "information_left": joint_information(pool, posterior, np.flatnonzero(left)),
         "mean_variance": mean_variance(posterior, *moment),
         "mean_variance_after": mean_variance(after, *moment),
-        "next_questions": ahead,
+        "next_questions": len(ahead),
         "noise_variance": float((posterior.output_scale**2).mean()) / posterior.noise_precision,
         "spent": None if cost is None else float(cost[list(state.answered)].sum()),
         "next_cost": None if cost is None or not coming else float(cost[coming].sum()),

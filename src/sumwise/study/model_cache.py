@@ -23,7 +23,7 @@ from sumwise.model.design import Pool
 from sumwise.model.fit import Model
 from sumwise.model.posterior import Hyperparameters
 from sumwise.study.storage import model_states, records
-from sumwise.study.storage.database import Connection, Database
+from sumwise.study.storage.database import Database
 from sumwise.study.storage.model_states import ModelState
 from sumwise.study.storage.records import StudyRecord
 
@@ -55,23 +55,21 @@ class ModelCache:
         """Whether a model depends on nothing but the answers, and is fitted at once."""
         return not self._learns and self._record.config.hyperparameters != "adam"
 
-    def after(
-        self, answers: Sequence[Answer], connection: Connection | None = None
-    ) -> tuple[Model, Pool]:
+    def after(self, answers: Sequence[Answer], *, locked: bool = False) -> tuple[Model, Pool]:
         """The model after these answers, and the sets as it sees them.
 
         Args:
-            connection: A transaction that writes already, if there is one. Then other threads are
-                not waited for, as one of them may be waiting for the transaction to end.
+            locked: Whether the caller holds the study's lock. Then nothing is stored, and other
+                threads are not waited for, as one of them may be waiting for that lock.
         """
         names = keys(answers)
-        with self._lock if connection is None else nullcontext():
+        with nullcontext() if locked else self._lock:
             latest = self._latest
             if latest is None or latest[0] != names[-1]:
                 start = None
                 if latest is not None and latest[0] in names:
                     start = names.index(latest[0]), latest[1]
-                model = self._fold(answers, names, start, connection)
+                model = self._fold(answers, names, start, store=not locked)
                 pool = self._record.sets.pool(model) if self._learns else self._drawn
                 latest = self._latest = names[-1], model, pool
         return latest[1], latest[2]
@@ -84,7 +82,7 @@ class ModelCache:
         """
         names, start = keys(answers), None
         for length in lengths:
-            model = self._fold(answers[:length], names[: length + 1], start, None, store=False)
+            model = self._fold(answers[:length], names[: length + 1], start, store=False)
             start = length, model
             yield model
 
@@ -102,20 +100,15 @@ class ModelCache:
         answers: Sequence[Answer],
         names: Sequence[str],
         start: tuple[int, Model] | None,
-        connection: Connection | None,
         *,
-        store: bool = True,
+        store: bool,
     ) -> Model:
         """The model after these answers, going on from a start or from the longest stored state."""
         if self.quick:
-            return self._fit(answers, None)
-        done, model = (0, None) if start is None else start
-        stored = None if done == len(answers) else self._stored(names, done, connection)
-        if stored is not None:
-            done, learned = stored
-            model = self._fit(answers[:done], None, learned)
-        if model is None:
-            model = self._fit((), None)
+            return self._fit(answers)
+        known = 0 if start is None else start[0]
+        stored = self._stored(answers, names, known)
+        done, model = stored or start or (0, self._fit(()))
         fresh: list[ModelState] = []
         saved = time.monotonic()
         for length in range(done + 1, len(answers) + 1):
@@ -123,14 +116,14 @@ class ModelCache:
             if store:
                 fresh.append(_state(model, length, names[length]))
             if fresh and (time.monotonic() - saved > 1.0 or length == len(answers)):
-                self._save(fresh, connection)
+                self._save(fresh)
                 fresh, saved = [], time.monotonic()
         return model
 
     def _fit(
         self,
         answers: Sequence[Answer],
-        start: Model | None,
+        start: Model | None = None,
         learned: tuple[Scaled, Hyperparameters] | None = None,
     ) -> Model:
         record = self._record
@@ -145,21 +138,18 @@ class ModelCache:
         )
 
     def _stored(
-        self, names: Sequence[str], beyond: int, connection: Connection | None
-    ) -> tuple[int, tuple[Scaled, Hyperparameters]] | None:
-        """The longest stored state of these answers: how many it knows, and what was learned."""
-        reading = self._database.read() if connection is None else nullcontext(connection)
-        with reading as connection:
+        self, answers: Sequence[Answer], names: Sequence[str], beyond: int
+    ) -> tuple[int, Model] | None:
+        """The longest stored state of these answers: how many it knows, and the model."""
+        with self._database.read() as connection:
             state = model_states.longest(connection, self._record.id, names, beyond)
         if state is None:
             return None
-        scaled = self._record.prepared.basis.restored(state.basis)
-        return state.length, (scaled, Hyperparameters(state.prior_precision, state.noise_precision))
+        hyper = Hyperparameters(state.prior_precision, state.noise_precision)
+        learned = self._record.prepared.basis.restored(state.basis), hyper
+        return state.length, self._fit(answers[: state.length], learned=learned)
 
-    def _save(self, fresh: Sequence[ModelState], connection: Connection | None) -> None:
-        if connection is not None:
-            model_states.save(connection, self._record.id, fresh)
-            return
+    def _save(self, fresh: Sequence[ModelState]) -> None:
         with suppress(StorageError), self._database.write() as connection:  # can be learned again
             records.state(connection, self._record, lock=True)  # first, as all who write do
             model_states.save(connection, self._record.id, fresh)

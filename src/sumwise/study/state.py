@@ -11,15 +11,15 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 from sumwise.learning.propose import Answer, Ask, propose
 from sumwise.model.design import Design, Pool
 from sumwise.model.fit import Model
+from sumwise.model.predict import predict_sets
 from sumwise.study.model_cache import ModelCache
 from sumwise.study.storage import records
-from sumwise.study.storage.database import Connection, Database
+from sumwise.study.storage.database import Database
 from sumwise.study.storage.records import Claim, Event, Snapshot, StudyRecord
 from sumwise.study.storage.transactions import refuse_taken, transaction
 
@@ -33,6 +33,12 @@ class Fit(NamedTuple):
     pool: Pool  # with targets, and with the noise that measurements are known to have
     design: Design  # without that noise: answers bring their own
     seen: Snapshot
+
+    def totals(self, positions: Sequence[int]) -> list[tuple[float, float]]:
+        """Mean and standard deviation, noise included, of the totals of some sets."""
+        rows = self.pool.design.rows(list(positions))
+        mean, std = predict_sets(self.model, rows, include_noise=True)
+        return list(zip(mean[:, 0].tolist(), std[:, 0].tolist(), strict=True))
 
 
 class StudyState:
@@ -87,9 +93,9 @@ class StudyState:
             self._fitted = fit
         return fit
 
-    def fit_anew(self, seen: Snapshot, connection: Connection | None = None) -> Fit:
+    def fit_anew(self, seen: Snapshot, *, locked: bool = False) -> Fit:
         """The same for any answers, such as those of all other sets; it is not kept."""
-        model, pool = self.models.after(seen.answers, connection)
+        model, pool = self.models.after(seen.answers, locked=locked)
         return Fit(model, self.record.aims.apply(pool, model), pool.design, seen)
 
     def recent_fit(self, lag: int) -> Fit | None:
@@ -110,15 +116,19 @@ class StudyState:
 
     # --- questions ----------------------------------------------------------------------------
 
-    def asking(self, seen: Snapshot) -> dict[str, Any]:
-        """What questions depend on, beside the model."""
-        return {"state": seen.state, "seed": self.record.seed, "cost": self.record.aims.cost}
-
     def propose(self, seen: Snapshot, n: int) -> list[Ask]:
         """The next n questions, not claimed, or as many as sets are free."""
         free = len(self.record.sets) - len(seen.answers) - len(seen.claims) - len(seen.skips)
         n = min(n, free)
-        return self._questions(seen, n) if n > 0 else []
+        return self._next(seen, n) if n > 0 else []
+
+    def _next(self, seen: Snapshot, n: int) -> list[Ask]:
+        """The next n questions; the last are kept, so that what was shown can be asked at once."""
+        with self._proposing:
+            held = self._proposed
+            if held is None or held[0] != seen or len(held[1]) < n:
+                held = self._proposed = seen, self._questions(seen, n)
+        return held[1][:n]
 
     def _questions(
         self,
@@ -126,49 +136,45 @@ class StudyState:
         n: int,
         wanted: int | None = None,
         budget: float = math.inf,
-        connection: Connection | None = None,
+        *,
+        locked: bool = False,
     ) -> list[Ask]:
-        """The last plain questions are kept, so that what was shown can be asked at once."""
         if wanted is not None:
             refuse_taken(seen, wanted)
-        kept = wanted is None and budget == math.inf and connection is None
-        with self._proposing if kept else nullcontext():
-            held = self._proposed if kept else None
-            if held is None or held[0] != seen or len(held[1]) < n:
-                fit = self.fitted(seen) if connection is None else self.fit_anew(seen, connection)
-                asking = {**self.asking(seen), "n": n, "wanted": wanted, "budget": budget}
-                held = seen, propose(fit.pool, fit.model, self.record.strategy, **asking)
-                if kept:
-                    self._proposed = held
-        return held[1][:n]
-
-    def ask_for(self, requests: Sequence[tuple[int, str | None]]) -> list[list[Ask]]:
-        """Questions for several people in one transaction: how many each wants, and who it is.
-
-        They are the same as if these people had asked one after the other.
-        """
-        claimed = iter(self.claim([by for n, by in requests for _ in range(n)]))
-        return [[next(claimed) for _ in range(n)] for n, _ in requests]
+        fit = self.fit_anew(seen, locked=True) if locked else self.fitted(seen)
+        return propose(
+            fit.pool,
+            fit.model,
+            self.record.strategy,
+            seen.state,
+            seed=self.record.seed,
+            n=n,
+            wanted=wanted,
+            cost=self.record.aims.cost,
+            budget=budget,
+        )
 
     def claim(
         self, owners: Sequence[str | None], wanted: int | None = None, budget: float = math.inf
     ) -> list[Ask]:
         """Claimed questions, one for each owner, or as many as a budget pays for.
 
+        They are the same as if the owners had asked one after the other.
+
         Args:
             wanted: The position of a set to claim in place of the next one.
         """
-        wishes = (len(owners), wanted, budget)
+        n, plain = len(owners), wanted is None and budget == math.inf
         for _ in range(OVERTAKEN):
             seen = self.snapshot()
-            questions = self._questions(seen, *wishes)
+            questions = self._next(seen, n) if plain else self._questions(seen, n, wanted, budget)
             with transaction(self.database, self.record) as change:
                 claimed = change.ask(seen, questions, owners)
             if claimed is not None:
                 return claimed
         with transaction(self.database, self.record) as change:
-            seen = records.snapshot(change.connection, self.record)
-            questions = self._questions(seen, *wishes, change.connection)
+            seen = self.snapshot()
+            questions = self._questions(seen, n, wanted, budget, locked=True)
             claimed = change.ask(seen, questions, owners)
         assert claimed is not None  # what is locked cannot change
         return claimed

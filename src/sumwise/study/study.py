@@ -7,10 +7,10 @@ moment, and any number of them may work on the same study.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from sumwise.util.text import count
 if TYPE_CHECKING:
     from sumwise.learning.insight import Insight
 
+AHEAD: Final = 5  # questions that status and insight look at
 T = TypeVar("T")
 
 
@@ -304,13 +305,12 @@ class Study:
         if len(others) < FEWEST or not self.state.models.quick:
             return None
         fit = self.state.fit_anew(dataclasses.replace(seen, answers=others))
-        rows = fit.pool.design.rows([position])
-        mean, std = outputs.predict_sets(fit.model, rows, include_noise=True)
-        return float(mean[0, 0]), float(std[0, 0])
+        return fit.totals([position])[0]
 
     def status(self) -> Status:
         """Where the study stands, and how much there is still to learn."""
-        return self._status(self.state.fitted())
+        fit = self.state.fitted()
+        return self._status(fit, self.state.propose(fit.seen, AHEAD))
 
     def insight(self, level: float = 0.9) -> Insight:
         """What each answer was expected to be and what it taught, whether intervals are right, and
@@ -325,14 +325,13 @@ class Study:
         seen = fit.seen
         pool = dataclasses.replace(fit.pool, design=fit.design)  # answers bring their own noise
         steps = trace(pool, partial(self.state.models.along, seen.answers), seen.answers)
-        status, ahead = self._status(fit), list[Ask]()
-        if status.next_questions:
-            ahead = self.state.propose(seen, status.next_questions)
+        ahead = self.state.propose(seen, AHEAD)
+        status = self._status(fit, ahead)
         return review(pool, fit.model, steps, seen.answers, status, level=share, ahead=ahead)
 
-    def _status(self, fit: Fit) -> Status:
+    def _status(self, fit: Fit, ahead: Sequence[Ask]) -> Status:
         kept, seen = self._kept, fit.seen
-        left = outlook(fit.pool, fit.model, kept.strategy, **self.state.asking(seen))
+        left = outlook(fit.pool, fit.model, seen.state, ahead, kept.aims.cost)
         counts = (len(kept.sets), len(seen.answers), len(seen.claims), len(seen.skips))
         left |= {"enough": kept.aims.enough, "aimed": kept.aims.targets is not None}
         return Status(kept.name, kept.strategy, *counts, seen.questions, **left)

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from sumwise.errors import PoolExhaustedError
@@ -69,7 +70,7 @@ class AskQueue:
 
     def _answer(self, requests: Sequence[Request]) -> None:
         try:
-            claimed = self._state.ask_for([(each.n, each.by) for each in requests])
+            claimed = iter(self._state.claim([each.by for each in requests for _ in range(each.n)]))
         except Exception as error:
             for request in requests:
                 if isinstance(error, PoolExhaustedError) and len(requests) > 1:
@@ -77,5 +78,5 @@ class AskQueue:
                 else:
                     request.questions.set_exception(error)
         else:
-            for request, questions in zip(requests, claimed, strict=True):
-                request.questions.set_result(questions)
+            for request in requests:
+                request.questions.set_result(list(islice(claimed, request.n)))

@@ -15,12 +15,10 @@ import numpy as np
 
 from sumwise.errors import UnknownSetError
 from sumwise.learning.insight import Insight
-from sumwise.learning.propose import FEWEST, Answer, Ask
-from sumwise.model import predict
+from sumwise.learning.propose import FEWEST, Answer, Ask, arrays_of
 from sumwise.model.leave_one_out import leave_one_out
 from sumwise.report.page import Section
 from sumwise.report.panels import PANELS
-from sumwise.study.state import Fit
 from sumwise.study.storage.records import Event, Snapshot
 from sumwise.study.study import Study
 from sumwise.util.shapes import Int
@@ -139,7 +137,7 @@ class Session:
         fit = self.state.recent_fit(LAG)
         if fit is None or len(fit.seen.answers) < FEWEST:
             return None
-        return _totals(fit, [position])[0]
+        return fit.totals([position])[0]
 
     def expected_without(self, position: int) -> Expectation | None:
         """The total of an answered set as all other answers predict it.
@@ -147,17 +145,13 @@ class Session:
         λ, β and the basis are those of a model that may know the answer. None also for a dropout
         network, from which an answer cannot be left out.
         """
-        fit, answers = self.state.recent_fit(LAG), self.state.snapshot().answers
-        at = [answer.position for answer in answers]
-        if fit is None or fit.model.spectrum is None or len(answers) <= FEWEST:
+        fit = self.state.recent_fit(LAG)
+        at, y_bar, noise = arrays_of(self.state.snapshot().answers)
+        if fit is None or fit.model.spectrum is None or len(at) <= FEWEST or position not in at:
             return None
-        if position not in at:
-            return None
-        y_bar = np.array([[answer.y_bar] for answer in answers])
-        noise = np.array([answer.noise_std or 0.0 for answer in answers])
         planned, place = self.record.aims.noise_std, at.index(position)
         noise[place] = 0.0 if planned is None else planned[position]  # a new answer brings its own
-        mean, std = leave_one_out(fit.model, fit.design.rows(at), y_bar, noise)
+        mean, std = leave_one_out(fit.model, fit.design.rows(at), y_bar[:, None], noise)
         return float(mean[place, 0]), float(std[place, 0])
 
     # --- rows of responses ----------------------------------------------------------------------
@@ -180,7 +174,7 @@ class Session:
         if not seen.claims:
             return []
         asked, cost = self.state.questions_of(seen.claims), self.record.aims.cost
-        totals = _totals(self.state.fitted(seen), [claim.position for claim in seen.claims])
+        totals = self.state.fitted(seen).totals(seen.state.claimed)
         return [
             {
                 "why": None,
@@ -219,13 +213,6 @@ class Session:
     def event_row(self, event: Event) -> Row:
         named = None if event.set_id is None else self.name(self.sets.position(event.set_id))
         return {**asdict(event), "set": named, "total": event.y_bar}
-
-
-def _totals(fit: Fit, positions: list[int]) -> list[Expectation]:
-    """What a model expects of the totals of some sets, noise included."""
-    rows = fit.pool.design.rows(positions)
-    mean, std = predict.predict_sets(fit.model, rows, include_noise=True)
-    return list(zip(mean[:, 0].tolist(), std[:, 0].tolist(), strict=True))
 
 
 def interval(mean: float, std: float) -> dict[str, float]:
