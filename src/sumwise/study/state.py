@@ -17,11 +17,13 @@ from typing import Any, NamedTuple
 from sumwise.learning.propose import Answer, Ask, propose
 from sumwise.model.design import Design, Pool
 from sumwise.model.fit import Model
+from sumwise.model.predict import predict_sets
 from sumwise.study.model_cache import ModelCache
 from sumwise.study.storage import records
 from sumwise.study.storage.database import Connection, Database
 from sumwise.study.storage.records import Claim, Event, Snapshot, StudyRecord
 from sumwise.study.storage.transactions import refuse_taken, transaction
+from sumwise.util.shapes import PerSet
 
 OVERTAKEN = 2  # attempts before the lock is held while questions are worked out
 
@@ -33,6 +35,11 @@ class Fit(NamedTuple):
     pool: Pool  # with targets, and with the noise that measurements are known to have
     design: Design  # without that noise: answers bring their own
     seen: Snapshot
+
+    def totals(self, which: Any = slice(None)) -> tuple[PerSet, PerSet]:
+        """Mean and standard deviation of the totals of some sets, noise included."""
+        mean, std = predict_sets(self.model, self.pool.design.rows(which), include_noise=True)
+        return mean[:, 0], std[:, 0]
 
 
 class StudyState:

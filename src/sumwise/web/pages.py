@@ -37,7 +37,7 @@ class PoolView:
     information: Float[np.ndarray, " A"]
     answer: Float[np.ndarray, " A"]  # NaN where there is none
     by: dict[int, str | None]
-    orders: dict[str, Int[np.ndarray, " A"]] = field(default_factory=dict)  # rising, by column
+    orders: dict[tuple[str, bool], Int[np.ndarray, " A"]] = field(default_factory=dict)
 
 
 class PageQuery(NamedTuple):
@@ -48,6 +48,10 @@ class PageQuery(NamedTuple):
     sort: str = ""
     descending: bool = False
     search: str = ""
+
+    def order(self, values: np.ndarray) -> Int[np.ndarray, " n"]:
+        """Sorts values; NaN comes last in either direction."""
+        return np.argsort(-values if self.descending else values, kind="stable")
 
     def of(self, rows: Any) -> Any:
         return rows[(self.page - 1) * self.size : self.page * self.size]
@@ -88,15 +92,11 @@ class Pages:
         }
 
     def _order(self, view: PoolView, query: PageQuery) -> Int[np.ndarray, " A"]:
-        rising = view.orders.get(query.sort)
-        if rising is None:
+        wanted = query.sort, query.descending
+        if wanted not in view.orders:
             values = self._rank if query.sort == "id" else getattr(view, query.sort)
-            rising = view.orders[query.sort] = np.argsort(values, kind="stable")
-        if not query.descending:
-            return rising
-        missing = int(np.isnan(view.answer).sum()) if query.sort == "answer" else 0
-        there = len(rising) - missing  # NaN is sorted to the end
-        return np.concatenate([rising[:there][::-1], rising[there:]])
+            view.orders[wanted] = query.order(values)
+        return view.orders[wanted]
 
     @cached_property
     def _folded(self) -> list[str]:
@@ -136,8 +136,7 @@ class Pages:
     def individuals(self, query: PageQuery) -> dict[str, Any]:
         if query.sort in ("mean", "std"):
             values = self._predictions.get()[("mean", "std").index(query.sort)]
-            order = np.argsort(-values if query.descending else values, kind="stable")
-            found = self._matching(order, query.search, self._owners)
+            found = self._matching(query.order(values), query.search, self._owners)
             return query.answer(self._rows(query.of(found)), len(found))
         order = np.argsort(self._rank) if query.sort == "set" else np.arange(len(self._sets))
         return self._set_by_set(self._matching(order, query.search), query)
@@ -192,8 +191,7 @@ def _view(session: Session, now: Snapshot) -> PoolView:
     """
     fit = session.state.fitted(now)
     posterior, design = fit.model.posterior, fit.pool.design
-    means, stds = outputs.predict_sets(fit.model, design, include_noise=True)
-    expected, std = means[:, 0], stds[:, 0]
+    expected, std = fit.totals()
     noise = posterior.output_scale[0] * np.sqrt(design.noise_scale / posterior.noise_precision)
     information = posterior.n_outputs * np.maximum(np.log(std / noise), 0.0)
     held = [claim.position for claim in now.claims]

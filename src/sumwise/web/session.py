@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -16,15 +15,13 @@ import numpy as np
 from sumwise.errors import UnknownSetError
 from sumwise.learning.insight import Insight
 from sumwise.learning.propose import FEWEST, Answer, Ask
-from sumwise.model import predict
 from sumwise.model.leave_one_out import leave_one_out
 from sumwise.report.page import Section
 from sumwise.report.panels import PANELS
-from sumwise.study.state import Fit
 from sumwise.study.storage.records import Event, Snapshot
 from sumwise.study.study import Study
 from sumwise.util.shapes import Int
-from sumwise.util.text import by_text, find, shown
+from sumwise.util.text import by_text, find, json_ready, shown
 
 PATIENCE: Final = 10.0  # seconds to wait for others who write, while a page is waiting
 LAG: Final = 10  # a model that checks new totals may miss one in ten answers
@@ -139,7 +136,8 @@ class Session:
         fit = self.state.recent_fit(LAG)
         if fit is None or len(fit.seen.answers) < FEWEST:
             return None
-        return _totals(fit, [position])[0]
+        mean, std = fit.totals([position])
+        return float(mean[0]), float(std[0])
 
     def expected_without(self, position: int) -> Expectation | None:
         """The total of an answered set as all other answers predict it.
@@ -180,7 +178,7 @@ class Session:
         if not seen.claims:
             return []
         asked, cost = self.state.questions_of(seen.claims), self.record.aims.cost
-        totals = _totals(self.state.fitted(seen), [claim.position for claim in seen.claims])
+        means, stds = self.state.fitted(seen).totals([claim.position for claim in seen.claims])
         return [
             {
                 "why": None,
@@ -188,11 +186,11 @@ class Session:
                 **asked.get(claim.position, {}),
                 **asdict(claim),
                 **self.name(claim.position),
-                **interval(*total),
+                **interval(mean, std),
                 "size": self.sizes[claim.position],
                 "cost": None if cost is None else cost[claim.position],
             }
-            for claim, total in zip(seen.claims, totals, strict=True)
+            for claim, mean, std in zip(seen.claims, means, stds, strict=True)
         ]
 
     def about(self, seen: Snapshot, position: int) -> Row:
@@ -221,13 +219,6 @@ class Session:
         return {**asdict(event), "set": named, "total": event.y_bar}
 
 
-def _totals(fit: Fit, positions: list[int]) -> list[Expectation]:
-    """What a model expects of the totals of some sets, noise included."""
-    rows = fit.pool.design.rows(positions)
-    mean, std = predict.predict_sets(fit.model, rows, include_noise=True)
-    return list(zip(mean[:, 0].tolist(), std[:, 0].tolist(), strict=True))
-
-
 def interval(mean: float, std: float) -> dict[str, float]:
     """Mean, standard deviation and the ends of the interval that are shown."""
     reach = REACH * std
@@ -239,20 +230,7 @@ def as_json(panel: Section) -> Row:
     rows = [[row[column] for column in columns] for row in panel.rows]
     return {
         "title": panel.title,
-        "chart": clean(panel.charts[0].to_dict()) if panel.charts else None,
+        "chart": json_ready(panel.charts[0].to_dict()) if panel.charts else None,
         "words": list(panel.words),
-        "table": {"columns": columns, "rows": clean(rows)},
+        "table": {"columns": columns, "rows": json_ready(rows)},
     }
-
-
-def clean(value: Any) -> Any:
-    """The value with None for numbers that JSON cannot hold.
-
-    >>> clean({"a": [1.5, float("nan")], "b": "text"})
-    {'a': [1.5, None], 'b': 'text'}
-    """
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {name: clean(part) for name, part in value.items()}
-    return [clean(part) for part in value] if isinstance(value, list | tuple) else value
