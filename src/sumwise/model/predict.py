@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -133,13 +133,18 @@ class Predictions:
 
         first = {} if self.ids is None else {"set": _id_column(self.ids), **self.beside}
         last = {name: getattr(self, name) for name in ("mean", "std", "lower", "upper")}
-        names = [*first, *last]
-        prefix = PREFIX if set(names) & set(self.inputs) else ""
-        for name in names:
-            if prefix + name in self.inputs:
-                raise DataError(f"there is a column {prefix + name!r} already; rename it")
-        first, last = ({prefix + name: part[name] for name in part} for part in (first, last))
+        ours = own_names([*first, *last], self.inputs)
+        first, last = ({ours[name]: part[name] for name in part} for part in (first, last))
         return pa.table({**first, **self.inputs, **last})
+
+
+def own_names(names: Sequence[str], theirs: Collection[str]) -> dict[str, str]:
+    """What our columns are called beside the user's: all get a prefix if one would clash."""
+    prefix = PREFIX if set(names) & set(theirs) else ""
+    for name in names:
+        if prefix + name in theirs:
+            raise DataError(f"there is a column {prefix + name!r} already; rename it")
+    return {name: prefix + name for name in names}
 
 
 def _id_column(ids: Sequence[Hashable]) -> Any:
