@@ -61,11 +61,10 @@ def predict(
     few = None if out is not None or output.wants_json() else FEW
     with address.open() as study:
         scan = study.scan if data is None and not of_sets else None
-        table: Any = None
-        if scan is not None and out is not None:
-            rows = _write_scan(study, scan, out, level, force)
-        else:
+        if scan is None or out is None:
             table, rows = _table(study, scan, data, of_sets, level, few)
+        else:
+            table, rows = None, _write_scan(study, scan, out, level, force)
         measured = len(study.answers)
     if not measured:
         output.talk("Nothing is measured yet, so these predictions are those of the prior.")
@@ -95,7 +94,7 @@ def _table(
         found = study.predict_sets(level)
         return found.to_arrow(), len(found)
     if data is not None:
-        names = getattr(study.model, "feature_names_in_", None)  # study.sets would read individuals
+        names = study.state.record.sets.input_names  # study.sets would read individuals
         if names is None:
             raise DataError(
                 "the inputs of this study have no names; predict in Python, from arrays"

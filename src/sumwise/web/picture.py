@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from sumwise.data.targets import location_and_spread
 from sumwise.errors import SettingError
 from sumwise.report.page import Section
 from sumwise.report.theme import COLOURS, GREY, finish
@@ -150,9 +151,7 @@ class Pictures:
 
     @cached_property
     def _scale(self) -> tuple[Float[np.ndarray, " D"], Float[np.ndarray, " D"]]:
-        std = self._sets.x.std(axis=0)
-        usable = np.isfinite(std) & (std > 0)
-        return self._sets.x.mean(axis=0), np.where(usable, std, 1.0)
+        return location_and_spread(self._sets.x)
 
     @cached_property
     def _components(self) -> tuple[Float[np.ndarray, "D 2"], float]:

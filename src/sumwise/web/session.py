@@ -14,7 +14,7 @@ import numpy as np
 
 from sumwise.errors import UnknownSetError
 from sumwise.learning.insight import Insight
-from sumwise.learning.propose import FEWEST, Answer, Ask
+from sumwise.learning.propose import FEWEST, Answer, Ask, arrays_of
 from sumwise.model.leave_one_out import leave_one_out
 from sumwise.report.page import Section
 from sumwise.report.panels import PANELS
@@ -145,17 +145,13 @@ class Session:
         λ, β and the basis are those of a model that may know the answer. None also for a dropout
         network, from which an answer cannot be left out.
         """
-        fit, answers = self.state.recent_fit(LAG), self.state.snapshot().answers
-        at = [answer.position for answer in answers]
-        if fit is None or fit.model.spectrum is None or len(answers) <= FEWEST:
+        fit = self.state.recent_fit(LAG)
+        at, y_bar, noise = arrays_of(self.state.snapshot().answers)
+        if fit is None or fit.model.spectrum is None or len(at) <= FEWEST or position not in at:
             return None
-        if position not in at:
-            return None
-        y_bar = np.array([[answer.y_bar] for answer in answers])
-        noise = np.array([answer.noise_std or 0.0 for answer in answers])
         planned, place = self.record.aims.noise_std, at.index(position)
         noise[place] = 0.0 if planned is None else planned[position]  # a new answer brings its own
-        mean, std = leave_one_out(fit.model, fit.design.rows(at), y_bar, noise)
+        mean, std = leave_one_out(fit.model, fit.design.rows(at), y_bar[:, None], noise)
         return float(mean[place, 0]), float(std[place, 0])
 
     # --- rows of responses ----------------------------------------------------------------------
