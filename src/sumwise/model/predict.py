@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import NormalDist
 from typing import Any, Final
 
@@ -95,27 +95,19 @@ def finite_rows(values: Float[np.ndarray, "N M"]) -> Float[np.ndarray, "N M"]:
 class Predictions:
     """What is expected of individuals or of sets, in the units of the answers."""
 
-    ids: tuple[Hashable, ...] | None  # the set of each row; None for rows that belong to none
     mean: Float[np.ndarray, " n"]
     std: Float[np.ndarray, " n"]  # noise included
-    lower: Float[np.ndarray, " n"]
-    upper: Float[np.ndarray, " n"]
     level: float  # the share of values that should lie between lower and upper
-    beside: Mapping[str, Any]  # further columns of ours in a table: row, or measured
-    inputs: Mapping[str, Any]  # the user's own columns
+    ids: tuple[Hashable, ...] | None = None  # the set of each row, if rows belong to sets
+    beside: Mapping[str, Any] = field(default_factory=dict)  # ours in a table: row, or measured
+    inputs: Mapping[str, Any] = field(default_factory=dict)  # the user's own columns
+    lower: Float[np.ndarray, " n"] = field(init=False)
+    upper: Float[np.ndarray, " n"] = field(init=False)
 
-    @classmethod
-    def of(
-        cls,
-        mean: Float[np.ndarray, " n"],
-        std: Float[np.ndarray, " n"],
-        level: float,
-        ids: tuple[Hashable, ...] | None = None,
-        beside: Mapping[str, Any] | None = None,
-        inputs: Mapping[str, Any] | None = None,
-    ) -> Predictions:
-        reach = NormalDist().inv_cdf(0.5 + 0.5 * level) * std
-        return cls(ids, mean, std, mean - reach, mean + reach, level, beside or {}, inputs or {})
+    def __post_init__(self) -> None:
+        reach = NormalDist().inv_cdf(0.5 + 0.5 * self.level) * self.std
+        object.__setattr__(self, "lower", self.mean - reach)
+        object.__setattr__(self, "upper", self.mean + reach)
 
     def __len__(self) -> int:
         return len(self.mean)

@@ -83,13 +83,13 @@ def _one_file(
                 except InvalidSetError as error:
                     where = f"{batch.path}, rows from {batch.first_row + 1} on"
                     raise InvalidSetError(f"{where}: {error}") from error
-                whole = outputs.Predictions.of(mean, std, level)
+                found = outputs.Predictions(mean, std, level)
                 number = np.arange(len(batch)) + batch.first_row + 1
                 codes = pa.array(np.zeros(len(batch), np.int32))
                 file_name = pa.DictionaryArray.from_arrays(codes, [batch.path])  # stored once
-                found = (file_name, number, mean, std, whole.lower, whole.upper)
+                values = (file_name, number, mean, std, found.lower, found.upper)
                 columns = dict(zip(scan.by, batch.keys, strict=True))
-                table = pa.table({**columns, **dict(zip(added, found, strict=True))})
+                table = pa.table({**columns, **dict(zip(added, values, strict=True))})
                 if writer is None:
                     writer = opened.enter_context(parquet.ParquetWriter(file, table.schema))
                 writer.write_table(table)

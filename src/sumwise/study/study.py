@@ -279,7 +279,7 @@ class Study:
         share = check_level(level)
         x, about = (self.sets.x, individuals(self.sets)) if frame is None else (frame, {})
         mean, std = self.model.predict(x, return_std=True)
-        return Predictions.of(mean, std, share, **about)
+        return Predictions(mean, std, share, **about)
 
     def predict_sets(self, level: float = 0.9) -> Predictions:
         """Predict the total of every set, measured or not."""
@@ -290,7 +290,7 @@ class Study:
         for answer in fit.seen.answers:
             measured[answer.position] = answer.y_bar
         told = {"measured": np.ma.masked_invalid(measured)}
-        return Predictions.of(mean, std, share, ids, told)
+        return Predictions(mean, std, share, ids, told)
 
     def expected(self, set_id: Hashable) -> tuple[float, float] | None:
         """Mean and standard deviation of a set's total, predicted from the answers of other sets.

@@ -16,7 +16,7 @@ import numpy as np
 from sumwise.model import predict as outputs
 from sumwise.model.fit import Model
 from sumwise.study.storage.records import Snapshot
-from sumwise.util.shapes import Float, Int
+from sumwise.util.shapes import Float, Int, Mask
 from sumwise.web.session import Session, SingleFlight, interval
 
 STATES: Final = ("free", "open", "answered", "skipped")
@@ -74,9 +74,10 @@ class Pages:
 
     def sets(self, query: PageQuery, state: str = "") -> dict[str, Any]:
         view = self.pool.get()
-        found = self._matching(self._order(view, query), query.search)
+        wanted, order = self._named(query.search), self._order(view, query)
         if state:
-            found = found[view.state[found] == STATES.index(state)]
+            wanted &= view.state == STATES.index(state)
+        found = order[wanted[order]]
         part = [self.set_row(view, position) for position in query.of(found).tolist()]
         return query.answer(part, len(found))
 
@@ -113,19 +114,12 @@ class Pages:
         rank[sorted(range(len(keys)), key=keys.__getitem__)] = np.arange(len(keys))
         return rank
 
-    def _matching(
-        self, rows: Int[np.ndarray, " n"], search: str, owners: Any = slice(None)
-    ) -> Int[np.ndarray, " m"]:
-        """The rows of sets whose id contains this text.
-
-        Args:
-            owners: Positions of the sets that rows belong to; by default, rows are sets.
-        """
+    def _named(self, search: str) -> Mask:
+        """Which sets have this text in their id."""
         part = search.casefold()
         if not part:
-            return rows
-        mask = np.fromiter((part in text for text in self._folded), bool, len(self._folded))
-        return rows[mask[owners][rows]]
+            return np.ones(len(self._sets), dtype=bool)
+        return np.fromiter((part in text for text in self._folded), bool, len(self._folded))
 
     # --- individuals --------------------------------------------------------------------------
 
@@ -134,12 +128,13 @@ class Pages:
         return self._set_by_set(np.array([position]), PageQuery(page, size))
 
     def individuals(self, query: PageQuery) -> dict[str, Any]:
+        wanted = self._named(query.search)
         if query.sort in ("mean", "std"):
-            values = self._predictions.get()[("mean", "std").index(query.sort)]
-            found = self._matching(query.order(values), query.search, self._owners)
+            order = query.order(self._predictions.get()[("mean", "std").index(query.sort)])
+            found = order[np.repeat(wanted, self.session.sizes)[order]]
             return query.answer(self._rows(query.of(found)), len(found))
         order = np.argsort(self._rank) if query.sort == "set" else np.arange(len(self._sets))
-        return self._set_by_set(self._matching(order, query.search), query)
+        return self._set_by_set(order[wanted[order]], query)
 
     def _set_by_set(self, order: Int[np.ndarray, " n"], query: PageQuery) -> dict[str, Any]:
         """A page of the individuals of these sets, without listing those of all pages."""
@@ -171,10 +166,6 @@ class Pages:
 
     def _model(self) -> Model:
         return self.session.state.fitted().model
-
-    @cached_property
-    def _owners(self) -> Int[np.ndarray, " N"]:
-        return np.repeat(np.arange(len(self._sets)), self.session.sizes)
 
 
 def predict(model: Model, x: Float[np.ndarray, "n D"]) -> tuple[np.ndarray, np.ndarray]:
