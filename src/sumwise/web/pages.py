@@ -110,9 +110,7 @@ class Pages:
             [int(part) if i % 2 else part for i, part in enumerate(_DIGITS.split(text))]
             for text in self._folded
         ]
-        rank = np.empty(len(keys), dtype=np.int64)
-        rank[sorted(range(len(keys)), key=keys.__getitem__)] = np.arange(len(keys))
-        return rank
+        return np.argsort(sorted(range(len(keys)), key=keys.__getitem__))
 
     def _named(self, search: str) -> Mask:
         """Which sets have this text in their id."""

@@ -124,12 +124,8 @@ class Pictures:
                 f"Of {total:,} individuals {len(which):,} are drawn; those of sets that are "
                 "answered, being measured or proposed come first."
             )
-        drawn = Counter(row["state"] for row in rows)
-        table = [
-            {"set is": name, "individuals drawn": drawn[name]}
-            for name in reversed(names)
-            if drawn[name]
-        ]
+        drawn = Counter(row["state"] for row in rows)  # in the order of LOOKS, as the rows are
+        table = [{"set is": name, "individuals drawn": n} for name, n in reversed(drawn.items())]
         chart = _chart(kind, rows, self.places, points)
         return Section(TITLES[kind], sentences, [chart], rows=table)
 
@@ -173,9 +169,7 @@ class Pictures:
         known, plane = self._layout
         if np.array_equal(known, which):
             return plane
-        neighbours = KNeighborsRegressor(
-            min(NEIGHBOURS, len(known)), weights=lambda distance: 1 / np.maximum(distance, 1e-9)
-        )
+        neighbours = KNeighborsRegressor(min(NEIGHBOURS, len(known)), weights="distance")
         return neighbours.fit(self._standardised(known), plane).predict(self._standardised(which))
 
 
