@@ -73,7 +73,7 @@ MUTANTS = [
     (
         "scale forgotten in std",
         "model/predict.py",
-        "finite_rows(model.posterior.output_scale * np.sqrt",
+        "finite_rows(scale * np.sqrt",
         "finite_rows(np.sqrt",
     ),
     (

@@ -78,6 +78,13 @@ def test_a_folder_of_parquet_files_becomes_a_study(sets, folder, tmp_path):
     with sw.open_study(url) as study:
         np.testing.assert_allclose(found["mean"].to_numpy(), study.model.predict(sets.x), rtol=1e-9)
     assert f"All {len(sets.x)} rows" in one_line(done("predict", url).output)
+    out.write_bytes(b"mine")
+    refused = run("predict", url, "-o", out)
+    assert (refused.exit_code, out.read_bytes()) == (1, b"mine")
+    done("predict", url, "-o", out, "--force")
+    assert pq.read_table(out).equals(found)
+    done("predict", url, "-o", tmp_path / "ALL.PARQUET")
+    assert pq.read_table(tmp_path / "ALL.PARQUET").equals(found)
     refused = run("predict", url, "-o", tmp_path / "all.csv")
     assert refused.exit_code == 1
     assert "ends in .parquet as well" in one_line(refused.stderr)

@@ -123,7 +123,7 @@ def test_predictions_keep_the_names_of_group_columns(sets, model, tmp_path):
     assert found.column_names[:4] == ["row", "sumwise_file", "sumwise_row", "sumwise_mean"]
     both = table.append_column("sumwise_std", table["row"])
     named = parquet.scan(parquet.write(both, tmp_path / "b"), by=["row", "sumwise_std"])
-    with pytest.raises(sw.SettingError, match="group column 'sumwise_std' already"):
+    with pytest.raises(sw.DataError, match="column 'sumwise_std' already"):
         model.predict_parquet(named, tmp_path / "never")
     assert not (tmp_path / "never").exists()
 

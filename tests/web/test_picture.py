@@ -30,8 +30,8 @@ def test_every_individual_is_coloured_by_what_became_of_its_set(web, study, prob
     play(study, problem[1], 3)
     study.ask()
     study.skip("set 39" if "set 39" not in {c.set_id for c in study.claims} else "set 38")
-    rows = points(got(web.get("/api/picture")))
-    sets = problem[0]
+    found = got(web.get("/api/picture"))
+    rows, sets = points(found), problem[0]
     assert len(rows) == len(sets.x)
     expected = dict.fromkeys(sets.ids, "not measured")
     expected |= {question.set_id: "proposed" for question in study.propose(5)}
@@ -41,6 +41,8 @@ def test_every_individual_is_coloured_by_what_became_of_its_set(web, study, prob
     assert {row["set"]: row["state"] for row in rows} == expected
     drawn = [row["state"] for row in rows]
     assert drawn == sorted(drawn, key=list(picture.LOOKS).index)  # what matters lies on top
+    counted = [[name, drawn.count(name)] for name in reversed(picture.LOOKS) if name in drawn]
+    assert found["table"]["rows"] == counted
     study.tell("set 20", 1.0)
     after = points(got(web.get("/api/picture")))
     assert {row["state"] for row in after if row["set"] == "set 20"} == {"answered"}

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
-from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,9 +15,10 @@ from sumwise.cli.output import visible
 from sumwise.data.parquet import Scan, batches
 from sumwise.data.tables import check_output, read_inputs, write_table
 from sumwise.errors import DataError, SettingError
-from sumwise.model.predict import individuals
-from sumwise.util.files import temporary_name
-from sumwise.util.text import count, plain
+from sumwise.model.predict import check_level, individuals
+from sumwise.outofcore import predict_parquet as streams
+from sumwise.outofcore.build import in_threads
+from sumwise.util.text import count, json_ready, plain
 
 if TYPE_CHECKING:
     from sumwise.study.study import Study
@@ -62,11 +61,10 @@ def predict(
     few = None if out is not None or output.wants_json() else FEW
     with address.open() as study:
         scan = study.scan if data is None and not of_sets else None
-        table: Any = None
-        if scan is not None and out is not None:
-            rows = _write_scan(study, scan, out, level, force)
-        else:
+        if scan is None or out is None:
             table, rows = _table(study, scan, data, of_sets, level, few)
+        else:
+            table, rows = None, _write_scan(study, scan, out, level, force)
         measured = len(study.answers)
     if not measured:
         output.talk("Nothing is measured yet, so these predictions are those of the prior.")
@@ -75,7 +73,7 @@ def predict(
             write_table(table, out, force)
         output.show_file(out, rows, "row", level=level)
     elif output.wants_json():
-        output.show_json({"level": level, "rows": [_finite(row) for row in table.to_pylist()]})
+        output.show_json({"level": level, "rows": json_ready(table.to_pylist())})
     else:
         _show(table, rows, measured, level)
         given = () if data is None else (str(data),)
@@ -96,7 +94,7 @@ def _table(
         found = study.predict_sets(level)
         return found.to_arrow(), len(found)
     if data is not None:
-        names = getattr(study.model, "feature_names_in_", None)  # study.sets would read individuals
+        names = study.state.record.sets.input_names  # study.sets would read individuals
         if names is None:
             raise DataError(
                 "the inputs of this study have no names; predict in Python, from arrays"
@@ -124,19 +122,8 @@ def _write_scan(study: Study, scan: Scan, out: Path, level: float, force: bool) 
             f"the {scan.rows} individuals of this study are in Parquet files; write their "
             "predictions to a file that ends in .parquet as well"
         )
-    partial = Path(temporary_name(out, ".parquet"))
-    try:
-        rows = study.model.predict_parquet(scan, partial, level)
-        check_output(out, force)  # another process may have written it meanwhile
-        os.replace(partial, out)
-    finally:
-        partial.unlink(missing_ok=True)
-    return rows
-
-
-def _finite(row: dict[str, Any]) -> dict[str, Any]:
-    """A row for JSON, in which NaN and infinity become null."""
-    return {k: None if isinstance(v, float) and not isfinite(v) else v for k, v in row.items()}
+    model, share = study.model.fitted(), check_level(level)
+    return streams.predict(model, scan, str(out), share, in_threads, overwrite=force)
 
 
 # --- the screen -----------------------------------------------------------------------------------

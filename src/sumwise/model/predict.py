@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import NormalDist
 from typing import Any, Final
 
@@ -95,27 +95,19 @@ def finite_rows(values: Float[np.ndarray, "N M"]) -> Float[np.ndarray, "N M"]:
 class Predictions:
     """What is expected of individuals or of sets, in the units of the answers."""
 
-    ids: tuple[Hashable, ...] | None  # the set of each row; None for rows that belong to none
     mean: Float[np.ndarray, " n"]
     std: Float[np.ndarray, " n"]  # noise included
-    lower: Float[np.ndarray, " n"]
-    upper: Float[np.ndarray, " n"]
     level: float  # the share of values that should lie between lower and upper
-    beside: Mapping[str, Any]  # further columns of ours in a table: row, or measured
-    inputs: Mapping[str, Any]  # the user's own columns
+    ids: tuple[Hashable, ...] | None = None  # the set of each row, if rows belong to sets
+    beside: Mapping[str, Any] = field(default_factory=dict)  # ours in a table: row, or measured
+    inputs: Mapping[str, Any] = field(default_factory=dict)  # the user's own columns
+    lower: Float[np.ndarray, " n"] = field(init=False)
+    upper: Float[np.ndarray, " n"] = field(init=False)
 
-    @classmethod
-    def of(
-        cls,
-        mean: Float[np.ndarray, " n"],
-        std: Float[np.ndarray, " n"],
-        level: float,
-        ids: tuple[Hashable, ...] | None = None,
-        beside: Mapping[str, Any] | None = None,
-        inputs: Mapping[str, Any] | None = None,
-    ) -> Predictions:
-        reach = NormalDist().inv_cdf(0.5 + 0.5 * level) * std
-        return cls(ids, mean, std, mean - reach, mean + reach, level, beside or {}, inputs or {})
+    def __post_init__(self) -> None:
+        reach = NormalDist().inv_cdf(0.5 + 0.5 * self.level) * self.std
+        object.__setattr__(self, "lower", self.mean - reach)
+        object.__setattr__(self, "upper", self.mean + reach)
 
     def __len__(self) -> int:
         return len(self.mean)
@@ -133,13 +125,18 @@ class Predictions:
 
         first = {} if self.ids is None else {"set": _id_column(self.ids), **self.beside}
         last = {name: getattr(self, name) for name in ("mean", "std", "lower", "upper")}
-        names = [*first, *last]
-        prefix = PREFIX if set(names) & set(self.inputs) else ""
-        for name in names:
-            if prefix + name in self.inputs:
-                raise DataError(f"there is a column {prefix + name!r} already; rename it")
-        first, last = ({prefix + name: part[name] for name in part} for part in (first, last))
+        ours = own_names([*first, *last], self.inputs)
+        first, last = ({ours[name]: part[name] for name in part} for part in (first, last))
         return pa.table({**first, **self.inputs, **last})
+
+
+def own_names(names: Sequence[str], theirs: Collection[str]) -> dict[str, str]:
+    """What our columns are called beside the user's: all get a prefix if one would clash."""
+    prefix = PREFIX if set(names) & set(theirs) else ""
+    for name in names:
+        if prefix + name in theirs:
+            raise DataError(f"there is a column {prefix + name!r} already; rename it")
+    return {name: prefix + name for name in names}
 
 
 def _id_column(ids: Sequence[Hashable]) -> Any:

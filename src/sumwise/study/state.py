@@ -22,6 +22,7 @@ from sumwise.study.storage import records
 from sumwise.study.storage.database import Database
 from sumwise.study.storage.records import Claim, Event, Snapshot, StudyRecord
 from sumwise.study.storage.transactions import refuse_taken, transaction
+from sumwise.util.shapes import PerSet
 
 OVERTAKEN = 2  # attempts before the lock is held while questions are worked out
 
@@ -34,11 +35,10 @@ class Fit(NamedTuple):
     design: Design  # without that noise: answers bring their own
     seen: Snapshot
 
-    def totals(self, positions: Sequence[int]) -> list[tuple[float, float]]:
-        """Mean and standard deviation, noise included, of the totals of some sets."""
-        rows = self.pool.design.rows(list(positions))
-        mean, std = predict_sets(self.model, rows, include_noise=True)
-        return list(zip(mean[:, 0].tolist(), std[:, 0].tolist(), strict=True))
+    def totals(self, which: Any = slice(None)) -> tuple[PerSet, PerSet]:
+        """Mean and standard deviation of the totals of some sets, noise included."""
+        mean, std = predict_sets(self.model, self.pool.design.rows(which), include_noise=True)
+        return mean[:, 0], std[:, 0]
 
 
 class StudyState:

@@ -23,7 +23,6 @@ from sumwise.learning.estimator import AggregateRegressor
 from sumwise.learning.propose import FEWEST, Answer, Ask
 from sumwise.learning.selection import check_budget
 from sumwise.learning.status import Status, outlook
-from sumwise.model import predict as outputs
 from sumwise.model.predict import Predictions, check_level, individuals
 from sumwise.study.state import Fit, StudyState
 from sumwise.study.storage import records
@@ -281,18 +280,18 @@ class Study:
         share = check_level(level)
         x, about = (self.sets.x, individuals(self.sets)) if frame is None else (frame, {})
         mean, std = self.model.predict(x, return_std=True)
-        return Predictions.of(mean, std, share, **about)
+        return Predictions(mean, std, share, **about)
 
     def predict_sets(self, level: float = 0.9) -> Predictions:
         """Predict the total of every set, measured or not."""
         share = check_level(level)
         fit, ids = self.state.fitted(), self._kept.sets.ids
-        mean, std = outputs.predict_sets(fit.model, fit.pool.design, include_noise=True)
+        mean, std = fit.totals()
         measured = np.full(len(ids), np.nan)
         for answer in fit.seen.answers:
             measured[answer.position] = answer.y_bar
         told = {"measured": np.ma.masked_invalid(measured)}
-        return Predictions.of(mean[:, 0], std[:, 0], share, ids, told)
+        return Predictions(mean, std, share, ids, told)
 
     def expected(self, set_id: Hashable) -> tuple[float, float] | None:
         """Mean and standard deviation of a set's total, predicted from the answers of other sets.
@@ -305,7 +304,8 @@ class Study:
         if len(others) < FEWEST or not self.state.models.quick:
             return None
         fit = self.state.fit_anew(dataclasses.replace(seen, answers=others))
-        return fit.totals([position])[0]
+        mean, std = fit.totals([position])
+        return float(mean[0]), float(std[0])
 
     def status(self) -> Status:
         """Where the study stands, and how much there is still to learn."""

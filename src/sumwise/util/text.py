@@ -10,7 +10,7 @@ import math
 import unicodedata
 from collections.abc import Hashable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Final
+from typing import Any, Final
 
 from sumwise.errors import UnknownSetError
 
@@ -118,6 +118,19 @@ def plain(value: float) -> str:
     if not 1e-4 <= abs(value) < 1e9:
         return f"{value:.3g}"
     return figure(value).replace(",", "").replace("−", "-")
+
+
+def json_ready(value: Any) -> Any:
+    """The value with None for numbers that JSON cannot hold.
+
+    >>> json_ready({"a": [1.5, float("nan")], "b": "text"})
+    {'a': [1.5, None], 'b': 'text'}
+    """
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {name: json_ready(part) for name, part in value.items()}
+    return [json_ready(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 def count(number: int, thing: str) -> str:

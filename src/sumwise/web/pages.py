@@ -16,7 +16,7 @@ import numpy as np
 from sumwise.model import predict as outputs
 from sumwise.model.fit import Model
 from sumwise.study.storage.records import Snapshot
-from sumwise.util.shapes import Float, Int
+from sumwise.util.shapes import Float, Int, Mask
 from sumwise.web.session import Session, SingleFlight, interval
 
 STATES: Final = ("free", "open", "answered", "skipped")
@@ -37,7 +37,7 @@ class PoolView:
     information: Float[np.ndarray, " A"]
     answer: Float[np.ndarray, " A"]  # NaN where there is none
     by: dict[int, str | None]
-    orders: dict[str, Int[np.ndarray, " A"]] = field(default_factory=dict)  # rising, by column
+    orders: dict[tuple[str, bool], Int[np.ndarray, " A"]] = field(default_factory=dict)
 
 
 class PageQuery(NamedTuple):
@@ -48,6 +48,10 @@ class PageQuery(NamedTuple):
     sort: str = ""
     descending: bool = False
     search: str = ""
+
+    def order(self, values: np.ndarray) -> Int[np.ndarray, " n"]:
+        """Sorts values; NaN comes last in either direction."""
+        return np.argsort(-values if self.descending else values, kind="stable")
 
     def of(self, rows: Any) -> Any:
         return rows[(self.page - 1) * self.size : self.page * self.size]
@@ -70,9 +74,10 @@ class Pages:
 
     def sets(self, query: PageQuery, state: str = "") -> dict[str, Any]:
         view = self.pool.get()
-        found = self._matching(self._order(view, query), query.search)
+        wanted, order = self._named(query.search), self._order(view, query)
         if state:
-            found = found[view.state[found] == STATES.index(state)]
+            wanted &= view.state == STATES.index(state)
+        found = order[wanted[order]]
         part = [self.set_row(view, position) for position in query.of(found).tolist()]
         return query.answer(part, len(found))
 
@@ -88,15 +93,11 @@ class Pages:
         }
 
     def _order(self, view: PoolView, query: PageQuery) -> Int[np.ndarray, " A"]:
-        rising = view.orders.get(query.sort)
-        if rising is None:
+        wanted = query.sort, query.descending
+        if wanted not in view.orders:
             values = self._rank if query.sort == "id" else getattr(view, query.sort)
-            rising = view.orders[query.sort] = np.argsort(values, kind="stable")
-        if not query.descending:
-            return rising
-        missing = int(np.isnan(view.answer).sum()) if query.sort == "answer" else 0
-        there = len(rising) - missing  # NaN is sorted to the end
-        return np.concatenate([rising[:there][::-1], rising[there:]])
+            view.orders[wanted] = query.order(values)
+        return view.orders[wanted]
 
     @cached_property
     def _folded(self) -> list[str]:
@@ -109,23 +110,14 @@ class Pages:
             [int(part) if i % 2 else part for i, part in enumerate(_DIGITS.split(text))]
             for text in self._folded
         ]
-        rank = np.empty(len(keys), dtype=np.int64)
-        rank[sorted(range(len(keys)), key=keys.__getitem__)] = np.arange(len(keys))
-        return rank
+        return np.argsort(sorted(range(len(keys)), key=keys.__getitem__))
 
-    def _matching(
-        self, rows: Int[np.ndarray, " n"], search: str, owners: Any = slice(None)
-    ) -> Int[np.ndarray, " m"]:
-        """The rows of sets whose id contains this text.
-
-        Args:
-            owners: Positions of the sets that rows belong to; by default, rows are sets.
-        """
+    def _named(self, search: str) -> Mask:
+        """Which sets have this text in their id."""
         part = search.casefold()
         if not part:
-            return rows
-        mask = np.fromiter((part in text for text in self._folded), bool, len(self._folded))
-        return rows[mask[owners][rows]]
+            return np.ones(len(self._sets), dtype=bool)
+        return np.fromiter((part in text for text in self._folded), bool, len(self._folded))
 
     # --- individuals --------------------------------------------------------------------------
 
@@ -134,13 +126,13 @@ class Pages:
         return self._set_by_set(np.array([position]), PageQuery(page, size))
 
     def individuals(self, query: PageQuery) -> dict[str, Any]:
+        wanted = self._named(query.search)
         if query.sort in ("mean", "std"):
-            values = self._predictions.get()[("mean", "std").index(query.sort)]
-            order = np.argsort(-values if query.descending else values, kind="stable")
-            found = self._matching(order, query.search, self._owners)
+            order = query.order(self._predictions.get()[("mean", "std").index(query.sort)])
+            found = order[np.repeat(wanted, self.session.sizes)[order]]
             return query.answer(self._rows(query.of(found)), len(found))
         order = np.argsort(self._rank) if query.sort == "set" else np.arange(len(self._sets))
-        return self._set_by_set(self._matching(order, query.search), query)
+        return self._set_by_set(order[wanted[order]], query)
 
     def _set_by_set(self, order: Int[np.ndarray, " n"], query: PageQuery) -> dict[str, Any]:
         """A page of the individuals of these sets, without listing those of all pages."""
@@ -173,10 +165,6 @@ class Pages:
     def _model(self) -> Model:
         return self.session.state.fitted().model
 
-    @cached_property
-    def _owners(self) -> Int[np.ndarray, " N"]:
-        return np.repeat(np.arange(len(self._sets)), self.session.sizes)
-
 
 def predict(model: Model, x: Float[np.ndarray, "n D"]) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation of individuals, noise included."""
@@ -192,8 +180,7 @@ def _view(session: Session, now: Snapshot) -> PoolView:
     """
     fit = session.state.fitted(now)
     posterior, design = fit.model.posterior, fit.pool.design
-    means, stds = outputs.predict_sets(fit.model, design, include_noise=True)
-    expected, std = means[:, 0], stds[:, 0]
+    expected, std = fit.totals()
     noise = posterior.output_scale[0] * np.sqrt(design.noise_scale / posterior.noise_precision)
     information = posterior.n_outputs * np.maximum(np.log(std / noise), 0.0)
     held = [claim.position for claim in now.claims]

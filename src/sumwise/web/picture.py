@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from sumwise.data.targets import Inputs
 from sumwise.errors import SettingError
 from sumwise.report.page import Section
 from sumwise.report.theme import COLOURS, GREY, finish
@@ -123,12 +124,8 @@ class Pictures:
                 f"Of {total:,} individuals {len(which):,} are drawn; those of sets that are "
                 "answered, being measured or proposed come first."
             )
-        drawn = Counter(row["state"] for row in rows)
-        table = [
-            {"set is": name, "individuals drawn": drawn[name]}
-            for name in reversed(names)
-            if drawn[name]
-        ]
+        drawn = Counter(row["state"] for row in rows)  # in the order of LOOKS, as the rows are
+        table = [{"set is": name, "individuals drawn": n} for name, n in reversed(drawn.items())]
         chart = _chart(kind, rows, self.places, points)
         return Section(TITLES[kind], sentences, [chart], rows=table)
 
@@ -145,14 +142,11 @@ class Pictures:
     # --- planes -------------------------------------------------------------------------------
 
     def _standardised(self, which: Any) -> Float[np.ndarray, "n D"]:
-        mean, std = self._scale
-        return (self._sets.x[which] - mean) / std
+        return (self._sets.x[which] - self._inputs.shift) / self._inputs.scale
 
     @cached_property
-    def _scale(self) -> tuple[Float[np.ndarray, " D"], Float[np.ndarray, " D"]]:
-        std = self._sets.x.std(axis=0)
-        usable = np.isfinite(std) & (std > 0)
-        return self._sets.x.mean(axis=0), np.where(usable, std, 1.0)
+    def _inputs(self) -> Inputs:
+        return Inputs.of(self._sets.x)
 
     @cached_property
     def _components(self) -> tuple[Float[np.ndarray, "D 2"], float]:
@@ -174,9 +168,7 @@ class Pictures:
         known, plane = self._layout
         if np.array_equal(known, which):
             return plane
-        neighbours = KNeighborsRegressor(
-            min(NEIGHBOURS, len(known)), weights=lambda distance: 1 / np.maximum(distance, 1e-9)
-        )
+        neighbours = KNeighborsRegressor(min(NEIGHBOURS, len(known)), weights="distance")
         return neighbours.fit(self._standardised(known), plane).predict(self._standardised(which))
 
 

@@ -6,17 +6,13 @@ ISO format. Numbers are in the units of the answers; one that is not finite is n
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field
 
+from sumwise.util.text import json_ready
 
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
-
-
-Real = Annotated[float | None, BeforeValidator(_finite)]
+Real = Annotated[float | None, BeforeValidator(json_ready)]
 Cost = Annotated[Real, Field(description="Of measuring it; null where measuring has no cost.")]
 Spent = Annotated[Real, Field(description="On answers so far; null where measuring has no cost.")]
 State = Literal["free", "open", "answered", "skipped"]

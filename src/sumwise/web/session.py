@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -22,7 +21,7 @@ from sumwise.report.panels import PANELS
 from sumwise.study.storage.records import Event, Snapshot
 from sumwise.study.study import Study
 from sumwise.util.shapes import Int
-from sumwise.util.text import by_text, find, shown
+from sumwise.util.text import by_text, find, json_ready, shown
 
 PATIENCE: Final = 10.0  # seconds to wait for others who write, while a page is waiting
 LAG: Final = 10  # a model that checks new totals may miss one in ten answers
@@ -137,7 +136,8 @@ class Session:
         fit = self.state.recent_fit(LAG)
         if fit is None or len(fit.seen.answers) < FEWEST:
             return None
-        return fit.totals([position])[0]
+        mean, std = fit.totals([position])
+        return float(mean[0]), float(std[0])
 
     def expected_without(self, position: int) -> Expectation | None:
         """The total of an answered set as all other answers predict it.
@@ -174,7 +174,7 @@ class Session:
         if not seen.claims:
             return []
         asked, cost = self.state.questions_of(seen.claims), self.record.aims.cost
-        totals = self.state.fitted(seen).totals(seen.state.claimed)
+        means, stds = self.state.fitted(seen).totals(list(seen.state.claimed))
         return [
             {
                 "why": None,
@@ -182,11 +182,11 @@ class Session:
                 **asked.get(claim.position, {}),
                 **asdict(claim),
                 **self.name(claim.position),
-                **interval(*total),
+                **interval(mean, std),
                 "size": self.sizes[claim.position],
                 "cost": None if cost is None else cost[claim.position],
             }
-            for claim, total in zip(seen.claims, totals, strict=True)
+            for claim, mean, std in zip(seen.claims, means, stds, strict=True)
         ]
 
     def about(self, seen: Snapshot, position: int) -> Row:
@@ -226,20 +226,7 @@ def as_json(panel: Section) -> Row:
     rows = [[row[column] for column in columns] for row in panel.rows]
     return {
         "title": panel.title,
-        "chart": clean(panel.charts[0].to_dict()) if panel.charts else None,
+        "chart": json_ready(panel.charts[0].to_dict()) if panel.charts else None,
         "words": list(panel.words),
-        "table": {"columns": columns, "rows": clean(rows)},
+        "table": {"columns": columns, "rows": json_ready(rows)},
     }
-
-
-def clean(value: Any) -> Any:
-    """The value with None for numbers that JSON cannot hold.
-
-    >>> clean({"a": [1.5, float("nan")], "b": "text"})
-    {'a': [1.5, None], 'b': 'text'}
-    """
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {name: clean(part) for name, part in value.items()}
-    return [clean(part) for part in value] if isinstance(value, list | tuple) else value

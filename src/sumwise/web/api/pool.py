@@ -16,7 +16,6 @@ from sumwise.data.tables import write_table
 from sumwise.web import responses
 from sumwise.web.api import Here, computing, route
 from sumwise.web.pages import PageQuery
-from sumwise.web.problems import Responses
 from sumwise.web.requests import Order, Page, Position, Search, Size
 from sumwise.web.session import LEVEL, Session
 
@@ -90,15 +89,15 @@ class WholeFile(FileResponse):
 
 def _file(media_type: str) -> dict[str, Any]:
     content = {media_type: {"schema": {"type": "string", "format": "binary"}}}
-    documented: Responses = {200: {"description": "A file.", "content": content}}
-    return {"response_class": WholeFile, "responses": documented}
+    described = {200: {"description": "A file.", "content": content}}
+    return {"response_class": WholeFile, "responses": described}
 
 
 @route(router, "GET /individuals.csv", None, 409, **_file(CSV))
 @computing
 def download_csv(here: Here) -> FileResponse:
     """Predictions of all individuals, as CSV."""
-    return _download(here.session, ".csv", f"{CSV}; charset=utf-8")
+    return _download(here.session, ".csv", CSV)
 
 
 @route(router, "GET /individuals.parquet", None, 409, **_file(PARQUET))
@@ -111,11 +110,10 @@ def download_parquet(here: Here) -> FileResponse:
 def _download(session: Session, suffix: str, media_type: str) -> FileResponse:
     """The file that `sumwise predict -o` writes; it is complete before the first byte is sent."""
     table = session.study.predict(level=LEVEL).to_arrow()
+    if media_type == CSV:
+        table = escape_formulas(table)
     folder = tempfile.TemporaryDirectory(prefix="sumwise-")
-    path = write_table(
-        escape_formulas(table) if suffix == ".csv" else table,
-        Path(folder.name) / f"individuals{suffix}",
-    )
+    path = write_table(table, Path(folder.name) / f"individuals{suffix}")
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", session.record.name)[:60].strip("-.") or "study"
     done = BackgroundTask(folder.cleanup)
     return WholeFile(path, media_type=media_type, filename=f"{name}{suffix}", background=done)
