@@ -11,7 +11,7 @@ import pytest
 import sumwise as sw
 from sumwise.study import state as study_state
 from sumwise.study.storage.transactions import Transaction
-from sumwise.web.asking import TOGETHER, AskQueue
+from sumwise.web.ask_queue import TOGETHER, AskQueue
 from tests.builders import random_sets
 from tests.studies import play
 from tests.workers import ask_and_tell, processes

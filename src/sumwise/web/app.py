@@ -19,7 +19,7 @@ from sumwise.study.study import Study
 from sumwise.web import problems, session
 from sumwise.web.api import Served, answers, asking, pool
 from sumwise.web.api import study as api_study
-from sumwise.web.asking import AskQueue
+from sumwise.web.ask_queue import AskQueue
 from sumwise.web.live import Live
 from sumwise.web.pages import PageQuery, Pages
 from sumwise.web.picture import PROPOSED, Pictures

@@ -17,7 +17,7 @@ import anyio.to_thread
 from fastapi import APIRouter, Depends, Request
 from fastapi.security import HTTPBearer
 
-from sumwise.web.asking import AskQueue
+from sumwise.web.ask_queue import AskQueue
 from sumwise.web.live import Live
 from sumwise.web.pages import Pages
 from sumwise.web.picture import Pictures
