@@ -7,8 +7,9 @@ import json
 import numpy as np
 import pytest
 
-from sumwise.report import chosen_sets, page
-from sumwise.report.chosen_sets import EARLIER, NEW, REST
+from sumwise.experiments import chosen_sets
+from sumwise.experiments.chosen_sets import EARLIER, NEW, REST
+from sumwise.report import page
 
 POINTS = np.array([[0.0, 0.0], [1.0, 0.0], [2.0, 1.0], [3.0, 1.0], [4.0, 2.0]])
 SET_OF = np.array([0, 0, 1, 2, 3])
