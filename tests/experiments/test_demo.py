@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from sumwise.errors import MissingExtraError, SettingError
+from sumwise.errors import MissingExtraError
 from sumwise.experiments import demo
 from sumwise.learning.estimator import AggregateRegressor
 from sumwise.learning.learner import ActiveLearner
@@ -113,44 +113,38 @@ def test_progress_counts_the_runs_of_every_seed(schools):
     assert seen == [(0, 6), (3, 6), (6, 6)]
 
 
-def test_questions_beyond_the_districts_are_refused(schools):
-    demo.check(schools, 461)
-    with pytest.raises(SettingError, match=r"462 queries were wanted; .* has 461 sets"):
-        demo.check(schools, 462)
-
-
 # --- reading the numbers ------------------------------------------------------------------------
 
 
 def test_the_table_shows_round_numbers_of_questions_and_the_last():
     long = demo.table(curves(np.linspace(9, 3, 30), np.linspace(9, 5, 30)))
-    assert [line.question for line in long] == [5, 10, 20, 30]
-    assert [line.question for line in demo.table(curves([4.0] * 12, [5.0] * 12))] == [5, 10, 12]
-    assert [line.question for line in demo.table(curves([4.0], [5.0]))] == [1]
+    assert [line["question"] for line in long] == [5, 10, 20, 30]
+    assert [line["question"] for line in demo.table(curves([4.0] * 12, [5.0] * 12))] == [5, 10, 12]
+    assert [line["question"] for line in demo.table(curves([4.0], [5.0]))] == [1]
 
 
 def test_the_table_says_when_random_reaches_the_same_error():
     exact = curves([5.0, 4.0, 3.0, 2.0, 1.5], [6.0, 5.0, 4.5, 4.0, 1.5], noise=0.0)
-    assert demo.table(exact)[-1].random_needs == 5
+    assert demo.table(exact)[-1]["random_needs"] == 5
     never = curves([5.0, 4.0, 3.0], [6.0, 5.0, 4.5], noise=0.0)
-    assert demo.table(never)[-1].random_needs is None
+    assert demo.table(never)[-1]["random_needs"] is None
     sooner = curves([5.0, 4.9, 4.8], [4.0, 4.0, 4.0], noise=0.0)
-    assert demo.table(sooner)[-1].random_needs == 1
+    assert demo.table(sooner)[-1]["random_needs"] == 1
 
 
 def test_the_table_holds_means_and_standard_errors():
     errors = {"IVR": np.array([[1.0], [3.0]]), "Random": np.array([[4.0], [4.0]])}
     errors["Largest first"] = np.array([[2.0], [3.0]])
     (line,) = demo.table(errors)
-    assert (line.chosen, line.random, line.largest) == (2.0, 4.0, 2.5)
-    assert (line.chosen_error, line.random_error) == (pytest.approx(1.0), 0.0)
+    assert (line["chosen"], line["random"], line["largest"]) == (2.0, 4.0, 2.5)
+    assert (line["chosen_error"], line["random_error"]) == (pytest.approx(1.0), 0.0)
 
 
 def test_one_seed_has_no_standard_errors():
     one = {"IVR": np.array([[1.0]]), "Random": np.array([[4.0]])}
     (line,) = demo.table({**one, "Largest first": np.array([[2.0]])})
-    assert line.chosen_error is None
-    assert line.random_error is None
+    assert line["chosen_error"] is None
+    assert line["random_error"] is None
 
 
 def test_a_win_is_called_a_win():

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import sumwise as sw
-from sumwise.experiments import datasets, figures, protocol
-from sumwise.report.chosen_sets import EARLIER, NEW, REST
+from sumwise.experiments import chosen_sets, datasets, protocol, reproduction_page
+from sumwise.experiments.chosen_sets import EARLIER, NEW, REST
 from sumwise.report.page import save
 from tests.datasets import data_folder
 
@@ -22,7 +22,7 @@ def small():
 
 @pytest.fixture(scope="module")
 def selection(small):
-    return figures.selection_steps(small, 0)
+    return chosen_sets.selection_steps(small, 0)
 
 
 def errors(*datasets_, **methods):
@@ -56,7 +56,7 @@ def test_the_sets_chosen_are_those_that_the_learner_asks_for(small, selection):
 def test_the_map_shows_chosen_sets_whole_and_as_many_others_as_there_is_room_for(selection):
     sets, chosen = selection
     n_chosen = int(sets.sizes[list(chosen)].sum())
-    rows = figures.tsne_rows(sets, chosen, most=n_chosen + 20)
+    rows = chosen_sets.tsne_rows(sets, chosen, most=n_chosen + 20)
     for query, position in zip((2, 3, 4), chosen[1:], strict=True):
         panel = [row for row in rows if row["query"] == query]
         assert len(panel) == n_chosen + 20
@@ -69,14 +69,14 @@ def test_the_map_shows_chosen_sets_whole_and_as_many_others_as_there_is_room_for
 
 def test_a_map_with_too_little_room_still_holds_the_chosen_sets(selection):
     sets, chosen = selection
-    rows = figures.tsne_rows(sets, chosen, most=1)
+    rows = chosen_sets.tsne_rows(sets, chosen, most=1)
     assert len(rows) == 3 * int(sets.sizes[list(chosen)].sum())  # three panels
     rows = [row for row in rows if row["query"] == 4]
     assert not any(row["state"] == REST for row in rows)
 
 
 def test_the_map_keeps_clusters_apart(small, selection):
-    rows = [row for row in figures.tsne_rows(*selection) if row["query"] == 2]
+    rows = [row for row in chosen_sets.tsne_rows(*selection) if row["query"] == 2]
     assert len(rows) == len(selection[0].x)  # all of them fit
     place = np.array([(row["x"], row["y"]) for row in rows])
     distances = np.linalg.norm(place[:, None] - place[None], axis=2) + 1e9 * np.eye(len(place))
@@ -92,7 +92,7 @@ def test_the_map_keeps_clusters_apart(small, selection):
 
 
 def test_the_same_map_comes_out_twice(selection):
-    first, second = (figures.tsne_rows(*selection, most=60) for _ in range(2))
+    first, second = (chosen_sets.tsne_rows(*selection, most=60) for _ in range(2))
     assert first == second
 
 
@@ -100,7 +100,7 @@ def test_on_abalone_chosen_sets_lie_in_one_cluster_more_than_other_sets_of_their
     abalone = datasets.load("Abalone", data_folder())
     ours, others = [], []
     for number in range(5):
-        sets, chosen = figures.selection_steps(abalone, number)
+        sets, chosen = chosen_sets.selection_steps(abalone, number)
         cluster = [sets.x[a:b, 0] for a, b in zip(sets.starts[:-1], sets.starts[1:], strict=True)]
         share = np.array([np.unique(c, return_counts=True)[1].max() / len(c) for c in cluster])
         for position in chosen:
@@ -116,24 +116,26 @@ def test_on_abalone_chosen_sets_lie_in_one_cluster_more_than_other_sets_of_their
 def test_the_headline_counts_where_aggmi_has_the_lowest_error():
     won, lost = errors("a", AggMI=1.0, Rand=2.0), errors("b", AggMI=3.0, Rand=2.0)
     opening = "AggMI's error, averaged over all queries, is the lowest on "
-    assert figures.headline(won | lost) == opening + "1 of 2 data sets"
-    assert figures.headline(lost | {"c": lost["b"]}) == opening + "none of 2 data sets"
-    assert figures.headline(won) == opening + "1 of 1 data set"
-    assert figures.headline(errors("a", Rand=1.0)).startswith("Error of individual predictions")
+    assert reproduction_page.headline(won | lost) == opening + "1 of 2 data sets"
+    assert reproduction_page.headline(lost | {"c": lost["b"]}) == opening + "none of 2 data sets"
+    assert reproduction_page.headline(won) == opening + "1 of 1 data set"
+    assert reproduction_page.headline(errors("a", Rand=1.0)).startswith(
+        "Error of individual predictions"
+    )
 
 
 def test_figure_3_has_the_papers_data_sets_and_the_others_have_their_own_file():
     curves = errors("MAT", "Mg", "Abalone", AggMI=1.0, Rand=2.0)
-    charts = figures.charts(curves)
+    charts = reproduction_page.charts_of(curves)
     assert list(charts) == ["error-per-query", "error-per-query-others"]
     names = [panel["title"] for panel in charts["error-per-query"].to_dict()["concat"]]
     assert names == ["Abalone", "Mg"]  # in the paper's order
-    assert list(figures.charts(errors("Cpu", AggMI=1.0))) == ["error-per-query"]
-    assert list(figures.charts(errors("MAT", AggMI=1.0))) == ["error-per-query-others"]
+    assert list(reproduction_page.charts_of(errors("Cpu", AggMI=1.0))) == ["error-per-query"]
+    assert list(reproduction_page.charts_of(errors("MAT", AggMI=1.0))) == ["error-per-query-others"]
 
 
 def test_figure_4_names_its_data_set_and_counts_what_it_shows(small, tmp_path):
-    charts = figures.charts(errors("Cpu", AggMI=1.0, Rand=2.0), small)
+    charts = reproduction_page.charts_of(errors("Cpu", AggMI=1.0, Rand=2.0), small)
     assert set(charts) == {"error-per-query", "chosen-sets"}
     (path,) = save(charts["chosen-sets"], tmp_path / "map", (".svg",))
     assert ">Sets that AggMI chooses in made up<" in path.read_text()

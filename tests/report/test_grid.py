@@ -7,8 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from sumwise import report
-from sumwise.report import grid
+from sumwise.report import grid, page
 
 SMALL = {
     "north": {"AggMI": np.array([[4.0, 2.0], [6.0, 2.0]]), "Rand": np.array([[5.0, 3.0]])},
@@ -172,7 +171,7 @@ def test_the_subtitle_says_how_many_splits_were_averaged():
 def test_any_number_of_data_sets_is_drawn_with_one_legend(n_datasets, tmp_path):
     curves = made_up(n_datasets, methods=("AggMI", "Var", "Rand"))
     chart = grid.curve_grid(curves, "a finding")
-    (path,) = report.save(chart, tmp_path / "curves", (".svg",))
+    (path,) = page.save(chart, tmp_path / "curves", (".svg",))
     text = path.read_text()
     assert text.count(">Var<") == 1
     for d in range(n_datasets):

@@ -12,9 +12,8 @@ import altair as alt
 import numpy as np
 import pytest
 
-from sumwise import report
 from sumwise.errors import SettingError
-from sumwise.report.curves import SIDES, differences
+from sumwise.report.curves import SIDES, differences, learning_curves
 from sumwise.report.page import Section, TextTable, page, save_page
 
 WICKED = "</script><img src=x onerror=alert(1)>\"'&<!--"
@@ -58,8 +57,8 @@ def chart(title="a finding"):
 
 
 def curves():
-    return report.learning_curves(
-        report.learning_curve_rows(ERRORS),
+    return learning_curves(
+        ERRORS,
         lit=["AggMI", "Rand"],
         wide=True,
         title="a finding",
@@ -195,9 +194,9 @@ def test_strategies_that_are_lit_have_names_and_the_others_are_there_in_grey():
 
 
 def test_curves_without_others_and_without_a_reference_can_be_drawn():
-    rows = report.learning_curve_rows({"AggMI": np.array([[4.0]]), "Rand": np.array([[5.0]])})
+    errors = {"AggMI": np.array([[4.0]]), "Rand": np.array([[5.0]])}
     words = {"title": "t", "subtitle": [], "x_title": "x", "y_title": "y"}
-    spec = report.learning_curves(rows, lit=["AggMI", "Rand"], **words).to_dict()
+    spec = learning_curves(errors, lit=["AggMI", "Rand"], **words).to_dict()
     named = {data["name"]: data["values"] for data in _inline(spec)}
     assert named["reference"] == named["rest"] == []
     assert len(named["labels"]) == 2

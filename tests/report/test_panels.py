@@ -12,7 +12,8 @@ from sumwise.learning.insight import Compared, Insight, Step
 from sumwise.learning.propose import Ask
 from sumwise.learning.status import Status
 from sumwise.model.calibration import coverage
-from sumwise.report import panels, save
+from sumwise.report import panels
+from sumwise.report.page import save
 from sumwise.report.panels import study_panels
 from sumwise.util.text import as_given, figure, label
 

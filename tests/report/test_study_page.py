@@ -97,7 +97,7 @@ def test_open_questions_and_skipped_sets_are_listed(lively):
     study, text = lively
     claimed = cells_of(sections_of(text)["Open questions"])
     assert [row[:2] for row in claimed] == [[study.claims[0].set_id, "ann"]]
-    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d", claimed[0][2])
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d UTC", claimed[0][2])
     skipped = cells_of(sections_of(text)["Skipped sets"])
     assert skipped == [[study.skips[0].set_id, "bob", skipped[0][2], "closed <down>"]]
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import rich_click as click
 
-from sumwise import report
 from sumwise.cli import options
 from sumwise.cli.output import show, show_json, show_rich, show_table, talk
 from sumwise.cli.progress import progress_bar
 from sumwise.experiments import demo as experiment
-from sumwise.experiments.protocol import Split
+from sumwise.experiments.comparison import needed
+from sumwise.experiments.protocol import Split, check_queries
+from sumwise.report.page import check_folder, save
 from sumwise.util.text import count
 
 
@@ -32,14 +34,14 @@ def demo(questions: int, seeds: int, out: Path) -> None:
       sumwise demo
       sumwise demo --json | python -m json.tool
     """
-    report.check_folder(out)  # before the work, not after it
+    check_folder(out)  # before the work, not after it
     schools = experiment.load()
-    experiment.check(schools, questions)
+    check_queries(questions, len(schools.sets), experiment.DATA)
     talk(_intro(schools, questions, seeds))
     click.echo(err=True)
     with progress_bar("asking") as on_progress:
         result = experiment.run(schools, questions, seeds, on_progress)
-    files = report.save(experiment.chart(result), out / "learning-curves")
+    files = save(experiment.chart(result), out / "learning-curves")
     found = {"table": experiment.table(result.errors), "files": files}
     found["verdict"] = experiment.verdict(result.errors)
     show_json({"data": experiment.DATA, "unit": "percentage points", **asdict(result), **found})
@@ -70,13 +72,13 @@ def _show_result(result: experiment.DemoResult, files: list[Path]) -> None:
     heads = ("questions", "IVR", "Random", "Random needs\nfor IVR's", "Largest first")
     rows = [
         (
-            str(line.question),
-            _with_error(line.chosen, line.chosen_error),
-            _with_error(line.random, line.random_error),
-            f"more than {questions}" if line.random_needs is None else str(line.random_needs),
-            _with_error(line.largest, line.largest_error),
+            str(row["question"]),
+            _with_error(row, "chosen"),
+            _with_error(row, "random"),
+            needed(row["random_needs"], questions),
+            _with_error(row, "largest"),
         )
-        for line in experiment.table(result.errors)
+        for row in experiment.table(result.errors)
     ]
     show_table(heads, rows, right=heads, show_edge=True)
     show(
@@ -106,5 +108,6 @@ def _show_result(result: experiment.DemoResult, files: list[Path]) -> None:
     show(f"Asking and learning took {result.seconds:.1f} s.")
 
 
-def _with_error(mean: float, error: float | None) -> str:
-    return f"{mean:.1f}" if error is None else f"{mean:.1f} ± {error:.1f}"
+def _with_error(row: dict[str, Any], name: str) -> str:
+    error = row[f"{name}_error"]
+    return f"{row[name]:.1f}" + ("" if error is None else f" ± {error:.1f}")

@@ -11,7 +11,6 @@ from typing import Any
 
 import rich_click as click
 
-from sumwise import report
 from sumwise.cli import SETTINGS, Main, options
 from sumwise.cli.options import Function, option
 from sumwise.cli.output import show, show_json, show_table, talk
@@ -20,9 +19,8 @@ from sumwise.distributed import runs_on
 from sumwise.errors import SettingError
 from sumwise.experiments import beyond as comparison
 from sumwise.experiments import datasets, reproduction_page, results, tables
-from sumwise.experiments import reproduce as experiments
 from sumwise.experiments.protocol import BEYOND, NEURAL, QUERIES, RFF, Curve, Experiment
-from sumwise.report.page import TextTable
+from sumwise.report.page import TextTable, check_folder
 
 FEW_SPLITS = 10
 
@@ -114,7 +112,6 @@ def beyond(data: Path | None, names: str | None, splits: int, jobs: int, out: Pa
       sumwise reproduce beyond --data DIR --datasets Housing,MAT --splits 3
     """
     experiment = replace(BEYOND, datasets=_listed(names, datasets.NAMES, "data set"), splits=splits)
-    experiments.check(experiment, data)
     with _all_runs(experiment, data, out, jobs) as found:
         curves = comparison.wanted(found, experiment)
         files = comparison.write(out, curves)
@@ -143,7 +140,6 @@ def _paper_table(
     experiment = replace(
         chosen, datasets=_listed(names, datasets.NAMES, "data set"), splits=splits, queries=queries
     )
-    experiments.check(experiment, data)
     paper = reproduction_page.find_published(table_of, published, data)
     with runs_on(dask, jobs) as jobs, _all_runs(experiment, data, out, jobs) as curves:
         if not paper.errors:
@@ -166,10 +162,12 @@ def _all_runs(
     experiment: Experiment, data: Path | None, out: Path, jobs: int
 ) -> Iterator[list[Curve]]:
     """All runs, those done before and those done now, while no other process writes to `out`."""
-    report.check_folder(out)
+    results.check(experiment, data)
+    check_folder(out)
     n_datasets, n_methods = len(experiment.datasets), len(experiment.methods)
     with results.only_writer(out):
-        prints = experiments.fingerprints(experiment, data)
+        loaded = ((name, datasets.load(name, data)) for name in experiment.datasets)
+        prints = {name: datasets.fingerprint(dataset) for name, dataset in loaded}
         stored = results.open_results(out, experiment, prints)
         talk(
             f"{n_datasets} data sets, {n_methods} methods, {experiment.splits} splits: "
@@ -178,7 +176,7 @@ def _all_runs(
         )
         try:
             with progress_bar("running") as on_progress:
-                curves = experiments.run(experiment, data, stored, jobs, on_progress)
+                curves = results.run(stored, data, jobs, on_progress)
         except KeyboardInterrupt:
             talk(f"Stopped. Finished runs are in {stored.runs}; the same command continues.")
             sys.exit(130)

@@ -7,7 +7,6 @@ from typing import Any
 
 import rich_click as click
 
-from sumwise import report
 from sumwise.cli import options
 from sumwise.cli.options import option
 from sumwise.cli.output import show, show_json, show_table, talk
@@ -19,7 +18,7 @@ from sumwise.experiments.comparison import number_format, savings, standings, ve
 from sumwise.experiments.datasets import Labelled, read_labelled
 from sumwise.experiments.protocol import QUERIES, Experiment
 from sumwise.experiments.simulation_page import caveats, simulation_page, strategy_table
-from sumwise.report.page import save_page
+from sumwise.report.page import check_folder, save_page
 from sumwise.util.text import count
 
 
@@ -97,7 +96,7 @@ def simulate(
 
 
 def _refuse_to_overwrite(out: Path, data: Path, force: bool) -> None:
-    report.check_folder(out.parent)
+    check_folder(out.parent)
     if out.exists() and data.exists() and out.samefile(data):
         raise SettingError(f"{out} is the data themselves; name another file with --out")
     if out.exists() and not force:

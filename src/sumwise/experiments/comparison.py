@@ -45,12 +45,11 @@ class Difference:
             return 0
         return -1 if self.high < 0 else int(self.low > 0)
 
-    def interval(self, show: Callable[[float], str]) -> str:
-        return (
-            ""
-            if self.low is None or self.high is None
-            else f"{show(self.low)} to {show(self.high)}"
-        )
+    def interval(self, show: Callable[[float], str], name: str = "") -> str:
+        """The interval in brackets, with a space before them; empty where there is none."""
+        if self.low is None or self.high is None:
+            return ""
+        return f" ({name}{show(self.low)} to {show(self.high)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +147,11 @@ def settles(curve: Float[np.ndarray, " T"], error: float) -> int | None:
     return first if first <= len(curve) else None
 
 
+def needed(queries: int | None, asked: int) -> str:
+    """What `reaches` or `settles` has found, in words."""
+    return f"more than {asked}" if queries is None else str(queries)
+
+
 # --- the verdict ----------------------------------------------------------------------------------
 
 
@@ -207,7 +211,7 @@ def _compared(errors: Errors, subject: str, gap: Difference, picked_from: int) -
     show = number_format(errors)
     chosen, random = errors[subject], errors[RANDOM]
     widened = f", widened for the best of {picked_from}" if picked_from > 1 else ""
-    interval = f" (95 % interval{widened}: {gap.interval(show)})" if gap.low is not None else ""
+    interval = gap.interval(show, f"95 % interval{widened}: ")
     return (
         f"Averaged over {count(chosen.shape[1], 'measurement')}, the error of {subject} is "
         f"{show(abs(gap.mean))} {'below' if gap.mean < 0 else 'above'} Random's{interval}; after "

@@ -16,14 +16,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from sumwise import report
 from sumwise.data.sets import Sets
 from sumwise.errors import MissingExtraError
 from sumwise.experiments import comparison, simulate
 from sumwise.experiments.comparison import Errors
-from sumwise.experiments.protocol import Experiment, Method, Split, check_queries
+from sumwise.experiments.protocol import Experiment, Method, Split
 from sumwise.model.fit import ModelConfig
-from sumwise.report.curves import how_averaged
+from sumwise.report.curves import how_averaged, learning_curves
 from sumwise.util.text import count
 
 DATA: Final = "meap00_01"
@@ -60,20 +59,6 @@ class DemoResult:
     schools: int
     districts: int
     seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
-    """Where the strategies stand after some questions."""
-
-    question: int
-    chosen: float
-    chosen_error: float | None  # standard error; None if there is one seed only
-    random: float
-    random_error: float | None
-    random_needs: int | None  # questions for IVR's error; None: more than were asked
-    largest: float
-    largest_error: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +99,6 @@ def load() -> Split:
     )
 
 
-def check(schools: Split, n_questions: int) -> None:
-    """Refuse more questions than there are districts."""
-    check_queries(n_questions, len(schools.sets), DATA)
-
-
 def run(
     schools: Split,
     n_questions: int = DEMO.queries,
@@ -150,20 +130,22 @@ def run(
 # --- reading the numbers ------------------------------------------------------------------------
 
 
-def table(errors: Errors) -> list[Checkpoint]:
-    """The strategies after 5, 10, 20, … questions, and after the last."""
-    at = {
-        (row["strategy"], row["question"]): (row["mean"], row["standard_error"])
-        for row in report.learning_curve_rows(errors)
-    }
+def table(errors: Errors) -> list[dict[str, Any]]:
+    """Mean and standard error of each strategy after 5, 10, 20, … questions, and after the last.
+
+    `random_needs` is the number of questions that Random needs for IVR's error; None if it needs
+    more than were asked.
+    """
     random = errors[RANDOM].mean(axis=0)
-    lines = []
+    rows = []
     for question in comparison.checkpoints(len(random)):
-        chosen = at[CHOSEN, question]
-        needs = comparison.reaches(random, chosen[0])
-        both = (*chosen, *at[RANDOM, question])
-        lines.append(Checkpoint(question, *both, needs, *at[LARGEST, question]))
-    return lines
+        row: dict[str, Any] = {"question": question}
+        for name, strategy in (("chosen", CHOSEN), ("random", RANDOM), ("largest", LARGEST)):
+            runs = errors[strategy][:, question - 1]
+            row[name] = float(runs.mean())
+            row[f"{name}_error"] = comparison.standard_error(runs)
+        rows.append({**row, "random_needs": comparison.reaches(random, row["chosen"])})
+    return rows
 
 
 def verdict(errors: Errors) -> Outcome:
@@ -189,9 +171,9 @@ def verdict(errors: Errors) -> Outcome:
 def chart(result: DemoResult) -> Any:
     """Error per question of each strategy, beside guessing the state mean."""
     n_seeds, n_questions = result.errors[CHOSEN].shape
-    scatter = how_averaged(n_seeds, "seed")
-    return report.learning_curves(
-        report.learning_curve_rows(result.errors),
+    scatter = how_averaged([n_seeds], "seed")
+    return learning_curves(
+        result.errors,
         title=verdict(result.errors).headline,
         subtitle=[
             f"Predicting {result.schools:,} Michigan schools from district totals; {scatter}.",

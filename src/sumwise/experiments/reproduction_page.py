@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import sumwise
-from sumwise.experiments import datasets, results, tables
-from sumwise.experiments import figures as drawing
+from sumwise.experiments import chosen_sets, datasets, results, tables
+from sumwise.experiments.chosen_sets import METHOD
+from sumwise.experiments.comparison import Errors
+from sumwise.experiments.datasets import NAMES, Dataset
 from sumwise.experiments.protocol import RFF, Curve, Experiment
+from sumwise.report.grid import curve_grid
 from sumwise.report.page import FORMATS, Section, TextTable, page, save, save_page
+from sumwise.util.text import count
 
+IN_FIGURE_3: Final = NAMES[:9]
 SECONDS: Final = "published_seconds_abalone.csv"
 
 
@@ -61,7 +66,7 @@ def write(
     sections = [Section("What came out", findings), *grids, *_training_time(curves, paper)]
     if figures:
         abalone = datasets.load("Abalone", data) if paper.is_rff and "Abalone" in errors else None
-        charts = drawing.charts(errors, abalone)
+        charts = charts_of(errors, abalone)
         for stem, chart in charts.items():
             files += save(chart, folder / stem, FORMATS)
         sections.append(Section("Figures", charts=list(charts.values())))
@@ -116,3 +121,42 @@ def _training_time(curves: Sequence[Curve], paper: Paper) -> list[Section]:
         rows = [(method, time, known.get(method, "")) for method, time in times]
         table = TextTable(("method", "ours", "published"), rows)
     return [Section("Training time on Abalone", [f"{words}."], table=table)]
+
+
+# --- figures --------------------------------------------------------------------------------------
+
+
+def charts_of(curves: Mapping[str, Errors], abalone: Dataset | None = None) -> dict[str, Any]:
+    """Every figure there are data for: the stem of its files, and an Altair chart.
+
+    `error-per-query` has the data sets of Fig. 3, `error-per-query-others` any further ones, and
+    `chosen-sets` is Fig. 4.
+
+    Args:
+        curves: The errors for each data set.
+        abalone: The individuals for Fig. 4, which is left out without them.
+    """
+    first = {name: curves[name] for name in IN_FIGURE_3 if name in curves}
+    others = {name: curves[name] for name in curves if name not in first}
+    drawn: dict[str, Any] = {
+        stem: curve_grid(panels, title=headline(panels))
+        for stem, panels in (("error-per-query", first), ("error-per-query-others", others))
+        if panels
+    }
+    if abalone is not None:
+        drawn["chosen-sets"] = chosen_sets.selection_chart(abalone)
+    return drawn
+
+
+def headline(curves: Mapping[str, Errors]) -> str:
+    """On how many data sets AggMI's error, averaged over queries and splits, is the lowest."""
+    if not all(METHOD in errors for errors in curves.values()):
+        return "Error of individual predictions after each query"
+    lowest = [
+        errors[METHOD].mean() <= min(runs.mean() for runs in errors.values())
+        for errors in curves.values()
+    ]
+    return (
+        f"{METHOD}'s error, averaged over all queries, is the lowest on "
+        f"{sum(lowest) or 'none'} of {count(len(lowest), 'data set')}"
+    )

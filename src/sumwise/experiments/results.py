@@ -1,4 +1,4 @@
-"""Results of many runs in one folder, stored run by run.
+"""The paper's experiments, and ours beside them: run in parallel, stored run by run in one folder.
 
 `runs.csv` has a line per query or, where intervals are counted, a line per run. The lines of a run
 are appended together, so a crash or Ctrl-C loses at most the runs under way, and a second call goes
@@ -12,9 +12,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Final
@@ -23,8 +24,10 @@ import numpy as np
 
 import sumwise
 from sumwise.errors import DataError
+from sumwise.experiments import datasets, protocol
 from sumwise.experiments.datasets import NAMES
-from sumwise.experiments.protocol import REPRODUCTIONS, Curve, Experiment, RunKey
+from sumwise.experiments.protocol import NEURAL, REPRODUCTIONS, Curve, Experiment, RunKey, Split
+from sumwise.model.basis import Neural
 from sumwise.util.files import lock, write_file
 from sumwise.util.shapes import Float
 
@@ -136,6 +139,40 @@ def _read_settings(results: Results) -> dict[str, str]:
                 + UNCHANGED
             )
     return known
+
+
+# --- running --------------------------------------------------------------------------------------
+
+
+def check(experiment: Experiment, data: Path | None) -> None:
+    """Refuse data sets and numbers of queries that cannot be run, before any work."""
+    if experiment.name == NEURAL.name:
+        Neural.require()
+    for name in sorted(experiment.datasets, key=datasets.LIBSVM.__contains__):  # downloads last
+        most = len(_split(data, name, 0).sets)
+        if 2 * experiment.queries > most:  # splits differ in their number of sets, but not so much
+            most = min(len(_split(data, name, n).sets) for n in range(experiment.splits))
+        protocol.check_queries(experiment.queries, most, name)
+
+
+def run(
+    results: Results,
+    data: Path | None,
+    jobs: int,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> list[Curve]:
+    """Run what the results lack, and return all they then hold, in the paper's order."""
+    experiment, have = results.experiment, {curve.key for curve in read(results)}
+    for curves in protocol.run_all(experiment, partial(_split, data), jobs, on_progress, have):
+        append(results, curves)
+    methods = REPRODUCTIONS[experiment.name].columns
+    return sorted(
+        read(results), key=lambda c: (NAMES.index(c.dataset), methods.index(c.method), c.split)
+    )
+
+
+def _split(data: Path | None, name: str, number: int) -> Split:
+    return protocol.make_split(datasets.load(name, data), number)
 
 
 # --- runs.csv -------------------------------------------------------------------------------------

@@ -9,14 +9,13 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Final
 
-from sumwise import report
 from sumwise.acquisition.strategies import ACQUISITIONS
 from sumwise.experiments import comparison
-from sumwise.experiments.comparison import RANDOM, ROUNDING, Errors, Standing, Verdict
+from sumwise.experiments.comparison import RANDOM, ROUNDING, Errors, Standing, Verdict, needed
 from sumwise.experiments.datasets import Labelled
 from sumwise.experiments.protocol import Experiment
 from sumwise.experiments.simulate import Simulation, training_groups
-from sumwise.report.curves import SIDES, differences, how_averaged
+from sumwise.report.curves import SIDES, differences, how_averaged, learning_curves
 from sumwise.report.page import Section, TextTable, page, versions
 from sumwise.util.text import NONE, count, label
 
@@ -43,19 +42,15 @@ def simulation_page(table: Labelled, plan: Experiment, simulation: Simulation) -
     return page(title, " ".join(found.sentences), sections)
 
 
-def needs(queries: int | None, asked: int) -> str:
-    return f"more than {asked}" if queries is None else str(queries)
-
-
 def _curves(table: Labelled, plan: Experiment, simulation: Simulation, found: Verdict) -> Section:
     lit = list(dict.fromkeys((found.subject, RANDOM, found.best)))
     others = len(plan.methods) - len(lit)
-    chart = report.learning_curves(
-        report.learning_curve_rows(simulation.errors),
+    chart = learning_curves(
+        simulation.errors,
         lit=lit,
         wide=True,
         title=found.headline,
-        subtitle=[f"Error of an individual's prediction; {how_averaged(plan.splits, 'split')}."],
+        subtitle=[f"Error of an individual's prediction; {how_averaged([plan.splits], 'split')}."],
         x_title="groups measured",
         y_title=f"error of {label(table.y, 40)} (RMSE)",
         reference=("mean for all", simulation.guess_error),
@@ -104,9 +99,9 @@ def _saved(simulation: Simulation, found: Verdict) -> Section:
         (
             str(s.query),
             show(s.error),
-            needs(s.random_needs, asked),
+            needed(s.random_needs, asked),
             show(s.random_error),
-            needs(s.needs, asked),
+            needed(s.needs, asked),
         )
         for s in comparison.savings(errors, method)
     ]
@@ -124,19 +119,15 @@ def _saved(simulation: Simulation, found: Verdict) -> Section:
 
 def strategy_table(errors: Errors) -> TextTable:
     """How each strategy did, the lowest average first."""
-    asked, show, lines = (
-        errors[RANDOM].shape[1],
-        comparison.number_format(errors),
-        comparison.standings(errors),
-    )
+    lines, show = comparison.standings(errors), comparison.number_format(errors)
     rows = []
     for line in lines:
         gap, spread = line.difference, line.standard_error
         average = show(line.average) + ("" if spread is None else f" ± {show(spread)}")
         against = random_needs = NONE
         if gap is not None:
-            against = show(gap.mean) + (f" ({gap.interval(show)})" if gap.low is not None else "")
-            random_needs = needs(line.random_needs, asked)
+            against = show(gap.mean) + gap.interval(show)
+            random_needs = needed(line.random_needs, errors[RANDOM].shape[1])
         rows.append((line.method, average, show(line.last), against, random_needs))
     lowest = min(line.last for line in lines) * ROUNDING
     last = {(row, 2) for row, line in enumerate(lines) if line.last <= lowest}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -50,9 +50,13 @@ def learning_curve_rows(errors: Mapping[str, Float[np.ndarray, "_ _"]]) -> list[
     return rows
 
 
-def how_averaged(runs: int, what: str) -> str:
-    """What a line and its band are."""
-    return f"mean of {runs} {what}s, bands ± 1 standard error" if runs > 1 else f"one {what}"
+def how_averaged(runs: Collection[int], what: str, spread: str = "bands") -> str:
+    """What lines and their bands or bars are, given the numbers of runs that they average."""
+    least, most = min(runs), max(runs)
+    if most == 1:
+        return f"one {what}"
+    number = most if least == most else f"{least} to {most}"
+    return f"mean of {number} {what}s, {spread} ± 1 standard error"
 
 
 def label_rows(rows: Rows) -> list[dict[str, Any]]:
@@ -99,7 +103,7 @@ def named_lines(lines: Any, dash: Any, tooltip: list[Any], names: Rows, points: 
 
 
 def learning_curves(
-    rows: Rows,
+    errors: Mapping[str, Float[np.ndarray, "_ _"]],
     *,
     title: str,
     subtitle: Sequence[str],
@@ -112,7 +116,7 @@ def learning_curves(
     """Error per question with bands of one standard error: an Altair chart.
 
     Args:
-        rows: From `learning_curve_rows`.
+        errors: For each strategy a run per row and a question per column.
         subtitle: Lines below the title.
         reference: Name and error of something to judge the lines by, drawn across in grey.
         lit: Strategies with colour, band and name, where there are too many for all to have them;
@@ -121,7 +125,8 @@ def learning_curves(
     """
     import altair as alt
 
-    names = list(dict.fromkeys(row["strategy"] for row in rows)) if lit is None else list(lit)
+    rows = learning_curve_rows(errors)
+    names = list(errors if lit is None else lit)
     front = [row for row in rows if row["strategy"] in names]
     back = [row for row in rows if row["strategy"] not in names]
     looks = dict(zip(names, itertools.cycle(zip(COLOURS, DASHES, strict=True)), strict=False))

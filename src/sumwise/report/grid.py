@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from sumwise.report.curves import learning_curve_rows
+from sumwise.report.curves import how_averaged, learning_curve_rows
 from sumwise.report.theme import DASHES, GREY, channels, chart_of, finish_panels, tooltips
 from sumwise.util.shapes import Float
 
@@ -109,7 +109,8 @@ def curve_grid(curves: Mapping[str, Mapping[str, Float[np.ndarray, "_ _"]]], tit
         panels.append(panel.properties(width=width, height=height, title=dataset))
     panels[0] = panels[0].add_params(picked)  # one legend, one selection: it serves all panels
     chart = alt.concat(*panels, columns=COLUMNS, spacing={"row": 16, "column": 12})
-    return finish_panels(chart, title, [_how_averaged(rows)], frame=None)
+    average = how_averaged({row["runs"] for row in rows}, "split", "bars").capitalize()
+    return finish_panels(chart, title, [f"{average}; logarithmic scale."], frame=None)
 
 
 def _channels(methods: Sequence[str], names_in_row: int) -> list[Any]:
@@ -156,12 +157,3 @@ def _panel(rows: list[dict[str, Any]], x_title: str | None, y_title: str | None)
     bars = base.transform_filter("datum.bar").mark_rule(clip=True)
     lines = base.mark_line(strokeJoin="round").encode(y, tooltip=numbers[:1])
     return bars.encode(y="low:Q", y2="high:Q", tooltip=numbers), lines
-
-
-def _how_averaged(rows: Sequence[Mapping[str, Any]]) -> str:
-    """What a line and a bar are."""
-    runs = sorted({row["runs"] for row in rows})
-    if runs[-1] == 1:
-        return "One split; logarithmic scale."
-    splits = f"{runs[0]} to {runs[-1]}" if len(runs) > 1 else f"{runs[0]}"
-    return f"Mean of {splits} splits, bars ± 1 standard error; logarithmic scale."

@@ -108,12 +108,8 @@ def _vega() -> str:
 # --- files ----------------------------------------------------------------------------------------
 
 
-def save(chart: Any, stem: str | Path, formats: Sequence[str] = (".png", ".html")) -> list[Path]:
-    """Write the chart to `stem` + each suffix (.png, .svg, .html), and say where."""
-    for suffix in formats:
-        if suffix not in FORMATS:
-            raise SettingError(f"no chart format is called {suffix!r}; give {', '.join(FORMATS)}")
-    check_folder(Path(stem).parent)
+def save(chart: Any, stem: Path, formats: Sequence[str] = (".png", ".html")) -> list[Path]:
+    """Write the chart to `stem` + each suffix of `FORMATS`, and return the files."""
     drawn = [(Path(f"{stem}{suffix}"), _drawn(chart, suffix)) for suffix in formats]
     return [save_page(content, path) for path, content in drawn]
 

@@ -21,7 +21,7 @@ from sumwise.report.page import Section, TextTable, check_folder, page, save_pag
 from sumwise.report.panels import LONG, spending, study_panels
 from sumwise.study.storage.records import Event, Snapshot
 from sumwise.study.study import Study
-from sumwise.util.text import NONE, as_given, count, figure, label
+from sumwise.util.text import NONE, as_given, count, figure, label, moment
 
 MOST: Final = 1000  # rows of a table
 MOST_INPUTS: Final = 6  # columns of individuals' inputs
@@ -111,11 +111,11 @@ def _errors(insight: Insight) -> str:
 def _open(seen: Snapshot) -> list[Section]:
     """Questions that are being answered, and sets that are left out."""
     claimed = [
-        (label(c.set_id, LONG), _person(c.by), _when(c.asked), _when(c.expires))
+        (label(c.set_id, LONG), _person(c.by), moment(c.asked), moment(c.expires))
         for c in seen.claims
     ]
     skipped = [
-        (label(s.set_id, LONG), _person(s.by), _when(s.at), label(s.note or NONE, 200))
+        (label(s.set_id, LONG), _person(s.by), moment(s.at), label(s.note or NONE, 200))
         for s in seen.skips
     ]
     lists = (
@@ -148,12 +148,12 @@ def _answers(answers: Sequence[Answer], insight: Insight) -> Section:
                 f"{row.z:.1f}".replace("-", "−") if row else NONE,
                 figure(step.information) if step else NONE,
                 _person(told.by),
-                _when(told.at),
+                moment(told.at),
             )
         )
     columns = (
         "", "set", "answer", "expected before it", "predicted without it", "off by (std)",
-        "taught (nats)", "by", "when (UTC)",
+        "taught (nats)", "by", "when",
     )  # fmt: skip
     caption = (
         f"± is one standard deviation, noise included. Bold: outside the "
@@ -204,7 +204,7 @@ def _people(answers: Sequence[Answer], history: Sequence[Event]) -> Section:
     """What each person did; the one with most answers comes first."""
     done = Counter((event.by, event.what) for event in history if event.what != "created")
     if not done:
-        return Section("History", [f"Begun {_when(history[0].at)} UTC; nothing else yet."])
+        return Section("History", [f"Begun {moment(history[0].at)}; nothing else yet."])
     people = sorted(
         {by for by, _ in done}, key=lambda by: (-done[by, "told"], by is None, by or "")
     )
@@ -220,8 +220,8 @@ def _people(answers: Sequence[Answer], history: Sequence[Event]) -> Section:
         for by in people
     ]
     words = (
-        f"Begun {_when(history[0].at)} UTC; the latest of "
-        f"{count_of(len(history), 'event')} was {_when(history[-1].at)} UTC."
+        f"Begun {moment(history[0].at)}; the latest of "
+        f"{count_of(len(history), 'event')} was {moment(history[-1].at)}."
     )
     return Section("History", [words], table=_first(("who", "answers that stand", *columns), rows))
 
@@ -279,11 +279,6 @@ def _about(mean: float | None, std: float | None) -> str:
 
 def _person(by: str | None) -> str:
     return UNNAMED if by is None else label(by)
-
-
-def _when(stamp: str) -> str:
-    """A stored UTC time to the minute."""
-    return stamp[:16].replace("T", " ")
 
 
 def _first(columns: Sequence[str], rows: Sequence[tuple[str, ...]]) -> TextTable:

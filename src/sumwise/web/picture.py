@@ -20,7 +20,7 @@ import numpy as np
 from sumwise.data.targets import Inputs
 from sumwise.errors import SettingError
 from sumwise.report.page import Section
-from sumwise.report.theme import COLOURS, GREY, finish
+from sumwise.report.theme import COLOURS, GREY, channels, chart_of, finish
 from sumwise.study.storage.records import Snapshot
 from sumwise.util.shapes import Float, Int
 from sumwise.util.text import figure, label
@@ -238,15 +238,9 @@ def _chart(
 ) -> Any:
     import altair as alt
 
-    names = list(LOOKS)[::-1]
     legend = alt.Legend(title=None, orient="top", symbolOpacity=1, labelFontSize=12.5)
-
-    # in the order of the legend; for sizes Vega-Lite needs an ordinal field
-    def channel(encoding: Any, part: int, kind: str = "N") -> Any:
-        values = [LOOKS[name][part] for name in names]
-        scale = alt.Scale(type="ordinal", domain=names, range=values)
-        return encoding(f"state:{kind}", sort=names, scale=scale, legend=legend)
-
+    looks = dict(reversed(LOOKS.items()))  # in the order of the legend
+    marks = channels((alt.Color, alt.Shape, alt.Size), "state:N", looks, legend, type="ordinal")
     ends, ratio = frame(points, degrees=kind == "map")
     axes = (places if kind == "map" else None) or (None, None)
     x, y = (
@@ -258,18 +252,10 @@ def _chart(
         )
         for encoding, field, title, end in zip((alt.X, alt.Y), "xy", axes, ends, strict=True)
     )
-    chart = (
-        alt.Chart(alt.InlineData(values=list(rows), name="individuals"))
-        .mark_point(filled=True, stroke="white", strokeWidth=0.4, opacity=0.9)
-        .encode(
-            x,
-            y,
-            channel(alt.Color, 0),
-            channel(alt.Shape, 1),
-            channel(alt.Size, 2, "O"),
-            tooltip=[alt.Tooltip(f"{field}:N") for field in ("set", "state", "row", "predicted")],
-        )
+    chart = chart_of(rows, "individuals").encode(
+        x, y, *marks, tooltip=[f"{field}:N" for field in ("set", "state", "row", "predicted")]
     )
+    chart = chart.mark_point(filled=True, stroke="white", strokeWidth=0.4, opacity=0.9)
     drawn = finish(chart, TITLES[kind], (), height=HEIGHT, wide=True)
     return drawn.properties(usermeta={"ratio": round(ratio, 4)})
 

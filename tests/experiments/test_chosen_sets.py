@@ -7,9 +7,9 @@ import json
 import numpy as np
 import pytest
 
-from sumwise import report
-from sumwise.report import chosen_sets
-from sumwise.report.chosen_sets import EARLIER, NEW, REST
+from sumwise.experiments import chosen_sets
+from sumwise.experiments.chosen_sets import EARLIER, NEW, REST
+from sumwise.report import page
 
 POINTS = np.array([[0.0, 0.0], [1.0, 0.0], [2.0, 1.0], [3.0, 1.0], [4.0, 2.0]])
 SET_OF = np.array([0, 0, 1, 2, 3])
@@ -93,11 +93,11 @@ def test_both_axes_have_the_same_scale_in_all_panels():
 def test_a_map_of_one_point_can_be_drawn(tmp_path):
     rows = chosen_sets.map_rows(POINTS[:1], SET_OF[:1], (0,), queries=(1,))
     chart = chosen_sets.chosen_sets_map(rows, title="t")
-    assert report.save(chart, tmp_path / "one", (".svg",))[0].stat().st_size > 1000
+    assert page.save(chart, tmp_path / "one", (".svg",))[0].stat().st_size > 1000
 
 
 def test_one_legend_serves_all_panels(tmp_path):
-    (path,) = report.save(draw(), tmp_path / "map", (".svg",))
+    (path,) = page.save(draw(), tmp_path / "map", (".svg",))
     text = path.read_text()
     for words in ("a finding", "a line", NEW, EARLIER, REST):
         assert text.count(f">{words}<") == 1
