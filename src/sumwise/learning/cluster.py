@@ -135,7 +135,7 @@ def embed(
     statistics = inputs_of(index.statistics)
     targets = Targets(statistics.subsample, subsample(scan.rows)[1])
     if prepared is None:
-        prepared = core.prepare(config, sets, statistics)
+        prepared = config.prepare(sets, statistics)
     if prepared.basis.learns:
         raise SettingError("a basis that learns cannot be embedded beforehand")
     firsts = np.array(index.first_sets)

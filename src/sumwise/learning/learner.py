@@ -156,11 +156,11 @@ class ActiveLearner:
         **objective: Unpack[ObjectiveOptions],
     ) -> None:
         plain = as_sets(sets)
-        self._estimator, self._strategy = resolve(model, strategy, seed, preset, sets)
+        config, self._strategy = resolve(model, strategy, seed, preset, sets)
         self._seed = seed
         wanted = read(plain, objective, "ActiveLearner")
         per_cost(self._strategy, np.zeros(len(plain)), wanted.cost)  # refuses costs without gains
-        self._progress = begin(self._estimator.config(), sets, wanted)
+        self._progress = begin(config, sets, wanted)
         self._asked: Ask | None = None
 
     def ask(self) -> Ask:
@@ -194,7 +194,7 @@ class ActiveLearner:
         answered, total = len(self.history), len(self._progress.pool.sets)
         return (
             f"ActiveLearner: {answered} of {total} sets measured, strategy {self._strategy!r}, "
-            f"{self._estimator!r}"
+            f"{AggregateRegressor.from_config(self._progress.config)!r}"
         )
 
     @property

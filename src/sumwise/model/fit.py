@@ -72,9 +72,25 @@ class ModelConfig:
         numbers = self.hyperparameters
         return None if isinstance(numbers, str) else Hyperparameters(*numbers)
 
-    def prepare(self, sets: Sets) -> Prepared:
-        """Draw the basis and take the scaling of inputs from these sets."""
-        return prepare(self, sets)
+    def prepare(self, sets: Sets, inputs: Inputs | None = None) -> Prepared:
+        """Draw the basis for inputs spread like `inputs`; like those of `sets` if left out."""
+        if inputs is None:
+            inputs = Inputs.of(sets.x if len(sets) else np.zeros((1, sets.n_inputs)))
+        rng = np.random.default_rng(self.random_state)
+        with np.errstate(all="ignore"):  # features that are not finite are refused by name
+            basis = Scaled(draw(self, sets, inputs, rng), inputs.shift, inputs.scale)
+        power = POWER
+        if not basis.averages:  # candidates are drawn for standardised inputs
+            if not self.standardize:
+                basis = Scaled(basis.basis, np.zeros(sets.n_inputs), np.ones(sets.n_inputs))
+            power = float(np.mean(np.sum(features(basis, inputs.sample) ** 2, axis=1)))
+        return Prepared(
+            basis,
+            power if 0 < power < math.inf else 1.0,
+            Hyperparameters(*np.exp(rng.standard_normal(2)).tolist()),
+            sets.input_names,
+            adam=self.hyperparameters == "adam",
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,38 +125,22 @@ class Model:
         return _pool(self, sets)
 
 
-def prepare(config: ModelConfig, sets: Sets, inputs: Inputs | None = None) -> Prepared:
-    """Draw the basis for inputs that are spread like `inputs`; like those of `sets` if left out."""
-    if inputs is None:
-        inputs = Inputs.of(sets.x if len(sets) else np.zeros((1, sets.n_inputs)))
-    rng = np.random.default_rng(config.random_state)
-    with np.errstate(all="ignore"):  # features that are not finite are refused by name
-        basis = Scaled(draw(config, sets, inputs, rng), inputs.shift, inputs.scale)
-    power = POWER
-    if not basis.averages:  # candidates are drawn for standardised inputs
-        if not config.standardize:
-            basis = Scaled(basis.basis, np.zeros(sets.n_inputs), np.ones(sets.n_inputs))
-        power = float(np.mean(np.sum(features(basis, inputs.sample) ** 2, axis=1)))
-    return Prepared(
-        basis,
-        power if 0 < power < math.inf else 1.0,
-        Hyperparameters(*np.exp(rng.standard_normal(2)).tolist()),
-        sets.input_names,
-        adam=config.hyperparameters == "adam",
-    )
-
-
 def _pool(known: Prepared | Model, sets: Sets, *, numba_anyway: bool = False) -> Pool:
-    """Sets with the inputs that the scaling was taken from, by number and, if named, by name."""
-    n_inputs = len(known.basis.shift)
-    if sets.n_inputs != n_inputs:
-        raise InvalidSetError(f"the sets have {sets.n_inputs} inputs; the model knows {n_inputs}")
-    if None not in (sets.input_names, known.input_names) and sets.input_names != known.input_names:
-        raise InvalidSetError(
-            f"the sets have the inputs {sets.input_names}; the model knows {known.input_names}, in "
-            "that order"
-        )
+    check_inputs(known, sets.n_inputs, sets.input_names)
     return Pool(sets, known.basis, embed(sets, known.basis, numba_anyway=numba_anyway))
+
+
+def check_inputs(
+    known: Prepared | Model, n_inputs: int, names: tuple[Hashable, ...] | None
+) -> None:
+    """Refuse inputs that the model was not made for, by number and, if named, by name."""
+    expected = len(known.basis.shift)
+    if n_inputs != expected:
+        raise InvalidSetError(f"the sets have {n_inputs} inputs; the model knows {expected}")
+    if None not in (names, known.input_names) and names != known.input_names:
+        raise InvalidSetError(
+            f"the sets have the inputs {names}; the model knows {known.input_names}, in that order"
+        )
 
 
 def fit(

@@ -45,8 +45,6 @@ def unpack_config(text: str) -> ModelConfig:
         settings = json.loads(text)
         if isinstance(settings["basis"], dict):
             settings["basis"] = Neural(**settings["basis"]["neural"])
-        if isinstance(settings["hyperparameters"], list):
-            settings["hyperparameters"] = tuple(settings["hyperparameters"])
         return ModelConfig(**settings)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise DataError(f"the study's model settings cannot be read ({error})") from error
