@@ -119,7 +119,7 @@ class AggregateRegressor:
             design = sets.pool(prepared).design
         labels = check_labels(y_bar, sets.ids)
         known = read(sets, {"noise_std": noise_std}, "fit").noise_std
-        fitted = core.fit(config, prepared, sets, design, labels, noise_std=known)
+        fitted = core.fit(prepared, sets, design, labels, noise_std=known)
         vars(self).pop("feature_names_in_", None)  # of another fit
         vars(self).update(_fitted_attributes(fitted, sets, one_output=np.ndim(y_bar) < 2))
         self.prepared_ = prepared

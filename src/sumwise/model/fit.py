@@ -85,27 +85,27 @@ class ModelConfig:
                 basis = Scaled(basis.basis, np.zeros(sets.n_inputs), np.ones(sets.n_inputs))
             power = float(np.mean(np.sum(features(basis, inputs.sample) ** 2, axis=1)))
         return Prepared(
+            self,
             basis,
             power if 0 < power < math.inf else 1.0,
             Hyperparameters(*np.exp(rng.standard_normal(2)).tolist()),
             sets.input_names,
-            adam=self.hyperparameters == "adam",
         )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prepared:
-    """What a model knows before any label: its basis on standardised inputs."""
+    """What a model knows before any label: its settings, and its basis on standardised inputs."""
 
+    config: ModelConfig
     basis: Scaled
     power: float  # mean of ‖φ(x)‖² over instances
     start: Hyperparameters  # where Adam begins
     input_names: tuple[Hashable, ...] | None
-    adam: bool = False  # whether Adam, which loads numba, finds λ and β
 
     def pool(self, sets: Sets) -> Pool:
         """The sets as strategies see them before any answer."""
-        return _pool(self, sets, numba_anyway=self.adam)
+        return _pool(self, sets, numba_anyway=self.config.hyperparameters == "adam")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -144,7 +144,6 @@ def check_inputs(
 
 
 def fit(
-    config: ModelConfig,
     prepared: Prepared,
     labelled: Sets | None,
     design: Design,
@@ -164,13 +163,13 @@ def fit(
             units.
         learned: The basis, λ and β that were learned from these totals before.
     """
-    before = (start or prepared).basis
+    config, before = prepared.config, (start or prepared).basis
     with np.errstate(all="ignore"):  # numbers that overflow are refused by name
         data = scaling.standardise(
             design, y_bar, noise_std, config.hyperparameters, standardize=config.standardize
         )
-        prior = _weak_prior(config, prepared, data.variance)
-        basis, hyper = learned or (prepared.basis, _first_guess(config, prepared, start))
+        prior = _weak_prior(prepared, data.variance)
+        basis, hyper = learned or (prepared.basis, _first_guess(prepared, start))
         if before.learns:
             assert labelled is not None  # it learns from individuals
             if learned is None:
@@ -229,15 +228,15 @@ def _estimate(
     return spectrum, hyper
 
 
-def _first_guess(config: ModelConfig, prepared: Prepared, start: Model | None) -> Hyperparameters:
+def _first_guess(prepared: Prepared, start: Model | None) -> Hyperparameters:
     """λ and β that a search begins with."""
-    if config.given is not None:
-        return config.given
+    if prepared.config.given is not None:
+        return prepared.config.given
     if start is not None:
         return start.posterior.hyper
-    if config.hyperparameters == "adam":
+    if prepared.config.hyperparameters == "adam":
         return prepared.start
-    prior = _weak_prior(config, prepared, variance=1.0)
+    prior = _weak_prior(prepared, variance=1.0)
     return Hyperparameters(*map(math.exp, prior.centre))
 
 
@@ -273,9 +272,9 @@ def _train(
     return trained, Hyperparameters(*np.exp(log_precisions).tolist())
 
 
-def _weak_prior(config: ModelConfig, prepared: Prepared, variance: float) -> evidence.WeakPrior:
+def _weak_prior(prepared: Prepared, variance: float) -> evidence.WeakPrior:
     """Centred where an individual's prior variance is `variance`, a small share of it noise."""
     share = averaging.NOISE_SHARE if prepared.basis.averages else TYPICAL_NOISE_SHARE
-    std = PRIOR_STD if config.evidence_prior else math.inf
+    std = PRIOR_STD if prepared.config.evidence_prior else math.inf
     level, noise = math.log(prepared.power / variance), -math.log(share * variance)
     return evidence.WeakPrior(level, noise, std)
