@@ -19,7 +19,6 @@ import sumwise as sw
 from sumwise.data import parquet as scanning
 from sumwise.data.targets import Inputs
 from sumwise.model.design import embed
-from sumwise.model.fit import prepare
 from sumwise.outofcore import design_store
 from sumwise.outofcore.build import in_order, in_threads, survey
 from sumwise.outofcore.design_store import Embedded
@@ -48,7 +47,7 @@ MODEL = sw.AggregateRegressor(n_basis=16)
 
 def by_hand(sets: sw.Sets, model=MODEL):
     """The design of sets in memory, by the functions that know nothing of files."""
-    prepared = prepare(model.config(), sets)
+    prepared = model.config().prepare(sets)
     return prepared, embed(sets, prepared.basis, compiled=False)
 
 

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 import sumwise as sw
 from sumwise.model.design import embed
-from sumwise.model.fit import ModelConfig, prepare
+from sumwise.model.fit import ModelConfig
 from sumwise.model.serialize import pack_prepared, unpack_prepared
 from sumwise.study.storage import blobs
 from tests.builders import smooth_problem
@@ -43,7 +43,7 @@ def test_a_study_asks_what_a_learner_asks_and_goes_on_after_a_restart(tmp_path, 
 def test_what_was_drawn_is_kept_to_the_bit():
     sets, _, _ = smooth_problem()
     config = ModelConfig(basis="auto", n_basis=20)
-    prepared = prepare(config, sets)
+    prepared = config.prepare(sets)
     again = unpack_prepared(pack_prepared(prepared), config, sets)
     assert (again.basis(sets.x) == prepared.basis(sets.x)).all()
     assert again.power == prepared.power
@@ -93,7 +93,7 @@ def test_the_lengthscale_is_a_unit_for_those_that_are_chosen_from():
 
 def test_nothing_changes_from_half_a_range_beyond_all_individuals_on():
     sets, _, _ = smooth_problem()
-    basis = prepare(ModelConfig(n_basis=8), sets).basis
+    basis = ModelConfig(n_basis=8).prepare(sets).basis
     low, high = sets.x.min(axis=0), sets.x.max(axis=0)
     ends = np.array([high + share * (high - low) for share in (0.4, 0.5, 0.6, 1e3)])
     near, border, far, farther = basis.basis.scaled((ends - basis.shift) / basis.scale)[0]
@@ -104,6 +104,6 @@ def test_nothing_changes_from_half_a_range_beyond_all_individuals_on():
 
 def test_compiled_sums_are_those_of_the_features():
     sets, _, _ = smooth_problem()
-    basis = prepare(ModelConfig(n_basis=30), sets).basis
+    basis = ModelConfig(n_basis=30).prepare(sets).basis
     plain, compiled = (embed(sets, basis, compiled=c) for c in (False, True))
     assert_allclose(compiled.u, plain.u, rtol=1e-11, atol=1e-12)

@@ -110,10 +110,10 @@ def test_without_noise_the_search_finds_what_the_ordinary_one_finds():
 
 def fitted(hyperparameters, sets, y_bar, noise_std=None, **settings):
     config = core.ModelConfig(n_basis=24, hyperparameters=hyperparameters, **settings)
-    prepared = core.prepare(config, sets)
+    prepared = config.prepare(sets)
     design = embed(sets, prepared.basis)
     blur = None if noise_std is None else np.asarray(noise_std, dtype=float)
-    return core.fit(config, prepared, sets, design, y_bar[:, None], noise_std=blur)
+    return core.fit(prepared, sets, design, y_bar[:, None], noise_std=blur)
 
 
 def smooth(n=25, seed=0):
@@ -142,10 +142,10 @@ def test_an_answer_that_is_all_noise_teaches_nothing(way):
     wrong = y_bar + 1e6 * (np.arange(25) == 3)
     blurred = fitted(way, sets, wrong, np.where(np.arange(25) == 3, 1e8, 0.0))
     config = core.ModelConfig(n_basis=24, hyperparameters=way)
-    prepared = core.prepare(config, sets)
+    prepared = config.prepare(sets)
     others = sets.take([a for a in range(25) if a != 3])
     design = embed(others, prepared.basis)
-    without = core.fit(config, prepared, others, design, np.delete(y_bar, 3)[:, None])
+    without = core.fit(prepared, others, design, np.delete(y_bar, 3)[:, None])
     means = [predict.predict_mean(model, sets.x) for model in (blurred, without)]
     assert_allclose(*means, rtol=0.02)
     stds = [
@@ -196,11 +196,11 @@ def test_a_few_answers_of_pure_noise_give_a_finite_model(n):
 def test_several_outputs_are_refused_in_words():
     sets, y_bar = smooth(5)
     config, totals = core.ModelConfig(n_basis=8), np.stack([y_bar, y_bar], axis=1)
-    prepared = core.prepare(config, sets)
+    prepared = config.prepare(sets)
     design = embed(sets, prepared.basis)
     with pytest.raises(sw.SettingError, match="works with one output, and there are 2; fit a"):
-        core.fit(config, prepared, sets, design, totals, noise_std=np.ones(5))
-    plain = core.fit(config, prepared, sets, design, totals, noise_std=np.zeros(5))
+        core.fit(prepared, sets, design, totals, noise_std=np.ones(5))
+    plain = core.fit(prepared, sets, design, totals, noise_std=np.zeros(5))
     assert plain.posterior.n_outputs == 2
 
 
@@ -264,14 +264,12 @@ def test_what_was_learned_is_used_again():
     sets, y_bar = smooth()
     for way in ("evidence", "adam"):
         config = core.ModelConfig(n_basis=24, hyperparameters=way)
-        prepared = core.prepare(config, sets)
+        prepared = config.prepare(sets)
         design = embed(sets, prepared.basis)
         for blur in (None, np.linspace(0, 9, 25)):
-            first = core.fit(config, prepared, sets, design, y_bar[:, None], noise_std=blur)
+            first = core.fit(prepared, sets, design, y_bar[:, None], noise_std=blur)
             known = (first.basis, first.posterior.hyper)
-            again = core.fit(
-                config, prepared, sets, design, y_bar[:, None], noise_std=blur, learned=known
-            )
+            again = core.fit(prepared, sets, design, y_bar[:, None], noise_std=blur, learned=known)
             assert again.posterior.hyper == first.posterior.hyper
             assert (again.posterior.mean == first.posterior.mean).all()
             assert again.log_evidence == first.log_evidence

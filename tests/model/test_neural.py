@@ -12,7 +12,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import sumwise as sw
 from sumwise import Sets
-from sumwise.model import fit as core
 from sumwise.model.basis import training
 from tests import oracles
 from tests.marks import slow
@@ -131,7 +130,7 @@ def mean_square(basis, pool) -> float:
 def test_precisions_maximise_the_evidence_of_the_trained_network(evidence_prior):
     sets, y_bar = problem()
     model = fitted(EXACT, evidence_prior=evidence_prior)
-    untrained = core.prepare(model.config(), sets).basis.basis
+    untrained = model.config().prepare(sets).basis.basis
     inside, centre, scale = in_model_units(sets, y_bar, mean_square(untrained, sets))
     phi = phi_by_hand(network_of(model), standard(sets, sets).x)
 
@@ -150,7 +149,7 @@ def test_precisions_maximise_the_evidence_of_the_trained_network(evidence_prior)
 def test_no_sets_give_the_prior_of_the_untrained_network():
     sets, _ = problem()
     model = R(EXACT).fit(sets[:0], [], pool=sets)
-    prepared = core.prepare(model.config(), sets).basis
+    prepared = model.config().prepare(sets).basis
     assert state_of(model) == prepared.state()
     untrained = prepared.basis
     phi = phi_by_hand(untrained.network, standard(sets, sets).x)
@@ -163,7 +162,7 @@ def test_no_sets_give_the_prior_of_the_untrained_network():
 def test_no_epochs_leave_the_network_as_it_was_drawn():
     sets, _ = problem()
     model = fitted(replace(TINY, epochs=0))
-    assert state_of(model) == core.prepare(model.config(), sets).basis.state()
+    assert state_of(model) == model.config().prepare(sets).basis.state()
     assert state_of(model) != state_of(fitted(replace(TINY, epochs=1)))
     assert np.isfinite(model.predict(sets.x)).all()
 
@@ -191,7 +190,7 @@ def test_training_goes_on_from_the_network_and_precisions_before_the_label(
     before, after = (
         told(n, EXACT, evidence_prior=evidence_prior).model for n in (n_before, n_before + 1)
     )
-    prepared = core.prepare(before.config(), sets).basis.basis
+    prepared = before.config().prepare(sets).basis.basis
     labelled, power = sets[: n_before + 1], mean_square(prepared, sets)
     inside, centre, _ = in_model_units(labelled, y_bar[: n_before + 1], power)
     hyper = before.fitted().posterior.hyper
@@ -226,7 +225,7 @@ def test_the_papers_search_takes_precisions_from_training_and_goes_on_from_them(
     hyper = after.fitted().posterior.hyper
     assert_allclose(np.log([hyper.prior_precision, hyper.noise_precision]), log_precisions)
     assert abs(log_precisions - begin).min() > 1e-3
-    first = core.prepare(before.config(), sets).start
+    first = before.config().prepare(sets).start
     one = told(0, EXACT, hyperparameters="adam").model.fitted().posterior.hyper
     assert one == first
 

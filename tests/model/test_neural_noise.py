@@ -287,10 +287,10 @@ def test_an_answer_that_is_all_noise_is_not_trained_on(settings, n_labels):
 
 def fitted(network, way, at=range(12), noise_std=None, y_bar=TOTALS, start=None, **settings):
     config = core.ModelConfig(network, hyperparameters=way, **settings)
-    prepared = core.prepare(config, SETS)
+    prepared = config.prepare(SETS)
     labelled, totals = SETS.take(list(at)), y_bar[list(at), None]
     design = embed(labelled, prepared.basis)
-    return core.fit(config, prepared, labelled, design, totals, start, noise_std=noise_std)
+    return core.fit(prepared, labelled, design, totals, start, noise_std=noise_std)
 
 
 def both(model):
@@ -338,10 +338,10 @@ def test_precisions_maximise_the_evidence_of_the_trained_network(evidence_prior)
     phi = phi_by_hand(model.basis.basis.network, standard_x())
     inside, blur = in_model_units(model)
     config = core.ModelConfig(EXACT)
-    prepared = core.prepare(config, SETS)
+    prepared = config.prepare(SETS)
     design = embed(SETS, prepared.basis)
     data = standardise(design, TOTALS[:, None], NOISE, "evidence", standardize=True)
-    centre = core._weak_prior(config, prepared, data.variance)
+    centre = core._weak_prior(prepared, data.variance)
     middle = np.array([centre.log_prior_precision, centre.log_noise_precision])
 
     def objective(log_precisions):
@@ -484,10 +484,10 @@ def test_noise_beyond_doubles_and_several_outputs_are_refused_in_words():
     with pytest.raises(sw.LabelError, match="or of noise_std, leave the range of double precision"):
         fitted(TINY, "evidence", range(3), np.array([0.0, 1e200, 0.0]), standardize=False)
     config = core.ModelConfig(TINY)
-    prepared = core.prepare(config, SETS)
+    prepared = config.prepare(SETS)
     design, totals = embed(SETS, prepared.basis), np.stack([TOTALS, TOTALS], axis=1)
     with pytest.raises(sw.SettingError, match="works with one output, and there are 2; fit a"):
-        core.fit(config, prepared, SETS, design, totals, noise_std=np.ones(12))
+        core.fit(prepared, SETS, design, totals, noise_std=np.ones(12))
 
 
 # --- studies --------------------------------------------------------------------------------------

@@ -107,9 +107,9 @@ def test_predictions_refuse_what_does_not_fit(sets, pool, model, tmp_path):
     model.fit(sets[:2], [1.0, 2.0], pool=sets)
     with pytest.raises(sw.InvalidSetError, match=r"pool is a int; .*Sets\.scan_parquet"):
         model.predict_parquet(3, tmp_path / "out")
-    with pytest.raises(sw.InvalidSetError, match="the model knows 3 inputs"):
+    with pytest.raises(sw.InvalidSetError, match="2 inputs; the model knows 3"):
         model.predict_parquet(replace(pool, x=pool.x[:2]), tmp_path / "out")
-    model.feature_names_in_ = np.array(["x1", "x0", "x2"], dtype=object)
+    model.fit(replace(sets, input_names=("x1", "x0", "x2"))[:2], [1.0, 2.0])
     with pytest.raises(sw.InvalidSetError, match="in that order"):
         model.predict_parquet(pool, tmp_path / "out")
 

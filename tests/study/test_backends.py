@@ -91,9 +91,9 @@ def test_the_chain_is_kept_and_only_what_is_missing_is_fitted(place, kind, monke
 
     fitted, plain = [], core.fit
 
-    def fit(config, prepared, labelled, design, *args, learned=None, **options):
+    def fit(prepared, labelled, design, *args, learned=None, **options):
         fitted.append((len(design), learned is not None))
-        return plain(config, prepared, labelled, design, *args, learned=learned, **options)
+        return plain(prepared, labelled, design, *args, learned=learned, **options)
 
     monkeypatch.setattr(core, "fit", fit)
     with sw.open_study(place) as study:

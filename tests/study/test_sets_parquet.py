@@ -115,7 +115,7 @@ CONFIGS = [
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: repr(config.basis))
 def test_a_model_comes_back_and_predicts_the_same(config):
     sets = random_sets([2, 3, 1, 4], np.random.default_rng(1))
-    prepared = core.prepare(config, sets)
+    prepared = config.prepare(sets)
     again = serialize.unpack_config(serialize.pack_config(config))
     assert repr(again) == repr(config)
     back = serialize.unpack_prepared(serialize.pack_prepared(prepared), again, sets)
@@ -127,7 +127,7 @@ def test_what_was_drawn_is_kept_and_not_drawn_again():
     """Settings with another seed stand for a NumPy whose generators have changed."""
     sets = random_sets([2, 3, 1, 4], np.random.default_rng(1))
     for config in CONFIGS[3:5]:
-        prepared = core.prepare(config, sets)
+        prepared = config.prepare(sets)
         other = core.ModelConfig(config.basis, n_basis=config.n_basis, random_state=1234)
         back = serialize.unpack_prepared(serialize.pack_prepared(prepared), other, sets)
         assert_array_equal(back.basis(sets.x), prepared.basis(sets.x))

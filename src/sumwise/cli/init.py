@@ -149,7 +149,8 @@ def init(
     from sumwise.study.create import create_study
 
     given = None if basis is None else AggregateRegressor(basis, random_state=seed)
-    model, chosen = resolve(given, strategy, seed, preset)
+    config, chosen = resolve(given, strategy, seed, preset)
+    model = AggregateRegressor.from_config(config)
     sets, made = _read(table, address, model, objective, sets_file)
     meant = objective.read(made)
     method: dict[str, Any] = {"strategy": str(chosen), "seed": seed, "claim_days": claim_days}

@@ -61,7 +61,6 @@ class ClusterPool:
     """A pool whose design is spread over the workers of a cluster; made by `embed`."""
 
     client: Any
-    config: core.ModelConfig
     prepared: core.Prepared
     sets: Sets  # ids and sizes
     slices: tuple[Any, ...]  # futures of `Pool`
@@ -118,7 +117,7 @@ def embed(
     appearance, as everywhere.
     """
     check_dtype(dtype)
-    parts, config, prepared = scan.parts(), model.config(), drawn_for(model, scan)
+    parts, prepared = scan.parts(), drawn_for(model, scan)
     surveys = client.map(partial(survey_part, scan, inputs=True), parts, pure=False)
     found: list[PartSurvey] = client.gather(surveys)
     index = index_of(found)
@@ -134,7 +133,7 @@ def embed(
     statistics = Inputs.combine(index.statistics)
     targets = Targets(statistics.subsample, subsample(scan.rows)[1])
     if prepared is None:
-        prepared = core.prepare(config, sets, statistics)
+        prepared = model.config().prepare(sets, statistics)
     if prepared.basis.learns:
         raise SettingError("a basis that learns cannot be embedded beforehand")
     firsts = np.array(index.first_sets)
@@ -151,7 +150,7 @@ def embed(
         mine = rows[p], surveys[p], sizes[p], shares, int(starts[p] - firsts[p])
         slices.append(client.submit(_slice, *mine, prepared.basis, targets, pure=False))
     bounds = np.append(starts[kept], ends[-1])
-    return ClusterPool(client, config, prepared, sets, tuple(slices), bounds)
+    return ClusterPool(client, prepared, sets, tuple(slices), bounds)
 
 
 def _embedded(
@@ -203,8 +202,8 @@ def fit(pool: ClusterPool, totals: Mapping[Hashable, float]) -> AggregateRegress
     """The model after these totals, by id: only their sets' rows leave the workers."""
     labels = check_labels(list(totals.values()), tuple(totals))
     rows = pool.rows([pool.sets.position(set_id) for set_id in totals])
-    fitted = core.fit(pool.config, pool.prepared, None, rows, labels)
-    model = AggregateRegressor.from_fitted(pool.config, fitted, pool.sets)
+    fitted = core.fit(pool.prepared, None, rows, labels)
+    model = AggregateRegressor.from_fitted(pool.prepared.config, fitted, pool.sets)
     model.prepared_ = pool.prepared
     return model
 

@@ -8,8 +8,8 @@ is really needed: `score`, estimator tags, and `NotFittedError`.
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Mapping
-from dataclasses import KW_ONLY, dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from typing import Any, Final
 
 import numpy as np
@@ -119,7 +119,7 @@ class AggregateRegressor:
             design = sets.pool(prepared).design
         labels = check_labels(y_bar, sets.ids)
         known = read(sets, {"noise_std": noise_std}, "fit").noise_std
-        fitted = core.fit(config, prepared, sets, design, labels, noise_std=known)
+        fitted = core.fit(prepared, sets, design, labels, noise_std=known)
         vars(self).pop("feature_names_in_", None)  # of another fit
         vars(self).update(_fitted_attributes(fitted, sets, one_output=np.ndim(y_bar) < 2))
         self.prepared_ = prepared
@@ -232,8 +232,7 @@ class AggregateRegressor:
             How many individuals there were.
         """
         share, fitted = check_level(level), self.fitted()
-        names = getattr(self, "feature_names_in_", None)
-        _check_scan(pool, None if names is None else tuple(names), self.n_features_in_)
+        _check_scan(pool, fitted)
         return streams.predict(fitted, pool, os.fspath(out), share, run or in_threads)
 
     def predict_sets(
@@ -362,17 +361,16 @@ def _fitted_attributes(fitted: core.Model, sets: Sets, *, one_output: bool) -> d
 def drawn_for(model: AggregateRegressor, scan: Scan) -> core.Prepared | None:
     """The basis that a fitted model brings to a scan; None if one is still to be drawn."""
     drawn: core.Prepared | None = vars(model).get("prepared_")
-    _check_scan(scan, None if drawn is None else drawn.input_names)
+    _check_scan(scan, drawn)
     return drawn
 
 
-def _check_scan(scan: Any, names: tuple[Hashable, ...] | None, n_inputs: int | None = None) -> None:
-    """Refuse anything but a scan of the inputs that a model knows."""
+def _check_scan(scan: Any, known: core.Prepared | core.Model | None) -> None:
+    """Refuse anything but a scan of the inputs that a model knows, if there is one yet."""
     if not isinstance(scan, Scan):
         raise InvalidSetError(f"pool is a {type(scan).__name__}; scan files with Sets.scan_parquet")
-    if scan.x != (names or scan.x) or len(scan.x) != (n_inputs or len(scan.x)):
-        known = f"{n_inputs} inputs" if names is None else f"{names}, in that order"
-        raise InvalidSetError(f"the scan has the inputs {scan.x}; the model knows {known}")
+    if known is not None:
+        core.check_inputs(known, len(scan.x), scan.x)
 
 
 def resolve(
@@ -381,8 +379,10 @@ def resolve(
     seed: int,
     preset: str | None,
     sets: Sets | Embedded | None = None,
-) -> tuple[AggregateRegressor, str | Acquisition]:
-    """The model and strategy that these arguments mean; contradictions are refused.
+) -> tuple[core.ModelConfig, str | Acquisition]:
+    """The model's settings and the strategy that these arguments mean.
+
+    Contradictions are refused.
 
     Args:
         sets: Where they are embedded, they bring the model they were embedded with.
@@ -401,17 +401,16 @@ def resolve(
         model = AggregateRegressor("fourier", hyperparameters="adam", random_state=int(seed))
         strategy = "AggMI"
     if isinstance(sets, Embedded):
-        own = AggregateRegressor.from_config(sets.config)
-        if model is not None and model.get_params() != own.get_params():
+        config = sets.config
+        if model is not None and model.config() != config:
+            own = AggregateRegressor.from_config(config)
             raise SettingError(
                 f"these sets are embedded with {own!r}; leave model and preset out, or embed them "
                 "anew with another model"
             )
-        model = own
-    elif model is None:
-        model = AggregateRegressor(random_state=int(seed))
-    model = AggregateRegressor(**model.get_params())  # a copy: the caller's is not changed
+    else:
+        config = (model or AggregateRegressor(random_state=int(seed))).config()
     strategy = DEFAULT if strategy is None else strategy
     if named(strategy).needs_dropout:
-        model.set_params(basis=with_dropout(model.basis, model.n_basis))
-    return model, strategy
+        config = replace(config, basis=with_dropout(config.basis, config.n_basis))
+    return config, strategy

@@ -31,7 +31,6 @@ from sumwise.outofcore.design_store import Embedded, as_sets
 class Progress:
     """Where Algorithm 1 stands: the answers so far (𝒟) and the model learned from them."""
 
-    config: core.ModelConfig
     prepared: core.Prepared
     pool: Pool
     model: core.Model
@@ -51,8 +50,8 @@ def begin(
     """Lines 1–2: nothing is labelled; the model is its prior."""
     prepared = sets.prepare(config)
     pool = with_squares(sets.pool(prepared))
-    fitted = fit_answers(config, prepared, pool.sets, pool.design.rows, ())
-    return Progress(config, prepared, pool, fitted, objective=objective or Objective())
+    fitted = fit_answers(prepared, pool.sets, pool.design.rows, ())
+    return Progress(prepared, pool, fitted, objective=objective or Objective())
 
 
 def ask(progress: Progress, strategy: str | Acquisition, seed: int) -> tuple[Ask, Progress]:
@@ -83,7 +82,7 @@ def tell(
     new = Answer(number, set_id, y_bar, asked, noise_std, position=position)
     answers = (*progress.answers, new)
     data = pool.sets, pool.design.rows, answers
-    fitted = fit_answers(progress.config, progress.prepared, *data, progress.model)
+    fitted = fit_answers(progress.prepared, *data, progress.model)
     after = replace(progress, answers=answers, model=fitted)
     if fitted.basis is pool.basis:
         return after
@@ -92,7 +91,6 @@ def tell(
 
 
 def fit_answers(
-    config: core.ModelConfig,
     prepared: core.Prepared,
     sets: Sets,
     rows: Callable[[list[int]], Design],
@@ -114,7 +112,7 @@ def fit_answers(
     else:
         design = rows(at)
     data = labelled, design, totals[:, None]
-    return core.fit(config, prepared, *data, start, noise_std=noise, learned=learned)
+    return core.fit(prepared, *data, start, noise_std=noise, learned=learned)
 
 
 class ActiveLearner:
@@ -156,11 +154,11 @@ class ActiveLearner:
         **objective: Unpack[ObjectiveOptions],
     ) -> None:
         plain = as_sets(sets)
-        self._estimator, self._strategy = resolve(model, strategy, seed, preset, sets)
+        config, self._strategy = resolve(model, strategy, seed, preset, sets)
         self._seed = seed
         wanted = read(plain, objective, "ActiveLearner")
         per_cost(self._strategy, np.zeros(len(plain)), wanted.cost)  # refuses costs without gains
-        self._progress = begin(self._estimator.config(), sets, wanted)
+        self._progress = begin(config, sets, wanted)
         self._asked: Ask | None = None
 
     def ask(self) -> Ask:
@@ -194,14 +192,14 @@ class ActiveLearner:
         answered, total = len(self.history), len(self._progress.pool.sets)
         return (
             f"ActiveLearner: {answered} of {total} sets measured, strategy {self._strategy!r}, "
-            f"{self._estimator!r}"
+            f"{AggregateRegressor.from_config(self._progress.prepared.config)!r}"
         )
 
     @property
     def model(self) -> AggregateRegressor:
         """The model after all answers so far; before the first, the prior."""
         now = self._progress
-        return AggregateRegressor.from_fitted(now.config, now.model, now.pool.sets)
+        return AggregateRegressor.from_fitted(now.prepared.config, now.model, now.pool.sets)
 
     @property
     def labels(self) -> Mapping[Hashable, float]:

@@ -72,24 +72,40 @@ class ModelConfig:
         numbers = self.hyperparameters
         return None if isinstance(numbers, str) else Hyperparameters(*numbers)
 
-    def prepare(self, sets: Sets) -> Prepared:
-        """Draw the basis and take the scaling of inputs from these sets."""
-        return prepare(self, sets)
+    def prepare(self, sets: Sets, inputs: Inputs | None = None) -> Prepared:
+        """Draw the basis for inputs spread like `inputs`; like those of `sets` if left out."""
+        if inputs is None:
+            inputs = Inputs.of(sets.x if len(sets) else np.zeros((1, sets.n_inputs)))
+        rng = np.random.default_rng(self.random_state)
+        with np.errstate(all="ignore"):  # features that are not finite are refused by name
+            basis = Scaled(draw(self, sets, inputs, rng), inputs.shift, inputs.scale)
+        power = POWER
+        if not basis.averages:  # candidates are drawn for standardised inputs
+            if not self.standardize:
+                basis = Scaled(basis.basis, np.zeros(sets.n_inputs), np.ones(sets.n_inputs))
+            power = float(np.mean(np.sum(features(basis, inputs.sample) ** 2, axis=1)))
+        return Prepared(
+            self,
+            basis,
+            power if 0 < power < math.inf else 1.0,
+            Hyperparameters(*np.exp(rng.standard_normal(2)).tolist()),
+            sets.input_names,
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prepared:
-    """What a model knows before any label: its basis on standardised inputs."""
+    """What a model knows before any label: its settings, and its basis on standardised inputs."""
 
+    config: ModelConfig
     basis: Scaled
     power: float  # mean of ‖φ(x)‖² over instances
     start: Hyperparameters  # where Adam begins
     input_names: tuple[Hashable, ...] | None
-    adam: bool = False  # whether Adam, which loads numba, finds λ and β
 
     def pool(self, sets: Sets) -> Pool:
         """The sets as strategies see them before any answer."""
-        return _pool(self, sets, numba_anyway=self.adam)
+        return _pool(self, sets, numba_anyway=self.config.hyperparameters == "adam")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,42 +125,25 @@ class Model:
         return _pool(self, sets)
 
 
-def prepare(config: ModelConfig, sets: Sets, inputs: Inputs | None = None) -> Prepared:
-    """Draw the basis for inputs that are spread like `inputs`; like those of `sets` if left out."""
-    if inputs is None:
-        inputs = Inputs.of(sets.x if len(sets) else np.zeros((1, sets.n_inputs)))
-    rng = np.random.default_rng(config.random_state)
-    with np.errstate(all="ignore"):  # features that are not finite are refused by name
-        basis = Scaled(draw(config, sets, inputs, rng), inputs.shift, inputs.scale)
-    power = POWER
-    if not basis.averages:  # candidates are drawn for standardised inputs
-        if not config.standardize:
-            basis = Scaled(basis.basis, np.zeros(sets.n_inputs), np.ones(sets.n_inputs))
-        power = float(np.mean(np.sum(features(basis, inputs.sample) ** 2, axis=1)))
-    return Prepared(
-        basis,
-        power if 0 < power < math.inf else 1.0,
-        Hyperparameters(*np.exp(rng.standard_normal(2)).tolist()),
-        sets.input_names,
-        adam=config.hyperparameters == "adam",
-    )
-
-
 def _pool(known: Prepared | Model, sets: Sets, *, numba_anyway: bool = False) -> Pool:
-    """Sets with the inputs that the scaling was taken from, by number and, if named, by name."""
-    n_inputs = len(known.basis.shift)
-    if sets.n_inputs != n_inputs:
-        raise InvalidSetError(f"the sets have {sets.n_inputs} inputs; the model knows {n_inputs}")
-    if None not in (sets.input_names, known.input_names) and sets.input_names != known.input_names:
-        raise InvalidSetError(
-            f"the sets have the inputs {sets.input_names}; the model knows {known.input_names}, in "
-            "that order"
-        )
+    check_inputs(known, sets.n_inputs, sets.input_names)
     return Pool(sets, known.basis, embed(sets, known.basis, numba_anyway=numba_anyway))
 
 
+def check_inputs(
+    known: Prepared | Model, n_inputs: int, names: tuple[Hashable, ...] | None
+) -> None:
+    """Refuse inputs that the model was not made for, by number and, if named, by name."""
+    expected = len(known.basis.shift)
+    if n_inputs != expected:
+        raise InvalidSetError(f"the sets have {n_inputs} inputs; the model knows {expected}")
+    if None not in (names, known.input_names) and names != known.input_names:
+        raise InvalidSetError(
+            f"the sets have the inputs {names}; the model knows {known.input_names}, in that order"
+        )
+
+
 def fit(
-    config: ModelConfig,
     prepared: Prepared,
     labelled: Sets | None,
     design: Design,
@@ -164,13 +163,13 @@ def fit(
             units.
         learned: The basis, λ and β that were learned from these totals before.
     """
-    before = (start or prepared).basis
+    config, before = prepared.config, (start or prepared).basis
     with np.errstate(all="ignore"):  # numbers that overflow are refused by name
         data = scaling.standardise(
             design, y_bar, noise_std, config.hyperparameters, standardize=config.standardize
         )
-        prior = _weak_prior(config, prepared, data.variance)
-        basis, hyper = learned or (prepared.basis, _first_guess(config, prepared, start))
+        prior = _weak_prior(prepared, data.variance)
+        basis, hyper = learned or (prepared.basis, _first_guess(prepared, start))
         if before.learns:
             assert labelled is not None  # it learns from individuals
             if learned is None:
@@ -229,15 +228,15 @@ def _estimate(
     return spectrum, hyper
 
 
-def _first_guess(config: ModelConfig, prepared: Prepared, start: Model | None) -> Hyperparameters:
+def _first_guess(prepared: Prepared, start: Model | None) -> Hyperparameters:
     """λ and β that a search begins with."""
-    if config.given is not None:
-        return config.given
+    if prepared.config.given is not None:
+        return prepared.config.given
     if start is not None:
         return start.posterior.hyper
-    if config.hyperparameters == "adam":
+    if prepared.config.hyperparameters == "adam":
         return prepared.start
-    prior = _weak_prior(config, prepared, variance=1.0)
+    prior = _weak_prior(prepared, variance=1.0)
     return Hyperparameters(*map(math.exp, prior.centre))
 
 
@@ -273,9 +272,9 @@ def _train(
     return trained, Hyperparameters(*np.exp(log_precisions).tolist())
 
 
-def _weak_prior(config: ModelConfig, prepared: Prepared, variance: float) -> evidence.WeakPrior:
+def _weak_prior(prepared: Prepared, variance: float) -> evidence.WeakPrior:
     """Centred where an individual's prior variance is `variance`, a small share of it noise."""
     share = averaging.NOISE_SHARE if prepared.basis.averages else TYPICAL_NOISE_SHARE
-    std = PRIOR_STD if config.evidence_prior else math.inf
+    std = PRIOR_STD if prepared.config.evidence_prior else math.inf
     level, noise = math.log(prepared.power / variance), -math.log(share * variance)
     return evidence.WeakPrior(level, noise, std)

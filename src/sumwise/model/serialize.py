@@ -45,8 +45,6 @@ def unpack_config(text: str) -> ModelConfig:
         settings = json.loads(text)
         if isinstance(settings["basis"], dict):
             settings["basis"] = Neural(**settings["basis"]["neural"])
-        if isinstance(settings["hyperparameters"], list):
-            settings["hyperparameters"] = tuple(settings["hyperparameters"])
         return ModelConfig(**settings)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise DataError(f"the study's model settings cannot be read ({error})") from error
@@ -75,8 +73,7 @@ def unpack_prepared(packed: bytes, config: ModelConfig, sets: Sets) -> Prepared:
         inputs = Inputs.of(np.zeros((1, sets.n_inputs)))  # only the kind of the basis matters here
         blank = draw(config, sets, inputs, np.random.default_rng(config.random_state))
         scaled = Scaled(blank, inputs.shift, inputs.scale).with_arrays(arrays)
-        known = Hyperparameters(*start), sets.input_names, config.hyperparameters == "adam"
-        return Prepared(scaled, power, *known)
+        return Prepared(config, scaled, power, Hyperparameters(*start), sets.input_names)
     except (ValueError, TypeError, KeyError, OSError, EOFError) as error:
         raise DataError(f"the study's basis cannot be read ({error})") from error
 

@@ -23,7 +23,6 @@ import numpy as np
 from sumwise.data.parquet import PART_ROWS, Scan
 from sumwise.data.targets import Inputs
 from sumwise.errors import DataError, InvalidSetError, SettingError
-from sumwise.model import fit as core
 from sumwise.model import serialize
 from sumwise.model.basis import Neural
 from sumwise.model.design import features
@@ -86,7 +85,12 @@ def embed_scan(
     folder = os.fspath(out) if isinstance(out, str | os.PathLike) else ""
     if not folder or not isinstance(folder, str):
         raise SettingError(f"out is {out!r:.60}; give the path of a new folder")
-    _refuse_learning(config.basis == "neural" or isinstance(config.basis, Neural))
+    if config.basis == "neural" or isinstance(config.basis, Neural):
+        raise SettingError(
+            "a basis that learns looks at the individuals again after every answer, so there is "
+            "nothing to embed beforehand. Use basis='auto', 'fourier', 'polynomial' or 'linear', "
+            "or keep the individuals in memory."
+        )
     basis = None if prepared is None else hashlib.sha256(pack_prepared(prepared)).hexdigest()
     settings = Settings(pack_config(config), dtype, scan, PART_ROWS, basis)
     busy = f"another process is embedding to {folder}; wait for it, or name another folder"
@@ -113,15 +117,6 @@ def embed_scan(
     if store.read_manifest(folder).settings != settings:
         raise _other(folder)
     return Embedded.open(folder, check=check)
-
-
-def _refuse_learning(learns: bool) -> None:
-    if learns:
-        raise SettingError(
-            "a basis that learns looks at the individuals again after every answer, so there is "
-            "nothing to embed beforehand. Use basis='auto', 'fourier', 'polynomial' or 'linear', "
-            "or keep the individuals in memory."
-        )
 
 
 def check_dtype(dtype: Any) -> None:
@@ -185,8 +180,7 @@ def _begin(
         index = survey(source, inputs=False, run=run)
     if prepared is None:
         blank = store.lazy_sets((), np.empty(0, int), scan)
-        prepared = core.prepare(config, blank, Inputs.combine(statistics))
-    _refuse_learning(prepared.basis.learns)
+        prepared = config.prepare(blank, Inputs.combine(statistics))
     n_basis = features(prepared.basis, np.zeros((1, len(scan.x)))).shape[1]
     assert index.sizes is not None  # the source is sorted
     with (

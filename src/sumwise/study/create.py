@@ -86,7 +86,7 @@ def _settings(
     preset: str | None,
 ) -> tuple[ModelConfig, str]:
     """The model's settings and the strategy, both such that anyone can open the study."""
-    estimator, chosen = resolve(model, strategy, seed, preset, sets)
+    config, chosen = resolve(model, strategy, seed, preset, sets)
     if not isinstance(chosen, str):
         raise SettingError(
             f"the strategy {chosen!r:.60} is code of yours, and a study is opened by people who do "
@@ -94,7 +94,6 @@ def _settings(
         )
     if not len(sets):
         raise SettingError("there are no sets; a study needs some to choose from")
-    config = estimator.config()
     if config.random_state is None:  # what is drawn when the study is opened must be the same
         config = replace(config, random_state=randbelow(2**31))
     return config, chosen

@@ -113,7 +113,7 @@ def _contents(database: Database, record: StudyRecord, sets: Sets) -> dict[str, 
         **{name: getattr(record, name) for name in SETTINGS},
         **{name: getattr(state, name) for name in COUNTERS},
         "inputs": None if names is None else json.loads(many_to_json(names)),
-        "model": json.loads(pack_config(record.config)),
+        "model": json.loads(pack_config(record.prepared.config)),
         "sha256": {name: sha256(content).hexdigest() for name, content in contents.items()},
     }
     if record.aims:

@@ -31,7 +31,6 @@ from sumwise.data.frames import to_float
 from sumwise.data.sets import Sets
 from sumwise.data.targets import Targets
 from sumwise.errors import DataError, MissingExtraError, SumwiseError
-from sumwise.model import fit as core
 from sumwise.model import serialize
 from sumwise.model.fit import ModelConfig, Prepared
 from sumwise.model.serialize import pack_config, unpack_config, unpack_prepared
@@ -182,7 +181,7 @@ def _basis(content: bytes, config: ModelConfig, sets: Sets) -> Prepared:
     table = pq.ParquetFile(pa.BufferReader(content)).read()
     rows = zip(*(table[column].to_pylist() for column in export.OF_ARRAY), strict=True)
     found = {name: np.array(values, dtype).reshape(shape) for name, dtype, shape, values in rows}
-    if _kinds(found) != _kinds(export.arrays_of(core.prepare(config, sets))):
+    if _kinds(found) != _kinds(export.arrays_of(config.prepare(sets))):
         raise ValueError(f"it is not the basis of a model with the settings in {STUDY}")
     mark = export.STATE
     weights = {name.removeprefix(mark): found[name] for name in found if name.startswith(mark)}

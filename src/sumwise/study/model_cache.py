@@ -53,7 +53,7 @@ class ModelCache:
     @property
     def quick(self) -> bool:
         """Whether a model depends on nothing but the answers, and is fitted at once."""
-        return not self._learns and self._record.config.hyperparameters != "adam"
+        return not self._learns and self._record.prepared.config.hyperparameters != "adam"
 
     def after(self, answers: Sequence[Answer], *, locked: bool = False) -> tuple[Model, Pool]:
         """The model after these answers, and the sets as it sees them.
@@ -128,7 +128,6 @@ class ModelCache:
     ) -> Model:
         record = self._record
         return fit_answers(
-            record.config,
             record.prepared,
             record.sets,
             lambda at: self._drawn.design.rows(at),

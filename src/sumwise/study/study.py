@@ -267,8 +267,8 @@ class Study:
     @property
     def model(self) -> AggregateRegressor:
         """The model after all answers so far; before the first, the prior."""
-        fitted = self.state.fitted().model
-        return AggregateRegressor.from_fitted(self._kept.config, fitted, self._kept.sets)
+        kept, fitted = self._kept, self.state.fitted().model
+        return AggregateRegressor.from_fitted(kept.prepared.config, fitted, kept.sets)
 
     def predict(self, frame: Any = None, level: float = 0.9) -> Predictions:
         """Predict the outputs of all individuals, set by set, or of the rows of a table.

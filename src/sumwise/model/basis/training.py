@@ -134,19 +134,17 @@ def climb(
 ) -> Any:
     """`start` after all epochs of Adam on `objective`."""
     arrays, rest = eqx.partition(start, eqx.is_inexact_array)
-    moments = optax.scale_by_adam().init(arrays)
-    epoch = 0
+    moments, rate = optax.scale_by_adam().init(arrays), jnp.asarray(float(settings.learning_rate))
     with Slow("training", settings.epochs) as progress:
-        while epoch < settings.epochs:
-            stop = min(epoch + EPOCHS_AT_ONCE, settings.epochs)
-            bounds = jnp.asarray([epoch, stop]), jnp.asarray(float(settings.learning_rate))
-            arrays, moments, bad = _epochs(objective, arrays, rest, moments, data, extra, *bounds)
+        for first in range(0, settings.epochs, EPOCHS_AT_ONCE):
+            stop = min(first + EPOCHS_AT_ONCE, settings.epochs)
+            now = arrays, rest, moments, data, extra, jnp.asarray([first, stop]), rate
+            arrays, moments, bad = _epochs(objective, *now)
             if int(bad) >= 0:
-                raise SumwiseError(_not_finite(int(bad) + 1, settings))
-            epoch = stop
-            progress.at(epoch)
+                raise _not_finite(int(bad) + 1, settings)
+            progress.at(stop)
     if not all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(arrays)):
-        raise SumwiseError(_not_finite(epoch, settings))  # because of the last step
+        raise _not_finite(settings.epochs, settings)  # because of the last step
     return eqx.combine(arrays, rest)
 
 
@@ -178,8 +176,8 @@ def _epochs(
     return jax.lax.fori_loop(bounds[0], bounds[1], step, begin)
 
 
-def _not_finite(epoch: int, settings: Neural) -> str:
-    return (
+def _not_finite(epoch: int, settings: Neural) -> SumwiseError:
+    return SumwiseError(
         f"training the network went wrong at epoch {epoch} of {settings.epochs}: the loss is not a "
         f"finite number. Try a smaller learning_rate (it is {settings.learning_rate:g}), "
         "standardize=True, or dtype='float64'; look for an input, weight or total far from the "

@@ -34,7 +34,7 @@ from sumwise.data.targets import Targets, thinned
 from sumwise.errors import DataError, SettingError, StorageError
 from sumwise.model import serialize
 from sumwise.model.basis import Scaled
-from sumwise.model.design import Design, Pool, add_products, embed
+from sumwise.model.design import Design, Pool, add_products
 from sumwise.model.fit import Prepared
 from sumwise.model.serialize import pack_prepared
 from sumwise.outofcore.design_store import Embedded
@@ -99,7 +99,7 @@ def pack(
 def _pack_design(sets: Sets, prepared: Prepared, n_basis: int) -> dict[str, bytes]:
     products = np.zeros((n_basis, n_basis))
     with one_thread():  # many small products: threads would wait for one another
-        design = embed(sets, prepared.basis, numba_anyway=prepared.adam)
+        design = prepared.pool(sets).design
         add_products(sets.x, prepared.basis, products)
     flat = [design.noise_scale, design.theta_sum, design.u.ravel()]
     return {

@@ -23,7 +23,7 @@ from sumwise.data import validate
 from sumwise.data.sets import Sets
 from sumwise.errors import DataError, SettingError
 from sumwise.learning.propose import Answer, PoolState
-from sumwise.model.fit import ModelConfig, Prepared
+from sumwise.model.fit import Prepared
 from sumwise.model.serialize import unpack_config, unpack_prepared
 from sumwise.outofcore.design_store import Embedded
 from sumwise.study.storage.blobs import Blobs
@@ -42,7 +42,6 @@ class StudyRecord:
     name: str
     created: str
     sets: Sets
-    config: ModelConfig
     prepared: Prepared
     strategy: str
     seed: int
@@ -196,7 +195,6 @@ def load(connection: Connection, name: str | None, database: Database) -> StudyR
         name=name,
         created=row.created,
         sets=sets,
-        config=config,
         prepared=prepared,
         strategy=row.strategy,
         seed=seed,
