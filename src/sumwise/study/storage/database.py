@@ -20,7 +20,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy import exc
 
-from sumwise.errors import DataError, MissingExtraError, StorageError, SumwiseError
+from sumwise.errors import DataError, StorageError, SumwiseError, needs_extra
 from sumwise.study.storage import sqlite
 from sumwise.study.storage.schema import VERSION, VERSION_TABLE, metadata, version
 
@@ -169,8 +169,8 @@ class Database:
 
     # --- versions -----------------------------------------------------------------------------
 
-    def require(self) -> None:
-        """Refuse a database that holds no studies, or has another schema than the present one."""
+    def require(self, *, older: bool = False) -> None:
+        """Refuse a database without studies, or with another schema unless `older` ones will do."""
         if self.path is not None and not os.path.exists(self.path):
             raise DataError(
                 f"there is no file {self.shown}; check the path, or begin a study with "
@@ -181,18 +181,18 @@ class Database:
                 raise DataError(
                     f"{self.shown} holds no studies; begin one with create_study or sumwise init"
                 )
-            self.check_version(connection)
+            self.check_version(connection, older=older)
 
-    def check_version(self, connection: sa.Connection) -> None:
-        """Refuse another schema than the present one."""
+    def check_version(self, connection: sa.Connection, *, older: bool = False) -> None:
+        """Refuse another schema than the present one, or only a newer one if `older` will do."""
         found = connection.execute(_VERSIONS).scalars().all()
         made_by = found[0] if len(found) == 1 else "?"
         if made_by > VERSION:
             raise DataError(
-                f"{self.shown} was made by a newer sumwise (schema {made_by}; this one knows up "
-                f"to {VERSION}). Update it: pip install --upgrade sumwise"
+                f"{self.shown} was made by a newer sumwise (schema {made_by}, here {VERSION}). "
+                "Update it: pip install --upgrade sumwise"
             )
-        if made_by != VERSION:
+        if made_by != VERSION and not older:
             raise DataError(
                 f"{self.shown} was made by an older sumwise (schema {made_by}, now {VERSION}). "
                 f"Make a copy, then run: sumwise storage upgrade {self.path or 'URL'}"
@@ -229,14 +229,8 @@ def upgrade(url: Any) -> None:
     from sumwise.study.storage.migrations import migrate
 
     with closing(Database(url)) as database:
-        if database.path is not None and not os.path.exists(database.path):
-            database.require()
+        database.require(older=True)
         with database.write() as connection:
-            if not has_studies(connection):
-                raise DataError(f"{database.shown} holds no studies; there is nothing to upgrade")
-            found = connection.execute(_VERSIONS).scalars().all()
-            if found and found[0] > VERSION:
-                database.check_version(connection)
             migrate(connection)
 
 
@@ -290,18 +284,13 @@ def _begin(connection: sa.Connection) -> None:
 
 
 def _postgres(url: sa.URL, patience: float) -> sa.Engine:
-    try:
+    with needs_extra("a study on PostgreSQL", "postgres"):
         engine = sa.create_engine(
             url,
             pool_pre_ping=True,
             hide_parameters=True,
             connect_args={} if "connect_timeout" in url.query else {"connect_timeout": 10},
         )
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(
-            f"a study on PostgreSQL needs {error.name}, which is not installed. "
-            "Run: pip install 'sumwise[postgres]'"
-        ) from None
 
     def settle(connection: Any, record: Any) -> None:
         del record
