@@ -152,16 +152,13 @@ ACQUISITIONS: Final[Mapping[str, Strategy]] = {strategy.name: strategy for strat
 
 def named(strategy: str | Acquisition) -> Strategy:
     """The record of a strategy, given by name or as a user's own function."""
-    if isinstance(strategy, str):
-        if strategy in ACQUISITIONS:
-            return ACQUISITIONS[strategy]
-        raise SettingError(
-            f"no strategy is called {strategy!r}; there are {', '.join(ACQUISITIONS)}"
-        )
     if isinstance(strategy, Strategy):
         return strategy
+    if isinstance(strategy, str) and strategy in ACQUISITIONS:
+        return ACQUISITIONS[strategy]
     if not callable(strategy):
-        raise SettingError(f"strategy is {strategy!r}; give a name or a function that scores sets")
+        known = ", ".join(ACQUISITIONS)
+        raise SettingError(f"no strategy is called {strategy!r}; give {known} or a function")
     name, why = f"{strategy!r:.60}", "it has the highest score ({:.4g})"
     return Strategy(name, strategy, "the highest score", why, is_gain=True)
 
