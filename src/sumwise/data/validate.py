@@ -35,8 +35,7 @@ def noise(noise_std: Any, set_id: Hashable) -> float:
     value = _number(noise_std)
     if value is None or not 0 <= value <= LARGEST_TOTAL:
         raise LabelError(
-            f"noise_std of set {set_id!r} is {noise_std!r:.80}; give a standard deviation, a "
-            "finite number of at least 0"
+            f"noise_std of set {set_id!r} is {noise_std!r:.80}; give a finite number of at least 0"
         )
     return value
 
@@ -58,9 +57,7 @@ def amount(value: Any, name: str, unit: str, *, or_zero: bool = False) -> float:
     number = _number(value)
     if number is None or number < 0 or (number == 0 and not or_zero):
         least = "of at least 0" if or_zero else "above 0"
-        raise SettingError(
-            f"{name} is {value!r:.60}; give a number {least}, in the units of {unit}"
-        )
+        raise SettingError(f"{name} is {value!r:.60}; give a number {least}, in units of {unit}")
     return number
 
 
@@ -68,12 +65,10 @@ def text(value: Any, name: str) -> str | None:
     """Text that every database can store."""
     if value is None:
         return None
-    if not isinstance(value, str):
-        raise SettingError(f"{name} is {value!r:.60}; give text")
-    if len(value) > LONGEST_TEXT or "\0" in value or not is_unicode(value):
-        raise SettingError(
-            f"{name} is {value!r:.60}; give up to {LONGEST_TEXT} characters of valid Unicode"
-        )
+    usable = isinstance(value, str) and "\0" not in value and is_unicode(value)
+    if not usable or len(value) > LONGEST_TEXT:
+        needed = f"text of up to {LONGEST_TEXT} Unicode characters, none of them null"
+        raise SettingError(f"{name} is {value!r:.60}; give {needed}")
     return str(value)
 
 
@@ -143,7 +138,6 @@ def _by_id(y_bar: Any, ids: Sequence[Hashable]) -> Any:
             f"totals are named {len(keys)} times for {len(ids)} sets, and {odd[:1] or keys[:1]} "
             "does not fit. Name each set once, or pass plain numbers in the order of sets.ids."
         )
-    if isinstance(y_bar, Mapping):
-        return [y_bar[set_id] for set_id in ids]
-    place = {key: row for row, key in enumerate(keys)}
-    return y_bar.to_numpy()[[place[set_id] for set_id in ids]]
+    values = y_bar.values() if isinstance(y_bar, Mapping) else y_bar.to_numpy()
+    named = dict(zip(keys, values, strict=True))
+    return [named[set_id] for set_id in ids]
