@@ -171,16 +171,12 @@ class Database:
 
     def require(self, *, older: bool = False) -> None:
         """Refuse a database without studies, or with another schema unless `older` ones will do."""
+        begin = "begin a study with create_study or sumwise init"
         if self.path is not None and not os.path.exists(self.path):
-            raise DataError(
-                f"there is no file {self.shown}; check the path, or begin a study with "
-                "create_study or sumwise init"
-            )
+            raise DataError(f"there is no file {self.shown}; check the path, or {begin}")
         with self.read() as connection:
             if not has_studies(connection):
-                raise DataError(
-                    f"{self.shown} holds no studies; begin one with create_study or sumwise init"
-                )
+                raise DataError(f"{self.shown} holds no studies; {begin}")
             self.check_version(connection, older=older)
 
     def check_version(self, connection: sa.Connection, *, older: bool = False) -> None:
@@ -251,17 +247,13 @@ def _parse(url: Any) -> tuple[str | None, sa.URL | None]:
             raise DataError(f"{path!r} is a folder; give the path of a file in it")
         return os.path.realpath(path), None  # SQLite's own files lie beside what a link leads to
     if scheme[1].lower() not in ("postgresql", "postgres", "postgresql+psycopg"):
-        raise DataError(
-            f"a study cannot be kept at {scheme[1]}://…; give the path of a file, or "
-            "postgresql://user@host/database"
-        )
+        other = "give a path, or postgresql://user@host/database"
+        raise DataError(f"{scheme[1]}:// is no place for a study; {other}")
     try:
         return None, sa.make_url("postgresql+psycopg" + text[scheme.end(1) :])
     except (exc.ArgumentError, ValueError):
-        raise DataError(
-            "this postgresql:// URL cannot be read; write postgresql://user@host:port/database, "
-            "and %-escape special characters of the password"
-        ) from None
+        form = "postgresql://user@host:port/database, and %-escape special characters"
+        raise DataError(f"this postgresql:// URL cannot be read; write {form}") from None
 
 
 def _secrets(url: sa.URL | None) -> list[str]:
