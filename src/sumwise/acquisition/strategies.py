@@ -185,9 +185,7 @@ def refuse_non_finite(
 ) -> None:
     for at in np.flatnonzero(~np.isfinite(scores)):
         set_id = pool.sets.ids[positions[at]]
-        raise NonFiniteScoreError(
-            f"the strategy scored set {set_id!r} with {scores[at]}; a score must be a number"
-        )
+        raise NonFiniteScoreError(f"the strategy scored set {set_id!r} with {scores[at]}")
 
 
 def per_cost(strategy: str | Acquisition, scores: PerSet, cost: PerSet | None) -> PerSet:
@@ -197,8 +195,5 @@ def per_cost(strategy: str | Acquisition, scores: PerSet, cost: PerSet | None) -
     record = named(strategy)
     if not record.is_gain or (scores < 0).any():
         gains = ", ".join(known.name for known in ACQUISITIONS.values() if known.is_gain)
-        raise SettingError(
-            f"scores of {record.name} are not gains, so a cost cannot divide them; with costs "
-            f"use one of {gains}"
-        )
+        raise SettingError(f"scores of {record.name} are not gains; with a cost use one of {gains}")
     return scores / cost
