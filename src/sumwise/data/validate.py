@@ -123,21 +123,26 @@ def check_labels(y_bar: Any, ids: Sequence[Hashable]) -> Float[np.ndarray, "t M"
     return matrix
 
 
+def items_by_id(values: Any, n_sets: int) -> list[tuple[Any, Any]] | None:
+    """Ids and values of a mapping or a pandas object; None of values in the order of the sets."""
+    if isinstance(values, Mapping):
+        return list(values.items())
+    if not (hasattr(values, "loc") and hasattr(values, "index")):
+        return None
+    keys = list(values.index)
+    in_order = keys == list(range(n_sets))  # the default index
+    return None if in_order else list(zip(keys, values.to_numpy(), strict=True))
+
+
 def _by_id(y_bar: Any, ids: Sequence[Hashable]) -> Any:
-    if isinstance(y_bar, Mapping):
-        keys: Sequence[Any] = list(y_bar)
-    elif hasattr(y_bar, "loc") and hasattr(y_bar, "index"):
-        keys = list(y_bar.index)
-        if keys == list(range(len(ids))):  # the default index: rows are in order
-            return y_bar
-    else:
+    items = items_by_id(y_bar, len(ids))
+    if items is None:
         return y_bar
+    keys, named = [key for key, _ in items], dict(items)
     if len(keys) != len(ids) or set(keys) != set(ids):
         odd = [key for key in keys if key not in set(ids)] or [i for i in ids if i not in set(keys)]
         raise LabelError(
             f"totals are named {len(keys)} times for {len(ids)} sets, and {odd[:1] or keys[:1]} "
             "does not fit. Name each set once, or pass plain numbers in the order of sets.ids."
         )
-    values = y_bar.values() if isinstance(y_bar, Mapping) else y_bar.to_numpy()
-    named = dict(zip(keys, values, strict=True))
     return [named[set_id] for set_id in ids]
