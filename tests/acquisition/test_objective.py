@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -135,12 +136,22 @@ def test_an_unknown_option_is_refused_with_the_name_of_the_function(tmp_path):
     assert not (tmp_path / "a.db").exists()
 
 
+def test_a_series_is_read_by_id_as_a_dict_is():
+    sets = random_sets([2, 3, 1], np.random.default_rng(0))
+    model, cost = linear_model(sets, 0), {2: 1.0, 0: 50.0, 1: 7.0}
+    by_dict = sw.select(sets, model, n=3, cost=cost)
+    assert sw.select(sets, model, n=3, cost=pd.Series(cost)) == by_dict
+    assert sw.select(sets, model, n=3, cost=pd.Series([50.0, 7.0, 1.0])) == by_dict  # in order
+
+
 @pytest.mark.parametrize(
     ("given_", "said"),
     [
         ({"cost": [1.0, 2.0]}, "one number for each of 3 sets"),
         ({"cost": [1.0, 0.0, 2.0]}, r"cost of set 1 is 0; it must be above 0"),
         ({"cost": {0: 1.0}}, "says nothing of set 1"),
+        ({"cost": pd.Series([1.0, 2.0, 3.0], index=[2, 0, 3])}, "says nothing of set 1"),
+        ({"cost": pd.Series([1.0, 2.0, 3.0], index=[2, 0, 0])}, "names a set twice"),
         ({"cost": [1.0, np.nan, 2.0]}, "cost of set 1 is nan"),
         ({"cost": ["a", "b", "c"]}, "cost"),
         ({"noise_std": -1.0}, "noise_std of set 0 is -1; it must be at least 0"),

@@ -137,7 +137,7 @@ def test_a_full_device_says_that_the_total_is_kept(url):
             check=False,
         )
     assert done.returncode == 1
-    assert "What was to be stored is stored" in " ".join(done.stderr.replace("│", " ").split())
+    assert "everything is stored" in " ".join(done.stderr.replace("│", " ").split())
     with sw.open_study(url) as study:
         assert study.answers[-1].set_id == "009"
 

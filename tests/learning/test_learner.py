@@ -165,9 +165,9 @@ def test_one_set_is_enough():
 
 def test_bad_settings_are_refused(problem):
     sets, _ = problem
-    with pytest.raises(sw.SettingError, match="no strategy is called 'aggmi'; there are AggMI"):
+    with pytest.raises(sw.SettingError, match="no strategy is called 'aggmi'; give AggMI"):
         sw.ActiveLearner(sets, strategy="aggmi")
-    with pytest.raises(sw.SettingError, match="strategy is 3"):
+    with pytest.raises(sw.SettingError, match="no strategy is called 3"):
         sw.ActiveLearner(sets, strategy=3)
     with pytest.raises(sw.SettingError, match="no preset is called 'fast'"):
         sw.ActiveLearner(sets, preset="fast")

@@ -53,7 +53,7 @@ def test_an_empty_file_and_somebody_elses_database_hold_no_studies(tmp_path):
     change(tmp_path / "other.db", "CREATE TABLE people (name TEXT)")
     with pytest.raises(sw.DataError, match="holds no studies"):
         sw.open_study(tmp_path / "other.db")
-    with pytest.raises(sw.DataError, match="holds no studies; there is nothing to upgrade"):
+    with pytest.raises(sw.DataError, match="holds no studies"):
         upgrade(tmp_path / "other.db")
     with pytest.raises(sw.DataError, match="of something else \\(it has a table 'people'\\)"):
         sw.create_study(tmp_path / "other.db", SETS)

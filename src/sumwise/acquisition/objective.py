@@ -89,8 +89,8 @@ def read(
 
     Args:
         options: As in `ObjectiveOptions`. `noise_std` and `cost` are one number for all sets, or
-            one for each: an array in the order of `sets.ids`, a dict by id, or a function of the
-            sets.
+            one for each: an array in the order of `sets.ids`, a dict or pandas Series by id, or a
+            function of the sets.
         function: Named where an option is unknown.
     """
     for name in options:
@@ -115,11 +115,15 @@ def _per_set(
     """One number for each set; the refusal names the first set without a usable one."""
     if callable(given):
         given = given(sets)
-    if isinstance(given, Mapping):
+    items = validate.items_by_id(given, len(sets))
+    if items is not None:
+        named = dict(items)
+        if len(named) < len(items):
+            raise SettingError(f"{name} names a set twice; name each set once")
         for set_id in sets.ids:
-            if set_id not in given:
+            if set_id not in named:
                 raise SettingError(f"{name} says nothing of set {set_id!r}; give every set one")
-        given = [given[set_id] for set_id in sets.ids]
+        given = [named[set_id] for set_id in sets.ids]
     values = to_float(given, name, SettingError)
     if values.ndim == 0:
         values = np.full(len(sets), float(values))

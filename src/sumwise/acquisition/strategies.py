@@ -152,16 +152,13 @@ ACQUISITIONS: Final[Mapping[str, Strategy]] = {strategy.name: strategy for strat
 
 def named(strategy: str | Acquisition) -> Strategy:
     """The record of a strategy, given by name or as a user's own function."""
-    if isinstance(strategy, str):
-        if strategy in ACQUISITIONS:
-            return ACQUISITIONS[strategy]
-        raise SettingError(
-            f"no strategy is called {strategy!r}; there are {', '.join(ACQUISITIONS)}"
-        )
     if isinstance(strategy, Strategy):
         return strategy
+    if isinstance(strategy, str) and strategy in ACQUISITIONS:
+        return ACQUISITIONS[strategy]
     if not callable(strategy):
-        raise SettingError(f"strategy is {strategy!r}; give a name or a function that scores sets")
+        known = ", ".join(ACQUISITIONS)
+        raise SettingError(f"no strategy is called {strategy!r}; give {known} or a function")
     name, why = f"{strategy!r:.60}", "it has the highest score ({:.4g})"
     return Strategy(name, strategy, "the highest score", why, is_gain=True)
 
@@ -185,9 +182,7 @@ def refuse_non_finite(
 ) -> None:
     for at in np.flatnonzero(~np.isfinite(scores)):
         set_id = pool.sets.ids[positions[at]]
-        raise NonFiniteScoreError(
-            f"the strategy scored set {set_id!r} with {scores[at]}; a score must be a number"
-        )
+        raise NonFiniteScoreError(f"the strategy scored set {set_id!r} with {scores[at]}")
 
 
 def per_cost(strategy: str | Acquisition, scores: PerSet, cost: PerSet | None) -> PerSet:
@@ -197,8 +192,5 @@ def per_cost(strategy: str | Acquisition, scores: PerSet, cost: PerSet | None) -
     record = named(strategy)
     if not record.is_gain or (scores < 0).any():
         gains = ", ".join(known.name for known in ACQUISITIONS.values() if known.is_gain)
-        raise SettingError(
-            f"scores of {record.name} are not gains, so a cost cannot divide them; with costs "
-            f"use one of {gains}"
-        )
+        raise SettingError(f"scores of {record.name} are not gains; with a cost use one of {gains}")
     return scores / cost

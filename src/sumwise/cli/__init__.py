@@ -77,11 +77,8 @@ class Main(click.RichGroup):
                 for stream in (sys.stdout, sys.stderr):  # what is still to be flushed goes nowhere
                     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
                 ctx.exit(0)
-            said = f"{error.filename}: {error.strerror}"
-            if not error.filename:
-                said = f"the result cannot be printed: {error.strerror}. What was to be stored is "
-                said += "stored: see sumwise history"
-            raise click.ClickException(message(said)) from error
+            place = error.filename or "everything is stored, but the result cannot be printed"
+            raise click.ClickException(message(f"{place}: {error.strerror}")) from error
 
 
 @contextmanager

@@ -35,8 +35,7 @@ def noise(noise_std: Any, set_id: Hashable) -> float:
     value = _number(noise_std)
     if value is None or not 0 <= value <= LARGEST_TOTAL:
         raise LabelError(
-            f"noise_std of set {set_id!r} is {noise_std!r:.80}; give a standard deviation, a "
-            "finite number of at least 0"
+            f"noise_std of set {set_id!r} is {noise_std!r:.80}; give a finite number of at least 0"
         )
     return value
 
@@ -58,9 +57,7 @@ def amount(value: Any, name: str, unit: str, *, or_zero: bool = False) -> float:
     number = _number(value)
     if number is None or number < 0 or (number == 0 and not or_zero):
         least = "of at least 0" if or_zero else "above 0"
-        raise SettingError(
-            f"{name} is {value!r:.60}; give a number {least}, in the units of {unit}"
-        )
+        raise SettingError(f"{name} is {value!r:.60}; give a number {least}, in units of {unit}")
     return number
 
 
@@ -68,12 +65,10 @@ def text(value: Any, name: str) -> str | None:
     """Text that every database can store."""
     if value is None:
         return None
-    if not isinstance(value, str):
-        raise SettingError(f"{name} is {value!r:.60}; give text")
-    if len(value) > LONGEST_TEXT or "\0" in value or not is_unicode(value):
-        raise SettingError(
-            f"{name} is {value!r:.60}; give up to {LONGEST_TEXT} characters of valid Unicode"
-        )
+    usable = isinstance(value, str) and "\0" not in value and is_unicode(value)
+    if not usable or len(value) > LONGEST_TEXT:
+        needed = f"text of up to {LONGEST_TEXT} Unicode characters, none of them null"
+        raise SettingError(f"{name} is {value!r:.60}; give {needed}")
     return str(value)
 
 
@@ -125,20 +120,26 @@ def check_labels(y_bar: Any, ids: Sequence[Hashable]) -> Float[np.ndarray, "t M"
     return matrix
 
 
+def items_by_id(values: Any, n_sets: int) -> list[tuple[Any, Any]] | None:
+    """Ids and values of a mapping or a pandas object; None of values in the order of the sets."""
+    if isinstance(values, Mapping):
+        return list(values.items())
+    if not (hasattr(values, "loc") and hasattr(values, "index")):
+        return None
+    keys = list(values.index)
+    in_order = keys == list(range(n_sets))  # the default index
+    return None if in_order else list(zip(keys, values.to_numpy(), strict=True))
+
+
 def _by_id(y_bar: Any, ids: Sequence[Hashable]) -> Any:
-    if isinstance(y_bar, Mapping):
-        keys: Sequence[Any] = list(y_bar)
-    elif hasattr(y_bar, "loc") and hasattr(y_bar, "index"):
-        keys = list(y_bar.index)
-        if keys == list(range(len(ids))):  # the default index: rows are in order
-            return y_bar
-    else:
+    items = items_by_id(y_bar, len(ids))
+    if items is None:
         return y_bar
+    keys, named = [key for key, _ in items], dict(items)
     if len(keys) != len(ids) or set(keys) != set(ids):
         odd = [key for key in keys if key not in set(ids)] or [i for i in ids if i not in set(keys)]
         raise LabelError(
             f"totals are named {len(keys)} times for {len(ids)} sets, and {odd[:1] or keys[:1]} "
             "does not fit. Name each set once, or pass plain numbers in the order of sets.ids."
         )
-    rows = y_bar if isinstance(y_bar, Mapping) else dict(zip(keys, y_bar.to_numpy(), strict=True))
-    return [rows[set_id] for set_id in ids]
+    return [named[set_id] for set_id in ids]

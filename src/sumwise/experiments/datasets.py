@@ -69,18 +69,13 @@ def load(name: str, folder: Path | None = None) -> Dataset:
     """One of `NAMES`, from `folder` or, for LIBSVM files, from the cache; once in a process."""
     if name in CLIMATE:
         if folder is None:
-            raise DataError(
-                f"the climate data have no download; pass --data DIR with {CLIMATE_FILE}, "
-                + CLIMATE_HELP
-            )
+            needed = f"pass --data DIR with {CLIMATE_FILE}, {CLIMATE_HELP}"
+            raise DataError(f"the climate data have no download; {needed}")
         return read_climate(folder / CLIMATE_FILE, name)
     file, rows, attributes = LIBSVM[name]
     path = fetch(file, rows) if folder is None else folder / "libsvm" / file
     if not path.is_file():
-        raise DataError(
-            f"there is no file {path}. Check --data (or SUMWISE_DATA); without it the LIBSVM "
-            "files are downloaded."
-        )
+        raise DataError(f"there is no file {path}; check --data, or leave it out to download it")
     x, y = read_libsvm(path, attributes)
     if len(y) != rows:
         raise DataError(f"{path} has {len(y)} rows; {name} has {rows}. {GET_AGAIN}")
@@ -109,9 +104,8 @@ def read_libsvm(
             if not np.isfinite([y[row], *x[row]]).all():
                 raise ValueError("a number is not finite")
         except (ValueError, IndexError) as error:
-            raise DataError(
-                f"{path}, line {row + 1}: not LIBSVM's format ({error}). {GET_AGAIN}"
-            ) from None
+            said = f"{path}, line {row + 1}: not LIBSVM's format ({error})"
+            raise DataError(f"{said}. {GET_AGAIN}") from None
     return x, y
 
 
@@ -131,21 +125,18 @@ def read_climate(path: Path, target: str) -> Dataset:
 
 
 def _varying(y: Float[np.ndarray, " N"], name: str, path: Path) -> Float[np.ndarray, " N"]:
-    if not 1e-100 < y.max() / 2 - y.min() / 2 < 1e100:
-        raise DataError(
-            f"{path}: {name!r} goes from {y.min():g} to {y.max():g}. Neither a constant target nor "
-            "one whose squares leave the range of double precision can be learned."
-        )
+    low, high = y.min(), y.max()
+    if not 1e-100 < high / 2 - low / 2 < 1e100:
+        needed = "a target must vary, and by less than 1e100"
+        raise DataError(f"{path}: {name!r} goes from {low:g} to {high:g}; {needed}")
     return y
 
 
 def _enough(group: Int[np.ndarray, " N"], by: Sequence[str], path: Path) -> Int[np.ndarray, " N"]:
     n_groups = int(group.max()) + 1
     if n_groups < FEWEST_GROUPS:
-        raise DataError(
-            f"{path} has {count(n_groups, 'group')} by {listed(by)}; at least {FEWEST_GROUPS} are "
-            "needed, to learn from some and be tested on others"
-        )
+        found = f"{path} has {count(n_groups, 'group')} by {listed(by)}"
+        raise DataError(f"{found}; at least {FEWEST_GROUPS} are needed, to learn and to test")
     return group
 
 
@@ -172,10 +163,8 @@ def fetch(file: str, rows: int, home: str = LIBSVM_HOME) -> Path:
         with urllib.request.urlopen(home + file, timeout=30) as answer:
             body = answer.read()
     except (OSError, HTTPException) as error:  # URLError and timeouts are OSErrors
-        raise DataError(
-            f"{home + file} cannot be reached ({error}). Without a network, put the files in "
-            "DIR/libsvm/ and pass --data DIR (or set SUMWISE_DATA)."
-        ) from error
+        by_hand = "Put the files in DIR/libsvm/ by hand and pass --data DIR."
+        raise DataError(f"{home + file} cannot be reached ({error}). {by_hand}") from error
     found = len(body.splitlines())
     if found != rows:
         raise DataError(f"{home + file} came with {found} of {rows} rows. Try again later.")
@@ -214,13 +203,9 @@ def read_labelled(path: Path, by: Sequence[str], y: str, x: Sequence[str] = ()) 
         y: The output, known for every row here.
         x: Inputs; if left out, all other columns that hold numbers.
     """
-    if y in by:
-        raise DataError(f"{y!r} is given as --by and as --y; a target cannot name its own group")
-    if y in x:
-        raise DataError(
-            f"{y!r} is given as --y and as --x; a target that is an input is no longer to be "
-            "predicted. Leave it out of --x."
-        )
+    for option, names in (("--by", by), ("--x", x)):
+        if y in names:
+            raise DataError(f"{y!r} is given as --y and as {option}; give it as --y alone")
     found = read_individuals(path, by, x, aside={y: "given as --y"})
     ids = found.sets.ids
     columns = [ids] if len(found.by) == 1 else zip(*ids, strict=True)

@@ -45,10 +45,7 @@ def find(known: Mapping[str, Hashable | None], text: str) -> Hashable:
     if found is not None:
         return found
     if text in known:
-        raise UnknownSetError(
-            f"several sets are shown as {text!r}; name it in Python, where the number 7 is not the "
-            "text '7'"
-        )
+        raise UnknownSetError(f"several sets are shown as {text!r}; in Python their ids differ")
     compared = list(known)[:MOST_COMPARED]
     near = get_close_matches(text, compared, n=3) or compared[:3]
     listed = ", ".join(f"{name!r:.80}" for name in near)

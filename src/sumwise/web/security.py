@@ -110,24 +110,16 @@ class Guard:
         token."""
         hosts = headers.getlist("host")
         if len(hosts) != 1 or not self._is_ours(_hostname(hosts[0])):
-            raise Refused(
-                400,
-                "host",
-                "this server does not answer to that host name; use the address that sumwise serve "
-                "has printed",
-            )
+            words = "this is not the server's name; use the address that sumwise serve printed"
+            raise Refused(400, "host", words)
         writing = method not in READING
         origin = headers.get("origin", f"http://{hosts[0]}").lower()
         if writing and origin.partition("://")[2] != hosts[0].lower():
-            raise Refused(403, "origin", "this comes from another site, and is not done")
+            raise Refused(403, "origin", "the request comes from another site")
         closed = not is_loopback(self._host) and (path == "/api" or path.startswith("/api/"))
         if (writing or closed) and not self._has_token(headers):
-            raise Refused(
-                401,
-                "token",
-                "the token is missing or wrong; send the header 'Authorization: Bearer …' with the "
-                "token from the address that sumwise serve has printed",
-            )
+            words = "send the token that sumwise serve printed: 'Authorization: Bearer TOKEN'"
+            raise Refused(401, "token", f"the token is missing or wrong; {words}")
 
     def _is_ours(self, name: str) -> bool:
         """Whether the Host is one of ours; any name can be made to resolve here, an address not."""
@@ -243,10 +235,8 @@ def kept_token(database: str, *, anew: bool = False) -> str:
                 file.write(f"{new_token()}\n".encode("ascii"))
             found = _read(path)
     except OSError as error:
-        raise StorageError(
-            f"the token cannot be kept in {path.parent} ({error.strerror}); set XDG_STATE_HOME to "
-            "a folder that can be written to"
-        ) from error
+        said = f"the token cannot be kept in {path.parent} ({error.strerror})"
+        raise StorageError(f"{said}; set XDG_STATE_HOME to another folder") from error
     assert found is not None  # it was written a moment ago
     return found
 

@@ -48,21 +48,13 @@ def listen(host: str, port: int | None) -> Address:
         try:
             return Address(host, at, _bind(host, at))
         except OSError as error:
-            if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
-                raise SettingError(
-                    f"this machine has no address {host!r:.80}; leave --host out to serve this "
-                    "machine alone, or give one of its addresses"
-                ) from error
             if error.errno != errno.EADDRINUSE:
-                reason = os.strerror(error.errno or 0)
                 raise SettingError(
-                    f"the server cannot listen on {host}, port {at} ({reason}); choose another "
-                    "port with --port"
+                    f"the server cannot listen on {host!r:.80}: {error.strerror}. Give an address "
+                    "of this machine as --host, or another --port."
                 ) from error
     other = "leave --port out to use one that is free" if port else "choose one with --port"
-    raise SettingError(
-        f"port {ports[0]} is taken by another program, perhaps by sumwise serve; {other}"
-    )
+    raise SettingError(f"port {ports[0]} is taken by another program; {other}")
 
 
 def _bind(host: str, port: int) -> socket.socket:

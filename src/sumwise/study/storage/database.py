@@ -20,7 +20,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy import exc
 
-from sumwise.errors import DataError, MissingExtraError, StorageError, SumwiseError
+from sumwise.errors import DataError, StorageError, SumwiseError, needs_extra
 from sumwise.study.storage import sqlite
 from sumwise.study.storage.schema import VERSION, VERSION_TABLE, metadata, version
 
@@ -169,30 +169,26 @@ class Database:
 
     # --- versions -----------------------------------------------------------------------------
 
-    def require(self) -> None:
-        """Refuse a database that holds no studies, or has another schema than the present one."""
+    def require(self, *, older: bool = False) -> None:
+        """Refuse a database without studies, or with another schema unless `older` ones will do."""
+        begin = "begin a study with create_study or sumwise init"
         if self.path is not None and not os.path.exists(self.path):
-            raise DataError(
-                f"there is no file {self.shown}; check the path, or begin a study with "
-                "create_study or sumwise init"
-            )
+            raise DataError(f"there is no file {self.shown}; check the path, or {begin}")
         with self.read() as connection:
             if not has_studies(connection):
-                raise DataError(
-                    f"{self.shown} holds no studies; begin one with create_study or sumwise init"
-                )
-            self.check_version(connection)
+                raise DataError(f"{self.shown} holds no studies; {begin}")
+            self.check_version(connection, older=older)
 
-    def check_version(self, connection: sa.Connection) -> None:
-        """Refuse another schema than the present one."""
+    def check_version(self, connection: sa.Connection, *, older: bool = False) -> None:
+        """Refuse another schema than the present one, or only a newer one if `older` will do."""
         found = connection.execute(_VERSIONS).scalars().all()
         made_by = found[0] if len(found) == 1 else "?"
         if made_by > VERSION:
             raise DataError(
-                f"{self.shown} was made by a newer sumwise (schema {made_by}; this one knows up "
-                f"to {VERSION}). Update it: pip install --upgrade sumwise"
+                f"{self.shown} was made by a newer sumwise (schema {made_by}, here {VERSION}). "
+                "Update it: pip install --upgrade sumwise"
             )
-        if made_by != VERSION:
+        if made_by != VERSION and not older:
             raise DataError(
                 f"{self.shown} was made by an older sumwise (schema {made_by}, now {VERSION}). "
                 f"Make a copy, then run: sumwise storage upgrade {self.path or 'URL'}"
@@ -229,14 +225,8 @@ def upgrade(url: Any) -> None:
     from sumwise.study.storage.migrations import migrate
 
     with closing(Database(url)) as database:
-        if database.path is not None and not os.path.exists(database.path):
-            database.require()
+        database.require(older=True)
         with database.write() as connection:
-            if not has_studies(connection):
-                raise DataError(f"{database.shown} holds no studies; there is nothing to upgrade")
-            found = connection.execute(_VERSIONS).scalars().all()
-            if found and found[0] > VERSION:
-                database.check_version(connection)
             migrate(connection)
 
 
@@ -257,17 +247,13 @@ def _parse(url: Any) -> tuple[str | None, sa.URL | None]:
             raise DataError(f"{path!r} is a folder; give the path of a file in it")
         return os.path.realpath(path), None  # SQLite's own files lie beside what a link leads to
     if scheme[1].lower() not in ("postgresql", "postgres", "postgresql+psycopg"):
-        raise DataError(
-            f"a study cannot be kept at {scheme[1]}://…; give the path of a file, or "
-            "postgresql://user@host/database"
-        )
+        other = "give a path, or postgresql://user@host/database"
+        raise DataError(f"{scheme[1]}:// is no place for a study; {other}")
     try:
         return None, sa.make_url("postgresql+psycopg" + text[scheme.end(1) :])
     except (exc.ArgumentError, ValueError):
-        raise DataError(
-            "this postgresql:// URL cannot be read; write postgresql://user@host:port/database, "
-            "and %-escape special characters of the password"
-        ) from None
+        form = "postgresql://user@host:port/database, and %-escape special characters"
+        raise DataError(f"this postgresql:// URL cannot be read; write {form}") from None
 
 
 def _secrets(url: sa.URL | None) -> list[str]:
@@ -290,18 +276,13 @@ def _begin(connection: sa.Connection) -> None:
 
 
 def _postgres(url: sa.URL, patience: float) -> sa.Engine:
-    try:
+    with needs_extra("a study on PostgreSQL", "postgres"):
         engine = sa.create_engine(
             url,
             pool_pre_ping=True,
             hide_parameters=True,
             connect_args={} if "connect_timeout" in url.query else {"connect_timeout": 10},
         )
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(
-            f"a study on PostgreSQL needs {error.name}, which is not installed. "
-            "Run: pip install 'sumwise[postgres]'"
-        ) from None
 
     def settle(connection: Any, record: Any) -> None:
         del record

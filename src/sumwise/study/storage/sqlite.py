@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 def connect(path: str, patience: float) -> sqlite3.Connection:
     """A connection that waits up to `patience` seconds for other writers."""
     frozen = at_rest(path) is not None
-    if not frozen and only_readable(path):
-        _check_recoverable(path)
+    _check_recoverable(path)
     connection = sqlite3.connect(
         f"{Path(path).as_uri()}?mode=ro&immutable=1" if frozen else path,
         uri=frozen,
@@ -116,7 +115,6 @@ def _check_recoverable(path: str) -> None:
     left = os.path.exists(path + "-wal") and not os.path.exists(path + "-shm")
     if left and not os.access(os.path.dirname(path), os.W_OK):
         raise StorageError(
-            f"{path!r} was not closed: there is a file {os.path.basename(path) + '-wal'!r} beside "
-            "it, and SQLite cannot read the two where it may not write. Copy both to a folder of "
-            "yours and open the copy."
+            f"{path!r} was not closed, and SQLite cannot read it with its file {path + '-wal'!r} "
+            "where it may not write. Copy both to a folder of yours and open the copy."
         )
