@@ -120,7 +120,7 @@ def test_the_report_is_written_once_unless_forced(url, tmp_path):
     out.write_text("mine")
     refused = run("report", url, "-o", out)
     assert refused.exit_code == 1
-    assert "exists; name another file with -o, or pass --force" in one_line(refused.stderr)
+    assert "exists; name another file, or pass --force" in one_line(refused.stderr)
     assert out.read_text() == "mine"
     assert data_of("report", url, "-o", out, "--force") == {"file": str(out)}
     assert out.read_text(encoding="utf-8") != "mine"

@@ -152,7 +152,7 @@ def test_nothing_is_overwritten_unless_that_is_said(tmp_path):
 
 @pytest.mark.parametrize("name", ["out", "out.txt", "out.csv.gz", ".csv"])
 def test_other_formats_are_refused_before_anything_is_written(tmp_path, name):
-    with pytest.raises(SettingError, match=r"ends in neither \.csv nor \.parquet"):
+    with pytest.raises(SettingError, match=r"does not end in \.csv or \.parquet"):
         write_table(TABLE, tmp_path / name)
     assert os.listdir(tmp_path) == []
 

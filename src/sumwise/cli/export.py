@@ -10,7 +10,6 @@ from sumwise.cli import SETTINGS, Main, options
 from sumwise.cli.options import Address, option
 from sumwise.cli.output import message, show, show_json, show_table, suggest, typed, visible
 from sumwise.cli.progress import waiting
-from sumwise.errors import SettingError
 from sumwise.util.text import count, moment
 
 
@@ -27,12 +26,10 @@ def report(address: Address, out: Path, force: bool) -> None:
       sumwise report schools.db
       sumwise report schools.db -o week-3.html --force
     """
+    from sumwise.data.tables import check_output
     from sumwise.report.study_page import write
 
-    if out.suffix.lower() not in (".html", ".htm"):
-        raise SettingError(f"{out} does not end in .html; name a file that does")
-    if out.exists() and not force:
-        raise SettingError(f"{out} exists; name another file with -o, or pass --force")
+    check_output(out, force, (".html", ".htm"))
     with address.open() as study, waiting("writing the report"):
         path = write(study, out)
     show_json({"file": path})

@@ -312,10 +312,10 @@ def number(text: str) -> float:
 # --- writing --------------------------------------------------------------------------------------
 
 
-def check_output(path: Path, force: bool) -> None:
+def check_output(path: Path, force: bool, endings: Sequence[str] = (".csv", ".parquet")) -> None:
     """Refuse, before the work begins, a file that cannot or must not be written."""
-    if path.suffix.lower() not in (".parquet", ".csv"):
-        raise SettingError(f"{path} ends in neither .csv nor .parquet; name a file that does")
+    if path.suffix.lower() not in endings:
+        raise SettingError(f"{path} does not end in {' or '.join(endings)}; name a file that does")
     if path.is_dir():
         raise SettingError(f"{path} is a folder; name a file")
     if path.exists() and not force:
