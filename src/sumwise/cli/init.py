@@ -199,8 +199,8 @@ def _embed(
 ) -> tuple[Embedded, Individuals]:
     """A design on disk, in single precision if double precision would take half the limit."""
     objective.refuse_columns()
-    place = _design_folder(table.data, address)
     _refuse_existing(address)
+    place = _design_folder(table.data, address)
     by, inputs = tuple(dict.fromkeys(table.by)), tuple(dict.fromkeys(table.x))
     used = {*by, table.weights, *objective.columns, *objective.hidden}
     x, left_out = inputs, tuple[str, ...]()
@@ -229,8 +229,6 @@ def _design_folder(data: Path | str, address: Address) -> Path:
     if "://" in address.url:
         return Path(f"{Path(data).stem}{more}.design")
     place = Path(address.url)
-    if not place.name or place.is_dir():
-        raise SettingError(f"{address.url!r} is a folder; give the path of a file in it")
     return place.with_name(f"{place.stem}{more}.design")
 
 
