@@ -72,8 +72,8 @@ def test_one_feature_is_the_bias_alone():
 @pytest.mark.parametrize(
     ("basis", "options", "message"),
     [
-        ("cubic", {}, "no basis is called 'cubic'; there are linear, polynomial, fourier"),
-        (7, {}, "basis is 7"),
+        ("cubic", {}, "no basis is called 'cubic'; give linear, polynomial, fourier"),
+        (7, {}, "no basis is called 7"),
         ("fourier", {"n_basis": 0}, "n_basis is 0"),
         ("fourier", {"n_basis": 2.5}, "n_basis is 2.5"),
         ("fourier", {"lengthscale": 0.0}, "lengthscale is 0.0"),

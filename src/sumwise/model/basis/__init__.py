@@ -62,9 +62,7 @@ BASES: Final[Mapping[str, Callable[[ModelConfig, Sets, Inputs, np.random.Generat
 def draw(config: ModelConfig, sets: Sets, inputs: Inputs, rng: np.random.Generator) -> Basis:
     """The basis that `config` names, for sets and inputs like these; a user's function as it is."""
     basis = config.basis
-    if isinstance(basis, str):
-        if basis not in BASES:
-            raise SettingError(f"no basis is called {basis!r}; there are {', '.join(BASES)}")
+    if isinstance(basis, str) and basis in BASES:
         return BASES[basis](config, sets, inputs, rng)
     equinox = sys.modules.get("equinox")  # a module exists only if Equinox is loaded
     if equinox is not None and isinstance(basis, equinox.Module):
@@ -72,8 +70,6 @@ def draw(config: ModelConfig, sets: Sets, inputs: Inputs, rng: np.random.Generat
     if isinstance(basis, Neural):
         return basis.draw(sets, rng)
     if not callable(basis):
-        raise SettingError(
-            f"basis is {basis!r}; give one of {', '.join(BASES)} or a function from an "
-            "(N, D) array to an (N, K) array"
-        )
+        function = "a function from an (N, D) array to an (N, K) array"
+        raise SettingError(f"no basis is called {basis!r}; give {', '.join(BASES)} or {function}")
     return basis
