@@ -116,7 +116,7 @@ def test_a_row_without_a_group_is_refused_with_its_file_and_row(tmp_path):
         ({"x": "text"}, "holds string, not numbers"),
         ({"weights": "w"}, "no column 'w' .given as weights.*'sum' or 'mean'"),
         ({"by": "list"}, "cannot name a group"),
-        ({"x": ()}, "name at least one input"),
+        ({"x": ()}, "name at least one column"),
         ({"weights": 3}, "give 'sum', 'mean' or a column's name"),
     ],
 )

@@ -235,9 +235,9 @@ def test_more_bad_frames_are_refused():
         Sets.from_frame([1, 2], by="a", x="b")
     with pytest.raises(InvalidSetError, match="the table has no rows"):
         Sets.from_frame(pd.DataFrame({"a": [], "b": []}), by="a", x="b")
-    with pytest.raises(SettingError, match="at least one input column"):
+    with pytest.raises(SettingError, match="at least one column"):
         Sets.from_frame(pd.DataFrame(TABLE), by="district", x=[])
-    with pytest.raises(SettingError, match="at least one input column"):
+    with pytest.raises(SettingError, match="at least one column"):
         Sets.from_frame(pd.DataFrame(TABLE), by=[], x="lunch")
     lists = pl.DataFrame({"g": [[1], [2]], "x": [1.0, 2.0]})
     with pytest.raises(InvalidSetError, match="cannot name a group"):

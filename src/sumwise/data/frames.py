@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from sumwise.errors import DataError, InvalidSetError, SumwiseError
+from sumwise.errors import DataError, InvalidSetError, SettingError, SumwiseError
 from sumwise.util.shapes import Float, Int
 
 NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -164,11 +164,13 @@ def as_frame(table: Any) -> Any:
     return frame if isinstance(frame, nw.DataFrame) else None
 
 
-def column_names(names: Any) -> tuple[Any, ...]:
-    """One name or several, as a tuple."""
-    if names is None:
-        return ()
-    return tuple(names) if isinstance(names, Iterable) and not isinstance(names, str) else (names,)
+def column_names(names: Any, argument: str) -> tuple[Any, ...]:
+    """One name or several, as a tuple; at least one."""
+    several = isinstance(names, Iterable) and not isinstance(names, str)
+    found = tuple(names) if several else (names,)
+    if found in ((), (None,)):
+        raise SettingError(f"{argument} is {names!r}; name at least one column")
+    return found
 
 
 def matrix_and_names(

@@ -106,9 +106,7 @@ class Scan:
 
 def scan_parquet(path: Any, *, by: Any, x: Any, weights: str = "sum") -> Scan:
     """What `Sets.scan_parquet` does."""
-    groups, inputs = frames.column_names(by), frames.column_names(x)
-    if not groups or not inputs:
-        raise SettingError("name at least one input column (x) and one group column (by)")
+    groups, inputs = frames.column_names(by, "by"), frames.column_names(x, "x")
     if not isinstance(weights, str):
         raise SettingError(f"weights is {weights!r:.60}; give 'sum', 'mean' or a column's name")
     if twice := [name for name in groups if groups.count(name) > 1]:

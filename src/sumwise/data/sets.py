@@ -70,9 +70,7 @@ class Sets:
                 f"from_frame was given {type(frame).__name__}; pass a pandas, polars or Arrow "
                 "table, or use Sets.from_arrays."
             )
-        names, groups = frames.column_names(x), frames.column_names(by)
-        if not names or not groups:
-            raise SettingError("name at least one input column (x) and one group column (by)")
+        names, groups = frames.column_names(x, "x"), frames.column_names(by, "by")
         if len(table) == 0:
             raise InvalidSetError("the table has no rows; there is nothing to group")
         rows = frames.Table(table)
@@ -384,6 +382,8 @@ def _names(ids: Sequence[Hashable] | None, n_sets: int) -> tuple[Hashable, ...]:
     names = tuple(range(n_sets)) if ids is None else tuple(as_list(ids, "ids"))
     if len(names) != n_sets:
         raise InvalidSetError(f"{len(names)} ids were given for {n_sets} sets")
+    if not names:
+        raise InvalidSetError("no sets were given; pass at least one")
     return names
 
 
