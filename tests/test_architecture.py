@@ -16,9 +16,8 @@ FILES = sorted(SOURCE.rglob("*.py"))
 MOST_ENTRIES = 14  # at the top of the package, beside the two files that tools look for
 FOR_TOOLS = {"__main__.py", "py.typed", "__pycache__"}
 MOST_LAYERS = 10
-MOST_LINES = 24_900  # of Python, on the way to 21,000: remove something before adding
+MOST_LINES = 21_750  # of Python, on the way to 21,000: remove something before adding
 LONGEST = 60  # lines of a function
-LATER = {"learning_curves", "upgrade"}  # longer so far
 MOST_PARAMETERS = 10  # outside the command line, where each is an option
 
 
@@ -44,7 +43,6 @@ def test_functions_are_short():
     long = {
         f"{file}:{node.lineno} {node.name}": node.end_lineno - node.lineno + 1
         for file, node in functions()
-        if node.name not in LATER
     }
     assert {name: lines for name, lines in long.items() if lines > LONGEST} == {}
 

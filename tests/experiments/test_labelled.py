@@ -135,7 +135,7 @@ def test_a_missing_file_a_folder_and_a_false_parquet_are_refused(tmp_path):
     for path, message in (
         (Path("nowhere.csv"), "there is no file nowhere.csv"),
         (tmp_path, "is a folder"),
-        (tmp_path / "d.parquet", "cannot be read as a table"),
+        (tmp_path / "d.parquet", "d.parquet cannot be read as Parquet"),
     ):
         with pytest.raises(DataError, match=message):
             read_labelled(path, ["g"], "y")
