@@ -10,6 +10,8 @@ import ast
 import tomllib
 from pathlib import Path
 
+from tests.mutants import MUTANTS
+
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "sumwise"
 FILES = sorted(SOURCE.rglob("*.py"))
@@ -64,3 +66,8 @@ def parameters(arguments: ast.arguments) -> list[str]:
 def test_there_is_not_too_much_of_it():
     lines = sum(file.read_text().count("\n") for file in FILES)
     assert lines <= MOST_LINES, f"{lines:,} lines"
+
+
+def test_every_mutant_breaks_a_line_that_is_there():
+    found = {name: (SOURCE / file).read_text().count(line) for name, file, line, _ in MUTANTS}
+    assert {name: count for name, count in found.items() if count != 1} == {}
