@@ -189,7 +189,7 @@ def test_a_cost_that_differs_within_a_set_is_refused_with_line_and_set(tmp_path)
         (("--enough", "much"), "--enough: 'much' is not a number here"),
         (("--target-weights", "7"), "has no column '7' (given as --target-weights)"),
         (("--targets", "nowhere.csv"), "there is no file nowhere.csv"),
-        (("--cost", "hours", "--strategy", "MaxN"), "with costs use one of AggMI"),
+        (("--cost", "hours", "--strategy", "MaxN"), "use one of AggMI"),
     ],
 )
 def test_what_makes_no_sense_is_refused(tmp_path, data, words, said):

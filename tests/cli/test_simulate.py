@@ -165,7 +165,7 @@ def test_an_existing_file_is_not_overwritten_unless_told_to(tmp_path):
         (None, (), "there is no file"),
         ("", (), "is empty"),
         ("g,y,a\n1,2,3\n1,3,4\n", (), "has 1 group by 'g'"),
-        ("g,y,a\n1,2,3\n2,2,4\n3,2,5\n", (), "a constant target"),
+        ("g,y,a\n1,2,3\n2,2,4\n3,2,5\n", (), "a target must vary"),
         ("g,z,a\n1,2,3\n", (), "has no column 'y' (given as --y)"),
         ("g,y,a\n1,2,3\n2,x,4\n3,2,5\n", (), "line 3, set '2': 'y' is 'x', not a number"),
         (

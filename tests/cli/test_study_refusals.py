@@ -344,9 +344,9 @@ def test_settings_that_make_no_sense_are_refused_and_no_study_made(tmp_path, wor
 @pytest.mark.parametrize("name", ["out.txt", "out", "."])
 def test_predictions_and_history_are_written_to_csv_or_parquet_only(url, tmp_path, name):
     for command in ("predict", "history"):
-        assert "neither .csv nor .parquet" in refusal(command, url, "-o", tmp_path / name)
+        assert "does not end in .csv or .parquet" in refusal(command, url, "-o", tmp_path / name)
         early = refusal(command, "nowhere.db", "-o", tmp_path / name)
-        assert "neither .csv nor .parquet" in early  # before anything is opened or worked out
+        assert "does not end in .csv or .parquet" in early  # before the study is opened
 
 
 @pytest.mark.parametrize("level", ["0", "1", "-1", "nan", "90"])

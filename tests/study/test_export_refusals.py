@@ -246,7 +246,7 @@ def test_aims_that_do_not_fit_are_refused(tmp_path, changes, words):
     path.write_text(json.dumps({**known, "aims": {**known["aims"], **changes}}))
     refused(folder, tmp_path, words)
     path.write_text(json.dumps({**known, "strategy": "MaxN"}))
-    refused(folder, tmp_path, "with costs use one of")
+    refused(folder, tmp_path, "use one of AggMI")
     path.write_text(json.dumps({**known, "aims": []}))
     refused(folder, tmp_path, "study.json cannot be used")
 
