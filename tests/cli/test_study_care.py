@@ -101,7 +101,7 @@ def test_a_file_told_again_does_not_bring_back_what_was_taken_back(url, tmp_path
     with sw.open_study(url) as study:
         before = study.history()
         said = run("tell", url, "--from", file, code=1).stderr
-        assert "line 3: set '000' was told 10 before, and that was taken back by 'eve' at" in said
+        assert "line 3: set '000' was told 10 before, and that was withdrawn by 'eve' at" in said
         assert "Nothing was stored." in said
         assert study.history() == before
     run("tell", url, "000", 10)  # one alone is meant

@@ -96,7 +96,7 @@ def test_an_unknown_set_is_refused_with_its_neighbours(url, words):
 
 @pytest.mark.usefixtures("nothing_stored")
 def test_what_is_not_measured_or_not_held_cannot_be_changed(url):
-    assert "is not measured yet; use tell" in refusal("amend", url, "001", 5)
+    assert "is not measured yet" in refusal("amend", url, "001", 5)
     assert "is not measured yet" in refusal("retract", url, "001")
     assert "set '001' is not claimed" in refusal("release", url, "001")
     assert "set '001' is not claimed" in refusal("renew", url, "001")

@@ -196,7 +196,7 @@ def test_wicked_names_stay_text_in_the_report(tmp_path):
     ("settings", "message"),
     [
         ({"methods": ["Rand"]}, "besides Rand"),
-        ({"queries": 11}, "11 queries were wanted; data.csv, with 12 groups, has 10 sets to learn"),
+        ({"queries": 11}, "11 queries were wanted; give 1 to 10"),
     ],
 )
 def test_a_plan_that_cannot_be_run_is_refused(table, settings, message):

@@ -122,7 +122,7 @@ def _per_set(
             raise SettingError(f"{name} names a set twice; name each set once")
         for set_id in sets.ids:
             if set_id not in named:
-                raise SettingError(f"{name} says nothing of set {set_id!r}; give every set one")
+                raise SettingError(f"{name} says nothing of set {set_id!r}; give a number for each")
         given = [named[set_id] for set_id in sets.ids]
     values = to_float(given, name, SettingError)
     if values.ndim == 0:

@@ -81,8 +81,8 @@ class Table:
             odd = (row for row, cell in enumerate(cells) if not NUMBER.fullmatch(str(cell).strip()))
             row = next(odd, 0)  # the first is shown if all of them are numbers as text
             raise self.refusal(
-                f"{self.where(row)}: {name!r} is {cells[row]!r:.80}, not a number; its column "
-                f"holds {column.dtype}. Correct it, or turn the column into numbers."
+                f"{self.where(row)}: {name!r} is {cells[row]!r:.80}, not a number. Correct it, or "
+                "turn the column into numbers."
             )
         try:
             values = column.cast(nw.Float64).to_numpy()

@@ -100,7 +100,7 @@ def _read_csv(path: Path, text: Callable[[str], bool]) -> Any:
 
 
 def _heading(path: Path) -> list[str]:
-    with path.open(encoding="utf-8-sig", newline="") as lines:
+    with path.open(encoding="utf-8-sig", errors="replace", newline="") as lines:
         try:
             return next((cells for cells in csv.reader(lines) if cells), [])
         except csv.Error:

@@ -136,7 +136,10 @@ def _enough(group: Int[np.ndarray, " N"], by: Sequence[str], path: Path) -> Int[
     n_groups = int(group.max()) + 1
     if n_groups < FEWEST_GROUPS:
         found = f"{path} has {count(n_groups, 'group')} by {listed(by)}"
-        raise DataError(f"{found}; at least {FEWEST_GROUPS} are needed, to learn and to test")
+        raise DataError(
+            f"{found}; at least {FEWEST_GROUPS} are needed, to learn and to test. Name another "
+            "column of groups."
+        )
     return group
 
 

@@ -93,7 +93,7 @@ class Longer(Signed):
     ] = None
 
 
-class OneSet(Signed):
+class ChosenSet(Signed):
     """A set, by its position or by its id as it is shown."""
 
     model_config = ConfigDict(
@@ -114,13 +114,13 @@ class OneSet(Signed):
         return self
 
 
-class Skipping(OneSet):
+class Skipping(ChosenSet):
     """A set to set aside, and why."""
 
     note: Note = None
 
 
-class NewAnswer(OneSet):
+class NewAnswer(ChosenSet):
     """The measured total of a set."""
 
     total: Annotated[Number, Field(description="In the study's units.", examples=[843.0])]

@@ -234,9 +234,9 @@ class Transaction:
             last = withdrawn.setdefault(event.position, event)
             if _total(event) == _total(new):
                 error = LabelError(
-                    f"set {new.set_id!r} was told {_value(new)} before, and that was taken "
-                    f"back{_signed(last)}. Drop the row; if it is right after all, tell this set "
-                    "alone"
+                    f"set {new.set_id!r} was told {_value(new)} before, and that was "
+                    f"withdrawn{_signed(last)}. Drop the row; if it is right after all, tell this "
+                    "set alone"
                 )
                 raise refusal(error, where(given.index(new)))
 
@@ -277,7 +277,7 @@ class Transaction:
         known = records.answer_at(self.connection, self._record, position)
         if known is None:
             name = self._id(position)
-            raise LabelError(f"set {name!r} is not measured yet; use tell, which needs no question")
+            raise LabelError(f"set {name!r} is not measured yet; record its total with tell")
         return known
 
     # --- rows ---------------------------------------------------------------------------------
@@ -338,7 +338,7 @@ def _values(new: Answer) -> dict[str, Any]:
 def _another(known: Answer, new: Answer) -> LabelError:
     return LabelError(
         f"set {new.set_id!r} is measured already ({_said(known)}), and this is another answer "
-        f"({_value(new)}). To correct it use amend, to take it back retract."
+        f"({_value(new)}). To correct it use amend, to withdraw it retract."
     )
 
 

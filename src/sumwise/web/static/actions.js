@@ -95,7 +95,7 @@ export function skip(set) {
   const why = reason("Why can it not be measured?");
   return ask({
     title: ["Skip ", name(set.id), "?"],
-    words: h("p", null, "Nobody is asked for a skipped set. It can be taken back under History."),
+    words: h("p", null, "A skipped set is not asked for. The skip can be taken back under History."),
     fields: [why],
     confirm: "Skip it",
     check: why.missing,
