@@ -47,7 +47,7 @@ def experiment(
     """What to run; Random is always there, because without it there is nothing to compare with."""
     most = training_groups(table)
     wanted = min(QUERIES, most) if queries is None else queries
-    protocol.check_queries(wanted, most, f"{table.file}, with {table.n_groups} groups,")
+    protocol.check_queries(wanted, most, table.file)
     chosen = [method for method in STRATEGIES if method in methods or method == RANDOM]
     if chosen == [RANDOM]:
         raise SettingError("name a strategy besides Rand, which all others are compared with")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fastapi import FastAPI
-from fastapi.responses import FileResponse, Response
+from fastapi.responses import HTMLResponse, Response
 from fastapi.staticfiles import StaticFiles
 
 from sumwise import __version__
@@ -92,8 +92,8 @@ def create_app(
 
 def _add_pages(app: FastAPI) -> None:
     @app.get("/", include_in_schema=False)
-    async def page() -> FileResponse:
-        return FileResponse(STATIC / "page.html")
+    async def page() -> HTMLResponse:
+        return HTMLResponse((STATIC / "page.html").read_text("utf-8"))
 
     @app.get("/static/vega.js", include_in_schema=False)
     def vega() -> Response:
