@@ -74,7 +74,16 @@ BAD_ROWS = [
     ("answers.csv", cell(2, "total", ""), 3, "None is no total"),
     ("answers.csv", cell(2, "noise_std", "?"), 3, "'\\?'"),
     ("answers.csv", cell(2, "number", "9" * 5000), 3, "4300 digits|no count"),
-    ("answers.csv", lambda rows: rows[2].__delitem__(slice(2, None)), 3, ""),
+    ("answers.csv", lambda rows: rows[2].__delitem__(slice(2, None)), 3, "2 fields instead of 8"),
+    ("skips.csv", lambda rows: rows[1].append("x"), 2, "6 fields instead of 5; give set,position"),
+    ("answers.csv", cell(2, "at", "yesterday"), 3, "'yesterday' is no time with a zone; give"),
+    ("claims.csv", cell(1, "asked", ""), 2, "'' is no time with a zone; give"),
+    ("claims.csv", cell(2, "expires", "never T1"), 3, "'never T1' is no time with a zone; give"),
+    ("skips.csv", cell(1, "at", "2026-11-16T18:06:11"), 2, "18:06:11' is no time with a zone"),
+    ("history.csv", cell(2, "at", "29e99926-01-01T00:00:00Z"), 3, "'29e99926.* is no time"),
+    ("history.csv", cell(2, "at", "0001-01-01T00:00:00+05:00"), 3, "'0001-01-01.* is no time"),
+    ("history.csv", lambda rows: rows.insert(3, rows[2]), 4, "number is '2' instead of 3; give"),
+    ("history.csv", lambda rows: rows.insert(3, rows.pop(2)), 3, "number is '3' instead of 2"),
     ("answers.csv", lambda rows: rows[0].pop(), 1, "the columns must be number,set,position,total"),
     ("answers.csv", list.clear, 0, "the columns must be number,set,position,total"),
     ("claims.csv", cell(1, "position", "12"), 2, "no set at 12"),
@@ -101,17 +110,22 @@ def test_answers_that_contradict_history_are_refused(plain, tmp_path, change):
     refused(plain, tmp_path, "does not have the answers that history.csv leaves")
 
 
-@pytest.mark.parametrize(
-    ("name", "change"),
-    [
-        ("skips.csv", lambda rows: rows.append(rows[1])),
-        ("claims.csv", cell(1, "asked", "")),
-        ("history.csv", cell(2, "at", "")),
-    ],
-)
-def test_rows_that_a_database_cannot_take_leave_no_study(plain, tmp_path, name, change):
-    edit(plain, name, change)
-    rehash(plain, name)
+@pytest.mark.parametrize("name", ["study.json", "claims.csv"])
+def test_times_of_another_zone_are_stored_in_utc(plain, tmp_path, name):
+    other, same = "2099-01-02T01:30:00+02:00", "2099-01-01T23:30:00.000000+00:00"
+    if name == "study.json":
+        change_head(plain, created=other)
+    else:
+        edit(plain, name, cell(1, "expires", other))
+        rehash(plain, name)
+    with sw.import_study(plain, tmp_path / "b.db") as copy:
+        out = copy.export(tmp_path / "again")
+    assert same in (out / name).read_text()
+
+
+def test_rows_that_a_database_cannot_take_leave_no_study(plain, tmp_path):
+    edit(plain, "skips.csv", lambda rows: rows.append(rows[1]))
+    rehash(plain, "skips.csv")
     with pytest.raises(sw.StorageError, match="refused"):
         sw.import_study(plain, tmp_path / "b.db")
     with pytest.raises(sw.DataError, match="holds no studies"):
@@ -180,7 +194,11 @@ BAD_HEADS = [
     ({"questions": -1}, "-1 is no count"),
     ({"arrivals": 2**31}, "2147483648 is no count"),
     ({"inputs": ["a"]}, "sets.parquet cannot be used: 1 input names for 3 inputs"),
-    ({"inputs": 5}, "not a list of stored ids"),
+    ({"inputs": 5}, "inputs is 5; give a list of names, or null"),
+    ({"inputs": "abc"}, "inputs is 'abc'; give a list of names, or null"),
+    ({"inputs": ["a", "b", "c"]}, "sets.parquet .* must name its columns; give .*'x0'.*'a'"),
+    ({"created": "yesterday"}, "'yesterday' is no time with a zone; give"),
+    ({"created": 5}, "study.json cannot be used: 5 is no time with a zone; give"),
     ({"inputs": [["a"], "b", "c"]}, "not a list of stored ids"),
     ({"model": {}}, "model settings cannot be read"),
     ({"model": None}, "model settings cannot be read"),
@@ -213,6 +231,13 @@ def test_settings_that_do_not_fit_are_refused(plain, tmp_path, setting, value, w
     model = json.loads((plain / "study.json").read_text())["model"]
     change_head(plain, model={**model, setting: value})
     refused(plain, tmp_path, words)
+
+
+def test_settings_that_are_missing_are_refused(plain, tmp_path):
+    model = json.loads((plain / "study.json").read_text())["model"]
+    del model["hyperparameters"]
+    change_head(plain, model=model)
+    refused(plain, tmp_path, "study.json cannot be used: model has no hyperparameters; give")
 
 
 @pytest.mark.parametrize(

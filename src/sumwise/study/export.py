@@ -127,7 +127,7 @@ def _contents(database: Database, record: StudyRecord, sets: Sets) -> dict[str, 
 # --- Parquet --------------------------------------------------------------------------------------
 
 
-def _input_columns(names: tuple[Hashable, ...] | None, n_inputs: int) -> list[str]:
+def input_columns(names: tuple[Hashable, ...] | None, n_inputs: int) -> list[str]:
     """The users' own names where they can name columns, else x0, x1, …"""
     plain = [name for name in names or () if isinstance(name, str) and name and name.isprintable()]
     if len({*plain} - {*OF_SET}) == n_inputs:
@@ -150,7 +150,7 @@ def _sets_file(sets: Sets) -> bytes:
         sets.theta,
         *(np.ascontiguousarray(column) for column in sets.x.T),
     ]
-    names = [*OF_SET, *_input_columns(sets.input_names, sets.n_inputs)]
+    names = [*OF_SET, *input_columns(sets.input_names, sets.n_inputs)]
     table = pa.table(list(map(pa.array, columns)), names=names)
     return blobs.pack_table(table, list(OF_SET[:3]))
 

@@ -3,7 +3,8 @@
 The whole folder is read before a database is opened. A file that has the checksum in study.json is
 as it was exported, and its rows are checked as those of a database are. study.json itself may be
 edited, so its settings are checked as a user's are. Exports of older versions have checksums of the
-Parquet files only, so answers must also be those that the history leaves.
+Parquet files only, so fields and times are checked in every row, the history must be numbered from
+1, and answers must be those that the history leaves.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import os
 import stat
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
@@ -35,7 +37,7 @@ from sumwise.model import serialize
 from sumwise.model.fit import ModelConfig, Prepared
 from sumwise.model.serialize import pack_config, unpack_config, unpack_prepared
 from sumwise.study import export
-from sumwise.study.export import BASIS, SETS, STUDY, TABLES
+from sumwise.study.export import BASIS, OF_SET, SETS, STUDY, TABLES
 from sumwise.study.storage import records
 from sumwise.study.storage.id_json import many_from_json
 
@@ -74,8 +76,12 @@ def _read(place: Path) -> Imported:
     with _refusals(STUDY):
         head = json.loads(content.decode("utf-8-sig"))
         config = unpack_config(json.dumps(head["model"]))
+        if missing := [f.name for f in fields(config) if f.name not in head["model"]]:
+            raise ValueError(f"model has no {', '.join(missing)}; give every setting")
         settings, sha256 = _settings(head, config), {**head["sha256"]}
         names = head["inputs"]
+        if not isinstance(names, list | None):
+            raise ValueError(f"inputs is {names!r:.60}; give a list of names, or null")
         inputs = None if names is None else many_from_json(json.dumps(names))
     content = _content(place, SETS, sha256)
     with _refusals(SETS):
@@ -138,7 +144,7 @@ def _settings(head: Mapping[str, Any], config: ModelConfig) -> dict[str, Any]:
     validate.count(head["seed"], "seed", 0)
     return {
         "name": validate.study_name(head["name"]),
-        "created": str(head["created"]),
+        "created": _time(head["created"]),
         "strategy": head["strategy"],
         "seed": str(head["seed"]),
         "claim_days": validate.days(head["claim_days"], "claim_days"),
@@ -166,6 +172,12 @@ def _sets(content: bytes, names: tuple[Hashable, ...] | None) -> Sets:
     import pyarrow.parquet as pq
 
     table = pq.ParquetFile(pa.BufferReader(content)).read().unify_dictionaries()
+    expected = [*OF_SET, *export.input_columns(names, table.num_columns - len(OF_SET))]
+    if table.column_names != expected:
+        raise ValueError(
+            f"inputs in {STUDY} must name its columns; give the names that were exported. Columns "
+            f"are {table.column_names!r:.80} instead of {expected!r:.80}"
+        )
     owner, _, exact, *reals = table.columns
     theta, *inputs = (np.array(column.to_numpy(), dtype=np.float64) for column in reals)
     starts = np.append(np.flatnonzero(np.diff(owner.to_numpy(), prepend=-1)), len(owner))
@@ -205,11 +217,27 @@ def _count(value: str | int) -> int:
     return number
 
 
+def _time(value: Any) -> str:
+    """A time in UTC, as it is stored: times are compared as text."""
+    try:
+        moment = datetime.fromisoformat(value)
+        if moment.tzinfo is not None:
+            return records.stamp(moment)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise ValueError(
+        f"{value!r:.60} is no time with a zone; give one such as 2025-03-31T14:05:00+00:00"
+    )
+
+
 READERS: Final[Mapping[str, Callable[[str], Any]]] = {  # of all columns that are not text
     "number": _count,
     "position": _count,
     "total": float,
     "noise_std": float,
+    "at": _time,
+    "asked": _time,
+    "expires": _time,
 }
 
 
@@ -217,14 +245,24 @@ def _rows(content: bytes, table: str, ids: Sequence[Hashable]) -> list[dict[str,
     """The rows of a CSV file as they are stored; one that cannot be used is refused by its line."""
     text = io.StringIO(content.decode("utf-8-sig"), newline="")
     usual = csv.field_size_limit(LONGEST_FIELD)
-    reader = csv.DictReader(text, strict=True)
-    rows = []
+    reader = csv.reader(text, strict=True)
+    columns = TABLES[table]
+    rows: list[dict[str, Any]] = []
     try:
-        if reader.fieldnames != list(TABLES[table]):
-            raise ValueError(f"the columns must be {','.join(TABLES[table])}")
-        columns = {name: stored for name, stored in TABLES[table].items() if stored}
-        for cells in reader:
-            row = {stored: _value(name, cells[name]) for name, stored in columns.items()}
+        if next(reader, None) != list(columns):
+            raise ValueError(f"the columns must be {','.join(columns)}")
+        for cells in filter(None, reader):  # without blank lines
+            if len(cells) != len(columns):
+                raise ValueError(
+                    f"{len(cells)} fields instead of {len(columns)}; give {','.join(columns)}"
+                )
+            if table == "history" and cells[0] != str(len(rows) + 1):
+                raise ValueError(
+                    f"number is {cells[0]!r:.60} instead of {len(rows) + 1}; give all lines of the "
+                    "export once and in order"
+                )
+            named = zip(columns.items(), cells, strict=True)
+            row = {stored: _value(name, cell) for (name, stored), cell in named if stored}
             records.check_row(table, row, ids)
             rows.append(row)
     except Exception as error:
@@ -235,7 +273,7 @@ def _rows(content: bytes, table: str, ids: Sequence[Hashable]) -> list[dict[str,
 
 
 def _value(name: str, cell: str) -> Any:
-    if cell == "":
+    if cell == "" and READERS.get(name) is not _time:
         return None
     return READERS[name](cell) if name in READERS else cell.removeprefix("\\")
 
