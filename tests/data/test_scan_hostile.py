@@ -86,6 +86,40 @@ def test_folders_may_be_called_like_files(tmp_path):
     assert scanned(folder).rows == 60
 
 
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_links_to_files_are_read_and_links_to_folders_are_not(tmp_path, scheme):
+    pytest.importorskip("fsspec")
+    folder = written(tmp_path / "d", ids=IDS[:30])
+    elsewhere = written(tmp_path / "e", ids=IDS[30:], name="b.parquet")
+    (folder / "b.parquet").symlink_to(elsewhere / "b.parquet")
+    (folder / "self").symlink_to(folder)
+    (folder / "gone.parquet").symlink_to(tmp_path / "nowhere")
+    with open(os.fsencode(folder) + b"/\xff.txt", "w"):  # a name that is not UTF-8
+        pass
+    assert scanned(f"{scheme}{folder}").rows == 60
+    (folder / "c.parquet").symlink_to(folder / "a.parquet")
+    with pytest.raises(sw.SettingError, match="is there twice"):
+        scanned(f"{scheme}{folder}")
+
+
+@pytest.mark.parametrize("scheme", ["", "file://", "memory://"])
+@pytest.mark.parametrize("name", ["a\0b", "\ud800"])
+def test_paths_that_no_file_can_have_are_refused(scheme, name):
+    pytest.importorskip("fsspec")
+    with pytest.raises(sw.DataError, match="there is no file or folder"):
+        scanned(f"{scheme}/{name}")
+
+
+@pytest.mark.parametrize("order", [[0, 0, 1, 1], [0, 1, 0, 1]])
+def test_string_views_name_sets_and_long_decimals_are_numbers(tmp_path, order):
+    ids = pa.array(["a", "b"]).take(pa.array(order))
+    number = pa.array([1, 2, 3, 4]).cast(pa.decimal256(40, 2))
+    plain = scanned(written(tmp_path / "p", ids=ids, w=np.arange(1.0, 5)), x="w", weights="w")
+    odd = written(tmp_path / "d", ids=ids.cast(pa.string_view()), w=number)
+    made = MODEL.embed(scanned(odd, x="w", weights="w"), tmp_path / "out")
+    assert_equal(made, MODEL.embed(plain, tmp_path / "plain"))
+
+
 def test_files_are_found_from_any_folder(tmp_path, monkeypatch):
     written(tmp_path / "here" / "d")
     (tmp_path / "there").mkdir()
@@ -173,6 +207,7 @@ def _back_at_three() -> pa.Array:
         (pa.array([1, 1, 2, 2], pa.timestamp("us", "Mars/Olympus")), "cannot name a set"),
         (pa.array(np.zeros(4, np.float16)), "cannot name a group"),
         (pa.array([bytes(16)] * 4, pa.uuid()), "cannot name a group"),
+        (pa.array([b"a"] * 4, pa.binary_view()), "cannot name a group"),
         (pa.array([b"\xff", b"\xff", b"a", b"a"]).view(pa.string()), "cannot name a set .*UTF8"),
     ],
 )

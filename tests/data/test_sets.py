@@ -214,6 +214,7 @@ def test_bad_arrays_are_refused_naming_the_set(arrays, weights, ids, message):
         ({"lunch": [1, 2, 3, INF, 5]}, {}, "row 3: 'lunch' is inf"),
         ({"district": ["a", None, "b", "a", "a"]}, {}, "row 1: 'district' is missing"),
         ({"district": [1.0, 2.0, 1.0, NAN, 2.0]}, {}, "row 3: 'district' is missing"),
+        ({"district": [1, "1", 2.5, [1], "a"]}, {}, r"row 3: 'district' holds \[1\], which cannot"),
         ({}, {"x": "lnch"}, "no column 'lnch' .given as x.; it has 'district', 'year'"),
         ({}, {"by": "distric"}, "no column 'distric' .given as by."),
         ({}, {"x": "name"}, "row 0: 'name' is 'a', not a number"),

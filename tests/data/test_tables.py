@@ -9,7 +9,14 @@ import pytest
 from pyarrow import parquet
 
 from sumwise.data.frames import no_column
-from sumwise.data.tables import check_output, number, place, read_table, write_table
+from sumwise.data.tables import (
+    check_output,
+    number,
+    place,
+    read_individuals,
+    read_table,
+    write_table,
+)
 from sumwise.errors import DataError, LabelError, SettingError
 
 TABLE = pa.table({"name": ["a", 'b "and", c', "d\ne"], "value": [1.5, -2.0, 1 / 3]})
@@ -86,6 +93,15 @@ def test_parquet_is_known_by_its_suffix_and_brings_no_columns_from_its_folder(tm
     parquet.write_table(TABLE, path)
     assert read_table(path, text()).frame.columns == ["name", "value"]
     assert place(path)(2) == f"{path}, row 3"
+
+
+def test_string_views_name_groups_and_long_decimals_are_inputs_and_weights(tmp_path):
+    numbers = pa.array([1, 2, 3]).cast(pa.decimal256(40, 2))
+    groups = pa.array(["a", "b", "a"]).cast(pa.string_view())
+    parquet.write_table(pa.table({"g": groups, "x": numbers, "w": numbers}), tmp_path / "d.parquet")
+    sets = read_individuals(tmp_path / "d.parquet", ["g"], [], "w").sets
+    assert sets.ids == ("a", "b")
+    assert sets.x.ravel().tolist() == sets.theta.tolist() == [1, 3, 2]
 
 
 def test_a_row_is_placed_as_an_editor_counts_lines(tmp_path):

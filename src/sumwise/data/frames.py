@@ -61,13 +61,20 @@ class Table:
             self.refuse_missing(name)
             try:
                 columns.append(list(column.to_list()))
-                hash(columns[-1][0])
-            except (TypeError, ValueError, OverflowError) as error:  # Arrow's are ValueErrors
+            except (ValueError, OverflowError) as error:  # Arrow's are ValueErrors
                 reason = next(iter(str(error).splitlines()), type(error).__name__)
                 raise self.refusal(
                     f"{name!r} holds values that cannot name a group ({reason:.200}). Use text, "
                     "numbers or dates."
                 ) from error
+            for row, value in enumerate(columns[-1]):
+                try:
+                    hash(value)
+                except TypeError as error:
+                    raise self.refusal(
+                        f"{self.where(row)}: {name!r} holds {value!r:.80}, which cannot name a "
+                        "group. Use text, numbers or dates."
+                    ) from error
         return columns[0] if len(by) == 1 else list(zip(*columns, strict=True))
 
     def numbers(self, name: Any) -> Float[np.ndarray, " N"]:
@@ -122,7 +129,7 @@ class Table:
         if column.dtype.is_float():
             missing = missing | column.is_nan()
         elif self.in_file and column.dtype == nw.String:
-            missing = column.fill_null("") == ""
+            missing = column.cast(nw.String).fill_null("") == ""  # Arrow cannot fill string_view
         for row in np.flatnonzero(missing.to_numpy()).tolist():
             raise self.refusal(
                 f"{self.where(row)}: {name!r} is missing. Fill it in, or drop the row."
@@ -132,7 +139,9 @@ class Table:
 def is_numeric(column: Any) -> bool:
     import narwhals as nw
 
-    return bool(column.dtype.is_numeric() or column.dtype == nw.Boolean)
+    if column.dtype.is_numeric() or column.dtype == nw.Boolean:
+        return True
+    return str(getattr(column.to_native(), "type", "")).startswith("decimal")  # Arrow's decimal256
 
 
 def no_column(names: Sequence[Any], wanted: Any, role: str, table: str) -> str:

@@ -163,7 +163,7 @@ def _can_name(kind: Any) -> bool:
     t = pa.types
     if t.is_dictionary(kind):
         kind = kind.value_type
-    others = t.is_nested(kind) or t.is_null(kind) or t.is_float16(kind)
+    others = any(no(kind) for no in (t.is_nested, t.is_null, t.is_float16, t.is_binary_view))
     return not (others or isinstance(kind, pa.BaseExtensionType))
 
 
@@ -240,6 +240,8 @@ def _key(column: Any, name: str, where: Any) -> Any:
 
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
+    if pa.types.is_string_view(column.type):  # which Arrow can neither compare nor group
+        column = column.cast(pa.string())
     if pa.types.is_floating(column.type):
         column = compute.add(column, pa.scalar(0.0, column.type))  # −0.0 is the set 0.0
     if column.null_count or pa.types.is_floating(column.type):
@@ -296,7 +298,8 @@ def find_files(path: Any) -> list[str]:
     found = [name for one in given for name in _files_under(one)]
     if not found:
         raise SettingError("the list of files is empty; name at least one file or folder")
-    real = Counter(name if "://" in name else os.path.realpath(name) for name in found)
+    plain = [name.removeprefix("file://") for name in found]
+    real = Counter(name if "://" in name else os.path.realpath(name) for name in plain)
     name, times = real.most_common(1)[0]
     if times > 1:
         raise SettingError(f"{name} is there twice, so its rows would count twice; name it once")
@@ -305,29 +308,43 @@ def find_files(path: Any) -> list[str]:
 
 def _files_under(path: Any) -> list[str]:
     """Files that end in .parquet, but not those that a writer hides or has not finished."""
-    from pyarrow.fs import FileSelector, FileType
-
     if not isinstance(path, str | os.PathLike) or not isinstance(where := os.fspath(path), str):
         raise SettingError(f"path is {path!r:.60}; give the path of a Parquet file or of a folder")
     files, root = _file_system(where)
     try:
-        kind = files.get_file_info(root).type if where else FileType.NotFound
-        if kind == FileType.File:
-            return [where if "://" in where else root]
-        if kind != FileType.Directory:
-            raise DataError(f"there is no file or folder {where}. Check the name.")
-        below = [
-            tuple(info.path.removeprefix(root).strip("/").split("/"))
-            for info in files.get_file_info(FileSelector(root, recursive=True))
-            if info.type == FileType.File and info.path.endswith(".parquet")
-        ]
+        names = _all_files(files, root if where else "")
+    except (FileNotFoundError, ValueError) as error:  # no file can have a name with NUL
+        raise DataError(f"there is no file or folder {where!r}. Check the name.") from error
     except OSError as error:
         raise DataError(f"{where} cannot be looked into ({error})") from error
+    if names == [root]:
+        return [where if "://" in where else root]
+    named = [name.removeprefix(root) for name in names if name.endswith(".parquet")]
+    below = [tuple(name.strip("/").split("/")) for name in named]
     kept = sorted(parts for parts in below if not any(part[:1] in (".", "_") for part in parts))
     if not kept:
         raise DataError(f"there are no files that end in .parquet in the folder {where}")
     base = where.rstrip("/") if "://" in where else root
     return ["/".join((base, *parts)) for parts in kept]
+
+
+def _all_files(files: Any, root: str) -> list[str]:
+    """The file `root`, or all files under this folder, without folders behind symbolic links."""
+    from pyarrow.fs import FileSelector, FileType, LocalFileSystem
+
+    def stop(error: OSError) -> None:
+        raise error
+
+    if isinstance(files, LocalFileSystem):  # Arrow can only list names in UTF-8
+        if os.path.isfile(root):
+            return [root]
+        walk = os.walk(root, onerror=stop)
+        paths = [os.path.join(folder, name) for folder, _, names in walk for name in names]
+        return [path for path in paths if os.path.isfile(path)]
+    if files.get_file_info(root).type == FileType.File:
+        return [root]
+    infos = files.get_file_info(FileSelector(root, recursive=True))
+    return [info.path for info in infos if info.type == FileType.File]
 
 
 def _file_system(path: str) -> tuple[Any, str]:
@@ -338,10 +355,13 @@ def _file_system(path: str) -> tuple[Any, str]:
         return fs.LocalFileSystem(), os.path.abspath(path)
     with needs_extra(f"reading {path.split('://', 1)[0]}://", "dask"):
         from fsspec.core import url_to_fs
+        from fsspec.implementations.local import LocalFileSystem
     try:
         files, root = url_to_fs(path)
     except (ImportError, ValueError) as error:
         raise DataError(f"{path} cannot be opened ({error})") from error
+    if isinstance(files, LocalFileSystem):
+        return fs.LocalFileSystem(), root
     return fs.PyFileSystem(fs.FSSpecHandler(files)), root
 
 
