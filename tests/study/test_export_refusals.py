@@ -177,6 +177,8 @@ def change_head(folder, **changes):
 
 
 BAD_HEADS = [
+    ({"questions": 5.7}, "5.7 is no count"),
+    ({"changes": True}, "True is no count"),
     ({"format": 2}, r"has format 2, and this sumwise knows 1.* pip install --upgrade"),
     ({"format": 0}, "has format 0, and this sumwise knows 1"),
     ({"format": "1"}, "has format '1', and this sumwise knows 1"),

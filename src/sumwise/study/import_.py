@@ -211,10 +211,9 @@ def _kinds(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
 
 
 def _count(value: str | int) -> int:
-    number = int(value)
-    if not 0 <= number <= LARGEST_COUNT:
+    if isinstance(value, bool | float) or not 0 <= int(value) <= LARGEST_COUNT:
         raise ValueError(f"{value!r:.60} is no count")
-    return number
+    return int(value)
 
 
 def _time(value: Any) -> str:
