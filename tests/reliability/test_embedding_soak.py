@@ -99,7 +99,7 @@ def test_a_worker_killed_three_times_costs_time_and_nothing_else(pool, expected,
 
 CHILD = """
 import sys, time, sumwise as sw
-from sumwise.making import in_threads
+from sumwise.outofcore.build import in_threads
 pool = sw.Sets.scan_parquet(sys.argv[1], by="set", x=[f"x{d}" for d in range(8)])
 def slowly(job, jobs):
     for piece in in_threads(job, jobs):
@@ -115,7 +115,7 @@ def test_a_killed_run_goes_on_without_starting_over(pool, expected, tmp_path):
     child = subprocess.Popen([sys.executable, "-c", CHILD, folder, str(out), "0.2"])
     try:
         deadline = time.monotonic() + 600
-        while time.monotonic() < deadline:
+        while time.monotonic() < deadline and child.poll() is None:
             parts = len(list((out / "parts").glob("*.npz"))) if (out / "parts").exists() else 0
             if parts >= 3 and (out / "begun.json").exists():
                 break
