@@ -177,7 +177,7 @@ def test_a_number_that_makes_no_sense_is_misuse(option, value):
 def test_more_questions_than_districts_are_refused_before_any_work(tmp_path):
     result = run("demo", "--questions", 462, "--out", tmp_path / "new")
     assert result.exit_code == 1
-    assert "462 queries were wanted; meap00_01 has 461 sets" in one_line(result.stderr)
+    assert "462 queries were wanted; give 1 to 461" in one_line(result.stderr)
     assert result.stdout == ""
     assert not (tmp_path / "new").exists()
 

@@ -183,8 +183,11 @@ def test_without_published_figures_it_says_so(tmp_path):
     [
         (("--datasets", "Abalonee"), "no data set is called 'Abalonee'"),
         (("--methods", "AggMI,XYZ"), "no method is called 'XYZ'"),
-        (("--datasets", "Housing", "--queries", "400"), "400 queries were wanted; Housing has"),
-        (("--datasets", "Housing", "--queries", "38"), "38 queries were wanted; Housing has"),
+        (
+            ("--datasets", "Housing", "--queries", "400"),
+            "400 queries were wanted; give 1 to 33, the sets of Housing",
+        ),
+        (("--datasets", "Housing", "--queries", "38"), "38 queries were wanted; give 1 to 33"),
         (("--datasets", ""), "no name was given"),
         (("--methods", " , "), "no name was given"),
         (("--published", "absent.csv"), "no table of published figures"),

@@ -171,7 +171,7 @@ def test_an_existing_file_is_not_overwritten_unless_told_to(tmp_path):
         (
             "g,y,a\n1,2,3\n2,1,4\n3,2,5\n",
             ("--queries", 3),
-            "3 queries were wanted; data.csv, with 3 groups, has 2",
+            "3 queries were wanted; give 1 to 2",
         ),
         ("g,y,a\n1,2,3\n2,1,4\n3,2,5\n", ("--methods", "Rand"), "besides Rand"),
     ],

@@ -315,7 +315,7 @@ def test_a_table_that_cannot_be_used_is_refused_and_no_study_made(tmp_path, case
 def test_lists_cannot_name_sets(tmp_path):
     parquet.write_table(pa.table({"g": [[1], [2]], "a": [1, 2]}), tmp_path / "d.parquet")
     said = refusal("init", tmp_path / "s.db", tmp_path / "d.parquet", "--by", "g")
-    assert "'g' holds values that cannot name a group" in said
+    assert "which cannot name a group" in said
 
 
 @pytest.mark.parametrize(

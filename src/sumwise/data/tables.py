@@ -102,9 +102,12 @@ def _read_csv(path: Path, text: Callable[[str], bool]) -> Any:
 def _heading(path: Path) -> list[str]:
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as lines:
         try:
-            return next((cells for cells in csv.reader(lines) if cells), [])
+            cells = next((cells for cells in csv.reader(lines) if cells), [])
         except csv.Error:
             return []
+    if "\ufffd" in "".join(cells):
+        raise ValueError("its heading is not UTF-8")
+    return cells
 
 
 def place(path: Path) -> Callable[[int], str]:

@@ -146,7 +146,7 @@ def check_queries(queries: int, most: int, name: str) -> None:
     """Refuse more queries than there are sets to learn from."""
     if queries > most:
         raise SettingError(
-            f"{queries} queries were wanted; give 1 to {most}, the groups of {name} to learn from"
+            f"{queries} queries were wanted; give 1 to {most}, the sets of {name} to learn from"
         )
 
 
