@@ -161,14 +161,15 @@ def _kernel(model: sw.AggregateRegressor, inputs: np.ndarray, u: np.ndarray) -> 
     from sumwise.model.kernels import sum_waves
 
     fourier: Any = model.fitted().basis.basis
+    (waves,) = fourier.waves
     n = inputs.shape[1]
     sum_waves(
         inputs,
         np.ones(n),
         np.append(np.arange(0, n, SET_SIZE), n),
-        np.ascontiguousarray(fourier.frequencies.T / (2 * np.pi), dtype=np.float32),
-        (fourier.phases / (2 * np.pi)).astype(np.float32),
-        np.full(len(fourier.phases), fourier.amplitude, np.float32),
+        np.ascontiguousarray(waves.frequencies.T / (2 * np.pi), dtype=np.float32),
+        (waves.phases / (2 * np.pi)).astype(np.float32),
+        waves.amplitude.astype(np.float32),
         64,
         u,
     )
