@@ -87,8 +87,8 @@ def _show_question(question: Ask, numbered: str, known: bool) -> None:
         show(f"Its total would teach {plain(question.information)} nats.", indent)
     show(question.why, indent)
     if question.runner_up is not None and question.runner_up_score is not None:
-        each = question.runner_up_score_per_cost
-        score = f"{question.runner_up_score:.3g}" if each is None else f"{each:.3g} for each unit"
+        score, each = f"{question.runner_up_score:.3g}", question.runner_up_score_per_cost
+        score += "" if each is None else f", {each:.3g} for each unit of cost"
         show(f"Next best: {named(question.runner_up)} ({score}).", indent)
     holder = "Held" if question.by is None else f"Held by {visible(question.by, 40)}"
     show(f"{holder} until {moment(question.expires)}.", indent)

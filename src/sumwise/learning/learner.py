@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Unpack
+from typing import Unpack
 
 import numpy as np
 
@@ -19,7 +19,15 @@ from sumwise.data import validate
 from sumwise.data.sets import Sets
 from sumwise.errors import LabelError
 from sumwise.learning.estimator import AggregateRegressor, resolve
-from sumwise.learning.propose import Answer, Ask, PoolState, arrays_of, draws_of, questions
+from sumwise.learning.propose import (
+    Answer,
+    Ask,
+    PoolState,
+    Prices,
+    arrays_of,
+    draws_of,
+    questions,
+)
 from sumwise.model import fit as core
 from sumwise.model.basis import Scaled
 from sumwise.model.design import Design, Pool, embed
@@ -64,8 +72,8 @@ def ask(progress: Progress, strategy: str | Acquisition, seed: int) -> tuple[Ask
     noisy = wanted.noise_std is not None or any(answer.noise_std for answer in answers)
     ceiling = None if noisy else progress.ceiling  # s_a + β r_a² moves with β, bounds do not
     state = PoolState([answer.position for answer in answers], questions=len(answers))
-    by: dict[str, Any] = {"cost": wanted.cost, "ceiling": ceiling, "runner_up": False}
-    found, kept = next(questions(pool, model, strategy, state, draws_of(seed, state), **by))
+    seen, prices = (pool, model, strategy, state, draws_of(seed)), Prices(wanted.cost)
+    found, kept = next(questions(*seen, prices=prices, ceiling=ceiling, runner_up=False))
     return found, replace(progress, ceiling=kept)
 
 

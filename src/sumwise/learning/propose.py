@@ -2,23 +2,23 @@
 
 Open questions are conditioned on exactly: variances do not depend on the values measured, so the
 model may know now what it will know then (`Posterior.condition_on`). Asking for three sets is the
-same as asking three times for one.
+same as asking three times for one, unless a budget is to be spent on all of them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count as count_from
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.random import Generator
 
 from sumwise.acquisition.screening import Candidates, Ceiling, candidates
-from sumwise.acquisition.strategies import Acquisition, Strategy, named
+from sumwise.acquisition.strategies import TIE, Acquisition, Strategy, named
 from sumwise.errors import PoolExhaustedError
 from sumwise.model import predict
 from sumwise.model.design import Pool
@@ -30,6 +30,8 @@ from sumwise.util.text import count, plain
 FEWEST: Final = 3  # other answers from which a total is expected well enough to question it
 FAR: Final = 4.0  # standard deviations
 ROUNDING: Final = 1e-12  # of a budget: sums of costs are rounded
+
+Draws = Callable[[int], Generator]  # a generator for the question with this number
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ class Ask:
 
     @property
     def score_per_cost(self) -> float | None:
-        """What it was chosen by where measuring has a cost."""
+        """Gain for each unit of cost, where measuring has a cost."""
         return None if self.cost is None else self.score / self.cost
 
     @property
@@ -132,36 +134,85 @@ class PoolState:
         raise PoolExhaustedError(said)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Prices:
+    """What measuring each set costs, and what may be spent on all questions together."""
+
+    cost: PerSet | None = None  # where it is given, questions are ranked by gain per cost
+    budget: float = math.inf
+    by_gain: float = 0  # so many questions, the first, are ranked by gain whatever they cost
+
+    def affordable(self, free: Mask, paid: float) -> Mask:
+        """Which free sets the budget still pays for."""
+        if self.cost is None:
+            return free
+        # three sets that cost 0.1 are paid by 0.3, but for rounding
+        return free & (paid + self.cost <= self.budget * (1 + ROUNDING))
+
+
+UNPRICED: Final = Prices()
+# `by_gain` of ways to spend a budget other than by gain per cost
+WAYS: Final = {
+    math.inf: "by gain",
+    1: "on the set that gains most, and then by gain per unit of cost",
+}
+
+
 def propose(
     pool: Pool,
     model: Model,
     strategy: str | Acquisition,
     state: PoolState,
+    draws: Draws,
     *,
-    seed: int,
     n: int = 1,
     wanted: int | None = None,
-    cost: PerSet | None = None,
-    budget: float = math.inf,
+    prices: Prices = UNPRICED,
+    runner_up: bool = True,
 ) -> list[Ask]:
-    """The next `n` questions; nothing is claimed.
+    """The next `n` questions, or as many as a budget pays for; nothing is claimed.
+
+    Gain per cost can spend on cheap sets what a dear set with most of the gain would need. A budget
+    is therefore spent in three ways: by gain per cost, by gain, and on the set that gains most with
+    others by gain per cost beside it. The questions that gain most in all are returned. Questions
+    gain the sum of their scores, because each is scored as if those before it were answered.
 
     Args:
         pool: The sets under the model's basis, with the targets and known noise of the objective.
-        seed: Of the strategy's draws, together with the number of each question.
         wanted: Position of a set that the user has chosen as the first question.
-        cost: Of measuring each set; questions are then ranked by gain per cost.
-        budget: For all questions together; there are fewer than `n` if it pays for no more.
+        runner_up: Whether questions name the next best set, which costs a little on a large pool.
     """
-    state.free(len(pool.sets), wanted, least=n if budget == math.inf else 0)
-    aim: dict[str, Any] = {"wanted": wanted, "cost": cost, "budget": budget}
-    asked = questions(pool, model, strategy, state, draws_of(seed, state), **aim)
-    return [ask for ask, _ in islice(asked, n)]
+    cost, limited = prices.cost, prices.budget < math.inf
+    free = state.free(len(pool.sets), wanted, least=0 if limited else n)
+
+    def spent(by_gain: float) -> tuple[list[Ask], float]:
+        seen, way = (pool, model, strategy, state, draws), replace(prices, by_gain=by_gain)
+        asked = questions(*seen, wanted=wanted, prices=way, runner_up=runner_up)
+        bought = [ask for ask, _ in islice(asked, n)]
+        return bought, sum(ask.score for ask in bought)
+
+    best, usual = spent(0)
+    payable = prices.affordable(free, paid=0.0)
+    if not limited or cost is None or len(best) == payable.sum() or not np.ptp(cost[payable]):
+        return best  # all ways are the same
+    most, how = usual, ""
+    for by_gain, words in WAYS.items():
+        bought, gain = spent(by_gain)
+        if gain > most + TIE * abs(most):
+            best, most, how = bought, gain, words
+        if len(bought) == 1:
+            break  # the set that gains most leaves nothing to spend on others
+    if not how:
+        return best
+    gains = f"this purchase gains {plain(most)} in all, {plain(most - usual)} more than"
+    said = f"{gains} by gain per unit of cost alone"
+    why = f" The budget of {prices.budget:.9g} is spent {how}: {said}."
+    return [replace(ask, why=ask.why + why) for ask in best]
 
 
-def draws_of(seed: int, state: PoolState) -> Iterator[Generator]:
-    """Generators for the next questions; each depends on the seed and the question's number."""
-    return (np.random.default_rng([seed, number]) for number in count_from(state.questions))
+def draws_of(seed: int) -> Draws:
+    """Generators for questions; each depends on the seed and the question's number."""
+    return lambda number: np.random.default_rng([seed, number])
 
 
 def questions(
@@ -169,45 +220,43 @@ def questions(
     model: Model,
     strategy: str | Acquisition,
     state: PoolState,
-    draws: Iterator[Generator],
+    draws: Draws,
     *,
     wanted: int | None = None,
-    cost: PerSet | None = None,
-    budget: float = math.inf,
+    prices: Prices = UNPRICED,
     ceiling: Ceiling | None = None,
     runner_up: bool = True,
 ) -> Iterator[tuple[Ask, Ceiling | None]]:
     """One question after another, each as if those before it were answered; see `propose`.
 
     Args:
-        draws: A generator for each question.
         ceiling: Bounds on the scores from an earlier question, if there is one.
-        runner_up: Whether questions name the next best set, which costs a little on a large pool.
 
     Yields:
         A question, and bounds that make the next one on a large pool cheaper.
     """
-    record, posterior, paid = named(strategy), model.posterior, 0.0
+    record, posterior, cost, paid = named(strategy), model.posterior, prices.cost, 0.0
     free, pending = state.free(len(pool.sets), wanted, least=1), list(state.claimed)
     waiting = len(pending)
-    for number, rng in enumerate(draws, start=state.questions):
-        # three sets that cost 0.1 are paid by 0.3, but for rounding
-        affordable = free if cost is None else free & (paid + cost <= budget * (1 + ROUNDING))
+    for asked in count_from():
+        affordable = prices.affordable(free, paid)
         if not affordable.any():
-            if cost is None or number > state.questions:
+            if cost is None or asked:
                 return
             cheapest = f"the cheapest that is free costs {cost[free].min():g}"
-            raise PoolExhaustedError(f"the budget of {budget:g} pays for no set: {cheapest}")
+            raise PoolExhaustedError(f"the budget of {prices.budget:g} pays for no set: {cheapest}")
+        number, ranking = state.questions + asked, None if asked < prices.by_gain else cost
         if pending:
             posterior = posterior.condition_on(pool.design.rows(pending))
-        seen = record, pool, posterior, rng, affordable
-        found = candidates(*seen, 1 + runner_up, also=wanted, ceiling=ceiling, cost=cost)
+        seen = record, pool, posterior, draws(number), affordable
+        found = candidates(*seen, 1 + runner_up, also=wanted, ceiling=ceiling, cost=ranking)
         best = found.best()
         chosen = best if wanted is None else wanted
         second = found.best(but=chosen) if runner_up and len(found.positions) > 1 else None
         ask = _described(pool, model, posterior, found, (chosen, second), number, cost)
         among = _among(affordable, free, int(pool.sets.sizes[chosen]), waiting)
-        why = _why(record, ask, among if chosen == best else None, first=not state.answered)
+        said = among if chosen == best else None
+        why = _why(record, ask, said, by_gain=ranking is None, first=not state.answered)
         paid += ask.cost or 0.0
         yield replace(ask, why=why), found.ceiling
         free[chosen] = False
@@ -251,7 +300,7 @@ def _among(affordable: Mask, free: Mask, size: int, waiting: int) -> str:
     return f"{best} ({count(size, 'individual')}){given}"
 
 
-def _why(record: Strategy, ask: Ask, among: str | None, *, first: bool) -> str:
+def _why(record: Strategy, ask: Ask, among: str | None, *, by_gain: bool, first: bool) -> str:
     """Why a set is asked for; `among` is None where the user prefers it to the best."""
     if among is None:
         why = f"This set was chosen by hand; {record.name} would have asked for another first."
@@ -259,7 +308,7 @@ def _why(record: Strategy, ask: Ask, among: str | None, *, first: bool) -> str:
         why = f"{among}: {record.reason.format(ask.score)}."
     if ask.cost is not None:
         each = f", and its gain per unit of cost is the highest: {plain(ask.score / ask.cost)}"
-        why += f" It costs {ask.cost:.6g}{each if among else ''}."
+        why += f" It costs {ask.cost:.6g}{each if among and not by_gain else ''}."
     if first:
         why += " Nothing is measured yet, so the model cannot say what to expect."
     return why

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from itertools import islice, repeat
 from typing import Any, Unpack
 
 import numpy as np
@@ -22,7 +21,7 @@ from sumwise.data import validate
 from sumwise.data.sets import Sets
 from sumwise.errors import SettingError
 from sumwise.learning.estimator import AggregateRegressor
-from sumwise.learning.propose import PoolState, questions
+from sumwise.learning.propose import PoolState, Prices, propose
 from sumwise.model.design import Pool
 from sumwise.model.fit import Model
 from sumwise.outofcore.design_store import Embedded, as_sets
@@ -90,6 +89,8 @@ def select(
         but: Ids in `sets` that are measured already, and not picked again.
         pending: Ids in `sets` that are being measured: conditioned on, and not picked again.
         budget: Pick only what this pays for, in all; fewer than `n` if it does not pay for more.
+            Picking by gain per cost is compared with picking by gain, and with the set that gains
+            most followed by picks by gain per cost; the batch that gains most in all is taken.
         **objective: `targets`, `target_weights` and `noise_std`, as in `score`; and `cost`: what
             measuring each set costs, given like `noise_std`. Sets are then picked by gain per cost.
     """
@@ -108,10 +109,13 @@ def select(
         if state.claimed:
             posterior = posterior.condition_on(pool.design.rows(state.claimed))
         return [ids[a] for a in joint(record, pool, posterior, free, most)]
-    source = np.random.default_rng(seed)
-    draws = (source.spawn(1)[0] for _ in repeat(None))
-    asked = questions(pool, fitted, record, state, draws, cost=cost, budget=money, runner_up=False)
-    return [ask.set_id for ask, _ in islice(asked, most)]
+
+    def draws(number: int) -> np.random.Generator:
+        return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number,)))
+
+    prices = Prices(cost, money)
+    asked = propose(pool, fitted, record, state, draws, n=most, prices=prices, runner_up=False)
+    return [ask.set_id for ask in asked]
 
 
 def check_budget(budget: Any, cost: PerSet | None) -> float:

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sumwise.learning.propose import Answer, Ask, propose
+from sumwise.learning.propose import Answer, Ask, Prices, draws_of, propose
 from sumwise.model.design import Design, Pool
 from sumwise.model.fit import Model
 from sumwise.model.predict import predict_sets
@@ -147,11 +147,10 @@ class StudyState:
             fit.model,
             self.record.strategy,
             seen.state,
-            seed=self.record.seed,
+            draws_of(self.record.seed),
             n=n,
             wanted=wanted,
-            cost=self.record.aims.cost,
-            budget=budget,
+            prices=Prices(self.record.aims.cost, budget),
         )
 
     def claim(
@@ -159,7 +158,7 @@ class StudyState:
     ) -> list[Ask]:
         """Claimed questions, one for each owner, or as many as a budget pays for.
 
-        They are the same as if the owners had asked one after the other.
+        Without a budget they are the same as if the owners had asked one after the other.
 
         Args:
             wanted: The position of a set to claim in place of the next one.

@@ -73,7 +73,8 @@ class Study:
 
         Args:
             n: One question if left out, or with a budget a list of as many as it pays for.
-            budget: Ask only for what this pays for, in the units of the study's costs.
+            budget: Ask only for what this pays for, in the units of the study's costs: the sets
+                that gain most in all, of three ways to spend it; see `sumwise.select`.
         """
         money = check_budget(budget, self._kept.aims.cost)
         most = 1 if budget is None else len(self._kept.sets)
