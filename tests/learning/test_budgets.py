@@ -206,6 +206,12 @@ def test_all_ways_draw_the_same_for_a_question_and_there_are_at_most_three():
     drawn.clear()
     sw.select(sets, model, strategy, n=3, cost=7.0, budget=30)  # alike: every way is the same
     assert drawn == usual
+    drawn.clear()
+    assert len(sw.select(sets, model, strategy, cost=cost, budget=36)) == 8  # all that there are
+    assert len(drawn) == 8
+    drawn.clear()
+    sw.select(sets, model, strategy, n=1, cost=cost, budget=36)  # by gain is the best set first
+    assert drawn == 2 * usual[:1]
 
 
 @pytest.mark.parametrize("strategy", ["QBC", "EMCM"])
