@@ -18,7 +18,7 @@ import numpy as np
 from sumwise.errors import needs_extra
 from sumwise.experiments.datasets import Dataset
 
-MOSTLY: Final = 0.7  # a column with a larger share of numbers is one of numbers
+MOSTLY: Final = 0.7  # a column of numbers has a larger share of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +103,10 @@ def load(name: str, folder: Path | None = None) -> Dataset:
 
 
 def _numbers(column: Any) -> Any:
-    """A column of numbers; one of text as an indicator of each of its values but the first."""
+    """A column of numbers; one of text, or of many gaps, as indicators of values but the first."""
     import pandas as pd
 
     numbers = pd.to_numeric(column, errors="coerce")
     if numbers.notna().mean() > MOSTLY:
         return numbers
-    return pd.get_dummies(column.astype(str), drop_first=True)
+    return pd.get_dummies(column.astype("string"), drop_first=True)  # all 0 in a gap
