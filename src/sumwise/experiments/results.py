@@ -1,10 +1,11 @@
 """The paper's experiments, and ours beside them: run in parallel, stored run by run in one folder.
 
-`runs.csv` has a line per query or, where intervals are counted, a line per run. The lines of a run
-are appended together, so a crash or Ctrl-C loses at most the runs under way, and a second call goes
-on where the first stopped. Results of other settings, other data or another version are refused
-rather than mixed: `settings.json` says what all runs have in common, and a line per run names the
-fingerprint of its data.
+`runs.csv` has a line per query or, where intervals are counted, a line per run, with blank cells
+at its end if the run had to stop for lack of sets. The lines of a run are appended together, so a
+crash or Ctrl-C loses at most the runs under way, and a second call goes on where the first stopped.
+Results of other settings, other data or another version are refused rather than mixed:
+`settings.json` says what all runs have in common, and a line per run names the fingerprint of its
+data.
 """
 
 from __future__ import annotations
@@ -163,7 +164,7 @@ def run(
     jobs: int,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Curve]:
-    """Run what the results lack, and return all they then hold, in the paper's order."""
+    """Run what the results lack, and return all they then hold, in the table's order."""
     experiment, have = results.experiment, {curve.key for curve in read(results)}
     split_of = partial(_split, experiment, data)
     for curves in protocol.run_all(experiment, split_of, jobs, on_progress, have):

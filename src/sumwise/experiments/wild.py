@@ -1,4 +1,4 @@
-"""Natural groups: the tables of `reproduce wild`, on public data that nothing here was tuned to.
+"""Natural groups: the tables of `reproduce wild`, on public data whose groups exist in the world.
 
 Of each data set, four fifths of the groups may be asked for their totals, and the individuals of
 the others are the test. An error is a squared error divided by that of guessing the mean of the
