@@ -12,15 +12,17 @@ import os
 import time
 from dataclasses import replace
 from pathlib import Path
+from statistics import NormalDist
 
 import numpy as np
 from joblib import Parallel, delayed
 
 from benchmarks.timing import say
 from sumwise.experiments import datasets, protocol, results, wild
-from sumwise.experiments.protocol import EXACT, INTERVAL, OURS, WILD, Curve, Experiment, Split
+from sumwise.experiments.protocol import EXACT, OURS, WILD, Curve, Experiment, Split
 
 EVERY = 5  # questions
+INTERVAL = NormalDist().inv_cdf(0.95)  # of 90 %: so many standard deviations either way
 
 
 def run(experiment: Experiment, name: str, number: int) -> Curve:
