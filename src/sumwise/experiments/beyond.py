@@ -9,7 +9,7 @@ of test individuals are counted after 10, 20 and 30 queries.
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -38,13 +38,13 @@ def average(curves: Sequence[Curve]) -> Errors:
 
 def findings(errors: Errors, curves: Sequence[Curve]) -> list[str]:
     """In words: how often better, by how much, at worst, and whether intervals hold."""
-    ratios, n = _ratios(errors), len(errors)
+    ratios, n = _ratios(errors, OURS), len(errors)
     worst = max(ratios, key=ratios.__getitem__)
     earned = sum(each[OURS] < min(each[PAPER], each[RANDOM]) for each in errors.values())
     said = [
         f"{OURS} has a lower error than the paper's model with AggMI on "
         f"{sum(r < 1 for r in ratios.values())} of {n} data sets; the geometric mean of the ratio "
-        f"is {_geometric_mean(ratios):.3f}, at worst {ratios[worst]:.2f} ({worst}).",
+        f"is {geometric_mean(ratios.values()):.3f}, at worst {ratios[worst]:.2f} ({worst}).",
         "It is below both the paper's model with AggMI and Random with our own model on "
         f"{earned} of {n}.",
     ]
@@ -59,40 +59,45 @@ def findings(errors: Errors, curves: Sequence[Curve]) -> list[str]:
     return said
 
 
-def coverage(curves: Sequence[Curve], method: str) -> dict[str, Float[np.ndarray, " 3"]]:
+def coverage(curves: Sequence[Curve], method: str) -> dict[str, Float[np.ndarray, " C"]]:
     """Share of test individuals in their 90 % intervals, by data set, averaged over splits."""
     shares = by_dataset(curves, "inside")
     return {name: each[method].mean(axis=0) for name, each in shares.items()}
 
 
-def _ratios(errors: Errors, method: str = OURS) -> dict[str, float]:
+def _ratios(errors: Errors, method: str) -> dict[str, float]:
     return {name: each[method] / each[PAPER] for name, each in errors.items()}
 
 
-def _geometric_mean(ratios: Mapping[str, float]) -> float:
-    return float(np.exp(np.mean(np.log(list(ratios.values())))))
+def geometric_mean(values: Iterable[float]) -> float:
+    return float(np.exp(np.mean(np.log(list(values)))))
 
 
 def error_grid(errors: Errors) -> TextTable:
     """Errors by method and the ratio to the paper's; the lowest of a row is bold."""
-    methods, ratios = BEYOND.columns, _ratios(errors)
-    rows = [
-        (name, *(f"{each[method]:.4f}" for method in methods), f"{ratios[name]:.2f}")
-        for name, each in errors.items()
-    ]
+    means = {method: geometric_mean(_ratios(errors, method).values()) for method in BEYOND.columns}
+    table = plain_grid(errors, means, "ratio, geometric mean", digits=4)
+    last = [*(f"{ratio:.2f}" for ratio in _ratios(errors, OURS).values()), ""]
+    rows = [(*row, text) for row, text in zip(table.rows, last, strict=True)]
+    return TextTable((*table.columns, f"{OURS} / {PAPER}"), rows, bold=table.bold)
+
+
+def plain_grid(errors: Errors, means: Mapping[str, float], mean: str, digits: int) -> TextTable:
+    """Errors by method, the lowest of a row bold, and a last row of means."""
+    methods = tuple(means)
+    rows = [(name, *(f"{each[m]:.{digits}f}" for m in methods)) for name, each in errors.items()]
     lowest = (min(methods, key=each.__getitem__) for each in errors.values())
     bold = frozenset((row, 1 + methods.index(method)) for row, method in enumerate(lowest))
-    means = (f"{_geometric_mean(_ratios(errors, method)):.3f}" for method in methods)
-    rows.append(("ratio, geometric mean", *means, ""))
-    return TextTable(("", *methods, f"{OURS} / {PAPER}"), rows, bold=bold)
+    rows.append((mean, *(f"{value:.3f}" for value in means.values())))
+    return TextTable(("", *methods), rows, bold=bold)
 
 
-def interval_grid(curves: Sequence[Curve]) -> TextTable:
+def interval_grid(curves: Sequence[Curve], checked: Sequence[int] = BEYOND.checked) -> TextTable:
     """Coverage of our method, data set by data set."""
     shares = coverage(curves, OURS)
     shares["mean"] = np.mean(list(shares.values()), axis=0)
     rows = tuple((name, *(f"{share:.3f}" for share in each)) for name, each in shares.items())
-    return TextTable(("", *(f"after {n}" for n in BEYOND.checked)), rows)
+    return TextTable(("", *(f"after {n}" for n in checked)), rows)
 
 
 def write(folder: Path, curves: Sequence[Curve]) -> list[Path]:
@@ -110,12 +115,23 @@ def write(folder: Path, curves: Sequence[Curve]) -> list[Path]:
         Section(f"Intervals of {OURS}", [share], table=interval_grid(curves)),
     ]
     text = tables.markdown(BEYOND.title, [lead, *findings(errors, curves)], sections)
+    ratios = {name: (f"{ratio:.4f}",) for name, ratio in _ratios(errors, OURS).items()}
+    return save(folder, text, errors, ("ratio",), ratios)
+
+
+def save(
+    folder: Path,
+    text: str,
+    errors: Errors,
+    more: Sequence[str],
+    cells: Mapping[str, Sequence[str]],
+) -> list[Path]:
+    """The text in table.md; the errors, and more cells for each data set, in table.csv."""
     page, table = folder / "table.md", folder / "table.csv"
     page.write_text(text, encoding="utf-8")
     with table.open("w", encoding="utf-8", newline="") as file:
         lines = csv.writer(file, lineterminator="\n")
-        lines.writerow(("dataset", *BEYOND.columns, "ratio"))
-        for name, ratio in _ratios(errors).items():
-            figures = (f"{errors[name][method]:.6g}" for method in BEYOND.columns)
-            lines.writerow((name, *figures, f"{ratio:.4f}"))
+        lines.writerow(("dataset", *next(iter(errors.values())), *more))
+        for name, each in errors.items():
+            lines.writerow((name, *(f"{error:.6g}" for error in each.values()), *cells[name]))
     return [page, table]

@@ -1,20 +1,22 @@
 """An experiment: methods on splits of data sets, query by query (§5.1–5.3).
 
-`reproduce rff`, `neural` and `beyond`, `simulate` and `demo` are values of `Experiment` and share
-what is here: splits, seeds, the loop, and workers. Within a split every method sees the same sets,
-and methods with the same model start from the same basis and hyperparameters. All randomness comes
-from the names involved, so any run can be repeated alone, in any process, and gives the same
+`reproduce rff`, `neural`, `beyond` and `wild`, `simulate` and `demo` are values of `Experiment` and
+share what is here: splits, seeds, the loop, and workers. Within a split every method sees the same
+sets, and methods with the same model start from the same basis and hyperparameters. All randomness
+comes from the names involved, so any run can be repeated alone, in any process, and gives the same
 figures. Where the paper is silent, docs/reproduction.md says what we chose.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from statistics import NormalDist
 from typing import Any, Final
 
@@ -23,6 +25,8 @@ import numpy as np
 from sumwise.acquisition.strategies import ACQUISITIONS
 from sumwise.data.sets import Sets
 from sumwise.errors import SettingError, SumwiseError
+from sumwise.experiments import datasets as paper_data
+from sumwise.experiments import grouped_data
 from sumwise.experiments.datasets import NAMES, Dataset
 from sumwise.learning import learner
 from sumwise.model.basis import Neural, with_dropout
@@ -30,7 +34,7 @@ from sumwise.model.design import features
 from sumwise.model.fit import ModelConfig
 from sumwise.model.predict import predict_individuals, predict_mean
 from sumwise.util.progress import quiet
-from sumwise.util.shapes import Float
+from sumwise.util.shapes import Float, Int
 
 QUERIES: Final = 30
 SPLITS: Final = 50
@@ -56,6 +60,12 @@ class Split:
     x_test: Float[np.ndarray, "N D"]
     y_test: Float[np.ndarray, " N"]
 
+    @property
+    def guess_mse(self) -> float:
+        """Of the training individuals' mean as every prediction; totals are sums."""
+        mean = self.y_bar.sum() / len(self.sets.x)
+        return float(np.mean((mean - self.y_test) ** 2))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curve:
@@ -68,7 +78,7 @@ class Curve:
     seconds: Float[np.ndarray, " T"]  # to choose the set and learn from its total
     inside: Float[np.ndarray, " C"] = field(default_factory=lambda: np.empty(0))
     chosen: tuple[int, ...] = ()  # positions of the sets, in order
-    guess_mse: float = float("nan")  # of the training individuals' mean as every prediction
+    guess_mse: float = float("nan")  # as `Split` has it
 
     @property
     def key(self) -> RunKey:
@@ -96,6 +106,10 @@ class Experiment:
     weights: str = "sum"  # what a query tells of a set: its "sum" or "mean"
     seed: Callable[[str, str, int], int] = seed_of  # of a strategy's draws on a data set's split
     checked: tuple[int, ...] = ()  # queries after which 90 % intervals are counted
+    load: Callable[[str, Path | None], Dataset] = paper_data.load
+    split: Callable[[Dataset, int], Split] = field(default_factory=lambda: make_split)
+    stops_early: bool = False  # with one set left, where there are fewer sets than queries
+    beside: tuple[str, ...] = ()  # columns that the benchmarks may add to the results
     title: str = ""
     published: str = ""  # file with the paper's figures
 
@@ -127,6 +141,22 @@ def make_split(dataset: Dataset, number: int, largest_set: int = LARGEST_SET) ->
         bounds = np.searchsorted(dataset.group[rows], np.arange(len(groups) + 1))
         members = [rows[bounds[g] : bounds[g + 1]] for g in groups[:n_train]]
         test = np.flatnonzero(np.isin(dataset.group, groups[n_train:]))
+    return _split(dataset, members, test)
+
+
+def split_natural(dataset: Dataset, number: int) -> Split:
+    """Four fifths of the groups to learn from, in the order in which the table has them."""
+    assert dataset.group is not None
+    groups = np.random.default_rng(number).permutation(dataset.group.max() + 1)
+    known = np.isin(dataset.group, groups[: round(TRAINING_SHARE * len(groups))])
+    in_order = dict.fromkeys(dataset.group[known].tolist())
+    members = [np.flatnonzero(dataset.group == group) for group in in_order]
+    return _split(dataset, members, np.flatnonzero(~known))
+
+
+def _split(
+    dataset: Dataset, members: Sequence[Int[np.ndarray, " n"]], test: Int[np.ndarray, " M"]
+) -> Split:
     y_bar = np.array([dataset.y[rows].sum() for rows in members])
     sets = Sets.from_members(dataset.x, members)
     return Split(sets, y_bar, dataset.x[test], dataset.y[test])
@@ -210,8 +240,10 @@ def run_split(experiment: Experiment, name: str, number: int, split: Split) -> l
     Methods with the same model share the embedded sets and, where the basis does not learn, its
     values at the test inputs.
     """
-    mean = split.y_bar.sum() / len(split.sets.x)
-    guess_mse = float(np.mean((mean - split.y_test) ** 2))
+    guess_mse, queries = split.guess_mse, experiment.queries
+    if experiment.stops_early:
+        queries = min(queries, len(split.sets) - 1)
+    checked = [min(query, queries) for query in experiment.checked]
     split = averaged(split) if experiment.weights == "mean" else split
     begun: dict[ModelConfig, tuple[learner.Progress, Float[np.ndarray, "N K"]]] = {}
     curves = []
@@ -223,11 +255,9 @@ def run_split(experiment: Experiment, name: str, number: int, split: Split) -> l
             first = learner.begin(config, split.sets)
             begun[config] = first, features(first.prepared.basis, split.x_test)
         progress, phi = begun[config]
-        mse = np.empty(experiment.queries)
-        seconds = np.empty(experiment.queries)
-        inside = []
+        mse, seconds, inside = np.empty(queries), np.empty(queries), {}
         seed = experiment.seed(name, method.strategy, number)
-        for query in range(experiment.queries):
+        for query in range(queries):
             start = time.perf_counter()
             ask, progress = learner.ask(progress, method.strategy, seed)
             index = split.sets.position(ask.set_id)
@@ -235,10 +265,10 @@ def run_split(experiment: Experiment, name: str, number: int, split: Split) -> l
             seconds[query] = time.perf_counter() - start
             error = _predict(progress, split.x_test, phi) - split.y_test
             mse[query] = np.mean(error**2)
-            if query + 1 in experiment.checked:
+            if query + 1 in checked:
                 std = predict_individuals(progress.model, split.x_test)[1][:, 0]
-                inside.append(float(np.mean(abs(error) <= INTERVAL * std)))
-        chosen, shares = tuple(progress.labels), np.array(inside)
+                inside[query + 1] = float(np.mean(abs(error) <= INTERVAL * std))
+        chosen, shares = tuple(progress.labels), np.array([inside[query] for query in checked])
         curves.append(Curve(name, method.name, number, mse, seconds, shares, chosen, guess_mse))
     return curves
 
@@ -269,6 +299,17 @@ def neural_model(dataset: str, number: int) -> ModelConfig:
 def auto_model(dataset: str, number: int) -> ModelConfig:
     """The library's default, drawn with the seed of the paper's basis."""
     return ModelConfig(basis="auto", random_state=seed_of(dataset, "basis", number))
+
+
+def seeded_model(**settings: Any) -> Callable[[str, int], ModelConfig]:
+    """A model as `ActiveLearner` makes it with the number of the split as its seed."""
+    return lambda dataset, number: ModelConfig(random_state=number, **settings)
+
+
+def wide_model(dataset: str, number: int) -> ModelConfig:
+    """Fourier features whose length-scale grows with the number of inputs."""
+    inputs = grouped_data.load(dataset).x.shape[1]
+    return ModelConfig("fourier", lengthscale=2 * math.sqrt(inputs), random_state=number)
 
 
 def methods_with(
@@ -306,4 +347,25 @@ BEYOND: Final = Experiment(
     checked=(10, 20, 30),
     title="Beside the paper",
 )
-REPRODUCTIONS: Final = {experiment.name: experiment for experiment in (RFF, NEURAL, BEYOND)}
+EXACT = "exact GP"
+WILD: Final = Experiment(
+    "wild",
+    (
+        Method(OURS, "IVR", seeded_model()),
+        Method(RANDOM, "Rand", seeded_model()),
+        Method("auto AggMI", "AggMI", seeded_model()),
+        Method(PAPER, "AggMI", seeded_model(basis="fourier", hyperparameters="adam")),
+        Method("linear", "IVR", seeded_model(basis="linear")),
+        Method("fourier", "IVR", wide_model),
+    ),
+    datasets=grouped_data.NAMES,
+    splits=10,
+    seed=lambda dataset, strategy, number: number,
+    checked=(5, 10, 20, 30),
+    load=grouped_data.load,
+    split=split_natural,
+    stops_early=True,
+    beside=(EXACT,),
+    title="Natural groups",
+)
+REPRODUCTIONS: Final = {each.name: each for each in (RFF, NEURAL, BEYOND, WILD)}

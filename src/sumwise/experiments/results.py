@@ -1,10 +1,11 @@
 """The paper's experiments, and ours beside them: run in parallel, stored run by run in one folder.
 
-`runs.csv` has a line per query or, where intervals are counted, a line per run. The lines of a run
-are appended together, so a crash or Ctrl-C loses at most the runs under way, and a second call goes
-on where the first stopped. Results of other settings, other data or another version are refused
-rather than mixed: `settings.json` says what all runs have in common, and a line per run names the
-fingerprint of its data.
+`runs.csv` has a line per query or, where intervals are counted, a line per run, with blank cells
+at its end if the run had to stop for lack of sets. The lines of a run are appended together, so a
+crash or Ctrl-C loses at most the runs under way, and a second call goes on where the first stopped.
+Results of other settings, other data or another version are refused rather than mixed:
+`settings.json` says what all runs have in common, and a line per run names the fingerprint of its
+data.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ import numpy as np
 import sumwise
 from sumwise.errors import DataError
 from sumwise.experiments import datasets, protocol
-from sumwise.experiments.datasets import NAMES
 from sumwise.experiments.protocol import NEURAL, REPRODUCTIONS, Curve, Experiment, RunKey, Split
 from sumwise.model.basis import Neural
 from sumwise.util.files import lock, write_file
@@ -148,10 +148,13 @@ def check(experiment: Experiment, data: Path | None) -> None:
     """Refuse data sets and numbers of queries that cannot be run, before any work."""
     if experiment.name == NEURAL.name:
         Neural.require()
+    split = partial(_split, experiment, data)
     for name in sorted(experiment.datasets, key=datasets.LIBSVM.__contains__):  # downloads last
-        most = len(_split(data, name, 0).sets)
+        most = len(split(name, 0).sets)
+        if experiment.stops_early:
+            continue
         if 2 * experiment.queries > most:  # splits differ in their number of sets, but not so much
-            most = min(len(_split(data, name, n).sets) for n in range(experiment.splits))
+            most = min(len(split(name, n).sets) for n in range(experiment.splits))
         protocol.check_queries(experiment.queries, most, name)
 
 
@@ -161,18 +164,25 @@ def run(
     jobs: int,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Curve]:
-    """Run what the results lack, and return all they then hold, in the paper's order."""
+    """Run what the results lack, and return all they then hold, in the table's order."""
     experiment, have = results.experiment, {curve.key for curve in read(results)}
-    for curves in protocol.run_all(experiment, partial(_split, data), jobs, on_progress, have):
+    split_of = partial(_split, experiment, data)
+    for curves in protocol.run_all(experiment, split_of, jobs, on_progress, have):
         append(results, curves)
-    methods = REPRODUCTIONS[experiment.name].columns
+    names, methods = _known(experiment)
     return sorted(
-        read(results), key=lambda c: (NAMES.index(c.dataset), methods.index(c.method), c.split)
+        read(results), key=lambda c: (names.index(c.dataset), methods.index(c.method), c.split)
     )
 
 
-def _split(data: Path | None, name: str, number: int) -> Split:
-    return protocol.make_split(datasets.load(name, data), number)
+def _split(experiment: Experiment, data: Path | None, name: str, number: int) -> Split:
+    return experiment.split(experiment.load(name, data), number)
+
+
+def _known(experiment: Experiment) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Data sets and columns that results may have, in the order of the table."""
+    whole = REPRODUCTIONS[experiment.name]
+    return whole.datasets, (*whole.columns, *whole.beside)
 
 
 # --- runs.csv -------------------------------------------------------------------------------------
@@ -190,7 +200,9 @@ def _rows(results: Results, curves: Iterable[Curve]) -> Iterator[str]:
     for curve in curves:
         errors = curve.mse.tolist()  # written so that the same floats are read back
         if results.by_run:
-            yield _line((*curve.key, results.data[curve.dataset], *curve.inside.tolist(), *errors))
+            blank = [""] * (results.experiment.queries - len(errors))
+            fingerprint, shares = results.data[curve.dataset], curve.inside.tolist()
+            yield _line((*curve.key, fingerprint, *shares, *errors, *blank))
             continue
         for query, (mse, seconds) in enumerate(zip(errors, curve.seconds, strict=True), start=1):
             yield _line((*curve.key, query, mse, f"{seconds:.6f}"))
@@ -220,14 +232,19 @@ def _lines(results: Results) -> list[str]:
 
 def read(results: Results) -> list[Curve]:
     """All whole runs, in the order in which they were stored."""
-    methods = REPRODUCTIONS[results.experiment.name].columns
+    names, methods = _known(results.experiment)
+    least = len(results.fields)
+    if results.experiment.stops_early:
+        least -= results.experiment.queries - 1
     found: dict[RunKey, dict[int, list[float]]] = {}
     for number, line in enumerate(_lines(results), start=2):
         try:
-            dataset, method, split, at, *rest = line.split(",")
+            cells = line.rstrip(",").split(",")
+            dataset, method, split, at, *rest = cells
             numbers = [float(value) for value in rest]
-            whole = len(numbers) == len(results.fields) - 4 and all(0 <= n < inf for n in numbers)
-            if dataset not in NAMES or method not in methods or not whole:
+            whole = line.count(",") + 1 == len(results.fields) and len(cells) >= least
+            whole = whole and all(0 <= n < inf for n in numbers)
+            if dataset not in names or method not in methods or not whole:
                 raise ValueError
             query = 0 if results.by_run else int(at)
             found.setdefault((dataset, method, int(split)), {}).setdefault(query, numbers)
