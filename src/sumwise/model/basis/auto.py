@@ -4,12 +4,11 @@
     squash:  z = 2 tanh(x/2), standardised                 far points drawn in
 
 each give a linear part z and waves √(2/W) cos(c − B z / (e √D)) of three length-scales e; a bias
-comes last. A candidate model is one input scaling with one length-scale and one share of the
-linear part (`CANDIDATES`). Every part is normalised to a mean power of 1 over individuals, so a
-candidate is a list of prior variances, one per part (`VARIANCES`), and all have the same sum.
-
-`sumwise.model.averaging` computes the probability of each candidate; features never change, so
-nothing is embedded twice.
+comes last. A hypothesis is a model of an individual's output as a share of its variance: a prior
+variance for each group of features (a group is one input of a linear part, or the waves of one
+length-scale), the share that is noise, and how much of the noise the members of a set have in
+common (`Hypotheses`). `sumwise.model.mixture` weighs the hypotheses by the totals; features never
+change, so nothing is embedded twice.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -30,7 +29,15 @@ SCALINGS: Final = ("range", "squash")
 LENGTHSCALES: Final = (0.5, 1.0, 2.0)  # times √D
 LINEAR_SHARES: Final = (0.0, 0.5, 0.9, 1.0)
 FARTHEST: Final = 4.0  # half a range beyond all individuals, from where on nothing changes
-BIAS: Final = 1.0  # prior variance of the level, beside 1 for all that varies
+BIAS: Final = 1.0  # prior variance of the level, in units of an individual's variance
+N_HYPOTHESES: Final = 400
+NOISE: Final = (2.0, 1.0)  # Beta prior of the share of an individual's variance that is noise
+LEAST: Final = 0.005  # share of noise, and of signal, but for hypotheses without any signal
+NO_SIGNAL: Final = 0.05  # prior probability that the inputs say nothing
+NO_CORRELATION: Final = 0.2  # prior probability that sets have no effect of their own
+CORRELATION: Final = (1.0, 6.0)  # otherwise, Beta prior of the intra-class correlation of noise
+ALIKE: Final = 0.2  # prior probability that all inputs of a linear part matter alike
+RELEVANCE: Final = 0.3  # otherwise, parameter of the Dirichlet prior of their shares
 PARTS: Final = (
     *((scaling, None) for scaling in SCALINGS),  # linear
     *((scaling, length) for scaling in SCALINGS for length in LENGTHSCALES),  # waves
@@ -38,33 +45,46 @@ PARTS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A model among those that totals choose from."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Hypotheses:
+    """Models of an individual's output, in units of its variance, equally likely before answers."""
 
-    scaling: str
-    linear: float  # share of prior variance that is linear
-    lengthscale: float | None  # of the rest, in √D; None if there is no rest
+    variances: Float[np.ndarray, "H G"]  # prior variance of the coefficients of each group
+    noise: Float[np.ndarray, " H"]  # share of the variance that is noise
+    correlation: Float[np.ndarray, " H"]  # ρ: what part of the noise the members of a set share
 
-    @property
-    def variances(self) -> list[float]:
-        """Prior variance of each of `PARTS`."""
-        waves = {(self.scaling, self.lengthscale): 1 - self.linear} if self.linear < 1 else {}
-        own = {(self.scaling, None): self.linear, ("bias", None): BIAS, **waves}
-        return [own.get(part, 0.0) for part in PARTS]
+    @classmethod
+    def draw(cls, power: Float[np.ndarray, "2 D"], rng: np.random.Generator) -> Hypotheses:
+        """From the prior that the constants of this module describe.
 
+        Args:
+            power: Mean square of each input's linear feature, by scaling.
+        """
+        n_inputs, n_waves = power.shape[1], len(LENGTHSCALES)
+        scaling = rng.integers(len(SCALINGS), size=N_HYPOTHESES)
+        linear = rng.choice(LINEAR_SHARES, N_HYPOTHESES)
+        length = rng.integers(n_waves, size=N_HYPOTHESES)
+        relevance = rng.standard_gamma(RELEVANCE, (N_HYPOTHESES, n_inputs)) + 1e-9
+        relevance[rng.random(N_HYPOTHESES) < ALIKE] = 1.0
+        noise = np.clip(rng.beta(*NOISE, N_HYPOTHESES), LEAST, 1 - LEAST)
+        noise[rng.random(N_HYPOTHESES) < NO_SIGNAL] = 1.0
+        correlation = rng.beta(*CORRELATION, N_HYPOTHESES)
+        correlation[rng.random(N_HYPOTHESES) < NO_CORRELATION] = 0.0
+        varies = power[scaling] > 0
+        relevance = np.where(varies, relevance, 0.0)
+        relevance /= np.maximum(relevance.sum(axis=1, keepdims=True), 1e-300)
+        variances = np.zeros((N_HYPOTHESES, 2 * n_inputs + 2 * n_waves + 1))
+        rows = np.arange(N_HYPOTHESES)[:, None]
+        own = scaling[:, None] * n_inputs + np.arange(n_inputs)
+        variances[rows, own] = linear[:, None] * relevance / np.where(varies, power[scaling], 1.0)
+        variances[rows[:, 0], 2 * n_inputs + scaling * n_waves + length] = 1 - linear
+        variances *= (1 - noise)[:, None]
+        variances[:, -1] = BIAS
+        return cls(variances, noise, correlation)
 
-CANDIDATES: Final = tuple(
-    Candidate(scaling, linear, length)
-    for scaling in SCALINGS
-    for linear in LINEAR_SHARES
-    for length in (LENGTHSCALES if linear < 1 else (None,))
-)
-
-
-VARIANCES: Final[Float[np.ndarray, "C P"]] = np.array([c.variances for c in CANDIDATES])
-VARIANCES.setflags(write=False)
-POWER: Final = 1 + BIAS  # mean of ‖φ‖² under any candidate
+    def take(self, which: Any) -> Hypotheses:
+        """Some of them."""
+        return Hypotheses(self.variances[which], self.noise[which], self.correlation[which])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,6 +97,9 @@ class Auto:
     scale: Float[np.ndarray, "2 D"]
     centre: Float[np.ndarray, "2 D"]  # mean of each scaling, which linear parts leave out
     size: Float[np.ndarray, " P"]  # root mean power of each part before it is normalised
+    variances: Float[np.ndarray, "H G"]  # as in `Hypotheses`
+    noise: Float[np.ndarray, " H"]
+    correlation: Float[np.ndarray, " H"]
     averages = True
 
     @classmethod
@@ -106,11 +129,28 @@ class Auto:
             np.where(widths > [[0.0], [1e-12]], widths, 1.0),  # 1 for inputs that do not vary
             np.zeros((2, n_inputs)),
             np.ones(len(PARTS)),
+            *(np.empty(0),) * 3,
         )
         centred = replace(plain, centre=np.stack([z.mean(axis=0) for z in plain.scaled(some)]))
         power = (centred(some) ** 2).mean(axis=0)
         parts = np.array([power[at].sum() for at in centred.columns])
-        return replace(centred, size=np.sqrt(np.where(parts > 0, parts, 1.0)))
+        size = np.sqrt(np.where(parts > 0, parts, 1.0))
+        linear = power[: 2 * n_inputs].reshape(2, n_inputs) / size[:2, None] ** 2
+        return replace(centred, size=size).with_hypotheses(Hypotheses.draw(linear, rng))
+
+    def with_hypotheses(self, drawn: Hypotheses) -> Auto:
+        own = {name: getattr(drawn, name) for name in Hypotheses.__slots__}
+        return replace(self, **own)
+
+    @property
+    def hypotheses(self) -> Hypotheses:
+        return Hypotheses(self.variances, self.noise, self.correlation)
+
+    @property
+    def groups(self) -> list[slice]:
+        """Where the features of each group are: one for each linear input, then as `columns`."""
+        n_linear = 2 * self.frequencies.shape[1]
+        return [*(slice(k, k + 1) for k in range(n_linear)), *self.columns[2:]]
 
     @property
     def columns(self) -> list[slice]:
@@ -119,18 +159,6 @@ class Auto:
         widths = [n_inputs] * 2 + [n_waves] * (len(PARTS) - 3) + [1]
         ends = np.cumsum([0, *widths]).tolist()
         return [slice(low, high) for low, high in pairwise(ends)]
-
-    def amplitude(
-        self, variances: Float[np.ndarray, " P"], relevance: Float[np.ndarray, " D"]
-    ) -> Float[np.ndarray, " K"]:
-        """Prior standard deviation of every coefficient, from the variance of every part.
-
-        Args:
-            relevance: What the variances of linear parts are multiplied by, input by input.
-        """
-        each = np.repeat(variances, [at.stop - at.start for at in self.columns])
-        each[: len(SCALINGS) * len(relevance)] *= np.tile(relevance, len(SCALINGS))
-        return np.sqrt(each)
 
     def scaled(self, x: Float[np.ndarray, "N D"]) -> list[Float[np.ndarray, "N D"]]:
         """The inputs in each of `SCALINGS`."""
@@ -176,4 +204,15 @@ class Auto:
         return {f"auto_{name}": getattr(self, name) for name in self.__slots__}
 
     def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> Auto:
-        return Auto(**{name: arrays[f"auto_{name}"] for name in self.__slots__})
+        """The basis with these arrays; those of former versions have no hypotheses.
+
+        Such a basis gets hypotheses from a seed of their own. Standardised inputs divided by
+        `scale` have a mean square of 1/scale², and squashed inputs one of 1.
+        """
+        known = {name: arrays.get(f"auto_{name}", np.empty(0)) for name in self.__slots__}
+        basis = Auto(**known)
+        if len(basis.noise):
+            return basis
+        power = np.stack([basis.scale[0] ** -2.0, np.ones(basis.scale.shape[1])])
+        drawn = Hypotheses.draw(power / basis.size[:2, None] ** 2, np.random.default_rng(0))
+        return basis.with_hypotheses(drawn)

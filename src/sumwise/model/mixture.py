@@ -1,0 +1,490 @@
+"""A mixture of hypotheses, weighed by the totals: the model of `basis="auto"`.
+
+Under hypothesis h an individual's output has variance s², of which the share n is noise; members of
+a set share the part ρ of that noise, the set's own effect b:
+
+    y_n = φ_nᵀ w + b_g(n) + ε_n,   w_k ~ N(0, s² v_k),   b ~ N(0, s² n ρ),   ε ~ N(0, s² n (1 − ρ))
+
+The totals then have the covariance s² C, with Θ the weights of all individuals in all totals and
+Z the sets that individuals belong to,
+
+    C = U diag(v) Uᵀ + n Θ ((1 − ρ) I + ρ Z Zᵀ) Θᵀ
+
+whose last part is diagonal for disjoint sets: n ((1 − ρ) Σθ² + ρ (Σθ)²). With a flat prior of log s²
+and q = zᵀ C⁻¹ z of t centred totals, which have t − 1 degrees of freedom,
+
+    p(D | h) ∝ |C|^(−½) q^(−(t − 1)/2),      s² | D, h ~ scaled inverse χ²(ν, q / (t − 1))
+
+with ν = t − 1 + ν₀: with few totals, ν₀ more degrees of freedom keep tails from being those of
+Cauchy's distribution. So every prediction is a mixture of Student t distributions with the means
+and variances of Gaussian conditioning,
+
+    E[y | h] = c C⁻¹ z,     Var[y | h] = s² ν/(ν − 2) (c₀ − c C⁻¹ cᵀ)
+
+where c has the covariances of y with the totals: φᵀ diag(v) Uᵀ, and for a member of a measured set
+its noise too, n ((1 − ρ) θ_n + ρ Σθ). That is why members add up to what was measured.
+
+With known noise r_a of the totals s² does not factor out; then log s² is a grid, and each point of
+it a hypothesis with known s². With more totals than features, C⁻¹ comes from K×K matrices.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from sumwise.model.basis.auto import Hypotheses
+from sumwise.model.design import Design, freeze
+from sumwise.util.shapes import Float, Int
+
+MORE_FREEDOM: Final = 4.0  # ν₀
+FIRST: Final = 32  # totals by which hypotheses are weighed first, where there are many more
+ALL_BELOW: Final = 48  # totals up to which every hypothesis is weighed by all of them
+MASS: Final = 0.9995  # posterior probability of the hypotheses that are kept
+NUMBERS: Final = 4_000_000  # of the inverses that are kept, at most
+FEWEST: Final = 12  # hypotheses that are kept at the most, however many totals there are
+AT_ONCE: Final = 8_000_000  # numbers in a batch of matrices
+BLOCK: Final = 1024  # rows predicted together
+LOG_SCALES: Final = np.arange(-14.0, 7.0)  # log s² in the model's units, under known noise
+ZOOMED: Final = np.linspace(-3.0, 3.0, 9)  # standard deviations of log s², for the grid of each
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Totals:
+    """Measured totals in the model's units, with all that hypotheses need of their sets."""
+
+    design: Design
+    z: Float[np.ndarray, "t M"]
+    groups: Sequence[slice]  # columns of each group of features
+    freedom: float  # degrees of freedom of z
+    noise_std: Float[np.ndarray, " t"] | None = None  # known
+    shared: tuple[Float[np.ndarray, "t t"], Float[np.ndarray, "t t"]] | None = None  # ΘΘᵀ, ΘZZᵀΘᵀ
+
+    def __len__(self) -> int:
+        return len(self.z)
+
+    def take(self, at: Int[np.ndarray, " n"]) -> Totals:
+        return replace(
+            self,
+            design=self.design.rows(at),
+            z=self.z[at],
+            freedom=self.freedom - (len(self) - len(at)),
+            noise_std=None if self.noise_std is None else self.noise_std[at],
+            shared=None if self.shared is None else tuple(e[np.ix_(at, at)] for e in self.shared),
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Solved:
+    """Some hypotheses solved for the totals, each with C of its own."""
+
+    log_det: Float[np.ndarray, " k"]  # of C
+    power: Float[np.ndarray, "k M"]  # q
+    weights: Float[np.ndarray, "k t M"]  # C⁻¹ z
+    own: Float[np.ndarray, "k t"]  # diagonal of C⁻¹
+    white: Float[np.ndarray, "k t t"] | None  # F with F C Fᵀ = I; None in the primal form
+    roots: Float[np.ndarray, "k K K"] | None  # R with RᵀR the covariance of w over s²; primal form
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mixture:
+    """p(y | x, D) as a mixture of Student t distributions; see the module."""
+
+    hypotheses: Hypotheses  # those that are kept
+    probability: Float[np.ndarray, " k"]
+    scale: Float[np.ndarray, "k M"]  # s² of each, squared units of the model
+    freedom: float  # ν; infinite where s² is known
+    totals: Totals
+    solved: Solved
+    log_evidence: float
+
+    @property
+    def spread(self) -> Float[np.ndarray, "k M"]:
+        """Variance of an output whose variance is 1 in units of s²."""
+        return self.scale * (self.freedom / (self.freedom - 2) if self.freedom < math.inf else 1.0)
+
+    @property
+    def noise(self) -> Float[np.ndarray, "2 M"]:
+        """Mean variance of an individual's own noise, and of the effect of a set."""
+        known = self.hypotheses
+        each = np.stack([known.noise * (1 - known.correlation), known.noise * known.correlation])
+        return (each * self.probability) @ self.spread
+
+    @property
+    def coefficients(self) -> Float[np.ndarray, "k K M"]:
+        """E[w | h]."""
+        design, n_basis = self.totals.design, self.totals.design.u.shape[1]
+        if not len(design):
+            return np.zeros((len(self.probability), n_basis, self.scale.shape[1]))
+        along = np.einsum("tk,htm->hkm", design.u, self.solved.weights, optimize=True)
+        return per_feature(self.hypotheses.variances, self.totals.groups)[:, :, None] * along
+
+    def covariance(self, mean: Float[np.ndarray, "k K M"]) -> Float[np.ndarray, "M K K"]:
+        """Cov[w] over the whole mixture, for each output.
+
+        By the law of total variance: within hypotheses on average, and between their means.
+        """
+        chance, spread, solved = self.probability, self.spread, self.solved
+        between = mean - np.einsum("h,hkm->km", chance, mean)
+        out = np.einsum("h,hkm,hlm->mkl", chance, between, between, optimize=True)
+        for m in range(len(out)):
+            share = chance * spread[:, m]
+            if solved.roots is not None:
+                for weight, root in zip(share, solved.roots, strict=True):
+                    out[m] += weight * (root.T @ root)
+            else:
+                self._within(share, out[m])
+        return out
+
+    def _within(self, share: Float[np.ndarray, " k"], out: Float[np.ndarray, "K K"]) -> None:
+        """Add Σ_h share_h (V − V Uᵀ C⁻¹ U V), group by group."""
+        variances, groups, u = self.hypotheses.variances, self.totals.groups, self.totals.design.u
+        prior = share @ variances
+        out[np.diag_indices_from(out)] += per_feature(prior[None], groups)[0]
+        if not len(u):
+            return
+        white = self.solved.white
+        assert white is not None
+        inverse = np.matmul(white.transpose(0, 2, 1), white).reshape(len(share), -1)
+        n = len(u)
+        for g, at in enumerate(groups):
+            weighed = (share * variances[:, g])[:, None] * variances
+            if not weighed.any():
+                continue
+            mixed = (weighed.T @ inverse).reshape(-1, n, n)  # a t×t matrix for each other group
+            for other, there in enumerate(groups):
+                out[at, there] -= u[:, at].T @ (mixed[other] @ u[:, there])
+
+    # --- predictions --------------------------------------------------------------------------
+
+    def components(
+        self,
+        phi: Float[np.ndarray, "N K"],
+        noise: tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]],
+        own: tuple[Float[np.ndarray, "N t"], Float[np.ndarray, "N t"]] | None = None,
+    ) -> Iterator[tuple[int, Float[np.ndarray, "N M"], Float[np.ndarray, " N"]]]:
+        """Of each hypothesis its number, and mean and variance over s² of φᵀw plus noise.
+
+        Args:
+            noise: Squared weights of the noise of individuals, and of the effect of the set.
+            own: Covariances with the noise of the totals: Σθ over the individuals in common, and
+                over those of the same set.
+        """
+        known, groups = self.hypotheses, self.totals.groups
+        u, solved = self.totals.design.u, self.solved
+        powers = np.stack([np.einsum("nk,nk->n", phi[:, at], phi[:, at]) for at in groups], axis=1)
+        dual = solved.white is not None
+        if dual:
+            products = np.stack([phi[:, at] @ u[:, at].T for at in groups])  # G N t
+        else:
+            mean = self.coefficients
+        for h, (share, rho) in enumerate(zip(known.noise, known.correlation, strict=True)):
+            rest = share * ((1 - rho) * noise[0] + rho * noise[1])
+            shared = None if own is None else share * ((1 - rho) * own[0] + rho * own[1])
+            if dual:
+                assert solved.white is not None
+                across = np.tensordot(known.variances[h], products, 1)
+                if shared is not None:
+                    across += shared
+                white = across @ solved.white[h].T
+                variance = powers @ known.variances[h] + rest - np.einsum("nt,nt->n", white, white)
+                found = across @ solved.weights[h]
+            else:
+                assert solved.roots is not None
+                half = phi @ solved.roots[h].T
+                variance = np.einsum("nk,nk->n", half, half) + rest
+                found = phi @ mean[h]
+                if shared is not None:
+                    # of disjoint sets each row shares noise with one total at most
+                    scale = self.noise_scale(h)
+                    towards = half @ (u @ solved.roots[h].T).T / scale
+                    variance -= np.einsum("nt,nt->n", 2 * shared, towards)
+                    variance -= shared**2 @ solved.own[h]
+                    found = found + shared @ solved.weights[h]
+            yield h, found, np.maximum(variance, 0.0)
+
+    def noise_scale(self, h: int) -> Float[np.ndarray, " t"]:
+        """Diagonal of the noise in C under hypothesis h."""
+        return noise_of(self.hypotheses.take([h]), self.totals, self.scale[[h], 0])[0]
+
+    def moments(
+        self,
+        phi: Float[np.ndarray, "N K"],
+        noise: tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]],
+        own: tuple[Float[np.ndarray, "N t"], Float[np.ndarray, "N t"]] | None = None,
+    ) -> tuple[Float[np.ndarray, "N M"], Float[np.ndarray, "N M"]]:
+        """Mean and variance over the whole mixture; see `components`."""
+        first, second = np.zeros((len(phi), self.scale.shape[1])), 0.0
+        for h, mean, variance in self.components(phi, noise, own):
+            first = first + self.probability[h] * mean
+            each = mean**2 + variance[:, None] * self.spread[h]
+            second = second + self.probability[h] * each
+        # the square of the mean is taken off below in a way that does not cancel
+        total = np.zeros_like(first)
+        for h, mean, variance in self.components(phi, noise, own):
+            each = (mean - first) ** 2 + variance[:, None] * self.spread[h]
+            total += self.probability[h] * each
+        return first, total
+
+
+# --- weighing the hypotheses ----------------------------------------------------------------------
+
+
+def fit(hypotheses: Hypotheses, totals: Totals, *, known_scale: bool = False) -> Mixture:
+    """The hypotheses weighed by the totals.
+
+    Args:
+        known_scale: Whether variances are those of the model's units, so that s² is 1.
+    """
+    if totals.noise_std is not None and not known_scale:
+        return _with_known_noise(hypotheses, totals)
+    few, scale = _promising(hypotheses, totals, known_scale), 1.0
+    known = hypotheses.take(few)
+    solved = solve(known, totals, np.ones(len(few)))
+    logs = _log_evidence(solved, totals, known_scale)
+    freedom = math.inf if known_scale else totals.freedom + MORE_FREEDOM
+    if known_scale or totals.freedom <= 0:
+        scales = np.full(solved.power.shape, scale)
+    else:
+        scales = solved.power / totals.freedom
+        scales = np.where(solved.power.max(axis=0) > 0, scales, scale)
+    return _kept(known, totals, solved, logs, scales, freedom, len(hypotheses.noise))
+
+
+def _kept(
+    known: Hypotheses,
+    totals: Totals,
+    solved: Solved,
+    logs: Float[np.ndarray, " k"],
+    scales: Float[np.ndarray, "k M"],
+    freedom: float,
+    n_hypotheses: int,
+) -> Mixture:
+    """The mixture of the most probable hypotheses, those of `MASS` together."""
+    top = float(logs.max())
+    chance = np.exp(logs - top)
+    evidence = top + math.log(chance.sum() / n_hypotheses)
+    chance /= chance.sum()
+    keep = np.sort(most_probable(chance, len(totals)))
+    some = Solved(*(None if a is None else a[keep] for a in _fields(solved)))
+    probability = chance[keep] / chance[keep].sum()
+    freeze(probability)
+    return Mixture(
+        known.take(keep), probability, scales[keep], freedom, totals, some, evidence
+    )
+
+
+def _fields(solved: Solved) -> tuple[np.ndarray | None, ...]:
+    return tuple(getattr(solved, name) for name in Solved.__slots__)
+
+
+def most_probable(chance: Float[np.ndarray, " k"], n_totals: int) -> Int[np.ndarray, " n"]:
+    """Positions of the hypotheses that hold `MASS`, no more than their inverses may take."""
+    order = np.argsort(-chance, kind="stable")
+    enough = int(np.searchsorted(np.cumsum(chance[order]), MASS)) + 1
+    most = max(FEWEST, NUMBERS // max(1, n_totals) ** 2)
+    return order[: min(enough, most)]
+
+
+def _promising(
+    hypotheses: Hypotheses, totals: Totals, known_scale: bool
+) -> Int[np.ndarray, " n"]:
+    """Hypotheses that are worth weighing by all totals, judged by some of these."""
+    everything = np.arange(len(hypotheses.noise))
+    if len(totals) <= ALL_BELOW:
+        return everything
+    some = totals.take(np.linspace(0, len(totals) - 1, FIRST).round().astype(int))
+    solved = solve(hypotheses, some, np.ones(len(everything)))
+    logs = _log_evidence(solved, some, known_scale)
+    chance = np.exp(logs - logs.max())
+    return np.sort(most_probable(chance / chance.sum(), len(totals)))
+
+
+def _log_evidence(solved: Solved, totals: Totals, known_scale: bool) -> Float[np.ndarray, " k"]:
+    """log p(D | h), but for a number that hypotheses share where s² is integrated."""
+    n_outputs = solved.power.shape[1]
+    if known_scale:
+        constant = len(totals) * n_outputs * math.log(2 * math.pi)
+        return -0.5 * (n_outputs * solved.log_det + solved.power.sum(axis=1) + constant)
+    if totals.freedom <= 0:
+        return np.zeros(len(solved.log_det))
+    power = solved.power[:, solved.power.max(axis=0) > 0]
+    misfit = np.log(np.maximum(power, 1e-300)).sum(axis=1)
+    return -0.5 * (n_outputs * solved.log_det + totals.freedom * misfit)
+
+
+def _with_known_noise(hypotheses: Hypotheses, totals: Totals) -> Mixture:
+    """The mixture over hypotheses and log s²: a coarse grid for all, then one for each."""
+    count = len(hypotheses.noise)
+
+    def logs_at(which: Hypotheses, log_scale: Float[np.ndarray, " k"]) -> Float[np.ndarray, " k"]:
+        solved = solve(which, totals, np.exp(log_scale))
+        size = totals.freedom * log_scale
+        return -0.5 * (solved.log_det + size + solved.power[:, 0] * np.exp(-log_scale))
+
+    if totals.freedom <= 0:
+        middle, width = np.zeros(count), np.ones(count)
+        few = np.arange(count)
+    else:
+        logs = np.stack([logs_at(hypotheses, np.full(count, at)) for at in LOG_SCALES], axis=1)
+        mass = np.exp(logs - logs.max())
+        few = np.sort(most_probable(mass.sum(axis=1) / mass.sum(), 3 * len(totals)))
+        mass = mass[few] / np.maximum(mass[few].sum(axis=1, keepdims=True), 1e-300)
+        middle = mass @ LOG_SCALES
+        width = np.sqrt(mass @ LOG_SCALES**2 - middle**2 + 1 / (6 * totals.freedom) + 1e-4)
+    known = hypotheses.take(np.repeat(few, len(ZOOMED)))
+    grid = (middle[:, None] + width[:, None] * ZOOMED).ravel()
+    solved = solve(known, totals, np.exp(grid))
+    size = totals.freedom * grid
+    logs = -0.5 * (solved.log_det + size + solved.power[:, 0] * np.exp(-grid))
+    logs = logs + np.log(np.repeat(width, len(ZOOMED)))
+    return _kept(known, totals, solved, logs, np.exp(grid)[:, None], math.inf, count)
+
+
+# --- linear algebra -------------------------------------------------------------------------------
+
+
+def per_feature(
+    variances: Float[np.ndarray, "k G"], groups: Sequence[slice]
+) -> Float[np.ndarray, "k K"]:
+    return np.repeat(variances, [at.stop - at.start for at in groups], axis=1)
+
+
+def noise_of(
+    known: Hypotheses, totals: Totals, scale: Float[np.ndarray, " k"]
+) -> Float[np.ndarray, "k t"]:
+    """Variance of each total given w, over s²."""
+    design, rho = totals.design, known.correlation[:, None]
+    noise = (1 - rho) * design.noise_scale + rho * design.theta_sum**2
+    noise = known.noise[:, None] * noise
+    if totals.noise_std is not None:
+        noise = noise + totals.noise_std**2 / scale[:, None]
+    return noise
+
+
+def solve(known: Hypotheses, totals: Totals, scale: Float[np.ndarray, " k"]) -> Solved:
+    """C of every hypothesis, factored.
+
+    Args:
+        scale: s², by which known noise is divided.
+    """
+    t, n_basis = totals.design.u.shape
+    primal = t > n_basis and totals.shared is None
+    step = max(1, AT_ONCE // max(1, min(t, n_basis) ** 2))
+    root = np.sqrt(noise_of(known, totals, scale))
+    parts = []
+    products = None
+    if not primal and len(totals.groups) * t * t <= AT_ONCE:
+        products = np.stack([totals.design.u[:, at] @ totals.design.u[:, at].T for at in totals.groups])
+    for low in range(0, len(scale), step):
+        here = slice(low, low + step)
+        some = known.take(here)
+        if primal:
+            parts.append(_primal(some, totals, root[here]))
+        else:
+            parts.append(_dual(some, totals, root[here], products))
+    joined = []
+    for columns in zip(*map(_fields, parts), strict=True):
+        joined.append(None if columns[0] is None else np.concatenate(columns))
+    return Solved(*joined)
+
+
+def _dual(
+    known: Hypotheses,
+    totals: Totals,
+    root: Float[np.ndarray, "k t"],
+    products: Float[np.ndarray, "G t t"] | None,
+) -> Solved:
+    """From t×t matrices: C divided by the noise of the totals is I and a positive part."""
+    t = len(totals)
+    if products is not None:
+        inside = np.tensordot(known.variances, products, 1)
+    else:
+        amplitude = np.sqrt(per_feature(known.variances, totals.groups))
+        inside = np.stack([(half := totals.design.u * a) @ half.T for a in amplitude])
+    if totals.shared is not None:
+        same, together = totals.shared
+        rho = known.correlation[:, None, None]
+        extra = known.noise[:, None, None] * ((1 - rho) * same + rho * together)
+        extra[:, np.arange(t), np.arange(t)] = 0.0
+        inside = inside + extra
+    inside /= root[:, :, None] * root[:, None, :]
+    inside[:, np.arange(t), np.arange(t)] += 1.0
+    lower = np.linalg.cholesky(inside)
+    log_det = 2 * (
+        np.log(np.diagonal(lower, axis1=1, axis2=2)).sum(axis=1) + np.log(root).sum(axis=1)
+    )
+    white = np.linalg.inv(lower) / root[:, None, :]
+    flat = white @ totals.z
+    weights = np.matmul(white.transpose(0, 2, 1), flat)
+    return Solved(
+        log_det,
+        np.einsum("htm,htm->hm", flat, flat),
+        weights,
+        np.einsum("hst,hst->ht", white, white),
+        white,
+        None,
+    )
+
+
+def _primal(known: Hypotheses, totals: Totals, root: Float[np.ndarray, "k t"]) -> Solved:
+    """From K×K matrices I + Xᵀ X, with X the labelled rows divided by their noise."""
+    found = []
+    for variances, noise in zip(per_feature(known.variances, totals.groups), root, strict=True):
+        amplitude = np.sqrt(variances)
+        rows, z = totals.design.u * amplitude / noise[:, None], totals.z / noise[:, None]
+        inside = rows.T @ rows
+        inside[np.diag_indices_from(inside)] += 1.0
+        lower = np.linalg.cholesky(inside)
+        half = np.linalg.inv(lower)
+        along = half @ rows.T
+        flat = along @ z
+        rest = z - along.T @ flat
+        found.append(
+            (
+                2 * float(np.log(np.diagonal(lower)).sum() + np.log(noise).sum()),
+                np.einsum("tm,tm->m", z, rest),
+                rest / noise[:, None],
+                (1 - np.einsum("kt,kt->t", along, along)) / noise**2,
+                half * amplitude,
+            )
+        )
+    log_det, power, weights, own, roots = (np.stack(each) for each in zip(*found, strict=True))
+    return Solved(log_det, power, weights, own, None, roots)
+
+
+# --- leaving one out, quantiles, draws ------------------------------------------------------------
+
+
+def leave_one_out(mixture: Mixture) -> tuple[Float[np.ndarray, "t M"], Float[np.ndarray, "t M"]]:
+    """Mean and variance of each centred total given all others, hypotheses weighed without it.
+
+    With the inverse of a partitioned matrix, z_a given the others has mean z_a − [C⁻¹z]_a/[C⁻¹]_aa
+    and variance s²/[C⁻¹]_aa; without it |C| is |C| [C⁻¹]_aa, and q is q − [C⁻¹z]_a²/[C⁻¹]_aa.
+    """
+    solved, z, n_outputs = mixture.solved, mixture.totals.z, mixture.scale.shape[1]
+    own = solved.own[:, :, None]
+    off = solved.weights / own
+    gone = solved.weights * off  # what q loses
+    if mixture.freedom < math.inf:
+        freedom = mixture.totals.freedom - 1
+        power = np.maximum(solved.power[:, None, :] - gone, 1e-300)
+        logs = -0.5 * freedom * np.log(power).sum(axis=2)
+        log_chance = -0.5 * mixture.totals.freedom * np.log(np.maximum(solved.power, 1e-300)).sum(1)
+        tail = freedom + MORE_FREEDOM
+        scale = power / max(freedom, 1.0) * (tail / (tail - 2))
+        logs -= log_chance[:, None]
+    else:
+        scale = np.broadcast_to(mixture.scale[:, None, :], gone.shape)
+        logs = 0.5 * (gone / scale).sum(axis=2)
+    logs = logs - 0.5 * n_outputs * np.log(solved.own) + np.log(mixture.probability)[:, None]
+    chance = np.exp(logs - logs.max(axis=0))
+    chance /= chance.sum(axis=0)
+    means, variances = z - off, scale / own
+    mean = np.einsum("ht,htm->tm", chance, means)
+    variance = np.einsum("ht,htm->tm", chance, variances + (means - mean) ** 2)
+    return mean, variance
