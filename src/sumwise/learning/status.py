@@ -16,7 +16,7 @@ from sumwise.model.posterior import BLOCK, Posterior
 from sumwise.util.shapes import Float, PerSet
 from sumwise.util.text import count, figure, label, plain
 
-NAMED: Final = 4  # answers to check after the first that are named
+NAMED: Final = 4  # answers beside the one to check first that are named
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,8 @@ class Status:
             said += f", and {moves} per individual"
         if others:
             more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
-            said += f". Then check {', '.join(label(each.set_id) for each in others[:NAMED])}{more}"
+            names = ", ".join(label(each.set_id) for each in others[:NAMED])
+            said += f". Because of it, right ones may look wrong: {names}{more}"
         return f"{said}."
 
     @property
