@@ -58,8 +58,9 @@ def with_wrong_total(place: Any) -> Any:
     parts = [rng.normal(size=(n, 1)) for n in (3, 4, 2, 5, 1, 6)]
     sets = sw.Sets.from_arrays(parts, ids=[f"set {a}" for a in range(len(parts))])
     study = sw.create_study(place, sets, model=sw.AggregateRegressor(**GIVEN), strategy="AggMI")
-    study.tell_many(sets.ids[:3], [10.0 * len(part) for part in parts[:3]])
-    study.amend("set 1", 400.0)
+    right = [float((10 + 3 * part).sum()) for part in parts[:3]]
+    study.tell_many(sets.ids[:3], right)
+    study.amend("set 1", 10 * right[1])
     return study
 
 

@@ -64,7 +64,7 @@ def page_of(study: Study) -> str:
     title = f"{named}: {status.answers:,} of {count_of(status.sets, 'set')} measured"
     if status.suspects:
         title += f"; check {label(status.suspects[0].set_id)} first"
-    elif no_better(insight):
+    if no_better(insight):
         title += "; no better than guessing the mean"
     return page(title, _lead(insight, len(sets.x)), sections)
 
