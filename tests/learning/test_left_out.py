@@ -148,9 +148,9 @@ def test_of_several_the_one_that_moves_predictions_most_comes_first():
 
     assert [each.position for each in suspects(judged, answers, None)] == [3, 2, 1, 5, 6, 7, 8]
     found = suspects(judged, answers, moves)
-    assert asked == [3, 2, 1, 5, 6]  # few fits, of the farthest
-    assert [each.position for each in found] == [6, 5, 3, 2, 1, 7, 8]
-    assert [each.moves for each in found] == [6.0, 5.0, 3.0, 2.0, 1.0, None, None]
+    assert asked == [3, 2, 1]  # few fits, of the farthest
+    assert [each.position for each in found] == [3, 2, 1, 5, 6, 7, 8]
+    assert [each.moves for each in found] == [3.0, 2.0, 1.0, *[None] * 4]
 
 
 def status_with(*found, **known):

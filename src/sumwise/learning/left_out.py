@@ -25,7 +25,7 @@ from sumwise.util.text import shown
 FEWEST: Final = 3  # answers below which leaving one out says nothing: all set the level
 CHANCE: Final = 0.01  # of suspecting any answer where all are right
 NEAR: Final = 4.0  # standard deviations within which no answer is suspected
-MOST: Final = 5  # suspects that models are fitted without
+MOST: Final = 3  # suspects that models are fitted without
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ def farthest(n: int) -> float:
     """How many standard deviations the farthest of `n` right answers may be off.
 
     >>> [round(farthest(n), 2) for n in (3, 10, 100, 1000)]
-    [4.95, 4.1, 4.0, 4.43]
+    [4.95, 4.1, 4.01, 4.44]
     """
     from scipy.special import stdtrit
 
