@@ -11,6 +11,7 @@ import sumwise as sw
 from sumwise.learning.left_out import Judged, Suspect, farthest, left_out, suspects
 from sumwise.learning.propose import Answer
 from sumwise.learning.status import Status
+from tests.builders import totals
 from tests.studies import GIVEN, NETWORK, play, with_wrong_total
 
 
@@ -19,17 +20,17 @@ def made(seed, n=30, noise=0.5):
     rng = np.random.default_rng(seed)
     sets = sw.Sets.from_arrays([rng.normal(size=(rng.integers(1, 9), 2)) for _ in range(n)])
     y = 20 + 3 * sets.x[:, 0] + noise * rng.normal(size=len(sets.x))
-    return sets, np.add.reduceat(y, sets.starts[:-1])
+    return sets, totals(sets, y)
 
 
-def told(sets, totals):
-    return [Answer(a + 1, sets.ids[a], float(y), position=a) for a, y in enumerate(totals)]
+def told(sets, y_bar):
+    return [Answer(a + 1, sets.ids[a], float(y), position=a) for a, y in enumerate(y_bar)]
 
 
-def named(sets, totals, n):
+def named(sets, y_bar, n):
     """Positions that are suspected after the first `n` answers, by the default model."""
-    model = sw.AggregateRegressor().fit(sets[:n], totals[:n], pool=sets).fitted()
-    answers = told(sets, totals[:n])
+    model = sw.AggregateRegressor().fit(sets[:n], y_bar[:n], pool=sets).fitted()
+    answers = told(sets, y_bar[:n])
     return [
         each.position
         for each in suspects(left_out(sets.pool(model), model, answers), answers, None)
@@ -53,14 +54,31 @@ def test_right_answers_are_named_no_more_often_than_promised():
     assert wrong <= stats.binom(len(studies), 0.01).ppf(0.999)
 
 
+def test_answers_that_the_model_itself_would_give_are_named_no_more_often_than_promised():
+    wrong, studies = 0, 300
+    for rng in np.random.default_rng(0).spawn(studies):
+        sets = sw.Sets.from_arrays([rng.normal(size=(n, 2)) for n in rng.integers(1, 6, 20)])
+        y = sets.x @ rng.normal(size=2) + rng.normal() + 0.5 * rng.normal(size=len(sets.x))
+        model = sw.AggregateRegressor(**GIVEN).fit(sets, totals(sets, y)).fitted()
+        answers = told(sets, totals(sets, y))
+        wrong += bool(suspects(left_out(sets.pool(model), model, answers), answers, None))
+    assert wrong <= stats.binom(studies, 0.01).ppf(0.999)
+
+
+def test_the_line_is_drawn_where_it_should_be():
+    answers = told(sw.Sets.from_arrays([np.ones((1, 1))] * 5), [0.0] * 5)
+    judged = Judged(tuple((k, 2.0 * farthest(5) * (1 + (k - 2.5) / 1e6), 2.0) for k in range(1, 6)))
+    assert {each.position for each in suspects(judged, answers, None)} == {2, 3, 4}
+
+
 @pytest.mark.parametrize("slip", [10.0, 0.1, -1.0], ids=["ten times", "a tenth", "sign"])
 def test_a_wrong_total_is_named_first(slip):
     found = []
     for seed in range(8):
-        sets, totals = made(seed)
+        sets, y_bar = made(seed)
         place = int(np.argsort(sets.sizes)[len(sets) // 2 + seed])  # not the smallest sets
-        totals[place] *= slip
-        found.append(named(sets, totals, 30)[:1] == [place])
+        y_bar[place] *= slip
+        found.append(named(sets, y_bar, 30)[:1] == [place])
     assert sum(found) >= 7
 
 
@@ -77,16 +95,16 @@ def test_from_the_third_answer_on_a_wrong_total_is_named_with_what_others_expect
     status = wrong.status()
     suspect = status.suspects[0]
     assert (suspect.set_id, suspect.position, suspect.id) == ("set 1", 1, "set 1")
-    totals = {answer.set_id: answer.y_bar for answer in wrong.answers}
-    assert suspect.total == totals["set 1"]
+    known = {answer.set_id: answer.y_bar for answer in wrong.answers}
+    assert suspect.total == known["set 1"]
 
-    others = [i for i in totals if i != "set 1"]
+    others = [i for i in known if i != "set 1"]
     assert len(others) == 2
-    everything = sw.AggregateRegressor(**GIVEN).fit(wrong.sets[list(totals)], list(totals.values()))
-    alone = sw.AggregateRegressor(**GIVEN).fit(wrong.sets[others], [totals[i] for i in others])
+    everything = sw.AggregateRegressor(**GIVEN).fit(wrong.sets[list(known)], list(known.values()))
+    alone = sw.AggregateRegressor(**GIVEN).fit(wrong.sets[others], [known[i] for i in others])
     mean, std = alone.predict_sets(wrong.sets["set 1"], return_std=True)
     assert_allclose([suspect.expected, suspect.std], [mean[0], std[0]], rtol=1e-9)
-    assert_allclose(suspect.z, (totals["set 1"] - mean[0]) / std[0])
+    assert_allclose(suspect.z, (known["set 1"] - mean[0]) / std[0])
 
     moved = everything.predict_sets(wrong.sets) - alone.predict_sets(wrong.sets)
     each = np.repeat(moved / wrong.sets.sizes, wrong.sets.sizes)  # θ is 1
@@ -115,10 +133,10 @@ def test_an_answer_with_much_known_noise_is_not_suspected(wrong):
 
 
 def test_the_paper_preset_names_it_without_fitting_again(tmp_path):
-    sets, totals = made(0)
-    totals[7] *= 10
+    sets, y_bar = made(0)
+    y_bar[7] *= 10
     with sw.create_study(tmp_path / "a.db", sets, preset="paper") as study:
-        study.tell_many(sets.ids, totals)
+        study.tell_many(sets.ids, y_bar)
         first = study.status().suspects[0]
     assert (first.position, first.moves) == (7, None)
 
