@@ -16,6 +16,7 @@ from tests.builders import random_sets
 NETWORK = sw.Neural(width=4, depth=2, n_basis=6, epochs=20)
 SETS = random_sets([1, 2, 3, 2], np.random.default_rng(0))
 LINEAR = sw.AggregateRegressor("linear")
+GIVEN = {"basis": "linear", "hyperparameters": (1.0, 4.0), "standardize": False}
 
 
 def small_study(place: Any, hyperparameters: str = "evidence") -> Any:
@@ -49,6 +50,18 @@ def study(problem, tmp_path):
     options = {"model": model, "strategy": "AggMI", "seed": 3}
     with sw.create_study(tmp_path / "a.db", problem[0], **options) as study:
         yield study
+
+
+def with_wrong_total(place: Any) -> Any:
+    """A study after three answers, of which that of set 1 is ten times what it should be."""
+    rng = np.random.default_rng(1)
+    parts = [rng.normal(size=(n, 1)) for n in (3, 4, 2, 5, 1, 6)]
+    sets = sw.Sets.from_arrays(parts, ids=[f"set {a}" for a in range(len(parts))])
+    study = sw.create_study(place, sets, model=sw.AggregateRegressor(**GIVEN), strategy="AggMI")
+    right = [float((10 + 3 * part).sum()) for part in parts[:3]]
+    study.tell_many(sets.ids[:3], right)
+    study.amend("set 1", 10 * right[1])
+    return study
 
 
 class Clock(datetime):

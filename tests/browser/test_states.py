@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 import sumwise as sw
-from tests.browser.places import TOWNS, schools
+from tests.browser.places import TOWNS, Place, schools
 from tests.browser.tools import expect, go
+from tests.studies import with_wrong_total
 
 VIEWS = ("next", "progress", "pool", "individuals", "history")
 
@@ -61,6 +62,20 @@ def test_costs_what_was_spent_and_whether_to_stop(serve, visit, shot, tmp_path):
     expect(page.get_by_text("You may stop")).to_have_count(1)
     expect(page.get_by_text("Answers so far have cost 50;")).to_be_visible()
     shot(page, "costs-progress")
+
+
+@pytest.mark.slow
+def test_an_answer_to_check_stands_on_top_of_progress(serve, visit, tmp_path):
+    with_wrong_total(tmp_path / "wrong.db").close()
+    page = visit(serve(Place(tmp_path / "wrong.db", {})))
+    go(page, "progress")
+    first = page.locator(".words.status p").first
+    expect(first).to_contain_text("Check set 1 first: it is")
+    expect(page.get_by_text("Check set 1 first")).to_have_count(1)
+    expect(page.locator(".words.status")).not_to_contain_text("3 of 6 sets measured")
+    first.get_by_role("link", name="Look at it").click()
+    expect(page.get_by_role("heading", name="set 1")).to_be_visible()
+    expect(page.get_by_role("button", name="Amend…")).to_be_visible()
 
 
 @pytest.mark.slow

@@ -48,6 +48,18 @@ def test_it_says_first_what_it_does_and_with_which_columns(shown):
     assert "9/9" in talk
 
 
+def test_the_headline_says_that_noise_cannot_be_predicted(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = [f"{group},{rng.normal():.3f},{rng.normal():.3f}" for group in range(20) for _ in "ab"]
+    (tmp_path / "noise.csv").write_text("\n".join(["g,y,a", *rows]) + "\n")
+    words = (tmp_path / "noise.csv", "--by", "g", "--y", "y", *SHORT)
+    shown = one_line(run(*words, "--out", tmp_path / "a.html").stdout)
+    found = json.loads(run(*words, "--out", tmp_path / "b.html", "--json").stdout)["verdict"]
+    assert found["no_better"].endswith("guessing the mean")
+    assert found["headline"].endswith(f"; {found['no_better']}")
+    assert f"{found['headline']}. Averaged over 4 measurements" in shown
+
+
 def test_it_prints_the_table_the_verdict_and_the_caveats(shown):
     result, _ = shown
     text = one_line(result.stdout)

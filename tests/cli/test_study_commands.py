@@ -22,6 +22,7 @@ from pyarrow import parquet
 import sumwise as sw
 from sumwise.cli import main
 from sumwise.learning.status import Status
+from tests.studies import with_wrong_total
 from tests.tables import write_csv
 
 CONSOLE_SCRIPT = str(Path(sys.executable).with_name("sumwise"))
@@ -489,6 +490,27 @@ def test_status_as_json_has_the_sentences_and_the_figures(url):
     assert found["words"] == list(status.words)
     assert found["information_left"] == status.information_left
     assert (found["answers"], found["sets"], found["claims"]) == (1, 12, [])
+
+
+def test_status_says_first_which_answer_to_check_and_how_to_correct_it(tmp_path):
+    place = str(tmp_path / "wrong.db")
+    with with_wrong_total(place) as study:
+        status, right = study.status(), study.answers[1].y_bar / 10
+    shown = done("status", place)
+    assert shown.stdout.splitlines()[1].startswith("Check set 1 first: it is ")
+    assert status.to_check in one_line(shown.stdout)
+    assert f"sumwise amend {place} 'set 1' TOTAL" in shown.stderr
+    found = data_of("status", place)
+    assert found["headline"] == [status.to_check] == found["words"][:1]
+    first, suspect = found["suspects"][0], status.suspects[0]
+    known = {name: getattr(suspect, name) for name in ("total", "expected", "std", "z", "moves")}
+    assert first == {"set": "set 1", **known}
+    assert found["typical_error"] == status.typical_error
+    done("amend", place, "set 1", right)
+    after = done("status", place)
+    assert data_of("status", place)["suspects"] == []
+    assert "Check" not in after.stdout
+    assert "amend" not in after.stderr
 
 
 def test_sentences_of_a_status_speak_in_units_and_per_cent():

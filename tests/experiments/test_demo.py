@@ -172,7 +172,7 @@ def test_a_difference_that_chance_could_give_is_no_win():
     assert verdict.outcome == "even"
     assert verdict.difference == pytest.approx(0.1)
     assert "Chance alone could give that difference." in verdict.sentence
-    assert verdict.headline.startswith("No clear difference")
+    assert verdict.headline == "IVR and Random cannot be told apart with so few seeds"
 
 
 def test_a_verdict_by_chance_is_as_rare_as_promised():
@@ -205,9 +205,17 @@ def test_the_headline_counts_from_where_random_is_left_behind_for_good():
     assert demo.verdict(caught_up).headline == "IVR beats Random"
 
 
+def test_the_headline_admits_a_model_that_does_not_beat_the_state_mean():
+    win = curves([9.0, 3.0, 6.0, 3.0, 3.0, 3.0], [8.0, 7.0, 6.0, 6.0, 6.0, 5.0])
+    worse = "; the model is worse than guessing the mean"
+    assert demo.verdict(win, guess_error=5.0).headline == demo.verdict(win).headline
+    assert demo.verdict(win, guess_error=2.0).headline == demo.verdict(win).headline + worse
+    assert "and guessing the mean by 2.00" in demo.verdict(win, guess_error=2.0).sentence
+
+
 def test_the_chart_shows_the_verdict_and_the_schools_covered(result):
     spec = demo.chart(result).to_dict()
-    assert spec["title"]["text"] == demo.verdict(result.errors).headline
+    assert spec["title"]["text"] == result.verdict.headline
     covered = result.schools_measured
     assert spec["title"]["subtitle"][1] == (
         f"The 3 by IVR hold {covered['IVR']:.0f} schools, "

@@ -69,6 +69,7 @@ def test_the_guess_is_the_mean_of_the_individuals_to_learn_from(table, small):
         split = make_split(table.data, number)
         mean = split.y_bar.sum() / len(split.sets.x)
         off.append(np.sqrt(np.mean((split.y_test - mean) ** 2)))
+    assert small[1].guess_errors == pytest.approx(off)
     assert small[1].guess_error == pytest.approx(np.mean(off))
 
 
@@ -144,7 +145,7 @@ def test_savings_are_counted_after_a_few_queries_and_the_last():
 
 def test_few_groups_few_splits_and_a_poor_model_are_admitted(table, small):
     plan, result = small
-    poor = replace(result, guess_error=0.0)
+    poor = replace(result, guess_errors=np.zeros(3))
     text = " ".join(caveats(table, replace(plan, queries=9), poor))
     for words in (
         "and the same mean for everyone by 0.000. The inputs tell little",
@@ -160,14 +161,18 @@ def test_many_groups_and_splits_leave_the_caveats_that_always_hold(table, small)
     groups = np.arange(len(table.data.y))  # one for each individual
     many = replace(table, data=replace(table.data, group=groups))
     plan = replace(small[0], splits=20)
-    fine = replace(small[1], guess_error=1e3)
+    fine = replace(small[1], guess_errors=np.full(3, 1e3))
     assert len(groups) > 25
     assert len(caveats(many, plan, fine)) == 2
 
 
 def test_the_report_says_the_verdict_and_what_was_done(table, small):
     text = simulation_page(table, *small)
-    assert f"<h1>Simulation on data.csv: {verdict(small[1].errors).headline}</h1>" in text
+    assert f"<h1>Simulation on data.csv: {small[1].verdict.headline}</h1>" in text
+    useless = replace(small[1], guess_errors=small[1].errors["AggMI"][:, -1] - 1.0)
+    said = verdict(useless.errors, guess=useless.guess_errors).headline
+    assert said.endswith("; the model is worse than guessing the mean")
+    assert f"<h1>Simulation on data.csv: {said}</h1>" in simulation_page(table, small[0], useless)
     for words in ("inputs</td><td>a, b", "12 groups", "note", "3 splits", "NumPy", "the largest"):
         assert words in text
     assert text == simulation_page(table, *small)  # nothing of the day or the machine

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from sumwise.experiments import comparison
 from sumwise.experiments.comparison import number_format, verdict
@@ -40,7 +41,9 @@ def test_another_strategy_that_is_better_still_is_named():
 def test_no_clear_difference_is_called_that():
     found = verdict(made_up({"IVR": 0.0, "Rand": 0.0}, noise=1.0, seed=3))
     assert found.outcome == "even"
-    assert found.headline == "No clear difference between IVR and Random"
+    assert found.headline == "IVR and Random cannot be told apart with so few splits"
+    many = verdict(made_up({"IVR": 0.0, "Rand": 0.0}, splits=12, noise=1.0, seed=3))
+    assert many.headline == "No clear difference between IVR and Random"
     assert "Chance alone could give that difference." in found.sentences
     assert "(95 % interval: −" in found.sentences[0]
     assert not found.best_is_clear
@@ -49,7 +52,7 @@ def test_no_clear_difference_is_called_that():
 def test_another_clear_winner_is_named_where_ours_is_not_ahead():
     even = verdict(made_up({"IVR": 0.0, "MaxN": -3.0, "Rand": 0.0}, noise=0.5, seed=3))
     lowest = "; the lowest error is that of MaxN"
-    assert even.headline == "No clear difference between IVR and Random" + lowest
+    assert even.headline == "IVR and Random cannot be told apart with so few splits" + lowest
     lost = verdict(made_up({"IVR": 1.0, "MaxN": -3.0, "Rand": 0.0}))
     assert lost.headline == "Random is better than IVR" + lowest
     assert "of MaxN, 3.00 below that of Random: more than luck would give" in lost.sentences[-2]
@@ -94,3 +97,35 @@ def test_without_ours_the_best_is_judged_by_a_wider_interval():
 )
 def test_errors_have_as_many_decimals_as_their_size_needs(size, shown):
     assert number_format({"Rand": np.full((2, 2), size)})(-1.5) == shown
+
+
+# --- beside guessing the mean ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("splits", [8, 12])
+@pytest.mark.parametrize("level", [-1.0, 0.0, 1.0])
+def test_the_headline_says_when_the_model_does_not_beat_guessing_the_mean(level, splits):
+    errors = made_up({"IVR": 0.0, "Rand": 3.0}, splits=splits)
+    scatter = 0.5 * np.random.default_rng(1).normal(size=splits)
+    guess = errors["IVR"][:, -1] - level + scatter - scatter.mean()
+    test = stats.ttest_rel(errors["IVR"][:, -1], guess)
+    assert (test.pvalue < 0.05) == (level != 0)
+    few = "with so few splits the model cannot be told apart from guessing the mean"
+    said = {
+        -1.0: "",
+        0.0: few if splits < 10 else "the model does not clearly beat guessing the mean",
+        1.0: "the model is worse than guessing the mean",
+    }[level]
+    found = verdict(errors, guess=guess)
+    assert found.no_better == said
+    assert found.headline == "IVR beats Random" + (f"; {said}" if said else "")
+    assert (found.outcome, found.focus) == ("wins", "IVR")
+    if said:
+        ends = test.confidence_interval(0.95)
+        low, high = (f"{end:.2f}".replace("-", "−") for end in (ends.low, ends.high))
+        assert f"95 % interval of the difference: {low} to {high}" in found.sentences[-1]
+
+
+def test_one_split_says_nothing_of_the_mean():
+    errors = made_up({"IVR": -1.0, "Rand": 0.0}, splits=1)
+    assert verdict(errors, guess=np.zeros(1)).headline == "One split gives no verdict"

@@ -7,10 +7,11 @@ import math
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy import stats
 
 import sumwise as sw
 from sumwise.learning import insight as looking
-from sumwise.model.calibration import coverage, verdict
+from sumwise.model.calibration import coverage, narrower, power, verdict
 from sumwise.study.storage.schema import chain
 from sumwise.util.threads import one_thread
 from tests.builders import random_sets
@@ -276,6 +277,7 @@ def test_networks_are_judged_by_their_forecasts(tmp_path, problem, kind, words):
         assert (row.set_id, row.answer) == (step.set_id, step.answer)
         assert (row.predicted, row.std) == (step.forecast, step.forecast_std)
     assert found.calibration[0].answers == 11
+    assert "of 11 totals, each forecast before it was told, lie in" in found.trust
     assert found.typical_error == found.steps[-1].typical_error
     assert found.typical_naive_error == found.steps[-1].typical_naive_error
 
@@ -391,31 +393,70 @@ def test_the_last_to_leave_gives_the_threads_back():
 # --- whether intervals are right ------------------------------------------------------------------
 
 
-def judged(inside, n, level=0.9):
-    return verdict(coverage([0.0] * inside + [9.0] * (n - inside), level), level)
+def judged(z, level=0.9):
+    return verdict(coverage(z, level), level, "each predicted from the others")
+
+
+def within(inside, n):
+    """How far off `n` values are of which so many lie inside, and half of these well inside."""
+    return [0.5 + 0.6 * (k % 2) for k in range(inside)] + [9.0] * (n - inside)
+
+
+@pytest.mark.parametrize("level", [0.5, 0.8, 0.9, 0.95])
+@pytest.mark.parametrize("n", [3, 12, 29, 30, 60])
+def test_power_is_the_probability_that_the_verdict_calls_narrow_intervals_narrow(n, level):
+    narrow = stats.binom(n, narrower(level))
+    noticed = sum(
+        narrow.pmf(k)
+        for k in range(n + 1)
+        if stats.binomtest(k, n).proportion_ci(0.95, "exact").high < level
+    )
+    assert_allclose(power(n, level), noticed, atol=1e-12)
+
+
+def test_intervals_are_called_right_only_where_wrong_ones_would_have_shown():
+    for n in range(3, 80):
+        said = judged(within(round(0.9 * n), n))
+        assert ("about right" in said) == (power(n, 0.9) >= 0.8)
+    assert [n for n in range(3, 80) if power(n, 0.9) >= 0.8][:3] == [29, 33, 34]
 
 
 def test_intervals_are_judged_in_words():
-    assert judged(7, 9).startswith("Too few answers to say whether the intervals are right: 7 of 9")
-    assert judged(60, 100).startswith("The intervals are too narrow: only 60 of 100 answers lie in")
-    assert judged(100, 100).startswith("The intervals are too wide: 100 of 100 answers")
-    z = [0.1 * k for k in range(-10, 10)]  # all within one standard deviation
-    assert verdict(coverage(z, 0.9), 0.9) == (
-        "The intervals are about right at 90 %: 20 of 20 answers lie in intervals made for 90 %; "
-        "but 20 in those for 80 %, more than chance explains."
+    unseen = (
+        "Totals of sets were checked, not individuals: errors that cancel within a set, and sets "
+        "unlike those measured, go unnoticed."
     )
-    off = [0.0] * 2 + [1.0] * 17 + [9.0]
-    assert verdict(coverage(off, 0.9), 0.9).endswith(
-        "but 2 in those for 50 %, fewer than chance explains."
+    assert judged(within(11, 12)) == (
+        "Nothing unusual, but too few totals to judge the intervals: 11 of 12 totals, each "
+        "predicted from the others, lie in intervals made for 90 %. 12 are too few to notice "
+        f"intervals that hold only 70 % instead of 90 %. {unseen}"
     )
+    assert judged(within(36, 40)) == (
+        "The intervals are about right: 36 of 40 totals, each predicted from the others, lie in "
+        "intervals made for 90 %. 40 totals would show intervals that hold only 70 % with a "
+        f"probability of 89 %. {unseen}"
+    )
+    narrow = judged(within(60, 100))
+    assert narrow.startswith("The intervals are too narrow: only 60 of 100 totals, each predicted")
+    assert narrow.endswith(f"made for 90 %, fewer than chance explains. {unseen}")
+    assert judged(within(100, 100)).startswith("The intervals are too wide: 100 of 100 totals")
+    assert judged([]) == "Too few answers to say whether the intervals are right."
+
+
+def test_other_levels_are_mentioned_where_they_differ():
+    close = judged([0.1 * k for k in range(-10, 10)])  # all within one standard deviation
+    assert close.startswith("Too few totals to judge the intervals: 20 of 20 totals")
+    assert "for 90 %; but 20 in those for 80 %, more than chance explains. 20 are too" in close
+    off = judged([0.0] * 4 + [1.0] * 34 + [9.0] * 2)
+    assert off.startswith("The intervals are about right at 90 %: 38 of 40 totals")
+    assert "; but 4 in those for 50 %, fewer than chance explains" in off
 
 
 def test_normal_errors_are_about_right():
     z = np.random.default_rng(0).normal(size=200).tolist()
-    assert verdict(coverage(z, 0.9), 0.9).startswith("The intervals are about right: ")
-    wider = [2 * off for off in z]
-    assert "too narrow" in verdict(coverage(wider, 0.9), 0.9)
-    assert "too wide" in verdict(coverage([off / 3 for off in z], 0.9), 0.9)
+    assert judged(z).startswith("The intervals are about right: ")
+    assert "too narrow" in judged([2 * off for off in z])
+    assert "too wide" in judged([off / 3 for off in z])
 
 
 def test_shares_are_counted_at_each_level():

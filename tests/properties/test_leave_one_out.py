@@ -205,13 +205,13 @@ def test_a_committee_has_no_closed_form_and_says_so():
         leave_one_out(dropout, pool.design, y_bar)
 
 
-@given(st.integers(1, 400), st.floats(0, 1), st.sampled_from([0.5, 0.9, 0.95]))
-def test_binomial_intervals_are_those_of_clopper_and_pearson(n, share, level):
+@given(st.integers(1, 400), st.floats(0, 1))
+def test_binomial_intervals_are_those_of_clopper_and_pearson(n, share):
     from scipy.stats import binomtest
 
     inside = round(share * n)
-    exact = binomtest(inside, n).proportion_ci(level, "exact")
-    assert_allclose(binomial_interval(inside, n, level), (exact.low, exact.high), atol=1e-9)
+    exact = binomtest(inside, n).proportion_ci(0.95, "exact")
+    assert_allclose(binomial_interval(inside, n), (exact.low, exact.high), atol=1e-9)
 
 
 def test_leaving_out_is_bounded_work(monkeypatch):

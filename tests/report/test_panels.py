@@ -191,7 +191,10 @@ def test_intervals_are_not_drawn_from_fewer_than_ten():
     drawn = study_panels(insight(10))[3]
     assert len(drawn.charts) == 1
     assert drawn.words[0].startswith("The intervals are about right")
-    assert drawn.charts[0].to_dict()["title"]["text"] == "The intervals are about right"
+    few = "Nothing unusual, but too few totals to judge the intervals"
+    assert drawn.charts[0].to_dict()["title"]["text"] == few
+    many = study_panels(insight(40, zs=[0.5 + 0.6 * (k % 2) + 9 * (k < 4) for k in range(40)]))[3]
+    assert many.charts[0].to_dict()["title"]["text"] == "The intervals are about right"
 
 
 def test_every_panel_of_a_full_study_has_a_chart_and_a_title_with_the_finding():

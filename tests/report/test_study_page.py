@@ -12,7 +12,7 @@ from sumwise.report import study_page
 from sumwise.util.text import figure
 from tests.builders import random_sets
 from tests.report.test_page import Elements, charts_in
-from tests.studies import play
+from tests.studies import play, with_wrong_total
 
 WICKED = "</script><img src=x onerror=alert(1)>\"'&<!--"
 
@@ -60,7 +60,7 @@ def test_the_page_has_its_sections_in_order(lively):
         "Are the intervals right?", "What to ask next", "Open questions", "Skipped sets",
         "The model", "Every answer", "History", "What was done", "Individuals",
     ]  # fmt: skip
-    assert Elements(text).texts["h1"] == ["Michigan: 24 of 40 sets measured"]
+    assert Elements(text).texts["h1"][0].startswith("Michigan: 24 of 40 sets measured")
     assert len(charts_in(text)) == 5
 
 
@@ -81,7 +81,28 @@ def test_the_lead_says_what_was_found(lively):
 def test_where_it_stands_is_in_the_words_of_the_status(lively):
     study, text = lively
     paragraphs = Elements(sections_of(text)["Where the study stands"]).texts["p"]
-    assert tuple(paragraphs) == study.status().words
+    status = study.status()
+    assert (*status.headline, *paragraphs) == status.words
+
+
+def test_an_answer_to_check_stands_on_top(tmp_path):
+    with with_wrong_total(tmp_path / "a.db") as study:
+        text, status = study_page.page_of(study), study.status()
+    assert Elements(text).texts["h1"] == ["study: 3 of 6 sets measured; check set 1 first"]
+    assert lead_of(text).startswith(status.to_check)
+
+
+def test_a_model_that_does_not_beat_the_mean_is_called_that_on_top(tmp_path):
+    rng = np.random.default_rng(0)
+    sets = sw.Sets.from_arrays([rng.normal(size=(2, 8)) for _ in range(12)])
+    model = sw.AggregateRegressor("linear", hyperparameters=(1e-6, 1e6))
+    with sw.create_study(tmp_path / "a.db", sets, model=model) as study:
+        study.tell_many(sets.ids, rng.normal(50, 1, len(sets)))
+        text = study_page.page_of(study)
+    title = Elements(text).texts["h1"][0]
+    assert title.startswith("study: 12 of 12 sets measured; ")
+    assert title.endswith("; no better than guessing the mean")
+    assert "the model is no better than that yet" in lead_of(text)
 
 
 def test_what_to_ask_next_is_a_table_with_reasons(lively):
@@ -234,7 +255,7 @@ def test_a_study_with_few_answers_has_a_page_that_says_so(tmp_path, problem, n):
         assert lead.endswith("How well shows from 3 answers on.")
     else:
         assert "Over the last 2 answers" in lead
-        assert "Too few answers to say" in lead
+        assert "3 are too few to notice intervals that hold only 70 %" in lead
     assert len(charts_in(text)) == (1 if n < 3 else 4)
     assert not re.search(r"\bnan\b|\bNone\b|\binf\b", "".join(sections_of(text).values()))
 

@@ -14,6 +14,7 @@ import pytest
 import sumwise as sw
 from sumwise.web import create_app
 from tests.builders import random_sets
+from tests.studies import with_wrong_total
 from tests.web.apps import client_of, got
 
 LINEAR = sw.AggregateRegressor("linear")
@@ -383,6 +384,23 @@ def test_the_status_is_the_studys_own(web, study, problem):
     assert found["information_left"] == expected.information_left
     study.tell("set 5", 1.0)
     assert got(web.get("/api/status"))["answers"] == 5
+
+
+def test_the_status_names_the_answer_to_check_first(tmp_path):
+    with with_wrong_total(tmp_path / "wrong.db") as study:
+        web, status = client_of(create_app(study)), study.status()
+        found = got(web.get("/api/status"))
+        assert found["headline"] == [status.to_check] == found["words"][:1]
+        first, suspect = found["suspects"][0], status.suspects[0]
+        assert (first["position"], first["id"]) == (1, "set 1")
+        for name in ("total", "expected", "std", "z", "moves"):
+            assert first[name] == getattr(suspect, name)
+        assert len(found["suspects"]) == len(status.suspects)
+        errors = found["typical_error"], found["typical_naive_error"]
+        assert errors == (status.typical_error, status.typical_naive_error)
+        got(web.patch("/api/answers/1", json={"total": suspect.total / 10, "sure": True}))
+        after = got(web.get("/api/status"))
+        assert (after["headline"], after["suspects"]) == ([], [])
 
 
 def test_looking_at_what_comes_next_claims_nothing(web, study):

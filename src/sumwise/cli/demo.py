@@ -43,7 +43,7 @@ def demo(questions: int, seeds: int, out: Path) -> None:
         result = experiment.run(schools, questions, seeds, on_progress)
     files = save(experiment.chart(result), out / "learning-curves")
     found = {"table": experiment.table(result.errors), "files": files}
-    found["verdict"] = experiment.verdict(result.errors)
+    found["verdict"] = result.verdict
     show_json({"data": experiment.DATA, "unit": "percentage points", **asdict(result), **found})
     _show_result(result, files)
 
@@ -101,7 +101,7 @@ def _show_result(result: experiment.DemoResult, files: list[Path]) -> None:
         "change the model's random features, and the districts that Random draws."
     )
     show()
-    show(experiment.verdict(result.errors).sentence, bold=True)
+    show(result.verdict.sentence, bold=True)
     show()
     for path in files:
         show(f"Chart: {path}", wrap=False)

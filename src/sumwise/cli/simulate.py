@@ -14,7 +14,7 @@ from sumwise.cli.progress import progress_bar
 from sumwise.distributed import runs_on
 from sumwise.errors import SettingError
 from sumwise.experiments import simulate as experiment
-from sumwise.experiments.comparison import number_format, savings, standings, verdict
+from sumwise.experiments.comparison import number_format, savings, standings
 from sumwise.experiments.datasets import Labelled, read_labelled
 from sumwise.experiments.protocol import QUERIES, Experiment
 from sumwise.experiments.simulation_page import caveats, simulation_page, strategy_table
@@ -73,8 +73,8 @@ def simulate(
 
     DATA is a table (CSV or Parquet) in which every individual's target is known. Each strategy
     learns from totals of sets only, and is tested on the individuals of held-out sets. Prints which
-    strategy wins, by how much, and how many measurements it saves compared with random choice;
-    writes a report that opens in any browser, offline.
+    strategy wins, by how much, how many measurements it saves compared with random choice, and
+    whether the model beats guessing the mean; writes a report that opens in any browser, offline.
 
     \b
       sumwise simulate schools.csv --by district --y math4
@@ -124,7 +124,7 @@ def _intro(table: Labelled, plan: Experiment) -> str:
 def _show_result(
     table: Labelled, plan: Experiment, result: experiment.Simulation, out: Path
 ) -> None:
-    number, found = number_format(result.errors), verdict(result.errors)
+    number, found = number_format(result.errors), result.verdict
     show()
     show(f"Error of {table.y} (root mean square), lowest average first")
     table_of = strategy_table(result.errors)
@@ -147,7 +147,7 @@ def _show_result(
 def _as_json(
     table: Labelled, plan: Experiment, result: experiment.Simulation, out: Path
 ) -> dict[str, Any]:
-    found = verdict(result.errors)
+    found = result.verdict
     plan_of = {name: getattr(plan, name) for name in ("splits", "queries", "weights")}
     return {
         "data": table.file,

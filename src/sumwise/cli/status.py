@@ -23,6 +23,7 @@ Rows: TypeAlias = list[dict[str, Any]]
 FEW: Final = 20  # lines of a table, unless more are asked for
 CLAIM: Final = ("set", "by", "number", "asked", "expires")
 SKIP: Final = ("set", "by", "at", "note")
+SUSPECT: Final = ("total", "expected", "std", "z", "moves")
 ANSWER: Final = ("set", "total", "noise_std", "by", "at", "note")
 EVENT: Final = (
     "number", "at", "what", "set", "total", "noise_std", "by", "note", "expected", "std",
@@ -37,7 +38,8 @@ LONGEST: Final = {"set": 30, "by": 20}  # characters of a cell on the screen
 def status(address: Address) -> None:
     """Show progress, and how much there is still to learn.
 
-    Prints what is measured and being measured, how uncertain predictions are, and how much the next
+    Prints an answer that may be wrong and whether the model beats guessing the mean, what is
+    measured and being measured, how uncertain predictions are, and how much the next
     questions should improve them. With costs (init --cost) it adds what was spent; with a threshold
     (init --enough), whether more questions are worth asking.
 
@@ -49,14 +51,22 @@ def status(address: Address) -> None:
         found = study.status()
         claims = [_row(claim, CLAIM) for claim in study.claims]
         skips = [_row(skip, SKIP) for skip in study.skips]
-    more = {name: getattr(found, name) for name in ("improvement", "stop", "advice", "words")}
+    names = ("improvement", "stop", "advice", "headline", "words")
+    more = {name: getattr(found, name) for name in names}
+    more["suspects"] = [
+        {"set": each.id, **{name: getattr(each, name) for name in SUSPECT}}
+        for each in found.suspects
+    ]
     show_json({**asdict(found), **more, "claims": claims, "skips": skips})
     show(f"Study '{visible(found.name)}', strategy {found.strategy}.")
     for sentence in found.words:
-        show(sentence)
+        show(sentence, bold=sentence in found.headline)
     held = ("set", "by", "asked", "expires")
     _show_first(claims, held, set="being measured", expires="held until")
     _show_first(skips, SKIP, set="skipped", at="since", note="why")
+    if found.suspects:
+        amend = address.typed("amend", found.suspects[0].id, "TOTAL")
+        suggest("If the total to check is wrong:", amend)
     if found.stop:
         suggest("Next:", address.typed("predict"), address.typed("ask"))
     elif found.answers + found.open_claims + found.skipped < found.sets:

@@ -4,7 +4,7 @@ Within a split all strategies have the same sets and the same model to start fro
 compared is the difference within each split, with Student's interval over splits. The verdict
 judges IVR first, because it is what we would have recommended without looking. Another strategy
 that comes out on top was picked by looking, so it must clear a wider interval (`difference`). Where
-IVR is not ahead, the verdict says so.
+IVR is not ahead, or its model does not beat guessing the mean in the end, the headline says so.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ RANDOM: Final = "Rand"
 OURS: Final = "IVR"  # the strategy that we recommend, so the one to be judged first
 CHECKPOINTS: Final = (5, 10, 20, 30, 50, 100, 200, 400)
 LEVEL: Final = 0.05
+FEW: Final = 10  # runs below which intervals are rough
 ROUNDING: Final = 1 + 1e-6  # the same groups in another order give the same error but for this
 
 
@@ -165,6 +166,7 @@ class Verdict:
     best_is_clear: bool  # whether chance alone could hardly put it below Random
     headline: str
     sentences: tuple[str, ...]
+    no_better: str = ""  # if the model does not beat guessing the mean: that, as in the headline
 
     @property
     def focus(self) -> str:
@@ -172,11 +174,14 @@ class Verdict:
         return self.best if self.best_is_clear else self.subject
 
 
-def verdict(errors: Errors, run: str = "split") -> Verdict:
+def verdict(
+    errors: Errors, run: str = "split", guess: Float[np.ndarray, " S"] | None = None
+) -> Verdict:
     """The average over all queries counts, so that no flattering moment can be picked.
 
     Args:
         run: What the rows of `errors` are called.
+        guess: Error of guessing the mean in each of them, which the last query should beat.
     """
     ranking = [line.method for line in standings(errors)]
     best, rivals = ranking[0], [method for method in ranking if method != RANDOM]
@@ -189,7 +194,9 @@ def verdict(errors: Errors, run: str = "split") -> Verdict:
     headline, closing = {
         "wins": (f"{subject} beats Random", _saved(errors, subject)),
         "even": (
-            f"No clear difference between {subject} and Random",
+            f"{subject} and Random cannot be told apart with so few {run}s"
+            if len(errors[RANDOM]) < FEW
+            else f"No clear difference between {subject} and Random",
             "Chance alone could give that difference.",
         ),
         "loses": (
@@ -204,7 +211,30 @@ def verdict(errors: Errors, run: str = "split") -> Verdict:
     if outcome != "unknown":
         sentences += _lowest(errors, subject, rivals, best, wins=outcome == "wins")
         sentences += [_saved(errors, best)] if clear and outcome != "wins" else []
-    return Verdict(outcome, subject, best, clear, headline, tuple(sentences))
+    no_better, more = ("", ()) if guess is None else _against_mean(errors, subject, run, guess)
+    headline += f"; {no_better}" if no_better else ""
+    return Verdict(outcome, subject, best, clear, headline, (*sentences, *more), no_better)
+
+
+def _against_mean(
+    errors: Errors, subject: str, run: str, guess: Float[np.ndarray, " S"]
+) -> tuple[str, tuple[str, ...]]:
+    """That the model does not beat guessing the mean, for a headline and as a sentence; empty if it
+    does, or if one run alone cannot tell."""
+    show, last = number_format(errors), errors[subject][:, -1]
+    gap = paired(last - guess)
+    if gap.low is None or gap.sign < 0:
+        return "", ()
+    said = "the model is worse than guessing the mean"
+    if gap.sign == 0:
+        said = "the model does not clearly beat guessing the mean"
+        if len(last) < FEW:
+            said = f"with so few {run}s the model cannot be told apart from guessing the mean"
+    interval = gap.interval(show, "95 % interval of the difference: ")
+    return said, (
+        f"After the last measurement {subject} is off by {show(float(last.mean()))}, and guessing "
+        f"the mean by {show(float(guess.mean()))}{interval}.",
+    )
 
 
 def _compared(errors: Errors, subject: str, gap: Difference, picked_from: int) -> str:

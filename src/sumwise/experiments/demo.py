@@ -60,6 +60,10 @@ class DemoResult:
     districts: int
     seconds: float
 
+    @property
+    def verdict(self) -> Outcome:
+        return verdict(self.errors, self.guess_error)
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -143,10 +147,12 @@ def table(errors: Errors) -> list[dict[str, Any]]:
     return rows
 
 
-def verdict(errors: Errors) -> Outcome:
+def verdict(errors: Errors, guess_error: float | None = None) -> Outcome:
     """Who won, as the verdict of a simulation says it; a win's headline says how soon."""
     chosen, random = errors[CHOSEN], errors[RANDOM]
-    found = comparison.verdict({comparison.OURS: chosen, comparison.RANDOM: random}, "seed")
+    two = {comparison.OURS: chosen, comparison.RANDOM: random}
+    guess = None if guess_error is None else np.full(len(chosen), guess_error)
+    found = comparison.verdict(two, "seed", guess)
     headline, gains = found.headline, random.mean(axis=1) - chosen.mean(axis=1)
     if found.outcome == "wins":
         best = random[:, np.argmin(random.mean(axis=0))]
@@ -154,6 +160,7 @@ def verdict(errors: Errors) -> Outcome:
         if (since := comparison.settles(above, 0.0)) is not None:  # clearly below all of Random's
             districts = count(since, "district")
             headline = f"{districts} chosen by IVR teach more than {len(random.T)} random ones"
+            headline += f"; {found.no_better}" if found.no_better else ""
     return Outcome(
         "even" if found.outcome == "unknown" else found.outcome,
         float(gains.mean()),
@@ -169,7 +176,7 @@ def chart(result: DemoResult) -> Any:
     scatter = how_averaged([n_seeds], "seed")
     return learning_curves(
         result.errors,
-        title=verdict(result.errors).headline,
+        title=result.verdict.headline,
         subtitle=[
             f"Predicting {result.schools:,} Michigan schools from district totals; {scatter}.",
             f"The {n_questions} by IVR hold {result.schools_measured[CHOSEN]:.0f} schools, "

@@ -17,10 +17,11 @@ import numpy as np
 from sumwise.acquisition.strategies import ACQUISITIONS
 from sumwise.errors import SettingError
 from sumwise.experiments import protocol
-from sumwise.experiments.comparison import RANDOM, Errors
+from sumwise.experiments.comparison import RANDOM, Errors, Verdict, verdict
 from sumwise.experiments.datasets import OWN, Labelled
 from sumwise.experiments.protocol import QUERIES, TRAINING_SHARE, Curve, Experiment, Split
 from sumwise.experiments.results import by_dataset
+from sumwise.util.shapes import Float
 
 STRATEGIES: Final = tuple(s.name for s in ACQUISITIONS.values() if not s.needs_dropout)
 SPLITS: Final = 20
@@ -32,9 +33,18 @@ class Simulation:
     """What the runs gave, in the user's unit."""
 
     errors: Errors
-    guess_error: float  # of the training individuals' mean as every prediction, mean over splits
+    guess_errors: Float[np.ndarray, " S"]  # of the training individuals' mean as every prediction
     curves: Sequence[Curve]
     seconds: float
+
+    @property
+    def guess_error(self) -> float:
+        return float(self.guess_errors.mean())
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the questions beat random ones, and the model the mean."""
+        return verdict(self.errors, guess=self.guess_errors)
 
 
 def experiment(
@@ -76,5 +86,6 @@ def run(
     curves = sorted((c for each in finished for c in each), key=lambda curve: curve.split)
     (by_method,) = by_dataset(curves).values()
     errors = {method: np.sqrt(mse) for method, mse in by_method.items()}
-    guess = float(np.mean(np.sqrt([curve.guess_mse for curve in curves])))
-    return Simulation(errors, guess, curves, time.perf_counter() - start)
+    guess = {curve.split: curve.guess_mse for curve in curves}  # the same for all strategies
+    guesses = np.sqrt([guess[split] for split in sorted(guess)])
+    return Simulation(errors, guesses, curves, time.perf_counter() - start)

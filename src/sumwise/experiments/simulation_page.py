@@ -19,13 +19,13 @@ from sumwise.report.curves import SIDES, differences, how_averaged, learning_cur
 from sumwise.report.page import Section, TextTable, page, versions
 from sumwise.util.text import NONE, count, label
 
-FEW_SPLITS, FEW_GROUPS = 10, 25
+FEW_GROUPS: Final = 25
 HARDLY: Final = 0.95  # of the error of a guess: a model above this has hardly learned
 
 
 def simulation_page(table: Labelled, plan: Experiment, simulation: Simulation) -> str:
     """One HTML page that needs no network."""
-    found, lines = comparison.verdict(simulation.errors), comparison.standings(simulation.errors)
+    found, lines = simulation.verdict, comparison.standings(simulation.errors)
     sections = [
         _curves(table, plan, simulation, found),
         _against_random(table, lines, found),
@@ -154,8 +154,8 @@ def caveats(table: Labelled, plan: Experiment, simulation: Simulation) -> list[s
         f"totals of {plan.queries} groups are too few; who wins then means little.": (
             lowest > HARDLY * guess
         ),
-        f"{count(plan.splits, 'split')} only, so the intervals are rough; run {FEW_SPLITS} or "
-        "more.": plan.splits < FEW_SPLITS,
+        f"{count(plan.splits, 'split')} only, so the intervals are rough; run {comparison.FEW} or "
+        "more.": plan.splits < comparison.FEW,
         f"{table.n_groups} groups only: {most} to learn from and {table.n_groups - most} to be "
         "tested on in each split. What holds for so few groups may not hold for others.": (
             table.n_groups < FEW_GROUPS

@@ -18,22 +18,21 @@ from typing import Any, Final
 
 import numpy as np
 
+from sumwise.learning.left_out import Judged, with_noise
 from sumwise.learning.propose import Answer, Ask, arrays_of
 from sumwise.learning.status import Status, mean_variance, second_moment
 from sumwise.model import predict, scaling
 from sumwise.model.calibration import Coverage, coverage, verdict
-from sumwise.model.design import Design, Pool, embed, features
+from sumwise.model.design import Pool, embed, features
 from sumwise.model.fit import Model
-from sumwise.model.leave_one_out import NO_CLOSED_FORM, leave_one_out
-from sumwise.model.posterior import Posterior
+from sumwise.model.leave_one_out import NO_CLOSED_FORM
 from sumwise.util.progress import Slow, quiet
-from sumwise.util.shapes import Float
 from sumwise.util.threads import one_thread
 
 WINDOW: Final = 10  # forecasts that the typical error is taken over
-FEWEST: Final = 3  # answers below which leaving one out says nothing: all set the level
 MOST: Final = 300  # answers; beyond this, replay an evenly spaced subset
 SAMPLE: Final = 2000  # individuals that uncertainty is averaged over while a basis still learns
+LEFT_OUT, FORECAST = "each predicted from the others", "each forecast before it was told"
 HAS_LEARNED: Final = (
     "The network has learned from all answers, so it would still know an answer that is left out."
 )
@@ -145,7 +144,7 @@ def _step(
         design = embed(pool.sets.take(at), before.basis)
     # before the first answer the model has no units, so those after it scale its known noise
     scaled_by = (before if latest else after).posterior
-    design = _with_noise(design, noise, scaled_by)
+    design = with_noise(design, noise, scaled_by)
     new, y = design.rows([latest]), float(y_bar[latest])
     ratio = before.posterior.variance_along(new.u) / new.noise_scale
     forecast = std = error = naive = None
@@ -168,11 +167,6 @@ def _step(
         noise_std=float(after.posterior.output_scale[0])
         / math.sqrt(after.posterior.noise_precision),
     )
-
-
-def _with_noise(design: Design, noise_std: np.ndarray, scaled_by: Posterior) -> Design:
-    noise = noise_std / float(scaled_by.output_scale[0])
-    return design.with_known_noise(noise, scaled_by.noise_precision)
 
 
 def _spread_under(pool: Pool) -> Callable[[Model], float]:
@@ -198,6 +192,7 @@ def review(
     steps: tuple[Step, ...],
     answers: Sequence[Answer],
     status: Status,
+    judged: Judged,
     *,
     level: float,
     ahead: Sequence[Ask],
@@ -207,10 +202,11 @@ def review(
     Args:
         pool: The sets under the model's basis.
         steps: From `trace`.
+        judged: From `left_out`.
         ahead: The next questions.
     """
     learns = pool.basis.learns
-    rows, error, naive = _forecasts(steps) if learns else _left_out(pool, model, answers)
+    judged = _forecasts(steps) if learns else judged
     reach = NormalDist().inv_cdf(0.5 + 0.5 * level)
     compared = tuple(
         Compared(
@@ -223,7 +219,7 @@ def review(
             upper=mean + reach * std,
             weight=float(pool.design.theta_sum[answers[number - 1].position]),
         )
-        for number, mean, std in rows
+        for number, mean, std in judged.rows
     )
     calibration = coverage([row.z for row in compared], level)
     return Insight(
@@ -231,12 +227,12 @@ def review(
         level=level,
         steps=steps,
         compared=compared,
-        typical_error=error,
-        typical_naive_error=naive,
+        typical_error=judged.error,
+        typical_naive_error=judged.naive_error,
         unit=_unit(pool),
         by_forecast=(NO_CLOSED_FORM if model.spectrum is None else HAS_LEARNED) if learns else "",
         calibration=calibration,
-        trust=verdict(calibration, level),
+        trust=verdict(calibration, level, FORECAST if learns else LEFT_OUT),
         next_questions=tuple(ahead),
     )
 
@@ -250,46 +246,12 @@ def _unit(pool: Pool) -> str | None:
     return "individual" if plain else "unit of weight"
 
 
-Judged = tuple[list[tuple[int, float, float]], float | None, float | None]
-
-
-def _left_out(pool: Pool, model: Model, answers: Sequence[Answer]) -> Judged:
-    """Number, mean and standard deviation of each answer by the present model without it.
-
-    And median errors per √s_a, of these means and of the mean of the other answers. The median
-    keeps one large and unusual set from speaking for the rest. The mean is `scaling.offset_of`
-    without each answer, from the sums before and after it, which do not cancel.
-    """
-    if len(answers) < FEWEST:
-        return [], None, None
-    at, y_bar, noise = arrays_of(answers)
-    rows = pool.design.rows(at)
-    means, stds = leave_one_out(model, rows, y_bar[:, None], noise)
-    design = _with_noise(rows, noise, model.posterior)
-    pull = design.theta_sum / design.noise_scale
-    total, weight = _sums_of_others(pull * y_bar), _sums_of_others(pull * design.theta_sum)
-    others = np.divide(total, weight, out=np.zeros(len(total)), where=weight > 0)
-    error, naive = (
-        float(np.median(abs((y_bar - expected) / np.sqrt(design.noise_scale))))
-        for expected in (means[:, 0], others * design.theta_sum)
-    )
-    found = zip(range(1, len(at) + 1), means[:, 0].tolist(), stds[:, 0].tolist(), strict=True)
-    return list(found), error, naive
-
-
-def _sums_of_others(values: Float[np.ndarray, " t"]) -> Float[np.ndarray, " t"]:
-    """For each value, the sum of all others."""
-    before, after = np.cumsum(values)[:-1], np.cumsum(values[::-1])[-2::-1]
-    return np.concatenate([[0.0], before]) + np.concatenate([after, [0.0]])
-
-
 def _forecasts(steps: Sequence[Step]) -> Judged:
-    """The same, by the models before each answer; errors are typical of the last ones."""
-    if not steps:
-        return [], None, None
-    made = [
+    """Answers judged by the models before each; errors are typical of the last ones."""
+    made = tuple(
         (step.number, step.forecast, step.forecast_std)
         for step in steps
         if step.forecast is not None and step.forecast_std is not None
-    ]
-    return made, steps[-1].typical_error, steps[-1].typical_naive_error
+    )
+    errors = (steps[-1].typical_error, steps[-1].typical_naive_error) if steps else (None, None)
+    return Judged(made, *errors)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
+from sumwise.learning.left_out import Suspect
 from sumwise.learning.propose import Ask, PoolState
 from sumwise.model.design import Pool, add_products, features
 from sumwise.model.fit import Model
 from sumwise.model.posterior import BLOCK, Posterior
 from sumwise.util.shapes import Float, PerSet
-from sumwise.util.text import count, plain
+from sumwise.util.text import count, figure, label, plain
+
+NAMED: Final = 4  # answers beside the one to check first that are named
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,9 @@ class Status:
     spent: float | None = None  # on answers so far; None where measuring has no cost
     next_cost: float | None = None  # of open claims and the next questions
     aimed: bool = False  # whether targets were named, and variances are theirs
+    suspects: tuple[Suspect, ...] = ()  # answers that may be wrong, the one to check first first
+    typical_error: float | None = None  # of an individual: answers predicted from all the others
+    typical_naive_error: float | None = None  # with the mean of the others as the prediction
 
     @property
     def improvement(self) -> float:
@@ -51,12 +57,48 @@ class Status:
         return self.improvement < self.enough
 
     @property
+    def headline(self) -> tuple[str, ...]:
+        """What to know first, in sentences: which answer to check, and that the model is no use."""
+        now, naive = self.typical_error, self.typical_naive_error
+        said = [self.to_check]
+        if now is not None and naive is not None and now >= naive:
+            said.append(
+                "So far the model does not beat guessing the mean: with each of "
+                f"{self.answers} answers predicted from the others, half of its predictions are "
+                f"off by less than {plain(now)} per individual, and half of those by the mean of "
+                f"the others by less than {plain(naive)}."
+            )
+        return tuple(filter(None, said))
+
+    @property
+    def to_check(self) -> str | None:
+        """Which answer to check first and why, in a sentence; None if none looks wrong."""
+        if not self.suspects:
+            return None
+        first, *others = self.suspects
+        said = (
+            f"Check {label(first.set_id)} first: it is {figure(abs(first.z), 2)} standard "
+            f"deviations from what the other answers let expect ({first.total:.9g} in place of "
+            f"{plain(first.expected)} ± {plain(first.std)})"
+        )
+        if first.moves is not None:
+            most = f"of {len(self.suspects)} such answers it moves predictions most,"
+            moves = f"{most if others else 'it moves predictions'} by {plain(first.moves)}"
+            said += f", and {moves} per individual"
+        if others:
+            more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
+            names = ", ".join(label(each.set_id) for each in others[:NAMED])
+            said += f". Because of it, right ones may look wrong: {names}{more}"
+        return f"{said}."
+
+    @property
     def words(self) -> tuple[str, ...]:
-        """The same in sentences."""
+        """The same in sentences, the headline first."""
         free = self.sets - self.answers - self.open_claims - self.skipped
         said = [
+            *self.headline,
             f"{self.answers} of {count(self.sets, 'set')} measured, {self.open_claims} being "
-            f"measured, {free} free" + (f", {self.skipped} skipped." if self.skipped else ".")
+            f"measured, {free} free" + (f", {self.skipped} skipped." if self.skipped else "."),
         ]
         if free or self.open_claims:
             left = plain(self.information_left)

@@ -13,8 +13,9 @@ from typing import Any, Final
 import numpy as np
 
 from sumwise.acquisition.strategies import ACQUISITIONS
-from sumwise.learning.insight import FEWEST, WINDOW, Compared, Insight
-from sumwise.model.calibration import FEW, headline, percent
+from sumwise.learning.insight import WINDOW, Compared, Insight
+from sumwise.learning.left_out import FEWEST
+from sumwise.model.calibration import headline, percent
 from sumwise.report import theme
 from sumwise.report.curves import Rows, label_rows, named_lines
 from sumwise.report.page import Section, TextTable
@@ -25,6 +26,7 @@ from sumwise.util.text import NONE, figure, label
 Row = dict[str, Any]
 
 MOST: Final = 1000  # answers drawn one by one
+FEW: Final = 10  # answers below which shares of them are not drawn
 FEW_ROWS: Final = 10  # of a table beside a chart
 LONG: Final = 40  # characters of an id in a table
 BAR: Final = 34  # height of a row of bars
@@ -266,7 +268,7 @@ def calibration(insight: Insight) -> Section:
     names = ("level", "share", "low", "high", "inside", "answers")
     rows = [{name: getattr(row, name) for name in names} for row in insight.calibration]
     if len(insight.compared) < FEW:
-        return Section(title, [insight.trust, f"It shows from {FEW} answers on."], rows=rows)
+        return Section(title, [insight.trust, f"A chart follows from {FEW} answers on."], rows=rows)
     words = (
         "How many answers lie in the interval that the model gives for them without knowing them. "
         "On the line intervals hold what they promise, below it they are too narrow. Bars are what "

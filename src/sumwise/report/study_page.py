@@ -13,7 +13,8 @@ from typing import Any, Final
 import numpy as np
 
 from sumwise.data.sets import Sets
-from sumwise.learning.insight import FEWEST, WINDOW, Insight
+from sumwise.learning.insight import WINDOW, Insight
+from sumwise.learning.left_out import FEWEST
 from sumwise.learning.propose import Answer
 from sumwise.model.calibration import percent
 from sumwise.model.predict import Predictions
@@ -46,7 +47,7 @@ def page_of(study: Study) -> str:
             break
     sets, status, cost = study.sets, insight.status, study.aims.cost
     sections = [
-        Section("Where the study stands", status.words),
+        Section("Where the study stands", status.words[len(status.headline) :]),
         *study_panels(insight),
         *_open(seen),
         Section("The model", study.model.summary().splitlines()),
@@ -61,6 +62,10 @@ def page_of(study: Study) -> str:
     ]
     named = label(study.name, LONG)
     title = f"{named}: {status.answers:,} of {count_of(status.sets, 'set')} measured"
+    if status.suspects:
+        title += f"; check {label(status.suspects[0].set_id)} first"
+    if no_better(insight):
+        title += "; no better than guessing the mean"
     return page(title, _lead(insight, len(sets.x)), sections)
 
 
@@ -82,7 +87,13 @@ def _lead(insight: Insight, n_individuals: int) -> str:
     said = f"From {totals} the outputs of {individuals} are predicted."
     if status.answers < FEWEST:
         return f"{said} How well shows from {FEWEST} answers on."
-    return f"{said} {_errors(insight)} {insight.trust}"
+    return " ".join(filter(None, (status.to_check, said, _errors(insight), insight.trust)))
+
+
+def no_better(insight: Insight) -> bool:
+    """Whether the model is no better than the mean of the other answers, or of earlier ones."""
+    now, naive = insight.typical_error, insight.typical_naive_error
+    return now is not None and naive is not None and now >= naive
 
 
 def _errors(insight: Insight) -> str:
@@ -94,7 +105,7 @@ def _errors(insight: Insight) -> str:
     first = ""
     if len(made) >= 2 * WINDOW:
         first = f"; over the first {WINDOW}, by {figure(made[WINDOW - 1].typical_error or 0.0)}"
-    worse = ": the model is no better than that yet" if now >= naive else ""
+    worse = ": the model is no better than that yet" if no_better(insight) else ""
     if insight.by_forecast:
         mean = f", and predicting the mean so far for everyone by {figure(naive)}"
         return f"{before}{mean}{worse}{first}."

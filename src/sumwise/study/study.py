@@ -20,6 +20,7 @@ from sumwise.data.parquet import Scan
 from sumwise.data.sets import LazySets, Sets
 from sumwise.errors import SettingError, SumwiseError
 from sumwise.learning.estimator import AggregateRegressor
+from sumwise.learning.left_out import Judged, left_out, suspects
 from sumwise.learning.propose import FEWEST, Answer, Ask
 from sumwise.learning.selection import check_budget
 from sumwise.learning.status import Status, outlook
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from sumwise.learning.insight import Insight
 
 AHEAD: Final = 5  # questions that status and insight look at
+SAMPLE: Final = 2000  # sets whose predictions are compared with and without an answer
 T = TypeVar("T")
 
 
@@ -311,7 +313,9 @@ class Study:
     def status(self) -> Status:
         """Where the study stands, and how much there is still to learn."""
         fit = self.state.fitted()
-        return self._status(fit, self.state.propose(fit.seen, AHEAD))
+        pool = dataclasses.replace(fit.pool, design=fit.design)  # answers bring their own noise
+        judged = left_out(pool, fit.model, fit.seen.answers)
+        return self._status(fit, self.state.propose(fit.seen, AHEAD), judged)
 
     def insight(self, level: float = 0.9) -> Insight:
         """What each answer was expected to be and what it taught, whether intervals are right, and
@@ -327,15 +331,29 @@ class Study:
         pool = dataclasses.replace(fit.pool, design=fit.design)  # answers bring their own noise
         steps = trace(pool, partial(self.state.models.along, seen.answers), seen.answers)
         ahead = self.state.propose(seen, AHEAD)
-        status = self._status(fit, ahead)
-        return review(pool, fit.model, steps, seen.answers, status, level=share, ahead=ahead)
+        judged = left_out(pool, fit.model, seen.answers)
+        told = seen.answers, self._status(fit, ahead, judged), judged
+        return review(pool, fit.model, steps, *told, level=share, ahead=ahead)
 
-    def _status(self, fit: Fit, ahead: Sequence[Ask]) -> Status:
+    def _status(self, fit: Fit, ahead: Sequence[Ask], judged: Judged) -> Status:
         kept, seen = self._kept, fit.seen
         left = outlook(fit.pool, fit.model, seen.state, ahead, kept.aims.cost)
         counts = (len(kept.sets), len(seen.answers), len(seen.claims), len(seen.skips))
         left |= {"enough": kept.aims.enough, "aimed": kept.aims.targets is not None}
+        moves = partial(self._moves, fit) if self.state.models.quick else None
+        left["suspects"] = suspects(judged, seen.answers, moves)
+        left |= {"typical_error": judged.error, "typical_naive_error": judged.naive_error}
         return Status(kept.name, kept.strategy, *counts, seen.questions, **left)
+
+    def _moves(self, fit: Fit, answer: Answer) -> float:
+        """How far predictions move if an answer is left out: root mean square over individuals,
+        those of a set taken together."""
+        others = tuple(told for told in fit.seen.answers if told is not answer)
+        without = self.state.fit_anew(dataclasses.replace(fit.seen, answers=others))
+        some = slice(None, None, -(-len(self._kept.sets) // SAMPLE))
+        moved = fit.totals(some)[0] - without.totals(some)[0]
+        squares, sizes = moved**2 / fit.design.noise_scale[some], self._kept.sets.sizes[some]
+        return float(np.sqrt(squares.sum() / sizes.sum()))
 
     def export(self, folder: Any) -> Path:
         """Write everything to a folder of CSV, Parquet and JSON, for `import_study` or others.

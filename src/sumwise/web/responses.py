@@ -232,9 +232,35 @@ class Study(Counts):
     writable: bool
 
 
-class Status(Counts):
-    """How much there is still to learn."""
+class Suspect(SetName):
+    """An answer that is farther from what all others let expect than chance explains."""
 
+    total: float
+    expected: Real = Field(description="From all other answers.")
+    std: Real = Field(description="Noise included.")
+    z: Real = Field(description="Standard deviations that the answer is above what is expected.")
+    moves: Real = Field(
+        description="How far predictions move without it, per individual (root mean square); "
+        "null where models take long to learn."
+    )
+
+
+class Status(Counts):
+    """How much there is still to learn, and what to check."""
+
+    headline: list[str] = Field(
+        description="The first of `words`: which answer to check, and that the model does not "
+        "beat guessing the mean. Empty if there is nothing to say of either."
+    )
+    suspects: list[Suspect] = Field(
+        description="Answers that may be wrong, the one to check first before the others."
+    )
+    typical_error: Real = Field(
+        description="Of an individual, with answers predicted from all the others."
+    )
+    typical_naive_error: Real = Field(
+        description="The same with the mean of the other answers as the prediction."
+    )
     open_claims: int
     information_left: Real
     mean_variance: Real

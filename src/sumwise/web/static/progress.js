@@ -23,10 +23,11 @@ export function create() {
     fill(lead, ...advance());
     try {
       const status = await get("/api/status");
-      // the first sentence counts the sets, which the line above does already; advice leads
-      const rest = status.words.slice(1).filter((each) => each !== status.advice);
-      const advice = status.advice ? h("p", { class: "advice" }, h("strong", null, status.advice)) : null;
-      fill(words, advice, rest.map((each) => h("p", null, each)));
+      // after the headline a sentence counts the sets, which the line above does already
+      const rest = status.words.slice(status.headline.length + 1).filter((each) => each !== status.advice);
+      const look = status.suspects.slice(0, 1).map(({ position }) => [" ", h("a", { href: `#/progress/set/${position}` }, "Look at it")]);
+      const top = [...status.headline, status.advice].filter(Boolean);
+      fill(words, top.map((each, i) => h("p", { class: "advice" }, h("strong", null, each), i ? [] : look)), rest.map((each) => h("p", null, each)));
     } catch (error) {
       if (!words.querySelector("p:not(.working)")) trouble(words, error, refresh);
     }
