@@ -83,7 +83,7 @@ def dropout_entropy(pool: Pool, posterior: Posterior, rng: Generator) -> PerSet:
 
 def dropout_mutual_information(pool: Pool, posterior: Posterior, rng: Generator) -> PerSet:
     """I[ȳ_a, w | D], Eq. 27 (DAMI). Being an estimate, it may come out below zero."""
-    noise = pool.design.noise_scale / posterior.noise_precision
+    noise = posterior.noise(pool.design)
     return 0.5 * np.log(_variance_by_dropout(pool, posterior, rng) / noise)
 
 
@@ -94,7 +94,7 @@ def _variance_by_dropout(pool: Pool, posterior: Posterior, rng: Generator) -> Pe
             "DAMI and DAEnt need a dropout network, and this model has none. Fit it with "
             "basis=sumwise.Neural(dropout=0.1), or choose AggMI or AggEnt."
         )
-    noise = np.sqrt(pool.design.noise_scale / posterior.noise_precision)
+    noise = np.sqrt(posterior.noise(pool.design))
     # u_al less its mean over l; with sets pending, what those would leave of it
     deviations = np.sqrt(len(posterior.mean)) * posterior.root_times(pool.design.u)
     return (deviations + noise[:, None] * rng.standard_normal(deviations.shape)).var(axis=1)

@@ -56,6 +56,7 @@ def greedy(
     α = (1 − (1 + β‖z‖²)^−½) / ‖z‖². Differences of u_aᵀ S u_a only say which sets to score in full.
     """
     rows, beta, key = found.rows, posterior.noise_precision, strategy.key
+    noise = posterior.noise_scale(rows)
     assert key is not None  # strategies without one are not screened
     u = rows.u.astype(np.float64, copy=False)
     root = posterior.root_times(np.eye(u.shape[1]))
@@ -64,20 +65,20 @@ def greedy(
     left = np.ones(len(u), dtype=bool)
     picked: list[int] = []
     for _ in range(min(n, len(u))):
-        high = np.where(left, key(signal + fuzz, rows.noise_scale, beta), -np.inf)
-        low = np.where(left, key(signal - fuzz, rows.noise_scale, beta), -np.inf)
+        high = np.where(left, key(signal + fuzz, noise, beta), -np.inf)
+        low = np.where(left, key(signal - fuzz, noise, beta), -np.inf)
         top = low.max()
         near = np.flatnonzero(high >= top - MARGIN * abs(top))
         exact = np.einsum("ak,ak->a", along := u[near] @ root, along)
         some = replace(pool, design=rows.rows(near), signal=exact, square=None)
         scores = strategy(some, posterior, np.random.default_rng(0))
         at = int(np.flatnonzero(scores >= scores.max() - TIE * abs(scores.max()))[0])
-        chosen, best = int(near[at]), float(key(exact[at], rows.noise_scale[near[at]], beta))
+        chosen, best = int(near[at]), float(key(exact[at], noise[near[at]], beta))
         if best - MARGIN * abs(best) <= found.rest:
             break
         picked.append(chosen)
         left[chosen] = False
-        z = root.T @ u[chosen] / np.sqrt(rows.noise_scale[chosen])
+        z = root.T @ u[chosen] / np.sqrt(noise[chosen])
         length, forward = float(z @ z), root @ z
         signal -= (u @ forward) ** 2 * (beta / (1 + beta * length))
         if length > 0:

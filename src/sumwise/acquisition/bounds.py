@@ -4,10 +4,10 @@
 
 With weights of at most 1, single precision errs by no more than κ ‖u_a‖² / λ (`_slack`): each
 product r_iᵀ u_a errs by at most γ_K ‖u_a‖ in any order of summation, and squares add up by
-Cauchy–Schwarz. Where features have amplitudes, u stands for a ∘ u throughout.
+Cauchy–Schwarz.
 
-The numerator of IVR is ‖Q u_a‖² with Q = V^½ Φ S. Singular vectors below a small singular value σ
-are left out, so its root errs by at most (γ_K ‖Q‖ + σ) ‖u_a‖.
+The numerator of IVR is ‖Q u_a‖² with Q = V^½ Φ S, and a part that rises with u_aᵀ S u_a. Singular
+vectors below a small singular value σ are left out, so its root errs by at most (γ_K ‖Q‖ + σ) ‖u_a‖.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final
 
 import numpy as np
 
-from sumwise.acquisition.prediction import targets_of, unit_of
+from sumwise.acquisition.prediction import of_members, targets_of, unit_of
 from sumwise.model.design import Pool
 from sumwise.model.posterior import Posterior
 from sumwise.util.shapes import Float, PerSet
@@ -53,9 +53,9 @@ def squares(pool: Pool) -> PerSet:
 def bounds(key: Key, pool: Pool, posterior: Posterior) -> Between:
     """Bounds on the key of each set."""
     explained = _explained_rows(posterior)
-    (known,), power = _squared_projections(pool, posterior, explained)
+    (known,), power = _squared_projections(pool, explained)
     low, high = _signal_between(power, known, explained, posterior)
-    noise_scale, beta = pool.design.noise_scale, posterior.noise_precision
+    noise_scale, beta = posterior.noise_scale(pool.design), posterior.noise_precision
     return key(low, noise_scale, beta), key(high, noise_scale, beta)
 
 
@@ -76,7 +76,7 @@ def _signal_between(
 def variance_reduction_between(pool: Pool, posterior: Posterior) -> Between | None:
     """Bounds on the IVR of each set; None if nothing can be learned."""
     phi, weight = targets_of(pool)
-    towards = posterior.inner(phi * np.sqrt(weight)[:, None])
+    towards = posterior.times(phi * np.sqrt(weight)[:, None])
     powers, axes = np.linalg.eigh(towards.T @ towards)
     values, axes = np.sqrt(np.maximum(powers[::-1], 0.0)), axes.T[::-1]
     if not 1e-150 < values[0] < 1e150:
@@ -85,30 +85,26 @@ def variance_reduction_between(pool: Pool, posterior: Posterior) -> Between | No
     used = int((values > _LEFT_OUT).sum())
     left_out = _LEFT_OUT if used < len(values) else 0.0
     rows, explained = values[:used, None] * axes[:used], _explained_rows(posterior)
-    (found, known), power = _squared_projections(pool, posterior, rows, explained)
+    (found, known), power = _squared_projections(pool, rows, explained)
     found = np.sqrt(found)
     length = np.sqrt(power * (1 + _slack(rows[:0])) + _TINY)
     wide = _gamma(rows) * float(np.linalg.norm(rows)) + left_out
     off = wide * length + (used + 2) * _UNIT * found + _TINY**0.5
-    noise = pool.design.noise_scale / posterior.noise_precision
+    noise, squared = posterior.noise(pool.design), unit_of(posterior)
     least, most = _signal_between(power, known, explained, posterior)
-    low = unit * np.maximum(found - off, 0.0) ** 2 / (noise + most)
-    return low, unit * (found + off) ** 2 / (noise + least)
+    low = unit * np.maximum(found - off, 0.0) ** 2 + squared * of_members(pool, posterior, least)
+    high = unit * (found + off) ** 2 + squared * of_members(pool, posterior, most)
+    return low / (noise + most), high / (noise + least)
 
 
 def _squared_projections(
-    pool: Pool, posterior: Posterior, *rows: Float[np.ndarray, "r K"]
+    pool: Pool, *rows: Float[np.ndarray, "r K"]
 ) -> tuple[list[PerSet], PerSet]:
     """Σ_i (row_iᵀ u_a)² of every set for each list of rows, and ‖u_a‖², in one pass."""
-    u, amplitude = pool.design.u, posterior.amplitude
-    together = np.concatenate(rows)
-    if amplitude is not None:
-        together *= amplitude
-    columns = np.ascontiguousarray(together.T, dtype=np.float32)
+    u = pool.design.u
+    columns = np.ascontiguousarray(np.concatenate(rows).T, dtype=np.float32)
     ends = np.cumsum([len(each) for each in rows])[:-1]
     found = [np.zeros(len(u)) for _ in rows]
-    power = squares(pool) if amplitude is None else np.empty(len(u))
-    weight = None if amplitude is None else (amplitude**2).astype(np.float32)
     block = np.empty((min(BLOCK, len(u)), u.shape[1]), np.float32)
     along = np.empty((len(block), columns.shape[1]), np.float32)
     for start in range(0, len(u), BLOCK):
@@ -120,9 +116,7 @@ def _squared_projections(
         product = np.matmul(some, columns, out=along[: len(some)])
         for part, sums in zip(np.split(product, ends, axis=1), found, strict=True):
             sums[here] = np.einsum("ai,ai->a", part, part)
-        if weight is not None:
-            power[here] = np.square(some, out=block[: len(some)]) @ weight
-    return found, power
+    return found, squares(pool)
 
 
 def _gamma(rows: Float[np.ndarray, "r K"]) -> float:

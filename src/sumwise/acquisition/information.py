@@ -31,25 +31,27 @@ def signal_variance(pool: Pool, posterior: Posterior) -> PerSet:
 
 def aggregated_mutual_information(pool: Pool, posterior: Posterior, rng: Generator) -> PerSet:
     """I[ȳ_a, w | D], Eq. 21 (AggMI): what measuring the set teaches about the model."""
-    ratio = posterior.noise_precision * signal_variance(pool, posterior) / pool.design.noise_scale
+    ratio = signal_variance(pool, posterior) / posterior.noise(pool.design)
     return _information(ratio, posterior)
 
 
 def aggregated_entropy(pool: Pool, posterior: Posterior, rng: Generator) -> PerSet:
     """H[ȳ_a | D], Eq. 16 (AggEnt): how uncertain the set's total is."""
-    noise = pool.design.noise_scale / posterior.noise_precision
+    noise = posterior.noise(pool.design)
     return _entropy(noise + signal_variance(pool, posterior), posterior)
 
 
 def mutual_information(pool: Pool, posterior: Posterior, rng: Generator) -> PerSet:
     """Σ_n I[y_an, w | D] (MI): as if individuals were measured and unrelated."""
-    beta = posterior.noise_precision
-    return _over_individuals(pool, posterior, lambda signal: _information(beta * signal, posterior))
+    noise = posterior.individual_noise
+    return _over_individuals(
+        pool, posterior, lambda signal: _information(signal / noise, posterior)
+    )
 
 
 def entropy(pool: Pool, posterior: Posterior, rng: Generator) -> PerSet:
     """Σ_n H[y_an | D] (Ent)."""
-    noise = 1 / posterior.noise_precision
+    noise = posterior.individual_noise
     return _over_individuals(pool, posterior, lambda signal: _entropy(noise + signal, posterior))
 
 

@@ -11,6 +11,12 @@ variance", A-optimality weighed by where predictions are wanted). EPIG is the me
 the total has about one target's output, its own noise included (Bickford Smith et al. 2023).
 AggMI (Eq. 21) instead counts every direction of w, whether or not any prediction depends on it.
 
+A total says more of its own members: their noise is part of it. Where targets stand for all N
+individuals, c_na of a member n has σ²θ_n + τ²Σθ in addition, with σ² the noise of an individual and
+τ² that of a set's effect. Added up over members, the numerator of IVR has (2 e u_aᵀ S u_a + s_a e²)
+/ N more, e = σ² + τ² (Σθ)²/s_a (`of_members`); this is exact where all weights of a set are alike.
+EPIG takes the members of a set for alike.
+
 With open questions both stay exact: after `Posterior.condition_on`, the scores of a batch add up to
 what the batch does together. Several outputs share S, so EPIG counts each of them.
 """
@@ -38,13 +44,14 @@ def integrated_variance_reduction(pool: Pool, posterior: Posterior, rng: Generat
     for low in range(0, len(drop), BLOCK):
         along = pool.design.u[low : low + BLOCK] @ towards
         drop[low : low + BLOCK] = np.einsum("aj,aj->a", along, along)
+    drop += of_members(pool, posterior, signal_variance(pool, posterior))
     return unit_of(posterior) * (drop / total)
 
 
 def expected_predictive_information(pool: Pool, posterior: Posterior, rng: Generator) -> PerSet:
     """Mean information about one target's output (EPIG)."""
     phi, weight = targets_of(pool)
-    own = 1 / posterior.noise_precision + posterior.variance_along(phi)
+    own = posterior.individual_noise + posterior.variance_along(phi)
     towards = (posterior.times(phi) / np.sqrt(own)[:, None]).T
     total = _total_variance(pool, posterior)
     gain = np.empty(len(pool.design))
@@ -53,7 +60,43 @@ def expected_predictive_information(pool: Pool, posterior: Posterior, rng: Gener
         squared = (pool.design.u[here] @ towards) ** 2 / total[here, None]
         # noise of its own keeps a target's correlation with a total below 1, but for rounding
         gain[here] = np.log1p(-np.minimum(squared, 1 - 1e-15)) @ weight
+    gain += _members_information(pool, posterior, total * float(weight @ own))
     return -0.5 * posterior.n_outputs * gain
+
+
+def of_members(pool: Pool, posterior: Posterior, signal: PerSet) -> PerSet:
+    """What the numerator of IVR has more because a total says something of its own members."""
+    everyone = _everyone(pool)
+    if not everyone:
+        return np.zeros(len(pool.design))
+    own = _own_noise(pool, posterior)
+    return (2 * own * signal + pool.design.noise_scale * own**2) / everyone
+
+
+def _members_information(pool: Pool, posterior: Posterior, variance: PerSet) -> PerSet:
+    """The same for EPIG, as a sum of logarithms: with the noise in common less without it."""
+    everyone, design = _everyone(pool), pool.design
+    if not everyone:
+        return np.zeros(len(design))
+    members = design.theta_sum**2 / design.noise_scale
+    common = np.sqrt(design.noise_scale / np.maximum(members, 1.0))  # θ of a typical member
+    across = common * signal_variance(pool, posterior) / design.noise_scale
+    whole = across + common * _own_noise(pool, posterior)
+    logs = [np.log1p(-np.minimum(c**2 / variance, 1 - 1e-15)) for c in (whole, across)]
+    return (logs[0] - logs[1]) * members / everyone
+
+
+def _own_noise(pool: Pool, posterior: Posterior) -> PerSet:
+    """e of every set."""
+    each = 1 + posterior.effect * pool.design.theta_sum**2 / pool.design.noise_scale
+    return each / posterior.noise_precision
+
+
+def _everyone(pool: Pool) -> int:
+    """How many individuals the targets stand for, if they stand for all members of all sets."""
+    if pool.targets is None:
+        return int(pool.sets.starts[-1])
+    return pool.targets.everyone
 
 
 def unit_of(posterior: Posterior) -> float:
@@ -67,4 +110,4 @@ def targets_of(pool: Pool) -> tuple[Float[np.ndarray, "J K"], Float[np.ndarray, 
 
 
 def _total_variance(pool: Pool, posterior: Posterior) -> PerSet:
-    return pool.design.noise_scale / posterior.noise_precision + signal_variance(pool, posterior)
+    return posterior.noise(pool.design) + signal_variance(pool, posterior)

@@ -39,28 +39,22 @@ MARGIN: Final = 4e-6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ceiling:
-    """Upper bounds on β u_aᵀ S u_a / s_a, for β/λ times squared amplitudes equal to `prior`.
+    """Upper bounds on β u_aᵀ S u_a / s_a, for β/λ equal to `prior`.
 
-    They hold when more is known: β S = (diag(1/prior) + Σ u uᵀ/s)⁻¹ falls with every label, and
-    where no entry of `prior` rises by more than a factor, neither does β S.
+    They hold when more is known: β S = (I λ/β + Σ u uᵀ/s)⁻¹ falls with every label, and where β/λ
+    rises by a factor, β S rises by no more.
     """
 
     high: PerSet
-    prior: Float[np.ndarray, " K"]
+    prior: float
 
-    def under(self, posterior: Posterior) -> PerSet | None:
-        """The bounds for another prior; None if that has features which this one had not."""
-        new = _prior(posterior)
-        if (new[self.prior == 0] > 0).any():
-            return None
-        ratio = np.divide(new, self.prior, out=np.ones_like(new), where=self.prior > 0)
-        return self.high * max(1.0, float(ratio.max()))
+    def under(self, posterior: Posterior) -> PerSet:
+        """The bounds for another prior."""
+        return self.high * max(1.0, _prior(posterior) / self.prior)
 
 
-def _prior(posterior: Posterior) -> Float[np.ndarray, " K"]:
-    ratio = posterior.hyper.noise_precision / posterior.hyper.prior_precision
-    amplitude = np.ones(1) if posterior.amplitude is None else posterior.amplitude
-    return ratio * amplitude**2
+def _prior(posterior: Posterior) -> float:
+    return posterior.hyper.noise_precision / posterior.hyper.prior_precision
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,11 +79,10 @@ class Candidates:
 
 def screens(strategy: Strategy, pool: Pool, posterior: Posterior) -> bool:
     """Whether bounds exist and save work."""
-    largest = 1.0 if posterior.amplitude is None else float((posterior.amplitude**2).max())
     return (
         (strategy.key is not None or strategy.bounds is not None)
         and len(pool.design) >= SCREENED_FROM
-        and bool(squares(pool).max() * max(largest, 1.0) < HUGE)
+        and bool(squares(pool).max() < HUGE)
     )
 
 
@@ -118,7 +111,7 @@ def candidates(
     if screens(strategy, pool, posterior):
         if ceiling is not None and keeps:
             high = ceiling.under(posterior)
-            chosen = None if high is None else _under_ceiling(pool, posterior, high, allowed, n)
+            chosen = _under_ceiling(pool, posterior, high, allowed, n)
         if chosen is None:
             chosen, high = _within_bounds(strategy, pool, posterior, rng, allowed, n, cost)
     if chosen is None or high is None:  # nothing was screened: a strategy may look at all sets
@@ -130,7 +123,7 @@ def candidates(
         positions = np.flatnonzero(chosen)
         signal, scores = _scored(strategy, pool, posterior, rng, positions)
         if keeps:
-            exact = posterior.noise_precision * signal / pool.design.noise_scale[positions]
+            exact = signal / posterior.noise(pool.design)[positions]
             high[positions] = exact * (1 + MARGIN)
     refuse_non_finite(scores, positions, pool)
     ranked = per_cost(strategy, scores, None if cost is None else cost[positions])
@@ -181,7 +174,7 @@ def _under_ceiling(
     some = min(max(SAMPLE, n), int(allowed.sum()))
     top = np.argpartition(free, len(free) - some)[len(free) - some :]
     rows = pool.design.rows(top)
-    exact = posterior.noise_precision * posterior.variance_along(rows.u) / rows.noise_scale
+    exact = posterior.variance_along(rows.u) / posterior.noise(rows)
     chosen = free >= _nth_largest(exact, n) * (1 - MARGIN)
     broken = (exact > free[top]).any()  # so little is left to learn that rounding is all there is
     return None if broken or chosen.sum() > len(chosen) // FEW else chosen

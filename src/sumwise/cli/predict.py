@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -18,7 +19,7 @@ from sumwise.errors import DataError, SettingError
 from sumwise.model.predict import check_level, individuals
 from sumwise.outofcore import predict_parquet as streams
 from sumwise.outofcore.build import in_threads
-from sumwise.util.text import count, json_ready, plain
+from sumwise.util.text import count, json_ready, plain, shown
 
 if TYPE_CHECKING:
     from sumwise.study.study import Study
@@ -29,6 +30,7 @@ FEW: Final = 10  # rows on the screen
 @options.study_command(
     click.argument("data", required=False, type=options.PATH),
     option("--sets", "Predict the totals of sets instead.", into="of_sets"),
+    option("--by COLUMN", "Column of DATA that names the set of each row, measured or not."),
     option(
         "--level SHARE", "Share of values that should lie between lower and upper.", default=0.9
     ),
@@ -38,6 +40,7 @@ def predict(
     address: Address,
     data: Path | None,
     of_sets: bool,
+    by: str | None,
     level: float,
     out: Path | None,
     force: bool,
@@ -46,7 +49,9 @@ def predict(
 
     Without DATA, the individuals of the study: set, row (its number within the set, in the order
     of the table), inputs, mean, standard deviation and interval. With DATA, a CSV or Parquet file
-    that has the study's input columns: its rows, with the last four columns added.
+    that has the study's input columns: its rows, with the last four columns added. Members of a
+    measured set are predicted given its total, so that they add up to it; rows of DATA too, if
+    --by names the column with their sets.
 
     \b
       sumwise predict schools.db
@@ -56,13 +61,15 @@ def predict(
     """
     if of_sets and data is not None:
         raise click.UsageError("--sets predicts the sets of the study; leave DATA out")
+    if by is not None and data is None:
+        raise click.UsageError("--by names a column of DATA; name a file as well")
     if out is not None:
         check_output(out, force)
     few = None if out is not None or output.wants_json() else FEW
     with address.open() as study:
         scan = study.scan if data is None and not of_sets else None
         if scan is None or out is None:
-            table, rows = _table(study, scan, data, of_sets, level, few)
+            table, rows = _table(study, scan, data, by, of_sets, level, few)
         else:
             table, rows = None, _write_scan(study, scan, out, level, force)
         measured = len(study.answers)
@@ -87,7 +94,13 @@ def predict(
 
 
 def _table(
-    study: Study, scan: Scan | None, data: Path | None, of_sets: bool, level: float, few: int | None
+    study: Study,
+    scan: Scan | None,
+    data: Path | None,
+    by: str | None,
+    of_sets: bool,
+    level: float,
+    few: int | None,
 ) -> tuple[Any, int]:
     """Predictions of the first few rows, or of all; and the number of all rows."""
     if of_sets:
@@ -103,16 +116,27 @@ def _table(
         native = table.frame.to_native()
         columns = {name: native.column(name).slice(0, few) for name in native.column_names}
         about: dict[str, Any] = {"inputs": columns}
+        groups = None if by is None else _groups(study, table.keys([by], "given as --by"))
     elif scan is not None and few is not None:
         first = next(batches(scan, scan.parts()[0]))
         x = np.ascontiguousarray(first.inputs.T, dtype=np.float64)
         columns = {name: key.slice(0, few) for name, key in zip(scan.by, first.keys, strict=True)}
         columns |= {name: x[:few, d] for d, name in enumerate(scan.x) if name not in columns}
-        about = {"inputs": columns}
+        about, groups = {"inputs": columns}, None
     else:
-        x, about = study.sets.x, individuals(study.sets, few)
-    found = replace(study.predict(x[:few], level), **about)
+        x, about, groups = study.sets.x, individuals(study.sets, few), None
+    if groups is None:
+        groups = about.get("ids")
+    elif few is not None:
+        groups = groups[:few]
+    found = replace(study.predict(x[:few], level, groups=groups), **about)
     return found.to_arrow(), len(x) if scan is None else scan.rows
+
+
+def _groups(study: Study, names: Sequence[Any]) -> list[Any]:
+    """The study's own ids for names of sets as a table has them; others stay what they are."""
+    own = {shown(set_id): set_id for set_id in study.ids}
+    return [own.get(shown(name), name) for name in names]
 
 
 def _write_scan(study: Study, scan: Scan, out: Path, level: float, force: bool) -> int:

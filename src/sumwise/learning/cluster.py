@@ -131,7 +131,7 @@ def embed(
         )
     sets = lazy_sets(partial(ids_of, index.keys), index.sizes, scan)
     statistics = Inputs.combine(index.statistics)
-    targets = Targets(statistics.subsample, subsample(scan.rows)[1])
+    targets = Targets(statistics.subsample, subsample(scan.rows)[1], scan.rows)
     if prepared is None:
         prepared = model.config().prepare(sets, statistics)
     if prepared.basis.learns:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -19,13 +20,13 @@ from sumwise.acquisition.strategies import DEFAULT, Acquisition, named
 from sumwise.data.frames import input_matrix, to_float
 from sumwise.data.parquet import Scan
 from sumwise.data.sets import Sets
-from sumwise.data.validate import check_labels, count
+from sumwise.data.validate import as_list, check_labels, count
 from sumwise.errors import InvalidSetError, SettingError
 from sumwise.learning import summary as describing
 from sumwise.model import fit as core
 from sumwise.model import predict as outputs
 from sumwise.model.basis import Basis, Neural, with_dropout
-from sumwise.model.predict import check_level
+from sumwise.model.predict import Predictions, check_level
 from sumwise.outofcore import predict_parquet as streams
 from sumwise.outofcore.build import embed_scan, in_threads
 from sumwise.outofcore.design_store import Embedded, as_sets
@@ -119,7 +120,14 @@ class AggregateRegressor:
             design = sets.pool(prepared).design
         labels = check_labels(y_bar, sets.ids)
         known = read(sets, {"noise_std": noise_std}, "fit").noise_std
-        fitted = core.fit(prepared, sets, design, labels, noise_std=known)
+        fitted = core.fit(
+            prepared,
+            sets,
+            design,
+            labels,
+            noise_std=known,
+            members=(sets.ids, partial(sets.take, range(len(sets)))),
+        )
         vars(self).pop("feature_names_in_", None)  # of another fit
         vars(self).update(_fitted_attributes(fitted, sets, one_output=np.ndim(y_bar) < 2))
         self.prepared_ = prepared
@@ -189,6 +197,8 @@ class AggregateRegressor:
         return_std: bool = False,
         return_cov: bool = False,
         include_noise: bool = True,
+        *,
+        groups: Any = None,
     ) -> Any:
         """Outputs of individuals: their mean, and on request how sure that is.
 
@@ -197,23 +207,42 @@ class AggregateRegressor:
             return_std: Also return the predictive standard deviation of each individual's y, its
                 own noise included; with `include_noise=False`, that of the noise-free output.
             return_cov: Instead, also return the joint (n, n) covariance of these individuals.
+            groups: Id of the set that each row belongs to. Members of a measured set are predicted
+                given its total, so that they add up to it. A row is the member with the same
+                inputs; another row of that set is an individual that the total does not contain.
         """
         if return_std and return_cov:
             raise SettingError("ask for return_std or return_cov, not both")
+        if return_cov and groups is not None:
+            raise SettingError(
+                "return_cov knows no groups; ask for return_std, or leave groups out"
+            )
         fitted, x = self.fitted(), self._inputs(X)
+        own = self._members(groups, x) if include_noise else None
         if return_std:
             with Slow("predicting", len(x)) as slow:
                 mean, std = outputs.predict_individuals(
-                    fitted, x, include_noise=include_noise, on_progress=slow.at
+                    fitted, x, include_noise=include_noise, own=own, on_progress=slow.at
                 )
             return self._outputs(mean), self._outputs(std)
-        mean = self._outputs(outputs.predict_mean(fitted, x))
+        mean = self._outputs(outputs.predict_mean(fitted, x, own))
         if return_cov:
             cov = fitted.posterior.covariance_along(outputs.features_of(fitted, x))
             if include_noise:
-                cov[np.diag_indices_from(cov)] += 1 / fitted.posterior.noise_precision
+                cov[np.diag_indices_from(cov)] += fitted.posterior.individual_noise
             return mean, self._outputs(cov[..., None] * fitted.posterior.output_scale**2)
         return mean
+
+    def intervals(self, X: Any, level: float = 0.9, *, groups: Any = None) -> Predictions:
+        """Outputs of individuals with the interval that holds a share `level` of them.
+
+        Args:
+            groups: As in `predict`.
+        """
+        if not self._one_output:
+            raise SettingError("intervals are of one output; use predict with return_std")
+        share, x = check_level(level), self._inputs(X)
+        return outputs.interval(self.fitted(), x, share, self._members(groups, x))
 
     def predict_parquet(
         self, pool: Scan, out: str | os.PathLike[str], level: float = 0.9, *, run: Any = None
@@ -238,11 +267,16 @@ class AggregateRegressor:
     def predict_sets(
         self, sets: Sets | Embedded, return_std: bool = False, include_noise: bool = True
     ) -> Any:
-        """Totals of sets: their mean, and on request their predictive standard deviation."""
+        """Totals of sets: their mean, and on request their predictive standard deviation.
+
+        A set that the model was fitted on is predicted given its total: without known noise, that
+        is the total itself.
+        """
         model = self.fitted()
-        as_sets(sets)  # refuses what is none
+        ids = as_sets(sets).ids  # refuses what is none
         design = sets.pool(model).design
-        mean, std = outputs.predict_sets(model, design, include_noise=include_noise)
+        total = outputs.measured_among(model, ids, design)
+        mean, std = outputs.predict_sets(model, design, include_noise=include_noise, total=total)
         return (self._outputs(mean), self._outputs(std)) if return_std else self._outputs(mean)
 
     def sample_y(
@@ -262,7 +296,7 @@ class AggregateRegressor:
         latent = np.einsum("nk,lkm->nml", outputs.features_of(fitted, x), members)
         if include_noise:
             noise = rng.standard_normal(latent.shape)
-            latent = latent + noise / np.sqrt(fitted.posterior.noise_precision)
+            latent = latent + noise * np.sqrt(fitted.posterior.individual_noise)
         scale = fitted.posterior.output_scale
         drawn = outputs.finite_rows(fitted.offset[:, None] + scale[:, None] * latent)
         return drawn[:, 0] if self._one_output else drawn
@@ -299,7 +333,8 @@ class AggregateRegressor:
 
     @property
     def noise_precision_(self) -> Any:
-        """β in your output units: 1/√β is the standard deviation of an individual's noise."""
+        """β in your output units: 1/√β is the standard deviation of an individual's noise, beside
+        what members of its set share."""
         return self._precision(self.fitted().posterior.hyper.noise_precision)
 
     # --- scikit-learn's conventions -----------------------------------------------------------
@@ -341,6 +376,14 @@ class AggregateRegressor:
             )
         names = getattr(self, "feature_names_in_", None)
         return input_matrix(x, names, self.n_features_in_)
+
+    def _members(self, groups: Any, x: Float[np.ndarray, "N D"]) -> outputs.Members | None:
+        if groups is None:
+            return None
+        names = as_list(groups, "groups")
+        if len(names) != len(x):
+            raise SettingError(f"groups has {len(names)} ids for {len(x)} rows; give one for each")
+        return outputs.members_of(self.fitted(), names, x)
 
     def _outputs(self, values: Float[np.ndarray, "... M"]) -> Float[np.ndarray, "..."]:
         return values[..., 0] if self._one_output else values

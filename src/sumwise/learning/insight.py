@@ -146,7 +146,7 @@ def _step(
     scaled_by = (before if latest else after).posterior
     design = with_noise(design, noise, scaled_by)
     new, y = design.rows([latest]), float(y_bar[latest])
-    ratio = before.posterior.variance_along(new.u) / new.noise_scale
+    ratio = before.posterior.variance_along(new.u) / before.posterior.noise(new)
     forecast = std = error = naive = None
     if latest:
         mean, stds = predict.predict_sets(before, new, include_noise=True)
@@ -158,7 +158,7 @@ def _step(
         number=len(at),
         set_id=answers[latest].set_id,
         answer=y,
-        information=float(0.5 * np.log1p(before.posterior.noise_precision * ratio[0])),
+        information=float(0.5 * np.log1p(ratio[0])),
         forecast=forecast,
         forecast_std=std,
         error=error,

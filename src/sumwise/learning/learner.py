@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Unpack
 
 import numpy as np
@@ -70,7 +71,8 @@ def ask(progress: Progress, strategy: str | Acquisition, seed: int) -> tuple[Ask
     wanted, model, answers = progress.objective, progress.model, progress.answers
     pool = wanted.apply(progress.pool, model)
     noisy = wanted.noise_std is not None or any(answer.noise_std for answer in answers)
-    ceiling = None if noisy else progress.ceiling  # s_a + β r_a² moves with β, bounds do not
+    # s_a + β r_a² moves with β, and a mixture may become less certain; bounds hold for neither
+    ceiling = None if noisy or model.mixture is not None else progress.ceiling
     state = PoolState([answer.position for answer in answers], questions=len(answers))
     seen, prices = (pool, model, strategy, state, draws_of(seed)), Prices(wanted.cost)
     found, kept = next(questions(*seen, prices=prices, ceiling=ceiling, runner_up=False))
@@ -120,7 +122,8 @@ def fit_answers(
     else:
         design = rows(at)
     data = labelled, design, totals[:, None]
-    return core.fit(prepared, *data, start, noise_std=noise, learned=learned)
+    members = tuple(answer.set_id for answer in answers), partial(sets.take, at)
+    return core.fit(prepared, *data, start, noise_std=noise, learned=learned, members=members)
 
 
 class ActiveLearner:

@@ -276,7 +276,7 @@ def _described(
     ids, (chosen, second) = pool.sets.ids, places
     design = pool.design.rows([chosen])
     mean, std = predict.predict_sets(model, design, include_noise=True)
-    ratio = posterior.noise_precision * posterior.variance_along(design.u) / design.noise_scale
+    ratio = posterior.variance_along(design.u) / posterior.noise(design)
     return Ask(
         set_id=ids[chosen],
         score=found.score(chosen),

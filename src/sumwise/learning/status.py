@@ -165,7 +165,7 @@ def outlook(
         "mean_variance": mean_variance(posterior, *moment),
         "mean_variance_after": mean_variance(after, *moment),
         "next_questions": len(ahead),
-        "noise_variance": float((posterior.output_scale**2).mean()) / posterior.noise_precision,
+        "noise_variance": float((posterior.output_scale**2).mean()) * posterior.individual_noise,
         "spent": None if cost is None else float(cost[list(state.answered)].sum()),
         "next_cost": None if cost is None or not coming else float(cost[coming].sum()),
     }
@@ -177,9 +177,9 @@ def joint_information(pool: Pool, posterior: Posterior, which: np.ndarray) -> fl
     gram = np.zeros((n_basis, n_basis))
     for low in range(0, len(which), BLOCK):
         design = pool.design.rows(which[low : low + BLOCK])
-        half = posterior.root_times(design.u) / np.sqrt(design.noise_scale)[:, None]
+        half = posterior.root_times(design.u) / np.sqrt(posterior.noise(design))[:, None]
         gram += half.T @ half
-    gains = posterior.noise_precision * np.maximum(np.linalg.eigvalsh(gram), 0.0)
+    gains = np.maximum(np.linalg.eigvalsh(gram), 0.0)
     return float(0.5 * posterior.n_outputs * np.log1p(gains).sum())
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Final
+from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 
-from sumwise.model.averaging import Choice
-from sumwise.model.basis.auto import CANDIDATES, LENGTHSCALES, SCALINGS, Candidate
+from sumwise.model.basis.auto import LENGTHSCALES, SCALINGS
 from sumwise.model.fit import Model
+from sumwise.model.mixture import Mixture
+from sumwise.util.shapes import Float
 from sumwise.util.text import count, shown
+
+if TYPE_CHECKING:
+    from sumwise.model.basis import Auto
 
 MOST_INPUTS: Final = 5  # named in the summary
 LEAST_LINEAR: Final = 0.05  # below this share, the inputs of the linear part say little
@@ -24,59 +28,86 @@ def summary(model: Model, lengthscale: float) -> tuple[str, ...]:
     """Lines that say what the model is and how the answers chose it.
 
     Args:
-        lengthscale: Factor of the candidates' length-scales.
+        lengthscale: Factor of the hypotheses' length-scales.
     """
-    labels = None if model.spectrum is None else model.spectrum.n_labels
+    labels = len(model.labelled.design) if model.labelled is not None else 0
     lines = []
-    if model.choice is not None:
-        lines += _chosen(model.choice, labels or 0, model.input_names, lengthscale)
+    if model.mixture is not None:
+        lines += _mixed(model, model.mixture, labels, lengthscale)
     else:
         lines.append(f"Basis: {type(model.basis.basis).__name__}, fixed, not chosen by answers.")
-    posterior = model.posterior
-    if labels:
-        noise = posterior.output_scale / np.sqrt(posterior.noise_precision)
-        each = ", ".join(f"{value:.3g}" for value in noise)
+    if labels and model.mixture is None:
+        posterior = model.posterior
+        each = _listed(posterior.output_scale / np.sqrt(posterior.noise_precision))
         lines.append(f"An individual's own noise is ± {each} (standard deviation).")
     if labels and model.log_evidence is not None:
         lines.append(f"Log evidence of {count(labels, 'answer')}: {model.log_evidence:.4g}.")
     return tuple(lines)
 
 
-def _chosen(
-    choice: Choice, labels: int, names: tuple[Hashable, ...] | None, unit: float
-) -> list[str]:
+def _listed(values: Float[np.ndarray, " M"]) -> str:
+    return ", ".join(f"{value:.3g}" for value in values)
+
+
+def _mixed(model: Model, mixed: Mixture, labels: int, unit: float) -> list[str]:
     if not labels:
         return [
-            f"Basis: the average of {len(CANDIDATES)} candidates, all alike before any answer "
-            "(linear parts, three length-scales, two scalings of the inputs)."
+            f"Model: a mixture of {len(mixed.probability)} hypotheses, all equally likely before "
+            "any answer (linear parts, three length-scales, two scalings of the inputs, noise, "
+            "effects of sets)."
         ]
-    order = np.argsort(-choice.probability, kind="stable")
-    first, second = (CANDIDATES[i] for i in order[:2])
-    chances = choice.probability[order[:2]]
-    lengths = ", ".join(
-        f"{100 * choice.of_lengthscale(length):.0f} % at {unit * length:g}√D"
-        for length in LENGTHSCALES
-    )
-    scalings = ", ".join(f"{100 * choice.of_scaling(s):.0f} % {SCALED[s]}" for s in SCALINGS)
-    return [
-        f"Basis: the average of {len(CANDIDATES)} candidates, weighed by how well each explains "
-        f"the answers (its evidence).",
-        f"Linear in the inputs: {100 * choice.linear:.0f} % of what varies.",
-        *_rests_on(choice, names),
-        f"Length-scales of the rest, D being the number of inputs: {lengths}.",
-        f"Scaling: {scalings}.",
-        f"Most likely is {_name(first, unit)} (probability {chances[0]:.2f}), next "
-        f"{_name(second, unit)} ({chances[1]:.2f}).",
+    shares = powers(model, mixed)
+    n_inputs = len(model.basis.shift)
+    linear, waves = shares[: 2 * n_inputs].reshape(2, n_inputs), shares[2 * n_inputs : -1]
+    waves = waves.reshape(2, len(LENGTHSCALES))
+    signal = float(linear.sum() + waves.sum())
+    noise, effect = model.posterior.output_scale * np.sqrt(mixed.noise)
+    lines = [
+        f"Model: a mixture of {len(mixed.probability)} hypotheses, weighed by how well each "
+        "explains the answers (its evidence).",
+        f"Of what varies between individuals, {100 * signal:.0f} % is explained by the inputs and "
+        f"{100 * (1 - signal):.0f} % is noise.",
+        f"Noise of an individual: ± {_listed(noise)}; members of a set share an effect of ± "
+        f"{_listed(effect)} (standard deviations).",
     ]
+    if signal <= 0:
+        return lines
+    lines.append(f"Linear in the inputs: {100 * linear.sum() / signal:.0f} % of what they explain.")
+    lines += _rests_on(linear, signal, model.input_names)
+    if waves.sum() > 0:
+        parts = 100 * waves.sum(axis=0) / waves.sum()
+        lengths = ", ".join(
+            f"{part:.0f} % at {unit * length:g}√D"
+            for part, length in zip(parts, LENGTHSCALES, strict=True)
+        )
+        lines.append(f"Length-scales of the rest, D being the number of inputs: {lengths}.")
+    by_scaling = 100 * (linear.sum(axis=1) + waves.sum(axis=1)) / signal
+    said = (f"{part:.0f} % {SCALED[s]}" for s, part in zip(SCALINGS, by_scaling, strict=True))
+    lines.append(f"Scaling: {', '.join(said)}.")
+    return lines
 
 
-def _rests_on(choice: Choice, names: tuple[Hashable, ...] | None) -> list[str]:
+def powers(model: Model, mixed: Mixture) -> Float[np.ndarray, " G"]:
+    """Share of an individual's variance that each group of features has, over the mixture.
+
+    A linear feature has the power its hypotheses were drawn for; other groups have a power of 1.
+    """
+    basis = cast("Auto", model.basis.basis)
+    scale = np.stack([basis.scale[0] ** -2.0, np.ones(basis.scale.shape[1])])
+    linear = (scale / basis.size[:2, None] ** 2).ravel()
+    power = np.append(linear, np.ones(mixed.hypotheses.variances.shape[1] - len(linear)))
+    return (mixed.probability @ mixed.hypotheses.variances) * power
+
+
+def _rests_on(
+    linear: Float[np.ndarray, "2 D"], signal: float, names: tuple[Hashable, ...] | None
+) -> list[str]:
     """Each input's part of the linear variance; inputs without names are counted from 1."""
-    n_inputs = len(choice.relevance)
-    if n_inputs == 1 or choice.linear < LEAST_LINEAR:
+    n_inputs = linear.shape[1]
+    if n_inputs == 1 or linear.sum() < LEAST_LINEAR * signal:
         return []
     called = names or tuple(f"input {d + 1}" for d in range(n_inputs))
-    percent = 100 * choice.relevance / n_inputs
+    percent = 100 * linear.sum(axis=0) / linear.sum()
     order = np.argsort(-percent, kind="stable")[:MOST_INPUTS]
     parts = [f"{shown(called[d])} ({percent[d]:.0f} %)" for d in order]
     if n_inputs > len(order):
@@ -84,11 +115,3 @@ def _rests_on(choice: Choice, names: tuple[Hashable, ...] | None) -> list[str]:
         others = "one more input" if rest == 1 else f"{rest} more inputs"
         parts.append(f"{others} ({np.delete(percent, order).sum():.0f} %)")
     return [f"The linear part rests on {', '.join(parts)}."]
-
-
-def _name(candidate: Candidate, unit: float) -> str:
-    scaled = SCALED[candidate.scaling]
-    if candidate.lengthscale is None:
-        return f"a linear model of {scaled}"
-    linear = f"{100 * candidate.linear:.0f} % linear" if candidate.linear else "not linear"
-    return f"length-scale {unit * candidate.lengthscale:g}√D, {linear}, {scaled}"

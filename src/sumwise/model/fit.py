@@ -11,7 +11,7 @@ error was 19.7, and 17.0 without an offset; mean of 6 seeds).
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
@@ -21,9 +21,9 @@ from sumwise.data import validate
 from sumwise.data.sets import Sets
 from sumwise.data.targets import Inputs
 from sumwise.errors import InvalidSetError, SettingError
-from sumwise.model import averaging, evidence, known_noise, posterior, scaling
+from sumwise.model import evidence, known_noise, mixture, posterior, scaling
 from sumwise.model.basis import Basis, Neural, Scaled, draw
-from sumwise.model.basis.auto import POWER
+from sumwise.model.basis.auto import BIAS, Hypotheses
 from sumwise.model.basis.fixed import check_number
 from sumwise.model.design import Design, Pool, embed, features
 from sumwise.model.posterior import Hyperparameters, Posterior, Spectrum
@@ -56,6 +56,11 @@ class ModelConfig:
             validate.count(self.random_state, "random_state", 0)
         chosen = self.hyperparameters
         if isinstance(chosen, str) and chosen in ("evidence", "adam"):
+            if chosen == "adam" and isinstance(self.basis, str) and self.basis == "auto":
+                raise SettingError(
+                    "basis='auto' integrates λ and β over their prior, so there is nothing for "
+                    "'adam' to search; use hyperparameters='evidence', or another basis"
+                )
             return
         numbers = tuple(chosen) if isinstance(chosen, tuple | list | np.ndarray) else ()
         if len(numbers) != 2:
@@ -79,7 +84,7 @@ class ModelConfig:
         rng = np.random.default_rng(self.random_state)
         with np.errstate(all="ignore"):  # features that are not finite are refused by name
             basis = Scaled(draw(self, sets, inputs, rng), inputs.shift, inputs.scale)
-        power = POWER
+        power = 1 + BIAS
         if not basis.averages:  # candidates are drawn for standardised inputs
             if not self.standardize:
                 basis = Scaled(basis.basis, np.zeros(sets.n_inputs), np.ones(sets.n_inputs))
@@ -109,6 +114,17 @@ class Prepared:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Labelled:
+    """The measured sets, whose members are predicted given their totals."""
+
+    ids: Sequence[Hashable]
+    sets: Callable[[], Sets] | None  # with their individuals, which may have to be read
+    design: Design
+    noise_scale: Float[np.ndarray, " t"]  # of each total given w, with known noise, without effects
+    residual: Float[np.ndarray, "t M"]  # totals less their expectation given w, in model units
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Model:
     """p(y | x, D) for any x, in the user's units."""
 
@@ -118,7 +134,8 @@ class Model:
     spectrum: Spectrum | None  # None for a dropout network, which has no evidence either
     log_evidence: float | None
     input_names: tuple[Hashable, ...] | None
-    choice: averaging.Choice | None = None  # of `basis="auto"`
+    mixture: mixture.Mixture | None = None  # of `basis="auto"`
+    labelled: Labelled | None = None
 
     def pool(self, sets: Sets) -> Pool:
         """The sets as strategies see them under this model."""
@@ -152,6 +169,7 @@ def fit(
     *,
     noise_std: Float[np.ndarray, " t"] | None = None,
     learned: tuple[Scaled, Hyperparameters] | None = None,
+    members: tuple[Sequence[Hashable], Callable[[], Sets] | None] = ((), None),
 ) -> Model:
     """The model after one total for each of some sets.
 
@@ -162,6 +180,8 @@ def fit(
         noise_std: Known noise of each measurement, besides that of its individuals, in the user's
             units.
         learned: The basis, λ and β that were learned from these totals before.
+        members: Ids of the sets, and what gives them with their individuals, where those are to
+            be predicted.
     """
     config, before = prepared.config, (start or prepared).basis
     with np.errstate(all="ignore"):  # numbers that overflow are refused by name
@@ -178,54 +198,92 @@ def fit(
                 basis = replace(basis, basis=trained)
             if before.committee:
                 n_members = features(basis, np.zeros((1, labelled.n_inputs))).shape[1]
-                members = posterior.committee(n_members, hyper.noise_precision, data.scale)
-                return Model(basis, members, data.offset, None, None, prepared.input_names)
+                drawn = posterior.committee(n_members, hyper.noise_precision, data.scale)
+                return Model(basis, drawn, data.offset, None, None, prepared.input_names)
             data = replace(data, design=embed(labelled, basis))
-        choice, amplitude = None, None
         if before.averages:
-            choice = averaging.choose(cast("Auto", before.basis), data, prior, config.given)
-            if not np.isfinite(choice.probability).all():
-                raise scaling.beyond_doubles(y_bar)
-            amplitude = choice.amplitude
-            data = replace(data, design=replace(design, u=design.u * amplitude))
+            return _mixed(prepared, data, y_bar, members)
         trained_too = before.learns and config.hyperparameters == "adam"  # with the network
         if learned is not None or config.given is not None or trained_too:
             spectrum = data.spectrum_at(hyper.noise_precision)
         else:
-            spectrum, hyper = _estimate(config, data, hyper, prior, averaged=before.averages)
+            spectrum, hyper = _estimate(config, data, hyper, prior)
         value = evidence.log_evidence(spectrum, hyper)
         value -= len(design) * float(np.log(data.scale).sum())
-        fitted = posterior.condition(spectrum, hyper, data.scale, amplitude)
+        fitted = posterior.condition(spectrum, hyper, data.scale)
     if not (np.isfinite(value) and np.isfinite(fitted.mean).all()):
         raise scaling.beyond_doubles(y_bar)
-    return Model(basis, fitted, data.offset, spectrum, value, prepared.input_names, choice)
+    noisy = data.design_at(hyper.noise_precision)
+    left = Labelled(*members, data.design, noisy.noise_scale, data.totals - noisy.u @ fitted.mean)
+    names = prepared.input_names
+    return Model(basis, fitted, data.offset, spectrum, value, names, labelled=left)
+
+
+def _mixed(
+    prepared: Prepared,
+    data: Standardised,
+    y_bar: Float[np.ndarray, "t M"],
+    members: tuple[Sequence[Hashable], Callable[[], Sets] | None],
+) -> Model:
+    """The model of `basis="auto"`: a mixture of hypotheses, weighed by the totals."""
+    config, basis = prepared.config, cast("Auto", prepared.basis.basis)
+    known, given = basis.hypotheses, config.given
+    if given is not None:
+        known = _at_given(known, given)
+    freedom = max(0.0, len(data.design) - float(config.standardize))  # the offset takes one
+    about = basis.groups, freedom, float(basis.likeness[0])
+    totals = mixture.Totals(data.design, data.totals, *about, data.noise_std)
+    mixed = mixture.fit(known, totals, known_scale=given is not None)
+    mean = mixed.coefficients
+    covariance = mixed.covariance(mean).mean(axis=0)
+    if not (np.isfinite(covariance).all() and np.isfinite(mean).all()):
+        raise scaling.beyond_doubles(y_bar)
+    noise = mixed.noise.mean(axis=1)
+    fitted = posterior.from_covariance(
+        np.einsum("h,hkm->km", mixed.probability, mean), covariance, tuple(noise), data.scale
+    )
+    value = mixed.log_evidence - len(data.design) * float(np.log(data.scale).sum())
+    left = Labelled(
+        *members,
+        data.design,
+        data.design.noise_scale,
+        data.totals - data.design.u @ fitted.mean,
+    )
+    return Model(
+        prepared.basis, fitted, data.offset, None, value, prepared.input_names, mixed, left
+    )
+
+
+def _at_given(known: Hypotheses, given: Hyperparameters) -> Hypotheses:
+    """The hypotheses with the prior precision λ and the noise precision β that the user gives.
+
+    What varies has the variance 1/λ in all, the level as much times `BIAS`, and the noise 1/β; sets
+    have no effects of their own.
+    """
+    signal = 1 - known.noise
+    kept = signal > 0
+    variances = known.variances[kept] / given.prior_precision
+    variances[:, :-1] /= signal[kept][:, None]
+    noise = np.full(len(variances), 1 / given.noise_precision)
+    return Hypotheses(variances, noise, np.zeros(len(noise)), known.power)
 
 
 def _estimate(
-    config: ModelConfig,
-    data: Standardised,
-    hyper: Hyperparameters,
-    prior: evidence.WeakPrior,
-    *,
-    averaged: bool,
+    config: ModelConfig, data: Standardised, hyper: Hyperparameters, prior: evidence.WeakPrior
 ) -> tuple[Spectrum, Hyperparameters]:
     """λ and β in the way that the settings name, and the spectrum at these.
 
     Args:
         hyper: Where Adam begins.
-        averaged: Whether candidates were averaged; then log λ and log β are their posterior means.
     """
     by_adam = config.hyperparameters == "adam"
     if data.noise_std is not None:
         hyper = known_noise.adam(data, hyper) if by_adam else known_noise.maximise(data, prior)
+        return data.spectrum_at(hyper.noise_precision), hyper
     spectrum = data.spectrum_at(hyper.noise_precision)
-    if averaged and not by_adam and config.evidence_prior:
-        hyper = evidence.means(spectrum, prior)
-        if data.noise_std is not None:  # it was fixed at the maximiser's β
-            spectrum = data.spectrum_at(hyper.noise_precision)
-    elif data.noise_std is None:
-        hyper = evidence.adam(spectrum, hyper) if by_adam else evidence.maximise(spectrum, prior)
-    return spectrum, hyper
+    return spectrum, (
+        evidence.adam(spectrum, hyper) if by_adam else evidence.maximise(spectrum, prior)
+    )
 
 
 def _first_guess(prepared: Prepared, start: Model | None) -> Hyperparameters:
@@ -274,7 +332,6 @@ def _train(
 
 def _weak_prior(prepared: Prepared, variance: float) -> evidence.WeakPrior:
     """Centred where an individual's prior variance is `variance`, a small share of it noise."""
-    share = averaging.NOISE_SHARE if prepared.basis.averages else TYPICAL_NOISE_SHARE
     std = PRIOR_STD if prepared.config.evidence_prior else math.inf
-    level, noise = math.log(prepared.power / variance), -math.log(share * variance)
+    level, noise = math.log(prepared.power / variance), -math.log(TYPICAL_NOISE_SHARE * variance)
     return evidence.WeakPrior(level, noise, std)

@@ -22,7 +22,7 @@ from typing import Final
 import numpy as np
 
 from sumwise.errors import SettingError
-from sumwise.model import scaling
+from sumwise.model import mixture, scaling
 from sumwise.model.design import Design
 from sumwise.model.fit import Model
 from sumwise.model.posterior import EPSILON, Hyperparameters, Spectrum, condition, decompose
@@ -44,18 +44,20 @@ def leave_one_out(
     """Mean and standard deviation of each total, noise included, given all the others.
 
     λ, β, the basis, and the offset and scale of the outputs stay what they are; a basis that has
-    learned from the totals still knows the one that is left out.
+    learned from the totals still knows the one that is left out. The hypotheses of a mixture are
+    weighed without the total, and their scales estimated without it.
 
     Args:
         design: Of the answered sets, under the model's basis.
         noise_std: Known noise of the answers, in the user's units.
     """
+    hyper, scale = model.posterior.hyper, model.posterior.output_scale
+    if model.mixture is not None:
+        mean, variance = mixture.leave_one_out(model.mixture)
+        return design.theta_sum[:, None] * model.offset + scale * mean, scale * np.sqrt(variance)
     if model.spectrum is None:
         raise SettingError(NO_CLOSED_FORM)
-    hyper, scale = model.posterior.hyper, model.posterior.output_scale
     target = scaling.centred(design, y_bar, model.offset) / scale
-    if model.posterior.amplitude is not None:
-        design = replace(design, u=design.u * model.posterior.amplitude)
     if noise_std is not None:
         design = design.with_known_noise(noise_std / float(scale[0]), hyper.noise_precision)
     root = np.sqrt(design.noise_scale)[:, None]

@@ -11,8 +11,11 @@ Both follow from one thin singular value decomposition of the t×K matrix with r
 
 which is t×t work while there are fewer labels than features (the dual form) and K×K work
 afterwards (the primal form). Nothing squares the condition number, S is never formed, and other
-λ and β on the same labels cost O(t) more. Several outputs share S; each has its own mean. Where
-features have amplitudes a_k, w_k ~ N(0, a_k²/λ): the same in terms of w_k/a_k and a_k φ_k.
+λ and β on the same labels cost O(t) more. Several outputs share S; each has its own mean.
+
+Where sets have effects of their own, of variance κ/β, the noise of a total is s_a + κ (Σθ)² in
+place of s_a (`Posterior.noise_scale`). A mixture of models has the mean and covariance of the whole
+mixture here (`from_covariance`): questions need no more.
 """
 
 from __future__ import annotations
@@ -85,7 +88,7 @@ class Posterior:
     directions: Float[np.ndarray, "r K"]  # R
     hyper: Hyperparameters
     output_scale: Float[np.ndarray, " M"]
-    amplitude: Float[np.ndarray, " K"] | None = None  # a: prior N(0, diag(a²)/λ) of w; None is 1
+    effect: float = 0.0  # κ: variance of a set's own effect, in units of 1/β
 
     def __post_init__(self) -> None:
         freeze(self.mean, self.values, self.directions, self.output_scale)
@@ -103,11 +106,26 @@ class Posterior:
         """Of w along each direction: 1 / (λ + β g)."""
         return 1 / (self.hyper.prior_precision + self.hyper.noise_precision * self.values)
 
+    @property
+    def individual_noise(self) -> float:
+        """Variance of an individual's output given w: its own noise and its set's effect."""
+        return (1 + self.effect) / self.noise_precision
+
+    def noise_scale(self, design: Design) -> Float[np.ndarray, " A"]:
+        """Variance of each total given w, in units of 1/β."""
+        if not self.effect:
+            return design.noise_scale
+        return design.noise_scale + self.effect * design.theta_sum**2
+
+    def noise(self, design: Design) -> Float[np.ndarray, " A"]:
+        """Variance of each total given w."""
+        return self.noise_scale(design) / self.noise_precision
+
     def variance_along(self, u: Float[np.ndarray, "A K"]) -> Float[np.ndarray, " A"]:
         """u_aᵀ S u_a for every row of `u`."""
         out = np.empty(len(u))
         for low in range(0, len(u), BLOCK):
-            along, rest = self._split(self._weighed(u[low : low + BLOCK]))
+            along, rest = self._split(u[low : low + BLOCK])
             unseen = np.einsum("ak,ak->a", rest, rest) / self.hyper.prior_precision
             out[low : low + BLOCK] = (along**2) @ self.variances + unseen
         return out
@@ -118,23 +136,15 @@ class Posterior:
         return half @ half.T
 
     def root_times(self, u: Float[np.ndarray, "A K"]) -> Float[np.ndarray, "A K"]:
-        """Rows R u_a with RᵀR = S; without amplitudes the symmetric root."""
-        return self._spread(self._weighed(u), 0.5)
+        """Rows R u_a with R the symmetric root of S."""
+        return self._spread(u, 0.5)
 
     def times(self, u: Float[np.ndarray, "A K"]) -> Float[np.ndarray, "A K"]:
         """Rows S u_a."""
-        return self._weighed(self.inner(u))
-
-    def inner(self, u: Float[np.ndarray, "A K"]) -> Float[np.ndarray, "A K"]:
-        """Rows S u_a, divided by the amplitudes."""
-        return self._spread(self._weighed(u), 1.0)
-
-    def _weighed(self, u: Float[np.ndarray, "A K"]) -> Float[np.ndarray, "A K"]:
-        """Rows of features as if the prior were N(0, I/λ), which `directions` belong to."""
-        return u if self.amplitude is None else u * self.amplitude
+        return self._spread(u, 1.0)
 
     def _spread(self, rows: Float[np.ndarray, "A K"], power: float) -> Float[np.ndarray, "A K"]:
-        """Weighed rows times S, or times its symmetric root if `power` is ½."""
+        """Rows times S, or times its symmetric root if `power` is ½."""
         along, rest = self._split(rows)
         unseen = rest / self.hyper.prior_precision**power
         return (along * self.variances**power) @ self.directions + unseen
@@ -142,7 +152,7 @@ class Posterior:
     def _split(
         self, rows: Float[np.ndarray, "A K"]
     ) -> tuple[Float[np.ndarray, "A r"], Float[np.ndarray, "A K"]]:
-        """Weighed rows along the labelled directions, and their part outside all of these.
+        """Rows along the labelled directions, and their part outside all of these.
 
         The squared size of that part is not ‖u‖² − ‖along‖², which would cancel.
         """
@@ -155,7 +165,7 @@ class Posterior:
         """Draws of w, a column per output."""
         n_basis, n_outputs = self.mean.shape
         noise = rng.standard_normal((n_samples * n_outputs, n_basis))
-        spread = self._weighed(self._spread(noise, 0.5)).reshape(n_samples, n_outputs, n_basis)
+        spread = self._spread(noise, 0.5).reshape(n_samples, n_outputs, n_basis)
         return self.mean + spread.transpose(0, 2, 1)
 
     def condition_on(self, design: Design) -> Posterior:
@@ -166,7 +176,7 @@ class Posterior:
         """
         certain = np.isinf(self.values)
         known = np.sqrt(self.values[~certain])[:, None] * self.directions[~certain]
-        new = self._weighed(design.u) / np.sqrt(design.noise_scale)[:, None]
+        new = design.u / np.sqrt(self.noise_scale(design))[:, None]
         sure = self.directions[certain]  # known for certain: nothing is left to learn along these
         rows = np.vstack([known, new - (new @ sure.T) @ sure])
         _, singular, directions = np.linalg.svd(rows, full_matrices=False)
@@ -185,20 +195,37 @@ def condition(
     spectrum: Spectrum,
     hyper: Hyperparameters,
     output_scale: Float[np.ndarray, " M"] | None = None,
-    amplitude: Float[np.ndarray, " K"] | None = None,
 ) -> Posterior:
-    """The posterior after the labels of `spectrum`; without labels, the prior.
-
-    Args:
-        amplitude: What each feature was multiplied by before `spectrum` was taken.
-    """
+    """The posterior after the labels of `spectrum`; without labels, the prior."""
     beta = hyper.noise_precision
     gain = beta * np.sqrt(spectrum.values) / (hyper.prior_precision + beta * spectrum.values)
     mean = spectrum.directions.T @ (gain[:, None] * spectrum.projected)
-    if amplitude is not None:
-        mean = mean * amplitude[:, None]
     scale = np.ones(spectrum.n_outputs) if output_scale is None else output_scale
-    return Posterior(mean, spectrum.values, spectrum.directions, hyper, scale, amplitude)
+    return Posterior(mean, spectrum.values, spectrum.directions, hyper, scale)
+
+
+def from_covariance(
+    mean: Float[np.ndarray, "K M"],
+    covariance: Float[np.ndarray, "K K"],
+    noise: tuple[float, float],
+    output_scale: Float[np.ndarray, " M"],
+) -> Posterior:
+    """The Gaussian with this mean and covariance of w.
+
+    Its λ is the precision along the least certain direction, and along the others g is what exceeds
+    that. Variances that are 0 but for rounding are 0: nothing is left to learn along these.
+
+    Args:
+        noise: Variance of an individual's own noise, and of a set's effect.
+    """
+    variances, axes = np.linalg.eigh(covariance)
+    top = float(variances[-1])
+    rounding = EPSILON * len(variances) * top
+    with np.errstate(divide="ignore"):
+        excess = np.where(variances > rounding, 1 / np.maximum(variances, rounding), np.inf)
+    hyper = Hyperparameters(1 / top, 1 / noise[0])
+    values = np.maximum(excess - 1 / top, 0.0) * noise[0]
+    return Posterior(mean, values, axes.T.copy(), hyper, output_scale, noise[1] / noise[0])
 
 
 def committee(

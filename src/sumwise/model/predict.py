@@ -18,34 +18,164 @@ from sumwise.errors import DataError, InvalidSetError, SettingError
 from sumwise.model.design import Design, blocks, features
 from sumwise.model.fit import Model
 from sumwise.model.posterior import BLOCK
-from sumwise.util.shapes import Float
+from sumwise.util.shapes import Float, Int
 from sumwise.util.text import shown
 
 PREFIX: Final = "sumwise_"
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Members:
+    """What rows have in common with measured totals: an entry for each such pair."""
+
+    row: Int[np.ndarray, " e"]  # in rising order
+    total: Int[np.ndarray, " e"]  # number of the measured set
+    theta: Float[np.ndarray, " e"]  # weight in the total; 0 for one that it does not contain
+    effect: Float[np.ndarray, " e"]  # Σθ of the individuals that share the row's effect of its set
+
+    def dense(
+        self, low: int, high: int, n_totals: int
+    ) -> tuple[Float[np.ndarray, "n t"], Float[np.ndarray, "n t"]]:
+        """θ and effect of rows `low:high`, by row and total."""
+        begin, end = np.searchsorted(self.row, [low, high])
+        at = self.row[begin:end] - low, self.total[begin:end]
+        theta, effect = np.zeros((2, high - low, n_totals))
+        theta[at], effect[at] = self.theta[begin:end], self.effect[begin:end]
+        return theta, effect
+
+
+def members_of(model: Model, groups: Sequence[Hashable], x: Float[np.ndarray, "N D"]) -> Members:
+    """The rows that belong to measured sets.
+
+    A row with the inputs of a member of its set is that member, each member once, in order. Other
+    rows of a measured set are individuals that its total does not contain.
+    """
+    known = model.labelled
+    numbers = {} if known is None else {name: a for a, name in enumerate(known.ids)}
+    total = np.array([numbers.get(name, -1) for name in groups], dtype=int)
+    row = np.flatnonzero(total >= 0)
+    theta = np.zeros(len(row))
+    if known is None or known.sets is None or not len(row):
+        return Members(row, total[row], theta, theta)
+    sets = known.sets()
+    waiting: dict[int, dict[bytes, list[float]]] = {}
+    for a in np.unique(total[row]).tolist():
+        own = waiting[a] = {}
+        for n in range(sets.starts[a + 1] - 1, sets.starts[a] - 1, -1):  # the first is taken first
+            own.setdefault((sets.x[n] + 0.0).tobytes(), []).append(float(sets.theta[n]))
+    for e, n in enumerate(row.tolist()):
+        same = waiting[int(total[n])].get((x[n] + 0.0).tobytes())
+        theta[e] = same.pop() if same else 0.0
+    return Members(row, total[row], theta, known.design.theta_sum[total[row]])
+
+
+def measured_among(
+    model: Model, ids: Sequence[Hashable], design: Design
+) -> Int[np.ndarray, " A"] | None:
+    """The number of each set among the measured ones, −1 for others; None if there are none.
+
+    A set that has the name of a measured one and other individuals counts as another.
+    """
+    known = model.labelled
+    if known is None or not len(known.ids):
+        return None
+    numbers = {name: a for a, name in enumerate(known.ids)}
+    total = np.array([numbers.get(name, -1) for name in ids], dtype=int)
+    at = np.flatnonzero(total >= 0)
+    mine, theirs = (
+        np.column_stack([rows.u, rows.theta_sum])
+        for rows in (design.rows(at), known.design.rows(total[at]))
+    )
+    same = (abs(mine - theirs) <= 1e-9 * np.maximum(abs(mine), 1.0)).all(axis=1)
+    total[at[~same]] = -1
+    return total
+
+
 def predict_sets(
-    model: Model, design: Design, *, include_noise: bool
+    model: Model,
+    design: Design,
+    *,
+    include_noise: bool,
+    total: Int[np.ndarray, " A"] | None = None,
 ) -> tuple[Float[np.ndarray, "A M"], Float[np.ndarray, "A M"]]:
-    """Mean and standard deviation of each set's total (Eq. 14)."""
-    variance = model.posterior.variance_along(design.u)
-    if include_noise:
-        variance = variance + design.noise_scale / model.posterior.noise_precision
-    scale = model.posterior.output_scale
-    total = np.empty((len(design), model.posterior.n_outputs))
+    """Mean and standard deviation of each set's total (Eq. 14).
+
+    Args:
+        total: The number of each set among the measured ones, −1 for others: measured sets are
+            predicted given their totals.
+    """
+    scale, posterior = model.posterior.output_scale, model.posterior
+    mean = np.empty((len(design), posterior.n_outputs))
     for low in range(0, len(design), BLOCK):  # of a design in single precision no copy is made
-        total[low : low + BLOCK] = design.u[low : low + BLOCK] @ model.posterior.mean
-    mean = design.theta_sum[:, None] * model.offset + scale * total
-    return mean, scale * np.sqrt(variance)[:, None]
+        mean[low : low + BLOCK] = design.u[low : low + BLOCK] @ posterior.mean
+    variance = posterior.variance_along(design.u)
+    if include_noise:
+        variance = variance + posterior.noise(design)
+    spread = np.repeat(variance[:, None], posterior.n_outputs, axis=1)
+    if include_noise and total is not None and (total >= 0).any():
+        at = np.flatnonzero(total >= 0)
+        rows = design.rows(at)
+        own = Members(np.arange(len(at)), total[at], rows.noise_scale, rows.theta_sum**2)
+        mean[at], spread[at] = _given_totals(model, rows, own)
+    return design.theta_sum[:, None] * model.offset + scale * mean, scale * np.sqrt(spread)
 
 
-def predict_mean(model: Model, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N M"]:
-    """Mean of each individual's output (Eq. 23)."""
+def _given_totals(
+    model: Model, design: Design, own: Members
+) -> tuple[Float[np.ndarray, "n M"], Float[np.ndarray, "n M"]]:
+    """Mean and variance of sums of outputs, noise included, given measured totals.
+
+    Args:
+        design: Of the sums, u and noise scales as if each were the total of a set.
+    """
+    known = model.labelled
+    assert known is not None
+    u = np.asarray(design.u, dtype=np.float64)
+    if model.mixture is not None:
+        noise = design.noise_scale, design.theta_sum**2
+        return model.mixture.moments(u, noise, own.dense(0, len(u), len(known.design)))
+    posterior, beta = model.posterior, model.posterior.noise_precision
+    pull = np.zeros(len(u))
+    pull[own.row] = own.theta / known.noise_scale[own.total]
+    rows, left = np.zeros_like(u), np.zeros((len(u), posterior.n_outputs))
+    rows[own.row], left[own.row] = known.design.u[own.total], known.residual[own.total]
+    taken = np.zeros(len(u))
+    taken[own.row] = pull[own.row] * own.theta
+    mean = u @ posterior.mean + pull[:, None] * left
+    variance = posterior.variance_along(u - pull[:, None] * rows)
+    variance += np.maximum(design.noise_scale - taken, 0.0) / beta
+    return mean, np.repeat(variance[:, None], posterior.n_outputs, axis=1)
+
+
+def predict_mean(
+    model: Model, x: Float[np.ndarray, "N D"], own: Members | None = None
+) -> Float[np.ndarray, "N M"]:
+    """Mean of each individual's output (Eq. 23), of members of measured sets given their totals."""
     mean = np.empty((len(x), model.posterior.n_outputs))
     for low, high in blocks(x, model.basis):
         with np.errstate(all="ignore"):
             mean[low:high] = features_of(model, x[low:high]) @ model.posterior.mean
+    if own is not None and len(own.row):
+        rows = np.unique(own.row)
+        mean[rows] = _members(model, x, own, rows)[0]
     return finite_rows(model.offset + model.posterior.output_scale * mean)
+
+
+def _members(
+    model: Model, x: Float[np.ndarray, "N D"], own: Members, rows: Int[np.ndarray, " m"]
+) -> tuple[Float[np.ndarray, "m M"], Float[np.ndarray, "m M"]]:
+    """Mean and variance of some rows given measured totals, in the model's units."""
+    mean, variance = np.empty((2, len(rows), model.posterior.n_outputs))
+    place = np.searchsorted(rows, own.row)
+    for low in range(0, len(rows), BLOCK):
+        high = min(low + BLOCK, len(rows))
+        begin, end = np.searchsorted(place, [low, high])
+        entries = (v[begin:end] for v in (own.total, own.theta, own.effect))
+        some = Members(place[begin:end] - low, *entries)
+        ones = np.ones(high - low)
+        design = Design(features_of(model, x[rows[low:high]]), ones, ones.copy())
+        mean[low:high], variance[low:high] = _given_totals(model, design, some)
+    return mean, variance
 
 
 def predict_individuals(
@@ -53,24 +183,74 @@ def predict_individuals(
     x: Float[np.ndarray, "N D"],
     *,
     include_noise: bool = True,
+    own: Members | None = None,
     on_progress: Callable[[int], None] = lambda rows: None,
 ) -> tuple[Float[np.ndarray, "N M"], Float[np.ndarray, "N M"]]:
     """Mean and standard deviation of each individual's output (Eq. 23), with its noise or without.
 
     Args:
+        own: What rows have in common with measured totals; not used without noise.
         on_progress: Called with the number of rows that are done.
     """
-    mean, variance = np.empty((len(x), model.posterior.n_outputs)), np.empty(len(x))
+    posterior = model.posterior
+    mean, variance = np.empty((len(x), posterior.n_outputs)), np.empty(len(x))
     for low, high in blocks(x, model.basis):
         with np.errstate(all="ignore"):
             phi = features_of(model, x[low:high])
-            mean[low:high] = phi @ model.posterior.mean
-            variance[low:high] = model.posterior.variance_along(phi)
+            mean[low:high] = phi @ posterior.mean
+            variance[low:high] = posterior.variance_along(phi)
         on_progress(high)
     if include_noise:
-        variance += 1 / model.posterior.noise_precision
-    scale = model.posterior.output_scale
-    return finite_rows(model.offset + scale * mean), finite_rows(scale * np.sqrt(variance)[:, None])
+        variance += posterior.individual_noise
+    spread = np.repeat(variance[:, None], posterior.n_outputs, axis=1)
+    if include_noise and own is not None and len(own.row):
+        rows = np.unique(own.row)
+        mean[rows], spread[rows] = _members(model, x, own, rows)
+    scale = posterior.output_scale
+    return finite_rows(model.offset + scale * mean), finite_rows(scale * np.sqrt(spread))
+
+
+def interval(
+    model: Model, x: Float[np.ndarray, "N D"], level: float, own: Members | None = None
+) -> Predictions:
+    """Mean, standard deviation and quantiles of each individual's output, noise included.
+
+    Of a mixture, the quantiles are its own; otherwise they are those of a Gaussian.
+    """
+    mean, std = (values[:, 0] for values in predict_individuals(model, x, own=own))
+    if model.mixture is None:
+        return Predictions(mean, std, level)
+    ends = np.empty((2, len(x)))
+    for low in range(0, len(x), BLOCK):
+        high = min(low + BLOCK, len(x))
+        phi, ones = features_of(model, x[low:high]), np.ones(high - low)
+        shared = None if own is None else own.dense(low, high, len(model.mixture.totals))
+        ends[:, low:high] = model.mixture.interval(phi, (ones, ones), level, shared)
+    return Predictions(
+        mean, std, level, ends=model.offset[0] + model.posterior.output_scale[0] * ends
+    )
+
+
+def interval_sets(
+    model: Model, design: Design, level: float, total: Int[np.ndarray, " A"]
+) -> Predictions:
+    """The same for the totals of sets, of measured ones given what was measured."""
+    mean, std = (v[:, 0] for v in predict_sets(model, design, include_noise=True, total=total))
+    if model.mixture is None:
+        return Predictions(mean, std, level)
+    ends, count = np.empty((2, len(design))), len(model.mixture.totals)
+    for low in range(0, len(design), BLOCK):
+        rows = design.rows(slice(low, low + BLOCK))
+        at = total[low : low + BLOCK]
+        measured = np.flatnonzero(at >= 0)
+        square = rows.theta_sum**2
+        own = Members(measured, at[measured], rows.noise_scale[measured], square[measured])
+        u, noise = np.asarray(rows.u, dtype=np.float64), (rows.noise_scale, square)
+        shared = own.dense(0, len(rows), count)
+        ends[:, low : low + BLOCK] = model.mixture.interval(u, noise, level, shared)
+    middle = design.theta_sum * model.offset[0]
+    ends = middle + model.posterior.output_scale[0] * ends
+    return Predictions(mean, std, level, ends=ends)
 
 
 def features_of(model: Model, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N K"]:
@@ -101,13 +281,22 @@ class Predictions:
     ids: tuple[Hashable, ...] | None = None  # the set of each row, if rows belong to sets
     beside: Mapping[str, Any] = field(default_factory=dict)  # ours in a table: row, or measured
     inputs: Mapping[str, Any] = field(default_factory=dict)  # the user's own columns
-    lower: Float[np.ndarray, " n"] = field(init=False)
-    upper: Float[np.ndarray, " n"] = field(init=False)
+    ends: Float[np.ndarray, "2 n"] | None = None  # of the interval; those of a Gaussian if None
 
-    def __post_init__(self) -> None:
+    @property
+    def lower(self) -> Float[np.ndarray, " n"]:
+        return self._ends[0]
+
+    @property
+    def upper(self) -> Float[np.ndarray, " n"]:
+        return self._ends[1]
+
+    @property
+    def _ends(self) -> Float[np.ndarray, "2 n"]:
+        if self.ends is not None:
+            return self.ends
         reach = NormalDist().inv_cdf(0.5 + 0.5 * self.level) * self.std
-        object.__setattr__(self, "lower", self.mean - reach)
-        object.__setattr__(self, "upper", self.mean + reach)
+        return np.stack([self.mean - reach, self.mean + reach])
 
     def __len__(self) -> int:
         return len(self.mean)

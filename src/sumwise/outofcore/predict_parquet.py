@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from sumwise.data.parquet import Part, Scan, batches
+from sumwise.data.parquet import Batch, Part, Scan, batches
 from sumwise.errors import DataError, InvalidSetError, SettingError
 from sumwise.model import predict as outputs
 from sumwise.model.fit import Model
@@ -79,18 +79,38 @@ def _one_file(
             for batch in batches(scan, part):
                 x = np.ascontiguousarray(batch.inputs.T, dtype=np.float64)
                 try:
-                    mean, std = (v[:, 0] for v in outputs.predict_individuals(model, x))
+                    found = outputs.interval(model, x, level, _members(model, scan, batch))
                 except InvalidSetError as error:
                     where = f"{batch.path}, rows from {batch.first_row + 1} on"
                     raise InvalidSetError(f"{where}: {error}") from error
-                found = outputs.Predictions(mean, std, level)
                 number = np.arange(len(batch)) + batch.first_row + 1
                 codes = pa.array(np.zeros(len(batch), np.int32))
                 file_name = pa.DictionaryArray.from_arrays(codes, [batch.path])  # stored once
-                values = (file_name, number, mean, std, found.lower, found.upper)
+                values = (file_name, number, found.mean, found.std, found.lower, found.upper)
                 columns = dict(zip(scan.by, batch.keys, strict=True))
                 table = pa.table({**columns, **dict(zip(added, values, strict=True))})
                 if writer is None:
                     writer = opened.enter_context(parquet.ParquetWriter(file, table.schema))
                 writer.write_table(table)
             yield part.rows
+
+
+def _members(model: Model, scan: Scan, batch: Batch) -> outputs.Members:
+    """The rows of a batch that belong to measured sets; all rows of the files are members."""
+    known = model.labelled
+    names = [column.to_pylist() for column in batch.keys]
+    ids = names[0] if len(names) == 1 else list(zip(*names, strict=True))
+    numbers = {} if known is None else {name: a for a, name in enumerate(known.ids)}
+    total = np.array([numbers.get(name, -1) for name in ids], dtype=int)
+    row = np.flatnonzero(total >= 0)
+    total = total[row]
+    if known is None or not len(row):
+        return outputs.Members(row, total, np.empty(0), np.empty(0))
+    effect = known.design.theta_sum[total]
+    if batch.theta is not None:
+        theta = np.asarray(batch.theta[row], dtype=np.float64)
+    elif scan.weights == "sum":
+        theta = np.ones(len(row))
+    else:  # a mean: all weights of a set are alike
+        theta = known.design.noise_scale[total] / effect
+    return outputs.Members(row, total, theta, effect)

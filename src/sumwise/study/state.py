@@ -11,18 +11,21 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from sumwise.learning.propose import Answer, Ask, Prices, draws_of, propose
 from sumwise.model.design import Design, Pool
 from sumwise.model.fit import Model
-from sumwise.model.predict import predict_sets
+from sumwise.model.predict import Predictions, interval_sets, predict_sets
 from sumwise.study.model_cache import ModelCache
 from sumwise.study.storage import records
 from sumwise.study.storage.database import Database
 from sumwise.study.storage.records import Claim, Event, Snapshot, StudyRecord
 from sumwise.study.storage.transactions import refuse_taken, transaction
-from sumwise.util.shapes import PerSet
+from sumwise.util.shapes import Int, PerSet
 
 OVERTAKEN = 2  # attempts before the lock is held while questions are worked out
 
@@ -36,9 +39,31 @@ class Fit(NamedTuple):
     seen: Snapshot
 
     def totals(self, which: Any = slice(None)) -> tuple[PerSet, PerSet]:
-        """Mean and standard deviation of the totals of some sets, noise included."""
-        mean, std = predict_sets(self.model, self.pool.design.rows(which), include_noise=True)
+        """Mean and standard deviation of the totals of some sets, noise included.
+
+        Those that are measured are expected to be what was measured.
+        """
+        rows, total = self._rows(which)
+        mean, std = predict_sets(self.model, rows, include_noise=True, total=total)
         return mean[:, 0], std[:, 0]
+
+    def intervals(self, level: float) -> Predictions:
+        """The same of all sets, with intervals."""
+        rows, total = self._rows(slice(None))
+        return interval_sets(self.model, rows, level, total)
+
+    def _rows(self, which: Any) -> tuple[Design, Int[np.ndarray, " n"]]:
+        """Some sets, with the noise that is planned where they are not measured; `numbers`."""
+        total, design = self.numbers[which], self.pool.design.rows(which)
+        scale = np.where(total >= 0, self.design.noise_scale[which], design.noise_scale)
+        return replace(design, noise_scale=scale), total
+
+    @property
+    def numbers(self) -> Int[np.ndarray, " A"]:
+        """The number of each set among the answers, −1 for those without one."""
+        numbers = np.full(len(self.pool.sets), -1)
+        numbers[[answer.position for answer in self.seen.answers]] = range(len(self.seen.answers))
+        return numbers
 
 
 class StudyState:

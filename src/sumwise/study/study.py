@@ -273,28 +273,33 @@ class Study:
         kept, fitted = self._kept, self.state.fitted().model
         return AggregateRegressor.from_fitted(kept.prepared.config, fitted, kept.sets)
 
-    def predict(self, frame: Any = None, level: float = 0.9) -> Predictions:
+    def predict(self, frame: Any = None, level: float = 0.9, *, groups: Any = None) -> Predictions:
         """Predict the outputs of all individuals, set by set, or of the rows of a table.
+
+        Members of a measured set are predicted given its total, so that they add up to it.
 
         Args:
             frame: A data frame with the study's input columns, or an (n, D) array.
             level: Probability of the interval from `lower` to `upper`.
+            groups: Id of the set that each row of `frame` belongs to, as in
+                `AggregateRegressor.predict`.
         """
         share = check_level(level)
         x, about = (self.sets.x, individuals(self.sets)) if frame is None else (frame, {})
-        mean, std = self.model.predict(x, return_std=True)
-        return Predictions(mean, std, share, **about)
+        return dataclasses.replace(
+            self.model.intervals(x, share, groups=about.get("ids", groups)), **about
+        )
 
     def predict_sets(self, level: float = 0.9) -> Predictions:
         """Predict the total of every set, measured or not."""
         share = check_level(level)
         fit, ids = self.state.fitted(), self._kept.sets.ids
-        mean, std = fit.totals()
+        found = fit.intervals(share)
         measured = np.full(len(ids), np.nan)
         for answer in fit.seen.answers:
             measured[answer.position] = answer.y_bar
         told = {"measured": np.ma.masked_invalid(measured)}
-        return Predictions(mean, std, share, ids, told)
+        return dataclasses.replace(found, ids=ids, beside=told)
 
     def expected(self, set_id: Hashable) -> tuple[float, float] | None:
         """Mean and standard deviation of a set's total, predicted from the answers of other sets.

@@ -13,11 +13,13 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from sumwise.data.sets import Sets
 from sumwise.model import predict as outputs
 from sumwise.model.fit import Model
+from sumwise.model.predict import Predictions
 from sumwise.study.storage.records import Snapshot
 from sumwise.util.shapes import Float, Int, Mask
-from sumwise.web.session import Session, SingleFlight, interval
+from sumwise.web.session import LEVEL, Session, SingleFlight, interval
 
 STATES: Final = ("free", "open", "answered", "skipped")
 FREE, OPEN, ANSWERED, SKIPPED = range(4)
@@ -68,7 +70,9 @@ class Pages:
         self._sets = session.sets
         self.pool = session.per_change(lambda seen: _view(session, seen))
         # of all individuals, for sorting
-        self._predictions = SingleFlight(self._model, lambda model: predict(model, self._sets.x))
+        self._predictions = SingleFlight(
+            self._model, lambda model: predict(model, self._sets, np.arange(len(self._sets.x)))
+        )
 
     # --- sets ---------------------------------------------------------------------------------
 
@@ -148,45 +152,58 @@ class Pages:
         if not len(which):
             return []
         x, starts = self._sets.x[which], self._sets.starts
-        mean, std = predict(self._model(), x)
         owners = np.searchsorted(starts, which, side="right") - 1
-        columns = zip(owners.tolist(), which.tolist(), x.tolist(), mean, std, strict=True)
+        found = intervals(self._model(), self._sets, which)
+        values = zip(found.mean, found.std, found.lower, found.upper, strict=True)
+        columns = zip(owners.tolist(), which.tolist(), x.tolist(), values, strict=True)
         return [
             {
                 "set": self.session.name(owner),
                 "row": row - int(starts[owner]) + 1,
                 "inputs": inputs,
-                "mean": centre,
-                **interval(centre, spread),
+                "mean": mean,
+                **{"expected": mean, "std": std, "lower": lower, "upper": upper},
             }
-            for owner, row, inputs, centre, spread in columns
+            for owner, row, inputs, (mean, std, lower, upper) in columns
         ]
 
     def _model(self) -> Model:
         return self.session.state.fitted().model
 
 
-def predict(model: Model, x: Float[np.ndarray, "n D"]) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of individuals, noise included."""
-    mean, std = outputs.predict_individuals(model, x)
+def intervals(model: Model, sets: Sets, which: Int[np.ndarray, " n"]) -> Predictions:
+    """What is predicted of some individuals, given the totals of the sets they are members of."""
+    return outputs.interval(model, sets.x[which], LEVEL, _members(model, sets, which))
+
+
+def predict(
+    model: Model, sets: Sets, which: Int[np.ndarray, " n"]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of some individuals, noise included."""
+    own = _members(model, sets, which)
+    mean, std = outputs.predict_individuals(model, sets.x[which], own=own)
     return mean[:, 0], std[:, 0]
+
+
+def _members(model: Model, sets: Sets, which: Int[np.ndarray, " n"]) -> outputs.Members:
+    owners = np.searchsorted(sets.starts, which, side="right") - 1
+    return outputs.members_of(model, [sets.ids[owner] for owner in owners], sets.x[which])
 
 
 def _view(session: Session, now: Snapshot) -> PoolView:
     """Predictions and information of all sets.
 
-    ½ log(1 + β u_aᵀ S u_a / s_a), Eq. 21, is the log of the ratio of two standard deviations: that
-    of a total, and that of its noise alone.
+    Information is Eq. 21.
     """
     fit = session.state.fitted(now)
     posterior, design = fit.model.posterior, fit.pool.design
     expected, std = fit.totals()
-    noise = posterior.output_scale[0] * np.sqrt(design.noise_scale / posterior.noise_precision)
-    information = posterior.n_outputs * np.maximum(np.log(std / noise), 0.0)
+    ratio = posterior.variance_along(design.u) / posterior.noise(design)
+    information = 0.5 * posterior.n_outputs * np.log1p(ratio)
     held = [claim.position for claim in now.claims]
     if held:
         own, after = information[held], posterior.condition_on(design.rows(held))
-        ratio = posterior.noise_precision * after.variance_along(design.u) / design.noise_scale
+        ratio = after.variance_along(design.u) / posterior.noise(design)
         information = 0.5 * posterior.n_outputs * np.log1p(ratio)
         information[held] = own
     state = np.zeros(len(session.sets), dtype=np.int64)

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from sumwise.data.sets import Sets
 from sumwise.data.targets import Inputs
 from sumwise.errors import SettingError
 from sumwise.report.page import Section
@@ -104,7 +105,7 @@ class Pictures:
             _rounded(points),
             owners.tolist(),
             (which - sets.starts[owners] + 1).tolist(),
-            _predicted(view, sets.x[which]),
+            _predicted(view, sets, which),
         )
         rows = [
             {
@@ -212,11 +213,11 @@ def _column(names: list[str], name: str) -> int:
     return names.index(name)
 
 
-def _predicted(view: PoolView, x: Float[np.ndarray, "n D"]) -> list[str]:
+def _predicted(view: PoolView, sets: Sets, which: Int[np.ndarray, " n"]) -> list[str]:
     """Means and standard deviations of individuals as text; none before the first answer."""
     if not view.seen.answers:
-        return ["not before the first answer"] * len(x)
-    pairs = zip(*predict(view.model, x), strict=True)
+        return ["not before the first answer"] * len(which)
+    pairs = zip(*predict(view.model, sets, which), strict=True)
     return [f"{figure(float(mean), 4)} ± {figure(float(std))}" for mean, std in pairs]
 
 

@@ -147,7 +147,7 @@ class Session:
         """
         fit = self.state.recent_fit(LAG)
         at, y_bar, noise = arrays_of(self.state.snapshot().answers)
-        if fit is None or fit.model.spectrum is None or len(at) <= FEWEST or position not in at:
+        if fit is None or fit.model.log_evidence is None or len(at) <= FEWEST or position not in at:
             return None
         planned, place = self.record.aims.noise_std, at.index(position)
         noise[place] = 0.0 if planned is None else planned[position]  # a new answer brings its own

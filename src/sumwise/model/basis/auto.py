@@ -34,8 +34,12 @@ N_HYPOTHESES: Final = 400
 NOISE: Final = (2.0, 1.0)  # Beta prior of the share of an individual's variance that is noise
 LEAST: Final = 0.005  # share of noise, and of signal, but for hypotheses without any signal
 NO_SIGNAL: Final = 0.05  # prior probability that the inputs say nothing
-NO_CORRELATION: Final = 0.2  # prior probability that sets have no effect of their own
+NO_CORRELATION: Final = 0.1  # prior probability that sets have no effect of their own
 CORRELATION: Final = (1.0, 6.0)  # otherwise, Beta prior of the intra-class correlation of noise
+LIKENESS: Final = 0.3
+AS_INPUTS: Final = float(
+    os.environ.get("ASI", ".5")
+)  # prior probability that noise is correlated like an input, or half as much
 ALIKE: Final = 0.2  # prior probability that all inputs of a linear part matter alike
 RELEVANCE: Final = 0.3  # otherwise, parameter of the Dirichlet prior of their shares
 PARTS: Final = (
@@ -52,13 +56,23 @@ class Hypotheses:
     variances: Float[np.ndarray, "H G"]  # prior variance of the coefficients of each group
     noise: Float[np.ndarray, " H"]  # share of the variance that is noise
     correlation: Float[np.ndarray, " H"]  # ρ: what part of the noise the members of a set share
+    power: Float[np.ndarray, "2 D"]  # mean square of each input's linear feature, by scaling
 
     @classmethod
-    def draw(cls, power: Float[np.ndarray, "2 D"], rng: np.random.Generator) -> Hypotheses:
+    def draw(
+        cls,
+        power: Float[np.ndarray, "2 D"],
+        correlations: Float[np.ndarray, " d"],
+        rng: np.random.Generator,
+    ) -> Hypotheses:
         """From the prior that the constants of this module describe.
+
+        Noise is what inputs that nobody has recorded do, so it may be as alike within sets as the
+        inputs that are there.
 
         Args:
             power: Mean square of each input's linear feature, by scaling.
+            correlations: Intra-class correlations of inputs; none if sets are not known yet.
         """
         n_inputs, n_waves = power.shape[1], len(LENGTHSCALES)
         scaling = rng.integers(len(SCALINGS), size=N_HYPOTHESES)
@@ -70,6 +84,10 @@ class Hypotheses:
         noise[rng.random(N_HYPOTHESES) < NO_SIGNAL] = 1.0
         correlation = rng.beta(*CORRELATION, N_HYPOTHESES)
         correlation[rng.random(N_HYPOTHESES) < NO_CORRELATION] = 0.0
+        alike, reach = rng.random(N_HYPOTHESES) < AS_INPUTS, rng.uniform(0.5, 1.0, N_HYPOTHESES)
+        if len(correlations):
+            of = correlations[rng.integers(len(correlations), size=N_HYPOTHESES)]
+            correlation = np.where(alike, reach * of, correlation)
         varies = power[scaling] > 0
         relevance = np.where(varies, relevance, 0.0)
         relevance /= np.maximum(relevance.sum(axis=1, keepdims=True), 1e-300)
@@ -80,11 +98,37 @@ class Hypotheses:
         variances[rows[:, 0], 2 * n_inputs + scaling * n_waves + length] = 1 - linear
         variances *= (1 - noise)[:, None]
         variances[:, -1] = BIAS
-        return cls(variances, noise, correlation)
+        return cls(variances, noise, correlation, power)
 
     def take(self, which: Any) -> Hypotheses:
         """Some of them."""
-        return Hypotheses(self.variances[which], self.noise[which], self.correlation[which])
+        return replace(
+            self,
+            variances=self.variances[which],
+            noise=self.noise[which],
+            correlation=self.correlation[which],
+        )
+
+    def with_relevances(self, moments: Float[np.ndarray, "2 D"]) -> Hypotheses:
+        """These, and all of them again with the relevances of inputs that `moments` give.
+
+        Args:
+            moments: E[w²] of each input's linear feature.
+        """
+        n_linear = self.power.size
+        shares = moments * self.power
+        shares /= np.maximum(shares.sum(axis=1, keepdims=True), 1e-300)
+        by_input = self.variances[:, :n_linear].reshape(-1, *self.power.shape)
+        linear = (by_input * self.power).sum(axis=2, keepdims=True)
+        each = linear * shares / np.where(self.power > 0, self.power, 1.0)
+        moved = self.variances.copy()
+        moved[:, :n_linear] = each.reshape(len(moved), n_linear)
+        return replace(
+            self,
+            variances=np.concatenate([self.variances, moved]),
+            noise=np.tile(self.noise, 2),
+            correlation=np.tile(self.correlation, 2),
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,17 +144,25 @@ class Auto:
     variances: Float[np.ndarray, "H G"]  # as in `Hypotheses`
     noise: Float[np.ndarray, " H"]
     correlation: Float[np.ndarray, " H"]
+    power: Float[np.ndarray, "2 D"]
+    likeness: Float[np.ndarray, "1"]  # expected intra-class correlation of outputs
     averages = True
 
     @classmethod
     def draw(
-        cls, inputs: Inputs, n_basis: int, lengthscale: float, rng: np.random.Generator
+        cls,
+        inputs: Inputs,
+        n_basis: int,
+        lengthscale: float,
+        rng: np.random.Generator,
+        correlations: Float[np.ndarray, " d"] = np.empty(0),  # noqa: B008
     ) -> Auto:
         """For inputs like these, which it will see as (x − shift) / scale.
 
         Args:
             n_basis: Twice the number of waves of each length-scale.
             lengthscale: What all of `LENGTHSCALES` are multiplied by.
+            correlations: As in `Hypotheses.draw`.
         """
         n_inputs = len(inputs.shift)
         drawn = RandomFourierFeatures.draw(n_basis, n_inputs, lengthscale, rng)  # which checks them
@@ -129,14 +181,18 @@ class Auto:
             np.where(widths > [[0.0], [1e-12]], widths, 1.0),  # 1 for inputs that do not vary
             np.zeros((2, n_inputs)),
             np.ones(len(PARTS)),
-            *(np.empty(0),) * 3,
+            *(np.empty(0),) * 5,
         )
         centred = replace(plain, centre=np.stack([z.mean(axis=0) for z in plain.scaled(some)]))
         power = (centred(some) ** 2).mean(axis=0)
         parts = np.array([power[at].sum() for at in centred.columns])
         size = np.sqrt(np.where(parts > 0, parts, 1.0))
         linear = power[: 2 * n_inputs].reshape(2, n_inputs) / size[:2, None] ** 2
-        return replace(centred, size=size).with_hypotheses(Hypotheses.draw(linear, rng))
+        hypotheses = Hypotheses.draw(linear, correlations, rng)
+        likeness = LIKENESS
+        if len(correlations):
+            likeness = 0.5 * float(correlations.max() + correlations.mean())
+                return replace(centred, size=size, likeness=np.array([likeness])).with_hypotheses(hypotheses)
 
     def with_hypotheses(self, drawn: Hypotheses) -> Auto:
         own = {name: getattr(drawn, name) for name in Hypotheses.__slots__}
@@ -144,7 +200,7 @@ class Auto:
 
     @property
     def hypotheses(self) -> Hypotheses:
-        return Hypotheses(self.variances, self.noise, self.correlation)
+        return Hypotheses(self.variances, self.noise, self.correlation, self.power)
 
     @property
     def groups(self) -> list[slice]:
@@ -213,6 +269,9 @@ class Auto:
         basis = Auto(**known)
         if len(basis.noise):
             return basis
+        basis = replace(basis, likeness=np.array([LIKENESS]))
         power = np.stack([basis.scale[0] ** -2.0, np.ones(basis.scale.shape[1])])
-        drawn = Hypotheses.draw(power / basis.size[:2, None] ** 2, np.random.default_rng(0))
+        drawn = Hypotheses.draw(
+            power / basis.size[:2, None] ** 2, np.empty(0), np.random.default_rng(0)
+        )
         return basis.with_hypotheses(drawn)
