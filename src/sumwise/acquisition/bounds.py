@@ -7,7 +7,8 @@ product r_iᵀ u_a errs by at most γ_K ‖u_a‖ in any order of summation, and
 Cauchy–Schwarz.
 
 The numerator of IVR is ‖Q u_a‖² with Q = V^½ Φ S, and a part that rises with u_aᵀ S u_a. Singular
-vectors below a small singular value σ are left out, so its root errs by at most (γ_K ‖Q‖ + σ) ‖u_a‖.
+vectors below a small singular value σ are left out, so its root errs by at most
+(γ_K ‖Q‖ + σ) ‖u_a‖.
 """
 
 from __future__ import annotations

@@ -32,7 +32,6 @@ it a hypothesis with known s². With more totals than features, C⁻¹ comes fro
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -43,8 +42,8 @@ from sumwise.model.basis.auto import Hypotheses
 from sumwise.model.design import Design, freeze
 from sumwise.util.shapes import Float, Int
 
-PRIOR_FREEDOM: Final = float(os.environ.get("NU0", "4"))  # ν₀
-TEMPER = float(os.environ.get("TEMPER", "1"))
+PRIOR_FREEDOM: Final = 4.0  # ν₀
+FEWEST_TOTALS: Final = 3  # from which on they suggest relevances of inputs
 FIRST: Final = 32  # totals by which hypotheses are weighed first, where there are many more
 ALL_BELOW: Final = 48  # totals up to which every hypothesis is weighed by all of them
 MASS: Final = 0.9995  # posterior probability of the hypotheses that are kept

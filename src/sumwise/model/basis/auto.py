@@ -36,10 +36,8 @@ LEAST: Final = 0.005  # share of noise, and of signal, but for hypotheses withou
 NO_SIGNAL: Final = 0.05  # prior probability that the inputs say nothing
 NO_CORRELATION: Final = 0.1  # prior probability that sets have no effect of their own
 CORRELATION: Final = (1.0, 6.0)  # otherwise, Beta prior of the intra-class correlation of noise
-LIKENESS: Final = 0.3
-AS_INPUTS: Final = float(
-    os.environ.get("ASI", ".5")
-)  # prior probability that noise is correlated like an input, or half as much
+LIKENESS: Final = 0.3  # expected intra-class correlation of outputs where inputs tell nothing
+AS_INPUTS: Final = 0.7  # prior probability that noise is as alike as an input, or half as much
 ALIKE: Final = 0.2  # prior probability that all inputs of a linear part matter alike
 RELEVANCE: Final = 0.3  # otherwise, parameter of the Dirichlet prior of their shares
 PARTS: Final = (
@@ -192,7 +190,8 @@ class Auto:
         likeness = LIKENESS
         if len(correlations):
             likeness = 0.5 * float(correlations.max() + correlations.mean())
-                return replace(centred, size=size, likeness=np.array([likeness])).with_hypotheses(hypotheses)
+        sized = replace(centred, size=size, likeness=np.array([likeness]))
+        return sized.with_hypotheses(hypotheses)
 
     def with_hypotheses(self, drawn: Hypotheses) -> Auto:
         own = {name: getattr(drawn, name) for name in Hypotheses.__slots__}
