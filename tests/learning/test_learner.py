@@ -102,7 +102,9 @@ def test_adam_goes_on_from_the_previous_question_whatever_the_scale_of_totals(pr
         after = learner.model.fitted_
         if u is None:
             phi = sets.theta[:, None] * features(after.basis, sets.x)
-            u = np.array([phi[low:high].sum(axis=0) for low, high in itertools.pairwise(sets.starts)])
+            u = np.array(
+                [phi[low:high].sum(axis=0) for low, high in itertools.pairwise(sets.starts)]
+            )
             noise = np.array([(sets[i].theta ** 2).sum() for i in sets.ids])
             continue  # the first search begins at the draw, for outputs of any scale
         design = Design(u[at], noise[at], np.ones(len(at)))
@@ -115,8 +117,7 @@ def test_adam_goes_on_from_the_previous_question_whatever_the_scale_of_totals(pr
 
 
 def test_totals_of_zero_set_no_scale_for_adam(problem):
-    sets, answers = problem
-    learner = sw.ActiveLearner(sets, preset="paper", seed=4)
+    learner = sw.ActiveLearner(problem[0], preset="paper", seed=4)
     for total in (0.0, 0.0, 1e6):
         before = learner.model.fitted_.posterior.hyper
         learner.tell(learner.ask().set_id, total)
