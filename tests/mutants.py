@@ -54,6 +54,13 @@ MUTANTS = [
         "_entropy(0 * noise + signal_variance",
     ),
     (
+        "missing s in MI",
+        "acquisition/information.py",
+        "signal / pool.design.noise_scale, posterior)",
+        "signal, posterior)",
+    ),
+    ("Var by N", "acquisition/baselines.py", " / np.maximum(sizes - 1, 1)", " / sizes"),
+    (
         "sign of a gradient",
         "model/evidence.py",
         "(by_prior - stiffness * away_prior,",
@@ -94,6 +101,12 @@ MUTANTS = [
         "learning/propose.py",
         "posterior = posterior.condition_on(pool.design.rows(pending))",
         "pass",
+    ),
+    (
+        "start of Adam in former units",
+        "model/fit.py",
+        "np.exp(2 * np.log(scale /",
+        "np.exp(0 * np.log(scale /",
     ),
     ("cold start of Adam", "learning/learner.py", "*data, progress.model)", "*data)"),
     (

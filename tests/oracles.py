@@ -45,6 +45,12 @@ def given_totals(model: Joint, seen, y_bar, phi_new, lam, phi) -> tuple[np.ndarr
     return cross @ inverse @ np.asarray(y_bar), prior - cross @ inverse @ cross.T
 
 
+def individual_variance_given(sets, phi, seen, lam, beta) -> np.ndarray:
+    """Variance of every individual's noise-free output, given totals of `seen`."""
+    model = joint(sets, phi, lam, beta)
+    return np.diag(given_totals(model, seen, np.zeros(len(seen)), phi, lam, phi)[1])
+
+
 def mutual_information(model: Joint, seen) -> np.ndarray:
     """½ log Var(ȳ_a | D) / Var(ȳ_a | w) of every set."""
     return 0.5 * np.log(total_variance_given(model, seen) / total_noise(model))

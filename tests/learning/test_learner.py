@@ -11,7 +11,9 @@ from numpy.testing import assert_allclose
 import sumwise as sw
 from sumwise.acquisition.screening import Candidates
 from sumwise.acquisition.strategies import ACQUISITIONS
+from sumwise.model.design import Design, features
 from sumwise.model.evidence import adam
+from sumwise.model.posterior import Hyperparameters, decompose
 from tests.builders import random_sets
 
 
@@ -80,16 +82,48 @@ def test_the_model_is_that_of_a_fit_to_the_labels(problem):
     assert list(learner.labels) == asked
 
 
-def test_adam_starts_where_the_previous_question_left_off(problem):
+def in_users_units(model):
+    """log λ and log β of outputs that are not scaled."""
+    precisions = [model.hyper.prior_precision, model.hyper.noise_precision]
+    return np.log(precisions) - 2 * np.log(model.output_scale[0])
+
+
+def test_adam_goes_on_from_the_previous_question_whatever_the_scale_of_totals(problem):
+    """Totals grow threefold from answer to answer, and the scale of outputs with them."""
     sets, answers = problem
     learner = sw.ActiveLearner(sets, preset="paper", seed=4)
-    play(learner, answers, 1)
-    once = learner.model.fitted_.posterior.hyper
-    play(learner, answers, 1)
-    fitted = learner.model.fitted_
-    assert fitted.posterior.hyper == adam(fitted.spectrum, once)
-    step = abs(np.log(fitted.posterior.hyper.noise_precision / once.noise_precision))
-    assert 0 < step <= 1.05  # a thousand steps of a thousandth
+    u, totals, at = None, [], []
+    for step in range(6):
+        asked = learner.ask().set_id
+        before = learner.model.fitted_.posterior
+        at.append(sets.position(asked))
+        totals.append(answers[asked] * 3.0**step)
+        learner.tell(asked, totals[-1])
+        after = learner.model.fitted_
+        if u is None:
+            phi = sets.theta[:, None] * features(after.basis, sets.x)
+            u = np.array(
+                [phi[low:high].sum(axis=0) for low, high in itertools.pairwise(sets.starts)]
+            )
+            noise = np.array([(sets[i].theta ** 2).sum() for i in sets.ids])
+            continue  # the first search begins at the draw, for outputs of any scale
+        design = Design(u[at], noise[at], np.ones(len(at)))
+        expected = adam(
+            decompose(design, np.array(totals)[:, None]),
+            Hyperparameters(*np.exp(in_users_units(before))),
+        )
+        logs = np.log([expected.prior_precision, expected.noise_precision])
+        assert_allclose(in_users_units(after.posterior), logs, atol=1e-6)
+
+
+def test_totals_of_zero_set_no_scale_for_adam(problem):
+    learner = sw.ActiveLearner(problem[0], preset="paper", seed=4)
+    for total in (0.0, 0.0, 1e6):
+        before = learner.model.fitted_.posterior.hyper
+        learner.tell(learner.ask().set_id, total)
+    after = learner.model.fitted_.posterior
+    assert after.output_scale[0] > 1e4
+    assert 0 < abs(np.log(after.hyper.noise_precision / before.noise_precision)) < 1.05
 
 
 def test_the_papers_preset_is_the_papers_model(problem):

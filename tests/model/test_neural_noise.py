@@ -368,9 +368,11 @@ def test_training_goes_on_from_the_model_before_in_the_models_units(network, way
     inside, blur = in_model_units(after, range(6))
     if isinstance(way, str):  # given numbers are in the user's units
         assert after.posterior.output_scale[0] > 2  # so that units matter
-    hyper, begin = before.posterior.hyper, way
+    hyper, begin = before.posterior.hyper, np.array(way)
     if isinstance(way, str):
-        begin = hyper.prior_precision, hyper.noise_precision
+        begin = np.array([hyper.prior_precision, hyper.noise_precision])
+        if network is EXACT:  # the scale has changed, and λ and β are handed over in its units
+            begin *= (after.posterior.output_scale[0] / before.posterior.output_scale[0]) ** 2
     trained, log_precisions = before.basis.basis.train(
         replace(SETS[:6], x=standard_x()[: len(SETS[:6].x)]),
         inside[:, None],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -43,29 +45,31 @@ def test_aggregated_entropy_matches_brute_force(sizes, lam, beta, seed):
 
 
 @given(set_sizes, precisions, precisions, seeds)
-def test_individual_information_adds_up_brute_force_over_instances(sizes, lam, beta, seed):
+def test_information_and_entropy_of_individuals_match_brute_force(sizes, lam, beta, seed):
+    """MI: of a total whose individuals are unrelated given D. Ent: a sum over individuals."""
     pool, n_seen = linear_pool(random_sets(sizes, np.random.default_rng(seed))), len(sizes) // 2
-    phi = phi_of(pool)
-    model = oracles.joint(pool.sets, phi, lam, beta)
-    y_bar = np.zeros(n_seen)
-    _, latent = oracles.given_totals(model, np.arange(n_seen), y_bar, phi, lam, phi)
-    variance = np.diag(latent) + 1 / beta
+    latent = oracles.individual_variance_given(
+        pool.sets, phi_of(pool), np.arange(n_seen), lam, beta
+    )
     mi, ent = np.zeros(len(sizes)), np.zeros(len(sizes))
-    for a, (low, high) in enumerate(zip(pool.sets.starts[:-1], pool.sets.starts[1:], strict=True)):
-        mi[a] = sum(0.5 * np.log(v * beta) for v in variance[low:high])
-        ent[a] = sum(0.5 * np.log(2 * np.pi * np.e * v) for v in variance[low:high])
+    for a, (low, high) in enumerate(itertools.pairwise(pool.sets.starts)):
+        noise = sum(pool.sets.theta[n] ** 2 / beta for n in range(low, high))
+        total = noise + sum(pool.sets.theta[n] ** 2 * latent[n] for n in range(low, high))
+        mi[a] = 0.5 * np.log(total / noise)
+        ent[a] = sum(0.5 * np.log(2 * np.pi * np.e * (v + 1 / beta)) for v in latent[low:high])
     assert_allclose(scores("MI", pool, n_seen, lam, beta), mi, rtol=1e-6, atol=1e-9)
     assert_allclose(scores("Ent", pool, n_seen, lam, beta), ent, rtol=1e-6, atol=1e-9)
 
 
 @given(set_sizes, precisions, precisions, seeds)
-def test_scaling_the_weights_of_sets_leaves_aggregated_information_alone(sizes, lam, beta, seed):
+def test_scaling_the_weights_of_sets_leaves_information_alone(sizes, lam, beta, seed):
     rng = np.random.default_rng(seed)
     sets = random_sets(sizes, rng)
     factor = np.repeat(rng.uniform(0.1, 10.0, len(sizes)) * rng.choice([-1, 1]), sizes)
     scaled = Sets(sets.ids, sets.x, sets.theta * factor, sets.starts)
-    before = scores("AggMI", linear_pool(sets), 1, lam, beta)
-    assert_allclose(scores("AggMI", linear_pool(scaled), 1, lam, beta), before, rtol=1e-8)
+    for name in ("AggMI", "MI"):
+        before = scores(name, linear_pool(sets), 1, lam, beta)
+        assert_allclose(scores(name, linear_pool(scaled), 1, lam, beta), before, rtol=1e-8)
 
 
 @given(set_sizes, precisions, precisions, seeds)
@@ -162,7 +166,7 @@ def test_a_large_committee_disagrees_by_the_variance_of_the_total(monkeypatch):
 def test_geometry_strategies_measure_what_they_say():
     sets = Sets.from_arrays([[[0.0, 0.0], [2.0, 0.0]], [[5.0, 5.0]], [[1.0, 1.0]] * 3])
     pool = linear_pool(sets)
-    assert_allclose(scores("Var", pool, 0, 1.0, 1.0), [1.0, 0.0, 0.0])
+    assert_allclose(scores("Var", pool, 0, 1.0, 1.0), [2.0, 0.0, 0.0])
     assert_allclose(scores("MaxN", pool, 0, 1.0, 1.0), [2, 1, 3])
     assert_allclose(scores("MinN", pool, 0, 1.0, 1.0), [-2, -1, -3])
     assert len(set(scores("Rand", pool, 0, 1.0, 1.0))) == 3

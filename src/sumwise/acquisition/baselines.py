@@ -32,14 +32,15 @@ COMMITTEE_SIZE = 10  # the paper does not say
 def input_variance(pool: Pool, posterior: Posterior, rng: Generator) -> PerSet:
     """Variance of the input vectors of a set (Var).
 
-    The mean squared distance of the standardised inputs from their centre; 0 for one instance.
+    The squared distances of the standardised inputs from their centre, added up and divided by
+    N − 1; 0 for one instance.
     """
     sets = pool.sets
     z = (sets.x - pool.basis.shift) / pool.basis.scale
     first, sizes = sets.starts[:-1], sets.sizes
     centre = np.add.reduceat(z, first) / sizes[:, None]
     z -= np.repeat(centre, sizes, axis=0)
-    return np.add.reduceat(np.einsum("nd,nd->n", z, z), first) / sizes
+    return np.add.reduceat(np.einsum("nd,nd->n", z, z), first) / np.maximum(sizes - 1, 1)
 
 
 def most_instances(pool: Pool, posterior: Posterior, rng: Generator) -> PerSet:

@@ -2,10 +2,13 @@
 
     AggMI_a  = ½ log(1 + β u_aᵀ S u_a / s_a)                     Eq. 21
     AggEnt_a = ½ (log(s_a / β + u_aᵀ S u_a) + log 2π + 1)        Eq. 16
-    MI_a, Ent_a: the same for every instance by itself, added up over the set
+    MI_a     = ½ log(1 + β Σ_n θ_an² φ_nᵀ S φ_n / s_a)           §5.2
+    Ent_a    = Σ_n ½ (log(1/β + φ_nᵀ S φ_n) + log 2π + 1)        §5.2
 
-In nats. Several outputs share S and are independent given it, so their information adds up.
-Entropies are those of outputs in the user's units.
+In nats. The paper describes MI as AggMI without the covariance of a set's individuals, and also as
+a sum of information over individuals, which is something else; docs/reproduction.md has the figures
+that decide for the former, and that leave Ent a sum. Several outputs share S and are independent
+given it, so their information adds up. Entropies are those of outputs in the user's units.
 """
 
 from __future__ import annotations
@@ -42,17 +45,15 @@ def aggregated_entropy(pool: Pool, posterior: Posterior, rng: Generator) -> PerS
 
 
 def mutual_information(pool: Pool, posterior: Posterior, rng: Generator) -> PerSet:
-    """Σ_n I[y_an, w | D] (MI): as if individuals were measured and unrelated."""
-    noise = posterior.individual_noise
-    return _over_individuals(
-        pool, posterior, lambda signal: _information(signal / noise, posterior)
-    )
+    """½ log(1 + β Σ_n θ_n² φ_nᵀ S φ_n / s_a) (MI): AggMI as if individuals were unrelated."""
+    signal = over_individuals(pool, posterior, lambda signal, theta: theta**2 * signal)
+    return _information(signal / posterior.noise(pool.design), posterior)
 
 
 def entropy(pool: Pool, posterior: Posterior, rng: Generator) -> PerSet:
     """Σ_n H[y_an | D] (Ent)."""
     noise = posterior.individual_noise
-    return _over_individuals(pool, posterior, lambda signal: _entropy(noise + signal, posterior))
+    return over_individuals(pool, posterior, lambda signal, _: _entropy(noise + signal, posterior))
 
 
 def _information(ratio: Float[np.ndarray, " n"], posterior: Posterior) -> Float[np.ndarray, " n"]:
@@ -65,13 +66,13 @@ def _entropy(variance: Float[np.ndarray, " n"], posterior: Posterior) -> Float[n
     return each + float(np.log(posterior.output_scale).sum())
 
 
-def _over_individuals(
-    pool: Pool, posterior: Posterior, each: Callable[[np.ndarray], np.ndarray]
+def over_individuals(
+    pool: Pool, posterior: Posterior, each: Callable[[np.ndarray, np.ndarray], np.ndarray]
 ) -> PerSet:
-    """Σ_n each(φᵀ S φ) over the individuals of every set."""
-    x, out = pool.sets.x, np.zeros(len(pool.sets))
+    """Σ_n each(φ_nᵀ S φ_n, θ_n) over the individuals of every set."""
+    x, theta, out = pool.sets.x, pool.sets.theta, np.zeros(len(pool.sets))
     for low, high in blocks(x, pool.basis):
         signal = posterior.variance_along(features(pool.basis, x[low:high]))
-        where, sums = sum_by_set(pool.sets.starts, low, high, each(signal))
+        where, sums = sum_by_set(pool.sets.starts, low, high, each(signal, theta[low:high]))
         out[where] += sums
     return out

@@ -80,8 +80,8 @@ _TABLE: Final = (
     Strategy(
         "MI",
         information.mutual_information,
-        "the group whose individuals would teach most, one by one",
-        "its individuals would teach {:.3g} nats one by one",
+        "the total that would teach most if its individuals were unrelated",
+        "it would teach {:.3g} nats about the model if its individuals were unrelated",
         is_gain=True,
     ),
     Strategy(

@@ -20,8 +20,18 @@ from sumwise.distributed import runs_on
 from sumwise.errors import SettingError
 from sumwise.experiments import beyond as beside_paper
 from sumwise.experiments import datasets, reproduction_page, results, tables
+from sumwise.experiments import factorial as readings
 from sumwise.experiments import wild as natural_groups
-from sumwise.experiments.protocol import BEYOND, NEURAL, QUERIES, RFF, WILD, Curve, Experiment
+from sumwise.experiments.protocol import (
+    BEYOND,
+    FACTORIAL,
+    NEURAL,
+    QUERIES,
+    RFF,
+    WILD,
+    Curve,
+    Experiment,
+)
 from sumwise.report.page import TextTable, check_folder
 
 FEW_SPLITS = 10
@@ -34,6 +44,7 @@ def reproduce() -> None:
     \b
       sumwise reproduce rff --data DIR --splits 10
       sumwise reproduce neural --data DIR --splits 10
+      sumwise reproduce factorial --data DIR
       sumwise reproduce beyond --data DIR
       sumwise reproduce wild
     """
@@ -43,16 +54,16 @@ def _command(experiment: Experiment) -> Callable[[Function], click.Command]:
     """A command that runs an experiment; the paper's tables have more options than ours."""
     names = "Names separated by commas. Default: all"
     queries = options.count("--queries", "Number of sets to measure in each split.", QUERIES)
+    published = option(
+        "--published FILE",
+        "CSV of the paper's figures (dataset, method, mse, bold). Default: "
+        f"{experiment.published} in the data folder or in the folder `paper` beside it.",
+        type=options.FILE,
+    )
     of_paper = (
         option("--methods NAMES", f"{names} {len(experiment.methods)}."),
         queries,
         options.dask,
-        option(
-            "--published FILE",
-            "CSV of the paper's figures (dataset, method, mse, bold). Default: "
-            f"{experiment.published} in the data folder or in the folder `paper` beside it.",
-            type=options.FILE,
-        ),
         option("--figures/--no-figures", "Draw the figures.", default=True),
     )
     data = option(
@@ -72,7 +83,8 @@ def _command(experiment: Experiment) -> Callable[[Function], click.Command]:
             "reproduction" + ("" if experiment is RFF else f"-{experiment.name}"),
             "Folder for the results; a second call continues where the first stopped.",
         ),
-        *(of_paper if experiment.published else ()),
+        *(of_paper if experiment in (RFF, NEURAL) else ()),
+        *((published,) if experiment.published else ()),
         options.as_json,
     )
 
@@ -104,6 +116,38 @@ def neural(**given: Any) -> None:
       sumwise reproduce neural --data DIR --splits 10
     """
     _paper_table(NEURAL, **given)
+
+
+@_command(FACTORIAL)
+def factorial(
+    data: Path | None,
+    names: str | None,
+    splits: int,
+    jobs: int,
+    out: Path,
+    published: Path | None,
+) -> None:
+    """Compare readings of MI, Ent and Var, and starts of λ and β, with the published figures.
+
+    The paper's words permit more than one reading of each. Runs all of them, with MaxN, Random and
+    AggMI beside them, from three starts. Writes runs.csv, table.csv and table.md. After Ctrl-C the
+    same command continues.
+
+    \b
+      sumwise reproduce factorial --data DIR
+      sumwise reproduce factorial --data DIR --datasets Cpu,Housing --splits 10
+    """
+    listed = _listed(names, FACTORIAL.datasets, "data set of LIBSVM")
+    experiment = replace(FACTORIAL, datasets=listed, splits=splits)
+    paper = reproduction_page.find_published(FACTORIAL, published, data)
+    with _all_runs(experiment, data, out, jobs) as found:
+        curves = beside_paper.wanted(found, experiment)
+        table = readings.cells(curves, paper.errors)
+        files = readings.write(out, curves, table)
+    _show_cells(table)
+    title, distances = "Distance from the published figures", readings.distances(table)
+    _print_table(title, readings.distance_grid(distances), readings.findings(distances))
+    show(str(files[0]), wrap=False)
 
 
 @_command(BEYOND)
@@ -186,8 +230,7 @@ def _paper_table(
             talk(f"With fewer than {FEW_SPLITS} splits a t-test finds few differences.")
         talk("Writing tables" + (" and drawing figures" if figures else "") + " …")
         table, files = reproduction_page.write(out, curves, paper, data, figures=figures)
-    parts = ("dataset", "method", "mean", "sem", "best", "published")
-    show_json([{part: getattr(cell, part) for part in parts} for cell in table])
+    _show_cells(table)
     title = (
         "Mean squared error, averaged over queries (bold: not significantly worse than the best)"
     )
@@ -235,6 +278,11 @@ def _listed(text: str | None, known: tuple[str, ...], what: str) -> tuple[str, .
     return tuple(dict.fromkeys(proper[name.lower()] for name in given))
 
 
+def _show_cells(table: Sequence[tables.Cell]) -> None:
+    parts = ("dataset", "method", "mean", "sem", "best", "published")
+    show_json([{part: getattr(cell, part) for part in parts} for cell in table])
+
+
 def _print_table(title: str, table: TextTable, findings: Sequence[str]) -> None:
     show()
     show(title)
@@ -245,5 +293,5 @@ def _print_table(title: str, table: TextTable, findings: Sequence[str]) -> None:
         show(line)
 
 
-for _part in (rff, neural, beyond, wild):
+for _part in (rff, neural, factorial, beyond, wild):
     reproduce.add_command(_part)

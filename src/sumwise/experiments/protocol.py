@@ -1,10 +1,10 @@
 """An experiment: methods on splits of data sets, query by query (§5.1–5.3).
 
-`reproduce rff`, `neural`, `beyond` and `wild`, `simulate` and `demo` are values of `Experiment` and
-share what is here: splits, seeds, the loop, and workers. Within a split every method sees the same
-sets, and methods with the same model start from the same basis and hyperparameters. All randomness
-comes from the names involved, so any run can be repeated alone, in any process, and gives the same
-figures. Where the paper is silent, docs/reproduction.md says what we chose.
+All of `reproduce`, `simulate` and `demo` are values of `Experiment` and share what is here: splits,
+seeds, the loop, and workers. Within a split every method sees the same sets, and methods with the
+same model start from the same basis and hyperparameters. All randomness comes from the names
+involved, so any run can be repeated alone, in any process, and gives the same figures. Where the
+paper is silent, docs/reproduction.md says what we chose.
 """
 
 from __future__ import annotations
@@ -22,16 +22,18 @@ from typing import Any, Final
 
 import numpy as np
 
-from sumwise.acquisition.strategies import ACQUISITIONS
+from sumwise.acquisition.strategies import Strategy, named
 from sumwise.data.sets import Sets
 from sumwise.errors import SettingError, SumwiseError
 from sumwise.experiments import datasets as paper_data
 from sumwise.experiments import grouped_data
-from sumwise.experiments.datasets import NAMES, Dataset
+from sumwise.experiments.datasets import LIBSVM, NAMES, Dataset
+from sumwise.experiments.readings import READINGS
 from sumwise.learning import learner
 from sumwise.model.basis import Neural, with_dropout
 from sumwise.model.design import features
 from sumwise.model.fit import ModelConfig
+from sumwise.model.posterior import Hyperparameters
 from sumwise.model.predict import predict_individuals, predict_mean
 from sumwise.util.progress import quiet
 from sumwise.util.shapes import Float, Int
@@ -90,8 +92,9 @@ class Method:
     """A strategy that chooses sets for a model."""
 
     name: str  # at the head of its column
-    strategy: str
+    strategy: str | Strategy
     model: Callable[[str, int], ModelConfig]  # of a data set and split
+    start: Callable[[str, int], Hyperparameters] | None = None  # of Adam; None: as it is drawn
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,18 +251,20 @@ def run_split(experiment: Experiment, name: str, number: int, split: Split) -> l
     begun: dict[ModelConfig, tuple[learner.Progress, Float[np.ndarray, "N K"]]] = {}
     curves = []
     for method in experiment.methods:
-        config = method.model(name, number)
-        if ACQUISITIONS[method.strategy].needs_dropout:
+        strategy, config = named(method.strategy), method.model(name, number)
+        if strategy.needs_dropout:
             config = replace(config, basis=with_dropout(config.basis, config.n_basis))
         if config not in begun:
             first = learner.begin(config, split.sets)
             begun[config] = first, features(first.prepared.basis, split.x_test)
         progress, phi = begun[config]
+        if method.start is not None:
+            progress = _from_start(progress, method.start(name, number))
         mse, seconds, inside = np.empty(queries), np.empty(queries), {}
-        seed = experiment.seed(name, method.strategy, number)
+        seed = experiment.seed(name, strategy.name, number)
         for query in range(queries):
             start = time.perf_counter()
-            ask, progress = learner.ask(progress, method.strategy, seed)
+            ask, progress = learner.ask(progress, strategy, seed)
             index = split.sets.position(ask.set_id)
             progress = learner.tell(progress, index, float(split.y_bar[index]))
             seconds[query] = time.perf_counter() - start
@@ -271,6 +276,13 @@ def run_split(experiment: Experiment, name: str, number: int, split: Split) -> l
         chosen, shares = tuple(progress.labels), np.array([inside[query] for query in checked])
         curves.append(Curve(name, method.name, number, mse, seconds, shares, chosen, guess_mse))
     return curves
+
+
+def _from_start(progress: learner.Progress, start: Hyperparameters) -> learner.Progress:
+    """The same before any answer, with λ and β beginning here."""
+    prepared, pool = replace(progress.prepared, start=start), progress.pool
+    model = learner.fit_answers(prepared, pool.sets, pool.design.rows, ())
+    return replace(progress, prepared=prepared, model=model)
 
 
 def _predict(
@@ -312,6 +324,17 @@ def wide_model(dataset: str, number: int) -> ModelConfig:
     return ModelConfig("fourier", lengthscale=2 * math.sqrt(inputs), random_state=number)
 
 
+def ones(dataset: str, number: int) -> Hyperparameters:
+    """λ = β = 1."""
+    return Hyperparameters(1.0, 1.0)
+
+
+def uniform(dataset: str, number: int) -> Hyperparameters:
+    """λ and β drawn uniformly between 0 and 1."""
+    rng = np.random.default_rng(seed_of(dataset, "start", number))
+    return Hyperparameters(*rng.uniform(size=2).tolist())
+
+
 def methods_with(
     model: Callable[[str, int], ModelConfig], strategies: Sequence[str]
 ) -> tuple[Method, ...]:
@@ -347,6 +370,18 @@ BEYOND: Final = Experiment(
     checked=(10, 20, 30),
     title="Beside the paper",
 )
+STARTS: Final = {"drawn": None, "ones": ones, "uniform": uniform}
+FACTORIAL: Final = Experiment(
+    "factorial",
+    tuple(
+        Method(f"{reading} {start}", strategy, paper_model, begin)
+        for start, begin in STARTS.items()
+        for reading, strategy in READINGS.items()
+    ),
+    datasets=tuple(LIBSVM),
+    title="Readings of MI, Ent and Var, and of where Adam begins",
+    published=RFF.published,
+)
 EXACT = "exact GP"
 WILD: Final = Experiment(
     "wild",
@@ -368,4 +403,4 @@ WILD: Final = Experiment(
     beside=(EXACT,),
     title="Natural groups",
 )
-REPRODUCTIONS: Final = {each.name: each for each in (RFF, NEURAL, BEYOND, WILD)}
+REPRODUCTIONS: Final = {each.name: each for each in (RFF, NEURAL, FACTORIAL, BEYOND, WILD)}

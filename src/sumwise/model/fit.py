@@ -189,7 +189,7 @@ def fit(
             design, y_bar, noise_std, config.hyperparameters, standardize=config.standardize
         )
         prior = _weak_prior(prepared, data.variance)
-        basis, hyper = learned or (prepared.basis, _first_guess(prepared, start))
+        basis, hyper = learned or (prepared.basis, _first_guess(prepared, start, data.scale))
         if before.learns:
             assert labelled is not None  # it learns from individuals
             if learned is None:
@@ -286,12 +286,23 @@ def _estimate(
     )
 
 
-def _first_guess(prepared: Prepared, start: Model | None) -> Hyperparameters:
-    """λ and β that a search begins with."""
+def _first_guess(
+    prepared: Prepared, start: Model | None, scale: Float[np.ndarray, " M"]
+) -> Hyperparameters:
+    """λ and β that a search begins with, for outputs in units of `scale`.
+
+    Those of `start` are in units of its own scale, which every label changes. Before any total
+    other than 0 there was no scale, and λ and β are taken as they are; so are those of a dropout
+    network, which is in former units itself.
+    """
     if prepared.config.given is not None:
         return prepared.config.given
     if start is not None:
-        return start.posterior.hyper
+        hyper, before = start.posterior.hyper, start.spectrum
+        if before is None or not (before.projected.any() or before.residual_power):
+            return hyper
+        change = float(np.exp(2 * np.log(scale / start.posterior.output_scale).mean()))
+        return Hyperparameters(change * hyper.prior_precision, change * hyper.noise_precision)
     if prepared.config.hyperparameters == "adam":
         return prepared.start
     prior = _weak_prior(prepared, variance=1.0)
