@@ -4,7 +4,11 @@
     Cov(ȳ) = Θ K Θᵀ + diag(σ² Σθ² + τ² (Σθ)²),  sets being disjoint
 
 It shares no step with sumwise: no features, no embedding, K is that of all measured individuals.
-c, g, v, σ², τ² and ℓ maximise the marginal likelihood, by L-BFGS from several starts.
+c, g, v, σ², τ² and ℓ maximise the marginal likelihood times a weak prior, by L-BFGS from several
+starts. Without the prior, so many length-scales overfit a few totals. Independently,
+
+    log c, log g, log v, log σ², log τ² ~ N(log(1, 0.01, 0.1, 0.1, 0.01), 2²)
+    log ℓ_d ~ N(√2 + ½ log D, 3)
 """
 
 from __future__ import annotations
@@ -21,9 +25,10 @@ import sumwise as sw
 
 SETS, INDIVIDUALS = 8, 256  # both are padded to a multiple, so that few shapes are compiled
 N_VARIANCES = 5  # c, g, v, σ², τ²
+TYPICAL = (1.0, 0.01, 0.1, 0.1, 0.01)  # where their prior is centred
 # of c, g, v, σ², τ² and of ℓ/√D: all smooth, mostly linear, short and nearly without noise
 STARTS = (
-    ((1.0, 0.01, 0.1, 0.1, 0.01), 1.0),
+    (TYPICAL, 1.0),
     ((1.0, 0.1, 0.001, 0.01, 0.001), 2.0),
     ((1.0, 0.001, 0.1, 0.001, 0.001), 0.5),
 )
@@ -57,7 +62,7 @@ def standardized(x: np.ndarray, pool: sw.Sets) -> np.ndarray:
 
 
 def fit(totals: Totals, start: np.ndarray | None = None) -> np.ndarray:
-    """Logarithms of c, g, v, σ², τ² and ℓ that maximise the marginal likelihood.
+    """Logarithms of c, g, v, σ², τ² and ℓ that maximise `log_posterior`.
 
     Args:
         start: Another place to start from, such as the maximum with fewer totals.
@@ -74,8 +79,8 @@ def fit(totals: Totals, start: np.ndarray | None = None) -> np.ndarray:
     return min(found, key=lambda each: each.fun).x
 
 
-def log_likelihood(log: np.ndarray, totals: Totals) -> float:
-    """log p(ȳ), ȳ in the units of `totals`."""
+def log_posterior(log: np.ndarray, totals: Totals) -> float:
+    """log p(ȳ), ȳ in the units of `totals`, and the log prior, which is 0 at its centre."""
     return -float(_loss(log, totals)[0])
 
 
@@ -102,7 +107,11 @@ def _loss_and_slope(log: Any, x: Any, theta: Any, y_bar: Any) -> Any:
     root = jnp.linalg.cholesky(_covariance(log, x, theta))
     z = jax.scipy.linalg.solve_triangular(root, y_bar, lower=True)
     constant = 0.5 * jnp.log(2 * jnp.pi) * theta.any(axis=1).sum()
-    return 0.5 * z @ z + jnp.log(jnp.diagonal(root)).sum() + constant
+    centre = jnp.log(jnp.array(TYPICAL))
+    unlikely = (((log[:N_VARIANCES] - centre) / 2) ** 2).sum()
+    middle = jnp.sqrt(2) + 0.5 * jnp.log(x.shape[1])  # of log ℓ
+    unlikely += ((log[N_VARIANCES:] - middle) ** 2).sum() / 3
+    return 0.5 * (z @ z + unlikely) + jnp.log(jnp.diagonal(root)).sum() + constant
 
 
 @jax.jit

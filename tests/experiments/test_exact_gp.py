@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from numpy.testing import assert_allclose
-from scipy.stats import multivariate_normal
+from scipy.stats import multivariate_normal, norm
 
 import sumwise as sw
 from sumwise.cli import main
@@ -67,23 +67,26 @@ def test_predictions_are_those_of_dense_conditioning(exact_gp):
     assert_allclose(std, totals.unit * np.sqrt(np.diag(after)[-6:]), rtol=1e-9)
 
 
-def test_the_likelihood_is_that_of_the_totals_and_fitting_raises_it(exact_gp):
+def test_the_posterior_is_that_of_the_totals_and_a_weak_prior_and_fitting_raises_it(exact_gp):
     sets, _, others = made_up()
     covariance, sums = joint(sets, others)
     normal = multivariate_normal(cov=sums @ covariance @ sums.T)
     totals = exact_gp.measured(sets, normal.rvs(random_state=0), sets)
-    expected = normal.logpdf(totals.y_bar[: len(sets)])
-    assert exact_gp.log_likelihood(LOG, totals) == pytest.approx(expected, rel=1e-9)
+    centre = np.array([0.0, *np.log([0.01, 0.1, 0.1, 0.01]), *[2**0.5 + np.log(2) / 2] * 2])
+    prior = norm(centre, [2.0] * 5 + [3**0.5] * 2)
+    density = normal.logpdf(totals.y_bar[: len(sets)])
+    expected = density + np.sum(prior.logpdf(LOG) - prior.logpdf(centre))
+    assert exact_gp.log_posterior(LOG, totals) == pytest.approx(expected, rel=1e-9)
     best = exact_gp.fit(totals)
-    assert exact_gp.log_likelihood(best, totals) > expected
+    assert exact_gp.log_posterior(best, totals) > expected
     for parameter in range(len(best)):  # no step helps but one over a bound
         for step in (-0.1, 0.1):
             tried = best.copy()
             tried[parameter] += step
             low, high = np.log(exact_gp.VARIANCES if parameter < 5 else exact_gp.LENGTHS)
             if low <= tried[parameter] <= high:
-                change = exact_gp.log_likelihood(tried, totals)
-                assert change <= exact_gp.log_likelihood(best, totals) + 1e-5
+                change = exact_gp.log_posterior(tried, totals)
+                assert change <= exact_gp.log_posterior(best, totals) + 1e-5
 
 
 def test_it_becomes_a_column_of_the_table(tmp_path, monkeypatch, capsys):
