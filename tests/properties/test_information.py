@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from sumwise.acquisition.strategies import ACQUISITIONS
@@ -19,11 +21,11 @@ from tests.builders import linear_pool, phi_of, precisions, random_sets, seeds, 
 OF_ANY_BASIS = sorted(s.name for s in ACQUISITIONS.values() if not s.needs_dropout)
 
 
-def scores(name, pool, n_seen, lam, beta, seed=0):
+def scores(name, pool, n_seen, lam, beta, seed=0, effect=0.0):
     rng = np.random.default_rng(seed)
     y_bar = rng.normal(size=(n_seen, 1))
     spectrum = decompose(pool.design.rows(np.arange(n_seen)), y_bar)
-    posterior = condition(spectrum, Hyperparameters(lam, beta))
+    posterior = replace(condition(spectrum, Hyperparameters(lam, beta)), effect=effect)
     return ACQUISITIONS[name](pool, posterior, rng)
 
 
@@ -44,9 +46,12 @@ def test_aggregated_entropy_matches_brute_force(sizes, lam, beta, seed):
     assert_allclose(scores("AggEnt", pool, n_seen, lam, beta), expected, rtol=1e-6, atol=1e-9)
 
 
-@given(set_sizes, precisions, precisions, seeds)
-def test_information_and_entropy_of_individuals_match_brute_force(sizes, lam, beta, seed):
-    """MI: of a total whose individuals are unrelated given D. Ent: a sum over individuals."""
+@given(set_sizes, precisions, precisions, seeds, st.sampled_from([0.0, 0.3, 20.0]))
+def test_information_and_entropy_of_individuals_match_brute_force(sizes, lam, beta, seed, effect):
+    """MI: of a total whose individuals are unrelated given D. Ent: a sum over individuals.
+
+    The effect of a set is noise that its individuals share.
+    """
     pool, n_seen = linear_pool(random_sets(sizes, np.random.default_rng(seed))), len(sizes) // 2
     latent = oracles.individual_variance_given(
         pool.sets, phi_of(pool), np.arange(n_seen), lam, beta
@@ -54,11 +59,14 @@ def test_information_and_entropy_of_individuals_match_brute_force(sizes, lam, be
     mi, ent = np.zeros(len(sizes)), np.zeros(len(sizes))
     for a, (low, high) in enumerate(itertools.pairwise(pool.sets.starts)):
         noise = sum(pool.sets.theta[n] ** 2 / beta for n in range(low, high))
+        noise += sum(pool.sets.theta[low:high]) ** 2 * effect / beta
         total = noise + sum(pool.sets.theta[n] ** 2 * latent[n] for n in range(low, high))
         mi[a] = 0.5 * np.log(total / noise)
-        ent[a] = sum(0.5 * np.log(2 * np.pi * np.e * (v + 1 / beta)) for v in latent[low:high])
-    assert_allclose(scores("MI", pool, n_seen, lam, beta), mi, rtol=1e-6, atol=1e-9)
-    assert_allclose(scores("Ent", pool, n_seen, lam, beta), ent, rtol=1e-6, atol=1e-9)
+        each = latent[low:high] + (1 + effect) / beta
+        ent[a] = sum(0.5 * np.log(2 * np.pi * np.e * v) for v in each)
+    for name, expected in (("MI", mi), ("Ent", ent)):
+        got = scores(name, pool, n_seen, lam, beta, effect=effect)
+        assert_allclose(got, expected, rtol=1e-6, atol=1e-9)
 
 
 @given(set_sizes, precisions, precisions, seeds)

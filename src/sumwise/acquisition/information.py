@@ -5,10 +5,11 @@
     MI_a     = ½ log(1 + β Σ_n θ_an² φ_nᵀ S φ_n / s_a)           §5.2
     Ent_a    = Σ_n ½ (log(1/β + φ_nᵀ S φ_n) + log 2π + 1)        §5.2
 
-In nats. The paper describes MI as AggMI without the covariance of a set's individuals, and also as
-a sum of information over individuals, which is something else; docs/reproduction.md has the figures
-that decide for the former, and that leave Ent a sum. Several outputs share S and are independent
-given it, so their information adds up. Entropies are those of outputs in the user's units.
+In nats. Where sets have effects of variance κ/β, s_a/β gains κ (Σθ)²/β and the 1/β of Ent κ/β. The
+paper describes MI as AggMI without the covariance of a set's individuals, and also as a sum of
+information over individuals, which is something else; docs/reproduction.md has the figures that
+decide for the former, and that leave Ent a sum. Several outputs share S and are independent given
+it, so their information adds up. Entropies are those of outputs in the user's units.
 """
 
 from __future__ import annotations
