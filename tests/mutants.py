@@ -56,8 +56,8 @@ MUTANTS = [
     (
         "missing s in MI",
         "acquisition/information.py",
-        "signal / pool.design.noise_scale, posterior)",
-        "signal, posterior)",
+        "_information(signal / posterior.noise(pool.design), posterior)",
+        "_information(signal * posterior.noise_precision, posterior)",
     ),
     ("Var by N", "acquisition/baselines.py", " / np.maximum(sizes - 1, 1)", " / sizes"),
     (
