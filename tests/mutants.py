@@ -46,7 +46,12 @@ MUTANTS = [
         "(along**2) @ self.variances + unseen",
         "(along**2) @ self.variances",
     ),
-    ("missing s in AggMI", "acquisition/information.py", " / pool.design.noise_scale\n", "\n"),
+    (
+        "missing s in AggMI",
+        "acquisition/information.py",
+        "signal_variance(pool, posterior) / posterior.noise(pool.design)",
+        "signal_variance(pool, posterior) * posterior.noise_precision",
+    ),
     (
         "no noise in AggEnt",
         "acquisition/information.py",
