@@ -163,23 +163,3 @@ class BatchInputs:
         unit -= mean
         unit *= unit
         return cls(len(x), low, high, peak, mean, unit.sum(axis=0), sample, subsample)
-
-
-def intraclass_correlations(sets: Sets) -> Float[np.ndarray, " d"]:
-    """Of each input that varies within sets, by analysis of variance; negative ones are 0.
-
-    None of sets whose individuals are not in memory.
-    """
-    n, count = len(sets), int(sets.starts[-1])
-    if type(sets) is not Sets or not 1 < n < count:
-        return np.empty(0)
-    sizes, first = sets.sizes[:, None], sets.starts[:-1]
-    with np.errstate(all="ignore"):
-        x = sets.x - sets.x.mean(axis=0)
-        x = x / np.maximum(abs(x).max(axis=0), np.finfo(float).tiny)
-        means = np.add.reduceat(x, first) / sizes
-        between = (sizes * means**2).sum(axis=0) / (n - 1)
-        within = ((x - np.repeat(means, sets.sizes, axis=0)) ** 2).sum(axis=0) / (count - n)
-        size = (count - (sizes**2).sum() / count) / (n - 1)  # of a typical set
-        found = (between - within) / (between + (size - 1) * within)
-    return np.clip(found[(within > 1e-20) & np.isfinite(found)], 0.0, 0.98)

@@ -231,8 +231,7 @@ def _mixed(
     if given is not None:
         known = _at_given(known, given)
     freedom = max(0.0, len(data.design) - float(config.standardize))  # the offset takes one
-    about = basis.groups, freedom, float(basis.likeness[0])
-    totals = mixture.Totals(data.design, data.totals, *about, data.noise_std)
+    totals = mixture.Totals(data.design, data.totals, basis.groups, freedom, data.noise_std)
     mixed = mixture.fit(known, totals, known_scale=given is not None)
     mean = mixed.coefficients
     covariance = mixed.covariance(mean).mean(axis=0)

@@ -43,6 +43,7 @@ from sumwise.model.design import Design, freeze
 from sumwise.util.shapes import Float, Int
 
 PRIOR_FREEDOM: Final = 4.0  # ν₀
+LIKENESS: Final = 0.3  # expected intra-class correlation of outputs, which s₀² rests on
 FEWEST_TOTALS: Final = 3  # from which on they suggest relevances of inputs
 FIRST: Final = 32  # totals by which hypotheses are weighed first, where there are many more
 ALL_BELOW: Final = 48  # totals up to which every hypothesis is weighed by all of them
@@ -64,7 +65,6 @@ class Totals:
     z: Float[np.ndarray, "t M"]
     groups: Sequence[slice]  # columns of each group of features
     freedom: float  # degrees of freedom of z
-    likeness: float  # expected intra-class correlation of outputs
     noise_std: Float[np.ndarray, " t"] | None = None  # known
     shared: tuple[Float[np.ndarray, "t t"], Float[np.ndarray, "t t"]] | None = None  # ΘΘᵀ, ΘZZᵀΘᵀ
 
@@ -74,10 +74,10 @@ class Totals:
     @property
     def prior_scale(self) -> Float[np.ndarray, " M"]:
         """s₀² of each output: an individual's variance where outputs are as alike within sets as
-        `likeness` says, and means of sets are as far apart as these."""
+        `LIKENESS` says, and means of sets are as far apart as these."""
         size = np.maximum(self.design.theta_sum**2, self.design.noise_scale)
-        alike = self.likeness * self.design.theta_sum**2
-        share = alike + (1 - self.likeness) * self.design.noise_scale
+        alike = LIKENESS * self.design.theta_sum**2
+        share = alike + (1 - LIKENESS) * self.design.noise_scale
         apart = (self.z**2 / size[:, None]).sum(axis=0) / max(self.freedom, 1.0)
         scale = apart / max(float((share / size).mean()), 1e-300) if len(self) else apart
         return np.where((scale > 0) & np.isfinite(scale), scale, 1.0)

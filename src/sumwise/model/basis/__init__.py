@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 import numpy as np
 
 from sumwise.data.sets import Sets
-from sumwise.data.targets import Inputs, intraclass_correlations
+from sumwise.data.targets import Inputs
 from sumwise.errors import SettingError
 from sumwise.model.basis.auto import Auto
 from sumwise.model.basis.fixed import Linear, Polynomial, RandomFourierFeatures, Scaled
@@ -53,7 +53,7 @@ BASES: Final[Mapping[str, Callable[[ModelConfig, Sets, Inputs, np.random.Generat
         config.n_basis, sets.n_inputs, config.lengthscale, rng
     ),
     "auto": lambda config, sets, inputs, rng: Auto.draw(
-        inputs, config.n_basis, config.lengthscale, rng, intraclass_correlations(sets)
+        inputs, config.n_basis, config.lengthscale, rng
     ),
     "neural": lambda config, sets, inputs, rng: Neural(n_basis=config.n_basis).draw(sets, rng),
 }

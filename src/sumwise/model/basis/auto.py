@@ -32,12 +32,11 @@ FARTHEST: Final = 4.0  # half a range beyond all individuals, from where on noth
 BIAS: Final = 1.0  # prior variance of the level, in units of an individual's variance
 N_HYPOTHESES: Final = 400
 NOISE: Final = (2.0, 1.0)  # Beta prior of the share of an individual's variance that is noise
-LEAST: Final = 0.005  # share of noise, and of signal, but for hypotheses without any signal
+PRECISE: Final = (0.3, 0.3)  # probability that noise is small instead: log-uniform up to this share
+LEAST: Final = 1e-3  # of that share, and of signal where there is any
 NO_SIGNAL: Final = 0.05  # prior probability that the inputs say nothing
 NO_CORRELATION: Final = 0.1  # prior probability that sets have no effect of their own
 CORRELATION: Final = (1.0, 6.0)  # otherwise, Beta prior of the intra-class correlation of noise
-LIKENESS: Final = 0.3  # expected intra-class correlation of outputs where inputs tell nothing
-AS_INPUTS: Final = 0.7  # prior probability that noise is as alike as an input, or half as much
 ALIKE: Final = 0.2  # prior probability that all inputs of a linear part matter alike
 RELEVANCE: Final = 0.3  # otherwise, parameter of the Dirichlet prior of their shares
 PARTS: Final = (
@@ -60,17 +59,12 @@ class Hypotheses:
     def draw(
         cls,
         power: Float[np.ndarray, "2 D"],
-        correlations: Float[np.ndarray, " d"],
         rng: np.random.Generator,
     ) -> Hypotheses:
         """From the prior that the constants of this module describe.
 
-        Noise is what inputs that nobody has recorded do, so it may be as alike within sets as the
-        inputs that are there.
-
         Args:
             power: Mean square of each input's linear feature, by scaling.
-            correlations: Intra-class correlations of inputs; none if sets are not known yet.
         """
         n_inputs, n_waves = power.shape[1], len(LENGTHSCALES)
         scaling = rng.integers(len(SCALINGS), size=N_HYPOTHESES)
@@ -79,13 +73,11 @@ class Hypotheses:
         relevance = rng.standard_gamma(RELEVANCE, (N_HYPOTHESES, n_inputs)) + 1e-9
         relevance[rng.random(N_HYPOTHESES) < ALIKE] = 1.0
         noise = np.clip(rng.beta(*NOISE, N_HYPOTHESES), LEAST, 1 - LEAST)
+        small = PRECISE[1] * np.exp(rng.uniform(math.log(LEAST), 0.0, N_HYPOTHESES))
+        noise = np.where(rng.random(N_HYPOTHESES) < PRECISE[0], small, noise)
         noise[rng.random(N_HYPOTHESES) < NO_SIGNAL] = 1.0
         correlation = rng.beta(*CORRELATION, N_HYPOTHESES)
         correlation[rng.random(N_HYPOTHESES) < NO_CORRELATION] = 0.0
-        alike, reach = rng.random(N_HYPOTHESES) < AS_INPUTS, rng.uniform(0.5, 1.0, N_HYPOTHESES)
-        if len(correlations):
-            of = correlations[rng.integers(len(correlations), size=N_HYPOTHESES)]
-            correlation = np.where(alike, reach * of, correlation)
         varies = power[scaling] > 0
         relevance = np.where(varies, relevance, 0.0)
         relevance /= np.maximum(relevance.sum(axis=1, keepdims=True), 1e-300)
@@ -143,7 +135,6 @@ class Auto:
     noise: Float[np.ndarray, " H"]
     correlation: Float[np.ndarray, " H"]
     power: Float[np.ndarray, "2 D"]
-    likeness: Float[np.ndarray, "1"]  # expected intra-class correlation of outputs
     averages = True
 
     @classmethod
@@ -153,14 +144,12 @@ class Auto:
         n_basis: int,
         lengthscale: float,
         rng: np.random.Generator,
-        correlations: Float[np.ndarray, " d"] = np.empty(0),  # noqa: B008
     ) -> Auto:
         """For inputs like these, which it will see as (x − shift) / scale.
 
         Args:
             n_basis: Twice the number of waves of each length-scale.
             lengthscale: What all of `LENGTHSCALES` are multiplied by.
-            correlations: As in `Hypotheses.draw`.
         """
         n_inputs = len(inputs.shift)
         drawn = RandomFourierFeatures.draw(n_basis, n_inputs, lengthscale, rng)  # which checks them
@@ -179,19 +168,14 @@ class Auto:
             np.where(widths > [[0.0], [1e-12]], widths, 1.0),  # 1 for inputs that do not vary
             np.zeros((2, n_inputs)),
             np.ones(len(PARTS)),
-            *(np.empty(0),) * 5,
+            *(np.empty(0),) * 4,
         )
         centred = replace(plain, centre=np.stack([z.mean(axis=0) for z in plain.scaled(some)]))
         power = (centred(some) ** 2).mean(axis=0)
         parts = np.array([power[at].sum() for at in centred.columns])
         size = np.sqrt(np.where(parts > 0, parts, 1.0))
         linear = power[: 2 * n_inputs].reshape(2, n_inputs) / size[:2, None] ** 2
-        hypotheses = Hypotheses.draw(linear, correlations, rng)
-        likeness = LIKENESS
-        if len(correlations):
-            likeness = 0.5 * float(correlations.max() + correlations.mean())
-        sized = replace(centred, size=size, likeness=np.array([likeness]))
-        return sized.with_hypotheses(hypotheses)
+        return replace(centred, size=size).with_hypotheses(Hypotheses.draw(linear, rng))
 
     def with_hypotheses(self, drawn: Hypotheses) -> Auto:
         own = {name: getattr(drawn, name) for name in Hypotheses.__slots__}
@@ -268,9 +252,6 @@ class Auto:
         basis = Auto(**known)
         if len(basis.noise):
             return basis
-        basis = replace(basis, likeness=np.array([LIKENESS]))
         power = np.stack([basis.scale[0] ** -2.0, np.ones(basis.scale.shape[1])])
-        drawn = Hypotheses.draw(
-            power / basis.size[:2, None] ** 2, np.empty(0), np.random.default_rng(0)
-        )
+        drawn = Hypotheses.draw(power / basis.size[:2, None] ** 2, np.random.default_rng(0))
         return basis.with_hypotheses(drawn)
