@@ -12,7 +12,7 @@ from sumwise.report import study_page
 from sumwise.util.text import figure
 from tests.builders import random_sets
 from tests.report.test_page import Elements, charts_in
-from tests.studies import play, with_wrong_total
+from tests.studies import change, play, with_wrong_total
 
 WICKED = "</script><img src=x onerror=alert(1)>\"'&<!--"
 
@@ -236,6 +236,14 @@ def test_a_page_weighs_little(lively):
 
 
 # --- little, and much -----------------------------------------------------------------------------
+
+
+def test_an_upgrade_is_nobodys_work(tmp_path, problem):
+    model, path = sw.AggregateRegressor("linear"), tmp_path / "a.db"
+    with sw.create_study(path, problem[0], model=model) as study:
+        line = "INSERT INTO sumwise_events (study_id, at, what) SELECT study_id, at, 'upgraded'"
+        change(path, f"{line} FROM sumwise_events")
+        assert "nothing else yet" in sections_of(study_page.page_of(study))["History"]
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 3])

@@ -14,17 +14,21 @@ from contextlib import closing
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import sumwise as sw
+from sumwise.cli import main
 from sumwise.model.basis.auto import LIKENESS, OF_HYPOTHESES
 from sumwise.model.fit import ModelConfig
 from sumwise.model.serialize import from_bytes
 from sumwise.study.storage.database import Database, upgrade
 from sumwise.study.storage.migrations import migrate
 from sumwise.study.storage.schema import events, metadata, version
+from sumwise.web import create_app
 from tests.former import make
 from tests.reliability import invariants
 from tests.studies import change
+from tests.web.apps import client_of, got
 
 EXPECTED = json.loads((make.HERE / "expected.json").read_text(encoding="utf-8"))
 STUDIES = [name for name in EXPECTED if name != "design"]
@@ -215,6 +219,22 @@ def test_auto_with_the_search_of_the_paper_is_moved_too(former):
     with sw.open_study(former, "auto") as study:
         assert study.model.get_params()["hyperparameters"] == "evidence"
         is_finite(study)
+
+
+def test_shell_and_api_show_the_line(former):
+    runner = CliRunner()
+    refused = runner.invoke(main, ["history", former, "--study", "auto"])
+    assert refused.exit_code == 1
+    assert "sumwise storage upgrade" in " ".join(refused.stderr.replace("│", " ").split())
+    assert runner.invoke(main, ["storage", "upgrade", former]).exit_code == 0
+    shown = runner.invoke(main, ["history", former, "--study", "auto", "--json"])
+    last = json.loads(shown.stdout)[-1]
+    assert (last["what"], last["set"], last["note"]) == (UPGRADED[0], None, UPGRADED[-1])
+    plain = runner.invoke(main, ["history", former, "--study", "auto"])
+    assert "upgraded" in plain.stdout
+    with sw.open_study(former, "auto") as study, client_of(create_app(study)) as web:
+        row = got(web.get("/api/history"))["rows"][0]
+    assert (row["what"], row["set"], row["note"]) == (UPGRADED[0], None, UPGRADED[-1])
 
 
 def test_a_damaged_study_is_left_as_it_is(former):
