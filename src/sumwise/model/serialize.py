@@ -45,7 +45,7 @@ def unpack_config(text: str) -> ModelConfig:
         settings = json.loads(text)
         if isinstance(settings["basis"], dict):
             settings["basis"] = Neural(**settings["basis"]["neural"])
-        if (settings["basis"], settings["hyperparameters"]) == ("auto", "adam"):
+        if (settings["basis"], settings.get("hyperparameters")) == ("auto", "adam"):
             settings["hyperparameters"] = "evidence"  # former versions could search with Adam
         return ModelConfig(**settings)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
