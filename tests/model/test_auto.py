@@ -7,9 +7,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 import sumwise as sw
+from sumwise.model.basis.auto import OF_HYPOTHESES
 from sumwise.model.design import embed
 from sumwise.model.fit import ModelConfig
-from sumwise.model.serialize import pack_prepared, unpack_prepared
+from sumwise.model.serialize import from_bytes, pack_prepared, to_bytes, unpack_prepared
 from sumwise.study.storage import blobs
 from tests.builders import smooth_problem
 
@@ -33,8 +34,8 @@ def test_a_study_asks_what_a_learner_asks_and_goes_on_after_a_restart(tmp_path, 
         study.close()
         study = sw.open_study(path)
     assert got == expected
-    mean = study.predict().mean
-    assert_allclose(mean, learner.model.predict(sets.x), rtol=1e-9)
+    found = study.predict()
+    assert_allclose(found.mean, learner.model.predict(sets.x, groups=found.ids), rtol=1e-9)
     assert study.model.summary() == learner.model.summary()
     assert len(study.insight().steps) == 8
     study.close()
@@ -47,6 +48,39 @@ def test_what_was_drawn_is_kept_to_the_bit():
     again = unpack_prepared(pack_prepared(prepared), config, sets)
     assert (again.basis(sets.x) == prepared.basis(sets.x)).all()
     assert again.power == prepared.power
+    stored, drawn = again.basis.arrays(), prepared.basis.arrays()
+    assert stored.keys() == drawn.keys() > OF_HYPOTHESES
+    assert all(stored[name].tobytes() == drawn[name].tobytes() for name in drawn)
+
+
+@pytest.mark.parametrize("random_state", [None, 0, 7])
+def test_an_archive_of_former_versions_gets_hypotheses_for_its_sets(random_state):
+    sets = smooth_problem()[0][:20]
+    x = np.column_stack([sets.x, np.full(len(sets.x), 3.0)])  # the last input does not vary
+    sets = sw.Sets(sets.ids, x, sets.theta, sets.starts)
+    config = ModelConfig(n_basis=20, random_state=random_state)
+    drawn = config.prepare(sets).basis
+    arrays = from_bytes(pack_prepared(config.prepare(sets)), "what was drawn")
+    arrays |= {name: array for name, array in drawn.arrays().items() if name.startswith("auto_")}
+    former = to_bytes({name: arrays[name] for name in arrays if name not in OF_HYPOTHESES})
+    got, again = (unpack_prepared(former, config, sets).basis for _ in range(2))
+    assert got.same_as(again)
+    assert (got(sets.x) == drawn(sets.x)).all()
+    assert_allclose(got.basis.power, drawn.basis.power, rtol=1e-9)
+    assert got.basis.variances.shape == drawn.basis.variances.shape
+    by_group = [(got(sets.x)[:, at] ** 2).sum(axis=1) for at in got.basis.groups[:-1]]
+    signal = got.basis.variances[:, :-1] @ np.mean(by_group, axis=1)
+    assert_allclose(signal, 1 - got.basis.noise, rtol=1e-9)  # of the variance of an individual
+
+
+def test_an_archive_with_half_of_the_hypotheses_is_refused():
+    sets, _, _ = smooth_problem()
+    config = ModelConfig(n_basis=20)
+    arrays = from_bytes(pack_prepared(config.prepare(sets)), "what was drawn")
+    for name in ("auto_noise", "auto_phases"):
+        rest = {key: array for key, array in arrays.items() if key != name}
+        with pytest.raises(sw.DataError, match=f"basis cannot be read .*{name}"):
+            unpack_prepared(to_bytes(rest), config, sets)
 
 
 def test_a_large_study_keeps_its_design(tmp_path, monkeypatch):

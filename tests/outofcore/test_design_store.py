@@ -16,6 +16,8 @@ import sumwise as sw
 from sumwise.acquisition import screening
 from sumwise.data import parquet as scanning
 from sumwise.model import design
+from sumwise.model.basis.auto import OF_HYPOTHESES
+from sumwise.model.serialize import from_bytes, to_bytes
 from sumwise.outofcore import design_store
 from sumwise.outofcore.embed_part import embed_part
 from tests import parquet
@@ -64,6 +66,28 @@ def test_a_learner_asks_what_it_asks_of_sets_in_memory(sets, answers, pool, mode
     in_memory = play(sw.ActiveLearner(sets, model), answers, 25)
     assert [name for name, _ in on_disk] == [name for name, _ in in_memory]
     assert_allclose([s for _, s in on_disk], [s for _, s in in_memory], rtol=1e-8)
+
+
+def test_what_was_drawn_is_read_to_the_bit_and_former_designs_get_hypotheses(pool, model, tmp_path):
+    made = model.embed(pool, tmp_path / "design")
+    drawn = made.prepared.basis.arrays()
+    stored = sw.Embedded.open(made.folder).prepared.basis.arrays()
+    assert stored.keys() == drawn.keys() > OF_HYPOTHESES
+    assert all(stored[name].tobytes() == drawn[name].tobytes() for name in drawn)
+    basis, manifest = (tmp_path / "design" / name for name in ("basis.npz", "manifest.json"))
+    arrays = from_bytes(basis.read_bytes(), "the basis")
+    basis.write_bytes(to_bytes({name: arrays[name] for name in arrays.keys() - OF_HYPOTHESES}))
+    known = json.loads(manifest.read_text())
+    known["pieces"]["basis.npz"] = sha256(basis.read_bytes()).hexdigest()
+    manifest.write_text(json.dumps(known))
+    former, again = (sw.Embedded.open(made.folder) for _ in range(2))
+    assert former.prepared.basis.same_as(again.prepared.basis)
+    assert_allclose(former.prepared.basis.basis.power, drawn["auto_power"], rtol=1e-9)
+    x = former.sets.x
+    assert (former.prepared.basis(x) == made.prepared.basis(x)).all()
+    learner = sw.ActiveLearner(former)
+    learner.tell(learner.ask().set_id, 3.0)
+    assert np.isfinite(learner.ask().score)
 
 
 def test_fit_score_select_and_predict_sets_take_a_design(sets, answers, pool, model, tmp_path):

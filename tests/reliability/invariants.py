@@ -75,6 +75,8 @@ class Replay:
             self.skips[position] = event.by, event.note, event.at
         elif what == "unskipped":
             del self.skips[position]
+        elif what == "upgraded":
+            assert position is None
         else:
             raise AssertionError(f"nobody knows what {what!r} is")
 

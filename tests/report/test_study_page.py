@@ -12,7 +12,7 @@ from sumwise.report import study_page
 from sumwise.util.text import figure
 from tests.builders import random_sets
 from tests.report.test_page import Elements, charts_in
-from tests.studies import play, with_wrong_total
+from tests.studies import change, play, with_wrong_total
 
 WICKED = "</script><img src=x onerror=alert(1)>\"'&<!--"
 
@@ -238,6 +238,14 @@ def test_a_page_weighs_little(lively):
 # --- little, and much -----------------------------------------------------------------------------
 
 
+def test_an_upgrade_is_nobodys_work(tmp_path, problem):
+    model, path = sw.AggregateRegressor("linear"), tmp_path / "a.db"
+    with sw.create_study(path, problem[0], model=model) as study:
+        line = "INSERT INTO sumwise_events (study_id, at, what) SELECT study_id, at, 'upgraded'"
+        change(path, f"{line} FROM sumwise_events")
+        assert "nothing else yet" in sections_of(study_page.page_of(study))["History"]
+
+
 @pytest.mark.parametrize("n", [0, 1, 2, 3])
 def test_a_study_with_few_answers_has_a_page_that_says_so(tmp_path, problem, n):
     model = sw.AggregateRegressor("linear")
@@ -308,7 +316,7 @@ def test_a_network_is_compared_with_its_forecasts(tmp_path, problem):
         ({"basis": "polynomial", "degree": 3}, "polynomial features of degree 3"),
         ({"basis": "linear", "standardize": False}, "inputs and outputs as they are"),
         ({"basis": "linear", "hyperparameters": (0.5, 4.0)}, "λ = 0.5, β = 4"),
-        ({"hyperparameters": "adam"}, "by the paper's Adam, basis drawn with seed 0"),
+        ({"basis": "fourier", "hyperparameters": "adam"}, "by the paper's Adam, basis drawn with seed 0"),
     ],
 )
 def test_models_are_described(tmp_path, problem, settings, words):

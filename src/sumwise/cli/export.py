@@ -125,7 +125,8 @@ def studies(url: str) -> None:
 def upgrade(url: str) -> None:
     """Upgrade a database from an older version of sumwise.
 
-    Make a copy first: the older version cannot open it afterwards.
+    Make a copy first: the older version cannot open it afterwards. Studies made with the former
+    auto get the present model, and a line in their history.
 
     \b
       cp lab.db lab-before.db && sumwise storage upgrade lab.db

@@ -527,8 +527,7 @@ def quantile(
             return t, np.ones_like(t)
         factor = (8 * freedom + 1) / (8 * freedom + 3)
         size = np.sqrt(freedom * np.log1p(t**2 / freedom))
-        with np.errstate(invalid="ignore", divide="ignore"):
-            slope = np.where(size > 1e-8, abs(t) / (size * (1 + t**2 / freedom)), 1.0)
+        slope = np.where(size > 1e-8, abs(t) / (size * (1 + t**2 / freedom)), 1.0)
         return factor * np.copysign(size, t), factor * slope
 
     std = np.maximum(std, 1e-300)
@@ -540,12 +539,12 @@ def quantile(
     low, high = ends.min(axis=0), ends.max(axis=0)
     here = np.clip(probability @ ends, low, high)
     for _ in range(NEWTON):
-        z, slope = to_normal((here - mean) / std)
-        below = probability @ ndtr(z)
-        density = probability @ (np.exp(-0.5 * z**2) * slope / std) / math.sqrt(2 * math.pi)
-        low, high = np.where(below < share, here, low), np.where(below < share, high, here)
-        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):  # where nothing varies
+            z, slope = to_normal((here - mean) / std)
+            below = probability @ ndtr(z)
+            density = probability @ (np.exp(-0.5 * z**2) * slope / std) / math.sqrt(2 * math.pi)
             step = here - (below - share) / density
+        low, high = np.where(below < share, here, low), np.where(below < share, high, here)
         here = np.where((step > low) & (step < high), step, 0.5 * (low + high))
     return here
 

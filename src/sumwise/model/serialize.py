@@ -45,6 +45,8 @@ def unpack_config(text: str) -> ModelConfig:
         settings = json.loads(text)
         if isinstance(settings["basis"], dict):
             settings["basis"] = Neural(**settings["basis"]["neural"])
+        if (settings["basis"], settings.get("hyperparameters")) == ("auto", "adam"):
+            settings["hyperparameters"] = "evidence"  # former versions could search with Adam
         return ModelConfig(**settings)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise DataError(f"the study's model settings cannot be read ({error})") from error
@@ -71,7 +73,7 @@ def unpack_prepared(packed: bytes, config: ModelConfig, sets: Sets) -> Prepared:
         power, *start = arrays["numbers"].tolist()
         freeze(*arrays.values())
         inputs = Inputs.of(np.zeros((1, sets.n_inputs)))  # only the kind of the basis matters here
-        blank = draw(config, sets, inputs, np.random.default_rng(config.random_state))
+        blank = draw(config, sets, inputs, np.random.default_rng(config.random_state or 0))
         scaled = Scaled(blank, inputs.shift, inputs.scale).with_arrays(arrays)
         return Prepared(config, scaled, power, Hyperparameters(*start), sets.input_names)
     except (ValueError, TypeError, KeyError, OSError, EOFError) as error:

@@ -239,7 +239,7 @@ def _opened(folder: str, manifest: DesignManifest) -> Embedded:
     if SUBSAMPLE in manifest.pieces:
         chosen, weights = subsample(scan.rows)
         few = _array(folder, SUBSAMPLE, (len(chosen), len(scan.x)))
-        targets = Targets(few, weights)
+        targets = Targets(few, weights, scan.rows)
     sets = lazy_sets(partial(ids_in, here, n_sets), sizes, scan)
     prepared = prepared_in(folder, config, scan, sets)
     design = Design(u.view(np.ndarray), sums[0], sums[1])

@@ -26,6 +26,7 @@ from sumwise.util.text import NONE, as_given, count, figure, label, moment
 
 MOST: Final = 1000  # rows of a table
 MOST_INPUTS: Final = 6  # columns of individuals' inputs
+OF_STUDY: Final = ("created", "upgraded")  # events that are no work on a set
 UNNAMED: Final = "somebody"  # where no name was given
 ATTEMPTS: Final = 3  # to read a study while answers keep arriving
 
@@ -213,7 +214,7 @@ def _which(found: Predictions) -> tuple[str, np.ndarray]:
 
 def _people(answers: Sequence[Answer], history: Sequence[Event]) -> Section:
     """What each person did; the one with most answers comes first."""
-    done = Counter((event.by, event.what) for event in history if event.what != "created")
+    done = Counter((event.by, event.what) for event in history if event.what not in OF_STUDY)
     if not done:
         return Section("History", [f"Begun {moment(history[0].at)}; nothing else yet."])
     people = sorted(

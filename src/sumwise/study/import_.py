@@ -34,6 +34,7 @@ from sumwise.data.sets import Sets
 from sumwise.data.targets import Targets
 from sumwise.errors import DataError, MissingExtraError, SumwiseError
 from sumwise.model import serialize
+from sumwise.model.basis.auto import OF_HYPOTHESES
 from sumwise.model.fit import ModelConfig, Prepared
 from sumwise.model.serialize import pack_config, unpack_config, unpack_prepared
 from sumwise.study import export
@@ -90,13 +91,17 @@ def _read(place: Path) -> Imported:
         aims = _aims(head["aims"], sets, head["strategy"]) if "aims" in head else Objective()
     content = _content(place, BASIS, sha256)
     with _refusals(BASIS):
-        prepared = _basis(content, config, sets)
+        prepared, former = _basis(content, config, sets)
     happened = {}
     for table in TABLES:
         content = _content(place, f"{table}.csv", sha256)
         with _refusals(f"{table}.csv"):
             happened[table] = _rows(content, table, sets.ids)
     _check_answers(happened["answers"], happened["history"])
+    if former:
+        columns = dict.fromkeys(filter(None, TABLES["history"].values()))
+        happened["history"].append({**columns, "at": records.now(), **records.TO_MIXTURE})
+        settings["changes"] += 1
     return Imported(settings, sets, prepared, aims, happened)
 
 
@@ -185,22 +190,29 @@ def _sets(content: bytes, names: tuple[Hashable, ...] | None) -> Sets:
     return Sets(ids, np.column_stack(inputs), theta, starts, names)
 
 
-def _basis(content: bytes, config: ModelConfig, sets: Sets) -> Prepared:
-    """What was drawn, if it has the shape that a model with these settings draws."""
+def _basis(content: bytes, config: ModelConfig, sets: Sets) -> tuple[Prepared, bool]:
+    """What was drawn, if it has the shape that a model with these settings draws.
+
+    Returns whether it was that of the former `auto` as well.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     table = pq.ParquetFile(pa.BufferReader(content)).read()
     rows = zip(*(table[column].to_pylist() for column in export.OF_ARRAY), strict=True)
     found = {name: np.array(values, dtype).reshape(shape) for name, dtype, shape, values in rows}
-    if _kinds(found) != _kinds(export.arrays_of(config.prepare(sets))):
+    kinds = _kinds(export.arrays_of(config.prepare(sets)))
+    former = found.keys().isdisjoint(OF_HYPOTHESES) and not kinds.keys().isdisjoint(OF_HYPOTHESES)
+    if former:
+        kinds = {name: kind for name, kind in kinds.items() if name not in OF_HYPOTHESES}
+    if _kinds(found) != kinds:
         raise ValueError(f"it is not the basis of a model with the settings in {STUDY}")
     mark = export.STATE
     weights = {name.removeprefix(mark): found[name] for name in found if name.startswith(mark)}
     plain = {name: found[name] for name in found if not name.startswith(mark)}
     if weights:
         plain["state"] = np.frombuffer(serialize.to_bytes(weights), dtype=np.uint8)
-    return unpack_prepared(serialize.to_bytes(plain), config, sets)
+    return unpack_prepared(serialize.to_bytes(plain), config, sets), former
 
 
 def _kinds(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:

@@ -44,6 +44,9 @@ PARTS: Final = (
     *((scaling, length) for scaling in SCALINGS for length in LENGTHSCALES),  # waves
     ("bias", None),
 )
+OF_HYPOTHESES: Final = frozenset(  # names of arrays that former versions did not store
+    f"auto_{name}" for name in ("variances", "noise", "correlation", "power")
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -245,13 +248,17 @@ class Auto:
     def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> Auto:
         """The basis with these arrays; those of former versions have no hypotheses.
 
-        Such a basis gets hypotheses from a seed of their own. Standardised inputs divided by
-        `scale` have a mean square of 1/scale², and squashed inputs one of 1.
+        Such a basis gets them from a seed of their own. Each input has the power it has in `draw`:
+        standardised inputs that are divided by `scale` have the mean square 1/scale², squashed
+        ones 1, and those that do not vary (their scale is 1) none.
         """
-        known = {name: arrays.get(f"auto_{name}", np.empty(0)) for name in self.__slots__}
-        basis = Auto(**known)
-        if len(basis.noise):
+        former = arrays.keys().isdisjoint(OF_HYPOTHESES)
+        names = {f"auto_{name}": name for name in self.__slots__}
+        wanted = names.keys() - OF_HYPOTHESES if former else names.keys()
+        basis = replace(self, **{names[key]: arrays[key] for key in wanted})
+        if not former:
             return basis
-        power = np.stack([basis.scale[0] ** -2.0, np.ones(basis.scale.shape[1])])
-        drawn = Hypotheses.draw(power / basis.size[:2, None] ** 2, np.random.default_rng(0))
-        return basis.with_hypotheses(drawn)
+        varies = basis.scale[1] != 1.0
+        power = np.stack([varies / basis.scale[0] ** 2, varies])
+        power /= np.maximum(power.sum(axis=1, keepdims=True), 1e-300)
+        return basis.with_hypotheses(Hypotheses.draw(power, np.random.default_rng([0, 3])))

@@ -31,6 +31,11 @@ from sumwise.study.storage.database import Connection, Database, has_studies
 from sumwise.study.storage.id_json import from_json
 from sumwise.study.storage.schema import answers, claims, events, skips, studies
 
+TO_MIXTURE: Final = {  # the line in the history of a study that was made with the former `auto`
+    "what": "upgraded",
+    "note": "the model is a mixture with set effects now",
+}
+
 # --- values ---------------------------------------------------------------------------------------
 
 
@@ -80,7 +85,7 @@ class Event:
 
     number: int  # 1 for the first
     at: str  # UTC
-    what: str  # created, asked, told, amended, retracted, skipped, released, renewed, expired, …
+    what: str  # created, asked, told, amended, retracted, skipped, released, upgraded, expired, …
     set_id: Hashable
     y_bar: float | None
     noise_std: float | None

@@ -10,7 +10,7 @@ from typing import Final
 import sqlalchemy as sa
 from sqlalchemy import Column, Float, ForeignKey, Integer, LargeBinary, Table, Text
 
-VERSION: Final = "0002"
+VERSION: Final = "0003"
 VERSION_TABLE: Final = "sumwise_version"
 
 metadata = sa.MetaData()

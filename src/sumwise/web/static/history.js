@@ -21,6 +21,7 @@ const VERBS = {
   renewed: "keeps for longer",
   expired: "ran out of time for",
   imported: "imported the study",
+  upgraded: "upgraded the study",
 };
 
 /** An event as a sentence: Bob answered Ann Arbor. */
