@@ -44,7 +44,6 @@ from sumwise.util.shapes import Float, Int
 
 PRIOR_FREEDOM: Final = 4.0  # ν₀
 LIKENESS: Final = 0.3  # expected intra-class correlation of outputs, which s₀² rests on
-FEWEST_TOTALS: Final = 3  # from which on they suggest relevances of inputs
 FIRST: Final = 32  # totals by which hypotheses are weighed first, where there are many more
 ALL_BELOW: Final = 48  # totals up to which every hypothesis is weighed by all of them
 MASS: Final = 0.9995  # posterior probability of the hypotheses that are kept
@@ -261,27 +260,6 @@ class Mixture:
 
 
 def fit(hypotheses: Hypotheses, totals: Totals, *, known_scale: bool = False) -> Mixture:
-    """The hypotheses weighed by the totals, with relevances of inputs that the totals suggest.
-
-    Relevances that are drawn come near the right ones by chance only. So each hypothesis is weighed
-    twice: with its own relevances, and with those in proportion to E[w²] of the inputs' linear
-    features, averaged over all hypotheses (a step of empirical Bayes).
-
-    Args:
-        known_scale: Whether variances are those of the model's units, so that s² is 1.
-    """
-    if len(totals) >= FEWEST_TOTALS and hypotheses.power.shape[1] > 1:
-        first, n_linear = weigh(hypotheses, totals, known_scale=known_scale), hypotheses.power.size
-        each = first.coefficients
-        mean = np.einsum("h,hkm->mk", first.probability, each)[:, :n_linear]
-        variance = np.stack([np.diag(part)[:n_linear] for part in first.covariance(each)])
-        moments = (mean**2 + variance).mean(axis=0).reshape(hypotheses.power.shape)
-        if np.isfinite(moments).all():
-            hypotheses = hypotheses.with_relevances(moments)
-    return weigh(hypotheses, totals, known_scale=known_scale)
-
-
-def weigh(hypotheses: Hypotheses, totals: Totals, *, known_scale: bool = False) -> Mixture:
     """The hypotheses weighed by the totals.
 
     Args:

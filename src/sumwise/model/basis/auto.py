@@ -102,27 +102,6 @@ class Hypotheses:
             correlation=self.correlation[which],
         )
 
-    def with_relevances(self, moments: Float[np.ndarray, "2 D"]) -> Hypotheses:
-        """These, and all of them again with the relevances of inputs that `moments` give.
-
-        Args:
-            moments: E[w²] of each input's linear feature.
-        """
-        n_linear = self.power.size
-        shares = moments * self.power
-        shares /= np.maximum(shares.sum(axis=1, keepdims=True), 1e-300)
-        by_input = self.variances[:, :n_linear].reshape(-1, *self.power.shape)
-        linear = (by_input * self.power).sum(axis=2, keepdims=True)
-        each = linear * shares / np.where(self.power > 0, self.power, 1.0)
-        moved = self.variances.copy()
-        moved[:, :n_linear] = each.reshape(len(moved), n_linear)
-        return replace(
-            self,
-            variances=np.concatenate([self.variances, moved]),
-            noise=np.tile(self.noise, 2),
-            correlation=np.tile(self.correlation, 2),
-        )
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Auto:
