@@ -316,7 +316,10 @@ def test_a_network_is_compared_with_its_forecasts(tmp_path, problem):
         ({"basis": "polynomial", "degree": 3}, "polynomial features of degree 3"),
         ({"basis": "linear", "standardize": False}, "inputs and outputs as they are"),
         ({"basis": "linear", "hyperparameters": (0.5, 4.0)}, "λ = 0.5, β = 4"),
-        ({"basis": "fourier", "hyperparameters": "adam"}, "by the paper's Adam, basis drawn with seed 0"),
+        (
+            {"basis": "fourier", "hyperparameters": "adam"},
+            "by the paper's Adam, basis drawn with seed 0",
+        ),
     ],
 )
 def test_models_are_described(tmp_path, problem, settings, words):

@@ -106,7 +106,7 @@ CONFIGS = [
     core.ModelConfig(),
     core.ModelConfig("linear", hyperparameters=(0.5, 20.0)),
     core.ModelConfig("polynomial", degree=3, standardize=False),
-    core.ModelConfig("fourier", n_basis=16, lengthscale=0.3, hyperparameters="adam", random_state=9),
+    core.ModelConfig("fourier", n_basis=16, hyperparameters="adam", random_state=9),
     core.ModelConfig(sw.Neural(width=4, depth=2, n_basis=6, epochs=5), random_state=3),
     core.ModelConfig(sw.Neural(width=4, depth=2, n_basis=6, dropout=0.2, samples=7)),
 ]

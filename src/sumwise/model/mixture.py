@@ -50,6 +50,7 @@ MASS: Final = 0.9995  # posterior probability of the hypotheses that are kept
 NUMBERS: Final = 4_000_000  # of the inverses that are kept, at most
 FEWEST: Final = 12  # hypotheses that are kept at the most, however many totals there are
 AT_ONCE: Final = 8_000_000  # numbers in a batch of matrices
+ROUNDING: Final = 1e-12  # of a prior variance: below, nothing but rounding is left of it
 BLOCK: Final = 1024  # rows predicted together
 LOG_SCALES: Final = np.arange(-14.0, 7.0)  # log s² in the model's units, under known noise
 NEWTON: Final = 12  # steps to a quantile
@@ -205,21 +206,22 @@ class Mixture:
                 if shared is not None:
                     across += shared
                 white = across @ solved.white[h].T
-                variance = powers @ known.variances[h] + rest - np.einsum("nt,nt->n", white, white)
+                prior = powers @ known.variances[h] + rest
+                variance = prior - np.einsum("nt,nt->n", white, white)
                 found = across @ solved.weights[h]
             else:
                 assert solved.roots is not None
                 half = phi @ solved.roots[h].T
-                variance = np.einsum("nk,nk->n", half, half) + rest
+                variance = prior = np.einsum("nk,nk->n", half, half) + rest
                 found = phi @ mean[h]
                 if shared is not None:
                     # of disjoint sets each row shares noise with one total at most
                     scale = self.noise_scale(h)
                     towards = half @ (u @ solved.roots[h].T).T / scale
-                    variance -= np.einsum("nt,nt->n", 2 * shared, towards)
-                    variance -= shared**2 @ solved.own[h]
+                    taken = np.einsum("nt,nt->n", 2 * shared, towards) + shared**2 @ solved.own[h]
+                    variance = prior - taken
                     found = found + shared @ solved.weights[h]
-            yield h, found, np.maximum(variance, 0.0)
+            yield h, found, np.where(variance > ROUNDING * prior, variance, 0.0)
 
     def noise_scale(self, h: int) -> Float[np.ndarray, " t"]:
         """Diagonal of the noise in C under hypothesis h."""
