@@ -70,7 +70,7 @@ def of_members(pool: Pool, posterior: Posterior, signal: PerSet) -> PerSet:
     if not everyone:
         return np.zeros(len(pool.design))
     own = _own_noise(pool, posterior)
-    return (2 * own * signal + pool.design.noise_scale * own**2) / everyone
+    return (2 * own * signal + pool.design.own_scale * own**2) / everyone
 
 
 def _members_information(pool: Pool, posterior: Posterior, variance: PerSet) -> PerSet:
@@ -78,9 +78,9 @@ def _members_information(pool: Pool, posterior: Posterior, variance: PerSet) -> 
     everyone, design = _everyone(pool), pool.design
     if not everyone:
         return np.zeros(len(design))
-    members = design.theta_sum**2 / design.noise_scale
-    common = np.sqrt(design.noise_scale / np.maximum(members, 1.0))  # θ of a typical member
-    across = common * signal_variance(pool, posterior) / design.noise_scale
+    members = design.theta_sum**2 / design.own_scale
+    common = np.sqrt(design.own_scale / np.maximum(members, 1.0))  # θ of a typical member
+    across = common * signal_variance(pool, posterior) / design.own_scale
     whole = across + common * _own_noise(pool, posterior)
     logs = [np.log1p(-np.minimum(c**2 / variance, 1 - 1e-15)) for c in (whole, across)]
     return (logs[0] - logs[1]) * members / everyone
@@ -88,7 +88,7 @@ def _members_information(pool: Pool, posterior: Posterior, variance: PerSet) -> 
 
 def _own_noise(pool: Pool, posterior: Posterior) -> PerSet:
     """e of every set."""
-    each = 1 + posterior.effect * pool.design.theta_sum**2 / pool.design.noise_scale
+    each = 1 + posterior.effect * pool.design.theta_sum**2 / pool.design.own_scale
     return each / posterior.noise_precision
 
 

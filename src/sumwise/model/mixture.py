@@ -570,14 +570,17 @@ def quantile(
     low, high = ends.min(axis=0), ends.max(axis=0)
     here = np.clip(probability @ ends, low, high)
     for _ in range(NEWTON):
-        z, slope = to_normal((here - mean) / std)
+        with np.errstate(over="ignore"):
+            away = np.clip((here - mean) / std, -1e100, 1e100)  # whose square is a number
+        z, slope = to_normal(away)
         below = probability @ ndtr(z)
-        density = probability @ (np.exp(-0.5 * z**2) * slope / std) / math.sqrt(2 * math.pi)
+        with np.errstate(over="ignore", invalid="ignore"):
+            density = probability @ (np.exp(-0.5 * z**2) * slope / std) / math.sqrt(2 * math.pi)
         low, high = np.where(below < share, here, low), np.where(below < share, high, here)
         narrow = high - low <= 1e-12 * np.maximum(abs(low), abs(high))
         if (narrow | (abs(below - share) < CLOSE)).all():
             break
-        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        with np.errstate(all="ignore"):
             step = here - (below - share) / density
         here = np.where((step > low) & (step < high), step, 0.5 * (low + high))
     return here

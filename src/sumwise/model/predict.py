@@ -69,6 +69,20 @@ def members_of(model: Model, groups: Sequence[Hashable], x: Float[np.ndarray, "N
     return Members(row, total[row], theta, known.design.theta_sum[total[row]])
 
 
+def members_at(
+    model: Model, groups: Sequence[Hashable], theta: Float[np.ndarray, " N"]
+) -> Members:
+    """The same for rows that are known to be members, with these weights."""
+    known = model.labelled
+    numbers = {} if known is None else {name: a for a, name in enumerate(known.ids)}
+    total = np.array([numbers.get(name, -1) for name in groups], dtype=int)
+    row = np.flatnonzero(total >= 0)
+    if known is None or not len(row):
+        return Members(row, row, np.empty(0), np.empty(0))
+    total = total[row]
+    return Members(row, total, theta[row], known.design.theta_sum[total])
+
+
 def measured_among(
     model: Model, ids: Sequence[Hashable], design: Design
 ) -> Int[np.ndarray, " A"] | None:
