@@ -17,8 +17,9 @@ individuals, c_na of a member n has σ²θ_n + τ²Σθ in addition, with σ² t
 / N more, e = σ² + τ² (Σθ)²/s_a (`of_members`); this is exact where all weights of a set are alike.
 EPIG takes the members of a set for alike.
 
-With open questions both stay exact: after `Posterior.condition_on`, the scores of a batch add up to
-what the batch does together. Several outputs share S, so EPIG counts each of them.
+With open questions both stay exact, but for what totals say of their own members: after
+`Posterior.condition_on`, the scores of a batch add up to what the batch does together for other
+individuals. Several outputs share S, so EPIG counts each of them.
 """
 
 from __future__ import annotations
