@@ -40,6 +40,7 @@ import numpy as np
 
 from sumwise.model.basis.auto import Hypotheses
 from sumwise.model.design import Design, freeze
+from sumwise.model.posterior import EPSILON
 from sumwise.util.shapes import Float, Int
 
 PRIOR_FREEDOM: Final = 4.0  # ν₀
@@ -53,6 +54,7 @@ AT_ONCE: Final = 8_000_000  # numbers in a batch of matrices
 BLOCK: Final = 1024  # rows predicted together
 LOG_SCALES: Final = (-14.0, 7.0)  # range of log s² in the model's units, under known noise
 NEWTON: Final = 60  # steps to a quantile, at most
+ROUNDED: Final = 0.1  # rounding beside noise of 1 from which on rounding is what counts
 CLOSE: Final = 1e-6  # error of a probability that ends them
 ZOOMED: Final = np.linspace(-3.0, 3.0, 9)  # standard deviations of log s², for the grid of each
 
@@ -278,7 +280,8 @@ def fit(hypotheses: Hypotheses, totals: Totals, *, known_scale: bool = False) ->
         each = first.coefficients
         mean = np.einsum("h,hkm->mk", first.probability, each)[:, :n_linear]
         variance = np.stack([np.diag(part)[:n_linear] for part in first.covariance(each)])
-        moments = (mean**2 + variance).mean(axis=0).reshape(hypotheses.power.shape)
+        moments = (mean**2 + np.maximum(variance, 0.0)).mean(axis=0)
+        moments = moments.reshape(hypotheses.power.shape)
         if np.isfinite(moments).all():
             hypotheses = hypotheses.with_relevances(moments)
     return weigh(hypotheses, totals, known_scale=known_scale)
@@ -489,7 +492,7 @@ def _dual(
         extra[:, np.arange(t), np.arange(t)] = 0.0
         inside = inside + extra
     inside /= root[:, :, None] * root[:, None, :]
-    inside[:, np.arange(t), np.arange(t)] += 1.0
+    _add_noise(inside)
     lower = np.linalg.cholesky(inside)
     log_det = 2 * (
         np.log(np.diagonal(lower, axis1=1, axis2=2)).sum(axis=1) + np.log(root).sum(axis=1)
@@ -507,6 +510,14 @@ def _dual(
     )
 
 
+def _add_noise(inside: Float[np.ndarray, "k n n"]) -> None:
+    """Add I, in place; where rounding is about as large as that, as much as rounding."""
+    n = inside.shape[1]
+    at = np.arange(n)
+    rounding = 10 * EPSILON * n * inside[:, at, at].max(axis=1, initial=0.0)
+    inside[:, at, at] += np.where(rounding > ROUNDED, rounding, 1.0)[:, None]
+
+
 def _primal(known: Hypotheses, totals: Totals, root: Float[np.ndarray, "k t"]) -> Solved:
     """From K×K matrices I + Xᵀ X, with X the labelled rows divided by their noise."""
     found = []
@@ -514,7 +525,7 @@ def _primal(known: Hypotheses, totals: Totals, root: Float[np.ndarray, "k t"]) -
         amplitude = np.sqrt(variances)
         rows, z = totals.design.u * amplitude / noise[:, None], totals.z / noise[:, None]
         inside = rows.T @ rows
-        inside[np.diag_indices_from(inside)] += 1.0
+        _add_noise(inside[None])
         lower = np.linalg.cholesky(inside)
         half = np.linalg.inv(lower)
         along = half @ rows.T
@@ -525,7 +536,7 @@ def _primal(known: Hypotheses, totals: Totals, root: Float[np.ndarray, "k t"]) -
                 2 * float(np.log(np.diagonal(lower)).sum() + np.log(noise).sum()),
                 np.einsum("tm,tm->m", z, rest),
                 rest / noise[:, None],
-                (1 - np.einsum("kt,kt->t", along, along)) / noise**2,
+                np.maximum(1 - np.einsum("kt,kt->t", along, along), EPSILON) / noise**2,
                 half * amplitude,
             )
         )
