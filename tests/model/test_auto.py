@@ -34,7 +34,8 @@ def test_a_study_asks_what_a_learner_asks_and_goes_on_after_a_restart(tmp_path, 
         study = sw.open_study(path)
     assert got == expected
     mean = study.predict().mean
-    assert_allclose(mean, learner.model.predict(sets.x), rtol=1e-9)
+    groups = np.repeat(sets.ids, sets.sizes)
+    assert_allclose(mean, learner.model.predict(sets.x, groups=groups), rtol=1e-9)
     assert study.model.summary() == learner.model.summary()
     assert len(study.insight().steps) == 8
     study.close()

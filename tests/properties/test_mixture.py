@@ -115,8 +115,7 @@ def prior_scale(case):
     for a, z in zip(case.seen, case.z, strict=True):
         theta = case.sets.theta[case.sets.starts[a] : case.sets.starts[a + 1]]
         size = max(theta.sum() ** 2, theta @ theta)
-        blur = 0.0 if case.noise_std is None else case.noise_std[a] ** 2
-        squares.append(z**2 / (size + blur))
+        squares.append(z**2 / size)
         shares.append((0.3 * theta.sum() ** 2 + 0.7 * theta @ theta) / size)
     assert len(design) == len(squares)
     apart = np.sum(squares, axis=0) / max(len(squares) - 1.0, 1.0)

@@ -77,13 +77,16 @@ class Totals:
     @property
     def prior_scale(self) -> Float[np.ndarray, " M"]:
         """s₀² of each output: an individual's variance where outputs are as alike within sets as
-        `likeness` says, and means of sets are as far apart as these. The model's units are such
-        that known noise compares with a variance of about 1."""
+        `likeness` says, and means of sets are as far apart as these. Totals with known noise count
+        by what is left of them beside a variance of 1, which the model's units make typical."""
         size = np.maximum(self.design.theta_sum**2, self.design.noise_scale)
         alike = self.likeness * self.design.theta_sum**2
         share = alike + (1 - self.likeness) * self.design.noise_scale
-        whole = size if self.noise_std is None else size + self.noise_std**2
-        apart = (self.z**2 / whole[:, None]).sum(axis=0) / max(self.freedom, 1.0)
+        square = self.z**2 / size[:, None]
+        if self.noise_std is not None:
+            own = (size / (size + self.noise_std**2))[:, None]  # share of a total that is not noise
+            square = own**2 * square + (1 - own) * (share / size)[:, None]
+        apart = square.sum(axis=0) / max(self.freedom, 1.0)
         scale = apart / max(float((share / size).mean()), 1e-300) if len(self) else apart
         return np.where((scale > 0) & np.isfinite(scale), scale, 1.0)
 
