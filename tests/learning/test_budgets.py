@@ -271,9 +271,7 @@ def test_what_a_question_says_of_its_rank_is_true(tmp_path, seed, strategy):
     sets = random_sets(rng.integers(1, 5, 12).tolist(), rng)
     cost = np.exp(rng.normal(0, 1.5, 12))
     aims = {"cost": cost, "targets": sets.x}  # others like these: members are no part of it
-    with sw.create_study(
-        tmp_path / "a.db", sets, model=MODEL, strategy=strategy, **aims
-    ) as study:
+    with sw.create_study(tmp_path / "a.db", sets, model=MODEL, strategy=strategy, **aims) as study:
         asked = study.ask(budget=4.0)
     for q in asked:
         if q.runner_up is None:

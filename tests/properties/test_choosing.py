@@ -12,7 +12,6 @@ import sumwise as sw
 from sumwise.data.sets import Sets
 from sumwise.data.targets import Inputs
 from sumwise.learning.summary import powers
-from sumwise.model import mixture
 from sumwise.model.basis import Auto
 from sumwise.model.basis.auto import LENGTHSCALES, PARTS, Hypotheses
 from sumwise.model.design import embed
@@ -237,9 +236,7 @@ def test_answers_that_are_known_to_be_blurred_do_not_weigh():
     y_bar = totals(sets, 3 * sets.x[:, 0])[:20]
     entropies = []
     for noise in (1e-6, 1e6):
-        model = sw.AggregateRegressor("auto").fit(
-            sets[:20], y_bar, pool=sets, noise_std=noise
-        )
+        model = sw.AggregateRegressor("auto").fit(sets[:20], y_bar, pool=sets, noise_std=noise)
         mixed = model.fitted().mixture
         kinds = np.unique(mixed.hypotheses.variances, axis=0, return_inverse=True)[1]
         chance = np.bincount(kinds.ravel(), mixed.probability)

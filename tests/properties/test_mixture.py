@@ -237,7 +237,9 @@ def test_individuals_that_no_total_contains_are_those_of_dense_conditioning(
     wider = Wider()
     wider.theta, wider.starts = np.concatenate(thetas), starts
     rows = [len(wider.theta) - 1, starts[1] - 1]
-    for h, found, variance in got.components(features(x), (np.ones(2), np.ones(2)), (theta, effect)):
+    for h, found, variance in got.components(
+        features(x), (np.ones(2), np.ones(2)), (theta, effect)
+    ):
         variances = np.repeat(got.hypotheses.variances[h], [at.stop - at.start for at in GROUPS])
         blur = np.zeros(len(wider))
         if known:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
@@ -145,9 +145,7 @@ def gains(world, n_sets, seen, a):
 
 
 @given(set_sizes, precisions, precisions, seeds, shares_seen, effects, st.booleans())
-def test_totals_say_more_of_their_own_members(
-    sizes, lam, beta, seed, share_seen, effect, noisy
-):
+def test_totals_say_more_of_their_own_members(sizes, lam, beta, seed, share_seen, effect, noisy):
     """Where weights are alike, and targets are all individuals: exactly as much."""
     rng = np.random.default_rng(seed)
     sets, n_seen = case(sizes, seed, share_seen)
@@ -174,7 +172,9 @@ def test_information_is_that_of_all_outputs_together(sizes, lam, beta, seed, sha
     sums = world.sums[len(sets) :, -len(sets.x) :]
     whole = np.diag(sums @ inside @ sums.T)
     noise = np.diag(sums @ prior[-len(sets.x) :, -len(sets.x) :] @ sums.T)
-    assert_allclose(scores("AggMI", pool, posterior), 0.5 * np.log(whole / noise), rtol=1e-6, atol=1e-9)
+    assert_allclose(
+        scores("AggMI", pool, posterior), 0.5 * np.log(whole / noise), rtol=1e-6, atol=1e-9
+    )
     entropy = 0.5 * np.log(2 * np.pi * np.e * whole)
     assert_allclose(scores("AggEnt", pool, posterior), entropy, rtol=1e-7, atol=1e-7)
 
@@ -227,7 +227,7 @@ def test_information_about_members_is_exact_where_they_are_alike(
 
 def spans_of(sizes):
     ends = np.cumsum([0, *sizes])
-    return list(zip(ends[:-1], ends[1:], strict=True))
+    return list(pairwise(ends))
 
 
 def spans(sets):

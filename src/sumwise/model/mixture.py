@@ -26,7 +26,8 @@ where c has the covariances of y with the totals: φᵀ diag(v) Uᵀ, and for a 
 its noise too, n ((1 − ρ) θ_n + ρ Σθ). That is why members add up to what was measured.
 
 With known noise r_a of the totals s² does not factor out; then log s² is a grid under the same
-prior, and each point of it a hypothesis with known s². With more totals than features, C⁻¹ comes from K×K matrices.
+prior, and each point of it a hypothesis with known s². With more totals than features, C⁻¹ comes
+from K×K matrices.
 """
 
 from __future__ import annotations

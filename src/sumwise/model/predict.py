@@ -69,9 +69,7 @@ def members_of(model: Model, groups: Sequence[Hashable], x: Float[np.ndarray, "N
     return Members(row, total[row], theta, known.design.theta_sum[total[row]])
 
 
-def members_at(
-    model: Model, groups: Sequence[Hashable], theta: Float[np.ndarray, " N"]
-) -> Members:
+def members_at(model: Model, groups: Sequence[Hashable], theta: Float[np.ndarray, " N"]) -> Members:
     """The same for rows that are known to be members, with these weights."""
     known = model.labelled
     numbers = {} if known is None else {name: a for a, name in enumerate(known.ids)}
