@@ -320,7 +320,7 @@ def noise_of(model):
 
 
 def test_noise_of_sets_of_alike_individuals_is_not_their_size_too_large():
-    """Fifty members with the same inputs: a total has noise √50 times that of an individual."""
+    """Fifty members with the same inputs, thirty answers: totals have √50 times their noise."""
     found = []
     for seed in range(6):
         rng = np.random.default_rng(seed)

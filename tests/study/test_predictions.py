@@ -32,7 +32,7 @@ def test_known_noise_is_that_of_the_model(problem, study):
     y_bar = (np.array([answers[i] for i in seen.ids]) - level) / scale
     cross = phi @ rows.T / lam @ model.sums.T
     expected = offset + scale * (cross @ np.linalg.solve(cov, y_bar))
-    assert_allclose(study.predict().mean, expected, rtol=1e-7, atol=1e-9)
+    assert_allclose(study.model.predict(sets.x), expected, rtol=1e-7, atol=1e-9)
     assert study.ask().information > 0
 
 
@@ -51,7 +51,8 @@ def test_every_individual_of_the_pool_is_predicted(problem, study):
     sets, answers = problem
     play(study, answers, 5)
     predicted = study.predict(level=0.5)
-    mean, std = study.model.predict(sets.x, return_std=True)
+    groups = np.repeat(sets.ids, sets.sizes)
+    mean, std = study.model.predict(sets.x, return_std=True, groups=groups)
     assert_allclose(predicted.mean, mean)
     assert_allclose(predicted.std, std)
     assert_allclose(predicted.upper - predicted.mean, 0.6744897501960817 * std)
