@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = ["tests/properties", "tests/model/test_basis.py", "tests/learning/test_learner.py"]
-TESTS += ["tests/learning/test_estimator.py"]
+TESTS += ["tests/learning/test_estimator.py", "tests/learning/test_members.py"]
 
 # name, file, what is there, what to put instead
 MUTANTS = [
@@ -119,6 +119,96 @@ MUTANTS = [
         "acquisition/batches.py",
         "signal -= (u @ forward) ** 2",
         "signal -= 0 * (u @ forward) ** 2",
+    ),
+    (
+        "no effect of sets in totals",
+        "model/mixture.py",
+        "noise = (1 - rho) * design.noise_scale + rho * design.theta_sum**2",
+        "noise = (1 - 0 * rho) * design.noise_scale",
+    ),
+    (
+        "Σθ in place of its square",
+        "model/mixture.py",
+        "rho * design.theta_sum**2\n    noise",
+        "rho * abs(design.theta_sum)\n    noise",
+    ),
+    (
+        "forgotten known noise",
+        "model/mixture.py",
+        "noise = noise + totals.noise_std**2 / scale[:, None]",
+        "pass",
+    ),
+    (
+        "members without their effect",
+        "model/mixture.py",
+        "share * ((1 - rho) * own[0] + rho * own[1])",
+        "share * (1 - rho) * own[0]",
+    ),
+    (
+        "members as if new, from K×K matrices",
+        "model/mixture.py",
+        "found = found + shared @ solved.weights[h]",
+        "pass",
+    ),
+    (
+        "no spread between hypotheses",
+        "model/mixture.py",
+        "spread = (each - mean) ** 2 + within[:, None] * self.spread[h]",
+        "spread = 0 * each + within[:, None] * self.spread[h]",
+    ),
+    (
+        "normal tails",
+        "model/mixture.py",
+        "return self.scale * (self.freedom / (self.freedom - 2) if",
+        "return self.scale * (1.0 if",
+    ),
+    (
+        "left out, weighed by all",
+        "model/mixture.py",
+        "chance = np.exp(logs - logs.max(axis=0))",
+        "chance = np.exp(0 * logs) * mixture.probability[:, None]",
+    ),
+    (
+        "left out under known noise, a power of s forgotten",
+        "model/mixture.py",
+        "0.5 * (gone / scale + np.log(scale))",
+        "0.5 * (gone / scale)",
+    ),
+    (
+        "no prior of s² under known noise",
+        "model/mixture.py",
+        "logs[:, i] = -0.5 * (PRIOR_FREEDOM * at + prior * math.exp(-at))",
+        "logs[:, i] = 0.0",
+    ),
+    (
+        "few steps to a quantile",
+        "model/mixture.py",
+        "for _ in range(NEWTON):",
+        "for _ in range(3):",
+    ),
+    (
+        "members without θ",
+        "model/predict.py",
+        "pull[own.row] = own.theta / known.noise_scale[own.total]",
+        "pull[own.row] = 1 / known.noise_scale[own.total]",
+    ),
+    (
+        "members in the wrong order",
+        "model/predict.py",
+        "theta[e] = same.pop() if same else 0.0",
+        "theta[e] = same.pop(0) if same else 0.0",
+    ),
+    (
+        "known noise says something of members",
+        "acquisition/prediction.py",
+        "pool.design.own_scale * own**2",
+        "pool.design.noise_scale * own**2",
+    ),
+    (
+        "no direct term",
+        "acquisition/prediction.py",
+        "drop += of_members(",
+        "0 * of_members(",
     ),
 ]
 

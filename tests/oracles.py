@@ -77,3 +77,44 @@ def log_density(model: Joint, seen, y_bar) -> float:
     y_bar = np.asarray(y_bar)
     power = y_bar @ np.linalg.solve(covariance, y_bar)
     return float(-0.5 * (log_det + power + len(seen) * np.log(2 * np.pi)))
+
+
+# --- hypotheses with effects of sets --------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class World:
+    """All outputs under one hypothesis, as one Gaussian over s² in place of variances.
+
+    y = Φ w + b + ε with w ~ N(0, V), b an effect shared within a set, and totals Θ y plus noise
+    that is known.
+    """
+
+    outputs: np.ndarray  # covariance of all individuals' outputs, N × N
+    sums: np.ndarray  # Θ, A × N
+    known: np.ndarray  # variances of the totals' known noise, over s²
+
+    @property
+    def totals(self) -> np.ndarray:
+        return self.sums @ self.outputs @ self.sums.T + np.diag(self.known)
+
+
+def world(sets, phi, variances, noise, rho, known=None) -> World:
+    """Members of a set share the part ρ of the noise; `variances` are those of each feature."""
+    n_rows = len(phi)
+    sums, outputs = np.zeros((len(sets), n_rows)), phi @ np.diag(variances) @ phi.T
+    for a in range(len(sets)):
+        own = range(sets.starts[a], sets.starts[a + 1])
+        for n in own:
+            sums[a, n] = sets.theta[n]
+            for m in own:
+                outputs[n, m] += noise * (rho + (1 - rho) * (n == m))
+    return World(outputs, sums, np.zeros(len(sets)) if known is None else known)
+
+
+def outputs_given(model: World, seen, z) -> tuple[np.ndarray, np.ndarray]:
+    """Mean (a column per output) and covariance over s² of all y, given the totals `seen`."""
+    cross = model.outputs @ model.sums[seen].T
+    inside = model.totals[np.ix_(seen, seen)]
+    pull = np.linalg.solve(inside, cross.T).T if len(seen) else cross
+    return pull @ z, model.outputs - pull @ cross.T

@@ -150,7 +150,7 @@ def test_a_purchase_is_the_best_of_three_and_near_the_best_of_all(
     cost = np.exp(rng.normal(0, 1.5, len(sets)))
     budget = float(cost.min() + share * (cost.sum() - cost.min()))
     gain, most = joint_gain(strategy, sets, lam, beta), n or len(sets)
-    options = {"n": n, "cost": cost, "budget": budget}
+    options = {"n": n, "cost": cost, "budget": budget, "targets": sets.x}
     picked = sw.select(sets, empty_model(sets, lam, beta), strategy, **options)
     places = [sets.position(name) for name in picked]
     assert len(set(places)) == len(places) <= most
@@ -270,8 +270,8 @@ def test_what_a_question_says_of_its_rank_is_true(tmp_path, seed, strategy):
     rng = np.random.default_rng(seed)
     sets = random_sets(rng.integers(1, 5, 12).tolist(), rng)
     cost = np.exp(rng.normal(0, 1.5, 12))
-    options = {"model": MODEL, "strategy": strategy, "cost": cost}
-    with sw.create_study(tmp_path / "a.db", sets, **options) as study:
+    aims = {"cost": cost, "targets": sets.x}  # others like these: members are no part of it
+    with sw.create_study(tmp_path / "a.db", sets, model=MODEL, strategy=strategy, **aims) as study:
         asked = study.ask(budget=4.0)
     for q in asked:
         if q.runner_up is None:
@@ -283,7 +283,7 @@ def test_what_a_question_says_of_its_rank_is_true(tmp_path, seed, strategy):
     batch = [sets.position(q.set_id) for q in asked]
     gained = joint_gain(strategy, sets, 1.0, 1.0)(batch)
     assert sum(q.score for q in asked) == pytest.approx(gained)
-    assert batch == sw.select(sets, empty_model(sets), strategy, cost=cost, budget=4.0)
+    assert batch == sw.select(sets, empty_model(sets), strategy, budget=4.0, **aims)
 
 
 def test_the_shell_buys_what_gains_most_and_says_so(tmp_path):

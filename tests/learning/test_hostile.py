@@ -104,7 +104,7 @@ def test_odd_hyperparameters_are_refused(hyperparameters, message):
 def test_hyperparameters_may_be_an_array():
     model = R(hyperparameters=np.array([1.0, 2.0]))
     assert "array([1., 2.])" in repr(model)
-    assert model.fit(SETS, [1, 2, 3]).noise_precision_ == 2.0
+    assert model.fit(SETS, [1, 2, 3]).noise_precision_ == pytest.approx(2.0)
 
 
 @pytest.mark.parametrize(

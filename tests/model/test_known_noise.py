@@ -108,8 +108,14 @@ def test_without_noise_the_search_finds_what_the_ordinary_one_finds():
 # --- in the model -----------------------------------------------------------------------------
 
 
+def config_of(hyperparameters, **settings):
+    """A model with these; of auto there is nothing for Adam to search."""
+    basis = "fourier" if hyperparameters == "adam" else "auto"
+    return core.ModelConfig(basis, n_basis=24, hyperparameters=hyperparameters, **settings)
+
+
 def fitted(hyperparameters, sets, y_bar, noise_std=None, **settings):
-    config = core.ModelConfig(n_basis=24, hyperparameters=hyperparameters, **settings)
+    config = config_of(hyperparameters, **settings)
     prepared = config.prepare(sets)
     design = embed(sets, prepared.basis)
     blur = None if noise_std is None else np.asarray(noise_std, dtype=float)
@@ -133,7 +139,8 @@ def test_no_noise_changes_nothing_and_very_little_changes_very_little(way):
     zero = predict.predict_mean(fitted(way, sets, y_bar, np.zeros(25)), sets.x)
     assert (zero == plain).all()
     little = predict.predict_mean(fitted(way, sets, y_bar, np.full(25, 1e-6)), sets.x)
-    assert_allclose(little, plain, rtol=1e-5)
+    grid = way == "evidence"  # known noise makes a sum of what was an integral
+    assert_allclose(little, plain, rtol=1e-3 if grid else 1e-5)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -141,7 +148,7 @@ def test_an_answer_that_is_all_noise_teaches_nothing(way):
     sets, y_bar = smooth()
     wrong = y_bar + 1e6 * (np.arange(25) == 3)
     blurred = fitted(way, sets, wrong, np.where(np.arange(25) == 3, 1e8, 0.0))
-    config = core.ModelConfig(n_basis=24, hyperparameters=way)
+    config = config_of(way)
     prepared = config.prepare(sets)
     others = sets.take([a for a in range(25) if a != 3])
     design = embed(others, prepared.basis)
@@ -263,7 +270,7 @@ def test_information_is_exact_where_one_answer_sets_the_offset():
 def test_what_was_learned_is_used_again():
     sets, y_bar = smooth()
     for way in ("evidence", "adam"):
-        config = core.ModelConfig(n_basis=24, hyperparameters=way)
+        config = config_of(way)
         prepared = config.prepare(sets)
         design = embed(sets, prepared.basis)
         for blur in (None, np.linspace(0, 9, 25)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ from sumwise.data.targets import MOST, Targets, read, thinned
 from sumwise.errors import SettingError
 from sumwise.model.basis import Linear
 from sumwise.model.design import Pool, embed
-from sumwise.model.posterior import Hyperparameters, condition, decompose
+from sumwise.model.posterior import Hyperparameters, condition, decompose, from_covariance
 from tests import oracles
 from tests.builders import linear_pool, phi_of, precisions, random_sets, seeds, set_sizes, unscaled
 from tests.marks import slow
@@ -26,12 +26,11 @@ from tests.marks import slow
 shares_seen = st.sampled_from([0.0, 0.5, 1.0])
 
 
-def posterior_of(pool, n_seen, lam, beta, amplitude=None):
+def posterior_of(pool, n_seen, lam, beta, effect=0.0):
     design = pool.design.rows(np.arange(n_seen))
-    if amplitude is not None:
-        design = replace(design, u=design.u * amplitude)
+    design = replace(design, noise_scale=design.noise_scale + effect * design.theta_sum**2)
     spectrum = decompose(design, np.zeros((n_seen, 1)))
-    return condition(spectrum, Hyperparameters(lam, beta), amplitude=amplitude)
+    return replace(condition(spectrum, Hyperparameters(lam, beta)), effect=effect)
 
 
 def scores(name, pool, posterior):
@@ -110,45 +109,165 @@ def test_predictive_information_is_that_of_the_joint_gaussian(
     assert_allclose(got, expected, rtol=1e-6, atol=1e-9)
 
 
-@given(set_sizes, precisions, precisions, seeds, shares_seen)
-@pytest.mark.parametrize("name", ["AggMI", "AggEnt", "IVR", "EPIG"])
-def test_amplitudes_are_features_multiplied(name, sizes, lam, beta, seed, share_seen):
-    """w_k ~ N(0, a_k²/λ) is the ordinary prior on features a_k φ_k."""
-    sets, n_seen = case(sizes, seed, share_seen)
-    amplitude = np.random.default_rng(seed).uniform(0.1, 3.0, 4)
-    pool = linear_pool(sets)
-    basis = unscaled(lambda x: np.column_stack([x, np.ones(len(x))]) * amplitude)
-    plain = Pool(sets, basis, embed(sets, basis))
-    got = scores(name, pool, posterior_of(pool, n_seen, lam, beta, amplitude))
-    assert_allclose(got, scores(name, plain, posterior_of(plain, n_seen, lam, beta)), rtol=1e-6)
+# --- effects of sets ------------------------------------------------------------------------------
+
+effects = st.sampled_from([0.0, 0.2, 3.0])
 
 
-@given(set_sizes, precisions, precisions, seeds, shares_seen)
-def test_a_posterior_with_amplitudes_is_one_covariance(sizes, lam, beta, seed, share_seen):
-    sets, n_seen = case(sizes, seed, share_seen)
+def alike(sets, rng):
+    """The sets with one weight for all members of each."""
+    each = rng.uniform(0.3, 2.0, len(sets)) * rng.choice([-1.0, 1.0], len(sets))
+    return replace(sets, theta=np.repeat(each, sets.sizes))
+
+
+def everything(sets, phi, lam, beta, effect, blur=None):
+    """The Gaussian of two copies of all individuals: those measured before, and those asked for."""
+    known = None if blur is None else np.concatenate([np.zeros(len(sets)), blur])
+    noise, rho = (1 + effect) / beta, effect / (1 + effect)
+    variances = np.full(phi.shape[1], 1 / lam)
+    return oracles.world(doubled(sets), np.vstack([phi, phi]), variances, noise, rho, known)
+
+
+def covariance_given(world, seen):
+    """Of all outputs, given some totals."""
+    return oracles.outputs_given(world, seen, np.zeros((len(seen), 1)))[1]
+
+
+def gains(world, n_sets, seen, a):
+    """Variances of those asked for, before total a is known and after."""
+    inside, row = covariance_given(world, seen), world.sums[n_sets + a]
+    asked = slice(len(inside) // 2, None)
+    total = row @ inside @ row + world.known[n_sets + a]
+    after = covariance_given(world, [*seen, n_sets + a])
+    before, left = np.diag(inside)[asked], np.diag(after)[asked]
+    assert_allclose(before - left, (inside @ row)[asked] ** 2 / total, rtol=1e-5, atol=1e-9)
+    return before, left
+
+
+@given(set_sizes, precisions, precisions, seeds, shares_seen, effects, st.booleans())
+def test_totals_say_more_of_their_own_members(sizes, lam, beta, seed, share_seen, effect, noisy):
+    """Where weights are alike, and targets are all individuals: exactly as much."""
     rng = np.random.default_rng(seed)
-    amplitude, pool = rng.uniform(0.1, 3.0, 4), linear_pool(sets)
-    posterior = posterior_of(pool, n_seen, lam, beta, amplitude)
-    precision = np.diag(lam / amplitude**2)
-    for u, s in zip(pool.design.u[:n_seen], pool.design.noise_scale[:n_seen], strict=True):
-        precision += beta * np.outer(u, u) / s
-    dense = np.linalg.inv(precision)
-    u = rng.normal(size=(3, 4))
-    close = dict(rtol=1e-6, atol=1e-8 * abs(dense).max())
-    assert_allclose(posterior.times(u), u @ dense, **close)
-    assert_allclose(posterior.covariance_along(u), u @ dense @ u.T, **close)
-    assert_allclose(posterior.variance_along(u), np.diag(u @ dense @ u.T), **close)
-    more = posterior.condition_on(pool.design.rows([0])).covariance_along(u)
-    first = pool.design.u[0]
-    dense = np.linalg.inv(precision + beta * np.outer(first, first) / pool.design.noise_scale[0])
-    assert_allclose(more, u @ dense @ u.T, **close)
+    sets, n_seen = case(sizes, seed, share_seen)
+    pool = linear_pool(alike(sets, rng))
+    posterior = posterior_of(pool, n_seen, lam, beta, effect)
+    blur = rng.uniform(0, 9, len(sets)) if noisy else np.zeros(len(sets))
+    world = everything(pool.sets, phi_of(pool), lam, beta, effect, blur)
+    if noisy:
+        pool = replace(pool, design=pool.design.with_known_noise(np.sqrt(blur), beta))
+    both = [gains(world, len(sets), list(range(n_seen)), a) for a in range(len(sets))]
+    expected = [(before - after).mean() for before, after in both]
+    got = scores("IVR", pool, posterior)
+    assert_allclose(got, expected, rtol=1e-6, atol=1e-9 * max(expected))
 
 
-def test_draws_with_amplitudes_have_the_covariance_of_the_posterior():
-    pool = linear_pool(random_sets([2, 3, 1], np.random.default_rng(0)))
-    posterior = posterior_of(pool, 3, 1.0, 2.0, np.array([0.2, 1.0, 3.0, 0.5]))
+@given(set_sizes, precisions, precisions, seeds, shares_seen, effects)
+def test_information_is_that_of_all_outputs_together(sizes, lam, beta, seed, share_seen, effect):
+    sets, n_seen = case(sizes, seed, share_seen)
+    pool = linear_pool(sets)
+    posterior = posterior_of(pool, n_seen, lam, beta, effect)
+    world = everything(sets, phi_of(pool), lam, beta, effect)
+    inside = covariance_given(world, list(range(n_seen)))[-len(sets.x) :, -len(sets.x) :]
+    prior = everything(sets, 0 * phi_of(pool), lam, beta, effect).outputs
+    sums = world.sums[len(sets) :, -len(sets.x) :]
+    whole = np.diag(sums @ inside @ sums.T)
+    noise = np.diag(sums @ prior[-len(sets.x) :, -len(sets.x) :] @ sums.T)
+    assert_allclose(
+        scores("AggMI", pool, posterior), 0.5 * np.log(whole / noise), rtol=1e-6, atol=1e-9
+    )
+    entropy = 0.5 * np.log(2 * np.pi * np.e * whole)
+    assert_allclose(scores("AggEnt", pool, posterior), entropy, rtol=1e-7, atol=1e-7)
+
+
+@given(set_sizes, precisions, precisions, seeds, shares_seen, effects)
+def test_information_about_others_counts_effects_as_noise(
+    sizes, lam, beta, seed, share_seen, effect
+):
+    """Targets of their own, each in a set of its own: EPIG of the joint Gaussian."""
+    sets, n_seen = case(sizes, seed, share_seen)
+    pool, rng = linear_pool(sets), np.random.default_rng(seed + 1)
+    x_new = rng.normal(size=(3, 3))
+    pool = replace(pool, targets=Targets(x_new, np.full(3, 1 / 3)))
+    posterior = posterior_of(pool, n_seen, lam, beta, effect)
+    more = Sets.from_arrays([*(sets.x[low:high] for low, high in spans(sets)), *x_new[:, None]])
+    more = replace(more, theta=np.concatenate([sets.theta, np.ones(3)]))
+    phi = np.column_stack([more.x, np.ones(len(more.x))])
+    world = everything(more, phi, lam, beta, effect)
+    inside = covariance_given(world, list(range(n_seen)))
+    expected = np.zeros(len(sets))
+    for a in range(len(sets)):
+        row = world.sums[len(more) + a]
+        for n in range(-3, 0):
+            squared = (inside[n] @ row) ** 2 / (inside[n, n] * (row @ inside @ row))
+            expected[a] -= 0.5 * np.log1p(-squared) / 3
+    assert_allclose(scores("EPIG", pool, posterior), expected, rtol=1e-6, atol=1e-9)
+
+
+@given(set_sizes, precisions, precisions, seeds, effects, st.booleans())
+def test_information_about_members_is_exact_where_they_are_alike(
+    sizes, lam, beta, seed, effect, noisy
+):
+    """Members with the same inputs, and features that have one length for all individuals."""
+    rng = np.random.default_rng(seed)
+    turns = np.repeat(rng.uniform(0, 2 * np.pi, len(sizes)), sizes)[:, None]
+    whole = Sets.from_arrays([turns[low:high] for low, high in spans_of(sizes)])
+    sets = alike(whole, rng)
+    basis = unscaled(lambda x: np.column_stack([np.cos(x), np.sin(x)]), 1)
+    pool = Pool(sets, basis, embed(sets, basis))
+    posterior = posterior_of(pool, 0, lam, beta, effect)
+    blur = rng.uniform(0, 9, len(sets)) if noisy else np.zeros(len(sets))
+    world = everything(sets, basis(sets.x), lam, beta, effect, blur)
+    if noisy:
+        pool = replace(pool, design=pool.design.with_known_noise(np.sqrt(blur), beta))
+    both = [gains(world, len(sets), [], a) for a in range(len(sets)) if sizes[a] > 1]
+    known = [0.5 * np.log(before / after).mean() for before, after in both]
+    got = scores("EPIG", pool, posterior)[np.array(sizes) > 1]  # one member alone: no end
+    assert_allclose(got, known, rtol=1e-6, atol=1e-9)
+
+
+def spans_of(sizes):
+    ends = np.cumsum([0, *sizes])
+    return list(pairwise(ends))
+
+
+def spans(sets):
+    return list(zip(sets.starts[:-1], sets.starts[1:], strict=True))
+
+
+def random_covariance(rng, n=4, rank=4):
+    half = rng.normal(size=(n, rank)) * np.exp(rng.normal(size=rank))
+    return half @ half.T
+
+
+@given(seeds, st.integers(1, 4), effects)
+def test_a_covariance_is_a_posterior(seed, rank, effect):
+    """Of a mixture, say; directions of no variance are known for certain."""
+    rng = np.random.default_rng(seed)
+    dense, sigma = random_covariance(rng, rank=rank), float(rng.uniform(0.1, 3.0))
+    noise = sigma, effect * sigma
+    posterior = from_covariance(rng.normal(size=(4, 1)), dense, noise, np.ones(1))
+    u = rng.normal(size=(5, 4))
+    near = dict(rtol=1e-7, atol=1e-8 * abs(dense).max())
+    assert_allclose(posterior.covariance_along(u), u @ dense @ u.T, **near)
+    assert_allclose(posterior.variance_along(u), np.diag(u @ dense @ u.T), **near)
+    assert_allclose(posterior.times(u), u @ dense, **near)
+    assert posterior.individual_noise == pytest.approx(sigma * (1 + effect))
+    design = linear_pool(random_sets([2, 3], rng)).design
+    own = design.noise_scale * sigma + effect * sigma * design.theta_sum**2
+    assert_allclose(posterior.noise(design), own)
+    cross = dense @ design.u.T
+    inside = np.linalg.inv(design.u @ cross + np.diag(own))
+    left = dense - cross @ inside @ cross.T
+    after = posterior.condition_on(design)
+    assert_allclose(after.covariance_along(u), u @ left @ u.T, **near)
+
+
+def test_draws_have_the_covariance_they_were_made_with():
+    dense = random_covariance(np.random.default_rng(0), rank=3)
+    posterior = from_covariance(np.ones((4, 1)), dense, (1.0, 0.0), np.ones(1))
     drawn = posterior.sample(200_000, np.random.default_rng(1))[:, :, 0]
-    assert_allclose(np.cov(drawn.T), posterior.covariance_along(np.eye(4)), rtol=0.03, atol=0.01)
+    spread = np.sqrt(np.outer(np.diag(dense), np.diag(dense)) * 2 / len(drawn))
+    assert (abs(np.cov(drawn.T) - dense) < 5 * spread).all()
 
 
 # --- batches --------------------------------------------------------------------------------------
@@ -163,13 +282,16 @@ def value_of(name, pool, posterior, batch):
     return gain
 
 
-@given(st.lists(st.integers(1, 4), min_size=3, max_size=6), precisions, precisions, seeds)
+@given(st.lists(st.integers(1, 4), min_size=3, max_size=6), precisions, precisions, seeds, effects)
 @pytest.mark.parametrize("name", ["AggMI", "IVR", *slow("AggEnt", "EPIG")])
-def test_what_a_batch_gains_does_not_depend_on_its_order(name, sizes, lam, beta, seed):
-    """So greedy scores add up to a joint value, which is what a batch is compared by."""
+def test_what_a_batch_gains_does_not_depend_on_its_order(name, sizes, lam, beta, seed, effect):
+    """So greedy scores add up to a joint value, which is what a batch is compared by.
+
+    What totals say of their own members is left out: that adds up approximately.
+    """
     sets, n_seen = case(sizes, seed, 0.5)
-    pool = linear_pool(sets)
-    posterior = posterior_of(pool, n_seen, lam, beta)
+    pool = replace(linear_pool(sets), targets=thinned(sets.x))
+    posterior = posterior_of(pool, n_seen, lam, beta, effect)
     for batch in combinations(range(len(sets)), 2):
         there, back = (value_of(name, pool, posterior, order) for order in (batch, batch[::-1]))
         assert_allclose(there, back, rtol=1e-6, atol=1e-9)
@@ -307,7 +429,7 @@ def test_a_hundred_thousand_individuals_are_scored_like_their_sample():
     sets = random_sets([50] * 40, np.random.default_rng(3))
     pool = linear_pool(sets)
     posterior = posterior_of(pool, 5, 1.0, 1.0)
-    few = thinned(sets.x)
+    few = replace(thinned(sets.x), everyone=len(sets.x))
     for name in ("IVR", "EPIG"):
         by_hand = scores(name, replace(pool, targets=few), posterior)
         assert_allclose(scores(name, pool, posterior), by_hand, rtol=0)

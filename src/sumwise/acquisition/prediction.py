@@ -17,8 +17,9 @@ individuals, c_na of a member n has σ²θ_n + τ²Σθ in addition, with σ² t
 / N more, e = σ² + τ² (Σθ)²/s_a (`of_members`); this is exact where all weights of a set are alike.
 EPIG takes the members of a set for alike.
 
-With open questions both stay exact: after `Posterior.condition_on`, the scores of a batch add up to
-what the batch does together. Several outputs share S, so EPIG counts each of them.
+With open questions both stay exact, but for what totals say of their own members: after
+`Posterior.condition_on`, the scores of a batch add up to what the batch does together for other
+individuals. Several outputs share S, so EPIG counts each of them.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def of_members(pool: Pool, posterior: Posterior, signal: PerSet) -> PerSet:
     if not everyone:
         return np.zeros(len(pool.design))
     own = _own_noise(pool, posterior)
-    return (2 * own * signal + pool.design.noise_scale * own**2) / everyone
+    return (2 * own * signal + pool.design.own_scale * own**2) / everyone
 
 
 def _members_information(pool: Pool, posterior: Posterior, variance: PerSet) -> PerSet:
@@ -78,9 +79,9 @@ def _members_information(pool: Pool, posterior: Posterior, variance: PerSet) -> 
     everyone, design = _everyone(pool), pool.design
     if not everyone:
         return np.zeros(len(design))
-    members = design.theta_sum**2 / design.noise_scale
-    common = np.sqrt(design.noise_scale / np.maximum(members, 1.0))  # θ of a typical member
-    across = common * signal_variance(pool, posterior) / design.noise_scale
+    members = design.theta_sum**2 / design.own_scale
+    common = np.sqrt(design.own_scale / np.maximum(members, 1.0))  # θ of a typical member
+    across = common * signal_variance(pool, posterior) / design.own_scale
     whole = across + common * _own_noise(pool, posterior)
     logs = [np.log1p(-np.minimum(c**2 / variance, 1 - 1e-15)) for c in (whole, across)]
     return (logs[0] - logs[1]) * members / everyone
@@ -88,7 +89,7 @@ def _members_information(pool: Pool, posterior: Posterior, variance: PerSet) -> 
 
 def _own_noise(pool: Pool, posterior: Posterior) -> PerSet:
     """e of every set."""
-    each = 1 + posterior.effect * pool.design.theta_sum**2 / pool.design.noise_scale
+    each = 1 + posterior.effect * pool.design.theta_sum**2 / pool.design.own_scale
     return each / posterior.noise_precision
 
 

@@ -40,22 +40,30 @@ class Design:
     u: Float[np.ndarray, "A K"]
     noise_scale: Float[np.ndarray, " A"]  # s_a
     theta_sum: Float[np.ndarray, " A"]
+    squares: Float[np.ndarray, " A"] | None = None  # ‖θ_a‖², where s_a has known noise in it
 
     def __post_init__(self) -> None:
         freeze(self.u, self.noise_scale, self.theta_sum)
+
+    @property
+    def own_scale(self) -> Float[np.ndarray, " A"]:
+        """‖θ_a‖²: the part of s_a that is noise of individuals."""
+        return self.noise_scale if self.squares is None else self.squares
 
     def __len__(self) -> int:
         return len(self.u)
 
     def rows(self, index: Any) -> Design:
         """The design of some sets: any NumPy index."""
-        return Design(self.u[index], self.noise_scale[index], self.theta_sum[index])
+        squares = None if self.squares is None else self.squares[index]
+        return Design(self.u[index], self.noise_scale[index], self.theta_sum[index], squares)
 
     def with_known_noise(
         self, noise_std: Float[np.ndarray, " A"], noise_precision: float
     ) -> Design:
         """The same sets with noise scale s_a + β r_a², where r_a is the known noise of a total."""
-        return replace(self, noise_scale=self.noise_scale + noise_precision * noise_std**2)
+        noisy = self.noise_scale + noise_precision * noise_std**2
+        return replace(self, noise_scale=noisy, squares=self.own_scale)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -25,8 +25,9 @@ and variances of Gaussian conditioning,
 where c has the covariances of y with the totals: φᵀ diag(v) Uᵀ, and for a member of a measured set
 its noise too, n ((1 − ρ) θ_n + ρ Σθ). That is why members add up to what was measured.
 
-With known noise r_a of the totals s² does not factor out; then log s² is a grid, and each point of
-it a hypothesis with known s². With more totals than features, C⁻¹ comes from K×K matrices.
+With known noise r_a of the totals s² does not factor out; then log s² is a grid under the same
+prior, and each point of it a hypothesis with known s². With more totals than features, C⁻¹ comes
+from K×K matrices.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ import numpy as np
 
 from sumwise.model.basis.auto import Hypotheses
 from sumwise.model.design import Design, freeze
+from sumwise.model.posterior import EPSILON
 from sumwise.util.shapes import Float, Int
 
 PRIOR_FREEDOM: Final = 4.0  # ν₀
@@ -52,8 +54,10 @@ FEWEST: Final = 12  # hypotheses that are kept at the most, however many totals 
 AT_ONCE: Final = 8_000_000  # numbers in a batch of matrices
 ROUNDING: Final = 1e-12  # of a prior variance: below, nothing but rounding is left of it
 BLOCK: Final = 1024  # rows predicted together
-LOG_SCALES: Final = np.arange(-14.0, 7.0)  # log s² in the model's units, under known noise
-NEWTON: Final = 12  # steps to a quantile
+LOG_SCALES: Final = (-14.0, 7.0)  # range of log s² in the model's units, under known noise
+NEWTON: Final = 60  # steps to a quantile, at most
+ROUNDED: Final = 0.1  # rounding beside noise of 1 from which on rounding is what counts
+CLOSE: Final = 1e-6  # error of a probability that ends them
 ZOOMED: Final = np.linspace(-3.0, 3.0, 9)  # standard deviations of log s², for the grid of each
 
 
@@ -74,11 +78,16 @@ class Totals:
     @property
     def prior_scale(self) -> Float[np.ndarray, " M"]:
         """s₀² of each output: an individual's variance where outputs are as alike within sets as
-        `LIKENESS` says, and means of sets are as far apart as these."""
+        `LIKENESS` says, and means of sets are as far apart as these. Totals with known noise count
+        by what is left of them beside a variance of 1, which the model's units make typical."""
         size = np.maximum(self.design.theta_sum**2, self.design.noise_scale)
         alike = LIKENESS * self.design.theta_sum**2
         share = alike + (1 - LIKENESS) * self.design.noise_scale
-        apart = (self.z**2 / size[:, None]).sum(axis=0) / max(self.freedom, 1.0)
+        square = self.z**2 / size[:, None]
+        if self.noise_std is not None:
+            own = (size / (size + self.noise_std**2))[:, None]  # share of a total that is not noise
+            square = own**2 * square + (1 - own) * (share / size)[:, None]
+        apart = square.sum(axis=0) / max(self.freedom, 1.0)
         scale = apart / max(float((share / size).mean()), 1e-300) if len(self) else apart
         return np.where((scale > 0) & np.isfinite(scale), scale, 1.0)
 
@@ -343,31 +352,58 @@ def _log_evidence(solved: Solved, totals: Totals, known_scale: bool) -> Float[np
 
 
 def _with_known_noise(hypotheses: Hypotheses, totals: Totals) -> Mixture:
-    """The mixture over hypotheses and log s²: a coarse grid for all, then one for each."""
-    count = len(hypotheses.noise)
-
-    def logs_at(which: Hypotheses, log_scale: Float[np.ndarray, " k"]) -> Float[np.ndarray, " k"]:
-        solved = solve(which, totals, np.exp(log_scale))
-        size = totals.freedom * log_scale
-        return -0.5 * (solved.log_det + size + solved.power[:, 0] * np.exp(-log_scale))
-
-    if totals.freedom <= 0:
-        middle, width = np.zeros(count), np.ones(count)
-        few = np.arange(count)
-    else:
-        logs = np.stack([logs_at(hypotheses, np.full(count, at)) for at in LOG_SCALES], axis=1)
-        mass = np.exp(logs - logs.max())
-        few = np.sort(most_probable(mass.sum(axis=1) / mass.sum(), 3 * len(totals)))
-        mass = mass[few] / np.maximum(mass[few].sum(axis=1, keepdims=True), 1e-300)
-        middle = mass @ LOG_SCALES
-        width = np.sqrt(mass @ LOG_SCALES**2 - middle**2 + 1 / (6 * totals.freedom) + 1e-4)
-    known = hypotheses.take(np.repeat(few, len(ZOOMED)))
-    grid = (middle[:, None] + width[:, None] * ZOOMED).ravel()
-    solved = solve(known, totals, np.exp(grid))
-    size = totals.freedom * grid
-    logs = -0.5 * (solved.log_det + size + solved.power[:, 0] * np.exp(-grid))
+    """The mixture over hypotheses and log s²: a fine grid to weigh them by, then one for each."""
+    count, freedom = len(hypotheses.noise), totals.freedom + PRIOR_FREEDOM
+    log_det, known, squares = _spectra(hypotheses, totals)
+    prior = PRIOR_FREEDOM * float(totals.prior_scale[0])
+    step = min(0.25, 0.5 * math.sqrt(2 / freedom))  # half a standard deviation of log s², or less
+    grid = np.arange(LOG_SCALES[0], LOG_SCALES[1], step)
+    logs = np.empty((count, len(grid)))
+    for i, at in enumerate(grid.tolist()):
+        logs[:, i] = -0.5 * (PRIOR_FREEDOM * at + prior * math.exp(-at))
+        if totals.freedom > 0:
+            left = np.exp(at) + known
+            logs[:, i] -= 0.5 * (log_det + np.log(left).sum(axis=1) + (squares / left).sum(axis=1))
+            logs[:, i] += 0.5 * (len(totals) - totals.freedom) * at
+    mass = np.exp(logs - logs.max())
+    few = np.sort(most_probable(mass.sum(axis=1) / mass.sum(), 3 * len(totals)))
+    mass = mass[few] / np.maximum(mass[few].sum(axis=1, keepdims=True), 1e-300)
+    middle = mass @ grid
+    width = np.sqrt(np.einsum("hi,hi->h", mass, (grid - middle[:, None]) ** 2))
+    own = hypotheses.take(np.repeat(few, len(ZOOMED)))
+    scale = (middle[:, None] + width[:, None] * ZOOMED).ravel()
+    solved = solve(own, totals, np.exp(scale))
+    misfit = np.exp(-scale) * (prior + solved.power[:, 0])
+    logs = -0.5 * (PRIOR_FREEDOM * scale + prior * np.exp(-scale))
+    if totals.freedom > 0:
+        logs = -0.5 * (solved.log_det + freedom * scale + misfit)
     logs = logs + np.log(np.repeat(width, len(ZOOMED)))
-    return _kept(known, totals, solved, logs, np.exp(grid)[:, None], math.inf, count)
+    return _kept(own, totals, solved, logs, np.exp(scale)[:, None], math.inf, count)
+
+
+def _spectra(
+    hypotheses: Hypotheses, totals: Totals
+) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, "k t"], Float[np.ndarray, "k t"]]:
+    """What the density of totals with known noise needs at any s², for each hypothesis.
+
+    With C without known noise, F C Fᵀ = I and F diag(r²) Fᵀ = Q diag(κ) Qᵀ, the covariance of the
+    totals is F⁻¹ Q diag(s² + κ) Qᵀ F⁻ᵀ: gives log |C|, κ, and the squares of Qᵀ F z.
+    """
+    assert totals.noise_std is not None
+    t, blur = len(totals), totals.noise_std
+    exact = replace(totals, noise_std=None)
+    root = np.sqrt(noise_of(hypotheses, exact, np.ones(1)))
+    step, found = max(1, AT_ONCE // max(1, t**2)), []
+    for low in range(0, len(root), step):
+        here = slice(low, low + step)
+        some = _dual(hypotheses.take(here), exact, root[here], None)
+        assert some.white is not None
+        half = some.white * blur
+        known, axes = np.linalg.eigh(np.matmul(half, half.transpose(0, 2, 1)))
+        along = np.einsum("hst,tm,hsk->hk", some.white, totals.z, axes, optimize=True)
+        found.append((some.log_det, np.maximum(known, 0.0), along**2))
+    log_det, known, squares = (np.concatenate(each) for each in zip(*found, strict=True))
+    return log_det, known, squares
 
 
 # --- linear algebra -------------------------------------------------------------------------------
@@ -439,7 +475,7 @@ def _dual(
         extra[:, np.arange(t), np.arange(t)] = 0.0
         inside = inside + extra
     inside /= root[:, :, None] * root[:, None, :]
-    inside[:, np.arange(t), np.arange(t)] += 1.0
+    _add_noise(inside)
     lower = np.linalg.cholesky(inside)
     log_det = 2 * (
         np.log(np.diagonal(lower, axis1=1, axis2=2)).sum(axis=1) + np.log(root).sum(axis=1)
@@ -457,6 +493,14 @@ def _dual(
     )
 
 
+def _add_noise(inside: Float[np.ndarray, "k n n"]) -> None:
+    """Add I, in place; where rounding is about as large as that, as much as rounding."""
+    n = inside.shape[1]
+    at = np.arange(n)
+    rounding = 10 * EPSILON * n * inside[:, at, at].max(axis=1, initial=0.0)
+    inside[:, at, at] += np.where(rounding > ROUNDED, rounding, 1.0)[:, None]
+
+
 def _primal(known: Hypotheses, totals: Totals, root: Float[np.ndarray, "k t"]) -> Solved:
     """From K×K matrices I + Xᵀ X, with X the labelled rows divided by their noise."""
     found = []
@@ -464,7 +508,7 @@ def _primal(known: Hypotheses, totals: Totals, root: Float[np.ndarray, "k t"]) -
         amplitude = np.sqrt(variances)
         rows, z = totals.design.u * amplitude / noise[:, None], totals.z / noise[:, None]
         inside = rows.T @ rows
-        inside[np.diag_indices_from(inside)] += 1.0
+        _add_noise(inside[None])
         lower = np.linalg.cholesky(inside)
         half = np.linalg.inv(lower)
         along = half @ rows.T
@@ -475,7 +519,7 @@ def _primal(known: Hypotheses, totals: Totals, root: Float[np.ndarray, "k t"]) -
                 2 * float(np.log(np.diagonal(lower)).sum() + np.log(noise).sum()),
                 np.einsum("tm,tm->m", z, rest),
                 rest / noise[:, None],
-                (1 - np.einsum("kt,kt->t", along, along)) / noise**2,
+                np.maximum(1 - np.einsum("kt,kt->t", along, along), EPSILON) / noise**2,
                 half * amplitude,
             )
         )
@@ -497,7 +541,7 @@ def quantile(
 
     They lie between the quantiles of the components; Newton's steps find them, or halving where a
     step leaves that range. Probabilities of t are those of a normal variable at Wallace's
-    transformation of t, which errs by less than 5e-4 from five degrees of freedom on.
+    transformation of t, which errs by less than 5e-4 from four degrees of freedom on.
     """
     from scipy.special import ndtr, ndtri
 
@@ -519,12 +563,18 @@ def quantile(
     low, high = ends.min(axis=0), ends.max(axis=0)
     here = np.clip(probability @ ends, low, high)
     for _ in range(NEWTON):
-        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):  # where nothing varies
-            z, slope = to_normal((here - mean) / std)
-            below = probability @ ndtr(z)
+        with np.errstate(over="ignore"):
+            away = np.clip((here - mean) / std, -1e100, 1e100)  # whose square is a number
+        z, slope = to_normal(away)
+        below = probability @ ndtr(z)
+        with np.errstate(over="ignore", invalid="ignore"):
             density = probability @ (np.exp(-0.5 * z**2) * slope / std) / math.sqrt(2 * math.pi)
-            step = here - (below - share) / density
         low, high = np.where(below < share, here, low), np.where(below < share, high, here)
+        narrow = high - low <= 1e-12 * np.maximum(abs(low), abs(high))
+        if (narrow | (abs(below - share) < CLOSE)).all():
+            break
+        with np.errstate(all="ignore"):
+            step = here - (below - share) / density
         here = np.where((step > low) & (step < high), step, 0.5 * (low + high))
     return here
 
@@ -539,8 +589,8 @@ def leave_one_out(mixture: Mixture) -> tuple[Float[np.ndarray, "t M"], Float[np.
     own = solved.own[:, :, None]
     off = solved.weights / own
     gone = solved.weights * off  # what q loses
+    freedom = mixture.totals.freedom - 1
     if mixture.freedom < math.inf:
-        freedom = mixture.totals.freedom - 1
         prior, tail = PRIOR_FREEDOM * mixture.totals.prior_scale, freedom + PRIOR_FREEDOM
         power = prior + np.maximum(solved.power[:, None, :] - gone, 0.0)
         before = (tail + 1) * np.log(prior + solved.power).sum(axis=1)
@@ -548,8 +598,10 @@ def leave_one_out(mixture: Mixture) -> tuple[Float[np.ndarray, "t M"], Float[np.
         scale = power / (tail - 2)
     else:
         scale = np.broadcast_to(mixture.scale[:, None, :], gone.shape)
-        logs = 0.5 * (gone / scale).sum(axis=2)
+        logs = 0.5 * (gone / scale + np.log(scale)).sum(axis=2)
     logs = logs - 0.5 * n_outputs * np.log(solved.own) + np.log(mixture.probability)[:, None]
+    if mixture.freedom < math.inf and freedom <= 0:
+        logs = np.zeros_like(logs)  # one total, centred, does not weigh hypotheses
     chance = np.exp(logs - logs.max(axis=0))
     chance /= chance.sum(axis=0)
     means, variances = z - off, scale / own

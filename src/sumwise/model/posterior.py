@@ -219,7 +219,7 @@ def from_covariance(
         noise: Variance of an individual's own noise, and of a set's effect.
     """
     variances, axes = np.linalg.eigh(covariance)
-    top = float(variances[-1])
+    top = max(float(variances[-1]), EPSILON * noise[0])  # also where all is known but for rounding
     rounding = EPSILON * len(variances) * top
     with np.errstate(divide="ignore"):
         excess = np.where(variances > rounding, 1 / np.maximum(variances, rounding), np.inf)

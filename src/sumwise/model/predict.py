@@ -69,6 +69,18 @@ def members_of(model: Model, groups: Sequence[Hashable], x: Float[np.ndarray, "N
     return Members(row, total[row], theta, known.design.theta_sum[total[row]])
 
 
+def members_at(model: Model, groups: Sequence[Hashable], theta: Float[np.ndarray, " N"]) -> Members:
+    """The same for rows that are known to be members, with these weights."""
+    known = model.labelled
+    numbers = {} if known is None else {name: a for a, name in enumerate(known.ids)}
+    total = np.array([numbers.get(name, -1) for name in groups], dtype=int)
+    row = np.flatnonzero(total >= 0)
+    if known is None or not len(row):
+        return Members(row, row, np.empty(0), np.empty(0))
+    total = total[row]
+    return Members(row, total, theta[row], known.design.theta_sum[total])
+
+
 def measured_among(
     model: Model, ids: Sequence[Hashable], design: Design
 ) -> Int[np.ndarray, " A"] | None:
@@ -108,16 +120,34 @@ def predict_sets(
     mean = np.empty((len(design), posterior.n_outputs))
     for low in range(0, len(design), BLOCK):  # of a design in single precision no copy is made
         mean[low : low + BLOCK] = design.u[low : low + BLOCK] @ posterior.mean
-    variance = posterior.variance_along(design.u)
-    if include_noise:
-        variance = variance + posterior.noise(design)
-    spread = np.repeat(variance[:, None], posterior.n_outputs, axis=1)
+    spread = _spread(model, design, include_noise)
     if include_noise and total is not None and (total >= 0).any():
         at = np.flatnonzero(total >= 0)
         rows = design.rows(at)
         own = Members(np.arange(len(at)), total[at], rows.noise_scale, rows.theta_sum**2)
         mean[at], spread[at] = _given_totals(model, rows, own)
     return design.theta_sum[:, None] * model.offset + scale * mean, scale * np.sqrt(spread)
+
+
+def _spread(model: Model, design: Design, include_noise: bool) -> Float[np.ndarray, "A M"]:
+    """Variance of sums of outputs, for each output, in the model's units.
+
+    Outputs share a posterior; those of a mixture have the average of theirs there, and a scale of
+    their own in the mixture.
+    """
+    posterior = model.posterior
+    if model.mixture is not None and posterior.n_outputs > 1:
+        out = np.empty((len(design), posterior.n_outputs))
+        for low in range(0, len(design), BLOCK):
+            rows = design.rows(slice(low, low + BLOCK))
+            noise = rows.noise_scale * include_noise, rows.theta_sum**2 * include_noise
+            u = np.asarray(rows.u, dtype=np.float64)
+            out[low : low + BLOCK] = model.mixture.moments(u, noise)[1]
+        return out
+    variance = posterior.variance_along(design.u)
+    if include_noise:
+        variance = variance + posterior.noise(design)
+    return np.repeat(variance[:, None], posterior.n_outputs, axis=1)
 
 
 def _given_totals(
@@ -193,16 +223,13 @@ def predict_individuals(
         on_progress: Called with the number of rows that are done.
     """
     posterior = model.posterior
-    mean, variance = np.empty((len(x), posterior.n_outputs)), np.empty(len(x))
+    mean, spread = np.empty((2, len(x), posterior.n_outputs))
     for low, high in blocks(x, model.basis):
         with np.errstate(all="ignore"):
-            phi = features_of(model, x[low:high])
+            phi, ones = features_of(model, x[low:high]), np.ones(high - low)
             mean[low:high] = phi @ posterior.mean
-            variance[low:high] = posterior.variance_along(phi)
+            spread[low:high] = _spread(model, Design(phi, ones, ones), include_noise)
         on_progress(high)
-    if include_noise:
-        variance += posterior.individual_noise
-    spread = np.repeat(variance[:, None], posterior.n_outputs, axis=1)
     if include_noise and own is not None and len(own.row):
         rows = np.unique(own.row)
         mean[rows], spread[rows] = _members(model, x, own, rows)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -100,17 +101,10 @@ def _members(model: Model, scan: Scan, batch: Batch) -> outputs.Members:
     known = model.labelled
     names = [column.to_pylist() for column in batch.keys]
     ids = names[0] if len(names) == 1 else list(zip(*names, strict=True))
-    numbers = {} if known is None else {name: a for a, name in enumerate(known.ids)}
-    total = np.array([numbers.get(name, -1) for name in ids], dtype=int)
-    row = np.flatnonzero(total >= 0)
-    total = total[row]
-    if known is None or not len(row):
-        return outputs.Members(row, total, np.empty(0), np.empty(0))
-    effect = known.design.theta_sum[total]
     if batch.theta is not None:
-        theta = np.asarray(batch.theta[row], dtype=np.float64)
-    elif scan.weights == "sum":
-        theta = np.ones(len(row))
-    else:  # a mean: all weights of a set are alike
-        theta = known.design.noise_scale[total] / effect
-    return outputs.Members(row, total, theta, effect)
+        return outputs.members_at(model, ids, np.asarray(batch.theta, dtype=np.float64))
+    found = outputs.members_at(model, ids, np.ones(len(ids)))
+    if known is None or scan.weights == "sum":
+        return found
+    # a mean: all weights of a set are alike
+    return replace(found, theta=known.design.noise_scale[found.total] / found.effect)

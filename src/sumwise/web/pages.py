@@ -161,8 +161,7 @@ class Pages:
                 "set": self.session.name(owner),
                 "row": row - int(starts[owner]) + 1,
                 "inputs": inputs,
-                "mean": mean,
-                **{"expected": mean, "std": std, "lower": lower, "upper": upper},
+                **{"mean": mean, "std": std, "lower": lower, "upper": upper},
             }
             for owner, row, inputs, (mean, std, lower, upper) in columns
         ]
@@ -187,7 +186,7 @@ def predict(
 
 def _members(model: Model, sets: Sets, which: Int[np.ndarray, " n"]) -> outputs.Members:
     owners = np.searchsorted(sets.starts, which, side="right") - 1
-    return outputs.members_of(model, [sets.ids[owner] for owner in owners], sets.x[which])
+    return outputs.members_at(model, [sets.ids[owner] for owner in owners], sets.theta[which])
 
 
 def _view(session: Session, now: Snapshot) -> PoolView:
