@@ -39,7 +39,7 @@ def thirty(n_inputs=3, seed=0):
 def shares(model):
     """Linear shares by scaling and input, and those of waves by scaling and length-scale."""
     known = model.fitted()
-    each, n_inputs = powers(known, known.mixture), len(known.basis.shift)
+    each, n_inputs = powers(known.mixture), len(known.basis.shift)
     linear, waves = each[: 2 * n_inputs], each[2 * n_inputs : -1]
     return linear.reshape(2, n_inputs), waves.reshape(2, len(LENGTHSCALES))
 

@@ -9,9 +9,9 @@ handful of sums can be fitted without noise, β runs away, and the next question
 Gaussian prior on log λ and log β, `WeakPrior`, prevents that; it weighs about as much as one label,
 so with many labels it changes nothing. It is centred on the scale of the data.
 
-There are three estimates of λ and β: the maximum (`maximise`), the paper's 1000 steps of Adam
-(`adam`), and the posterior means of log λ and log β (`means`). With known noise of the totals, the
-first two are in `known_noise`.
+There are two estimates of λ and β: the maximum (`maximise`), and the paper's 1000 steps of Adam
+(`adam`). With known noise of the totals, they are in `known_noise`. `basis="auto"` has no estimate
+of them: it integrates (`mixture`).
 """
 
 from __future__ import annotations
@@ -31,9 +31,6 @@ from sumwise.util.shapes import Float
 REACH = 25.0  # log λ and log β stay within this of the centre: a factor of 7e10 each way
 ADAM_EPOCHS, ADAM_RATE = 1000, 1e-3  # the paper's
 _RATIOS = np.arange(-2 * REACH, 2 * REACH + 0.25, 0.5)  # of log λ − log β, around the centre
-_POINTS = np.linspace(-1.0, 1.0, 33)  # of the grid of `integrate`, from one end to the other
-_GRID_REACH = 8.0  # of the first such grid, each way
-_ZOOMS = 12  # of that grid, at most; each makes steps at least four times smaller where too long
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,41 +216,6 @@ def _ascent_step(
     across = (cos * slope[1] - sin * slope[0]) / max(abs(curvature[1]), floor)
     step = np.array([cos * along - sin * across, sin * along + cos * across])
     return step * min(1.0, 3.0 / max(math.hypot(along, across), 1e-300))
-
-
-# --- posterior means ------------------------------------------------------------------------------
-
-
-def means(spectrum: Spectrum, prior: WeakPrior) -> Hyperparameters:
-    """λ and β at the posterior means of their logarithms; without labels, the prior's centre."""
-    _, log_prior, log_noise = integrate(terms_of(spectrum), prior)
-    return Hyperparameters(math.exp(log_prior), math.exp(log_noise))
-
-
-def integrate(terms: Terms, prior: WeakPrior) -> tuple[float, float, float]:
-    """log ∫∫ p(D | λ, β) p(λ, β), but for a constant, and the means of log λ and log β.
-
-    The integrals are sums over a grid of d = log λ − log β and of log β. Where its steps are longer
-    than the integrand is wide, a new grid is laid around the mean, five standard deviations each
-    way.
-    """
-    centre_prior, centre_noise = prior.centre
-    middle, reach = np.array([centre_prior - centre_noise, centre_noise]), np.full(2, _GRID_REACH)
-    for _ in range(_ZOOMS):
-        ratio, log_noise = middle[:, None] + reach[:, None] * _POINTS
-        logs = log_joint(terms, prior, ratio, log_noise)
-        top = float(logs.max())
-        mass = np.exp(logs - top)
-        total = float(mass.sum())
-        along = mass.sum(axis=1) / total, mass.sum(axis=0) / total
-        mean = np.array([along[0] @ ratio, along[1] @ log_noise])
-        spread = np.sqrt([along[0] @ (ratio - mean[0]) ** 2, along[1] @ (log_noise - mean[1]) ** 2])
-        step = reach * (_POINTS[1] - _POINTS[0])
-        if (step <= spread).all():
-            break
-        middle, reach = mean, np.minimum(reach, np.maximum(5 * spread, 2 * step))
-    value = top + math.log(total) + float(np.log(step).sum())
-    return value, float(mean.sum()), float(mean[1])
 
 
 # --- the paper's search ---------------------------------------------------------------------------
