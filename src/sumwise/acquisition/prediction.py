@@ -88,8 +88,7 @@ def _members_information(pool: Pool, posterior: Posterior, variance: PerSet) -> 
 
 def _own_noise(pool: Pool, posterior: Posterior) -> PerSet:
     """e of every set."""
-    each = 1 + posterior.effect * pool.design.theta_sum**2 / pool.design.noise_scale
-    return each / posterior.noise_precision
+    return posterior.noise(pool.design) / pool.design.noise_scale
 
 
 def _everyone(pool: Pool) -> int:

@@ -404,7 +404,7 @@ def noise_of(
 ) -> Float[np.ndarray, "k t"]:
     """Variance of each total given w, over s²."""
     design, rho = totals.design, known.correlation[:, None]
-    noise = (1 - rho) * design.noise_scale + rho * design.theta_sum**2
+    noise = (1 - rho) * design.noise_scale + rho * design.effect_scale
     noise = known.noise[:, None] * noise
     if totals.noise_std is not None:
         noise = noise + totals.noise_std**2 / scale[:, None]
