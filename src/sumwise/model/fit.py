@@ -26,7 +26,7 @@ from sumwise.model.basis import Basis, Neural, Scaled, draw
 from sumwise.model.basis.auto import BIAS, Hypotheses
 from sumwise.model.basis.fixed import check_number
 from sumwise.model.design import Design, Pool, embed, features
-from sumwise.model.overlap import Overlap
+from sumwise.model.overlap import Overlap, apart
 from sumwise.model.posterior import Hyperparameters, Posterior, Spectrum
 from sumwise.model.scaling import Standardised
 from sumwise.util.shapes import Float
@@ -80,6 +80,7 @@ class ModelConfig:
 
     def prepare(self, sets: Sets, inputs: Inputs | None = None) -> Prepared:
         """Draw the basis for inputs spread like `inputs`; like those of `sets` if left out."""
+        sets = apart(sets)  # nobody counts twice
         if inputs is None:
             inputs = Inputs.of(sets.x if len(sets) else np.zeros((1, sets.n_inputs)))
         rng = np.random.default_rng(self.random_state)

@@ -460,7 +460,11 @@ def _dual(
         inside = inside + extra
     inside /= root[:, :, None] * root[:, None, :]
     inside[:, np.arange(t), np.arange(t)] += 1.0
-    lower = np.linalg.cholesky(inside)
+    try:
+        lower = np.linalg.cholesky(inside)
+    except np.linalg.LinAlgError:  # overlapping totals of which rounding makes one redundant
+        inside[:, np.arange(t), np.arange(t)] *= 1 + 1e-10
+        lower = np.linalg.cholesky(inside)
     log_det = 2 * (
         np.log(np.diagonal(lower, axis1=1, axis2=2)).sum(axis=1) + np.log(root).sum(axis=1)
     )
@@ -531,7 +535,7 @@ def quantile(
             slope = np.where(size > 1e-8, abs(t) / (size * (1 + t**2 / freedom)), 1.0)
         return factor * np.copysign(size, t), factor * slope
 
-    std = np.maximum(std, 1e-300)
+    std = np.maximum(std, 1e-140)  # whose inverse can be squared
     at = float(ndtri(share))
     if freedom < math.inf:
         inside = (at * (8 * freedom + 3) / (8 * freedom + 1)) ** 2 / freedom

@@ -45,6 +45,17 @@ def scales(sets: Sets) -> tuple[Float[np.ndarray, " A"], Float[np.ndarray, " A"]
     return np.maximum(own, ROUNDING * squares), np.asarray(effect)
 
 
+def apart(sets: Sets) -> Sets:
+    """Disjoint sets: every individual once, with those that have the same effect."""
+    if sets.members is None or sets.effects is None:
+        return sets
+    _, first = np.unique(sets.members, return_index=True)
+    first = first[np.argsort(sets.effects[first], kind="stable")]
+    groups, starts = np.unique(sets.effects[first], return_index=True)
+    ends = np.append(starts, len(first))
+    return Sets(tuple(groups.tolist()), sets.x[first], np.ones(len(first)), ends, sets.input_names)
+
+
 def shared(mine: Sets, theirs: Sets) -> tuple[Any, Any]:
     """Θ Θᵀ and Θ Z Zᵀ Θᵀ between two lists of sets, as sparse matrices."""
     if not _same_people(mine, theirs):

@@ -21,7 +21,7 @@ import io
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -253,6 +253,8 @@ class Blobs:
         design = Design(u, flat[:n_sets], flat[n_sets : 2 * n_sets], effect)
         moment = _view(self.read(connection, "moment")).reshape(u.shape[1], u.shape[1])
         targets = self.aims(connection, "sample").targets  # None in studies of older versions
+        if targets is not None:
+            targets = replace(targets, everyone=int(sets.starts[-1]))
         return Pool(sets, basis, design, moment=moment, targets=targets)
 
 
