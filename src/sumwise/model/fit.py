@@ -188,8 +188,7 @@ def fit(
         noise_std: Known noise of each measurement, besides that of its individuals, in the user's
             units.
         learned: The basis, λ and β that were learned from these totals before.
-        members: Ids of the sets, and what gives them with their individuals, where those are to
-            be predicted.
+        members: Ids of the sets, and what gives them, where their members are to be predicted.
         overlap: Of the sets, where they may share individuals.
     """
     config, before = prepared.config, (start or prepared).basis
@@ -217,22 +216,25 @@ def fit(
         if before.averages:
             return _mixed(prepared, data, y_bar, members, overlap)
         trained_too = before.learns and config.hyperparameters == "adam"  # with the network
-        search = None
-        if learned is None and config.given is None and not trained_too:
-            search = config.hyperparameters
+        known = learned is not None or config.given is not None or trained_too
+        search = None if known else config.hyperparameters
         data, lower, spectrum, hyper = _estimate(search, data, overlap, hyper, prior)
-        value = evidence.log_evidence(spectrum, hyper)
-        value -= len(design) * float(np.log(data.scale).sum())
-        if lower is not None:
-            value -= y_bar.shape[1] * float(np.log(np.diagonal(lower)).sum())
+        value = evidence.log_evidence(spectrum, hyper) - _log_units(data, lower)
         fitted = posterior.condition(spectrum, hyper, data.scale)
     if not (np.isfinite(value) and np.isfinite(fitted.mean).all()):
         raise scaling.beyond_doubles(y_bar)
     noisy = data.design_at(hyper.noise_precision)
-    residual = data.totals - noisy.u @ fitted.mean
+    residual, names = data.totals - noisy.u @ fitted.mean, prepared.input_names
     left = Labelled(*members, data.design, noisy.noise_scale, residual, overlap, lower)
-    names = prepared.input_names
     return Model(basis, fitted, data.offset, spectrum, value, names, labelled=left)
+
+
+def _log_units(data: Standardised, lower: Float[np.ndarray, "t t"] | None = None) -> float:
+    """Log of the volume that totals in the model's units have in the user's."""
+    log_units = len(data.totals) * float(np.log(data.scale).sum())
+    if lower is not None:
+        log_units += len(data.scale) * float(np.log(np.diagonal(lower)).sum())
+    return log_units
 
 
 def _mixed(
@@ -260,7 +262,7 @@ def _mixed(
     fitted = posterior.from_covariance(
         np.einsum("h,hkm->km", mixed.probability, mean), covariance, tuple(noise), data.scale
     )
-    value = mixed.log_evidence - len(data.design) * float(np.log(data.scale).sum())
+    value = mixed.log_evidence - _log_units(data)
     lower = None
     if overlap is not None:
         data, lower = _whitened(data, overlap, fitted.noise_precision, fitted.effect)
