@@ -104,7 +104,25 @@ MUTANTS = [
     (
         "batch is top-k",
         "learning/propose.py",
-        "posterior = posterior.condition_on(pool.design.rows(pending))",
+        "left, posterior = given_questions(left, posterior, pending)",
+        "pass",
+    ),
+    (
+        "effects of overlapping sets are not shared",
+        "model/mixture.py",
+        "(1 - rho) * same + rho * together",
+        "(1 - rho) * same",
+    ),
+    (
+        "known noise is asked for",
+        "acquisition/known_noise.py",
+        "design.u - white @ u)",
+        "design.u)",
+    ),
+    (
+        "open questions share no noise",
+        "acquisition/known_noise.py",
+        "across -= pool.explained @ pool.explained[which].T",
         "pass",
     ),
     (

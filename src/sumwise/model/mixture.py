@@ -420,7 +420,7 @@ def noise_of(
 ) -> Float[np.ndarray, "k t"]:
     """Variance of each total given w, over s²."""
     design, rho = totals.design, known.correlation[:, None]
-    noise = (1 - rho) * design.noise_scale + rho * design.theta_sum**2
+    noise = (1 - rho) * design.noise_scale + rho * design.effect_scale
     noise = known.noise[:, None] * noise
     if totals.noise_std is not None:
         noise = noise + totals.noise_std**2 / scale[:, None]
@@ -476,7 +476,11 @@ def _dual(
         inside = inside + extra
     inside /= root[:, :, None] * root[:, None, :]
     _add_noise(inside)
-    lower = np.linalg.cholesky(inside)
+    try:
+        lower = np.linalg.cholesky(inside)
+    except np.linalg.LinAlgError:  # overlapping totals of which rounding makes one redundant
+        inside[:, np.arange(t), np.arange(t)] *= 1 + 1e-10
+        lower = np.linalg.cholesky(inside)
     log_det = 2 * (
         np.log(np.diagonal(lower, axis1=1, axis2=2)).sum(axis=1) + np.log(root).sum(axis=1)
     )
@@ -554,7 +558,7 @@ def quantile(
         slope = np.where(size > 1e-8, abs(t) / (size * (1 + t**2 / freedom)), 1.0)
         return factor * np.copysign(size, t), factor * slope
 
-    std = np.maximum(std, 1e-300)
+    std = np.maximum(std, 1e-140)  # whose inverse can be squared
     at = float(ndtri(share))
     if freedom < math.inf:
         inside = (at * (8 * freedom + 3) / (8 * freedom + 1)) ** 2 / freedom
