@@ -20,6 +20,7 @@ from sumwise.model.leave_one_out import leave_one_out
 from sumwise.model.mixture import PRIOR_FREEDOM
 from sumwise.model.overlap import independent
 from sumwise.study.storage import blobs
+from sumwise.web import pages
 
 RNG = np.random.default_rng(7)
 X = RNG.normal(size=(40, 2))
@@ -378,6 +379,17 @@ def test_studies_keep_the_membership(tmp_path, monkeypatch, large):
         people = each.predict()
         assert_allclose([people.mean, people.std], everyone, rtol=1e-7, atol=1e-7)
         each.close()
+
+
+@pytest.mark.parametrize("basis", ["auto", "linear"])
+def test_pages_show_members_of_overlapping_sets_given_their_totals(basis):
+    sets, theta, measured = sets_of("overlap")
+    model = sw.AggregateRegressor(basis).fit(sets.take(measured), theta[measured] @ Y, pool=sets)
+    which = np.arange(2, len(sets.x), 3)
+    names = np.repeat(sets.ids, sets.sizes)[which]
+    expected = model.predict(sets.x[which], return_std=True, groups=names)
+    assert abs(expected[0] - model.predict(sets.x[which])).max() > 0.1
+    assert_allclose(pages.predict(model.fitted(), sets, which), expected, rtol=1e-9)
 
 
 def test_an_input_may_be_called_like_a_column_of_an_export(tmp_path):

@@ -187,6 +187,8 @@ def predict(
 
 
 def _members(model: Model, sets: Sets, which: Int[np.ndarray, " n"]) -> outputs.Members:
+    if model.labelled is not None and model.labelled.overlap is not None:
+        return outputs.Members.of_sparse(*model.labelled.overlap.of_rows(which))
     owners = np.searchsorted(sets.starts, which, side="right") - 1
     return outputs.members_at(model, [sets.ids[owner] for owner in owners], sets.theta[which])
 
