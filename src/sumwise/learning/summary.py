@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final
 
 import numpy as np
 
@@ -12,9 +12,6 @@ from sumwise.model.fit import Model
 from sumwise.model.mixture import Mixture
 from sumwise.util.shapes import Float
 from sumwise.util.text import count, shown
-
-if TYPE_CHECKING:
-    from sumwise.model.basis import Auto
 
 MOST_INPUTS: Final = 5  # named in the summary
 LEAST_LINEAR: Final = 0.05  # below this share, the inputs of the linear part say little
@@ -56,7 +53,7 @@ def _mixed(model: Model, mixed: Mixture, labels: int, unit: float) -> list[str]:
             "any answer (linear parts, three length-scales, two scalings of the inputs, noise, "
             "effects of sets)."
         ]
-    shares = powers(model, mixed)
+    shares = powers(mixed)
     n_inputs = len(model.basis.shift)
     linear, waves = shares[: 2 * n_inputs].reshape(2, n_inputs), shares[2 * n_inputs : -1]
     waves = waves.reshape(2, len(LENGTHSCALES))
@@ -73,7 +70,10 @@ def _mixed(model: Model, mixed: Mixture, labels: int, unit: float) -> list[str]:
     if signal <= 0:
         return lines
     lines.append(f"Linear in the inputs: {100 * linear.sum() / signal:.0f} % of what they explain.")
-    lines += _rests_on(linear, signal, model.input_names)
+    if linear.sum() > LEAST_LINEAR * signal:
+        power = mixed.hypotheses.power
+        learned = (model.posterior.mean[: power.size] ** 2).mean(axis=1).reshape(power.shape)
+        lines += _rests_on((learned * power).sum(axis=0), model.input_names)
     if waves.sum() > 0:
         parts = 100 * waves.sum(axis=0) / waves.sum()
         lengths = ", ".join(
@@ -87,27 +87,26 @@ def _mixed(model: Model, mixed: Mixture, labels: int, unit: float) -> list[str]:
     return lines
 
 
-def powers(model: Model, mixed: Mixture) -> Float[np.ndarray, " G"]:
+def powers(mixed: Mixture) -> Float[np.ndarray, " G"]:
     """Share of an individual's variance that each group of features has, over the mixture.
 
     A linear feature has the power its hypotheses were drawn for; other groups have a power of 1.
     """
-    basis = cast("Auto", model.basis.basis)
-    scale = np.stack([basis.scale[0] ** -2.0, np.ones(basis.scale.shape[1])])
-    linear = (scale / basis.size[:2, None] ** 2).ravel()
+    linear = mixed.hypotheses.power.ravel()
     power = np.append(linear, np.ones(mixed.hypotheses.variances.shape[1] - len(linear)))
     return (mixed.probability @ mixed.hypotheses.variances) * power
 
 
-def _rests_on(
-    linear: Float[np.ndarray, "2 D"], signal: float, names: tuple[Hashable, ...] | None
-) -> list[str]:
-    """Each input's part of the linear variance; inputs without names are counted from 1."""
-    n_inputs = linear.shape[1]
-    if n_inputs == 1 or linear.sum() < LEAST_LINEAR * signal:
+def _rests_on(linear: Float[np.ndarray, " D"], names: tuple[Hashable, ...] | None) -> list[str]:
+    """Each input's part of what the linear part has learned, as a share of its variance.
+
+    Inputs without names are counted from 1.
+    """
+    n_inputs = len(linear)
+    if n_inputs == 1 or not linear.sum() > 0:
         return []
     called = names or tuple(f"input {d + 1}" for d in range(n_inputs))
-    percent = 100 * linear.sum(axis=0) / linear.sum()
+    percent = 100 * linear / linear.sum()
     order = np.argsort(-percent, kind="stable")[:MOST_INPUTS]
     parts = [f"{shown(called[d])} ({percent[d]:.0f} %)" for d in order]
     if n_inputs > len(order):

@@ -555,7 +555,8 @@ def quantile(
             return t, np.ones_like(t)
         factor = (8 * freedom + 1) / (8 * freedom + 3)
         size = np.sqrt(freedom * np.log1p(t**2 / freedom))
-        slope = np.where(size > 1e-8, abs(t) / (size * (1 + t**2 / freedom)), 1.0)
+        curve = size * (1 + t**2 / freedom)
+        slope = np.divide(abs(t), curve, out=np.ones_like(t), where=size > 1e-8)
         return factor * np.copysign(size, t), factor * slope
 
     std = np.maximum(std, 1e-140)  # whose inverse can be squared
