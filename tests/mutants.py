@@ -104,7 +104,25 @@ MUTANTS = [
     (
         "batch is top-k",
         "learning/propose.py",
-        "posterior = posterior.condition_on(pool.design.rows(pending))",
+        "left, posterior = given_questions(left, posterior, pending)",
+        "pass",
+    ),
+    (
+        "effects of overlapping sets are not shared",
+        "model/mixture.py",
+        "(1 - rho) * same + rho * together",
+        "(1 - rho) * same",
+    ),
+    (
+        "known noise is asked for",
+        "acquisition/known_noise.py",
+        "design.u - white @ u)",
+        "design.u)",
+    ),
+    (
+        "open questions share no noise",
+        "acquisition/known_noise.py",
+        "across -= pool.explained @ pool.explained[which].T",
         "pass",
     ),
     (
@@ -123,14 +141,14 @@ MUTANTS = [
     (
         "no effect of sets in totals",
         "model/mixture.py",
-        "noise = (1 - rho) * design.noise_scale + rho * design.theta_sum**2",
+        "noise = (1 - rho) * design.noise_scale + rho * design.effect_scale",
         "noise = (1 - 0 * rho) * design.noise_scale",
     ),
     (
         "Σθ in place of its square",
         "model/mixture.py",
-        "rho * design.theta_sum**2\n    noise",
-        "rho * abs(design.theta_sum)\n    noise",
+        "rho * design.effect_scale\n    noise",
+        "rho * np.sqrt(design.effect_scale)\n    noise",
     ),
     (
         "forgotten known noise",
@@ -195,8 +213,8 @@ MUTANTS = [
     (
         "members in the wrong order",
         "model/predict.py",
-        "theta[e] = same.pop() if same else 0.0",
-        "theta[e] = same.pop(0) if same else 0.0",
+        "found[n] = same.pop() if same else -1",
+        "found[n] = same.pop(0) if same else -1",
     ),
     (
         "known noise says something of members",

@@ -24,6 +24,8 @@ individuals. Several outputs share S, so EPIG counts each of them.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.random import Generator
 
@@ -89,8 +91,12 @@ def _members_information(pool: Pool, posterior: Posterior, variance: PerSet) -> 
 
 def _own_noise(pool: Pool, posterior: Posterior) -> PerSet:
     """e of every set."""
-    each = 1 + posterior.effect * pool.design.theta_sum**2 / pool.design.own_scale
-    return each / posterior.noise_precision
+    design = pool.design
+    own = design.own_scale + posterior.effect * design.effect_scale
+    if design.left is not None:
+        whole = posterior.noise_scale(replace(design, left=None))
+        own = np.maximum(own - (1 - design.left) * whole, 0.0)
+    return own / (design.own_scale * posterior.noise_precision)
 
 
 def _everyone(pool: Pool) -> int:

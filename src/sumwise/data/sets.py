@@ -41,14 +41,17 @@ class Sets:
     theta: Float[np.ndarray, " N"]
     starts: Int[np.ndarray, " A1"]
     input_names: tuple[Hashable, ...] | None = None
+    members: Int[np.ndarray, " N"] | None = None  # the individual that each row is, if sets overlap
+    effects: Int[np.ndarray, " N"] | None = None  # number of the set whose effect it has
     _positions: dict[Hashable, int] = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_positions", positions_of(self.ids))
         _refuse_shapes(self)
         _refuse_numbers(self)
-        for array in (self.x, self.theta, self.starts):
-            array.setflags(write=False)
+        for array in (self.x, self.theta, self.starts, self.members, self.effects):
+            if array is not None:
+                array.setflags(write=False)
 
     # --- constructors ---------------------------------------------------------------------
 
@@ -128,9 +131,11 @@ class Sets:
     ) -> Sets:
         """Sets as lists of row numbers of one (N, D) array; a row may be in several sets.
 
-        Where sets overlap, the noise of one individual is shared between measurements in truth;
-        the model treats the noise of different sets as independent, so it is a little too sure
-        of itself there.
+        Where sets overlap, nest or repeat, their totals share the noise of the individuals in
+        common. A total that follows from others then teaches nothing, individuals are predicted
+        given all totals that contain them, and a set that follows from what is measured is known.
+        An individual has the effect of the smallest of its sets, the first of equal ones. Sets
+        made by different calls are taken for different individuals.
         """
         rows, inputs = frames.matrix_and_names(x, "x")
         members = as_list(members, "members")
@@ -152,8 +157,14 @@ class Sets:
                     )
             picked.append(np.array(index, dtype=int))
         starts = _starts([len(index) for index in picked])
-        theta = theta_of(weights, names, starts)
-        return cls(names, rows[np.concatenate(picked)], theta, starts, inputs)
+        theta, flat = theta_of(weights, names, starts), np.concatenate(picked)
+        known = names, rows[flat], theta, starts, inputs
+        if len(np.unique(flat)) == len(flat):
+            return cls(*known)
+        effects = np.empty(len(rows), dtype=int)
+        for a in np.argsort(np.diff(starts), kind="stable")[::-1]:
+            effects[picked[a]] = a  # the smallest set comes last
+        return cls(*known, flat, effects[flat])
 
     @classmethod
     def from_integrals(
@@ -258,7 +269,10 @@ class Sets:
         starts = _starts(sizes)
         rows = np.repeat(self.starts[index] - starts[:-1], sizes) + np.arange(starts[-1])
         chosen = tuple(self.ids[a] for a in index)
-        return Sets(chosen, self.x[rows], self.theta[rows], starts, self.input_names)
+        known = chosen, self.x[rows], self.theta[rows], starts, self.input_names
+        if self.members is None or self.effects is None:
+            return Sets(*known)
+        return Sets(*known, self.members[rows], self.effects[rows])
 
     def __getitem__(self, key: Any) -> Sets:
         """By id, list of ids, slice of positions, or mask with one entry a set."""
@@ -302,10 +316,11 @@ class LazySets(Sets):
         n_inputs: int,
         input_names: tuple[Hashable, ...] | None,
         load: Callable[[], Sets],
+        overlap: bool = False,
     ) -> None:
         object.__setattr__(self, "starts", _starts(sizes))
         object.__setattr__(self, "input_names", input_names)
-        self.__dict__.update(_ids=ids, _load=load, n_inputs=n_inputs)
+        self.__dict__.update(_ids=ids, _load=load, n_inputs=n_inputs, overlap=overlap)
 
     @cached_property
     def ids(self) -> tuple[Hashable, ...]:
@@ -323,8 +338,8 @@ class LazySets(Sets):
 
     def __reduce__(self) -> Any:  # copies read for themselves
         known = self.__dict__
-        names = self.input_names
-        return LazySets, (known["_ids"], self.sizes, self.n_inputs, names, known["_load"])
+        about = self.sizes, self.n_inputs, self.input_names, known["_load"], known["overlap"]
+        return LazySets, (known["_ids"], *about)
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -336,6 +351,14 @@ class LazySets(Sets):
     @property
     def theta(self) -> Float[np.ndarray, " N"]:
         return self.whole.theta
+
+    @property
+    def members(self) -> Int[np.ndarray, " N"] | None:
+        return self.whole.members if self.__dict__["overlap"] else None
+
+    @property
+    def effects(self) -> Int[np.ndarray, " N"] | None:
+        return self.whole.effects if self.__dict__["overlap"] else None
 
     @property
     def n_inputs(self) -> int:
@@ -458,6 +481,11 @@ def _refuse_shapes(sets: Sets) -> None:
         )
     if sets.theta.shape != (n,):
         raise InvalidSetError(f"theta has shape {sets.theta.shape}; expected ({n},) like x")
+    for name, numbers in (("members", sets.members), ("effects", sets.effects)):
+        if numbers is not None and (numbers.shape != (n,) or numbers.dtype.kind != "i"):
+            raise InvalidSetError(f"{name} must be {n} whole numbers, one for each row of x")
+    if (sets.members is None) != (sets.effects is None):
+        raise InvalidSetError("members and effects belong together; give both or none")
     if sets.input_names is not None and len(sets.input_names) != sets.x.shape[1]:
         raise InvalidSetError(f"{len(sets.input_names)} input names for {sets.x.shape[1]} inputs")
     empty = np.flatnonzero(np.diff(starts) < 1)

@@ -26,6 +26,7 @@ from sumwise.learning import summary as describing
 from sumwise.model import fit as core
 from sumwise.model import predict as outputs
 from sumwise.model.basis import Basis, Neural, with_dropout
+from sumwise.model.overlap import Overlap
 from sumwise.model.predict import Predictions, check_level
 from sumwise.outofcore import predict_parquet as streams
 from sumwise.outofcore.build import embed_scan, in_threads
@@ -116,7 +117,8 @@ class AggregateRegressor:
             prepared, design, sets = sets.prepared, sets.own_pool.design.rows(at), sets.some(at)
         else:
             sets = as_sets(sets)
-            prepared = (sets if pool is None else as_sets(pool, "pool")).prepare(config)
+            pool = sets if pool is None else as_sets(pool, "pool")
+            prepared = pool.prepare(config)
             design = sets.pool(prepared).design
         labels = check_labels(y_bar, sets.ids)
         known = read(sets, {"noise_std": noise_std}, "fit").noise_std
@@ -127,6 +129,7 @@ class AggregateRegressor:
             labels,
             noise_std=known,
             members=(sets.ids, partial(sets.take, range(len(sets)))),
+            overlap=None if sets.members is None else Overlap.of(pool or sets, sets, known),
         )
         vars(self).pop("feature_names_in_", None)  # of another fit
         vars(self).update(_fitted_attributes(fitted, sets, one_output=np.ndim(y_bar) < 2))
@@ -273,10 +276,9 @@ class AggregateRegressor:
         is the total itself.
         """
         model = self.fitted()
-        ids = as_sets(sets).ids  # refuses what is none
-        design = sets.pool(model).design
-        total = outputs.measured_among(model, ids, design)
-        mean, std = outputs.predict_sets(model, design, include_noise=include_noise, total=total)
+        known, design = as_sets(sets), sets.pool(model).design  # refuses what is none
+        own = outputs.in_common(model, known, design)
+        mean, std = outputs.predict_sets(model, design, include_noise=include_noise, own=own)
         return (self._outputs(mean), self._outputs(std)) if return_std else self._outputs(mean)
 
     def sample_y(

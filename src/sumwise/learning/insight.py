@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from sumwise.acquisition.known_noise import given_answers
 from sumwise.learning.left_out import Judged, with_noise
 from sumwise.learning.propose import Answer, Ask, arrays_of
 from sumwise.learning.status import Status, mean_variance, second_moment
@@ -146,10 +147,15 @@ def _step(
     scaled_by = (before if latest else after).posterior
     design = with_noise(design, noise, scaled_by)
     new, y = design.rows([latest]), float(y_bar[latest])
-    ratio = before.posterior.variance_along(new.u) / before.posterior.noise(new)
+    own, left = None, new
+    if pool.sets.members is not None:
+        only = pool.sets.take([at[latest]])
+        own = predict.in_common(before, only, new)
+        left = given_answers(replace(pool, sets=only, design=new), before).design
+    ratio = before.posterior.variance_along(left.u) / before.posterior.noise(left)
     forecast = std = error = naive = None
     if latest:
-        mean, stds = predict.predict_sets(before, new, include_noise=True)
+        mean, stds = predict.predict_sets(before, new, include_noise=True, own=own)
         forecast, std = float(mean[0, 0]), float(stds[0, 0])
         so_far = scaling.offset_of(design.rows(slice(latest)), y_bar[:latest, None])
         each = math.sqrt(new.noise_scale[0])
@@ -251,7 +257,7 @@ def _forecasts(steps: Sequence[Step]) -> Judged:
     made = tuple(
         (step.number, step.forecast, step.forecast_std)
         for step in steps
-        if step.forecast is not None and step.forecast_std is not None
+        if step.forecast is not None and step.forecast_std  # 0 of a total that is known
     )
     errors = (steps[-1].typical_error, steps[-1].typical_naive_error) if steps else (None, None)
     return Judged(made, *errors)

@@ -32,6 +32,7 @@ from sumwise.learning.propose import (
 from sumwise.model import fit as core
 from sumwise.model.basis import Scaled
 from sumwise.model.design import Design, Pool, embed
+from sumwise.model.overlap import Overlap
 from sumwise.model.posterior import Hyperparameters
 from sumwise.outofcore.design_store import Embedded, as_sets
 
@@ -71,8 +72,10 @@ def ask(progress: Progress, strategy: str | Acquisition, seed: int) -> tuple[Ask
     wanted, model, answers = progress.objective, progress.model, progress.answers
     pool = wanted.apply(progress.pool, model)
     noisy = wanted.noise_std is not None or any(answer.noise_std for answer in answers)
-    # s_a + β r_a² moves with β, and a mixture may become less certain; bounds hold for neither
-    ceiling = None if noisy or model.mixture is not None else progress.ceiling
+    # s_a + β r_a² moves with β, a mixture may become less certain, and noise of overlapping sets
+    # becomes known; bounds hold for none of these
+    moves = noisy or model.mixture is not None or pool.sets.members is not None
+    ceiling = None if moves else progress.ceiling
     state = PoolState([answer.position for answer in answers], questions=len(answers))
     seen, prices = (pool, model, strategy, state, draws_of(seed)), Prices(wanted.cost)
     found, kept = next(questions(*seen, prices=prices, ceiling=ceiling, runner_up=False))
@@ -123,7 +126,16 @@ def fit_answers(
         design = rows(at)
     data = labelled, design, totals[:, None]
     members = tuple(answer.set_id for answer in answers), partial(sets.take, at)
-    return core.fit(prepared, *data, start, noise_std=noise, learned=learned, members=members)
+    known = None if sets.members is None else Overlap.of(sets, sets.take(at), noise)
+    return core.fit(
+        prepared,
+        *data,
+        start,
+        noise_std=noise,
+        learned=learned,
+        members=members,
+        overlap=known,
+    )
 
 
 class ActiveLearner:

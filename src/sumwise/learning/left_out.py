@@ -69,9 +69,12 @@ def left_out(pool: Pool, model: Model, answers: Sequence[Answer]) -> Judged:
     Args:
         pool: The sets under the model's basis; answers bring their own noise.
     """
-    if len(answers) < FEWEST or pool.basis.learns:
+    kept: Sequence[int] = range(len(answers))
+    if model.labelled is not None and model.labelled.overlap is not None:
+        kept = model.labelled.overlap.kept.tolist()  # others follow from these
+    if len(kept) < FEWEST or pool.basis.learns:
         return Judged()
-    at, y_bar, noise = arrays_of(answers)
+    at, y_bar, noise = arrays_of([answers[i] for i in kept])
     rows = pool.design.rows(at)
     means, stds = leave_one_out(model, rows, y_bar[:, None], noise)
     design = with_noise(rows, noise, model.posterior)
@@ -82,7 +85,7 @@ def left_out(pool: Pool, model: Model, answers: Sequence[Answer]) -> Judged:
         float(np.median(abs((y_bar - expected) / np.sqrt(design.noise_scale))))
         for expected in (means[:, 0], others * design.theta_sum)
     )
-    found = zip(range(1, len(at) + 1), means[:, 0].tolist(), stds[:, 0].tolist(), strict=True)
+    found = zip((i + 1 for i in kept), means[:, 0].tolist(), stds[:, 0].tolist(), strict=True)
     return Judged(tuple(found), error, naive)
 
 

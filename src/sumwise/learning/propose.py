@@ -17,11 +17,12 @@ from typing import Final
 import numpy as np
 from numpy.random import Generator
 
+from sumwise.acquisition.known_noise import given_answers, given_questions
 from sumwise.acquisition.screening import Candidates, Ceiling, candidates
 from sumwise.acquisition.strategies import TIE, Acquisition, Strategy, named
 from sumwise.errors import PoolExhaustedError
 from sumwise.model import predict
-from sumwise.model.design import Pool
+from sumwise.model.design import Design, Pool
 from sumwise.model.fit import Model
 from sumwise.model.posterior import Posterior
 from sumwise.util.shapes import Float, Mask, PerSet
@@ -97,6 +98,7 @@ def far_from(
     if expected is None:
         return None
     mean, std = expected[0], math.hypot(expected[1], noise or 0.0)
+    std = max(std, ROUNDING * abs(mean))  # a total that follows from others is known to rounding
     return (mean, std) if abs(total - mean) > FAR * std else None
 
 
@@ -236,6 +238,7 @@ def questions(
         A question, and bounds that make the next one on a large pool cheaper.
     """
     record, posterior, cost, paid = named(strategy), model.posterior, prices.cost, 0.0
+    left = given_answers(pool, model)
     free, pending = state.free(len(pool.sets), wanted, least=1), list(state.claimed)
     waiting = len(pending)
     for asked in count_from():
@@ -247,13 +250,14 @@ def questions(
             raise PoolExhaustedError(f"the budget of {prices.budget:g} pays for no set: {cheapest}")
         number, ranking = state.questions + asked, None if asked < prices.by_gain else cost
         if pending:
-            posterior = posterior.condition_on(pool.design.rows(pending))
-        seen = record, pool, posterior, draws(number), affordable
+            left, posterior = given_questions(left, posterior, pending)
+        seen = record, left, posterior, draws(number), affordable
         found = candidates(*seen, 1 + runner_up, also=wanted, ceiling=ceiling, cost=ranking)
         best = found.best()
         chosen = best if wanted is None else wanted
         second = found.best(but=chosen) if runner_up and len(found.positions) > 1 else None
-        ask = _described(pool, model, posterior, found, (chosen, second), number, cost)
+        teaches = float(information(left.design.rows([chosen]), posterior)[0])
+        ask = _described(pool, model, teaches, found, (chosen, second), number, cost)
         among = _among(affordable, free, int(pool.sets.sizes[chosen]), waiting)
         said = among if chosen == best else None
         why = _why(record, ask, said, by_gain=ranking is None, first=not state.answered)
@@ -266,7 +270,7 @@ def questions(
 def _described(
     pool: Pool,
     model: Model,
-    posterior: Posterior,
+    information: float,
     found: Candidates,
     places: tuple[int, int | None],
     number: int,
@@ -275,21 +279,29 @@ def _described(
     """The question for a set, but for why it is asked; and the runner-up, if there is one."""
     ids, (chosen, second) = pool.sets.ids, places
     design = pool.design.rows([chosen])
-    mean, std = predict.predict_sets(model, design, include_noise=True)
-    ratio = posterior.variance_along(design.u) / posterior.noise(design)
+    own = None
+    if pool.sets.members is not None:
+        own = predict.in_common(model, pool.sets.take([chosen]), design)
+    mean, std = predict.predict_sets(model, design, include_noise=True, own=own)
     return Ask(
         set_id=ids[chosen],
         score=found.score(chosen),
         expected=float(mean[0, 0]),
         std=float(std[0, 0]),
         why="",
-        information=float(0.5 * posterior.n_outputs * np.log1p(ratio[0])),
+        information=information,
         runner_up=None if second is None else ids[second],
         runner_up_score=None if second is None else found.score(second),
         number=number,
         cost=None if cost is None else float(cost[chosen]),
         runner_up_cost=None if cost is None or second is None else float(cost[second]),
     )
+
+
+def information(design: Design, posterior: Posterior) -> PerSet:
+    """What the total of each set should teach about the model, in nats (Eq. 21)."""
+    ratio = posterior.variance_along(design.u) / posterior.noise(design)
+    return 0.5 * posterior.n_outputs * np.log1p(ratio)
 
 
 def _among(affordable: Mask, free: Mask, size: int, waiting: int) -> str:

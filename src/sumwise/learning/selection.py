@@ -8,6 +8,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from sumwise.acquisition.batches import joint
+from sumwise.acquisition.known_noise import given_answers
 from sumwise.acquisition.objective import ObjectiveOptions, read
 from sumwise.acquisition.screening import screens
 from sumwise.acquisition.strategies import (
@@ -60,7 +61,7 @@ def score(
     validate.count(seed, "seed", 0)
     rng = np.random.default_rng(seed)
     options = {"targets": targets, "target_weights": target_weights, "noise_std": noise_std}
-    pool = read(pool.sets, options, "score").apply(pool, fitted)
+    pool = given_answers(read(pool.sets, options, "score").apply(pool, fitted), fitted)
     scores = scores_of(strategy, pool, fitted.posterior, rng)
     refuse_non_finite(scores, np.arange(len(scores)), pool)
     return scores
@@ -105,7 +106,8 @@ def select(
     free = state.free(len(ids), least=(n or 1) if budget is None else 0)
     most = int(n or (1 if budget is None else free.sum()))
     record, posterior = named(strategy), fitted.posterior
-    if cost is None and record.key is not None and screens(record, pool, posterior):
+    screened = record.key is not None and screens(record, pool, posterior)
+    if cost is None and screened and pool.sets.members is None:
         if state.claimed:
             posterior = posterior.condition_on(pool.design.rows(state.claimed))
         return [ids[a] for a in joint(record, pool, posterior, free, most)]

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from sumwise.acquisition.known_noise import given_answers, given_questions, independent_rows
 from sumwise.learning.left_out import Suspect
 from sumwise.learning.propose import Ask, PoolState
 from sumwise.model.design import Pool, add_products, features
@@ -157,11 +158,11 @@ def outlook(
     """What `Status` says is left to learn, and what the questions `ahead` should do about it."""
     left = PoolState(state.answered, skipped=state.skipped).free(len(pool.sets))
     coming = [*state.claimed, *(pool.sets.position(question.set_id) for question in ahead)]
-    posterior = model.posterior
-    after = posterior.condition_on(pool.design.rows(coming)) if coming else posterior
+    posterior, seen = model.posterior, given_answers(pool, model)
+    after = given_questions(seen, posterior, coming)[1] if coming else posterior
     moment = second_moment(pool)
     return {
-        "information_left": joint_information(pool, posterior, np.flatnonzero(left)),
+        "information_left": joint_information(seen, posterior, np.flatnonzero(left)),
         "mean_variance": mean_variance(posterior, *moment),
         "mean_variance_after": mean_variance(after, *moment),
         "next_questions": len(ahead),
@@ -172,11 +173,14 @@ def outlook(
 
 
 def joint_information(pool: Pool, posterior: Posterior, which: np.ndarray) -> float:
-    """½ log det(I + β S^½ Σ_a u_a u_aᵀ/s_a S^½): what measuring all these sets would teach."""
+    """½ log det(I + β S^½ Σ_a u_a u_aᵀ/s_a S^½): what measuring all these sets would teach.
+
+    It is too much where sets overlap and there are more of them than one block holds.
+    """
     n_basis = pool.design.u.shape[1]
     gram = np.zeros((n_basis, n_basis))
     for low in range(0, len(which), BLOCK):
-        design = pool.design.rows(which[low : low + BLOCK])
+        design = independent_rows(pool, posterior, which[low : low + BLOCK])
         half = posterior.root_times(design.u) / np.sqrt(posterior.noise(design))[:, None]
         gram += half.T @ half
     gains = np.maximum(np.linalg.eigvalsh(gram), 0.0)

@@ -19,6 +19,7 @@ import numpy as np
 from sumwise.data.sets import Sets
 from sumwise.data.targets import Targets
 from sumwise.errors import SettingError
+from sumwise.model import overlap
 from sumwise.model.basis import Basis, Scaled
 from sumwise.util.shapes import Float, Int
 
@@ -40,6 +41,8 @@ class Design:
     u: Float[np.ndarray, "A K"]
     noise_scale: Float[np.ndarray, " A"]  # s_a
     theta_sum: Float[np.ndarray, " A"]
+    effect: Float[np.ndarray, " A"] | None = None  # where sets overlap; see `effect_scale`
+    left: Float[np.ndarray, " A"] | None = None  # share of its noise that is not known yet
     squares: Float[np.ndarray, " A"] | None = None  # ‖θ_a‖², where s_a has known noise in it
 
     def __post_init__(self) -> None:
@@ -50,13 +53,18 @@ class Design:
         """‖θ_a‖²: the part of s_a that is noise of individuals."""
         return self.noise_scale if self.squares is None else self.squares
 
+    @property
+    def effect_scale(self) -> Float[np.ndarray, " A"]:
+        """(Σθ)² over the individuals of each effect in the set, added up over effects."""
+        return self.theta_sum**2 if self.effect is None else self.effect
+
     def __len__(self) -> int:
         return len(self.u)
 
     def rows(self, index: Any) -> Design:
         """The design of some sets: any NumPy index."""
-        squares = None if self.squares is None else self.squares[index]
-        return Design(self.u[index], self.noise_scale[index], self.theta_sum[index], squares)
+        rest = (None if v is None else v[index] for v in (self.effect, self.left, self.squares))
+        return Design(self.u[index], self.noise_scale[index], self.theta_sum[index], *rest)
 
     def with_known_noise(
         self, noise_std: Float[np.ndarray, " A"], noise_precision: float
@@ -77,6 +85,7 @@ class Pool:
     moment: Float[np.ndarray, "K K"] | None = None  # mean of φ φᵀ over individuals, if known
     targets: Targets | None = None  # whose predictions count; all individuals if None
     square: Float[np.ndarray, " A"] | None = None  # ‖u_a‖², if known
+    explained: Float[np.ndarray, "A t"] | None = None  # noise of overlapping sets that is known
 
 
 def embed(
@@ -106,7 +115,11 @@ def embed(
                 "Rescale the inputs (standardize=True does) or choose another basis."
             )
     first = sets.starts[:-1]
-    return Design(u, np.add.reduceat(sets.theta**2, first), np.add.reduceat(sets.theta, first))
+    theta_sum = np.add.reduceat(sets.theta, first)
+    if sets.members is not None:
+        noise_scale, effect = overlap.scales(sets)
+        return Design(u, noise_scale, theta_sum, effect)
+    return Design(u, np.add.reduceat(sets.theta**2, first), theta_sum)
 
 
 def features(

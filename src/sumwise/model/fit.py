@@ -26,6 +26,7 @@ from sumwise.model.basis import Basis, Neural, Scaled, draw
 from sumwise.model.basis.auto import BIAS, Hypotheses
 from sumwise.model.basis.fixed import check_number
 from sumwise.model.design import Design, Pool, embed, features
+from sumwise.model.overlap import Overlap, apart
 from sumwise.model.posterior import Hyperparameters, Posterior, Spectrum
 from sumwise.model.scaling import Standardised
 from sumwise.util.shapes import Float
@@ -79,6 +80,7 @@ class ModelConfig:
 
     def prepare(self, sets: Sets, inputs: Inputs | None = None) -> Prepared:
         """Draw the basis for inputs spread like `inputs`; like those of `sets` if left out."""
+        sets = apart(sets)  # nobody counts twice
         if inputs is None:
             inputs = Inputs.of(sets.x if len(sets) else np.zeros((1, sets.n_inputs)))
         rng = np.random.default_rng(self.random_state)
@@ -115,13 +117,18 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labelled:
-    """The measured sets, whose members are predicted given their totals."""
+    """The measured sets, whose members are predicted given their totals.
+
+    Of overlapping sets, design and residual are those of whitened totals; see `model.overlap`.
+    """
 
     ids: Sequence[Hashable]
     sets: Callable[[], Sets] | None  # with their individuals, which may have to be read
     design: Design
     noise_scale: Float[np.ndarray, " t"]  # of each total given w, with known noise, without effects
     residual: Float[np.ndarray, "t M"]  # totals less their expectation given w, in model units
+    overlap: Overlap | None = None
+    lower: Float[np.ndarray, "t t"] | None = None  # L of overlapping totals, in units of 1/β
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -170,6 +177,7 @@ def fit(
     noise_std: Float[np.ndarray, " t"] | None = None,
     learned: tuple[Scaled, Hyperparameters] | None = None,
     members: tuple[Sequence[Hashable], Callable[[], Sets] | None] = ((), None),
+    overlap: Overlap | None = None,
 ) -> Model:
     """The model after one total for each of some sets.
 
@@ -180,10 +188,14 @@ def fit(
         noise_std: Known noise of each measurement, besides that of its individuals, in the user's
             units.
         learned: The basis, λ and β that were learned from these totals before.
-        members: Ids of the sets, and what gives them with their individuals, where those are to
-            be predicted.
+        members: Ids of the sets, and what gives them, where their members are to be predicted.
+        overlap: Of the sets, where they may share individuals.
     """
     config, before = prepared.config, (start or prepared).basis
+    if overlap is not None:  # without totals that teach nothing
+        design, y_bar, members = design.rows(overlap.kept), y_bar[overlap.kept], ((), None)
+        noise_std = None if noise_std is None else noise_std[overlap.kept]
+        labelled = None if labelled is None else overlap.measured
     with np.errstate(all="ignore"):  # numbers that overflow are refused by name
         data = scaling.standardise(
             design, y_bar, noise_std, config.hyperparameters, standardize=config.standardize
@@ -202,21 +214,27 @@ def fit(
                 return Model(basis, drawn, data.offset, None, None, prepared.input_names)
             data = replace(data, design=embed(labelled, basis))
         if before.averages:
-            return _mixed(prepared, data, y_bar, members)
+            return _mixed(prepared, data, y_bar, members, overlap)
         trained_too = before.learns and config.hyperparameters == "adam"  # with the network
-        if learned is not None or config.given is not None or trained_too:
-            spectrum = data.spectrum_at(hyper.noise_precision)
-        else:
-            spectrum, hyper = _estimate(config, data, hyper, prior)
-        value = evidence.log_evidence(spectrum, hyper)
-        value -= len(design) * float(np.log(data.scale).sum())
+        known = learned is not None or config.given is not None or trained_too
+        search = None if known else config.hyperparameters
+        data, lower, spectrum, hyper = _estimate(search, data, overlap, hyper, prior)
+        value = evidence.log_evidence(spectrum, hyper) - _log_units(data, lower)
         fitted = posterior.condition(spectrum, hyper, data.scale)
     if not (np.isfinite(value) and np.isfinite(fitted.mean).all()):
         raise scaling.beyond_doubles(y_bar)
     noisy = data.design_at(hyper.noise_precision)
-    left = Labelled(*members, data.design, noisy.noise_scale, data.totals - noisy.u @ fitted.mean)
-    names = prepared.input_names
+    residual, names = data.totals - noisy.u @ fitted.mean, prepared.input_names
+    left = Labelled(*members, data.design, noisy.noise_scale, residual, overlap, lower)
     return Model(basis, fitted, data.offset, spectrum, value, names, labelled=left)
+
+
+def _log_units(data: Standardised, lower: Float[np.ndarray, "t t"] | None = None) -> float:
+    """Log of the volume that totals in the model's units have in the user's."""
+    log_units = len(data.totals) * float(np.log(data.scale).sum())
+    if lower is not None:
+        log_units += len(data.scale) * float(np.log(np.diagonal(lower)).sum())
+    return log_units
 
 
 def _mixed(
@@ -224,6 +242,7 @@ def _mixed(
     data: Standardised,
     y_bar: Float[np.ndarray, "t M"],
     members: tuple[Sequence[Hashable], Callable[[], Sets] | None],
+    overlap: Overlap | None,
 ) -> Model:
     """The model of `basis="auto"`: a mixture of hypotheses, weighed by the totals."""
     config, basis = prepared.config, cast("Auto", prepared.basis.basis)
@@ -231,7 +250,9 @@ def _mixed(
     if given is not None:
         known = _at_given(known, given)
     freedom = max(0.0, len(data.design) - float(config.standardize))  # the offset takes one
-    totals = mixture.Totals(data.design, data.totals, basis.groups, freedom, data.noise_std)
+    shared = None if overlap is None else (overlap.same, overlap.together)
+    about = basis.groups, freedom, data.noise_std, shared
+    totals = mixture.Totals(data.design, data.totals, *about)
     mixed = mixture.fit(known, totals, known_scale=given is not None)
     mean = mixed.coefficients
     covariance = mixed.covariance(mean).mean(axis=0)
@@ -241,13 +262,12 @@ def _mixed(
     fitted = posterior.from_covariance(
         np.einsum("h,hkm->km", mixed.probability, mean), covariance, tuple(noise), data.scale
     )
-    value = mixed.log_evidence - len(data.design) * float(np.log(data.scale).sum())
-    left = Labelled(
-        *members,
-        data.design,
-        data.design.noise_scale,
-        data.totals - data.design.u @ fitted.mean,
-    )
+    value = mixed.log_evidence - _log_units(data)
+    lower = None
+    if overlap is not None:
+        data, lower = _whitened(data, overlap, fitted.noise_precision, fitted.effect)
+    residual = data.totals - data.design.u @ fitted.mean
+    left = Labelled(*members, data.design, data.design.noise_scale, residual, overlap, lower)
     return Model(
         prepared.basis, fitted, data.offset, None, value, prepared.input_names, mixed, left
     )
@@ -268,21 +288,47 @@ def _at_given(known: Hypotheses, given: Hyperparameters) -> Hypotheses:
 
 
 def _estimate(
-    config: ModelConfig, data: Standardised, hyper: Hyperparameters, prior: evidence.WeakPrior
-) -> tuple[Spectrum, Hyperparameters]:
-    """λ and β in the way that the settings name, and the spectrum at these.
+    search: str | tuple[float, float] | None,
+    data: Standardised,
+    overlap: Overlap | None,
+    hyper: Hyperparameters,
+    prior: evidence.WeakPrior,
+) -> tuple[Standardised, Float[np.ndarray, "t t"] | None, Spectrum, Hyperparameters]:
+    """λ and β, and the spectrum at these.
+
+    Overlapping totals are whitened. Where they have known noise, λ and β are those of independent
+    totals: what whitens them moves with β.
 
     Args:
-        hyper: Where Adam begins.
+        search: `"evidence"` or `"adam"`; None where λ and β are known.
+        hyper: Those, or where Adam begins.
+
+    Returns:
+        The data that the spectrum is of, L if they are whitened, the spectrum, λ and β.
     """
-    by_adam = config.hyperparameters == "adam"
-    if data.noise_std is not None:
+    by_adam, lower = search == "adam", None
+    if overlap is not None and data.noise_std is None:
+        data, lower = _whitened(data, overlap, hyper.noise_precision)
+    if search is not None and data.noise_std is not None:
         hyper = known_noise.adam(data, hyper) if by_adam else known_noise.maximise(data, prior)
-        return data.spectrum_at(hyper.noise_precision), hyper
+    if overlap is not None and lower is None:
+        data, lower = _whitened(data, overlap, hyper.noise_precision)
+        return data, lower, data.spectrum_at(hyper.noise_precision), hyper
     spectrum = data.spectrum_at(hyper.noise_precision)
-    return spectrum, (
-        evidence.adam(spectrum, hyper) if by_adam else evidence.maximise(spectrum, prior)
-    )
+    if search is not None and data.noise_std is None:
+        hyper = evidence.adam(spectrum, hyper) if by_adam else evidence.maximise(spectrum, prior)
+    return data, lower, spectrum, hyper
+
+
+def _whitened(
+    data: Standardised, overlap: Overlap, noise_precision: float, effect: float = 0.0
+) -> tuple[Standardised, Float[np.ndarray, "t t"]]:
+    """Totals whose noise is independent and has variance 1/β, and L."""
+    known = None if data.noise_std is None else noise_precision * data.noise_std**2
+    lower = overlap.lower(effect, known)
+    half, design = np.linalg.inv(lower), data.design
+    design = Design(half @ design.u, np.ones(len(half)), half @ design.theta_sum)
+    return replace(data, design=design, totals=half @ data.totals, noise_std=None), lower
 
 
 def _first_guess(

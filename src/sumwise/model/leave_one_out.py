@@ -60,6 +60,10 @@ def leave_one_out(
     target = scaling.centred(design, y_bar, model.offset) / scale
     if noise_std is not None:
         design = design.with_known_noise(noise_std / float(scale[0]), hyper.noise_precision)
+    if model.labelled is not None and model.labelled.lower is not None:
+        mean, variance = _overlapping(model.labelled.lower, design, target, hyper)
+        middle = design.theta_sum[:, None] * model.offset
+        return middle + scale * mean, scale * np.sqrt(variance)[:, None]
     root = np.sqrt(design.noise_scale)[:, None]
     spectrum, z = _decomposed(design, target), target / root
     with np.errstate(divide="ignore"):
@@ -75,6 +79,19 @@ def leave_one_out(
         design.theta_sum[:, None] * model.offset + scale * root * mean,
         scale * root * np.sqrt(variance)[:, None],
     )
+
+
+def _overlapping(
+    lower: Float[np.ndarray, "t t"],
+    design: Design,
+    target: Float[np.ndarray, "t M"],
+    hyper: Hyperparameters,
+) -> tuple[Float[np.ndarray, "t M"], Float[np.ndarray, " t"]]:
+    """Mean and variance of each total given all others, where they share noise L Lᵀ/β."""
+    noise = lower @ lower.T / hyper.noise_precision
+    inverse = np.linalg.inv(design.u @ design.u.T / hyper.prior_precision + noise)
+    own = np.diagonal(inverse)
+    return target - (inverse @ target) / own[:, None], 1 / own
 
 
 def _refitted(

@@ -362,7 +362,7 @@ def _with_known_noise(hypotheses: Hypotheses, totals: Totals) -> Mixture:
     for i, at in enumerate(grid.tolist()):
         logs[:, i] = -0.5 * (PRIOR_FREEDOM * at + prior * math.exp(-at))
         if totals.freedom > 0:
-            left = np.exp(at) + known
+            left = math.exp(at) * (1 - known) + known
             logs[:, i] -= 0.5 * (log_det + np.log(left).sum(axis=1) + (squares / left).sum(axis=1))
             logs[:, i] += 0.5 * (len(totals) - totals.freedom) * at
     mass = np.exp(logs - logs.max())
@@ -386,22 +386,22 @@ def _spectra(
 ) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, "k t"], Float[np.ndarray, "k t"]]:
     """What the density of totals with known noise needs at any s², for each hypothesis.
 
-    With C without known noise, F C Fᵀ = I and F diag(r²) Fᵀ = Q diag(κ) Qᵀ, the covariance of the
-    totals is F⁻¹ Q diag(s² + κ) Qᵀ F⁻ᵀ: gives log |C|, κ, and the squares of Qᵀ F z.
+    With C that of s² = 1, known noise included, which has an inverse even where overlapping totals
+    differ by known noise alone, F C Fᵀ = I and F diag(r²) Fᵀ = Q diag(κ) Qᵀ, the covariance of the
+    totals is F⁻¹ Q diag(s² (1 − κ) + κ) Qᵀ F⁻ᵀ: gives log |C|, κ, and the squares of Qᵀ F z.
     """
     assert totals.noise_std is not None
     t, blur = len(totals), totals.noise_std
-    exact = replace(totals, noise_std=None)
-    root = np.sqrt(noise_of(hypotheses, exact, np.ones(1)))
+    root = np.sqrt(noise_of(hypotheses, totals, np.ones(1)))
     step, found = max(1, AT_ONCE // max(1, t**2)), []
     for low in range(0, len(root), step):
         here = slice(low, low + step)
-        some = _dual(hypotheses.take(here), exact, root[here], None)
+        some = _dual(hypotheses.take(here), totals, root[here], None)
         assert some.white is not None
         half = some.white * blur
         known, axes = np.linalg.eigh(np.matmul(half, half.transpose(0, 2, 1)))
         along = np.einsum("hst,tm,hsk->hk", some.white, totals.z, axes, optimize=True)
-        found.append((some.log_det, np.maximum(known, 0.0), along**2))
+        found.append((some.log_det, np.clip(known, 0.0, 1.0), along**2))
     log_det, known, squares = (np.concatenate(each) for each in zip(*found, strict=True))
     return log_det, known, squares
 
@@ -420,7 +420,7 @@ def noise_of(
 ) -> Float[np.ndarray, "k t"]:
     """Variance of each total given w, over s²."""
     design, rho = totals.design, known.correlation[:, None]
-    noise = (1 - rho) * design.noise_scale + rho * design.theta_sum**2
+    noise = (1 - rho) * design.noise_scale + rho * design.effect_scale
     noise = known.noise[:, None] * noise
     if totals.noise_std is not None:
         noise = noise + totals.noise_std**2 / scale[:, None]
@@ -476,7 +476,11 @@ def _dual(
         inside = inside + extra
     inside /= root[:, :, None] * root[:, None, :]
     _add_noise(inside)
-    lower = np.linalg.cholesky(inside)
+    try:
+        lower = np.linalg.cholesky(inside)
+    except np.linalg.LinAlgError:  # overlapping totals of which rounding makes one redundant
+        inside[:, np.arange(t), np.arange(t)] *= 1 + 1e-10
+        lower = np.linalg.cholesky(inside)
     log_det = 2 * (
         np.log(np.diagonal(lower, axis1=1, axis2=2)).sum(axis=1) + np.log(root).sum(axis=1)
     )

@@ -113,9 +113,10 @@ class Posterior:
 
     def noise_scale(self, design: Design) -> Float[np.ndarray, " A"]:
         """Variance of each total given w, in units of 1/β."""
-        if not self.effect:
-            return design.noise_scale
-        return design.noise_scale + self.effect * design.theta_sum**2
+        scale = design.noise_scale
+        if self.effect:
+            scale = scale + self.effect * design.effect_scale
+        return scale if design.left is None else scale * design.left
 
     def noise(self, design: Design) -> Float[np.ndarray, " A"]:
         """Variance of each total given w."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 from typing import Any, Final
 
@@ -26,12 +26,32 @@ PREFIX: Final = "sumwise_"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Members:
-    """What rows have in common with measured totals: an entry for each such pair."""
+    """What rows have in common with measured totals: an entry for each such pair.
+
+    A row is an individual, or a set; then weights in a total are multiplied by those in the set and
+    added up.
+    """
 
     row: Int[np.ndarray, " e"]  # in rising order
     total: Int[np.ndarray, " e"]  # number of the measured set
     theta: Float[np.ndarray, " e"]  # weight in the total; 0 for one that it does not contain
     effect: Float[np.ndarray, " e"]  # Σθ of the individuals that share the row's effect of its set
+
+    @classmethod
+    def of_measured(cls, total: Int[np.ndarray, " A"], design: Design) -> Members:
+        """Disjoint sets with the number of each among the measured ones, −1 for others."""
+        row = np.flatnonzero(total >= 0)
+        some = design.rows(row)
+        return cls(row, total[row], some.noise_scale, some.effect_scale)
+
+    @classmethod
+    def of_sparse(cls, theta: Any, effect: Any) -> Members:
+        """From two sparse matrices with a column for each total."""
+        row, total = (abs(theta) + abs(effect)).nonzero()
+        order = np.argsort(row, kind="stable")
+        row, total = row[order], total[order]
+        values = (np.asarray(part[row, total]).ravel() for part in (theta, effect))
+        return cls(row, total, *values)
 
     def dense(
         self, low: int, high: int, n_totals: int
@@ -48,9 +68,17 @@ def members_of(model: Model, groups: Sequence[Hashable], x: Float[np.ndarray, "N
     """The rows that belong to measured sets.
 
     A row with the inputs of a member of its set is that member, each member once, in order. Other
-    rows of a measured set are individuals that its total does not contain.
+    rows of a measured set are individuals that its total does not contain; where sets overlap, it
+    is not known whose effects they have.
     """
     known = model.labelled
+    if known is not None and known.overlap is not None:
+        pool = known.overlap.pool
+        owner = np.array([pool.position(g) if g in pool else -1 for g in groups], dtype=int)
+        found = _matched(pool, owner, x)
+        row = np.flatnonzero(found >= 0)
+        own = Members.of_sparse(*known.overlap.of_rows(found[row]))
+        return replace(own, row=row[own.row])
     numbers = {} if known is None else {name: a for a, name in enumerate(known.ids)}
     total = np.array([numbers.get(name, -1) for name in groups], dtype=int)
     row = np.flatnonzero(total >= 0)
@@ -58,14 +86,8 @@ def members_of(model: Model, groups: Sequence[Hashable], x: Float[np.ndarray, "N
     if known is None or known.sets is None or not len(row):
         return Members(row, total[row], theta, theta)
     sets = known.sets()
-    waiting: dict[int, dict[bytes, list[float]]] = {}
-    for a in np.unique(total[row]).tolist():
-        own = waiting[a] = {}
-        for n in range(sets.starts[a + 1] - 1, sets.starts[a] - 1, -1):  # the first is taken first
-            own.setdefault((sets.x[n] + 0.0).tobytes(), []).append(float(sets.theta[n]))
-    for e, n in enumerate(row.tolist()):
-        same = waiting[int(total[n])].get((x[n] + 0.0).tobytes())
-        theta[e] = same.pop() if same else 0.0
+    found = _matched(sets, total, x)[row]
+    theta = np.where(found >= 0, sets.theta[found], 0.0)
     return Members(row, total[row], theta, known.design.theta_sum[total[row]])
 
 
@@ -81,18 +103,39 @@ def members_at(model: Model, groups: Sequence[Hashable], theta: Float[np.ndarray
     return Members(row, total, theta[row], known.design.theta_sum[total])
 
 
-def measured_among(
-    model: Model, ids: Sequence[Hashable], design: Design
-) -> Int[np.ndarray, " A"] | None:
-    """The number of each set among the measured ones, −1 for others; None if there are none.
+def _matched(
+    sets: Sets, owner: Int[np.ndarray, " N"], x: Float[np.ndarray, "N D"]
+) -> Int[np.ndarray, " N"]:
+    """The row of `sets` that each row of x is, by inputs within its set; −1 where there is none.
 
-    A set that has the name of a measured one and other individuals counts as another.
+    Args:
+        owner: Position of the set of each row; −1 for none.
+    """
+    waiting: dict[int, dict[bytes, list[int]]] = {}
+    for a in np.unique(owner[owner >= 0]).tolist():
+        own = waiting[a] = {}
+        for n in range(sets.starts[a + 1] - 1, sets.starts[a] - 1, -1):  # the first is taken first
+            own.setdefault((sets.x[n] + 0.0).tobytes(), []).append(n)
+    found = np.full(len(owner), -1)
+    for n in np.flatnonzero(owner >= 0).tolist():
+        same = waiting[int(owner[n])].get((x[n] + 0.0).tobytes())
+        found[n] = same.pop() if same else -1
+    return found
+
+
+def in_common(model: Model, sets: Sets, design: Design) -> Members | None:
+    """What sets have in common with measured totals; None if nothing is measured.
+
+    Of disjoint sets, one that has the name of a measured set and other individuals counts as
+    another.
     """
     known = model.labelled
-    if known is None or not len(known.ids):
+    if known is None or not len(known.design):
         return None
+    if known.overlap is not None:
+        return Members.of_sparse(*known.overlap.of_sets(sets))
     numbers = {name: a for a, name in enumerate(known.ids)}
-    total = np.array([numbers.get(name, -1) for name in ids], dtype=int)
+    total = np.array([numbers.get(name, -1) for name in sets.ids], dtype=int)
     at = np.flatnonzero(total >= 0)
     mine, theirs = (
         np.column_stack([rows.u, rows.theta_sum])
@@ -100,7 +143,7 @@ def measured_among(
     )
     same = (abs(mine - theirs) <= 1e-9 * np.maximum(abs(mine), 1.0)).all(axis=1)
     total[at[~same]] = -1
-    return total
+    return Members.of_measured(total, design)
 
 
 def predict_sets(
@@ -108,24 +151,21 @@ def predict_sets(
     design: Design,
     *,
     include_noise: bool,
-    total: Int[np.ndarray, " A"] | None = None,
+    own: Members | None = None,
 ) -> tuple[Float[np.ndarray, "A M"], Float[np.ndarray, "A M"]]:
     """Mean and standard deviation of each set's total (Eq. 14).
 
     Args:
-        total: The number of each set among the measured ones, −1 for others: measured sets are
-            predicted given their totals.
+        own: What the sets have in common with measured totals, which they are predicted given.
     """
     scale, posterior = model.posterior.output_scale, model.posterior
     mean = np.empty((len(design), posterior.n_outputs))
     for low in range(0, len(design), BLOCK):  # of a design in single precision no copy is made
         mean[low : low + BLOCK] = design.u[low : low + BLOCK] @ posterior.mean
     spread = _spread(model, design, include_noise)
-    if include_noise and total is not None and (total >= 0).any():
-        at = np.flatnonzero(total >= 0)
-        rows = design.rows(at)
-        own = Members(np.arange(len(at)), total[at], rows.noise_scale, rows.theta_sum**2)
-        mean[at], spread[at] = _given_totals(model, rows, own)
+    if include_noise and own is not None and len(own.row):
+        at = np.unique(own.row)
+        mean[at], spread[at] = _in_blocks(model, design.rows, own, at)
     return design.theta_sum[:, None] * model.offset + scale * mean, scale * np.sqrt(spread)
 
 
@@ -140,7 +180,7 @@ def _spread(model: Model, design: Design, include_noise: bool) -> Float[np.ndarr
         out = np.empty((len(design), posterior.n_outputs))
         for low in range(0, len(design), BLOCK):
             rows = design.rows(slice(low, low + BLOCK))
-            noise = rows.noise_scale * include_noise, rows.theta_sum**2 * include_noise
+            noise = rows.noise_scale * include_noise, rows.effect_scale * include_noise
             u = np.asarray(rows.u, dtype=np.float64)
             out[low : low + BLOCK] = model.mixture.moments(u, noise)[1]
         return out
@@ -162,9 +202,17 @@ def _given_totals(
     assert known is not None
     u = np.asarray(design.u, dtype=np.float64)
     if model.mixture is not None:
-        noise = design.noise_scale, design.theta_sum**2
+        noise = design.noise_scale, design.effect_scale
         return model.mixture.moments(u, noise, own.dense(0, len(u), len(known.design)))
     posterior, beta = model.posterior, model.posterior.noise_precision
+    if known.lower is not None:
+        theta, _ = own.dense(0, len(u), len(known.design))
+        white = np.linalg.solve(known.lower, theta.T).T
+        mean = u @ posterior.mean + white @ known.residual
+        variance = posterior.variance_along(u - white @ known.design.u)
+        rest = design.noise_scale - np.einsum("nt,nt->n", white, white)
+        variance += np.maximum(rest, 0.0) / beta
+        return mean, np.repeat(variance[:, None], posterior.n_outputs, axis=1)
     pull = np.zeros(len(u))
     pull[own.row] = own.theta / known.noise_scale[own.total]
     rows, left = np.zeros_like(u), np.zeros((len(u), posterior.n_outputs))
@@ -187,12 +235,25 @@ def predict_mean(
             mean[low:high] = features_of(model, x[low:high]) @ model.posterior.mean
     if own is not None and len(own.row):
         rows = np.unique(own.row)
-        mean[rows] = _members(model, x, own, rows)[0]
+        mean[rows] = _in_blocks(model, _alone(model, x), own, rows)[0]
     return finite_rows(model.offset + model.posterior.output_scale * mean)
 
 
-def _members(
-    model: Model, x: Float[np.ndarray, "N D"], own: Members, rows: Int[np.ndarray, " m"]
+def _alone(model: Model, x: Float[np.ndarray, "N D"]) -> Callable[[np.ndarray], Design]:
+    """Gives the design of some individuals, each as a set of its own."""
+
+    def design(rows: np.ndarray) -> Design:
+        ones = np.ones(len(rows))
+        return Design(features_of(model, x[rows]), ones, ones.copy())
+
+    return design
+
+
+def _in_blocks(
+    model: Model,
+    design: Callable[[np.ndarray], Design],
+    own: Members,
+    rows: Int[np.ndarray, " m"],
 ) -> tuple[Float[np.ndarray, "m M"], Float[np.ndarray, "m M"]]:
     """Mean and variance of some rows given measured totals, in the model's units."""
     mean, variance = np.empty((2, len(rows), model.posterior.n_outputs))
@@ -202,9 +263,8 @@ def _members(
         begin, end = np.searchsorted(place, [low, high])
         entries = (v[begin:end] for v in (own.total, own.theta, own.effect))
         some = Members(place[begin:end] - low, *entries)
-        ones = np.ones(high - low)
-        design = Design(features_of(model, x[rows[low:high]]), ones, ones.copy())
-        mean[low:high], variance[low:high] = _given_totals(model, design, some)
+        here = design(rows[low:high])
+        mean[low:high], variance[low:high] = _given_totals(model, here, some)
     return mean, variance
 
 
@@ -232,7 +292,7 @@ def predict_individuals(
         on_progress(high)
     if include_noise and own is not None and len(own.row):
         rows = np.unique(own.row)
-        mean[rows], spread[rows] = _members(model, x, own, rows)
+        mean[rows], spread[rows] = _in_blocks(model, _alone(model, x), own, rows)
     scale = posterior.output_scale
     return finite_rows(model.offset + scale * mean), finite_rows(scale * np.sqrt(spread))
 
@@ -258,22 +318,16 @@ def interval(
     )
 
 
-def interval_sets(
-    model: Model, design: Design, level: float, total: Int[np.ndarray, " A"]
-) -> Predictions:
-    """The same for the totals of sets, of measured ones given what was measured."""
-    mean, std = (v[:, 0] for v in predict_sets(model, design, include_noise=True, total=total))
+def interval_sets(model: Model, design: Design, level: float, own: Members | None) -> Predictions:
+    """The same for the totals of sets, given what was measured."""
+    mean, std = (v[:, 0] for v in predict_sets(model, design, include_noise=True, own=own))
     if model.mixture is None:
         return Predictions(mean, std, level)
     ends, count = np.empty((2, len(design))), len(model.mixture.totals)
     for low in range(0, len(design), BLOCK):
         rows = design.rows(slice(low, low + BLOCK))
-        at = total[low : low + BLOCK]
-        measured = np.flatnonzero(at >= 0)
-        square = rows.theta_sum**2
-        own = Members(measured, at[measured], rows.noise_scale[measured], square[measured])
-        u, noise = np.asarray(rows.u, dtype=np.float64), (rows.noise_scale, square)
-        shared = own.dense(0, len(rows), count)
+        u, noise = np.asarray(rows.u, dtype=np.float64), (rows.noise_scale, rows.effect_scale)
+        shared = None if own is None else own.dense(low, low + len(rows), count)
         ends[:, low : low + BLOCK] = model.mixture.interval(u, noise, level, shared)
     middle = design.theta_sum * model.offset[0]
     ends = middle + model.posterior.output_scale[0] * ends

@@ -1,7 +1,9 @@
 """A study as a folder of open formats, which `import_` reads.
 
     study.json       settings, counters, and the SHA-256 of every other file
-    sets.parquet     a row per individual: set, id, id_json, theta, and the inputs
+    sets.parquet     a row per individual: set, id, id_json, theta, and the inputs; where sets
+                     overlap, member and effect before these: the individual that the row is, and
+                     the set whose effect it has
     basis.parquet    a row per array that was drawn: name, dtype, shape, values
     answers.csv, claims.csv, skips.csv, history.csv        a row per row of their tables
 
@@ -57,6 +59,7 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {  # columns of each CSV file, 
 SETTINGS: Final = ("name", "created", "strategy", "seed", "claim_days")  # of study.json
 COUNTERS: Final = ("questions", "arrivals", "changes")
 OF_SET: Final = ("set", "id", "id_json", "theta")  # columns of sets.parquet before the inputs
+OF_OVERLAP: Final = ("member", "effect")  # the next ones, where study.json says that sets overlap
 OF_ARRAY: Final = ("name", "dtype", "shape", "values")  # columns of basis.parquet
 STATE: Final = "state/"  # begins the names of a network's arrays
 
@@ -116,6 +119,8 @@ def _contents(database: Database, record: StudyRecord, sets: Sets) -> dict[str, 
         "model": json.loads(pack_config(record.prepared.config)),
         "sha256": {name: sha256(content).hexdigest() for name, content in contents.items()},
     }
+    if sets.members is not None:
+        known["overlap"] = True
     if record.aims:
         given = blobs.arrays_of_aims(record.aims)
         options = StudyOptions.__annotations__
@@ -127,10 +132,17 @@ def _contents(database: Database, record: StudyRecord, sets: Sets) -> dict[str, 
 # --- Parquet --------------------------------------------------------------------------------------
 
 
-def input_columns(names: tuple[Hashable, ...] | None, n_inputs: int) -> list[str]:
+def columns_before(overlap: bool) -> tuple[str, ...]:
+    """Columns of sets.parquet before the inputs."""
+    return (*OF_SET, *OF_OVERLAP) if overlap else OF_SET
+
+
+def input_columns(
+    names: tuple[Hashable, ...] | None, n_inputs: int, before: tuple[str, ...]
+) -> list[str]:
     """The users' own names where they can name columns, else x0, x1, …"""
     plain = [name for name in names or () if isinstance(name, str) and name and name.isprintable()]
-    if len({*plain} - {*OF_SET}) == n_inputs:
+    if len({*plain} - {*before}) == n_inputs:
         return plain
     return [f"x{d}" for d in range(n_inputs)]
 
@@ -148,9 +160,11 @@ def _sets_file(sets: Sets) -> bytes:
         of_set(list(map(shown, sets.ids))),
         of_set(list(map(to_json, sets.ids))),
         sets.theta,
+        *(() if sets.members is None else (sets.members, sets.effects)),
         *(np.ascontiguousarray(column) for column in sets.x.T),
     ]
-    names = [*OF_SET, *input_columns(sets.input_names, sets.n_inputs)]
+    before = columns_before(sets.members is not None)
+    names = [*before, *input_columns(sets.input_names, sets.n_inputs, before)]
     table = pa.table(list(map(pa.array, columns)), names=names)
     return blobs.pack_table(table, list(OF_SET[:3]))
 

@@ -80,13 +80,15 @@ def _read(place: Path) -> Imported:
         if missing := [f.name for f in fields(config) if f.name not in head["model"]]:
             raise ValueError(f"model has no {', '.join(missing)}; give every setting")
         settings, sha256 = _settings(head, config), {**head["sha256"]}
-        names = head["inputs"]
+        names, overlap = head["inputs"], head.get("overlap", False)
+        if not isinstance(overlap, bool):
+            raise ValueError(f"overlap is {overlap!r:.60}; give true or false")
         if not isinstance(names, list | None):
             raise ValueError(f"inputs is {names!r:.60}; give a list of names, or null")
         inputs = None if names is None else many_from_json(json.dumps(names))
     content = _content(place, SETS, sha256)
     with _refusals(SETS):
-        sets = _sets(content, inputs)
+        sets = _sets(content, inputs, overlap)
     with _refusals(STUDY):
         aims = _aims(head["aims"], sets, head["strategy"]) if "aims" in head else Objective()
     content = _content(place, BASIS, sha256)
@@ -172,22 +174,28 @@ def _aims(known: Mapping[str, Any], sets: Sets, strategy: str) -> Objective:
 # --- Parquet --------------------------------------------------------------------------------------
 
 
-def _sets(content: bytes, names: tuple[Hashable, ...] | None) -> Sets:
+def _sets(content: bytes, names: tuple[Hashable, ...] | None, overlap: bool) -> Sets:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     table = pq.ParquetFile(pa.BufferReader(content)).read().unify_dictionaries()
-    expected = [*OF_SET, *export.input_columns(names, table.num_columns - len(OF_SET))]
+    before = export.columns_before(overlap)
+    n_inputs = table.num_columns - len(before)
+    expected = [*before, *export.input_columns(names, n_inputs, before)]
     if table.column_names != expected:
         raise ValueError(
             f"inputs in {STUDY} must name its columns; give the names that were exported. Columns "
             f"are {table.column_names!r:.80} instead of {expected!r:.80}"
         )
-    owner, _, exact, *reals = table.columns
-    theta, *inputs = (np.array(column.to_numpy(), dtype=np.float64) for column in reals)
+    owner, _, exact, weights, *reals = table.columns
+    n_numbers = len(before) - len(OF_SET)
+    numbers = [np.array(column.to_numpy()) for column in reals[:n_numbers]]
+    theta, *inputs = (
+        np.array(column.to_numpy(), dtype=np.float64) for column in (weights, *reals[n_numbers:])
+    )
     starts = np.append(np.flatnonzero(np.diff(owner.to_numpy(), prepend=-1)), len(owner))
     ids = many_from_json(f"[{','.join(exact.take(starts[:-1]).to_pylist())}]")
-    return Sets(ids, np.column_stack(inputs), theta, starts, names)
+    return Sets(ids, np.column_stack(inputs), theta, starts, names, *numbers)
 
 
 def _basis(content: bytes, config: ModelConfig, sets: Sets) -> tuple[Prepared, bool]:

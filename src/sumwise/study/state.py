@@ -19,7 +19,7 @@ import numpy as np
 from sumwise.learning.propose import Answer, Ask, Prices, draws_of, propose
 from sumwise.model.design import Design, Pool
 from sumwise.model.fit import Model
-from sumwise.model.predict import Predictions, interval_sets, predict_sets
+from sumwise.model.predict import Members, Predictions, in_common, interval_sets, predict_sets
 from sumwise.study.model_cache import ModelCache
 from sumwise.study.storage import records
 from sumwise.study.storage.database import Database
@@ -43,20 +43,25 @@ class Fit(NamedTuple):
 
         Those that are measured are expected to be what was measured.
         """
-        rows, total = self._rows(which)
-        mean, std = predict_sets(self.model, rows, include_noise=True, total=total)
+        rows, own = self._rows(which)
+        mean, std = predict_sets(self.model, rows, include_noise=True, own=own)
         return mean[:, 0], std[:, 0]
 
     def intervals(self, level: float) -> Predictions:
         """The same of all sets, with intervals."""
-        rows, total = self._rows(slice(None))
-        return interval_sets(self.model, rows, level, total)
+        rows, own = self._rows(slice(None))
+        return interval_sets(self.model, rows, level, own)
 
-    def _rows(self, which: Any) -> tuple[Design, Int[np.ndarray, " n"]]:
-        """Some sets, with the noise that is planned where they are not measured; `numbers`."""
+    def _rows(self, which: Any) -> tuple[Design, Members | None]:
+        """Some sets, with the noise that is planned where they are not measured, and what they
+        have in common with those that are."""
         total, design = self.numbers[which], self.pool.design.rows(which)
         scale = np.where(total >= 0, self.design.noise_scale[which], design.noise_scale)
-        return replace(design, noise_scale=scale), total
+        rows, sets = replace(design, noise_scale=scale), self.pool.sets
+        if sets.members is None:
+            return rows, Members.of_measured(total, rows)
+        some = sets.take(np.arange(len(sets))[which])
+        return rows, in_common(self.model, some, rows)
 
     @property
     def numbers(self) -> Int[np.ndarray, " A"]:

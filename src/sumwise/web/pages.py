@@ -13,7 +13,9 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from sumwise.acquisition.known_noise import given_answers, given_questions
 from sumwise.data.sets import Sets
+from sumwise.learning.propose import information as teaches
 from sumwise.model import predict as outputs
 from sumwise.model.fit import Model
 from sumwise.model.predict import Predictions
@@ -185,6 +187,8 @@ def predict(
 
 
 def _members(model: Model, sets: Sets, which: Int[np.ndarray, " n"]) -> outputs.Members:
+    if model.labelled is not None and model.labelled.overlap is not None:
+        return outputs.Members.of_sparse(*model.labelled.overlap.of_rows(which))
     owners = np.searchsorted(sets.starts, which, side="right") - 1
     return outputs.members_at(model, [sets.ids[owner] for owner in owners], sets.theta[which])
 
@@ -195,15 +199,13 @@ def _view(session: Session, now: Snapshot) -> PoolView:
     Information is Eq. 21.
     """
     fit = session.state.fitted(now)
-    posterior, design = fit.model.posterior, fit.pool.design
+    posterior, left = fit.model.posterior, given_answers(fit.pool, fit.model)
     expected, std = fit.totals()
-    ratio = posterior.variance_along(design.u) / posterior.noise(design)
-    information = 0.5 * posterior.n_outputs * np.log1p(ratio)
+    information = teaches(left.design, posterior)
     held = [claim.position for claim in now.claims]
     if held:
-        own, after = information[held], posterior.condition_on(design.rows(held))
-        ratio = after.variance_along(design.u) / posterior.noise(design)
-        information = 0.5 * posterior.n_outputs * np.log1p(ratio)
+        own, (left, after) = information[held], given_questions(left, posterior, held)
+        information = teaches(left.design, after)
         information[held] = own
     state = np.zeros(len(session.sets), dtype=np.int64)
     answer, by = np.full(len(state), np.nan), dict[int, str | None]()

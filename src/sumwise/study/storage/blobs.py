@@ -32,7 +32,7 @@ from sumwise.acquisition.objective import Objective
 from sumwise.data.sets import LazySets, Sets
 from sumwise.data.targets import Targets, thinned
 from sumwise.errors import DataError, SettingError, StorageError
-from sumwise.model import serialize
+from sumwise.model import overlap, serialize
 from sumwise.model.basis import Scaled
 from sumwise.model.design import Design, Pool, add_products
 from sumwise.model.fit import Prepared
@@ -90,6 +90,8 @@ def pack(
             "inputs": None if names is None else many_to_json(names),
             "n_inputs": sets.n_inputs,
         }
+        if sets.members is not None:
+            index["overlap"] = True
         packed["index"] = json.dumps(index).encode()
         if 8 * len(sets) * (n_basis + 2) <= LARGEST_DESIGN:
             packed |= _pack_design(sets, prepared, n_basis)
@@ -185,7 +187,8 @@ class Blobs:
         known = json.loads(self.read(connection, "index"))
         names = None if known["inputs"] is None else many_from_json(known["inputs"])
         ids = many_from_json(known["ids"])
-        return LazySets(ids, known["sizes"], known["n_inputs"], names, load)
+        about = known["sizes"], known["n_inputs"], names, load, known.get("overlap", False)
+        return LazySets(ids, *about)
 
     def _sets(self, connection: Connection) -> Sets:
         if "sets_file" in self.names:
@@ -246,7 +249,8 @@ class Blobs:
         n_sets = len(sets)
         flat = _view(self.read(connection, "design"))
         u = flat[2 * n_sets :].reshape(n_sets, -1)
-        design = Design(u, flat[:n_sets], flat[n_sets : 2 * n_sets])
+        effect = None if sets.members is None else overlap.scales(sets)[1]
+        design = Design(u, flat[:n_sets], flat[n_sets : 2 * n_sets], effect)
         moment = _view(self.read(connection, "moment")).reshape(u.shape[1], u.shape[1])
         targets = self.aims(connection, "sample").targets  # None in studies of older versions
         if targets is not None:
@@ -258,7 +262,10 @@ class Blobs:
 
 
 def pack_sets(sets: Sets) -> bytes:
-    """A Parquet table with a row per individual: set number, weight, and the inputs."""
+    """A Parquet table with a row per individual: set number, weight, and the inputs.
+
+    Where sets overlap, there are the numbers of the individual and of its effect, too.
+    """
     import pyarrow as pa
 
     columns = {
@@ -266,6 +273,8 @@ def pack_sets(sets: Sets) -> bytes:
         "theta": sets.theta,
         **{f"x{d}": sets.x[:, d] for d in range(sets.n_inputs)},
     }
+    if sets.members is not None and sets.effects is not None:
+        columns |= {"member": sets.members, "effect": sets.effects}
     names = {"ids": [to_json(name) for name in sets.ids]}
     if sets.input_names is not None:
         names["inputs"] = [to_json(name) for name in sets.input_names]
@@ -291,6 +300,10 @@ def unpack_sets(packed: bytes) -> Sets:
         table = pq.ParquetFile(pa.BufferReader(packed)).read()
         names = json.loads(table.schema.metadata[b"sumwise"])
         owner, theta, *inputs = map(_array, table.columns)
+        numbers: list[np.ndarray] = []
+        if table.column_names[-1] == "effect":
+            numbers = [np.array(column) for column in inputs[-2:]]
+            inputs = inputs[:-2]
         starts = np.searchsorted(owner, np.arange(len(names["ids"]) + 1))
         x = np.empty((len(theta), len(inputs)))
         for d, column in enumerate(inputs):
@@ -299,7 +312,7 @@ def unpack_sets(packed: bytes) -> Sets:
             None if given is None else many_from_json(f"[{','.join(given)}]")
             for given in (names["ids"], names.get("inputs"))
         )
-        return Sets(ids or (), x, np.array(theta), starts, named)
+        return Sets(ids or (), x, np.array(theta), starts, named, *numbers)
     except (pa.ArrowException, OSError, ValueError, TypeError, KeyError) as error:
         raise DataError(f"the study's sets cannot be read ({error})") from error
 
