@@ -566,7 +566,7 @@ def quantile(
         at = math.copysign(math.sqrt(freedom * math.expm1(inside)), at)
     ends = mean + at * std
     low, high = ends.min(axis=0), ends.max(axis=0)
-    here = np.clip(probability @ ends, low, high)
+    here, done = np.clip(probability @ ends, low, high), np.zeros(mean.shape[1], dtype=bool)
     for _ in range(NEWTON):
         with np.errstate(over="ignore"):
             away = np.clip((here - mean) / std, -1e100, 1e100)  # whose square is a number
@@ -576,11 +576,13 @@ def quantile(
             density = probability @ (np.exp(-0.5 * z**2) * slope / std) / math.sqrt(2 * math.pi)
         low, high = np.where(below < share, here, low), np.where(below < share, high, here)
         narrow = high - low <= 1e-12 * np.maximum(abs(low), abs(high))
-        if (narrow | (abs(below - share) < CLOSE)).all():
+        done |= narrow | (abs(below - share) < CLOSE)  # each by itself, whatever the others do
+        if done.all():
             break
         with np.errstate(all="ignore"):
             step = here - (below - share) / density
-        here = np.where((step > low) & (step < high), step, 0.5 * (low + high))
+        step = np.where((step > low) & (step < high), step, 0.5 * (low + high))
+        here = np.where(done, here, step)
     return here
 
 
