@@ -60,8 +60,8 @@ def _mixed(model: Model, mixed: Mixture, labels: int, unit: float) -> list[str]:
     signal = float(linear.sum() + waves.sum())
     noise, effect = model.posterior.output_scale * np.sqrt(mixed.noise)
     lines = [
-        f"Model: a mixture of {len(mixed.probability)} hypotheses, weighed by how well each "
-        "explains the answers (its evidence).",
+        f"Model: a mixture of hypotheses ({len(mixed.probability)} are still likely), weighed by "
+        "how well each explains the answers (its evidence).",
         f"Of what varies between individuals, {100 * signal:.0f} % is explained by the inputs and "
         f"{100 * (1 - signal):.0f} % is noise.",
         f"Noise of an individual: ± {_listed(noise)}; members of a set share an effect of ± "
