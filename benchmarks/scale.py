@@ -170,6 +170,7 @@ def _kernel(model: sw.AggregateRegressor, inputs: np.ndarray, u: np.ndarray) -> 
         np.ascontiguousarray(waves.frequencies.T / (2 * np.pi), dtype=np.float32),
         (waves.phases / (2 * np.pi)).astype(np.float32),
         waves.amplitude.astype(np.float32),
+        waves.centre,
         64,
         u,
     )

@@ -109,11 +109,16 @@ class Inputs:
     high: Float[np.ndarray, " D"]
     sample: Float[np.ndarray, "m D"]  # every k-th row
     subsample: Float[np.ndarray, "n D"]  # `thinned`
+    alike: Float[np.ndarray, " D"]  # intra-class correlation: share of the variance between sets
 
     @classmethod
-    def of(cls, x: Float[np.ndarray, "N D"]) -> Inputs:
+    def of(
+        cls, x: Float[np.ndarray, "N D"], starts: Int[np.ndarray, " A1"] | None = None
+    ) -> Inputs:
+        """Of all individuals; `starts` says where the rows of each set begin, if they are known."""
         sample = x[:: max(1, len(x) // SAMPLE)]
-        return cls.combine([BatchInputs.of(x, sample, thinned(x).x)])
+        first = np.arange(len(x)) if starts is None else starts[:-1]
+        return cls.combine([BatchInputs.of(x, first, sample, thinned(x).x)])
 
     @classmethod
     def combine(cls, batches: Sequence[BatchInputs]) -> Inputs:
@@ -124,8 +129,17 @@ class Inputs:
         unit = peaks / peak
         means = unit * [batch.mean for batch in batches]
         mean = (count / count.sum() * means).sum(axis=0)
-        within = (unit**2 * [batch.squares for batch in batches]).sum(axis=0)
-        spread = np.sqrt((within + (count * (means - mean) ** 2).sum(axis=0)) / count.sum())
+        apart = (count * (means - mean) ** 2).sum(axis=0)
+        squares, between = (
+            apart + (unit**2 * [getattr(batch, name) for batch in batches]).sum(axis=0)
+            for name in ("squares", "between")
+        )
+        spread = np.sqrt(squares / count.sum())
+        # less what sets of individuals at random would show
+        runs = sum(batch.runs for batch in batches)
+        within = (squares - between) / max(1, int(count.sum()) - runs)
+        alike = np.maximum(between - (runs - 1) * within, 0.0) / np.where(squares > 0, squares, 1.0)
+        alike = np.where(runs < count.sum(), np.minimum(alike, 1.0), 0.0)
         # a column that varies by rounding alone is divided by its size, which makes it vanish
         scale = np.where(spread > 1e-14, spread * peak, peak)
         low = np.min([batch.low for batch in batches], axis=0)
@@ -133,7 +147,7 @@ class Inputs:
         sample = np.concatenate([batch.sample for batch in batches])
         few = np.concatenate([batch.subsample for batch in batches])
         scale = np.where((low == 0) & (high == 0), 1.0, scale)
-        return cls(mean * peak, scale, low, high, sample, few)
+        return cls(mean * peak, scale, low, high, sample, few, alike)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,6 +160,8 @@ class BatchInputs:
     peak: Float[np.ndarray, " D"]  # largest absolute value; as unit, it keeps squares in range
     mean: Float[np.ndarray, " D"]  # in this unit
     squares: Float[np.ndarray, " D"]  # sum of squared deviations from the mean, in this unit
+    between: Float[np.ndarray, " D"]  # the same of the means of runs of one set, for each row
+    runs: int
     sample: Float[np.ndarray, "m D"]
     subsample: Float[np.ndarray, "n D"]
 
@@ -153,13 +169,18 @@ class BatchInputs:
     def of(
         cls,
         x: Float[np.ndarray, "N D"],
+        starts: Int[np.ndarray, " r"],
         sample: Float[np.ndarray, "m D"],
         subsample: Float[np.ndarray, "n D"],
     ) -> BatchInputs:
+        """Of a batch in which a run of rows of one set begins at each of `starts`."""
         low, high = (end.astype(np.float64) for end in (x.min(axis=0), x.max(axis=0)))
         peak = np.maximum(np.maximum(abs(low), abs(high)), np.finfo(float).tiny)
         unit = x / peak  # in double precision
         mean = unit.mean(axis=0)
         unit -= mean
+        sums, lengths = np.add.reduceat(unit, starts), np.diff(starts, append=len(x))
+        between = (sums**2 / lengths[:, None]).sum(axis=0)
         unit *= unit
-        return cls(len(x), low, high, peak, mean, unit.sum(axis=0), sample, subsample)
+        squares, few = unit.sum(axis=0), (sample, subsample)
+        return cls(len(x), low, high, peak, mean, squares, between, len(starts), *few)

@@ -50,14 +50,14 @@ def _mixed(model: Model, mixed: Mixture, labels: int, unit: float) -> list[str]:
     if not labels:
         return [
             f"Model: a mixture of {len(mixed.probability)} hypotheses, all equally likely before "
-            "any answer (linear parts, three length-scales, two scalings of the inputs, noise, "
+            "any answer (linear parts, curves, three length-scales, two scalings of inputs, noise, "
             "effects of sets)."
         ]
     shares = powers(mixed)
     n_inputs = len(model.basis.shift)
-    linear, waves = shares[: 2 * n_inputs].reshape(2, n_inputs), shares[2 * n_inputs : -1]
-    waves = waves.reshape(2, len(LENGTHSCALES))
-    signal = float(linear.sum() + waves.sum())
+    linear, rest = shares[: 2 * n_inputs].reshape(2, n_inputs), shares[2 * n_inputs : -1]
+    waves, curves = np.split(rest.reshape(2, -1), [len(LENGTHSCALES)], axis=1)
+    signal = float(linear.sum() + rest.sum())
     noise, effect = model.posterior.output_scale * np.sqrt(mixed.noise)
     lines = [
         f"Model: a mixture of hypotheses ({len(mixed.probability)} are still likely), weighed by "
@@ -69,7 +69,11 @@ def _mixed(model: Model, mixed: Mixture, labels: int, unit: float) -> list[str]:
     ]
     if signal <= 0:
         return lines
-    lines.append(f"Linear in the inputs: {100 * linear.sum() / signal:.0f} % of what they explain.")
+    straight, bent, joint = (100 * part.sum() / signal for part in (linear, curves, waves))
+    lines.append(
+        f"Of what they explain, {straight:.0f} % is linear, {bent:.0f} % are curves of single inputs "
+        f"and {joint:.0f} % is smooth in all of them together."
+    )
     if linear.sum() > LEAST_LINEAR * signal:
         power = mixed.hypotheses.power
         learned = (model.posterior.mean[: power.size] ** 2).mean(axis=1).reshape(power.shape)
@@ -80,8 +84,8 @@ def _mixed(model: Model, mixed: Mixture, labels: int, unit: float) -> list[str]:
             f"{part:.0f} % at {unit * length:g}√D"
             for part, length in zip(parts, LENGTHSCALES, strict=True)
         )
-        lines.append(f"Length-scales of the rest, D being the number of inputs: {lengths}.")
-    by_scaling = 100 * (linear.sum(axis=1) + waves.sum(axis=1)) / signal
+        lines.append(f"Length-scales of the last, D being the number of inputs: {lengths}.")
+    by_scaling = 100 * (linear.sum(axis=1) + rest.reshape(2, -1).sum(axis=1)) / signal
     said = (f"{part:.0f} % {SCALED[s]}" for s, part in zip(SCALINGS, by_scaling, strict=True))
     lines.append(f"Scaling: {', '.join(said)}.")
     return lines

@@ -82,7 +82,7 @@ def _cosine_of_radians(v):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
-def sum_waves(inputs, theta, starts, frequencies, phases, amplitude, rows, out):  # type: ignore[no-untyped-def]
+def sum_waves(inputs, theta, starts, frequencies, phases, amplitude, centre, rows, out):  # type: ignore[no-untyped-def]
     """Write u_a into `out` (A, W + 1), Σθ last, in the precision of `phases`.
 
     `inputs` is (D, N), standardised; `frequencies` is (D, W), so W is contiguous. In single
@@ -125,7 +125,7 @@ def sum_waves(inputs, theta, starts, frequencies, phases, amplitude, rows, out):
                     whole[k] += total[k]
                     total[k] = 0.0
         for k in range(waves):
-            out[a, k] = amplitude[k] * (whole[k] + total[k])
+            out[a, k] = amplitude[k] * (whole[k] + total[k]) - centre[k] * bias
         out[a, waves] = bias
 
 
@@ -163,7 +163,7 @@ def sum_runs(
         x = np.ascontiguousarray(z.T, kind) if single else np.ascontiguousarray(z, kind).T
         rows = _ROWS_SINGLE if single else 2**62
         out = u[:, family.first : family.stop + 1]  # the bias stays after the last family only
-        sum_waves(x, theta, bounds, turns, phases, amplitude, rows, out)
+        sum_waves(x, theta, bounds, turns, phases, amplitude, family.centre, rows, out)
         if family.linear is not None:
             columns, centre, size = family.linear
             linear = theta[:, None] * ((z - centre) / size)

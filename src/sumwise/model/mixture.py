@@ -17,7 +17,9 @@ have t − 1 degrees of freedom,
     p(D | h) ∝ |C|^(−½) (ν₀ s₀² + q)^(−ν/2),     s² | D, h ~ scaled inverse χ²(ν, (ν₀ s₀² + q) / ν)
 
 with ν = ν₀ + t − 1. s₀² is the variance of individuals that the spread of the sets' means suggests
-(`Totals.prior_scale`). So every prediction is a mixture of Student t distributions with the means
+(`Totals.prior_scale`). Hypotheses count by p(D | h)^η with η = `CAUTION`: none of them is true of
+real groups, and the evidence of models that are all somewhat wrong is surer than it should be
+(Grünwald and van Ommen 2017; Miller and Dunson 2019). So every prediction is a mixture of Student t distributions with the means
 and variances of Gaussian conditioning,
 
     E[y | h] = c C⁻¹ z,     Var[y | h] = E[s²] (c₀ − c C⁻¹ cᵀ),     E[s²] = (ν₀ s₀² + q) / (ν − 2)
@@ -45,7 +47,8 @@ from sumwise.model.posterior import EPSILON
 from sumwise.util.shapes import Float, Int
 
 PRIOR_FREEDOM: Final = 4.0  # ν₀
-LIKENESS: Final = 0.3  # expected intra-class correlation of outputs, which s₀² rests on
+CAUTION: Final = 0.6  # η
+INPUTS_ALIKE: Final = 0.6  # intra-class correlation of what inputs explain, which s₀² rests on
 FIRST: Final = 32  # totals by which hypotheses are weighed first, where there are many more
 ALL_BELOW: Final = 48  # totals up to which every hypothesis is weighed by all of them
 MASS: Final = 0.9995  # posterior probability of the hypotheses that are kept
@@ -69,6 +72,7 @@ class Totals:
     z: Float[np.ndarray, "t M"]
     groups: Sequence[slice]  # columns of each group of features
     freedom: float  # degrees of freedom of z
+    likeness: float  # expected intra-class correlation of outputs
     noise_std: Float[np.ndarray, " t"] | None = None  # known
     shared: tuple[Float[np.ndarray, "t t"], Float[np.ndarray, "t t"]] | None = None  # ΘΘᵀ, ΘZZᵀΘᵀ
 
@@ -78,11 +82,12 @@ class Totals:
     @property
     def prior_scale(self) -> Float[np.ndarray, " M"]:
         """s₀² of each output: an individual's variance where outputs are as alike within sets as
-        `LIKENESS` says, and means of sets are as far apart as these. Totals with known noise count
-        by what is left of them beside a variance of 1, which the model's units make typical."""
+        the hypotheses expect, and means of sets are as far apart as these. Totals with known noise
+        count by what is left of them beside a variance of 1, which the model's units make typical.
+        """
         size = np.maximum(self.design.theta_sum**2, self.design.noise_scale)
-        alike = LIKENESS * self.design.theta_sum**2
-        share = alike + (1 - LIKENESS) * self.design.noise_scale
+        alike = self.likeness * self.design.theta_sum**2
+        share = alike + (1 - self.likeness) * self.design.noise_scale
         square = self.z**2 / size[:, None]
         if self.noise_std is not None:
             own = (size / (size + self.noise_std**2))[:, None]  # share of a total that is not noise
@@ -125,6 +130,7 @@ class Mixture:
     totals: Totals
     solved: Solved
     log_evidence: float
+    origin: Int[np.ndarray, " k"]  # number of the hypothesis before any were left out
 
     @property
     def spread(self) -> Float[np.ndarray, "k M"]:
@@ -176,12 +182,16 @@ class Mixture:
         inverse = np.matmul(white.transpose(0, 2, 1), white).reshape(len(share), -1)
         n = len(u)
         for g, at in enumerate(groups):
-            weighed = (share * variances[:, g])[:, None] * variances
-            if not weighed.any():
-                continue
-            mixed = (weighed.T @ inverse).reshape(-1, n, n)  # a t×t matrix for each other group
-            for other, there in enumerate(groups):
-                out[at, there] -= u[:, at].T @ (mixed[other] @ u[:, there])
+            some = np.flatnonzero(share * variances[:, g])
+            weighed = (share * variances[:, g])[some, None] * variances[some, g:]
+            others = np.flatnonzero(weighed.any(axis=0))
+            mixed = (weighed[:, others].T @ inverse[some]).reshape(-1, n, n)
+            for other, between in zip((g + others).tolist(), mixed, strict=True):
+                there = groups[other]
+                part = u[:, at].T @ (between @ u[:, there])
+                out[at, there] -= part
+                if other != g:
+                    out[there, at] -= part.T
 
     # --- predictions --------------------------------------------------------------------------
 
@@ -267,6 +277,12 @@ class Mixture:
         return lower, upper
 
 
+def likeness(hypotheses: Hypotheses) -> float:
+    """Intra-class correlation of outputs that the hypotheses expect before any total."""
+    noise = hypotheses.noise
+    return float(np.mean(noise * hypotheses.correlation + (1 - noise) * INPUTS_ALIKE))
+
+
 # --- weighing the hypotheses ----------------------------------------------------------------------
 
 
@@ -286,7 +302,7 @@ def fit(hypotheses: Hypotheses, totals: Totals, *, known_scale: bool = False) ->
     scales = np.ones(solved.power.shape)
     if not known_scale:
         scales = (PRIOR_FREEDOM * totals.prior_scale + solved.power) / freedom
-    return _kept(known, totals, solved, logs, scales, freedom, len(hypotheses.noise))
+    return _kept(known, totals, solved, logs, scales, freedom, len(hypotheses.noise), few)
 
 
 def _kept(
@@ -297,17 +313,36 @@ def _kept(
     scales: Float[np.ndarray, "k M"],
     freedom: float,
     n_hypotheses: int,
+    origin: Int[np.ndarray, " k"],
 ) -> Mixture:
-    """The mixture of the most probable hypotheses, those of `MASS` together."""
+    """The mixture of the most probable hypotheses, those of `MASS` together.
+
+    Args:
+        origin: Number of the hypothesis that each is, or is a point of the grid of.
+    """
     top = float(logs.max())
-    chance = np.exp(logs - top)
-    evidence = top + math.log(chance.sum() / n_hypotheses)
-    chance /= chance.sum()
+    evidence = top + math.log(np.exp(logs - top).sum() / n_hypotheses)
+    chance = cautious(logs, origin)
     keep = np.sort(most_probable(chance, len(totals)))
     some = _solved([None if a is None else a[keep] for a in _fields(solved)])
     probability = chance[keep] / chance[keep].sum()
     freeze(probability)
-    return Mixture(known.take(keep), probability, scales[keep], freedom, totals, some, evidence)
+    about = scales[keep], freedom, totals, some, evidence, origin[keep]
+    return Mixture(known.take(keep), probability, *about)
+
+
+def cautious(
+    logs: Float[np.ndarray, "k ..."], origin: Int[np.ndarray, " k"]
+) -> Float[np.ndarray, "k ..."]:
+    """Probabilities where hypotheses count by their evidence to the power η.
+
+    Points of the grid of one hypothesis share what it counts by their evidence itself.
+    """
+    whole = np.full((int(origin.max(initial=0)) + 1, *logs.shape[1:]), -np.inf)
+    np.logaddexp.at(whole, origin, logs)
+    logs = logs + (CAUTION - 1) * whole[origin]
+    chance = np.exp(logs - logs.max(axis=0))
+    return chance / chance.sum(axis=0)
 
 
 def _solved(arrays: Sequence[Any]) -> Solved:
@@ -334,8 +369,7 @@ def _promising(hypotheses: Hypotheses, totals: Totals, known_scale: bool) -> Int
     some = totals.take(np.linspace(0, len(totals) - 1, FIRST).round().astype(int))
     solved = solve(hypotheses, some, np.ones(len(everything)))
     logs = _log_evidence(solved, some, known_scale)
-    chance = np.exp(logs - logs.max())
-    return np.sort(most_probable(chance / chance.sum(), len(totals)))
+    return np.sort(most_probable(cautious(logs, everything), len(totals)))
 
 
 def _log_evidence(solved: Solved, totals: Totals, known_scale: bool) -> Float[np.ndarray, " k"]:
@@ -365,12 +399,14 @@ def _with_known_noise(hypotheses: Hypotheses, totals: Totals) -> Mixture:
             left = math.exp(at) * (1 - known) + known
             logs[:, i] -= 0.5 * (log_det + np.log(left).sum(axis=1) + (squares / left).sum(axis=1))
             logs[:, i] += 0.5 * (len(totals) - totals.freedom) * at
-    mass = np.exp(logs - logs.max())
-    few = np.sort(most_probable(mass.sum(axis=1) / mass.sum(), 3 * len(totals)))
-    mass = mass[few] / np.maximum(mass[few].sum(axis=1, keepdims=True), 1e-300)
+    chance = cautious(np.logaddexp.reduce(logs, axis=1), np.arange(count))
+    few = np.sort(most_probable(chance, 3 * len(totals)))
+    mass = np.exp(logs[few] - logs[few].max(axis=1, keepdims=True))
+    mass /= mass.sum(axis=1, keepdims=True)
     middle = mass @ grid
     width = np.sqrt(np.einsum("hi,hi->h", mass, (grid - middle[:, None]) ** 2))
-    own = hypotheses.take(np.repeat(few, len(ZOOMED)))
+    origin = np.repeat(few, len(ZOOMED))
+    own = hypotheses.take(origin)
     scale = (middle[:, None] + width[:, None] * ZOOMED).ravel()
     solved = solve(own, totals, np.exp(scale))
     misfit = np.exp(-scale) * (prior + solved.power[:, 0])
@@ -378,7 +414,7 @@ def _with_known_noise(hypotheses: Hypotheses, totals: Totals) -> Mixture:
     if totals.freedom > 0:
         logs = -0.5 * (solved.log_det + freedom * scale + misfit)
     logs = logs + np.log(np.repeat(width, len(ZOOMED)))
-    return _kept(own, totals, solved, logs, np.exp(scale)[:, None], math.inf, count)
+    return _kept(own, totals, solved, logs, np.exp(scale)[:, None], math.inf, count, origin)
 
 
 def _spectra(
@@ -606,12 +642,28 @@ def leave_one_out(mixture: Mixture) -> tuple[Float[np.ndarray, "t M"], Float[np.
     else:
         scale = np.broadcast_to(mixture.scale[:, None, :], gone.shape)
         logs = 0.5 * (gone / scale + np.log(scale)).sum(axis=2)
-    logs = logs - 0.5 * n_outputs * np.log(solved.own) + np.log(mixture.probability)[:, None]
+    logs = logs - 0.5 * n_outputs * np.log(solved.own)
     if mixture.freedom < math.inf and freedom <= 0:
-        logs = np.zeros_like(logs)  # one total, centred, does not weigh hypotheses
-    chance = np.exp(logs - logs.max(axis=0))
-    chance /= chance.sum(axis=0)
+        chance = np.full(logs.shape, 1 / len(logs))  # one total, centred, does not weigh them
+    else:
+        chance = _without(mixture, logs)
     means, variances = z - off, scale / own
     mean = np.einsum("ht,htm->tm", chance, means)
     variance = np.einsum("ht,htm->tm", chance, variances + (means - mean) ** 2)
     return mean, variance
+
+
+def _without(mixture: Mixture, logs: Float[np.ndarray, "k t"]) -> Float[np.ndarray, "k t"]:
+    """Probabilities without each total, given −log of its density under each component.
+
+    Probabilities are p(D | h)^η times the share of a point in the grid of h. Without a total,
+    p(D | h) is divided by the mean density of that total over the grid.
+    """
+    known = np.log(mixture.probability)[:, None]
+    before = np.full(int(mixture.origin.max()) + 1, -np.inf)
+    np.logaddexp.at(before, mixture.origin, known[:, 0])
+    after = np.full((len(before), logs.shape[1]), -np.inf)
+    np.logaddexp.at(after, mixture.origin, known + logs)
+    logs = known + logs + (CAUTION - 1) * (after[mixture.origin] - before[mixture.origin][:, None])
+    chance = np.exp(logs - logs.max(axis=0))
+    return chance / chance.sum(axis=0)

@@ -177,12 +177,14 @@ def _begin(
         shutil.rmtree(place, ignore_errors=True)
         bucket = BUCKET_BYTES if memory is None else max(2**20, int(memory) // 4)
         source = sorted_copy(scan, place, ids_of(index.keys), bucket)
-        index = survey(source, inputs=False, run=run)
-    if prepared is None:
-        blank = store.lazy_sets((), np.empty(0, int), scan)
-        prepared = config.prepare(blank, Inputs.combine(statistics))
-    n_basis = features(prepared.basis, np.zeros((1, len(scan.x)))).shape[1]
+        index = survey(source, inputs=prepared is None, run=run)
     assert index.sizes is not None  # the source is sorted
+    if prepared is None:
+        by_set = Inputs.combine(index.statistics).alike
+        inputs = replace(Inputs.combine(statistics), alike=by_set)
+        blank = store.lazy_sets(partial(ids_of, index.keys), index.sizes, scan)
+        prepared = config.prepare(blank, inputs)
+    n_basis = features(prepared.basis, np.zeros((1, len(scan.x)))).shape[1]
     with (
         atomic_write(os.path.join(folder, "ids.arrow")) as file,
         pa.ipc.new_file(file, index.keys.schema) as writer,

@@ -38,7 +38,7 @@ def subsample_in(scan: Scan, batch: Batch) -> Float[np.ndarray, "n D"]:
 
 def statistics_of(scan: Scan, batch: Batch) -> BatchInputs:
     sample = sample_in(batch, scan.rows // SAMPLE)
-    return BatchInputs.of(batch.inputs.T, sample, subsample_in(scan, batch))
+    return BatchInputs.of(batch.inputs.T, run_starts(batch.keys), sample, subsample_in(scan, batch))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,7 +16,7 @@ import numpy as np
 from sumwise.data.sets import Sets
 from sumwise.data.targets import Inputs
 from sumwise.errors import SettingError
-from sumwise.model.basis.auto import Auto
+from sumwise.model.basis.auto import Auto, prior_correlation
 from sumwise.model.basis.fixed import Linear, Polynomial, RandomFourierFeatures, Scaled
 from sumwise.model.basis.neural_config import Neural, with_dropout
 from sumwise.util.shapes import Float
@@ -53,7 +53,7 @@ BASES: Final[Mapping[str, Callable[[ModelConfig, Sets, Inputs, np.random.Generat
         config.n_basis, sets.n_inputs, config.lengthscale, rng
     ),
     "auto": lambda config, sets, inputs, rng: Auto.draw(
-        inputs, config.n_basis, config.lengthscale, rng
+        inputs, config.n_basis, config.lengthscale, rng, prior_correlation(sets.sizes, inputs)
     ),
     "neural": lambda config, sets, inputs, rng: Neural(n_basis=config.n_basis).draw(sets, rng),
 }

@@ -3,9 +3,18 @@
     range:   z = 2 (x − middle) / half width of x          as they are, far points far away
     squash:  z = 2 tanh(x/2), standardised                 far points drawn in
 
-each give a linear part z and waves √(2/W) cos(c − B z / (e √D)) of three length-scales e; a bias
-comes last. A hypothesis is a model of an individual's output as a share of its variance: a prior
-variance for each group of features (a group is one input of a linear part, or the waves of one
+each give three kinds of features, and a bias comes last:
+
+    linear   z_d of every input
+    waves    √(2/W) cos(c − B z / (e √D)), of all inputs together, for three length-scales e
+    smooth   a curve of every input alone: a_m sin(ω_m (z_d + L)), m = 1 … M
+
+The curves are a Gaussian process of one input on [−L, L] by its first eigenfunctions, ω_m = πm/2L
+and a_m = exp(−(ℓ ω_m)²/4) (Solin and Särkkä 2020). Features other than the bias are centred, so the
+bias alone carries the level.
+
+A hypothesis is a model of an individual's output as a share of its variance: a prior variance for
+each group of features (one input of a linear part, the curve of one input, or the waves of one
 length-scale), the share that is noise, and how much of the noise the members of a set have in
 common (`Hypotheses`). `sumwise.model.mixture` weighs the hypotheses by the totals; features never
 change, so nothing is embedded twice.
@@ -23,30 +32,61 @@ import numpy as np
 
 from sumwise.data.targets import Inputs
 from sumwise.model.basis.fixed import RandomFourierFeatures, Waves
-from sumwise.util.shapes import Float
+from sumwise.util.shapes import Float, Int
 
 SCALINGS: Final = ("range", "squash")
-LENGTHSCALES: Final = (0.5, 1.0, 2.0)  # times √D
-LINEAR_SHARES: Final = (0.0, 0.5, 0.9, 1.0)
+LENGTHSCALES: Final = (0.5, 1.0, 2.0)  # of waves, times √D
 FARTHEST: Final = 4.0  # half a range beyond all individuals, from where on nothing changes
+BOUNDARY: Final = 5.0  # L; squashed inputs beyond it are rare, and see a mirrored curve
+CURVE_LENGTHSCALE: Final = 1.5  # ℓ of the curve of one input
+CURVE: Final = (
+    5  # M; the first function that is left out has a seventh of the first one's amplitude
+)
+VANISHING: Final = 1e-20  # mean power of a part that is rounding
+FEWEST: Final = 3  # functions that make a curve; with room for fewer, there is none
 BIAS: Final = 1.0  # prior variance of the level, in units of an individual's variance
 N_HYPOTHESES: Final = 400
+MADE_OF: Final = (  # shares of the signal that are linear, curves of single inputs, waves
+    (1.0, 0.0, 0.0),
+    (0.0, 1.0, 0.0),
+    (0.0, 0.0, 1.0),
+    (0.5, 0.5, 0.0),
+    (0.5, 0.0, 0.5),
+    (0.9, 0.1, 0.0),
+    (0.9, 0.0, 0.1),
+)
+RELEVANCE: Final = (0.3, 1.0, math.inf)  # parameter of the Dirichlet prior of inputs' shares
 NOISE: Final = (2.0, 1.0)  # Beta prior of the share of an individual's variance that is noise
-PRECISE: Final = (0.3, 0.3)  # probability that noise is small instead: log-uniform up to this share
+PRECISE: Final = (0.2, 0.3)  # probability that noise is small instead: log-uniform up to this share
 LEAST: Final = 1e-3  # of that share, and of signal where there is any
 NO_SIGNAL: Final = 0.05  # prior probability that the inputs say nothing
-NO_CORRELATION: Final = 0.1  # prior probability that sets have no effect of their own
-CORRELATION: Final = (1.0, 6.0)  # otherwise, Beta prior of the intra-class correlation of noise
-ALIKE: Final = 0.2  # prior probability that all inputs of a linear part matter alike
-RELEVANCE: Final = 0.3  # otherwise, parameter of the Dirichlet prior of their shares
-PARTS: Final = (
-    *((scaling, None) for scaling in SCALINGS),  # linear
-    *((scaling, length) for scaling in SCALINGS for length in LENGTHSCALES),  # waves
-    ("bias", None),
-)
+# intra-class correlation of noise: prior probability that it is 0, and otherwise its Beta prior
+CLUSTERS: Final = (0.1, (1.0, 8.0))  # groups as they are: pupils in schools, houses in towns
+PANELS: Final = (0.02, (3.0, 2.0))  # the same unit again and again: years of one state
+DRAWN: Final = (0.7, (1.0, 8.0))  # individuals at random: pooled samples
+ALIKE: Final = (0.05, 0.15)  # of inputs: below, sets are drawn; above, equal sets are panels
 OF_HYPOTHESES: Final = frozenset(  # names of arrays that former versions did not store
     f"auto_{name}" for name in ("variances", "noise", "correlation", "power")
 )
+OF_CURVES: Final = frozenset(f"auto_{name}" for name in ("curve", "means"))  # likewise, later
+
+
+def prior_correlation(
+    sizes: Int[np.ndarray, " A"], inputs: Inputs
+) -> tuple[float, tuple[float, float]]:
+    """The prior of the intra-class correlation of noise for sets like these.
+
+    A few dozen totals hardly tell the noise of individuals from effects of sets; those of sets of
+    one size cannot tell them apart at all. So the prior counts, and sets show of which kind they
+    are. Inputs of individuals that were drawn at random are no more alike within sets than
+    between. Sets of one size whose inputs are alike are repeated observations of the same units,
+    which have far more in common than pupils of one school.
+    """
+    alike = float(inputs.alike.mean())
+    if alike < ALIKE[0]:
+        return DRAWN
+    equal = len(sizes) > 1 and bool((sizes == sizes[0]).all())
+    return PANELS if equal and alike > ALIKE[1] else CLUSTERS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,35 +103,43 @@ class Hypotheses:
         cls,
         power: Float[np.ndarray, "2 D"],
         rng: np.random.Generator,
+        *,
+        curves: bool = False,
+        correlation: tuple[float, tuple[float, float]] = CLUSTERS,
     ) -> Hypotheses:
         """From the prior that the constants of this module describe.
 
         Args:
             power: Mean square of each input's linear feature, by scaling.
+            curves: Whether there are curves of single inputs.
+            correlation: Prior of ρ, see `prior_correlation`.
         """
-        n_inputs, n_waves = power.shape[1], len(LENGTHSCALES)
-        scaling = rng.integers(len(SCALINGS), size=N_HYPOTHESES)
-        linear = rng.choice(LINEAR_SHARES, N_HYPOTHESES)
-        length = rng.integers(n_waves, size=N_HYPOTHESES)
-        relevance = rng.standard_gamma(RELEVANCE, (N_HYPOTHESES, n_inputs)) + 1e-9
-        relevance[rng.random(N_HYPOTHESES) < ALIKE] = 1.0
-        noise = np.clip(rng.beta(*NOISE, N_HYPOTHESES), LEAST, 1 - LEAST)
-        small = PRECISE[1] * np.exp(rng.uniform(math.log(LEAST), 0.0, N_HYPOTHESES))
-        noise = np.where(rng.random(N_HYPOTHESES) < PRECISE[0], small, noise)
-        noise[rng.random(N_HYPOTHESES) < NO_SIGNAL] = 1.0
-        correlation = rng.beta(*CORRELATION, N_HYPOTHESES)
-        correlation[rng.random(N_HYPOTHESES) < NO_CORRELATION] = 0.0
+        n_inputs, count = power.shape[1], N_HYPOTHESES
+        scaling = rng.integers(len(SCALINGS), size=count)
+        made_of = np.array([shares for shares in MADE_OF if curves or not shares[1]])
+        linear, curved, waves = made_of[rng.integers(len(made_of), size=count)].T
+        length = rng.integers(len(LENGTHSCALES), size=count)
+        parameter = rng.choice(RELEVANCE, count)
+        alike = np.isinf(parameter)
+        relevance = rng.standard_gamma(np.where(alike, 1.0, parameter)[:, None], (count, n_inputs))
+        relevance = np.where(alike[:, None], 1.0, relevance + 1e-9)
+        noise = np.clip(rng.beta(*NOISE, count), LEAST, 1 - LEAST)
+        small = PRECISE[1] * np.exp(rng.uniform(math.log(LEAST), 0.0, count))
+        noise = np.where(rng.random(count) < PRECISE[0], small, noise)
+        noise[rng.random(count) < NO_SIGNAL] = 1.0
+        none, prior = correlation
+        shared = np.where(rng.random(count) < none, 0.0, rng.beta(*prior, count))
         varies = power[scaling] > 0
         relevance = np.where(varies, relevance, 0.0)
         relevance /= np.maximum(relevance.sum(axis=1, keepdims=True), 1e-300)
-        variances = np.zeros((N_HYPOTHESES, 2 * n_inputs + 2 * n_waves + 1))
-        rows = np.arange(N_HYPOTHESES)[:, None]
-        own = scaling[:, None] * n_inputs + np.arange(n_inputs)
-        variances[rows, own] = linear[:, None] * relevance / np.where(varies, power[scaling], 1.0)
-        variances[rows[:, 0], 2 * n_inputs + scaling * n_waves + length] = 1 - linear
-        variances *= (1 - noise)[:, None]
-        variances[:, -1] = BIAS
-        return cls(variances, noise, correlation, power)
+        lengths = np.eye(len(LENGTHSCALES))[length] * waves[:, None]
+        of_scaling = np.hstack([lengths, curved[:, None] * relevance]) if curves else lengths
+        here = np.eye(len(SCALINGS))[scaling][:, :, None]
+        slopes = linear[:, None] * relevance / np.where(varies, power[scaling], 1.0)
+        signal = [(here * part[:, None, :]).reshape(count, -1) for part in (slopes, of_scaling)]
+        variances = np.hstack([*signal, np.full((count, 1), BIAS)])
+        variances[:, :-1] *= (1 - noise)[:, None]
+        return cls(variances, noise, shared, power)
 
     def take(self, which: Any) -> Hypotheses:
         """Some of them."""
@@ -113,6 +161,8 @@ class Auto:
     scale: Float[np.ndarray, "2 D"]
     centre: Float[np.ndarray, "2 D"]  # mean of each scaling, which linear parts leave out
     size: Float[np.ndarray, " P"]  # root mean power of each part before it is normalised
+    curve: Float[np.ndarray, "2 M"]  # ω and a
+    means: Float[np.ndarray, "2 V"]  # of waves and curves of each scaling, before they are scaled
     variances: Float[np.ndarray, "H G"]  # as in `Hypotheses`
     noise: Float[np.ndarray, " H"]
     correlation: Float[np.ndarray, " H"]
@@ -126,38 +176,51 @@ class Auto:
         n_basis: int,
         lengthscale: float,
         rng: np.random.Generator,
+        correlation: tuple[float, tuple[float, float]] = CLUSTERS,
     ) -> Auto:
         """For inputs like these, which it will see as (x − shift) / scale.
 
         Args:
-            n_basis: Twice the number of waves of each length-scale.
-            lengthscale: What all of `LENGTHSCALES` are multiplied by.
+            n_basis: Twice the number of waves of each length-scale, less what curves take.
+            lengthscale: What all length-scales are multiplied by.
+            correlation: Prior of ρ, see `prior_correlation`.
         """
         n_inputs = len(inputs.shift)
         drawn = RandomFourierFeatures.draw(n_basis, n_inputs, lengthscale, rng)  # which checks them
         if n_basis < 3:  # too few waves to halve
             drawn = RandomFourierFeatures.draw(3, n_inputs, lengthscale, rng)
         n_waves = (len(drawn.phases) + 1) // 2
+        curve = _curve(n_waves, n_inputs, float(lengthscale))
+        n_waves -= math.ceil(n_inputs * curve.shape[1] / len(LENGTHSCALES))
         some, low, high = (
             (x - inputs.shift) / inputs.scale for x in (inputs.subsample, inputs.low, inputs.high)
         )
         squashed = 2 * np.tanh(some / 2)
         widths = np.stack([(high - low) / 4, squashed.std(axis=0)])
+        n_curves = n_inputs * curve.shape[1]
         plain = cls(
             drawn.frequencies[:n_waves],
             drawn.phases[:n_waves],
             np.stack([(low + high) / 2, squashed.mean(axis=0)]),
             np.where(widths > [[0.0], [1e-12]], widths, 1.0),  # 1 for inputs that do not vary
             np.zeros((2, n_inputs)),
-            np.ones(len(PARTS)),
+            np.ones(3 + 2 * (len(LENGTHSCALES) + n_inputs * bool(n_curves))),
+            curve,
+            np.zeros((2, len(LENGTHSCALES) * n_waves + n_curves)),
             *(np.empty(0),) * 4,
         )
-        centred = replace(plain, centre=np.stack([z.mean(axis=0) for z in plain.scaled(some)]))
+        level = plain(some).mean(axis=0)
+        centred = replace(
+            plain,
+            centre=level[: 2 * n_inputs].reshape(2, n_inputs),
+            means=level[2 * n_inputs : -1].reshape(2, -1),
+        )
         power = (centred(some) ** 2).mean(axis=0)
         parts = np.array([power[at].sum() for at in centred.columns])
-        size = np.sqrt(np.where(parts > 0, parts, 1.0))
+        size = np.sqrt(np.where(parts > VANISHING, parts, 1.0))
         linear = power[: 2 * n_inputs].reshape(2, n_inputs) / size[:2, None] ** 2
-        return replace(centred, size=size).with_hypotheses(Hypotheses.draw(linear, rng))
+        known = Hypotheses.draw(linear, rng, curves=bool(n_curves), correlation=correlation)
+        return replace(centred, size=size).with_hypotheses(known)
 
     def with_hypotheses(self, drawn: Hypotheses) -> Auto:
         own = {name: getattr(drawn, name) for name in Hypotheses.__slots__}
@@ -175,10 +238,10 @@ class Auto:
 
     @property
     def columns(self) -> list[slice]:
-        """Where the features of each part are."""
-        n_waves, n_inputs = self.frequencies.shape
-        widths = [n_inputs] * 2 + [n_waves] * (len(PARTS) - 3) + [1]
-        ends = np.cumsum([0, *widths]).tolist()
+        """Where the features of each part are: linear, waves and curves by scaling, bias."""
+        (n_waves, n_inputs), n_curve = self.frequencies.shape, self.curve.shape[1]
+        of_scaling = [n_waves] * len(LENGTHSCALES) + [n_curve] * (n_inputs if n_curve else 0)
+        ends = np.cumsum([0, n_inputs, n_inputs, *of_scaling, *of_scaling, 1]).tolist()
         return [slice(low, high) for low, high in pairwise(ends)]
 
     def scaled(self, x: Float[np.ndarray, "N D"]) -> list[Float[np.ndarray, "N D"]]:
@@ -188,56 +251,78 @@ class Auto:
         return [np.clip(ranged, -FARTHEST, FARTHEST), squashed]
 
     def __call__(self, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N K"]:
-        columns, both = self.columns, self.scaled(x)
-        out = np.empty((len(x), columns[-1].stop))
-        far, amplitude = math.sqrt(x.shape[1]), math.sqrt(2 / len(self.phases))
-        waves = iter(range(2, len(PARTS) - 1))
-        for i, z in enumerate(both):
-            out[:, columns[i]] = (z - self.centre[i]) / self.size[i]
-            angles = z @ self.frequencies.T
-            for length in LENGTHSCALES:
-                part = next(waves)
-                wave = np.cos(self.phases - angles / (length * far))
-                out[:, columns[part]] = wave * (amplitude / self.size[part])
+        out = np.empty((len(x), self.columns[-1].stop))
+        n_waves, n_curve = len(self.phases) * len(LENGTHSCALES), self.curve.shape[1]
+        for z, family in zip(self.scaled(x), self.waves, strict=True):
+            columns, centre, size = family.linear or (slice(0), 0.0, 1.0)
+            out[:, columns] = (z - centre) / size
+            of_all = family.phases[:n_waves] - z @ family.frequencies[:n_waves].T
+            of_one = family.phases[n_waves:].reshape(-1, n_curve) if n_curve else 0.0
+            of_one = (of_one - z[:, :, None] * self.curve[0]).reshape(len(x), -1)
+            cosines = np.cos(np.hstack([of_all, of_one]))
+            out[:, family.first : family.stop] = family.amplitude * cosines - family.centre
         out[:, -1] = 1.0
         return out
 
     @property
     def waves(self) -> tuple[Waves, ...]:
-        """The three length-scales of each scaling together, with its linear part."""
-        n_waves, n_inputs = self.frequencies.shape
+        """Waves and curves of each scaling together, with its linear part."""
+        (n_waves, n_inputs), (turns, sizes) = self.frequencies.shape, self.curve
         count, far = len(LENGTHSCALES), math.sqrt(n_inputs)
-        turns = np.concatenate([self.frequencies / (length * far) for length in LENGTHSCALES])
-        sizes = self.size[2 : 2 + 2 * count].reshape(2, count)
-        return tuple(
-            Waves(
-                2 * n_inputs + i * count * n_waves,
-                turns,
-                np.tile(self.phases, count),
-                np.repeat(math.sqrt(2 / n_waves) / own, n_waves),
-                (self.columns[i], self.centre[i], self.size[i]),
-            )
-            for i, own in enumerate(sizes)
+        of_all = [self.frequencies / (length * far) for length in LENGTHSCALES]
+        of_one = np.kron(np.eye(n_inputs), turns[:, None])  # a_m sin(ω_m (z + L)), as a cosine
+        frequencies = np.concatenate([*of_all, of_one])
+        curve_phases = np.tile(math.pi / 2 - turns * BOUNDARY, n_inputs)
+        phases = np.concatenate([np.tile(self.phases, count), curve_phases])
+        plain = np.append(
+            np.full(count * n_waves, math.sqrt(2 / n_waves)), np.tile(sizes, n_inputs)
         )
+        columns = self.columns
+        own = (len(columns) - 3) // 2  # parts of each scaling
+        families = []
+        for i, means in enumerate(self.means):
+            parts = slice(2 + i * own, 2 + (i + 1) * own)
+            widths = [at.stop - at.start for at in columns[parts]]
+            size = np.repeat(self.size[parts], widths)
+            linear = columns[i], self.centre[i], self.size[i]
+            first = columns[parts][0].start
+            waves = Waves(first, frequencies, phases, plain / size, means / size, linear)
+            families.append(waves)
+        return tuple(families)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """What was drawn, by the names it is stored under."""
         return {f"auto_{name}": getattr(self, name) for name in self.__slots__}
 
     def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> Auto:
-        """The basis with these arrays; those of former versions have no hypotheses.
+        """The basis with these arrays; those of former versions lack some.
 
-        Such a basis gets them from a seed of their own. Each input has the power it has in `draw`:
-        standardised inputs that are divided by `scale` have the mean square 1/scale², squashed
-        ones 1, and those that do not vary (their scale is 1) none.
+        The first versions had no hypotheses. Such a basis gets them from a seed of their own. Each
+        input has the power it has in `draw`: standardised inputs that are divided by `scale` have
+        the mean square 1/scale², squashed ones 1, and those that do not vary (their scale is 1)
+        none. Later ones had neither curves nor centred waves.
         """
         former = arrays.keys().isdisjoint(OF_HYPOTHESES)
+        uncentred = arrays.keys().isdisjoint(OF_CURVES)
         names = {f"auto_{name}": name for name in self.__slots__}
-        wanted = names.keys() - OF_HYPOTHESES if former else names.keys()
+        wanted = names.keys() - (OF_HYPOTHESES if former else set())
+        wanted -= OF_CURVES if uncentred else set()
         basis = replace(self, **{names[key]: arrays[key] for key in wanted})
+        if uncentred:
+            means = np.zeros((2, len(LENGTHSCALES) * len(basis.phases)))
+            basis = replace(basis, curve=np.empty((2, 0)), means=means)
         if not former:
             return basis
         varies = basis.scale[1] != 1.0
         power = np.stack([varies / basis.scale[0] ** 2, varies])
         power /= np.maximum(power.sum(axis=1, keepdims=True), 1e-300)
         return basis.with_hypotheses(Hypotheses.draw(power, np.random.default_rng([0, 3])))
+
+
+def _curve(n_waves: int, n_inputs: int, unit: float) -> Float[np.ndarray, "2 M"]:
+    """ω and a of as many functions as half of the waves' room gives each input."""
+    count = min(CURVE, len(LENGTHSCALES) * n_waves // (2 * n_inputs))
+    turns = math.pi * np.arange(1, 1 + (count if count >= FEWEST else 0)) / (2 * BOUNDARY)
+    with np.errstate(over="ignore", under="ignore"):
+        exponents = (CURVE_LENGTHSCALE * unit / 2) ** 2 * (turns[:1] ** 2 - turns**2)
+        return np.stack([turns, np.exp(exponents)])

@@ -37,12 +37,13 @@ def check_number(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Waves:
-    """Features amplitude · cos(phase − frequency · z) of the same inputs z, for the kernels."""
+    """Features amplitude · cos(phase − frequency · z) − centre of the same inputs z."""
 
     first: int  # column of the first
     frequencies: Float[np.ndarray, "W D"]
     phases: Float[np.ndarray, " W"]
     amplitude: Float[np.ndarray, " W"]
+    centre: Float[np.ndarray, " W"]
     linear: tuple[slice, Any, Any] | None = None  # columns of (z − centre) / size, centre, size
 
     @property
@@ -107,7 +108,7 @@ class RandomFourierFeatures:
     def waves(self) -> tuple[Waves, ...]:
         count = len(self.phases)
         amplitude = np.full(count, math.sqrt(2 / max(count, 1)))
-        return (Waves(0, self.frequencies, self.phases, amplitude),)
+        return (Waves(0, self.frequencies, self.phases, amplitude, np.zeros(count)),)
 
     def __call__(self, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N K"]:
         (waves,) = self.waves
