@@ -4,8 +4,7 @@
 
 With weights of at most 1, single precision errs by no more than κ ‖u_a‖² / λ (`_slack`): each
 product r_iᵀ u_a errs by at most γ_K ‖u_a‖ in any order of summation, and squares add up by
-Cauchy–Schwarz. Where as many directions as features are known, as in a mixture, the same sum is
-Σ_i v_i (r_iᵀ u_a)², of which directions with next to no variance are left out.
+Cauchy–Schwarz.
 
 The numerator of IVR is ‖Q u_a‖² with Q = V^½ Φ S, and a part that rises with u_aᵀ S u_a. Singular
 vectors below a small singular value σ are left out, so its root errs by at most
@@ -15,7 +14,6 @@ vectors below a small singular value σ are left out, so its root errs by at mos
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -55,43 +53,25 @@ def squares(pool: Pool) -> PerSet:
 
 def bounds(key: Key, pool: Pool, posterior: Posterior) -> Between:
     """Bounds on the key of each set."""
-    signal = _SignalBounds.of(posterior)
-    (found,), power = _squared_projections(pool, signal.rows)
-    low, high = signal.between(found, power)
+    explained = _explained_rows(posterior)
+    (known,), power = _squared_projections(pool, explained)
+    low, high = _signal_between(power, known, explained, posterior)
     noise_scale, beta = posterior.noise_scale(pool.design), posterior.noise_precision
     return key(low, noise_scale, beta), key(high, noise_scale, beta)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _SignalBounds:
-    """How u_aᵀ S u_a follows from the squared products of u_a with some rows, and ‖u_a‖²."""
+def _explained_rows(posterior: Posterior) -> Float[np.ndarray, "r K"]:
+    """Rows √(1 − λ v_i) r_i: the share of the prior variance that is explained, by direction."""
+    share = 1 - posterior.hyper.prior_precision * posterior.variances
+    return np.sqrt(np.clip(share, 0.0, 1.0))[:, None] * posterior.directions
 
-    rows: Float[np.ndarray, "r K"]  # of lengths up to 1
-    left_out: float | None  # largest squared length of rows left out; None: rows say what is known
-    prior_precision: float
 
-    @classmethod
-    def of(cls, posterior: Posterior) -> _SignalBounds:
-        lam = posterior.hyper.prior_precision
-        share, left_out = np.clip(lam * posterior.variances, 0.0, 1.0), None
-        directions = posterior.directions
-        if len(directions) == directions.shape[1]:
-            used = share > _LEFT_OUT**2
-            left_out = float(share[~used].max(initial=0.0))
-            share, directions = share[used], directions[used]
-        else:
-            share = 1 - share
-        return cls(np.sqrt(share)[:, None] * directions, left_out, lam)
-
-    def between(self, found: PerSet, power: PerSet) -> Between:
-        slack = _slack(self.rows) * power + _TINY
-        low, high = found - slack, found + slack
-        if self.left_out is None:
-            low, high = power - high, power - low
-        else:
-            high += self.left_out * power
-        lam = self.prior_precision
-        return np.maximum(low, 0.0) / lam, np.maximum(high, 0.0) / lam
+def _signal_between(
+    power: PerSet, known: PerSet, explained: Float[np.ndarray, "r K"], posterior: Posterior
+) -> Between:
+    slack, left = _slack(explained) * power + _TINY, power - known
+    lam = posterior.hyper.prior_precision
+    return np.maximum(left - slack, 0.0) / lam, np.maximum(left + slack, 0.0) / lam
 
 
 def variance_reduction_between(pool: Pool, posterior: Posterior) -> Between | None:
@@ -105,14 +85,14 @@ def variance_reduction_between(pool: Pool, posterior: Posterior) -> Between | No
     values, unit = values / values[0], unit_of(posterior) * float(values[0]) ** 2
     used = int((values > _LEFT_OUT).sum())
     left_out = _LEFT_OUT if used < len(values) else 0.0
-    rows, signal = values[:used, None] * axes[:used], _SignalBounds.of(posterior)
-    (found, along), power = _squared_projections(pool, rows, signal.rows)
+    rows, explained = values[:used, None] * axes[:used], _explained_rows(posterior)
+    (found, known), power = _squared_projections(pool, rows, explained)
     found = np.sqrt(found)
     length = np.sqrt(power * (1 + _slack(rows[:0])) + _TINY)
     wide = _gamma(rows) * float(np.linalg.norm(rows)) + left_out
     off = wide * length + (used + 2) * _UNIT * found + _TINY**0.5
     noise, squared = posterior.noise(pool.design), unit_of(posterior)
-    least, most = signal.between(along, power)
+    least, most = _signal_between(power, known, explained, posterior)
     low = unit * np.maximum(found - off, 0.0) ** 2 + squared * of_members(pool, posterior, least)
     high = unit * (found + off) ** 2 + squared * of_members(pool, posterior, most)
     return low / (noise + most), high / (noise + least)
