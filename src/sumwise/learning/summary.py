@@ -71,8 +71,8 @@ def _mixed(model: Model, mixed: Mixture, labels: int, unit: float) -> list[str]:
         return lines
     straight, bent, joint = (100 * part.sum() / signal for part in (linear, curves, waves))
     lines.append(
-        f"Of what they explain, {straight:.0f} % is linear, {bent:.0f} % are curves of single inputs "
-        f"and {joint:.0f} % is smooth in all of them together."
+        f"Of what they explain, {straight:.0f} % is linear, {bent:.0f} % are curves of single "
+        f"inputs and {joint:.0f} % is smooth in all of them together."
     )
     if linear.sum() > LEAST_LINEAR * signal:
         power = mixed.hypotheses.power

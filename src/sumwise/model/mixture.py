@@ -19,8 +19,8 @@ have t − 1 degrees of freedom,
 with ν = ν₀ + t − 1. s₀² is the variance of individuals that the spread of the sets' means suggests
 (`Totals.prior_scale`). Hypotheses count by p(D | h)^η with η = `CAUTION`: none of them is true of
 real groups, and the evidence of models that are all somewhat wrong is surer than it should be
-(Grünwald and van Ommen 2017; Miller and Dunson 2019). So every prediction is a mixture of Student t distributions with the means
-and variances of Gaussian conditioning,
+(Grünwald and van Ommen 2017; Miller and Dunson 2019). So every prediction is a mixture of Student t
+distributions with the means and variances of Gaussian conditioning,
 
     E[y | h] = c C⁻¹ z,     Var[y | h] = E[s²] (c₀ − c C⁻¹ cᵀ),     E[s²] = (ν₀ s₀² + q) / (ν − 2)
 
