@@ -39,9 +39,7 @@ LENGTHSCALES: Final = (0.5, 1.0, 2.0)  # of waves, times √D
 FARTHEST: Final = 4.0  # half a range beyond all individuals, from where on nothing changes
 BOUNDARY: Final = 5.0  # L; squashed inputs beyond it are rare, and see a mirrored curve
 CURVE_LENGTHSCALE: Final = 1.5  # ℓ of the curve of one input
-CURVE: Final = (
-    5  # M; the first function that is left out has a seventh of the first one's amplitude
-)
+CURVE: Final = 5  # M; the next function would have a seventh of the first one's amplitude
 VANISHING: Final = 1e-20  # mean power of a part that is rounding
 FEWEST: Final = 3  # functions that make a curve; with room for fewer, there is none
 BIAS: Final = 1.0  # prior variance of the level, in units of an individual's variance
