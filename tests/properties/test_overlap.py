@@ -431,3 +431,22 @@ def test_an_input_may_be_called_like_a_column_of_an_export(tmp_path):
         assert (copy.sets.x == sets.x).all()
         assert (copy.sets.members is None) == (sets.members is None)
         copy.close()
+
+
+def test_members_of_overlapping_sets_are_streamed_given_their_totals(tmp_path):
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    lists = [list(range(8)), list(range(5, 15)), list(range(12, 40))]
+    sets = sw.Sets.from_members(X, lists, ids=["a", "b", "c"])
+    totals = np.array([Y[some].sum() for some in lists])
+    model = sw.AggregateRegressor().fit(sets[:2], totals[:2], pool=sets)
+    owner, rows = np.repeat(sets.ids, sets.sizes), np.concatenate(lists)
+    columns = {"set": owner.tolist(), "x0": X[rows, 0], "x1": X[rows, 1]}
+    parquet.write_table(pa.table(columns), tmp_path / "all.parquet")
+    scan = sw.Sets.scan_parquet(tmp_path / "all.parquet", by="set", x=["x0", "x1"])
+    model.predict_parquet(scan, tmp_path / "out.parquet")
+    found = parquet.read_table(tmp_path / "out.parquet")["mean"].to_numpy()
+    assert_allclose([found[owner == name].sum() for name in "ab"], totals[:2], rtol=1e-9)
+    shared = np.isin(rows, range(5, 8))  # a member of two sets has one output
+    assert_allclose(found[shared & (owner == "a")], found[shared & (owner == "b")], rtol=1e-9)

@@ -23,6 +23,7 @@ from sumwise.model.predict import own_names
 from sumwise.outofcore.build import Run
 from sumwise.util.files import atomic_write
 from sumwise.util.progress import Slow
+from sumwise.util.shapes import Float
 
 ADDED: Final = ("file", "row", "mean", "std", "lower", "upper")
 
@@ -80,7 +81,7 @@ def _one_file(
             for batch in batches(scan, part):
                 x = np.ascontiguousarray(batch.inputs.T, dtype=np.float64)
                 try:
-                    found = outputs.interval(model, x, level, _members(model, scan, batch))
+                    found = outputs.interval(model, x, level, _members(model, scan, batch, x))
                 except InvalidSetError as error:
                     where = f"{batch.path}, rows from {batch.first_row + 1} on"
                     raise InvalidSetError(f"{where}: {error}") from error
@@ -96,11 +97,18 @@ def _one_file(
             yield part.rows
 
 
-def _members(model: Model, scan: Scan, batch: Batch) -> outputs.Members:
-    """The rows of a batch that belong to measured sets; all rows of the files are members."""
+def _members(
+    model: Model, scan: Scan, batch: Batch, x: Float[np.ndarray, "N D"]
+) -> outputs.Members:
+    """The rows of a batch that belong to measured sets; all rows of the files are members.
+
+    Where sets overlap, rows are the members that have their inputs.
+    """
     known = model.labelled
     names = [column.to_pylist() for column in batch.keys]
     ids = names[0] if len(names) == 1 else list(zip(*names, strict=True))
+    if known is not None and known.overlap is not None:
+        return outputs.members_of(model, ids, x)
     if batch.theta is not None:
         return outputs.members_at(model, ids, np.asarray(batch.theta, dtype=np.float64))
     found = outputs.members_at(model, ids, np.ones(len(ids)))
