@@ -13,9 +13,11 @@ from numpy.testing import assert_allclose
 from scipy import optimize, stats
 
 from sumwise.data.sets import Sets
-from sumwise.model import mixture
+from sumwise.model import mixture_algebra, mixture_weights
 from sumwise.model.basis.auto import Hypotheses
 from sumwise.model.design import embed
+from sumwise.model.mixture_leave_one_out import leave_one_out
+from sumwise.model.student_quantiles import quantile
 from tests import oracles
 from tests.builders import random_sets, seeds, unscaled
 
@@ -53,11 +55,11 @@ class Case:
         design = embed(sets, unscaled(features, 2))
         freedom = max(0.0, len(self.seen) - 1.0)
         rows = design.rows(self.seen)
-        self.totals = mixture.Totals(rows, self.z, GROUPS, freedom, self.noise_std)
+        self.totals = mixture_algebra.Totals(rows, self.z, GROUPS, freedom, self.noise_std)
 
     @property
     def fitted(self):
-        return mixture.fit(self.hypotheses, self.totals)
+        return mixture_weights.fit(self.hypotheses, self.totals)
 
     def world(self, known, h, scale=1.0):
         """The Gaussian of all outputs under hypothesis h of `known`, in units of `scale`."""
@@ -140,16 +142,16 @@ def test_probabilities_are_those_of_multivariate_t_densities(
     case = built(sizes, n_seen, seed, outputs, scale, collinear, known=False)
     got = case.fitted
     logs = np.zeros(len(case.hypotheses.noise))
-    nu, s0 = mixture.PRIOR_FREEDOM - 1, prior_scale(case)
+    nu, s0 = mixture_weights.PRIOR_FREEDOM - 1, prior_scale(case)
     assert_allclose(case.totals.prior_scale, s0)
     for h in range(len(logs)):
         inside = case.world(case.hypotheses, h).totals[np.ix_(case.seen, case.seen)]
         for m, z in enumerate(case.z.T):
-            shape = inside * s0[m] * mixture.PRIOR_FREEDOM / nu
+            shape = inside * s0[m] * mixture_weights.PRIOR_FREEDOM / nu
             logs[h] += stats.multivariate_t(shape=shape, df=nu).logpdf(z / 1.0)
     chance = np.exp(logs - logs.max())
     chance /= chance.sum()
-    kept = np.sort(mixture.most_probable(chance, len(case.seen)))
+    kept = np.sort(mixture_weights.most_probable(chance, len(case.seen)))
     if len(kept) == len(got.probability):  # rounding may decide on the last
         close(got.probability, chance[kept] / chance[kept].sum())
     else:
@@ -164,18 +166,18 @@ def test_scales_are_the_prior_scale_and_the_misfit(
     case = built(sizes, n_seen, seed, outputs, scale, collinear, known=False)
     got = case.fitted
     s0 = prior_scale(case) if len(case.seen) else np.ones(outputs)
-    nu = mixture.PRIOR_FREEDOM + max(0.0, len(case.seen) - 1.0)
+    nu = mixture_weights.PRIOR_FREEDOM + max(0.0, len(case.seen) - 1.0)
     assert got.freedom == nu
     for h in range(len(got.probability)):
         inside = case.world(got.hypotheses, h).totals[np.ix_(case.seen, case.seen)]
         misfit = [z @ np.linalg.solve(inside, z) for z in case.z.T]
-        close(got.scale[h], (mixture.PRIOR_FREEDOM * s0 + misfit) / nu)
-        close(got.spread[h], (mixture.PRIOR_FREEDOM * s0 + misfit) / (nu - 2))
+        close(got.scale[h], (mixture_weights.PRIOR_FREEDOM * s0 + misfit) / nu)
+        close(got.spread[h], (mixture_weights.PRIOR_FREEDOM * s0 + misfit) / (nu - 2))
 
 
 def test_before_any_answer_all_hypotheses_are_alike():
     case = Case([2, 3], 0, 0)
-    got = mixture.fit(case.hypotheses, case.totals)
+    got = mixture_weights.fit(case.hypotheses, case.totals)
     assert_allclose(got.probability, 1 / 5)
     assert_allclose(got.scale, 1.0)
     assert not got.coefficients.any()
@@ -306,9 +308,9 @@ def test_both_forms_agree_to_rounding(sizes, seed, known):
     """From t×t matrices, and from K×K matrices once there are more totals than features."""
     case = Case(sizes, 99, seed, known=known)
     scale = np.ones(len(case.hypotheses.noise))
-    root = np.sqrt(mixture.noise_of(case.hypotheses, case.totals, scale))
-    primal = mixture.solve(case.hypotheses, case.totals, scale)
-    dual = mixture._dual(case.hypotheses, case.totals, root, None)
+    root = np.sqrt(mixture_algebra.noise_of(case.hypotheses, case.totals, scale))
+    primal = mixture_algebra.solve(case.hypotheses, case.totals, scale)
+    dual = mixture_algebra.dual(case.hypotheses, case.totals, root, None)
     assert primal.roots is not None
     for name in ("log_det", "power", "weights", "own"):
         close(getattr(primal, name), getattr(dual, name), rtol=1e-8)
@@ -327,9 +329,9 @@ def test_leaving_a_total_out_is_a_fit_of_the_same_hypotheses_without_it(
         return
     case = built(sizes, n_seen, seed, outputs, scale, collinear, known)
     got = case.fitted
-    mean, variance = mixture.leave_one_out(got)
-    nu = mixture.PRIOR_FREEDOM + len(case.seen) - 2.0
-    prior = mixture.PRIOR_FREEDOM * case.totals.prior_scale
+    mean, variance = leave_one_out(got)
+    nu = mixture_weights.PRIOR_FREEDOM + len(case.seen) - 2.0
+    prior = mixture_weights.PRIOR_FREEDOM * case.totals.prior_scale
     before = np.log(got.probability) - log_density(case, got, case.seen, prior)
     for a in case.seen:
         others = np.delete(case.seen, a)
@@ -361,7 +363,7 @@ def log_density(case, got, seen, prior):
         misfit = np.array([z @ np.linalg.solve(inside, z) for z in case.z[seen].T])
         freedom = len(seen) - 1.0
         if case.noise_std is None:
-            power = mixture.PRIOR_FREEDOM + freedom
+            power = mixture_weights.PRIOR_FREEDOM + freedom
             logs[h] = -0.5 * (len(misfit) * log_det + power * np.log(prior + misfit).sum())
         else:
             scale = got.scale[h, 0]
@@ -372,7 +374,7 @@ def log_density(case, got, seen, prior):
 def test_one_total_less_than_two_weighs_no_hypotheses():
     case = Case([2, 3], 2, 0)
     got = case.fitted
-    mean, _ = mixture.leave_one_out(got)
+    mean, _ = leave_one_out(got)
     middles = got.totals.z - got.solved.weights / got.solved.own[:, :, None]
     assert_allclose(mean, middles.mean(axis=0))
 
@@ -382,7 +384,7 @@ def test_one_total_less_than_two_weighs_no_hypotheses():
 
 def by_brute_force(case, phi, own):
     """Mean and second moment over a fine grid of log s², with the prior of s² written out."""
-    s0, nu = case.totals.prior_scale[0], mixture.PRIOR_FREEDOM
+    s0, nu = case.totals.prior_scale[0], mixture_weights.PRIOR_FREEDOM
     logs, means, seconds = [], [], []
     theta, effect = own
     for h in range(len(case.hypotheses.noise)):
@@ -430,7 +432,7 @@ def test_known_noise_of_next_to_nothing_changes_next_to_nothing(n_seen):
     case = Case([3] * (n_seen + 1), n_seen, 5)
     without = case.fitted.moments(case.phi, case.ones, case.own)
     tiny = replace(case.totals, noise_std=np.full(n_seen, 1e-9))
-    known = mixture.fit(case.hypotheses, tiny).moments(case.phi, case.ones, case.own)
+    known = mixture_weights.fit(case.hypotheses, tiny).moments(case.phi, case.ones, case.own)
     spread = np.sqrt(without[1].max())
     assert_allclose(known[0], without[0], rtol=0.01, atol=0.01 * spread)
     assert_allclose(known[1], without[1], rtol=0.1, atol=1e-3 * without[1].max())
@@ -445,7 +447,7 @@ def test_quantiles_of_one_component_err_as_little_as_is_said(freedom):
     exact = stats.norm() if freedom == math.inf else stats.t(freedom)
     one = np.ones(1)
     errors = [
-        abs(exact.cdf(mixture.quantile(one, np.zeros((1, 1)), np.ones((1, 1)), freedom, p)[0]) - p)
+        abs(exact.cdf(quantile(one, np.zeros((1, 1)), np.ones((1, 1)), freedom, p)[0]) - p)
         for p in np.linspace(0.005, 0.995, 199)
     ]
     assert max(errors) < (1e-12 if freedom == math.inf else WALLACE)
@@ -463,7 +465,7 @@ def test_quantiles_of_mixtures_are_roots_of_exact_distributions(seed, freedom, s
     k = int(rng.integers(1, 60))
     probability = rng.dirichlet(np.full(k, 0.3))
     mean, std = 3 * apart * rng.normal(size=k), np.exp(apart * rng.normal(size=k))
-    got = mixture.quantile(probability, mean[:, None], std[:, None], freedom, share)[0]
+    got = quantile(probability, mean[:, None], std[:, None], freedom, share)[0]
     exact = stats.norm() if freedom == math.inf else stats.t(freedom)
 
     def below(y):
@@ -486,7 +488,7 @@ def test_quantiles_are_those_of_draws():
     which = rng.choice(3, n, p=probability)
     drawn = mean[which] + std[which] * rng.standard_t(freedom, n)
     for p in (0.05, 0.5, 0.95):
-        got = mixture.quantile(probability, mean[:, None], std[:, None], freedom, p)[0]
+        got = quantile(probability, mean[:, None], std[:, None], freedom, p)[0]
         assert abs((drawn < got).mean() - p) < WALLACE + 4 * math.sqrt(p * (1 - p) / n)
 
 
@@ -494,5 +496,5 @@ def test_quantiles_of_what_is_known_for_certain_are_that():
     probability = np.array([0.4, 0.6])
     mean, std = np.full((2, 3), [20.0, -1e9, 0.0]), np.zeros((2, 3))
     for p in (0.05, 0.95):
-        got = mixture.quantile(probability, mean, std, 7.0, p)
+        got = quantile(probability, mean, std, 7.0, p)
         assert_allclose(got, mean[0], rtol=1e-12, atol=1e-290)

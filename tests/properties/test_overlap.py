@@ -15,9 +15,10 @@ from sumwise.acquisition.known_noise import given_answers, given_questions
 from sumwise.acquisition.strategies import scores_of
 from sumwise.data import sets as data
 from sumwise.errors import InvalidSetError
-from sumwise.model import mixture
+from sumwise.model import mixture_weights
 from sumwise.model.design import features
 from sumwise.model.leave_one_out import leave_one_out
+from sumwise.model.mixture_algebra import per_feature
 from sumwise.model.overlap import independent
 from sumwise.study.storage import blobs
 from sumwise.web import pages
@@ -137,9 +138,9 @@ def test_hypotheses_are_weighed_by_the_density_of_all_totals(shape):
         rho = known.correlation[0]
         noise = known.noise[0] * ((1 - rho) * np.eye(len(X)) + rho * together)
         inside = weights @ (phi * prior @ phi.T + noise) @ weights.T
-        misfit = mixture.PRIOR_FREEDOM * totals.prior_scale[0]
+        misfit = mixture_weights.PRIOR_FREEDOM * totals.prior_scale[0]
         misfit += totals.z[:, 0] @ np.linalg.solve(inside, totals.z[:, 0])
-        tail = mixture.PRIOR_FREEDOM + len(totals) - 1
+        tail = mixture_weights.PRIOR_FREEDOM + len(totals) - 1
         logs.append(-0.5 * (np.linalg.slogdet(inside)[1] + tail * np.log(misfit)))
     chance = np.exp(np.array(logs) - max(logs))
     assert_allclose(mixed.probability, chance / chance.sum(), rtol=1e-6)
@@ -154,14 +155,14 @@ def test_totals_that_differ_by_known_noise_alone_have_the_density_of_all_totals(
     y_bar = theta @ Y + known * np.linspace(-1, 1, 11)
     fitted = sw.AggregateRegressor(n_basis=12).fit(sets, y_bar, noise_std=known).fitted()
     phi, together, mixed = features(fitted.basis, X), effects_of(lists), fitted.mixture
-    log_det, kappa, squares = mixture._spectra(mixed.hypotheses, mixed.totals)
+    log_det, kappa, squares = mixture_weights._spectra(mixed.hypotheses, mixed.totals)
     z, blur = mixed.totals.z[:, 0], np.diag(known / fitted.posterior.output_scale[0]) ** 2
     for scale in (1e-5, 0.1, 1.0, 100.0):
         left = scale * (1 - kappa) + kappa
         found = log_det + np.log(left).sum(axis=1) + (squares / left).sum(axis=1)
         for h in range(0, len(found), 5):
             one = mixed.hypotheses.take([h])
-            prior = mixture.per_feature(one.variances, mixed.totals.groups)[0]
+            prior = per_feature(one.variances, mixed.totals.groups)[0]
             rho = one.correlation[0]
             own = one.noise[0] * ((1 - rho) * np.eye(len(X)) + rho * together)
             among = scale * theta @ (phi * prior @ phi.T + own) @ theta.T + blur

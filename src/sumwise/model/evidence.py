@@ -11,7 +11,7 @@ so with many labels it changes nothing. It is centred on the scale of the data.
 
 There are two estimates of λ and β: the maximum (`maximise`), and the paper's 1000 steps of Adam
 (`adam`). With known noise of the totals, they are in `known_noise`. `basis="auto"` has no estimate
-of them: it integrates (`mixture`).
+of them: it integrates (`mixture_weights`).
 """
 
 from __future__ import annotations

@@ -21,11 +21,13 @@ from sumwise.data import validate
 from sumwise.data.sets import Sets
 from sumwise.data.targets import Inputs
 from sumwise.errors import InvalidSetError, SettingError
-from sumwise.model import evidence, known_noise, mixture, posterior, scaling
+from sumwise.model import evidence, known_noise, mixture_weights, posterior, scaling
 from sumwise.model.basis import Basis, Neural, Scaled, draw
 from sumwise.model.basis.auto import BIAS, Hypotheses
 from sumwise.model.basis.fixed import check_number
 from sumwise.model.design import Design, Pool, embed, features
+from sumwise.model.mixture import Mixture
+from sumwise.model.mixture_algebra import Totals
 from sumwise.model.overlap import Overlap, apart
 from sumwise.model.posterior import Hyperparameters, Posterior, Spectrum
 from sumwise.model.scaling import Standardised
@@ -143,7 +145,7 @@ class Model:
     spectrum: Spectrum | None  # None for a dropout network, which has no evidence either
     log_evidence: float | None
     input_names: tuple[Hashable, ...] | None
-    mixture: mixture.Mixture | None = None  # of `basis="auto"`
+    mixture: Mixture | None = None  # of `basis="auto"`
     labelled: Labelled | None = None
 
     def pool(self, sets: Sets) -> Pool:
@@ -253,9 +255,9 @@ def _mixed(
         known = _at_given(known, given)
     freedom = max(0.0, len(data.design) - float(config.standardize))  # the offset takes one
     shared = None if overlap is None else (overlap.same, overlap.together)
-    about = basis.groups, freedom, mixture.likeness(known), data.noise_std, shared
-    totals = mixture.Totals(data.design, data.totals, *about)
-    mixed = mixture.fit(known, totals, known_scale=given is not None)
+    about = basis.groups, freedom, mixture_weights.likeness(known), data.noise_std, shared
+    totals = Totals(data.design, data.totals, *about)
+    mixed = mixture_weights.fit(known, totals, known_scale=given is not None)
     mean = mixed.coefficients
     covariance = mixed.covariance(mean).mean(axis=0)
     if not (np.isfinite(covariance).all() and np.isfinite(mean).all()):

@@ -22,7 +22,7 @@ from typing import Final
 import numpy as np
 
 from sumwise.errors import SettingError
-from sumwise.model import mixture, scaling
+from sumwise.model import mixture_leave_one_out, scaling
 from sumwise.model.design import Design
 from sumwise.model.fit import Model
 from sumwise.model.posterior import EPSILON, Hyperparameters, Spectrum, condition, decompose
@@ -53,7 +53,7 @@ def leave_one_out(
     """
     hyper, scale = model.posterior.hyper, model.posterior.output_scale
     if model.mixture is not None:
-        mean, variance = mixture.leave_one_out(model.mixture)
+        mean, variance = mixture_leave_one_out.leave_one_out(model.mixture)
         return design.theta_sum[:, None] * model.offset + scale * mean, scale * np.sqrt(variance)
     if model.spectrum is None:
         raise SettingError(NO_CLOSED_FORM)

@@ -16,8 +16,8 @@ bias alone carries the level.
 A hypothesis is a model of an individual's output as a share of its variance: a prior variance for
 each group of features (one input of a linear part, the curve of one input, or the waves of one
 length-scale), the share that is noise, and how much of the noise the members of a set have in
-common (`Hypotheses`). `sumwise.model.mixture` weighs the hypotheses by the totals; features never
-change, so nothing is embedded twice.
+common (`Hypotheses`). `sumwise.model.mixture_weights` weighs the hypotheses by the totals; features
+never change, so nothing is embedded twice.
 """
 
 from __future__ import annotations
