@@ -50,3 +50,39 @@ def smooth_problem():
     sets = Sets.from_arrays([rng.normal(5, 3, size=(rng.integers(1, 9), 2)) for _ in range(200)])
     y = 300 + 10 * np.sin(sets.x[:, 0] / 2) + 4 * sets.x[:, 1] + rng.normal(0, 0.5, len(sets.x))
     return sets, y, totals(sets, y)
+
+
+def former_auto(scaled, x, n_waves, n_hypotheses=5):
+    """Arrays of basis="auto" as it was without curves, and its features: waves are not centred."""
+    rng = np.random.default_rng(9)
+    z = (x - scaled.shift) / scaled.scale
+    n_inputs, low, high = x.shape[1], z.min(axis=0), z.max(axis=0)
+    squashed = 2 * np.tanh(z / 2)
+    varies = high > low
+    shift = np.stack([(low + high) / 2, squashed.mean(axis=0)])
+    scale = np.stack([(high - low) / 4, squashed.std(axis=0)])
+    scale = np.where(varies, scale, 1.0)
+    frequencies, phases = rng.normal(size=(n_waves, n_inputs)), rng.uniform(0, 6.28, n_waves)
+    both = [(z - shift[0]) / scale[0], (squashed - shift[1]) / scale[1]]
+    centre = np.stack([part.mean(axis=0) for part in both])
+    parts = [part - part.mean(axis=0) for part in both]
+    for part in both:
+        for length in (0.5, 1.0, 2.0):
+            turns = part @ frequencies.T / (length * np.sqrt(n_inputs))
+            parts.append(np.sqrt(2 / n_waves) * np.cos(phases - turns))
+    parts.append(np.ones((len(x), 1)))
+    size = np.array([np.sqrt((part**2).sum(axis=1).mean()) for part in parts])
+    features = [part / own for part, own in zip(parts, size, strict=True)]
+    arrays = {
+        "frequencies": frequencies,
+        "phases": phases,
+        "shift": shift,
+        "scale": scale,
+        "centre": centre,
+        "size": size,
+        "variances": rng.gamma(1.0, size=(n_hypotheses, 2 * n_inputs + 7)),
+        "noise": rng.uniform(0.1, 1.0, n_hypotheses),
+        "correlation": rng.uniform(0.0, 0.5, n_hypotheses),
+        "power": np.stack([(part**2).mean(axis=0) for part in features[:2]]),
+    }
+    return {f"auto_{name}": array for name, array in arrays.items()}, np.hstack(features)

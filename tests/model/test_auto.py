@@ -7,12 +7,12 @@ import pytest
 from numpy.testing import assert_allclose
 
 import sumwise as sw
-from sumwise.model.basis.auto import OF_HYPOTHESES
+from sumwise.model.basis.auto import OF_CURVES, OF_HYPOTHESES
 from sumwise.model.design import embed
 from sumwise.model.fit import ModelConfig
 from sumwise.model.serialize import from_bytes, pack_prepared, to_bytes, unpack_prepared
 from sumwise.study.storage import blobs
-from tests.builders import smooth_problem
+from tests.builders import former_auto, smooth_problem
 
 
 @pytest.mark.parametrize("strategy", ["AggMI", "IVR", "EPIG"])
@@ -49,35 +49,63 @@ def test_what_was_drawn_is_kept_to_the_bit():
     assert (again.basis(sets.x) == prepared.basis(sets.x)).all()
     assert again.power == prepared.power
     stored, drawn = again.basis.arrays(), prepared.basis.arrays()
-    assert stored.keys() == drawn.keys() > OF_HYPOTHESES
+    assert stored.keys() == drawn.keys() > OF_HYPOTHESES | OF_CURVES
     assert all(stored[name].tobytes() == drawn[name].tobytes() for name in drawn)
+
+
+def two_inputs_of_three():
+    sets = smooth_problem()[0][:20]
+    x = np.column_stack([sets.x, np.full(len(sets.x), 3.0)])  # the last input does not vary
+    return sw.Sets(sets.ids, x, sets.theta, sets.starts)
+
+
+def as_former(config, sets, names):
+    """What was stored of a basis without curves and centred waves, and its features."""
+    prepared = config.prepare(sets)
+    arrays, features = former_auto(prepared.basis, sets.x, n_waves=10)
+    kept = {name: array for name, array in arrays.items() if name not in names}
+    stored = from_bytes(pack_prepared(prepared), "what was drawn")
+    stored = {name: array for name, array in stored.items() if not name.startswith("auto_")}
+    return to_bytes(stored | kept), arrays, features
 
 
 @pytest.mark.parametrize("random_state", [None, 0, 7])
 def test_an_archive_of_former_versions_gets_hypotheses_for_its_sets(random_state):
-    sets = smooth_problem()[0][:20]
-    x = np.column_stack([sets.x, np.full(len(sets.x), 3.0)])  # the last input does not vary
-    sets = sw.Sets(sets.ids, x, sets.theta, sets.starts)
+    sets = two_inputs_of_three()
     config = ModelConfig(n_basis=20, random_state=random_state)
-    drawn = config.prepare(sets).basis
-    arrays = from_bytes(pack_prepared(config.prepare(sets)), "what was drawn")
-    arrays |= {name: array for name, array in drawn.arrays().items() if name.startswith("auto_")}
-    former = to_bytes({name: arrays[name] for name in arrays if name not in OF_HYPOTHESES})
+    former, arrays, features = as_former(config, sets, OF_HYPOTHESES)
     got, again = (unpack_prepared(former, config, sets).basis for _ in range(2))
     assert got.same_as(again)
-    assert (got(sets.x) == drawn(sets.x)).all()
-    assert_allclose(got.basis.power, drawn.basis.power, rtol=1e-9)
-    assert got.basis.variances.shape == drawn.basis.variances.shape
+    assert_allclose(got(sets.x), features, rtol=1e-12, atol=1e-13)
+    assert_allclose(got.basis.power, arrays["auto_power"], rtol=1e-9)
+    assert got.basis.variances.shape == (400, len(got.basis.groups)) == (400, 6 + 6 + 1)
     by_group = [(got(sets.x)[:, at] ** 2).sum(axis=1) for at in got.basis.groups[:-1]]
     signal = got.basis.variances[:, :-1] @ np.mean(by_group, axis=1)
     assert_allclose(signal, 1 - got.basis.noise, rtol=1e-9)  # of the variance of an individual
+
+
+def test_an_archive_without_curves_keeps_its_features_and_its_hypotheses():
+    sets = two_inputs_of_three()
+    config = ModelConfig(n_basis=20)
+    former, arrays, features = as_former(config, sets, ())
+    basis = unpack_prepared(former, config, sets).basis
+    assert_allclose(basis(sets.x), features, rtol=1e-12, atol=1e-13)
+    assert (basis.basis.variances == arrays["auto_variances"]).all()
+    plain, compiled = (embed(sets, basis, compiled=c) for c in (False, True))
+    expected = np.add.reduceat(sets.theta[:, None] * features, sets.starts[:-1])
+    assert_allclose(plain.u, expected, rtol=1e-11, atol=1e-12)
+    assert_allclose(compiled.u, expected, rtol=1e-11, atol=1e-12)
+    stored = basis.arrays()
+    assert stored.keys() > OF_CURVES
+    again = unpack_prepared(to_bytes(from_bytes(former, "it") | stored), config, sets).basis
+    assert again.same_as(basis)  # once it is stored anew
 
 
 def test_an_archive_with_half_of_the_hypotheses_is_refused():
     sets, _, _ = smooth_problem()
     config = ModelConfig(n_basis=20)
     arrays = from_bytes(pack_prepared(config.prepare(sets)), "what was drawn")
-    for name in ("auto_noise", "auto_phases"):
+    for name in ("auto_noise", "auto_phases", "auto_curve", "auto_means"):
         rest = {key: array for key, array in arrays.items() if key != name}
         with pytest.raises(sw.DataError, match=f"basis cannot be read .*{name}"):
             unpack_prepared(to_bytes(rest), config, sets)

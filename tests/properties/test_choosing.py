@@ -14,7 +14,7 @@ from sumwise.data.sets import Sets
 from sumwise.data.targets import Inputs
 from sumwise.learning.summary import powers
 from sumwise.model.basis import Auto
-from sumwise.model.basis.auto import LENGTHSCALES, PARTS
+from sumwise.model.basis.auto import LENGTHSCALES
 from sumwise.model.design import embed
 from sumwise.model.leave_one_out import leave_one_out
 from tests.builders import random_sets, totals
@@ -38,11 +38,12 @@ def thirty(n_inputs=3, seed=0):
 
 
 def shares(model):
-    """Linear shares by scaling and input, and those of waves by scaling and length-scale."""
+    """By scaling: shares of linear inputs, of waves of each length-scale, of curves of inputs."""
     known = model.fitted()
     each, n_inputs = powers(known.mixture), len(known.basis.shift)
-    linear, waves = each[: 2 * n_inputs], each[2 * n_inputs : -1]
-    return linear.reshape(2, n_inputs), waves.reshape(2, len(LENGTHSCALES))
+    linear, rest = each[: 2 * n_inputs], each[2 * n_inputs : -1].reshape(2, -1)
+    n_waves = len(LENGTHSCALES)
+    return linear.reshape(2, n_inputs), rest[:, :n_waves], rest[:, n_waves:]
 
 
 # --- what is drawn --------------------------------------------------------------------------------
@@ -52,16 +53,17 @@ def test_every_part_has_the_same_power_over_individuals():
     sets = random_sets([5] * 30, np.random.default_rng(0), n_inputs=4)
     basis = drawn(sets, 32)
     power = (basis(sets.x) ** 2).mean(axis=0)
-    assert len(basis.columns) == len(PARTS)
-    assert [power[at].sum() for at in basis.columns] == pytest.approx([1.0] * len(PARTS))
-    assert basis.columns[-1].stop == 2 * 4 + 6 * 16 + 1
+    assert len(basis.columns) == 2 + 2 * (3 + 4) + 1  # linear, waves and curves, bias
+    assert [power[at].sum() for at in basis.columns] == pytest.approx([1.0] * len(basis.columns))
+    assert basis.columns[-1].stop == 2 * 4 + 2 * (3 * 9 + 4 * 5) + 1
     assert_allclose(basis(sets.x[3:4]), basis(sets.x)[3:4], rtol=1e-12, atol=1e-12)
 
 
-def test_hypotheses_share_the_variance_of_an_individual():
+@pytest.mark.parametrize(("n_basis", "parts"), [(8, 6), (32, 6 + 8)])
+def test_hypotheses_share_the_variance_of_an_individual(n_basis, parts):
     """Signal and noise add up to 1, and the level has a variance of its own."""
-    basis = drawn(random_sets([5] * 30, np.random.default_rng(0), n_inputs=4))
-    known, features = basis.hypotheses, np.append(basis.power.ravel(), np.ones(6))
+    basis = drawn(random_sets([5] * 30, np.random.default_rng(0), n_inputs=4), n_basis)
+    known, features = basis.hypotheses, np.append(basis.power.ravel(), np.ones(parts))
     assert_allclose(known.variances[:, :-1] @ features + known.noise, 1.0)
     assert ((known.noise >= 0.3e-3) & (known.noise <= 1)).all()
     assert 50 < (known.noise < 0.1).sum() < 150  # of 400: outputs may be nearly free of noise
@@ -84,11 +86,23 @@ def test_nothing_measured_leaves_all_hypotheses_alike():
 def test_a_linear_truth_is_found_linear_and_a_wave_is_not():
     sets, rng = thirty()
     noise = 0.05 * rng.normal(size=len(sets.x))
-    linear, waves = shares(fitted(sets, 3 * sets.x[:, 0] - sets.x[:, 2] + noise, 40))
-    assert linear.sum() > 0.45 * (linear.sum() + waves.sum())
+    linear, waves, curves = shares(fitted(sets, 3 * sets.x[:, 0] - sets.x[:, 2] + noise, 40))
+    assert linear.sum() > 0.45 * (linear.sum() + waves.sum() + curves.sum())
     assert waves[:, :2].sum() < 0.05  # what is not linear is nearly so
-    linear, waves = shares(fitted(sets, np.sin(2 * sets.x[:, 0]) + noise, 60))
-    assert linear.sum() < 0.2 * (linear.sum() + waves.sum())
+    product = np.sin(sets.x[:, 0]) * np.sin(sets.x[:, 1])
+    linear, waves, curves = shares(fitted(sets, product + noise, 60))
+    assert linear.sum() < 0.2 * (linear.sum() + waves.sum() + curves.sum())
+    assert curves.sum() < 0.05 * waves.sum()  # it is no sum over single inputs
+
+
+def test_a_wave_of_one_input_is_a_curve_of_that_input():
+    """Which may have a slope beside it: hypotheses with curves are half linear, or not at all."""
+    sets, rng = thirty()
+    y = np.sin(2 * sets.x[:, 0]) + 0.05 * rng.normal(size=len(sets.x))
+    linear, waves, curves = shares(fitted(sets, y, 60))
+    assert waves.sum() < 0.05 * curves.sum()
+    assert curves.sum() > linear.sum()
+    assert curves[:, 0].sum() > 0.75 * curves.sum()
 
 
 def test_far_points_are_drawn_in_where_that_explains_the_totals():
@@ -188,8 +202,8 @@ def test_several_outputs_weigh_together():
     sets, _ = thirty()
     y = np.stack([totals(sets, sets.x[:, 0]), totals(sets, 2 * sets.x[:, 1])], axis=1)
     model = sw.AggregateRegressor("auto").fit(sets[:30], y[:30], pool=sets)
-    linear, waves = shares(model)
-    assert linear.sum() > 0.45 * (linear.sum() + waves.sum())
+    linear, waves, curves = shares(model)
+    assert linear.sum() > 0.45 * (linear.sum() + waves.sum() + curves.sum())
     assert linear[:, 2].sum() < 0.3 * linear.sum()  # neither depends on the third input
     assert model.predict(sets.x).shape == (len(sets.x), 2)
 
@@ -248,7 +262,12 @@ def test_the_mixture_is_told_in_words():
     sets, _ = thirty()
     words = fitted(sets, 3 * sets.x[:, 0], 30).summary()
     assert "weighed by how well each explains the answers" in words
-    assert "Linear in the inputs: " in words
+    (line,) = [line for line in words.splitlines() if line.startswith("Of what they explain")]
+    parts = [int(part) for part in re.findall(r"(\d+) %", line)]
+    expected = [part.sum() for part in shares(fitted(sets, 3 * sets.x[:, 0], 30))]
+    assert_allclose(parts, 100 * np.array(expected)[[0, 2, 1]] / sum(expected), atol=0.51)
+    assert "% is linear, " in line
+    assert "% are curves of single inputs and " in line
     assert "members of a set share an effect of" in words
     assert "Log evidence of 30 answers" in words
     assert "all equally likely before any answer" in fitted(sets, sets.x[:, 0], 0).summary()
@@ -304,12 +323,15 @@ def noise_of(model):
 
 
 def test_noise_of_sets_of_alike_individuals_is_not_their_size_too_large():
-    """Fifty members with the same inputs, thirty answers: totals have √50 times their noise."""
+    """About fifty members with the same inputs, thirty answers: totals have √50 times their noise.
+
+    Sets of exactly one size would be taken for repeated observations of the same units.
+    """
     found = []
     for seed in range(6):
         rng = np.random.default_rng(seed)
-        x = rng.normal(size=(40, 1))
-        sets = Sets.from_arrays([np.repeat(row[None], 50, axis=0) for row in x])
+        x, sizes = rng.normal(size=(40, 1)), rng.integers(30, 71, 40)
+        sets = Sets.from_arrays(np.split(np.repeat(x, sizes, axis=0), np.cumsum(sizes)[:-1]))
         y = np.sin(sets.x[:, 0]) + 0.15 * rng.normal(size=len(sets.x))
         model = sw.AggregateRegressor("auto").fit(sets[:30], totals(sets, y)[:30], pool=sets)
         found.append(noise_of(model))

@@ -23,6 +23,8 @@ from tests.builders import random_sets, seeds, unscaled
 
 GROUPS = [slice(0, 1), slice(1, 2), slice(2, 4), slice(4, 7), slice(7, 8)]
 N_FEATURES = GROUPS[-1].stop
+LIKENESS = 0.3  # expected intra-class correlation of outputs
+ETA = 0.6  # power of the evidence by which hypotheses count
 WALLACE = 5e-4  # error of a probability of t by its approximation
 
 
@@ -55,7 +57,7 @@ class Case:
         design = embed(sets, unscaled(features, 2))
         freedom = max(0.0, len(self.seen) - 1.0)
         rows = design.rows(self.seen)
-        self.totals = mixture_algebra.Totals(rows, self.z, GROUPS, freedom, self.noise_std)
+        self.totals = mixture_algebra.Totals(rows, self.z, GROUPS, freedom, LIKENESS, self.noise_std)
 
     @property
     def fitted(self):
@@ -118,7 +120,8 @@ def prior_scale(case):
         theta = case.sets.theta[case.sets.starts[a] : case.sets.starts[a + 1]]
         size = max(theta.sum() ** 2, theta @ theta)
         squares.append(z**2 / size)
-        shares.append((0.3 * theta.sum() ** 2 + 0.7 * theta @ theta) / size)
+        alike = LIKENESS * theta.sum() ** 2 + (1 - LIKENESS) * theta @ theta
+        shares.append(alike / size)
     assert len(design) == len(squares)
     apart = np.sum(squares, axis=0) / max(len(squares) - 1.0, 1.0)
     return apart / np.mean(shares)
@@ -135,7 +138,7 @@ def test_probabilities_are_those_of_multivariate_t_densities(
     """Centred totals have t − 1 degrees of freedom, so t − 1 of the t dimensions' powers count.
 
     A t density of t dimensions is |C|^(−½) (ν s₀² + q)^(−(ν + t)/2); with ν one less than the
-    prior's, the power is that of t − 1.
+    prior's, the power is that of t − 1. Hypotheses count by these densities to the power η.
     """
     if known or min(n_seen, len(sizes)) < 2:
         return
@@ -148,8 +151,8 @@ def test_probabilities_are_those_of_multivariate_t_densities(
         inside = case.world(case.hypotheses, h).totals[np.ix_(case.seen, case.seen)]
         for m, z in enumerate(case.z.T):
             shape = inside * s0[m] * mixture_weights.PRIOR_FREEDOM / nu
-            logs[h] += stats.multivariate_t(shape=shape, df=nu).logpdf(z / 1.0)
-    chance = np.exp(logs - logs.max())
+            logs[h] += stats.multivariate_t(shape=shape, df=nu).logpdf(z)
+    chance = np.exp(logs - logs.max()) ** ETA
     chance /= chance.sum()
     kept = np.sort(mixture_weights.most_probable(chance, len(case.seen)))
     if len(kept) == len(got.probability):  # rounding may decide on the last
@@ -181,6 +184,26 @@ def test_before_any_answer_all_hypotheses_are_alike():
     assert_allclose(got.probability, 1 / 5)
     assert_allclose(got.scale, 1.0)
     assert not got.coefficients.any()
+
+
+def test_the_grid_of_one_hypothesis_counts_by_its_evidence_and_hypotheses_with_caution():
+    """Three points of one hypothesis and two of another, by hand."""
+    logs = np.log([1.0, 2.0, 5.0, 1.0, 0.5])
+    first, second = 8.0**ETA, 1.5**ETA
+    expected = np.array([first / 8, first / 4, first * 5 / 8, second / 1.5, second / 3])
+    got = mixture_weights.cautious(logs, np.array([3, 3, 3, 7, 7]))
+    assert_allclose(got, expected / expected.sum(), rtol=1e-12)
+
+
+def test_the_expected_likeness_is_that_of_drawn_outputs():
+    """Two members of a set share the effect of their set, and 0.6 of what inputs explain."""
+    hypotheses = some_hypotheses(np.random.default_rng(0), n=4)
+    expected = []
+    for noise, rho in zip(hypotheses.noise, hypotheses.correlation, strict=True):
+        signal = (1 - noise) * np.array([[1.0, 0.6], [0.6, 1.0]])
+        both = signal + noise * ((1 - rho) * np.eye(2) + rho * np.ones((2, 2)))
+        expected.append(both[0, 1] / both[0, 0])
+    assert_allclose(mixture_weights.likeness(hypotheses), np.mean(expected))
 
 
 # --- predictions ----------------------------------------------------------------------------------
@@ -324,7 +347,11 @@ def test_both_forms_agree_to_rounding(sizes, seed, known):
 def test_leaving_a_total_out_is_a_fit_of_the_same_hypotheses_without_it(
     sizes, n_seen, seed, outputs, scale, collinear, known
 ):
-    """s₀² and the grid of s² stay what they are: they are part of the hypotheses."""
+    """s₀² and the grid of s² stay what they are: they are part of the hypotheses.
+
+    Under known noise, components are points of a grid of s² for each hypothesis, and what each
+    point is worth before any total is what it counts for, divided by the density of all totals.
+    """
     if min(n_seen, len(sizes)) < 3:
         return
     case = built(sizes, n_seen, seed, outputs, scale, collinear, known)
@@ -332,11 +359,18 @@ def test_leaving_a_total_out_is_a_fit_of_the_same_hypotheses_without_it(
     mean, variance = leave_one_out(got)
     nu = mixture_weights.PRIOR_FREEDOM + len(case.seen) - 2.0
     prior = mixture_weights.PRIOR_FREEDOM * case.totals.prior_scale
-    before = np.log(got.probability) - log_density(case, got, case.seen, prior)
+    same = got.hypotheses.noise[:, None] == got.hypotheses.noise  # points of one hypothesis
+    before = np.zeros(len(got.probability))
+    if known:
+        counts = same @ got.probability
+        worth = got.probability / counts * counts ** (1 / ETA)
+        before = np.log(worth) - log_density(case, got, case.seen, prior)
     for a in case.seen:
         others = np.delete(case.seen, a)
         logs = before + log_density(case, got, others, prior)
-        chance = np.exp(logs - logs.max())
+        worth = np.exp(logs - logs.max())
+        evidence = same @ worth
+        chance = worth / evidence * evidence**ETA
         chance /= chance.sum()
         first = second = 0.0
         for h, share in enumerate(chance):
@@ -382,31 +416,37 @@ def test_one_total_less_than_two_weighs_no_hypotheses():
 # --- known noise ----------------------------------------------------------------------------------
 
 
-def by_brute_force(case, phi, own):
-    """Mean and second moment over a fine grid of log s², with the prior of s² written out."""
+def by_brute_force(case, phi, own, seen):
+    """Mean and variance over a fine grid of log s², with the prior of s² written out.
+
+    The evidence of a hypothesis is the sum over its grid. It counts by its power η.
+    """
     s0, nu = case.totals.prior_scale[0], mixture_weights.PRIOR_FREEDOM
+    grid = np.arange(-16.0, 9.0, 0.02 if len(seen) > 20 else 0.05)
+    before = stats.invgamma(nu / 2, scale=nu * s0 / 2).logpdf(np.exp(grid)) + grid
     logs, means, seconds = [], [], []
-    theta, effect = own
+    theta, effect = (part[:, seen] for part in own)
+    z, blur = case.z[seen, 0], np.diag(case.noise_std[seen] ** 2)
     for h in range(len(case.hypotheses.noise)):
-        for log_scale in np.arange(-16.0, 9.0, 0.02 if len(case.seen) > 20 else 0.05):
+        sharp = case.world(case.hypotheses, h, math.inf).totals[np.ix_(seen, seen)]
+        for log_scale, of_scale in zip(grid, before, strict=True):
             scale = math.exp(log_scale)
-            dense = case.world(case.hypotheses, h, scale)
-            inside = scale * dense.totals[np.ix_(case.seen, case.seen)]
-            z = case.z[:, 0]
+            inside = scale * sharp + blur
             misfit = z @ np.linalg.solve(inside, z)
             # one of the t dimensions went into the offset: its power of s is not counted
             value = -0.5 * (np.linalg.slogdet(inside)[1] - log_scale + misfit)
-            value += stats.invgamma(nu / 2, scale=nu * s0 / 2).logpdf(scale) + log_scale
-            logs.append(value)
+            logs.append(value + of_scale)
             prior = np.repeat(case.hypotheses.variances[h], [1, 1, 2, 3, 1])
             noise, rho = case.hypotheses.noise[h], case.hypotheses.correlation[h]
-            cross = phi @ (prior[:, None] * case.totals.design.u.T)
+            cross = phi @ (prior[:, None] * case.totals.design.u[seen].T)
             cross = scale * (cross + noise * ((1 - rho) * theta + rho * effect))
             pull = np.linalg.solve(inside, cross.T).T
             means.append(pull @ z)
             within = scale * (phi**2 @ prior + noise) - np.einsum("nt,nt->n", pull, cross)
             seconds.append(within + means[-1] ** 2)
-    chance = np.exp(np.array(logs) - max(logs))
+    density = np.exp(np.array(logs) - max(logs)).reshape(-1, len(grid))
+    evidence = density.sum(axis=1, keepdims=True)
+    chance = (density / evidence * evidence**ETA).ravel()
     chance /= chance.sum()
     mean = chance @ np.array(means)
     return mean, chance @ np.array(seconds) - mean**2
@@ -420,11 +460,49 @@ def test_the_scale_is_integrated_under_known_noise(n_seen, blur):
     case = Case(rng.integers(1, 5, n_seen + 2).tolist(), n_seen, 3, scale=0.7)
     noise_std = blur * rng.uniform(0.5, 1.5, n_seen)
     case.noise_std, case.totals = noise_std, replace(case.totals, noise_std=noise_std)
-    mean, variance = by_brute_force(case, case.phi, case.own)
+    mean, variance = by_brute_force(case, case.phi, case.own, case.seen)
     got = case.fitted.moments(case.phi, case.ones, case.own)
     spread = np.sqrt(variance.max())
     assert_allclose(got[0][:, 0], mean, rtol=0.01, atol=0.01 * spread)
     assert_allclose(got[1][:, 0], variance, rtol=0.06, atol=1e-3 * variance.max())
+
+
+@pytest.mark.parametrize("blur", [1e-3, 0.5, 5.0])
+def test_leaving_a_total_out_under_known_noise_integrates_the_scale_without_it(blur):
+    """Predicted as if it were the total of a set that was never measured."""
+    n_seen, rng = 7, np.random.default_rng(4)
+    case = Case(rng.integers(1, 5, n_seen).tolist(), n_seen, 3, scale=0.7)
+    noise_std = blur * rng.uniform(0.5, 1.5, n_seen)
+    case.noise_std, case.totals = noise_std, replace(case.totals, noise_std=noise_std)
+    mean, variance = leave_one_out(case.fitted)
+    for a in (0, 3, 6):
+        expected, spread = left_out_by_brute_force(case, a)
+        assert_allclose(mean[a, 0], expected, rtol=0.01, atol=0.01 * math.sqrt(spread))
+        assert_allclose(variance[a, 0], spread, rtol=0.06)
+
+
+def left_out_by_brute_force(case, a):
+    """Mean and variance of total a given the others, over a fine grid of log s²."""
+    s0, nu, others = case.totals.prior_scale[0], mixture_weights.PRIOR_FREEDOM, np.delete(case.seen, a)
+    z, blur = case.z[others, 0], np.diag(case.noise_std**2)
+    grid = np.arange(-16.0, 9.0, 0.1)
+    before = stats.invgamma(nu / 2, scale=nu * s0 / 2).logpdf(np.exp(grid)) + grid
+    logs, means, within = np.empty((3, len(case.hypotheses.noise), len(grid)))
+    for h in range(len(logs)):
+        sharp = case.world(case.hypotheses, h, math.inf).totals
+        for i, log_scale in enumerate(grid):
+            joint = math.exp(log_scale) * sharp + blur
+            inside, cross = joint[np.ix_(others, others)], joint[a, others]
+            density = stats.multivariate_normal(cov=inside).logpdf(z)
+            logs[h, i] = density + log_scale / 2 + before[i]  # t − 1 of t dimensions count
+            means[h, i] = cross @ np.linalg.solve(inside, z)
+            within[h, i] = joint[a, a] - cross @ np.linalg.solve(inside, cross)
+    density = np.exp(logs - logs.max())
+    evidence = density.sum(axis=1, keepdims=True)
+    chance = density / evidence * evidence**ETA
+    chance /= chance.sum()
+    mean = (chance * means).sum()
+    return mean, (chance * (within + (means - mean) ** 2)).sum()
 
 
 @pytest.mark.parametrize("n_seen", [2, 12, 60])
