@@ -57,7 +57,9 @@ class Case:
         design = embed(sets, unscaled(features, 2))
         freedom = max(0.0, len(self.seen) - 1.0)
         rows = design.rows(self.seen)
-        self.totals = mixture_algebra.Totals(rows, self.z, GROUPS, freedom, LIKENESS, self.noise_std)
+        self.totals = mixture_algebra.Totals(
+            rows, self.z, GROUPS, freedom, LIKENESS, self.noise_std
+        )
 
     @property
     def fitted(self):
@@ -483,7 +485,11 @@ def test_leaving_a_total_out_under_known_noise_integrates_the_scale_without_it(b
 
 def left_out_by_brute_force(case, a):
     """Mean and variance of total a given the others, over a fine grid of log s²."""
-    s0, nu, others = case.totals.prior_scale[0], mixture_weights.PRIOR_FREEDOM, np.delete(case.seen, a)
+    s0, nu, others = (
+        case.totals.prior_scale[0],
+        mixture_weights.PRIOR_FREEDOM,
+        np.delete(case.seen, a),
+    )
     z, blur = case.z[others, 0], np.diag(case.noise_std**2)
     grid = np.arange(-16.0, 9.0, 0.1)
     before = stats.invgamma(nu / 2, scale=nu * s0 / 2).logpdf(np.exp(grid)) + grid
