@@ -17,6 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = ["tests/properties", "tests/model/test_basis.py", "tests/learning/test_learner.py"]
 TESTS += ["tests/learning/test_estimator.py", "tests/learning/test_members.py"]
+TESTS += ["tests/model/test_curves.py", "tests/data/test_inputs.py"]
 
 # name, file, what is there, what to put instead
 MUTANTS = [
@@ -183,8 +184,8 @@ MUTANTS = [
     (
         "left out, weighed by all",
         "model/mixture_leave_one_out.py",
-        "chance = np.exp(logs - logs.max(axis=0))",
-        "chance = np.exp(0 * logs) * mixture.probability[:, None]",
+        "logs = known + logs + (CAUTION - 1) * (",
+        "logs = known + 0 * (",
     ),
     (
         "left out under known noise, a power of s forgotten",
@@ -227,6 +228,36 @@ MUTANTS = [
         "acquisition/prediction.py",
         "drop += of_members(",
         "0 * of_members(",
+    ),
+    (
+        "evidence without its power",
+        "model/mixture.py",
+        "logs = logs + (CAUTION - 1) * whole[origin]",
+        "pass",
+    ),
+    (
+        "points of a grid are hypotheses of their own",
+        "model/mixture.py",
+        "np.exp(scale)[:, None], math.inf, count, origin)",
+        "np.exp(scale)[:, None], math.inf, count, np.arange(len(scale)))",
+    ),
+    (
+        "waves that are not centred in compiled sums",
+        "model/kernels.py",
+        "(whole[k] + total[k]) - centre[k] * bias",
+        "(whole[k] + total[k])",
+    ),
+    (
+        "inputs alike by chance",
+        "data/targets.py",
+        "np.maximum(between - (runs - 1) * within, 0.0)",
+        "np.maximum(between, 0.0)",
+    ),
+    (
+        "curves of twice the length-scale",
+        "model/basis/auto.py",
+        "(CURVE_LENGTHSCALE * unit / 2) ** 2",
+        "(CURVE_LENGTHSCALE * unit) ** 2",
     ),
 ]
 

@@ -188,17 +188,18 @@ def test_statistics_of_batches_are_those_of_the_whole(sizes, size, level, seed):
     bounds = np.cumsum([0, *sizes])
     scan = scanning.Scan((scanning.File("a", 0, (len(x),)),), ("g",), tuple("xyz"), "sum")
     batches = (
-        scanning.Batch("a", low, low, (range(high - low),), x[low:high].T, None)
+        scanning.Batch("a", low, low, (pa.array([low] * (high - low)),), x[low:high].T, None)
         for low, high in pairwise(bounds.tolist())
     )
     found = Inputs.combine([statistics_of(scan, batch) for batch in batches])
     np.testing.assert_array_equal(found.low, x.min(axis=0))
     np.testing.assert_array_equal(found.high, x.max(axis=0))
-    whole = Inputs.of(x)
+    whole = Inputs.of(x, bounds)
     np.testing.assert_array_equal(found.sample, whole.sample)
     np.testing.assert_array_equal(found.subsample, whole.subsample)
     np.testing.assert_allclose(found.shift, whole.shift, rtol=1e-12, atol=1e-13 * size)
     np.testing.assert_allclose(found.scale, whole.scale, rtol=1e-10)
+    np.testing.assert_allclose(found.alike, whole.alike, rtol=1e-9, atol=1e-9)
 
 
 def test_inputs_are_scaled_by_their_standard_deviation_or_size():

@@ -15,13 +15,20 @@ from numpy.testing import assert_allclose
 import sumwise as sw
 from sumwise.acquisition import screening
 from sumwise.data import parquet as scanning
+from sumwise.data.targets import Inputs
 from sumwise.model import design
-from sumwise.model.basis.auto import OF_HYPOTHESES
+from sumwise.model.basis.auto import (
+    CLUSTERS,
+    DRAWN,
+    OF_HYPOTHESES,
+    PANELS,
+    prior_correlation,
+)
 from sumwise.model.serialize import from_bytes, to_bytes
 from sumwise.outofcore import design_store
 from sumwise.outofcore.embed_part import embed_part
 from tests import parquet
-from tests.builders import random_sets, totals
+from tests.builders import former_auto, random_sets, totals
 
 
 @pytest.fixture(autouse=True)
@@ -75,17 +82,19 @@ def test_what_was_drawn_is_read_to_the_bit_and_former_designs_get_hypotheses(poo
     assert stored.keys() == drawn.keys() > OF_HYPOTHESES
     assert all(stored[name].tobytes() == drawn[name].tobytes() for name in drawn)
     basis, manifest = (tmp_path / "design" / name for name in ("basis.npz", "manifest.json"))
-    arrays = from_bytes(basis.read_bytes(), "the basis")
-    basis.write_bytes(to_bytes({name: arrays[name] for name in arrays.keys() - OF_HYPOTHESES}))
+    arrays, x = from_bytes(basis.read_bytes(), "the basis"), made.sets.x
+    stored = {name: arrays[name] for name in arrays if not name.startswith("auto_")}
+    former, features = former_auto(made.prepared.basis, x, n_waves=10)  # and without curves
+    stored |= {name: former[name] for name in former.keys() - OF_HYPOTHESES}
+    basis.write_bytes(to_bytes(stored))
     known = json.loads(manifest.read_text())
     known["pieces"]["basis.npz"] = sha256(basis.read_bytes()).hexdigest()
     manifest.write_text(json.dumps(known))
-    former, again = (sw.Embedded.open(made.folder) for _ in range(2))
-    assert former.prepared.basis.same_as(again.prepared.basis)
-    assert_allclose(former.prepared.basis.basis.power, drawn["auto_power"], rtol=1e-9)
-    x = former.sets.x
-    assert (former.prepared.basis(x) == made.prepared.basis(x)).all()
-    learner = sw.ActiveLearner(former)
+    opened, again = (sw.Embedded.open(made.folder) for _ in range(2))
+    assert opened.prepared.basis.same_as(again.prepared.basis)
+    assert_allclose(opened.prepared.basis.basis.power, former["auto_power"], rtol=1e-9)
+    assert_allclose(opened.prepared.basis(x), features, rtol=1e-12, atol=1e-13)
+    learner = sw.ActiveLearner(opened)
     learner.tell(learner.ask().set_id, 3.0)
     assert np.isfinite(learner.ask().score)
 
@@ -356,6 +365,36 @@ def test_a_model_that_chooses_itself_is_the_same_on_disk(
     assert named == here.summary()
     single = model.embed(pool, tmp_path / "single", dtype="float32")
     assert_allclose(single.own_pool.design.u, made.own_pool.design.u, rtol=1e-4, atol=1e-4)
+
+
+KINDS = {
+    "panel": ([6] * 30, 0.8, PANELS),
+    "groups": ([3, 9, 6] * 10, 0.8, CLUSTERS),
+    "pools": ([6] * 30, 0.0, DRAWN),
+}
+
+
+@pytest.mark.parametrize("order", ["sorted", "shuffled"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_hypotheses_are_those_that_are_drawn_for_sets_in_memory(kind, order, tmp_path):
+    """Whatever the order of rows, the sets show of which kind they are, and ρ has its prior."""
+    sizes, effect, correlation = KINDS[kind]
+    rng = np.random.default_rng(1)
+    names = [f"unit {a:02}" for a in range(len(sizes))]
+    sets = random_sets(sizes, rng, ids=names)
+    means = np.repeat(rng.normal(size=(len(sizes), 3)), sizes, axis=0)
+    x = np.sqrt(effect) * means + np.sqrt(1 - effect) * sets.x
+    sets = sw.Sets(sets.ids, x, sets.theta, sets.starts)
+    rows = rng.permutation(len(x)) if order == "shuffled" else None
+    table = parquet.table_of(sets, order=rows)
+    scan = parquet.scan(parquet.write(table, tmp_path / "data", cuts=[100]))
+    model = sw.AggregateRegressor(n_basis=20)
+    on_disk = model.embed(scan, tmp_path / "design").prepared.basis.basis
+    in_memory = model.fit(sets[:0], [], pool=sets).fitted().basis.basis
+    assert prior_correlation(sets.sizes, Inputs.of(x, sets.starts)) == correlation
+    assert (on_disk.correlation == in_memory.correlation).all()
+    assert (on_disk.noise == in_memory.noise).all()
+    assert_allclose(on_disk.variances, in_memory.variances, rtol=1e-9)
 
 
 # --- designs of former versions, which lost the order of ids that do not ascend -------------------

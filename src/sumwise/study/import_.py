@@ -34,7 +34,7 @@ from sumwise.data.sets import Sets
 from sumwise.data.targets import Targets
 from sumwise.errors import DataError, MissingExtraError, SumwiseError
 from sumwise.model import serialize
-from sumwise.model.basis.auto import OF_HYPOTHESES
+from sumwise.model.basis.auto import OF_CURVES, OF_HYPOTHESES, without_curves
 from sumwise.model.fit import ModelConfig, Prepared
 from sumwise.model.serialize import pack_config, unpack_config, unpack_prepared
 from sumwise.study import export
@@ -209,11 +209,14 @@ def _basis(content: bytes, config: ModelConfig, sets: Sets) -> tuple[Prepared, b
     table = pq.ParquetFile(pa.BufferReader(content)).read()
     rows = zip(*(table[column].to_pylist() for column in export.OF_ARRAY), strict=True)
     found = {name: np.array(values, dtype).reshape(shape) for name, dtype, shape, values in rows}
-    kinds = _kinds(export.arrays_of(config.prepare(sets)))
-    former = found.keys().isdisjoint(OF_HYPOTHESES) and not kinds.keys().isdisjoint(OF_HYPOTHESES)
-    if former:
-        kinds = {name: kind for name, kind in kinds.items() if name not in OF_HYPOTHESES}
-    if _kinds(found) != kinds:
+    drawn = export.arrays_of(config.prepare(sets))
+    averages = not drawn.keys().isdisjoint(OF_HYPOTHESES)
+    former = averages and found.keys().isdisjoint(OF_HYPOTHESES)
+    if averages and not found.get("auto_curve", np.empty(0)).size:
+        drawn = without_curves(drawn)
+    unknown = [names for names in (OF_HYPOTHESES, OF_CURVES) if found.keys().isdisjoint(names)]
+    expected = {name: array for name, array in drawn.items() if name not in set().union(*unknown)}
+    if _kinds(found) != _kinds(expected):
         raise ValueError(f"it is not the basis of a model with the settings in {STUDY}")
     mark = export.STATE
     weights = {name.removeprefix(mark): found[name] for name in found if name.startswith(mark)}

@@ -317,6 +317,21 @@ class Auto:
         return basis.with_hypotheses(Hypotheses.draw(power, np.random.default_rng([0, 3])))
 
 
+def without_curves(drawn: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Arrays of the shapes that a former version, which had no curves, gave a basis like this."""
+    (n_waves, n_inputs), n_curve = drawn["auto_frequencies"].shape, drawn["auto_curve"].shape[1]
+    n_waves += math.ceil(n_inputs * n_curve / len(LENGTHSCALES))
+    shapes = {
+        "frequencies": (n_waves, n_inputs),
+        "phases": (n_waves,),
+        "size": (3 + 2 * len(LENGTHSCALES),),
+        "curve": (2, 0),
+        "means": (2, len(LENGTHSCALES) * n_waves),
+        "variances": (len(drawn["auto_noise"]), 2 * n_inputs + 2 * len(LENGTHSCALES) + 1),
+    }
+    return {**drawn, **{f"auto_{name}": np.zeros(shape) for name, shape in shapes.items()}}
+
+
 def _curve(n_waves: int, n_inputs: int, unit: float) -> Float[np.ndarray, "2 M"]:
     """ω and a of as many functions as half of the waves' room gives each input."""
     count = min(CURVE, len(LENGTHSCALES) * n_waves // (2 * n_inputs))
