@@ -231,13 +231,13 @@ MUTANTS = [
     ),
     (
         "evidence without its power",
-        "model/mixture.py",
+        "model/mixture_weights.py",
         "logs = logs + (CAUTION - 1) * whole[origin]",
         "pass",
     ),
     (
         "points of a grid are hypotheses of their own",
-        "model/mixture.py",
+        "model/mixture_weights.py",
         "np.exp(scale)[:, None], math.inf, count, origin)",
         "np.exp(scale)[:, None], math.inf, count, np.arange(len(scale)))",
     ),
