@@ -97,3 +97,12 @@ def test_sets_show_of_which_kind_they_are(sizes, effect, expected):
     """Drawn at random, repeated observations of units, or groups as they are."""
     x, starts = some(sizes, effect, np.random.default_rng(0))
     assert prior_correlation(np.array(sizes), Inputs.of(x, starts)) == expected
+
+
+def test_inputs_that_do_not_vary_say_nothing_of_the_kind_of_sets():
+    x, starts = some([6] * 30, [0.9, 0.5], np.random.default_rng(0))
+    with_constants = np.column_stack([x, np.ones((len(x), 20 * x.shape[1]))])
+    sizes = np.diff(starts)
+    assert prior_correlation(sizes, Inputs.of(x, starts)) == PANELS
+    assert prior_correlation(sizes, Inputs.of(with_constants, starts)) == PANELS
+    assert prior_correlation(sizes, Inputs.of(np.ones((len(x), 2)), starts)) == DRAWN

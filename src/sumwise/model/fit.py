@@ -84,9 +84,8 @@ class ModelConfig:
         """Draw the basis for inputs spread like `inputs`; like those of `sets` if left out."""
         sets = apart(sets)  # nobody counts twice
         if inputs is None:
-            inputs = Inputs.of(np.zeros((1, sets.n_inputs)))
-            if len(sets):
-                inputs = Inputs.of(sets.x, sets.starts)
+            known = (sets.x, sets.starts) if len(sets) else (np.zeros((1, sets.n_inputs)),)
+            inputs = Inputs.of(*known)
         rng = np.random.default_rng(self.random_state)
         with np.errstate(all="ignore"):  # features that are not finite are refused by name
             basis = Scaled(draw(self, sets, inputs, rng), inputs.shift, inputs.scale)
@@ -255,7 +254,8 @@ def _mixed(
         known = _at_given(known, given)
     freedom = max(0.0, len(data.design) - float(config.standardize))  # the offset takes one
     shared = None if overlap is None else (overlap.same, overlap.together)
-    about = basis.groups, freedom, mixture_weights.likeness(known), data.noise_std, shared
+    likeness = mixture_weights.likeness(basis.hypotheses)
+    about = basis.groups, freedom, likeness, data.noise_std, shared
     totals = Totals(data.design, data.totals, *about)
     mixed = mixture_weights.fit(known, totals, known_scale=given is not None)
     mean = mixed.coefficients

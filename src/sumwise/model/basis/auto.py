@@ -7,7 +7,7 @@ each give three kinds of features, and a bias comes last:
 
     linear   z_d of every input
     waves    √(2/W) cos(c − B z / (e √D)), of all inputs together, for three length-scales e
-    smooth   a curve of every input alone: a_m sin(ω_m (z_d + L)), m = 1 … M
+    curves   of every input alone: a_m sin(ω_m (z_d + L)), m = 1 … M
 
 The curves are a Gaussian process of one input on [−L, L] by its first eigenfunctions, ω_m = πm/2L
 and a_m = exp(−(ℓ ω_m)²/4) (Solin and Särkkä 2020). Features other than the bias are centred, so the
@@ -80,7 +80,8 @@ def prior_correlation(
     between. Sets of one size whose inputs are alike are repeated observations of the same units,
     which have far more in common than pupils of one school.
     """
-    alike = float(inputs.alike.mean())
+    varies = inputs.high > inputs.low
+    alike = float(inputs.alike[varies].mean()) if varies.any() else 0.0
     if alike < ALIKE[0]:
         return DRAWN
     equal = len(sizes) > 1 and bool((sizes == sizes[0]).all())
