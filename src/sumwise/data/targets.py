@@ -135,8 +135,18 @@ class Inputs:
             for name in ("squares", "between")
         )
         spread = np.sqrt(squares / count.sum())
+        # a set that goes on in the next batch is one run, not two
+        runs, length, total = sum(batch.runs for batch in batches), 0, mean
+        for batch, size, away in zip(batches, unit, means - mean, strict=True):
+            ends = size * batch.ends + batch.lengths[:, None] * away
+            if batch.continues:
+                both = length + batch.lengths[0], total + ends[0]
+                between += both[1] ** 2 / both[0] - total**2 / length
+                between -= ends[0] ** 2 / batch.lengths[0]
+                runs -= 1
+            whole = batch.continues and batch.runs == 1
+            length, total = both if whole else (batch.lengths[1], ends[1])
         # less what sets of individuals at random would show
-        runs = sum(batch.runs for batch in batches)
         within = (squares - between) / max(1, int(count.sum()) - runs)
         alike = np.maximum(between - (runs - 1) * within, 0.0) / np.where(squares > 0, squares, 1.0)
         alike = np.where(runs < count.sum(), np.minimum(alike, 1.0), 0.0)
@@ -162,8 +172,11 @@ class BatchInputs:
     squares: Float[np.ndarray, " D"]  # sum of squared deviations from the mean, in this unit
     between: Float[np.ndarray, " D"]  # the same of the means of runs of one set, for each row
     runs: int
+    lengths: Int[np.ndarray, " 2"]  # of the first and the last run
+    ends: Float[np.ndarray, "2 D"]  # sums of these runs' deviations from the mean, in this unit
     sample: Float[np.ndarray, "m D"]
     subsample: Float[np.ndarray, "n D"]
+    continues: bool = False  # the last run of the batch before
 
     @classmethod
     def of(
@@ -182,5 +195,5 @@ class BatchInputs:
         sums, lengths = np.add.reduceat(unit, starts), np.diff(starts, append=len(x))
         between = (sums**2 / lengths[:, None]).sum(axis=0)
         unit *= unit
-        squares, few = unit.sum(axis=0), (sample, subsample)
-        return cls(len(x), low, high, peak, mean, squares, between, len(starts), *few)
+        about = len(starts), lengths[[0, -1]], sums[[0, -1]], sample, subsample
+        return cls(len(x), low, high, peak, mean, unit.sum(axis=0), between, *about)

@@ -8,7 +8,7 @@ in order.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -61,9 +61,9 @@ def survey_part(scan: Scan, part: Part, *, inputs: bool) -> PartSurvey:
     for batch in batches(scan, part, inputs=inputs):
         starts = run_starts(batch.keys)
         table = pa.table(list(batch.keys), names=list(scan.by)).take(starts)
-        append_runs(keys, lengths, table, np.diff(starts, append=len(batch)))
+        continues = append_runs(keys, lengths, table, np.diff(starts, append=len(batch)))
         if inputs:
-            statistics.append(statistics_of(scan, batch))
+            statistics.append(replace(statistics_of(scan, batch), continues=continues))
     ids = pa.concat_tables(keys).combine_chunks()
     return PartSurvey(part.number, ids, np.concatenate(lengths), statistics)
 
@@ -111,7 +111,8 @@ def index_of(surveys: Iterable[PartSurvey]) -> Index:
             contiguous &= compared == held
         if not contiguous:
             sizes = sizes[-1:]  # of no use any more
-        statistics += found.statistics
+        first = [replace(batch, continues=continues) for batch in found.statistics[:1]]
+        statistics += first + found.statistics[1:]
     ids = _distinct(keys)
     contiguous &= ids.num_rows == sum(table.num_rows for table in keys)
     return Index(ids, np.concatenate(sizes) if contiguous else None, tuple(firsts), statistics)
