@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from sumwise import AggregateRegressor, Sets
 from sumwise.data.targets import BatchInputs, Inputs
 from sumwise.model.basis import Auto, Scaled, auto
 from sumwise.model.design import embed
 from sumwise.model.fit import ModelConfig
+from sumwise.model.serialize import from_bytes, pack_prepared, to_bytes, unpack_prepared
 from tests.builders import random_sets
 
 
@@ -25,9 +27,9 @@ def drawn_on(x, n_basis, lengthscale=1.0):
 def curve_of(basis, scaling, d):
     """Columns of the curve of input d."""
     n_inputs, n_curve = len(basis.shift), basis.basis.curve.shape[1]
-    n_waves = len(basis.basis.phases)
-    family = 2 * n_inputs + scaling * (3 * n_waves + n_inputs * n_curve)
-    first = family + 3 * n_waves + d * n_curve
+    n_waves = int(basis.basis.lengths[1].sum())
+    family = 2 * n_inputs + scaling * (n_waves + n_inputs * n_curve)
+    first = family + n_waves + d * n_curve
     return slice(first, first + n_curve)
 
 
@@ -66,10 +68,15 @@ def test_few_functions_come_close_to_it():
     assert abs(got - factor * expected).max() < 0.1 * got.max()
 
 
-def test_features_are_those_of_the_definition():
+EQUAL = {0.5: 25, 1.0: 25, 2.0: 25}  # waves of each length-scale
+FEW_INPUTS = {0.25: 48, 0.5: 15, 1.0: 9, 2.0: 6}
+
+
+@pytest.mark.parametrize(("n_inputs", "lengths"), [(2, FEW_INPUTS), (3, EQUAL)])
+def test_features_are_those_of_the_definition(n_inputs, lengths):
     """Written out for each individual, input and function, and centred over all of them."""
     rng = np.random.default_rng(3)
-    sets = random_sets([4] * 20, rng)
+    sets = random_sets([4] * 20, rng, n_inputs=n_inputs)
     basis = ModelConfig(n_basis=60).prepare(sets).basis
     known, x = basis.basis, (sets.x - basis.shift) / basis.scale
     squashed = 2 * np.tanh(x / 2)
@@ -80,14 +87,15 @@ def test_features_are_those_of_the_definition():
     ]
     phi = basis(sets.x)
     for i, z in enumerate(scaled):
-        first, n_waves = 6 + i * (3 * len(known.phases) + 3 * 5), len(known.phases)
-        for e, length in enumerate((0.5, 1.0, 2.0)):
-            waves = np.cos(known.phases - z @ known.frequencies.T / (length * math.sqrt(3)))
+        at = 2 * n_inputs + i * (sum(lengths.values()) + n_inputs * 5)
+        for length, n in lengths.items():
+            angles = known.phases[:n] - z @ known.frequencies[:n].T / (length * n_inputs**0.5)
+            waves = np.cos(angles)
             waves -= waves.mean(axis=0)
             waves /= math.sqrt((waves**2).sum(axis=1).mean())
-            at = first + e * n_waves
-            assert_allclose(phi[:, at : at + n_waves], waves, rtol=1e-9, atol=1e-11)
-        for d in range(3):
+            assert_allclose(phi[:, at : at + n], waves, rtol=1e-9, atol=1e-11)
+            at += n
+        for d in range(n_inputs):
             curve = np.empty((len(x), 5))
             for m in range(1, 6):
                 omega = math.pi * m / 10
@@ -124,3 +132,41 @@ def test_curves_take_the_room_of_waves(n_inputs):
     assert basis.curve.shape[1] == {19: 5, 40: 0, 100: 0}.get(n_inputs, 5)
     assert len(basis.columns) == len(basis.size)
     assert len(basis.groups) == basis.variances.shape[1]
+
+
+@pytest.mark.parametrize(("n_inputs", "most"), [(1, 0.003), (2, 0.15)])
+def test_length_scales_of_a_tenth_of_the_range_are_learned(n_inputs, most):
+    """Squared error relative to the variance, 300 totals; three equal length-scales: 0.01, 0.4."""
+    rng = np.random.default_rng(1)
+    sizes = rng.integers(1, 5, 300)
+    x = rng.uniform(size=(sizes.sum() + 400, n_inputs))
+    turns, phases = rng.normal(0, 10, (400, n_inputs)), rng.uniform(0, 2 * np.pi, 400)
+    f = np.cos(x @ turns.T - phases) @ rng.normal(size=400) / math.sqrt(200)
+    parts = np.split(x[: sizes.sum()], np.cumsum(sizes)[:-1])
+    sets = Sets.from_arrays(parts)
+    y_bar = np.add.reduceat(f[: sizes.sum()], sets.starts[:-1])
+    y_bar += 0.05 * np.sqrt(sizes) * rng.normal(size=300)
+    model = AggregateRegressor(random_state=0).fit(sets, y_bar)
+    new = slice(sizes.sum(), None)
+    assert np.mean((model.predict(x[new]) - f[new]) ** 2) < most * f[new].var()
+
+
+@pytest.mark.parametrize("stored_lengths", [False, True])
+@pytest.mark.parametrize("n_inputs", [2, 3])
+def test_bases_with_the_same_length_scales_for_any_inputs_are_kept(
+    monkeypatch, n_inputs, stored_lengths
+):
+    sets = random_sets([4] * 20, np.random.default_rng(3), n_inputs=n_inputs)
+    config = ModelConfig(n_basis=60)
+    with monkeypatch.context() as before:
+        before.setattr(auto, "FEW_INPUTS", 0)
+        former = config.prepare(sets)
+    kept = from_bytes(pack_prepared(former), "what was drawn")
+    if not stored_lengths:
+        del kept["auto_lengths"]
+    got = unpack_prepared(to_bytes(kept), config, sets).basis
+    assert (got(sets.x) == former.basis(sets.x)).all()
+    expected = auto.as_former(config.prepare(sets).basis.arrays(), kept)
+    of_basis = {name: kept[name].shape for name in expected}
+    assert {name: array.shape for name, array in expected.items()} == of_basis
+    assert ("auto_lengths" in expected) == stored_lengths

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 import sumwise as sw
 from sumwise.cli import main
-from sumwise.model.basis.auto import OF_CURVES, OF_HYPOTHESES
+from sumwise.model.basis.auto import OF_CURVES, OF_HYPOTHESES, OF_LENGTHS
 from sumwise.model.fit import ModelConfig
 from sumwise.model.serialize import from_bytes
 from sumwise.study.storage.database import Database, upgrade
@@ -156,7 +156,7 @@ def test_what_is_stored_are_the_same_features_with_hypotheses_for_these_sets(for
     old = basis_of(former)
     upgrade(former)
     new = basis_of(former)
-    assert {*new} - {*old} == OF_HYPOTHESES | OF_CURVES
+    assert {*new} - {*old} == OF_HYPOTHESES | OF_CURVES | OF_LENGTHS
     assert all((new[name] == old[name]).all() for name in old)
     fresh = ModelConfig(random_state=5).prepare(make.sets()).basis.arrays()  # as of a new study
     np.testing.assert_allclose(new["auto_power"], fresh["auto_power"], rtol=1e-12)

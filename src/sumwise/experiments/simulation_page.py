@@ -187,7 +187,7 @@ def _what_was_done(table: Labelled, plan: Experiment) -> Section:
         ("a measurement tells", f"the {plan.weights} of the target over a group, and nothing else"),
         (
             "model",
-            "the library's default, basis 'auto': linear parts and waves of three length-scales, "
+            "the library's default, basis 'auto': linear parts and waves of several length-scales, "
             "weighed by evidence after each measurement, as are λ and β",
         ),
         ("seeds", "fixed by the number of the split and the name of the strategy"),

@@ -48,7 +48,7 @@ class AggregateRegressor:
             (a network that learns along; `Neural` has its options), an Equinox module, or any
             function from an (N, D) array to an (N, K) array.
         n_basis: K of the Fourier basis, bias included, and of `"neural"`; for `"auto"`, twice the
-            number of waves of each length-scale.
+            average number of waves of a length-scale.
         lengthscale: Of the Fourier basis, in standard deviations of the inputs; for `"auto"`, what
             the length-scales that it chooses from are multiplied by.
         degree: Of the polynomial basis.

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from sumwise.model.basis.auto import LENGTHSCALES, SCALINGS
+from sumwise.model.basis.auto import SCALINGS, Auto
 from sumwise.model.fit import Model
 from sumwise.model.mixture import Mixture
 from sumwise.util.shapes import Float
@@ -50,13 +50,15 @@ def _mixed(model: Model, mixed: Mixture, labels: int, unit: float) -> list[str]:
     if not labels:
         return [
             f"Model: a mixture of {len(mixed.probability)} hypotheses, all equally likely before "
-            "any answer (linear parts, curves, three length-scales, two scalings of inputs, noise, "
+            "any answer (linear parts, curves, several length-scales, two scalings of inputs, noise, "
             "effects of sets)."
         ]
     shares = powers(mixed)
-    n_inputs = len(model.basis.shift)
+    n_inputs, basis = len(model.basis.shift), model.basis.basis
+    assert isinstance(basis, Auto)  # a mixture has no other
+    lengths = basis.lengths
     linear, rest = shares[: 2 * n_inputs].reshape(2, n_inputs), shares[2 * n_inputs : -1]
-    waves, curves = np.split(rest.reshape(2, -1), [len(LENGTHSCALES)], axis=1)
+    waves, curves = np.split(rest.reshape(2, -1), [lengths.shape[1]], axis=1)
     signal = float(linear.sum() + rest.sum())
     noise, effect = model.posterior.output_scale * np.sqrt(mixed.noise)
     lines = [
@@ -80,14 +82,14 @@ def _mixed(model: Model, mixed: Mixture, labels: int, unit: float) -> list[str]:
         lines += _rests_on((learned * power).sum(axis=0), model.input_names)
     if waves.sum() > 0:
         parts = 100 * waves.sum(axis=0) / waves.sum()
-        lengths = ", ".join(
+        said = ", ".join(
             f"{part:.0f} % at {unit * length:g}√D"
-            for part, length in zip(parts, LENGTHSCALES, strict=True)
+            for part, length in zip(parts, lengths[0].tolist(), strict=True)
         )
-        lines.append(f"Length-scales of the last, D being the number of inputs: {lengths}.")
+        lines.append(f"Length-scales of the last, D being the number of inputs: {said}.")
     by_scaling = 100 * (linear.sum(axis=1) + rest.reshape(2, -1).sum(axis=1)) / signal
-    said = (f"{part:.0f} % {SCALED[s]}" for s, part in zip(SCALINGS, by_scaling, strict=True))
-    lines.append(f"Scaling: {', '.join(said)}.")
+    scalings = (f"{part:.0f} % {SCALED[s]}" for s, part in zip(SCALINGS, by_scaling, strict=True))
+    lines.append(f"Scaling: {', '.join(scalings)}.")
     return lines
 
 

@@ -7,7 +7,7 @@ its Taylor series to h²¹ (remainder 1e-18). In single precision, for designs t
 is three times as fast and right to about 1e-6 of a feature; angles are then in turns.
 
     Fourier features    one family of waves of the standardised inputs
-    `"auto"`            one family for each of its scalings, with three length-scales side by side,
+    `"auto"`            one family for each of its scalings, with its length-scales side by side,
                         and linear parts, which need no kernel
 
 `adam` is the paper's search for λ and β on a spectrum. NumPy does the same as both, to rounding, in

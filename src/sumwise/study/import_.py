@@ -34,7 +34,7 @@ from sumwise.data.sets import Sets
 from sumwise.data.targets import Targets
 from sumwise.errors import DataError, MissingExtraError, SumwiseError
 from sumwise.model import serialize
-from sumwise.model.basis.auto import OF_CURVES, OF_HYPOTHESES, without_curves
+from sumwise.model.basis.auto import OF_HYPOTHESES, as_former
 from sumwise.model.fit import ModelConfig, Prepared
 from sumwise.model.serialize import pack_config, unpack_config, unpack_prepared
 from sumwise.study import export
@@ -212,11 +212,7 @@ def _basis(content: bytes, config: ModelConfig, sets: Sets) -> tuple[Prepared, b
     drawn = export.arrays_of(config.prepare(sets))
     averages = not drawn.keys().isdisjoint(OF_HYPOTHESES)
     former = averages and found.keys().isdisjoint(OF_HYPOTHESES)
-    if averages and not found.get("auto_curve", np.empty(0)).size:
-        drawn = without_curves(drawn)
-    unknown = [names for names in (OF_HYPOTHESES, OF_CURVES) if found.keys().isdisjoint(names)]
-    expected = {name: array for name, array in drawn.items() if name not in set().union(*unknown)}
-    if _kinds(found) != _kinds(expected):
+    if _kinds(found) != _kinds(as_former(drawn, found) if averages else drawn):
         raise ValueError(f"it is not the basis of a model with the settings in {STUDY}")
     mark = export.STATE
     weights = {name.removeprefix(mark): found[name] for name in found if name.startswith(mark)}

@@ -6,7 +6,8 @@
 each give three kinds of features, and a bias comes last:
 
     linear   z_d of every input
-    waves    √(2/W) cos(c − B z / (e √D)), of all inputs together, for three length-scales e
+    waves    √(2/W) cos(c − B z / (e √D)), of all inputs together, for three length-scales e,
+             or four of one or two inputs, which can be learned in more detail
     curves   of every input alone: a_m sin(ω_m (z_d + L)), m = 1 … M
 
 The curves are a Gaussian process of one input on [−L, L] by its first eigenfunctions, ω_m = πm/2L
@@ -36,6 +37,8 @@ from sumwise.util.shapes import Float, Int
 
 SCALINGS: Final = ("range", "squash")
 LENGTHSCALES: Final = (0.5, 1.0, 2.0)  # of waves, times √D
+OF_FEW_INPUTS: Final = (0.25, 0.5, 1.0, 2.0)  # the same where short ones can be learned
+FEW_INPUTS: Final = 2
 FARTHEST: Final = 4.0  # half a range beyond all individuals, from where on nothing changes
 BOUNDARY: Final = 5.0  # L; squashed inputs beyond it are rare, and see a mirrored curve
 CURVE_LENGTHSCALE: Final = 1.5  # ℓ of the curve of one input
@@ -67,6 +70,7 @@ OF_HYPOTHESES: Final = frozenset(  # names of arrays that former versions did no
     f"auto_{name}" for name in ("variances", "noise", "correlation", "power")
 )
 OF_CURVES: Final = frozenset(f"auto_{name}" for name in ("curve", "means"))  # likewise, later
+OF_LENGTHS: Final = frozenset({"auto_lengths"})  # likewise, last
 
 
 def prior_correlation(
@@ -103,6 +107,7 @@ class Hypotheses:
         power: Float[np.ndarray, "2 D"],
         rng: np.random.Generator,
         *,
+        n_lengths: int = len(LENGTHSCALES),
         curves: bool = False,
         correlation: tuple[float, tuple[float, float]] = CLUSTERS,
     ) -> Hypotheses:
@@ -110,6 +115,7 @@ class Hypotheses:
 
         Args:
             power: Mean square of each input's linear feature, by scaling.
+            n_lengths: How many length-scales waves have.
             curves: Whether there are curves of single inputs.
             correlation: Prior of ρ, see `prior_correlation`.
         """
@@ -117,7 +123,7 @@ class Hypotheses:
         scaling = rng.integers(len(SCALINGS), size=count)
         made_of = np.array([shares for shares in MADE_OF if curves or not shares[1]])
         linear, curved, waves = made_of[rng.integers(len(made_of), size=count)].T
-        length = rng.integers(len(LENGTHSCALES), size=count)
+        length = rng.integers(n_lengths, size=count)
         parameter = rng.choice(RELEVANCE, count)
         alike = np.isinf(parameter)
         relevance = rng.standard_gamma(np.where(alike, 1.0, parameter)[:, None], (count, n_inputs))
@@ -131,7 +137,7 @@ class Hypotheses:
         varies = power[scaling] > 0
         relevance = np.where(varies, relevance, 0.0)
         relevance /= np.maximum(relevance.sum(axis=1, keepdims=True), 1e-300)
-        lengths = np.eye(len(LENGTHSCALES))[length] * waves[:, None]
+        lengths = np.eye(n_lengths)[length] * waves[:, None]
         of_scaling = np.hstack([lengths, curved[:, None] * relevance]) if curves else lengths
         here = np.eye(len(SCALINGS))[scaling][:, :, None]
         slopes = linear[:, None] * relevance / np.where(varies, power[scaling], 1.0)
@@ -156,6 +162,7 @@ class Auto:
 
     frequencies: Float[np.ndarray, "W D"]  # B
     phases: Float[np.ndarray, " W"]
+    lengths: Float[np.ndarray, "2 L"]  # e of each length-scale, and how many waves have it
     shift: Float[np.ndarray, "2 D"]  # of each scaling, after 2 tanh(x/2) for `squash`
     scale: Float[np.ndarray, "2 D"]
     centre: Float[np.ndarray, "2 D"]  # mean of each scaling, which linear parts leave out
@@ -191,6 +198,8 @@ class Auto:
         n_waves = (len(drawn.phases) + 1) // 2
         curve = _curve(n_waves, n_inputs, float(lengthscale))
         n_waves -= math.ceil(n_inputs * curve.shape[1] / len(LENGTHSCALES))
+        lengths = _lengths(n_waves, n_inputs)
+        most = int(lengths[1].max())
         some, low, high = (
             (x - inputs.shift) / inputs.scale for x in (inputs.subsample, inputs.low, inputs.high)
         )
@@ -198,14 +207,15 @@ class Auto:
         widths = np.stack([(high - low) / 4, squashed.std(axis=0)])
         n_curves = n_inputs * curve.shape[1]
         plain = cls(
-            drawn.frequencies[:n_waves],
-            drawn.phases[:n_waves],
+            drawn.frequencies[:most],
+            drawn.phases[:most],
+            lengths,
             np.stack([(low + high) / 2, squashed.mean(axis=0)]),
             np.where(widths > [[0.0], [1e-12]], widths, 1.0),  # 1 for inputs that do not vary
             np.zeros((2, n_inputs)),
-            np.ones(3 + 2 * (len(LENGTHSCALES) + n_inputs * bool(n_curves))),
+            np.ones(3 + 2 * (lengths.shape[1] + n_inputs * bool(n_curves))),
             curve,
-            np.zeros((2, len(LENGTHSCALES) * n_waves + n_curves)),
+            np.zeros((2, int(lengths[1].sum()) + n_curves)),
             *(np.empty(0),) * 4,
         )
         level = plain(some).mean(axis=0)
@@ -218,7 +228,13 @@ class Auto:
         parts = np.array([power[at].sum() for at in centred.columns])
         size = np.sqrt(np.where(parts > VANISHING, parts, 1.0))
         linear = power[: 2 * n_inputs].reshape(2, n_inputs) / size[:2, None] ** 2
-        known = Hypotheses.draw(linear, rng, curves=bool(n_curves), correlation=correlation)
+        known = Hypotheses.draw(
+            linear,
+            rng,
+            n_lengths=lengths.shape[1],
+            curves=bool(n_curves),
+            correlation=correlation,
+        )
         return replace(centred, size=size).with_hypotheses(known)
 
     def with_hypotheses(self, drawn: Hypotheses) -> Auto:
@@ -238,8 +254,9 @@ class Auto:
     @property
     def columns(self) -> list[slice]:
         """Where the features of each part are: linear, waves and curves by scaling, bias."""
-        (n_waves, n_inputs), n_curve = self.frequencies.shape, self.curve.shape[1]
-        of_scaling = [n_waves] * len(LENGTHSCALES) + [n_curve] * (n_inputs if n_curve else 0)
+        n_inputs, n_curve = self.frequencies.shape[1], self.curve.shape[1]
+        counts = self.lengths[1].astype(int).tolist()
+        of_scaling = counts + [n_curve] * (n_inputs if n_curve else 0)
         ends = np.cumsum([0, n_inputs, n_inputs, *of_scaling, *of_scaling, 1]).tolist()
         return [slice(low, high) for low, high in pairwise(ends)]
 
@@ -251,7 +268,7 @@ class Auto:
 
     def __call__(self, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N K"]:
         out = np.empty((len(x), self.columns[-1].stop))
-        n_waves, n_curve = len(self.phases) * len(LENGTHSCALES), self.curve.shape[1]
+        n_waves, n_curve = int(self.lengths[1].sum()), self.curve.shape[1]
         for z, family in zip(self.scaled(x), self.waves, strict=True):
             columns, centre, size = family.linear or (slice(0), 0.0, 1.0)
             out[:, columns] = (z - centre) / size
@@ -266,16 +283,15 @@ class Auto:
     @property
     def waves(self) -> tuple[Waves, ...]:
         """Waves and curves of each scaling together, with its linear part."""
-        (n_waves, n_inputs), (turns, sizes) = self.frequencies.shape, self.curve
-        count, far = len(LENGTHSCALES), math.sqrt(n_inputs)
-        of_all = [self.frequencies / (length * far) for length in LENGTHSCALES]
+        n_inputs, (turns, sizes) = self.frequencies.shape[1], self.curve
+        counts = self.lengths[1].astype(int)
+        far = self.lengths[0] * math.sqrt(n_inputs)
+        of_all = [self.frequencies[:n] / e for e, n in zip(far, counts, strict=True)]
         of_one = np.kron(np.eye(n_inputs), turns[:, None])  # a_m sin(ω_m (z + L)), as a cosine
         frequencies = np.concatenate([*of_all, of_one])
         curve_phases = np.tile(math.pi / 2 - turns * BOUNDARY, n_inputs)
-        phases = np.concatenate([np.tile(self.phases, count), curve_phases])
-        plain = np.append(
-            np.full(count * n_waves, math.sqrt(2 / n_waves)), np.tile(sizes, n_inputs)
-        )
+        phases = np.concatenate([*(self.phases[:n] for n in counts), curve_phases])
+        plain = np.append(np.repeat(np.sqrt(2 / counts), counts), np.tile(sizes, n_inputs))
         columns = self.columns
         own = (len(columns) - 3) // 2  # parts of each scaling
         families = []
@@ -299,16 +315,18 @@ class Auto:
         The first versions had no hypotheses. Such a basis gets them from a seed of their own. Each
         input has the power it has in `draw`: standardised inputs that are divided by `scale` have
         the mean square 1/scale², squashed ones 1, and those that do not vary (their scale is 1)
-        none. Later ones had neither curves nor centred waves.
+        none. Later ones had neither curves nor centred waves, and then the same length-scales
+        for any number of inputs.
         """
-        former = arrays.keys().isdisjoint(OF_HYPOTHESES)
-        uncentred = arrays.keys().isdisjoint(OF_CURVES)
+        absent = former, uncentred, equal = lacking(arrays)
         names = {f"auto_{name}": name for name in self.__slots__}
-        wanted = names.keys() - (OF_HYPOTHESES if former else set())
-        wanted -= OF_CURVES if uncentred else set()
+        wanted = names.keys() - frozenset().union(*absent)
         basis = replace(self, **{names[key]: arrays[key] for key in wanted})
+        if equal:
+            n_waves = [len(basis.phases)] * len(LENGTHSCALES)
+            basis = replace(basis, lengths=np.array([LENGTHSCALES, n_waves]))
         if uncentred:
-            means = np.zeros((2, len(LENGTHSCALES) * len(basis.phases)))
+            means = np.zeros((2, int(basis.lengths[1].sum())))
             basis = replace(basis, curve=np.empty((2, 0)), means=means)
         if not former:
             return basis
@@ -318,19 +336,42 @@ class Auto:
         return basis.with_hypotheses(Hypotheses.draw(power, np.random.default_rng([0, 3])))
 
 
-def without_curves(drawn: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Arrays of the shapes that a former version, which had no curves, gave a basis like this."""
-    (n_waves, n_inputs), n_curve = drawn["auto_frequencies"].shape, drawn["auto_curve"].shape[1]
-    n_waves += math.ceil(n_inputs * n_curve / len(LENGTHSCALES))
-    shapes = {
-        "frequencies": (n_waves, n_inputs),
-        "phases": (n_waves,),
-        "size": (3 + 2 * len(LENGTHSCALES),),
-        "curve": (2, 0),
-        "means": (2, len(LENGTHSCALES) * n_waves),
-        "variances": (len(drawn["auto_noise"]), 2 * n_inputs + 2 * len(LENGTHSCALES) + 1),
-    }
-    return {**drawn, **{f"auto_{name}": np.zeros(shape) for name, shape in shapes.items()}}
+def lacking(arrays: Mapping[str, Any]) -> list[frozenset[str]]:
+    """Names of hypotheses, curves and length-scales, or none if there are any of them."""
+    added = OF_HYPOTHESES, OF_CURVES, OF_LENGTHS
+    return [names if arrays.keys().isdisjoint(names) else frozenset() for names in added]
+
+
+def as_former(
+    drawn: Mapping[str, np.ndarray], stored: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Arrays of the shapes that the version of `stored` gave a basis like this."""
+    n_inputs, n_curve = drawn["auto_frequencies"].shape[1], drawn["auto_curve"].shape[1]
+    n_lengths, bent = len(LENGTHSCALES), stored.get("auto_curve", np.empty(0)).size > 0
+    n_waves, wanted = int(drawn["auto_lengths"][1].sum()) // n_lengths, dict(drawn)
+    if bent < (n_curve > 0) or np.size(stored.get("auto_lengths", 0)) != drawn["auto_lengths"].size:
+        n_waves += 0 if bent else math.ceil(n_inputs * n_curve / n_lengths)
+        n_curve, of_scaling = n_curve * bent, n_lengths + n_inputs * bent
+        shapes = {
+            "frequencies": (n_waves, n_inputs),
+            "phases": (n_waves,),
+            "lengths": (2, n_lengths),
+            "size": (3 + 2 * of_scaling,),
+            "curve": (2, n_curve),
+            "means": (2, n_lengths * n_waves + n_inputs * n_curve),
+            "variances": (len(drawn["auto_noise"]), 2 * n_inputs + 2 * of_scaling + 1),
+        }
+        wanted |= {f"auto_{name}": np.zeros(shape) for name, shape in shapes.items()}
+    return {name: wanted[name] for name in wanted.keys() - frozenset().union(*lacking(stored))}
+
+
+def _lengths(n_waves: int, n_inputs: int) -> Float[np.ndarray, "2 L"]:
+    """Length-scales of waves, and how many have each: three times `n_waves` in all."""
+    if n_inputs > FEW_INPUTS or n_waves < len(OF_FEW_INPUTS):
+        return np.array([LENGTHSCALES, [n_waves] * len(LENGTHSCALES)])
+    room = len(LENGTHSCALES) * n_waves
+    longer = [max(1, room // part) for part in (5, 8, 12)]  # the shortest needs the most waves
+    return np.array([OF_FEW_INPUTS, [room - sum(longer), *longer]])
 
 
 def _curve(n_waves: int, n_inputs: int, unit: float) -> Float[np.ndarray, "2 M"]:
