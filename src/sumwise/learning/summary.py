@@ -50,7 +50,7 @@ def _mixed(model: Model, mixed: Mixture, labels: int, unit: float) -> list[str]:
     if not labels:
         return [
             f"Model: a mixture of {len(mixed.probability)} hypotheses, all equally likely before "
-            "any answer (linear parts, curves, several length-scales, two scalings of inputs, noise, "
+            "any answer (linear parts, curves, length-scales, two scalings of inputs, noise, "
             "effects of sets)."
         ]
     shares = powers(mixed)
