@@ -346,7 +346,8 @@ class Study:
         counts = (len(kept.sets), len(seen.answers), len(seen.claims), len(seen.skips))
         left |= {"enough": kept.aims.enough, "aimed": kept.aims.targets is not None}
         quick = self.state.models.quick
-        moves, anew = (partial(f, fit) if quick else None for f in (self._moves, self._expected))
+        moves = partial(self._moves, fit) if quick else None
+        anew = partial(self._expected, fit) if quick else None
         left["suspects"] = suspects(judged, seen.answers, moves, anew)
         left |= {"typical_error": judged.error, "typical_naive_error": judged.naive_error}
         return Status(kept.name, kept.strategy, *counts, seen.questions, **left)
