@@ -451,3 +451,22 @@ def test_members_of_overlapping_sets_are_streamed_given_their_totals(tmp_path):
     assert_allclose([found[owner == name].sum() for name in "ab"], totals[:2], rtol=1e-9)
     shared = np.isin(rows, range(5, 8))  # a member of two sets has one output
     assert_allclose(found[shared & (owner == "a")], found[shared & (owner == "b")], rtol=1e-9)
+
+
+@pytest.mark.parametrize("basis", ["auto", "fourier"])
+@pytest.mark.parametrize("apart", [0.0, 1e-3, 1.0])
+@pytest.mark.parametrize("noise_std", [1e-30, 1e-8, 1e-5])
+def test_repeats_that_differ_by_more_than_their_tiny_noise_leave_the_rest_alone(
+    basis, apart, noise_std
+):
+    x = np.random.default_rng(0).normal(size=(10, 2))
+    sets = sw.Sets.from_members(x, [[0, 1, 2], [0, 1, 2], [3, 4], [5, 6, 7], [8], [9]])
+    y_bar = np.array([3.0, 3.0 + apart, 2.5, 3.7, 1.5, 0.2])
+    model = sw.AggregateRegressor(basis).fit(sets, y_bar, noise_std=noise_std)
+    once, middle = np.array([0, 2, 3, 4, 5]), y_bar + np.array([0.5, -0.5, 0, 0, 0, 0]) * apart
+    exact = sw.AggregateRegressor(basis).fit(sets.take(once), middle[once], pool=sets)
+    assert_allclose(model.predict_sets(sets), middle, rtol=1e-5)
+    spreads = [each.predict(x, return_std=True)[1] for each in (model, exact)]
+    assert spreads[0].max() < 2 * spreads[1].max()
+    if basis == "auto" and not apart:  # the others take totals with known noise for independent
+        assert_allclose(*spreads, rtol=0.1)
