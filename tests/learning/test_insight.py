@@ -464,3 +464,11 @@ def test_shares_are_counted_at_each_level():
     assert [row.inside for row in rows] == [1, 2, 3, 4]
     assert [row.share for row in rows] == [0.2, 0.4, 0.6, 0.8]
     assert coverage([], 0.9) == ()
+
+
+def test_the_noise_of_individuals_is_that_of_status(tmp_path, problem):
+    sets, answers = problem
+    with sw.create_study(tmp_path / "a.db", sets) as study:
+        study.tell_many(list(answers)[:5], list(answers.values())[:5])
+        last, status = study.insight().steps[-1], study.status()
+    assert last.noise_std == pytest.approx(status.noise_variance**0.5)

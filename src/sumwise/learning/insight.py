@@ -56,7 +56,7 @@ class Step:
     error: float | None
     naive_error: float | None  # of the mean so far as the forecast for every set
     individual_std: float  # after it: root of the mean variance of noise-free individuals
-    noise_std: float  # after it: of an individual's own noise
+    noise_std: float  # after it: of an individual's noise, its set's effect included
     typical_error: float | None = None  # root mean square over the last ten forecasts
     typical_naive_error: float | None = None
 
@@ -171,7 +171,7 @@ def _step(
         naive_error=naive,
         individual_std=individual_std,
         noise_std=float(after.posterior.output_scale[0])
-        / math.sqrt(after.posterior.noise_precision),
+        * math.sqrt(after.posterior.individual_noise),
     )
 
 

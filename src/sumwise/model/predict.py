@@ -329,6 +329,7 @@ def interval_sets(model: Model, design: Design, level: float, own: Members | Non
         u, noise = np.asarray(rows.u, dtype=np.float64), (rows.noise_scale, rows.effect_scale)
         shared = None if own is None else own.dense(low, low + len(rows), count)
         ends[:, low : low + BLOCK] = model.mixture.interval(u, noise, level, shared)
+    std = np.where(std > 1e-12 * abs(mean), std, 0.0)  # a measured total is known but for rounding
     middle = design.theta_sum * model.offset[0]
     ends = middle + model.posterior.output_scale[0] * ends
     return Predictions(mean, std, level, ends=ends)
