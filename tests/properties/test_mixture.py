@@ -16,7 +16,7 @@ from sumwise.data.sets import Sets
 from sumwise.model import mixture_algebra, mixture_weights
 from sumwise.model.basis.auto import Hypotheses
 from sumwise.model.design import embed
-from sumwise.model.mixture_leave_one_out import leave_one_out
+from sumwise.model.mixture_leave_one_out import interval, leave_one_out
 from sumwise.model.student_quantiles import quantile
 from tests import oracles
 from tests.builders import random_sets, seeds, unscaled
@@ -359,6 +359,7 @@ def test_leaving_a_total_out_is_a_fit_of_the_same_hypotheses_without_it(
     case = built(sizes, n_seen, seed, outputs, scale, collinear, known)
     got = case.fitted
     mean, variance = leave_one_out(got)
+    (lower, upper), score = interval(got, 0.9)
     nu = mixture_weights.PRIOR_FREEDOM + len(case.seen) - 2.0
     prior = mixture_weights.PRIOR_FREEDOM * case.totals.prior_scale
     same = got.hypotheses.noise[:, None] == got.hypotheses.noise  # points of one hypothesis
@@ -375,6 +376,7 @@ def test_leaving_a_total_out_is_a_fit_of_the_same_hypotheses_without_it(
         chance = worth / evidence * evidence**ETA
         chance /= chance.sum()
         first = second = 0.0
+        below = np.zeros(3)  # the ends of the interval, and the total itself
         for h, share in enumerate(chance):
             dense = case.world(got.hypotheses, h, got.scale[h, 0])
             inside, cross = dense.totals[np.ix_(others, others)], dense.totals[a, others]
@@ -386,8 +388,16 @@ def test_leaving_a_total_out_is_a_fit_of_the_same_hypotheses_without_it(
             within = dense.totals[a, a] - cross @ np.linalg.solve(inside, cross)
             first = first + share * middle
             second = second + share * (scale * within + middle**2)
+            away = np.array([lower[a], upper[a], case.z[a, 0]]) - middle[0]
+            spread = scale[0] * within * (1 if known else (nu - 2) / nu)
+            exact = stats.norm() if known else stats.t(nu)
+            below += share * exact.cdf(away / np.sqrt(spread))
         close(mean[a], first, rtol=1e-5)
         close(variance[a], second - first**2, rtol=1e-5)
+        near = 1e-4 + (0 if known else WALLACE)
+        assert abs(below[0] - 0.05) < near
+        assert abs(below[1] - 0.95) < near
+        assert abs(stats.norm.cdf(score[a]) - below[2]) < near
 
 
 def log_density(case, got, seen, prior):
