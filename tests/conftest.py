@@ -24,7 +24,7 @@ __all__ = [  # fixtures
 ]
 
 # examples are fixed by default, so that a failure can be replayed
-settings.register_profile("quick", max_examples=20, derandomize=True, deadline=None)
+settings.register_profile("quick", max_examples=12, derandomize=True, deadline=None)
 settings.register_profile("default", max_examples=60, derandomize=True, deadline=None)
 settings.register_profile("thorough", max_examples=1000, derandomize=False, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))

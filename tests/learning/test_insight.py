@@ -46,13 +46,13 @@ def test_forecasts_and_information_are_those_of_the_moment_of_asking(tmp_path, p
     """The question recorded what it expected; nobody else was asking."""
     with begun(tmp_path, problem, kind) as study:
         asked, noise, spread = [], [], []
-        for _ in range(13):
+        for _ in range(7):  # networks are compiled for more sets after the fourth
             asked += play(study, problem[1], 1)
             noise.append(study.model.noise_precision_**-0.5)
             spread.append(math.sqrt(study.status().mean_variance))
         steps = study.insight().steps
     assert [step.set_id for step in steps] == [question.set_id for question in asked]
-    assert [step.number for step in steps] == list(range(1, 14))
+    assert [step.number for step in steps] == list(range(1, 8))
     assert [step.answer for step in steps] == [problem[1][step.set_id] for step in steps]
     close = {"rtol": 1e-9} if kind in ("evidence", "given", "adam") else {"rtol": 1e-5}
     information = [question.information for question in asked]
