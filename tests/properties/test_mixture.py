@@ -20,6 +20,7 @@ from sumwise.model.mixture_leave_one_out import interval, leave_one_out
 from sumwise.model.student_quantiles import quantile
 from tests import oracles
 from tests.builders import random_sets, seeds, unscaled
+from tests.marks import at_most
 
 GROUPS = [slice(0, 1), slice(1, 2), slice(2, 4), slice(4, 7), slice(7, 8)]
 N_FEATURES = GROUPS[-1].stop
@@ -132,7 +133,7 @@ def prior_scale(case):
 # --- weights --------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60)
+@settings(max_examples=at_most(60))
 @cases
 def test_probabilities_are_those_of_multivariate_t_densities(
     sizes, n_seen, seed, outputs, scale, collinear, known
@@ -163,7 +164,7 @@ def test_probabilities_are_those_of_multivariate_t_densities(
         assert abs(len(kept) - len(got.probability)) == 1
 
 
-@settings(max_examples=60)
+@settings(max_examples=at_most(60))
 @cases
 def test_scales_are_the_prior_scale_and_the_misfit(
     sizes, n_seen, seed, outputs, scale, collinear, known
@@ -211,7 +212,7 @@ def test_the_expected_likeness_is_that_of_drawn_outputs():
 # --- predictions ----------------------------------------------------------------------------------
 
 
-@settings(max_examples=80)
+@settings(max_examples=at_most(80))
 @cases
 def test_individuals_are_those_of_dense_conditioning(
     sizes, n_seen, seed, outputs, scale, collinear, known
@@ -234,7 +235,7 @@ def test_individuals_are_those_of_dense_conditioning(
     assert_allclose(variance, second - mean**2, rtol=1e-6, atol=1e-8 * second.max(initial=0.0))
 
 
-@settings(max_examples=40)
+@settings(max_examples=at_most(40))
 @cases
 def test_individuals_that_no_total_contains_are_those_of_dense_conditioning(
     sizes, n_seen, seed, outputs, scale, collinear, known
@@ -282,7 +283,7 @@ def test_individuals_that_no_total_contains_are_those_of_dense_conditioning(
         assert_allclose(variance, np.diag(spread)[rows], rtol=1e-6)
 
 
-@settings(max_examples=40)
+@settings(max_examples=at_most(40))
 @cases
 def test_totals_of_sets_are_those_of_dense_conditioning(
     sizes, n_seen, seed, outputs, scale, collinear, known
@@ -302,7 +303,7 @@ def test_totals_of_sets_are_those_of_dense_conditioning(
         assert_allclose(variance, after, rtol=1e-6, atol=1e-9 * before.max())
 
 
-@settings(max_examples=40)
+@settings(max_examples=at_most(40))
 @cases
 def test_coefficients_and_their_covariance_are_those_of_dense_conditioning(
     sizes, n_seen, seed, outputs, scale, collinear, known
@@ -327,7 +328,7 @@ def test_coefficients_and_their_covariance_are_those_of_dense_conditioning(
     close(got.covariance(mean), covariance)
 
 
-@settings(max_examples=40)
+@settings(max_examples=at_most(40))
 @given(st.lists(st.integers(1, 4), min_size=9, max_size=14), seeds, st.booleans())
 def test_both_forms_agree_to_rounding(sizes, seed, known):
     """From t×t matrices, and from K×K matrices once there are more totals than features."""
@@ -344,7 +345,7 @@ def test_both_forms_agree_to_rounding(sizes, seed, known):
 # --- leaving one out ------------------------------------------------------------------------------
 
 
-@settings(max_examples=60)
+@settings(max_examples=at_most(60))
 @cases
 def test_leaving_a_total_out_is_a_fit_of_the_same_hypotheses_without_it(
     sizes, n_seen, seed, outputs, scale, collinear, known
@@ -547,7 +548,7 @@ def test_quantiles_of_one_component_err_as_little_as_is_said(freedom):
     assert max(errors) < (1e-12 if freedom == math.inf else WALLACE)
 
 
-@settings(max_examples=60)
+@settings(max_examples=at_most(60))
 @given(
     seeds,
     st.sampled_from([4.0, 5.0, 8.0, 30.0, math.inf]),
