@@ -95,7 +95,12 @@ class Objective:
         name, where = self.target_weights, made.where
         if self.targets is not None:
             named = {} if name is None else {name: "given as --target-weights"}
-            table, x = read_inputs(self.targets, made.x, named)
+            recipe = made.sets.recipe
+            table, found = read_inputs(self.targets, made.x, named, recipe)
+            x = found.x
+            if recipe is not None:
+                unknown = found.unknown[:, recipe.source_of]
+                x = np.where(unknown, recipe.sample.mean(axis=0), x)
             where = table.where
         if name is not None:
             weights = made.aside[name] if x is None else table.numbers(name)

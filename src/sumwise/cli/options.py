@@ -192,7 +192,8 @@ by_columns: Final = option(
 )
 x: Final = option(
     "--x COLUMN",
-    "Input column; may be repeated. Default: all other columns that hold numbers.",
+    "Input columns, separated by commas; * and ? stand for any characters. Text is encoded, gaps "
+    "are filled. May be repeated. Default: all other columns.",
     multiple=True,
 )
 

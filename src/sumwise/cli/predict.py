@@ -14,6 +14,7 @@ from sumwise.cli import options, output
 from sumwise.cli.options import Address, option
 from sumwise.cli.output import visible
 from sumwise.data.parquet import Scan, batches
+from sumwise.data.recipe import Encoded
 from sumwise.data.tables import check_output, read_inputs, write_table
 from sumwise.errors import DataError, SettingError
 from sumwise.model.predict import check_level, individuals
@@ -107,12 +108,14 @@ def _table(
         found = study.predict_sets(level)
         return found.to_arrow(), len(found)
     if data is not None:
-        names = study.state.record.sets.input_names  # study.sets would read individuals
+        kept = study.state.record.sets  # study.sets would read individuals
+        names = kept.input_names
         if names is None:
             raise DataError(
                 "the inputs of this study have no names; predict in Python, from arrays"
             )
-        table, x = read_inputs(data, tuple(map(str, names)), {})
+        table, known = read_inputs(data, tuple(map(str, names)), {}, kept.recipe)
+        x: Any = known.x
         native = table.frame.to_native()
         columns = {name: native.column(name).slice(0, few) for name in native.column_names}
         about: dict[str, Any] = {"inputs": columns}
@@ -129,7 +132,8 @@ def _table(
         groups = about.get("ids")
     elif few is not None:
         groups = groups[:few]
-    found = replace(study.predict(x[:few], level, groups=groups), **about)
+    rows = x[:few] if data is None else Encoded(known.x[:few], known.unknown[:few])
+    found = replace(study.predict(rows, level, groups=groups), **about)
     return found.to_arrow(), len(x) if scan is None else scan.rows
 
 

@@ -113,7 +113,8 @@ def _intro(table: Labelled, plan: Experiment) -> str:
         f"target {table.y}; inputs {', '.join(table.x)}."
     )
     if table.left_out:
-        text += f" Left out, because they hold no numbers: {', '.join(table.left_out)}."
+        reasons = (f"{name} ({reason})" for name, reason in table.left_out.items())
+        text += f" Left out: {', '.join(reasons)}."
     return (
         f"{text} In each of {count(plan.splits, 'split')}, {len(plan.methods)} strategies measure "
         f"{plan.queries} of {learned:,} groups, one at a time, and are tested on the individuals "

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from sumwise.errors import DataError, InvalidSetError, SettingError, SumwiseError
-from sumwise.util.shapes import Float, Int
+from sumwise.util.shapes import Bool, Float, Int
 
 NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
@@ -77,12 +77,21 @@ class Table:
                     ) from error
         return columns[0] if len(by) == 1 else list(zip(*columns, strict=True))
 
-    def numbers(self, name: Any) -> Float[np.ndarray, " N"]:
-        """A column of finite numbers."""
+    def numbers(
+        self, name: Any, missing: Bool[np.ndarray, " N"] | None = None
+    ) -> Float[np.ndarray, " N"]:
+        """A column of finite numbers.
+
+        Args:
+            missing: Where it may have none, and 0 is given; nowhere if left out.
+        """
         import narwhals as nw
 
         column = self.frame.get_column(name)
-        self.refuse_missing(name)
+        if missing is None:
+            self.refuse_missing(name)
+        elif missing.any():
+            column = column.fill_null(0)
         if not is_numeric(column):
             cells = column.to_list() or ["empty"]
             odd = (row for row, cell in enumerate(cells) if not NUMBER.fullmatch(str(cell).strip()))
@@ -96,6 +105,8 @@ class Table:
         except ValueError:  # Arrow will not round a whole number beyond 2⁵³
             values = column.to_numpy()
         values = np.asarray(values, dtype=np.float64)
+        if missing is not None:
+            values = np.where(missing, 0.0, values)
         for row in np.flatnonzero(~np.isfinite(values)).tolist():
             raise self.refusal(
                 f"{self.where(row)}: {name!r} is {values[row]}; give a finite number"
@@ -122,6 +133,13 @@ class Table:
         return replace(self, frame=frame)
 
     def refuse_missing(self, name: Any) -> None:
+        for row in np.flatnonzero(self.missing(name)).tolist():
+            raise self.refusal(
+                f"{self.where(row)}: {name!r} is missing. Fill it in, or drop the row."
+            )
+
+    def missing(self, name: Any) -> Bool[np.ndarray, " N"]:
+        """Where a column has no value."""
         import narwhals as nw
 
         column = self.frame.get_column(name)
@@ -130,10 +148,7 @@ class Table:
             missing = missing | column.is_nan()
         elif self.in_file and column.dtype == nw.String:
             missing = column.cast(nw.String).fill_null("") == ""  # Arrow cannot fill string_view
-        for row in np.flatnonzero(missing.to_numpy()).tolist():
-            raise self.refusal(
-                f"{self.where(row)}: {name!r} is missing. Fill it in, or drop the row."
-            )
+        return np.asarray(missing.to_numpy(), dtype=bool)
 
 
 def is_numeric(column: Any) -> bool:

@@ -11,6 +11,7 @@ import itertools
 import re
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,12 +19,15 @@ import numpy as np
 
 from sumwise.data.frames import NUMBER, Table, as_frame, is_numeric, listed
 from sumwise.data.parquet import open_parquet
+from sumwise.data.recipe import Encoded, Recipe, is_moment, learn
 from sumwise.data.sets import Sets, group_individuals
 from sumwise.errors import DataError, LabelError, SettingError, SumwiseError
 from sumwise.util.files import atomic_write
 from sumwise.util.shapes import Float, Int
 from sumwise.util.text import by_text, find, shown
 
+MOST_TEXTS: Final = 50  # different ones in a column that is an input without being asked for
+FEWEST: Final = 5  # rows that a column must count to be taken for their id
 _THOUSANDS: Final = re.compile(r"[+-]?[0-9]{1,3}(,[0-9]{3})+\.[0-9]*")
 
 
@@ -136,7 +140,7 @@ class Individuals:
     sets: Sets
     by: tuple[str, ...]
     x: tuple[str, ...]
-    left_out: tuple[str, ...]  # columns without a use that do not hold numbers
+    left_out: Mapping[str, str]  # columns that are not used, and why
     aside: Mapping[str, Float[np.ndarray, " N"]] = field(default_factory=dict)  # not inputs
     order: Int[np.ndarray, " N"] = field(default_factory=lambda: np.empty(0, int))  # rows of a file
     where: Callable[[int], str] = str  # the place of an individual, by its row of `sets.x`
@@ -154,20 +158,27 @@ def read_individuals(
     aside: Mapping[str, str | None] | None = None,
     hidden: Sequence[str] = (),
     role: str | None = None,
+    without: Sequence[str] = (),
+    row_id: str | None = None,
+    periods: Mapping[str, str] | None = None,
 ) -> Individuals:
     """The table in `path`, which has a row for each individual, as sets.
 
     Args:
         by: Column that names the group, text in a CSV file; several columns together name it.
-        x: Inputs; if left out, all other columns that hold numbers.
+        x: Inputs, `*` and `?` standing for any characters; if left out, all other columns.
         weights: `"sum"`, `"mean"`, or the column that holds θ.
         aside: More columns of numbers and the option that named each, None for a column that may
             be missing. They are not inputs unless `x` has them.
         hidden: More names that are not inputs, whether there are such columns or not.
         role: What `by` and `x` are wanted for, where no option named them.
+        without: Columns that are not inputs, likewise with `*` and `?`.
+        row_id: Column with the name of each row, text in a CSV file.
+        periods: As in `Sets.from_frame`.
     """
-    groups, inputs = tuple(dict.fromkeys(by)), tuple(dict.fromkeys(x))
-    table = read_table(path, text=groups.__contains__)
+    groups = tuple(dict.fromkeys(by))
+    texts = {*groups, *(() if row_id is None else (row_id,))}
+    table = read_table(path, text=texts.__contains__)
     keys = table.keys(groups, role or "given as --by")
     others = dict(aside or {})
     if weights not in ("sum", "mean"):
@@ -176,10 +187,11 @@ def read_individuals(
         if option is not None:
             table.require([name], option)
     beside = [name for name in others if name in table.frame.columns]
-    used = {*groups, *beside, *hidden}
-    taken, left_out = (inputs, ()) if inputs else split_inputs(table.frame, used, path)
-    table = table.with_numbers({*groups} & {*taken, *beside})
-    matrix = table.matrix(taken, role or "given as --x")
+    used = {*texts, *beside, *hidden}
+    own = None if row_id is None else table.keys([row_id], "given as --id")
+    taken, left_out = choose_inputs(table, used, x, without, role or "given as --x")
+    table = table.with_numbers(texts & {*taken, *beside})
+    made = learn(table, taken, periods, role or "given as --x")
 
     def where(row: int) -> str:
         return f"{table.where(row)}, set {shown(keys[row])!r:.80}"
@@ -187,7 +199,7 @@ def read_individuals(
     named = replace(table, where=where)
     columns = {name: named.numbers(name) for name in beside}
     theta = weights if weights in ("sum", "mean") else columns[weights]
-    sets, order = group_individuals(keys, matrix, theta, taken)
+    sets, order = group_individuals(keys, made, theta, own)
     kept = {name: values[order] for name, values in columns.items() if name in (aside or {})}
     return Individuals(
         sets, groups, taken, left_out, kept, order, lambda row: where(int(order[row]))
@@ -195,33 +207,93 @@ def read_individuals(
 
 
 def read_inputs(
-    path: Path, inputs: Sequence[str], others: Mapping[str, str]
-) -> tuple[Table, Float[np.ndarray, "N D"]]:
+    path: Path, inputs: Sequence[str], others: Mapping[str, str], recipe: Recipe | None = None
+) -> tuple[Table, Encoded]:
     """A table of other individuals than the study's, and its inputs as numbers.
 
     Args:
         others: More columns of numbers, and the option that named each.
+        recipe: How the study's inputs were made of its table, if they are not the columns `inputs`.
     """
-    table = read_table(path, text=lambda name: name not in {*inputs, *others})
+    known = recipe or Recipe.plain(inputs)
+    text = [source.name for source in known.sources if source.levels is not None]
+    numbers = {*known.names, *others} - {*text}
+    table = read_table(path, text=lambda name: name not in numbers)
     for name, role in others.items():
         table.require([name], role)
-    return table, table.matrix(inputs, "an input of the study")
+    return table, known.encode(table, "an input of the study")
 
 
-def split_inputs(
-    table: Any, used: Collection[str], path: Path | str
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Columns without another use: those that hold numbers, which are inputs, and the rest."""
-    frame = as_frame(table)
-    rest = [name for name in frame.columns if name not in used]
-    taken = tuple(name for name in rest if is_numeric(frame.get_column(name)))
-    if not taken:
-        known = listed(name for name in frame.columns if name in used)
+def choose_inputs(
+    table: Table,
+    used: Collection[str],
+    wanted: Sequence[str] = (),
+    without: Sequence[str] = (),
+    role: str = "given as --x",
+    *,
+    numbers_only: bool = False,
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Columns that are inputs; and the rest that has no other use, each with the reason.
+
+    Without wishes, inputs are numbers, dates, and text of few levels.
+
+    Args:
+        numbers_only: Whether the table is an empty one that shows the kinds of columns.
+    """
+    names = list(table.frame.columns)
+    taken = _matching(table, wanted, role)
+    unwanted = {*_matching(table, without, "given as --not")}
+    left_out = {name: "it is not wanted" for name in names if name in unwanted - {*used}}
+    if not wanted:
+        for name in names:
+            if name not in used and name not in unwanted:
+                reason = None if numbers_only else _unfit(table, name)
+                if numbers_only and not is_numeric(table.frame.get_column(name)):
+                    reason = "files that stay where they are take numbers only"
+                if reason is None:
+                    taken.append(name)
+                else:
+                    left_out[name] = reason
+    chosen = tuple(name for name in dict.fromkeys(taken) if name not in unwanted)
+    if not chosen:
+        reasons = "".join(f" {name!r:.80}: {reason}." for name, reason in left_out.items())
         raise DataError(
-            f"{path} has no input columns: nothing but {known} holds numbers. What is known of "
-            "each individual must be there, as numbers."
+            f"{table.name} has no input columns beside {listed(n for n in names if n in used)}. "
+            f"What is known of each individual must be there.{reasons:.500}"
         )
-    return taken, tuple(name for name in rest if name not in taken)
+    return chosen, left_out
+
+
+def _matching(table: Table, patterns: Sequence[str], role: str) -> list[str]:
+    """Columns that these names and patterns mean, each once, in their order."""
+    names, found = list(table.frame.columns), []
+    for pattern in patterns:
+        hits = [pattern] if pattern in names else [n for n in names if fnmatchcase(n, pattern)]
+        if not hits and not {*pattern} & {*"*?["} and "," in pattern:
+            hits = _matching(table, [part.strip() for part in pattern.split(",")], role)
+        if not hits:
+            table.require([pattern], role)
+        found += hits
+    return found
+
+
+def _unfit(table: Table, name: str) -> str | None:
+    """Why a column is no input unless the user asks for it; None if it is one."""
+    column, n = table.frame.get_column(name), len(table.frame)
+    if table.missing(name).all():
+        return "it is empty"
+    if is_numeric(column):
+        values = column.to_numpy() if column.dtype.is_integer() else np.empty(0)
+        if n >= FEWEST and len(values) == n and values[0] in (0, 1):
+            counted = np.array_equal(values, values[0] + np.arange(n))
+            return f"it counts rows; --id {name} makes it their id" if counted else None
+        return None
+    if is_moment(column):
+        return None
+    if column.dtype.is_nested() or column.dtype.is_temporal():
+        return f"it holds {column.dtype}"
+    levels = int(column.n_unique())
+    return None if levels <= MOST_TEXTS else f"it holds {levels} different texts"
 
 
 # --- measured totals ------------------------------------------------------------------------------

@@ -189,7 +189,7 @@ class Labelled:
     by: tuple[str, ...]
     y: str
     x: tuple[str, ...]
-    left_out: tuple[str, ...]  # columns without a use that do not hold numbers
+    left_out: Mapping[str, str]  # columns that are not used, and why
     data: Dataset
 
     @property

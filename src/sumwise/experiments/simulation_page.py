@@ -177,7 +177,7 @@ def _what_was_done(table: Labelled, plan: Experiment) -> Section:
         ("groups", f"by {', '.join(table.by)}"),
         ("target", table.y),
         ("inputs", ", ".join(table.x)),
-        ("left out, not numbers", ", ".join(table.left_out) or "none"),
+        ("left out", ", ".join(table.left_out) or "none"),
         (
             "protocol",
             f"{count(plan.splits, 'split')}; in each, {learned:,} groups to learn from, of which "

@@ -8,7 +8,7 @@ is really needed: `score`, estimator tags, and `NotFittedError`.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from functools import partial
 from typing import Any, Final
@@ -17,8 +17,9 @@ import numpy as np
 
 from sumwise.acquisition.objective import read
 from sumwise.acquisition.strategies import DEFAULT, Acquisition, named
-from sumwise.data.frames import input_matrix, to_float
+from sumwise.data.frames import Table, as_frame, input_matrix, to_float
 from sumwise.data.parquet import Scan
+from sumwise.data.recipe import Encoded, Recipe
 from sumwise.data.sets import Sets
 from sumwise.data.validate import as_list, check_labels, count
 from sumwise.errors import InvalidSetError, SettingError
@@ -220,15 +221,25 @@ class AggregateRegressor:
             raise SettingError(
                 "return_cov knows no groups; ask for return_std, or leave groups out"
             )
-        fitted, x = self.fitted(), self._inputs(X)
+        fitted, known = self.fitted(), self._inputs(X)
+        x = known.x
+        if return_cov:
+            self._refuse_unknown(known, "return_cov")
         own = self._members(groups, x) if include_noise else None
         if return_std:
             with Slow("predicting", len(x)) as slow:
                 mean, std = outputs.predict_individuals(
                     fitted, x, include_noise=include_noise, own=own, on_progress=slow.at
                 )
+            for rows, some, names in self._unknown(known, groups):
+                each = self.predict(some, True, include_noise=include_noise, groups=names)
+                mean[rows], std[rows] = _averaged(each[0], each[1], len(rows))
             return self._outputs(mean), self._outputs(std)
-        mean = self._outputs(outputs.predict_mean(fitted, x, own))
+        mean = outputs.predict_mean(fitted, x, own)
+        for rows, some, names in self._unknown(known, groups):
+            each = self.predict(some, include_noise=include_noise, groups=names)
+            mean[rows] = each.reshape(len(rows), -1, mean.shape[1]).mean(axis=1)
+        mean = self._outputs(mean)
         if return_cov:
             cov = fitted.posterior.covariance_along(outputs.features_of(fitted, x))
             if include_noise:
@@ -244,8 +255,22 @@ class AggregateRegressor:
         """
         if not self._one_output:
             raise SettingError("intervals are of one output; use predict with return_std")
-        share, x = check_level(level), self._inputs(X)
-        return outputs.interval(self.fitted(), x, share, self._members(groups, x))
+        share, known = check_level(level), self._inputs(X)
+        found = outputs.interval(self.fitted(), known.x, share, self._members(groups, known.x))
+        columns = found.mean, found.std, found.lower, found.upper
+        for rows, some, names in self._unknown(known, groups):
+            each = self.intervals(some, share, groups=names)
+            (mean,), (std,) = (v.T for v in _averaged(each.mean, each.std, len(rows)))
+            wider = std / np.sqrt((each.std**2).reshape(len(rows), -1).mean(axis=1))
+            below, above = (
+                wider * ends.reshape(len(rows), -1).mean(axis=1)
+                for ends in (each.mean - each.lower, each.upper - each.mean)
+            )
+            for column, values in zip(
+                columns, (mean, std, mean - below, mean + above), strict=True
+            ):
+                column[rows] = values
+        return found
 
     def predict_parquet(
         self, pool: Scan, out: str | os.PathLike[str], level: float = 0.9, *, run: Any = None
@@ -289,7 +314,9 @@ class AggregateRegressor:
         include_noise: bool = True,
     ) -> Float[np.ndarray, "..."]:
         """Joint draws of individuals' outputs: (n, n_samples), or (n, M, n_samples)."""
-        fitted, x = self.fitted(), self._inputs(X)
+        fitted, known = self.fitted(), self._inputs(X)
+        self._refuse_unknown(known, "sample_y")
+        x = known.x
         if random_state is not None:
             count(random_state, "random_state", 0)
         count(n_samples, "n_samples", least=0)
@@ -318,7 +345,8 @@ class AggregateRegressor:
 
     def summary(self) -> str:
         """The fitted model in words: what `"auto"` has chosen and why, noise, evidence."""
-        return "\n".join(describing.summary(self.fitted(), self.lengthscale))
+        recipe = vars(self).get("_recipe")
+        return "\n".join(describing.summary(self.fitted(), self.lengthscale, recipe))
 
     @property
     def log_evidence_(self) -> float:
@@ -371,13 +399,45 @@ class AggregateRegressor:
 
     # --- helpers ------------------------------------------------------------------------------
 
-    def _inputs(self, x: Any) -> Float[np.ndarray, "N D"]:
+    def _inputs(self, x: Any) -> Encoded:
         if isinstance(x, Sets):
             raise InvalidSetError(
                 "predict takes individuals: use predict(sets.x), or predict_sets(sets) for totals"
             )
-        names = getattr(self, "feature_names_in_", None)
-        return input_matrix(x, names, self.n_features_in_)
+        if isinstance(x, Encoded):
+            return x
+        fitted, recipe = self.fitted(), vars(self).get("_recipe")
+        if recipe is not None:
+            frame = None if isinstance(x, np.ndarray | list | tuple) else as_frame(x)
+            if frame is not None:
+                return recipe.encode(Table(frame, "X", "X, row {}".format))
+        matrix = input_matrix(x, fitted.input_names, len(fitted.basis.shift))
+        return Encoded(matrix, np.zeros((len(matrix), 0), dtype=bool))
+
+    def _unknown(self, known: Encoded, groups: Any) -> Iterator[tuple[Any, Any, Any]]:
+        """Rows of which a column is not known, the same with what others have there, and groups."""
+        if not known.unknown.any():
+            return
+        recipe: Recipe = vars(self)["_recipe"]
+        names = None if groups is None else as_list(groups, "groups")
+        for pattern in np.unique(known.unknown[known.unknown.any(axis=1)], axis=0):
+            rows = np.flatnonzero((known.unknown == pattern).all(axis=1))
+            at, count = pattern[recipe.source_of], len(recipe.sample)
+            some = np.repeat(known.x[rows], count, axis=0)
+            some[:, at] = np.tile(recipe.sample[:, at], (len(rows), 1))
+            yield (
+                rows,
+                some,
+                None if names is None else [names[r] for r in rows for _ in range(count)],
+            )
+
+    def _refuse_unknown(self, known: Encoded, what: str) -> None:
+        for row, column in np.argwhere(known.unknown).tolist():
+            name = vars(self)["_recipe"].names[column]
+            raise InvalidSetError(
+                f"{what} takes rows that are known in full; in row {row}, {name!r:.80} is missing "
+                "or a text that was not there before. Leave the row out."
+            )
 
     def _members(self, groups: Any, x: Float[np.ndarray, "N D"]) -> outputs.Members | None:
         if groups is None:
@@ -395,11 +455,24 @@ class AggregateRegressor:
         return float(values[0]) if self._one_output else values
 
 
+def _averaged(
+    mean: Float[np.ndarray, "..."], std: Float[np.ndarray, "..."], n_rows: int
+) -> tuple[Float[np.ndarray, "n M"], Float[np.ndarray, "n M"]]:
+    """Moments of a mixture in equal parts of as many predictions as each of the rows has."""
+    means, stds = (v.reshape(n_rows, -1, v.shape[1] if v.ndim > 1 else 1) for v in (mean, std))
+    centre = means.mean(axis=1)
+    return centre, np.sqrt((stds**2).mean(axis=1) + means.var(axis=1))
+
+
 def _fitted_attributes(fitted: core.Model, sets: Sets, *, one_output: bool) -> dict[str, Any]:
     """What scikit-learn expects of a fitted estimator, and the model itself."""
-    known = {"fitted_": fitted, "n_features_in_": sets.n_inputs, "_one_output": one_output}
-    if sets.input_names is not None:
-        known["feature_names_in_"] = np.array(sets.input_names, dtype=object)
+    recipe = sets.recipe
+    names = sets.input_names if recipe is None else recipe.names
+    known: dict[str, Any] = {"fitted_": fitted, "_one_output": one_output, "_recipe": recipe}
+    known["n_features_in_"] = sets.n_inputs if recipe is None else len(recipe.names)
+    if names is not None:
+        known["feature_names_in_"] = np.empty(len(names), dtype=object)
+        known["feature_names_in_"][:] = names
     return known
 
 

@@ -409,7 +409,7 @@ def own_names(names: Sequence[str], theirs: Collection[str]) -> dict[str, str]:
     return {name: prefix + name for name in names}
 
 
-def _id_column(ids: Sequence[Hashable]) -> Any:
+def _id_column(ids: Sequence[Hashable] | np.ndarray) -> Any:
     import pyarrow as pa
 
     if set(map(type, ids)) in ({str}, {int}):
@@ -419,14 +419,29 @@ def _id_column(ids: Sequence[Hashable]) -> Any:
 
 
 def individuals(sets: Sets, rows: int | None = None) -> dict[str, Any]:
-    """Set ids, numbers within the set and inputs of the first `rows` individuals, or of all."""
+    """Set ids, numbers within the set, ids of their own and inputs of the first individuals.
+
+    Args:
+        rows: How many; all if left out.
+    """
     owners = np.repeat(np.arange(len(sets)), sets.sizes)[:rows]
-    names = sets.input_names or tuple(f"x{d}" for d in range(sets.n_inputs))
+    beside: dict[str, Any] = {"row": np.arange(len(owners)) - sets.starts[owners] + 1}
+    if sets.row_ids is not None:
+        beside["id"] = _id_column(sets.row_ids[:rows])
     return {
         "ids": tuple(sets.ids[a] for a in owners),
-        "beside": {"row": np.arange(len(owners)) - sets.starts[owners] + 1},
-        "inputs": {str(name): sets.x[:rows, d] for d, name in enumerate(names)},
+        "beside": beside,
+        "inputs": input_columns(sets, slice(rows)),
     }
+
+
+def input_columns(sets: Sets, rows: slice) -> dict[str, Any]:
+    """The user's columns of some individuals, by name."""
+    x = sets.x[rows]
+    if sets.recipe is not None:
+        return {str(name): values for name, values in sets.recipe.decode(x).items()}
+    names = sets.input_names or tuple(f"x{d}" for d in range(sets.n_inputs))
+    return {str(name): x[:, d] for d, name in enumerate(names)}
 
 
 def check_level(level: Any) -> float:

@@ -121,6 +121,10 @@ def _contents(database: Database, record: StudyRecord, sets: Sets) -> dict[str, 
     }
     if sets.members is not None:
         known["overlap"] = True
+    if sets.row_ids is not None:
+        known["row_ids"] = True
+    if sets.recipe is not None:
+        known["recipe"] = sets.recipe.to_json()
     if record.aims:
         given = blobs.arrays_of_aims(record.aims)
         options = StudyOptions.__annotations__
@@ -132,9 +136,9 @@ def _contents(database: Database, record: StudyRecord, sets: Sets) -> dict[str, 
 # --- Parquet --------------------------------------------------------------------------------------
 
 
-def columns_before(overlap: bool) -> tuple[str, ...]:
+def columns_before(overlap: bool, row_ids: bool) -> tuple[str, ...]:
     """Columns of sets.parquet before the inputs."""
-    return (*OF_SET, *OF_OVERLAP) if overlap else OF_SET
+    return (*OF_SET, *(OF_OVERLAP if overlap else ()), *((blobs.ROW_ID,) if row_ids else ()))
 
 
 def input_columns(
@@ -161,9 +165,10 @@ def _sets_file(sets: Sets) -> bytes:
         of_set(list(map(to_json, sets.ids))),
         sets.theta,
         *(() if sets.members is None else (sets.members, sets.effects)),
+        *(() if sets.row_ids is None else ([to_json(name) for name in sets.row_ids],)),
         *(np.ascontiguousarray(column) for column in sets.x.T),
     ]
-    before = columns_before(sets.members is not None)
+    before = columns_before(sets.members is not None, sets.row_ids is not None)
     names = [*before, *input_columns(sets.input_names, sets.n_inputs, before)]
     table = pa.table(list(map(pa.array, columns)), names=names)
     return blobs.pack_table(table, list(OF_SET[:3]))
