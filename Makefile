@@ -42,8 +42,10 @@ browser-here:
 test: $(STAMP) browser-here ## what must hold before a merge: tests, lint, types, import contracts (minutes)
 	@$(MAKE) --no-print-directory -j2 lint types scripts-test quick
 
+# on one BLAS thread each, for the workers fill the cores: threads that share small matrices mostly
+# wait for one another, and tests of models took two and a half times as much of the processor
 quick:
-	HYPOTHESIS_PROFILE=quick $(PYTEST) -m "not slow"
+	OPENBLAS_NUM_THREADS=1 HYPOTHESIS_PROFILE=quick $(PYTEST) -m "not slow"
 
 check: $(STAMP) browser-here lint types scripts-test ## the same with the slow tests, and coverage
 	$(PYTEST) --cov --cov-report=term

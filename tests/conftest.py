@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -23,7 +24,7 @@ __all__ = [  # fixtures
 ]
 
 # examples are fixed by default, so that a failure can be replayed
-settings.register_profile("quick", max_examples=20, derandomize=True, deadline=None)
+settings.register_profile("quick", max_examples=12, derandomize=True, deadline=None)
 settings.register_profile("default", max_examples=60, derandomize=True, deadline=None)
 settings.register_profile("thorough", max_examples=1000, derandomize=False, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
@@ -36,6 +37,16 @@ for limit, least in (("MIN_COMPILE_TIME_SECS", 0), ("MIN_ENTRY_SIZE_BYTES", -1))
     if jax := sys.modules.get("jax"):  # a plugin has loaded it before this file was read
         jax.config.update(f"jax_persistent_cache_{limit.lower()}", least)
         jax.config.update("jax_compilation_cache_dir", os.environ["JAX_COMPILATION_CACHE_DIR"])
+
+# what is imported and collected stays to the end: looking through it for garbage took half of the
+# time until the first test, and a share of every test after it
+gc.disable()
+
+
+def pytest_collection_finish():
+    gc.freeze()
+    gc.enable()
+
 
 PAGES = ("neural.md",)  # documents whose examples train networks of the usual size
 

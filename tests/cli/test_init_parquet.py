@@ -14,6 +14,7 @@ from click.testing import CliRunner
 import sumwise as sw
 from sumwise.cli import main
 from sumwise.cli.init import size
+from sumwise.outofcore import dask
 from tests import parquet
 from tests.builders import random_sets
 from tests.datasets import data_folder
@@ -117,7 +118,8 @@ def test_a_file_beyond_the_limit_stays_where_it_is(sets, tmp_path):
         (("--dask", "tcp://127.0.0.1:1"), "no Dask scheduler answers"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(folder, tmp_path, more, message):
+def test_options_that_make_no_sense_are_refused(folder, tmp_path, monkeypatch, more, message):
+    monkeypatch.setattr(dask, "PATIENCE", 1)
     result = run("init", tmp_path / "m.db", folder, "--by", "set", *more)
     assert result.exit_code in (1, 2)
     assert message in one_line(result.stderr)
@@ -160,8 +162,9 @@ def test_whoever_stops_it_learns_that_nothing_is_lost(folder, tmp_path, monkeypa
     assert "m.design; the same command continues" in one_line(result.stderr)
 
 
-def test_a_scheduler_without_workers_is_refused(folder, tmp_path):
+def test_a_scheduler_without_workers_is_refused(folder, tmp_path, monkeypatch):
     pytest.importorskip("distributed")
+    monkeypatch.setattr(dask, "PATIENCE", 3)  # in which the scheduler itself has to answer
     from distributed import LocalCluster
 
     with warnings.catch_warnings():

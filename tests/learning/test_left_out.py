@@ -82,6 +82,22 @@ def test_a_wrong_total_is_named_first(slip):
     assert sum(found) >= 7
 
 
+@pytest.mark.parametrize(("n", "slip"), [(3, 1000.0), (4, 100.0), (5, -1.0), (8, -1.0)])
+def test_a_wrong_total_of_few_does_not_hide_behind_the_scale_it_sets(tmp_path, n, slip):
+    sets, y_bar = made(2)
+    with sw.create_study(tmp_path / "few.db", sets) as study:
+        study.tell_many(list(sets.ids[:n]), y_bar[:n].tolist())
+        assert study.status().suspects == ()
+        study.amend(sets.ids[1], slip * y_bar[1])
+        first = study.status().suspects[0]
+        others = np.delete(np.arange(n), 1)
+    assert first.position == 1
+    if n == 3:  # farther than three standard deviations, which the scale of all would make of it
+        alone = sw.AggregateRegressor().fit(sets.take(others), y_bar[others], pool=sets)
+        mean, std = alone.predict_sets(sets.take([1]), return_std=True)
+        assert_allclose([first.expected, first.std], [mean[0], std[0]], rtol=1e-9)
+
+
 # --- one study, against fits without each answer --------------------------------------------------
 
 

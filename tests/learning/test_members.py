@@ -254,3 +254,25 @@ def test_streams_of_parquet_files_say_the_same(kind, weights, tmp_path):
     found = pq.read_table(tmp_path / "out.parquet")
     add_up(sets, found["mean"].to_numpy(), y_bar)
     assert found["upper"].to_numpy()[0] == pytest.approx(found["mean"].to_numpy()[0], rel=1e-4)
+
+
+def test_rows_in_single_precision_are_the_members_they_were_rounded_from():
+    rng = np.random.default_rng(0)
+    sets = sw.Sets.from_arrays([rng.normal(size=(n, 2)) for n in (3, 1, 4)], ids=list("abc"))
+    model = sw.AggregateRegressor().fit(sets, [5.0, -1.0, 9.0])
+    groups = np.repeat(list("abc"), sets.sizes)
+    exact, order = model.predict(sets.x, groups=groups), rng.permutation(len(groups))
+    rounded = sets.x.astype(np.float32)[order]
+    assert_allclose(model.predict(rounded, groups=groups[order]), exact[order], atol=1e-5)
+    near = np.nextafter(sets.x[3], 9.0)[None]  # another individual, if the member is there too
+    both = model.predict(np.vstack([near, sets.x[3:4]]), groups=["b", "b"])
+    assert both[1] == pytest.approx(-1.0)
+    assert abs(both[0] + 1.0) > 0.1
+
+
+@pytest.mark.parametrize("groups", [[["a"]] * 2, np.array([["a"], ["a"]]), {0: "a", 1: "a"}])
+def test_groups_that_are_no_list_of_ids_are_refused(groups):
+    sets = sw.Sets.from_arrays([[[0.0], [1.0]], [[2.0]]], ids=["a", "b"])
+    model = sw.AggregateRegressor().fit(sets, [5.0, -1.0])
+    with pytest.raises(sw.SumwiseError, match="give the id of a set for each row"):
+        model.predict(sets.x[:2], groups=groups)

@@ -162,3 +162,20 @@ def test_a_column_that_varies_by_rounding_alone_does_no_harm():
     sets = sw.Sets.from_arrays(blocks)
     y_bar = [float(2 * b[:, 0].sum()) for b in blocks]
     assert R("linear").fit(sets, y_bar).score(sets.x, 2 * sets.x[:, 0]) > 0.99
+
+
+@pytest.mark.parametrize("basis", ["auto", "fourier"])
+@pytest.mark.parametrize("noise_std", [None, 0.5])
+def test_weights_that_cancel_but_for_rounding_say_nothing_of_the_level(basis, noise_std):
+    x = np.random.default_rng(0).normal(size=(6, 2))
+    theta = np.array([0.1, 0.2, -0.3])
+    assert theta.sum() == pytest.approx(0, abs=1e-15)
+    assert theta.sum() != 0
+    found = []
+    for weights in (theta, 10 * np.array([0.125, 0.125, -0.25])):  # which cancel exactly
+        pool = sw.Sets.from_arrays([x[:3], x[3:]], weights=[weights, np.ones(3)])
+        model = R(basis).fit(pool.take([0]), [2.0], pool=pool, noise_std=noise_std)
+        found.append(model.predict(x, return_std=True))
+    for mean, std in found:
+        assert abs(mean).max() < 100
+        assert std.max() < 100

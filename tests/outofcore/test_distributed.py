@@ -15,6 +15,7 @@ from numpy.testing import assert_allclose
 
 import sumwise as sw
 from sumwise.data import parquet as scanning
+from sumwise.outofcore import dask
 from sumwise.outofcore.design_store import Embedded
 from tests import parquet
 from tests.builders import random_sets, totals
@@ -160,7 +161,7 @@ def test_predictions_are_written_by_the_workers(client, model, tmp_path):
     assert_allclose(pq.read_table(tmp_path / "out")["mean"].to_numpy(), expected, rtol=1e-9)
 
 
-def test_what_cannot_be_is_refused_in_words(client, model, tmp_path):
+def test_what_cannot_be_is_refused_in_words(client, model, tmp_path, monkeypatch):
     sets = some_sets()
     table = parquet.table_of(sets)
     pool = parquet.scan(parquet.write(table, tmp_path / "d"))
@@ -190,6 +191,7 @@ def test_what_cannot_be_is_refused_in_words(client, model, tmp_path):
         distributed.select(far, prior, n=16)
     with pytest.raises(sw.PoolExhaustedError, match="nothing is left"):
         distributed.score(far, prior, but=sets.ids)
+    monkeypatch.setattr(dask, "PATIENCE", 1)
     with pytest.raises(sw.SettingError, match="no Dask scheduler answers"):
         distributed.connect("tcp://127.0.0.1:1")
     for name, order in {"near": [1, 0, *range(2, 127)], "far": [*range(1, 127), 0]}.items():

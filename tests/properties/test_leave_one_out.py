@@ -18,6 +18,7 @@ from sumwise.model.leave_one_out import leave_one_out
 from sumwise.model.posterior import Hyperparameters, committee, condition, decompose
 from sumwise.model.predict import predict_sets
 from tests.builders import linear_pool, precisions, random_sets, seeds, unscaled
+from tests.marks import at_most
 
 set_sizes = st.lists(st.integers(1, 6), min_size=1, max_size=9)  # K = 4: fewer and more
 powers_of_ten = st.integers(-100, 100).map(lambda exponent: 10.0**exponent)
@@ -135,7 +136,7 @@ def test_it_is_a_fit_without_the_answer(sizes, lam, beta, blur, seed):
         assert_allclose([mean[a], std[a]], [expected[0][0], expected[1][0]], rtol=1e-8, atol=1e-8)
 
 
-@settings(max_examples=20)
+@settings(max_examples=at_most(20))
 @given(st.integers(30, 200), st.sampled_from([1.0, 1e6, 1e15]), seeds)
 def test_many_answers_of_which_one_is_alone_in_its_direction(t, beta, seed):
     """Everybody else has 0 in the first input: what is left for it is the prior."""

@@ -16,10 +16,11 @@ from sumwise.data.sets import Sets
 from sumwise.model import mixture_algebra, mixture_weights
 from sumwise.model.basis.auto import Hypotheses
 from sumwise.model.design import embed
-from sumwise.model.mixture_leave_one_out import leave_one_out
+from sumwise.model.mixture_leave_one_out import interval, leave_one_out
 from sumwise.model.student_quantiles import quantile
 from tests import oracles
 from tests.builders import random_sets, seeds, unscaled
+from tests.marks import at_most
 
 GROUPS = [slice(0, 1), slice(1, 2), slice(2, 4), slice(4, 7), slice(7, 8)]
 N_FEATURES = GROUPS[-1].stop
@@ -132,7 +133,7 @@ def prior_scale(case):
 # --- weights --------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60)
+@settings(max_examples=at_most(60))
 @cases
 def test_probabilities_are_those_of_multivariate_t_densities(
     sizes, n_seen, seed, outputs, scale, collinear, known
@@ -163,7 +164,7 @@ def test_probabilities_are_those_of_multivariate_t_densities(
         assert abs(len(kept) - len(got.probability)) == 1
 
 
-@settings(max_examples=60)
+@settings(max_examples=at_most(60))
 @cases
 def test_scales_are_the_prior_scale_and_the_misfit(
     sizes, n_seen, seed, outputs, scale, collinear, known
@@ -211,7 +212,7 @@ def test_the_expected_likeness_is_that_of_drawn_outputs():
 # --- predictions ----------------------------------------------------------------------------------
 
 
-@settings(max_examples=80)
+@settings(max_examples=at_most(80))
 @cases
 def test_individuals_are_those_of_dense_conditioning(
     sizes, n_seen, seed, outputs, scale, collinear, known
@@ -234,7 +235,7 @@ def test_individuals_are_those_of_dense_conditioning(
     assert_allclose(variance, second - mean**2, rtol=1e-6, atol=1e-8 * second.max(initial=0.0))
 
 
-@settings(max_examples=40)
+@settings(max_examples=at_most(40))
 @cases
 def test_individuals_that_no_total_contains_are_those_of_dense_conditioning(
     sizes, n_seen, seed, outputs, scale, collinear, known
@@ -282,7 +283,7 @@ def test_individuals_that_no_total_contains_are_those_of_dense_conditioning(
         assert_allclose(variance, np.diag(spread)[rows], rtol=1e-6)
 
 
-@settings(max_examples=40)
+@settings(max_examples=at_most(40))
 @cases
 def test_totals_of_sets_are_those_of_dense_conditioning(
     sizes, n_seen, seed, outputs, scale, collinear, known
@@ -302,7 +303,7 @@ def test_totals_of_sets_are_those_of_dense_conditioning(
         assert_allclose(variance, after, rtol=1e-6, atol=1e-9 * before.max())
 
 
-@settings(max_examples=40)
+@settings(max_examples=at_most(40))
 @cases
 def test_coefficients_and_their_covariance_are_those_of_dense_conditioning(
     sizes, n_seen, seed, outputs, scale, collinear, known
@@ -327,7 +328,7 @@ def test_coefficients_and_their_covariance_are_those_of_dense_conditioning(
     close(got.covariance(mean), covariance)
 
 
-@settings(max_examples=40)
+@settings(max_examples=at_most(40))
 @given(st.lists(st.integers(1, 4), min_size=9, max_size=14), seeds, st.booleans())
 def test_both_forms_agree_to_rounding(sizes, seed, known):
     """From t×t matrices, and from K×K matrices once there are more totals than features."""
@@ -344,7 +345,7 @@ def test_both_forms_agree_to_rounding(sizes, seed, known):
 # --- leaving one out ------------------------------------------------------------------------------
 
 
-@settings(max_examples=60)
+@settings(max_examples=at_most(60))
 @cases
 def test_leaving_a_total_out_is_a_fit_of_the_same_hypotheses_without_it(
     sizes, n_seen, seed, outputs, scale, collinear, known
@@ -359,6 +360,7 @@ def test_leaving_a_total_out_is_a_fit_of_the_same_hypotheses_without_it(
     case = built(sizes, n_seen, seed, outputs, scale, collinear, known)
     got = case.fitted
     mean, variance = leave_one_out(got)
+    (lower, upper), score = interval(got, 0.9)
     nu = mixture_weights.PRIOR_FREEDOM + len(case.seen) - 2.0
     prior = mixture_weights.PRIOR_FREEDOM * case.totals.prior_scale
     same = got.hypotheses.noise[:, None] == got.hypotheses.noise  # points of one hypothesis
@@ -375,6 +377,7 @@ def test_leaving_a_total_out_is_a_fit_of_the_same_hypotheses_without_it(
         chance = worth / evidence * evidence**ETA
         chance /= chance.sum()
         first = second = 0.0
+        below = np.zeros(3)  # the ends of the interval, and the total itself
         for h, share in enumerate(chance):
             dense = case.world(got.hypotheses, h, got.scale[h, 0])
             inside, cross = dense.totals[np.ix_(others, others)], dense.totals[a, others]
@@ -386,8 +389,16 @@ def test_leaving_a_total_out_is_a_fit_of_the_same_hypotheses_without_it(
             within = dense.totals[a, a] - cross @ np.linalg.solve(inside, cross)
             first = first + share * middle
             second = second + share * (scale * within + middle**2)
+            away = np.array([lower[a], upper[a], case.z[a, 0]]) - middle[0]
+            spread = scale[0] * within * (1 if known else (nu - 2) / nu)
+            exact = stats.norm() if known else stats.t(nu)
+            below += share * exact.cdf(away / np.sqrt(spread))
         close(mean[a], first, rtol=1e-5)
         close(variance[a], second - first**2, rtol=1e-5)
+        near = 1e-4 + (0 if known else WALLACE)
+        assert abs(below[0] - 0.05) < near
+        assert abs(below[1] - 0.95) < near
+        assert abs(stats.norm.cdf(score[a]) - below[2]) < near
 
 
 def log_density(case, got, seen, prior):
@@ -537,7 +548,7 @@ def test_quantiles_of_one_component_err_as_little_as_is_said(freedom):
     assert max(errors) < (1e-12 if freedom == math.inf else WALLACE)
 
 
-@settings(max_examples=60)
+@settings(max_examples=at_most(60))
 @given(
     seeds,
     st.sampled_from([4.0, 5.0, 8.0, 30.0, math.inf]),

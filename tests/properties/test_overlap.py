@@ -22,6 +22,7 @@ from sumwise.model.mixture_algebra import per_feature
 from sumwise.model.overlap import independent
 from sumwise.study.storage import blobs
 from sumwise.web import pages
+from tests.marks import slow
 
 RNG = np.random.default_rng(7)
 X = RNG.normal(size=(40, 2))
@@ -81,7 +82,7 @@ def groups_of(sets, n):
 
 
 @pytest.mark.parametrize("noise", [None, 2.0])
-@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("signed", [*slow(False), True])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_mixture_is_dense_conditioning_on_all_individuals(shape, signed, noise):
     sets, theta, measured = sets_of(shape, signed)
@@ -308,8 +309,15 @@ def test_sums_of_members_add_up_to_county_and_state():
     assert (found.lower < found.mean).all()
 
 
-@pytest.mark.parametrize("strategy", ["AggMI", "IVR", "EPIG", "AggEnt", "QBC", "EMCM"])
-@pytest.mark.parametrize("basis", ["auto", "linear"])
+ALL_FOLLOW = ["AggMI", "IVR", "EPIG", "AggEnt", "QBC", "EMCM"]
+FOLLOW = [("auto", "AggMI"), ("auto", "EPIG"), *(("linear", name) for name in ALL_FOLLOW)]
+FOLLOW_SLOWLY = [("auto", name) for name in ALL_FOLLOW if ("auto", name) not in FOLLOW]
+
+
+@pytest.mark.parametrize(
+    ("basis", "strategy"),
+    [*FOLLOW, *(pytest.param(*each, marks=pytest.mark.slow) for each in FOLLOW_SLOWLY)],
+)
 def test_a_set_that_follows_from_others_is_asked_last(basis, strategy):
     parts = [list(range(12)), list(range(12, 20)), list(range(20, 30)), list(range(30, 40))]
     sets = sw.Sets.from_members(X, [list(range(20)), *parts, list(range(40))])
@@ -372,7 +380,7 @@ def test_numbers_of_other_people_mean_nothing():
     assert (model.predict_sets(others, return_std=True)[1] > 0.1).all()
 
 
-@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize("large", [*slow(False), True])
 def test_studies_keep_the_membership(tmp_path, monkeypatch, large):
     if large:
         monkeypatch.setattr(blobs, "LARGE", 0)
@@ -451,3 +459,22 @@ def test_members_of_overlapping_sets_are_streamed_given_their_totals(tmp_path):
     assert_allclose([found[owner == name].sum() for name in "ab"], totals[:2], rtol=1e-9)
     shared = np.isin(rows, range(5, 8))  # a member of two sets has one output
     assert_allclose(found[shared & (owner == "a")], found[shared & (owner == "b")], rtol=1e-9)
+
+
+@pytest.mark.parametrize("basis", ["auto", "fourier"])
+@pytest.mark.parametrize("apart", [0.0, 1e-3, 1.0])
+@pytest.mark.parametrize("noise_std", [1e-30, 1e-8, 1e-5])
+def test_repeats_that_differ_by_more_than_their_tiny_noise_leave_the_rest_alone(
+    basis, apart, noise_std
+):
+    x = np.random.default_rng(0).normal(size=(10, 2))
+    sets = sw.Sets.from_members(x, [[0, 1, 2], [0, 1, 2], [3, 4], [5, 6, 7], [8], [9]])
+    y_bar = np.array([3.0, 3.0 + apart, 2.5, 3.7, 1.5, 0.2])
+    model = sw.AggregateRegressor(basis).fit(sets, y_bar, noise_std=noise_std)
+    once, middle = np.array([0, 2, 3, 4, 5]), y_bar + np.array([0.5, -0.5, 0, 0, 0, 0]) * apart
+    exact = sw.AggregateRegressor(basis).fit(sets.take(once), middle[once], pool=sets)
+    assert_allclose(model.predict_sets(sets), middle, rtol=1e-5)
+    spreads = [each.predict(x, return_std=True)[1] for each in (model, exact)]
+    assert spreads[0].max() < 2 * spreads[1].max()
+    if basis == "auto" and not apart:  # the others take totals with known noise for independent
+        assert_allclose(*spreads, rtol=0.1)

@@ -571,3 +571,19 @@ def test_a_study_without_costs_says_nothing_of_them(web, study, problem):
     for row in (*following["questions"], *following["claims"]):
         assert row["cost"] is None
     assert following["questions"][0]["score_per_cost"] is None
+
+
+def test_intervals_of_totals_are_those_of_the_mixture(place, problem):
+    sets, answers = problem
+    with sw.create_study(place, sets) as study:
+        web = client_of(create_app(study))
+        tell(web, answers, 4)
+        (asked,) = got(web.post("/api/questions", json={"by": "ann"}), 201)["questions"]
+        now, pool = got(web.get("/api/next")), got(web.get("/api/sets", params={"size": 40}))
+        expected = study.predict_sets()
+    assert set(expected.std[:4]) == {0.0}  # measured
+    assert not np.allclose(expected.upper - expected.mean, 1.6448536269514722 * expected.std)
+    rows = [asked, *now["questions"], *now["claims"], *pool["rows"]]
+    for name in ("std", "lower", "upper"):
+        wanted = getattr(expected, name)[[row["position"] for row in rows]]
+        np.testing.assert_allclose([row[name] for row in rows], wanted, rtol=1e-9)

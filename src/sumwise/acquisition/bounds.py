@@ -4,7 +4,12 @@
 
 With weights of at most 1, single precision errs by no more than κ ‖u_a‖² / λ (`_slack`): each
 product r_iᵀ u_a errs by at most γ_K ‖u_a‖ in any order of summation, and squares add up by
-Cauchy–Schwarz.
+Cauchy–Schwarz. Where all directions are known, as those of a mixture are,
+
+    u_aᵀ S u_a = Σ_i v_i (r_iᵀ u_a)²
+
+needs those alone whose v_i is no less than a small share of the largest, v; the others add no more
+than this share of v ‖u_a‖².
 
 The numerator of IVR is ‖Q u_a‖² with Q = V^½ Φ S, and a part that rises with u_aᵀ S u_a. Singular
 vectors below a small singular value σ are left out, so its root errs by at most
@@ -13,8 +18,9 @@ vectors below a small singular value σ are left out, so its root errs by at mos
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -27,7 +33,8 @@ BLOCK: Final = 4096  # sets per product
 _UNIT: Final = 2.0**-24  # rounding of single precision
 _TINY: Final = 1e-33  # squares below this may underflow in single precision
 HUGE: Final = 1e36  # squares above this may overflow
-_LEFT_OUT: Final = 1e-4  # singular values of Q, in units of the largest
+_LEFT_OUT: Final = 3e-4  # singular values of Q, in units of the largest
+_FAINT: Final = 1e-4  # variances of directions, likewise
 
 Key = Callable[[np.ndarray, np.ndarray, float], np.ndarray]
 Between = tuple[np.ndarray, np.ndarray]  # one number per set each
@@ -53,25 +60,36 @@ def squares(pool: Pool) -> PerSet:
 
 def bounds(key: Key, pool: Pool, posterior: Posterior) -> Between:
     """Bounds on the key of each set."""
-    explained = _explained_rows(posterior)
-    (known,), power = _squared_projections(pool, explained)
-    low, high = _signal_between(power, known, explained, posterior)
+    signal = _signal_rows(posterior)
+    (found,), power = _squared_projections(pool, signal.rows)
+    low, high = signal.between(power, found)
     noise_scale, beta = posterior.noise_scale(pool.design), posterior.noise_precision
     return key(low, noise_scale, beta), key(high, noise_scale, beta)
 
 
-def _explained_rows(posterior: Posterior) -> Float[np.ndarray, "r K"]:
-    """Rows √(1 − λ v_i) r_i: the share of the prior variance that is explained, by direction."""
-    share = 1 - posterior.hyper.prior_precision * posterior.variances
-    return np.sqrt(np.clip(share, 0.0, 1.0))[:, None] * posterior.directions
+class _Signal(NamedTuple):
+    """Rows whose squared products with u_a add up to u_aᵀ S u_a, or to what is missing from it."""
+
+    rows: Float[np.ndarray, "r K"]  # of length 1 at most
+    unit: float  # v, or 1/λ
+    explained: bool  # whether they add up to what is missing from ‖u_a‖²
+
+    def between(self, power: PerSet, found: PerSet) -> Between:
+        slack = _slack(self.rows) * power + _TINY
+        left, more = (power - found, 0.0) if self.explained else (found, _FAINT * power)
+        ends = np.maximum(left - slack, 0.0), np.maximum(left + slack + more, 0.0)
+        return ends[0] * self.unit, ends[1] * self.unit
 
 
-def _signal_between(
-    power: PerSet, known: PerSet, explained: Float[np.ndarray, "r K"], posterior: Posterior
-) -> Between:
-    slack, left = _slack(explained) * power + _TINY, power - known
-    lam = posterior.hyper.prior_precision
-    return np.maximum(left - slack, 0.0) / lam, np.maximum(left + slack, 0.0) / lam
+def _signal_rows(posterior: Posterior) -> _Signal:
+    variances, directions = posterior.variances, posterior.directions
+    most = float(variances.max(initial=0.0))
+    if len(directions) == directions.shape[1] and 0 < most < math.inf:
+        kept = variances > _FAINT * most
+        return _Signal(np.sqrt(variances[kept] / most)[:, None] * directions[kept], most, False)
+    share = 1 - posterior.hyper.prior_precision * variances
+    rows = np.sqrt(np.clip(share, 0.0, 1.0))[:, None] * directions
+    return _Signal(rows, 1 / posterior.hyper.prior_precision, True)
 
 
 def variance_reduction_between(pool: Pool, posterior: Posterior) -> Between | None:
@@ -85,14 +103,14 @@ def variance_reduction_between(pool: Pool, posterior: Posterior) -> Between | No
     values, unit = values / values[0], unit_of(posterior) * float(values[0]) ** 2
     used = int((values > _LEFT_OUT).sum())
     left_out = _LEFT_OUT if used < len(values) else 0.0
-    rows, explained = values[:used, None] * axes[:used], _explained_rows(posterior)
-    (found, known), power = _squared_projections(pool, rows, explained)
+    rows, signal = values[:used, None] * axes[:used], _signal_rows(posterior)
+    (found, along), power = _squared_projections(pool, rows, signal.rows)
     found = np.sqrt(found)
     length = np.sqrt(power * (1 + _slack(rows[:0])) + _TINY)
     wide = _gamma(rows) * float(np.linalg.norm(rows)) + left_out
     off = wide * length + (used + 2) * _UNIT * found + _TINY**0.5
     noise, squared = posterior.noise(pool.design), unit_of(posterior)
-    least, most = _signal_between(power, known, explained, posterior)
+    least, most = signal.between(power, along)
     low = unit * np.maximum(found - off, 0.0) ** 2 + squared * of_members(pool, posterior, least)
     high = unit * (found + off) ** 2 + squared * of_members(pool, posterior, most)
     return low / (noise + most), high / (noise + least)
@@ -126,9 +144,9 @@ def _gamma(rows: Float[np.ndarray, "r K"]) -> float:
     return (n_basis + 4) * _UNIT / (1 - n_basis * _UNIT)
 
 
-def _slack(explained: Float[np.ndarray, "r K"]) -> float:
-    """κ: largest error of ‖u‖² less its explained part, in units of ‖u‖²."""
-    n_rows, n_basis = explained.shape
-    gamma, power = _gamma(explained), float(np.einsum("rk,rk->", explained, explained))
+def _slack(rows: Float[np.ndarray, "r K"]) -> float:
+    """κ: largest error of squared products with these rows, and of ‖u‖², in units of ‖u‖²."""
+    n_rows, n_basis = rows.shape
+    gamma, power = _gamma(rows), float(np.einsum("rk,rk->", rows, rows))
     products = 2 * gamma * power**0.5 + gamma**2 * power
     return 1.01 * (products + (n_rows + 2 + n_basis + 2) * _UNIT)

@@ -154,6 +154,7 @@ def verdict(errors: Errors, guess_error: float | None = None) -> Outcome:
     guess = None if guess_error is None else np.full(len(chosen), guess_error)
     found = comparison.verdict(two, "seed", guess)
     headline, gains = found.headline, random.mean(axis=1) - chosen.mean(axis=1)
+    sentences = [f"{headline}.", *found.sentences]
     if found.outcome == "wins":
         best = random[:, np.argmin(random.mean(axis=0))]
         above = np.array([comparison.paired(each - best).high for each in chosen.T])
@@ -161,12 +162,16 @@ def verdict(errors: Errors, guess_error: float | None = None) -> Outcome:
             districts = count(since, "district")
             headline = f"{districts} chosen by IVR teach more than {len(random.T)} random ones"
             headline += f"; {found.no_better}" if found.no_better else ""
+            sentences.append(
+                f"With {since} or more, its error is below all of Random's by more than luck would "
+                "give."
+            )
     return Outcome(
         "even" if found.outcome == "unknown" else found.outcome,
         float(gains.mean()),
         comparison.standard_error(gains),
         headline,
-        f"{found.headline}. {' '.join(found.sentences)}",
+        " ".join(sentences),
     )
 
 

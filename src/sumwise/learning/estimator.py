@@ -8,7 +8,7 @@ is really needed: `score`, estimator tags, and `NotFittedError`.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from functools import partial
 from typing import Any, Final
@@ -445,6 +445,8 @@ class AggregateRegressor:
         names = as_list(groups, "groups")
         if len(names) != len(x):
             raise SettingError(f"groups has {len(names)} ids for {len(x)} rows; give one for each")
+        if isinstance(groups, Mapping) or not all(isinstance(name, Hashable) for name in names):
+            raise SettingError("groups is no list of ids; give the id of a set for each row")
         return outputs.members_of(self.fitted(), names, x)
 
     def _outputs(self, values: Float[np.ndarray, "... M"]) -> Float[np.ndarray, "..."]:

@@ -22,7 +22,7 @@ from sumwise.acquisition.known_noise import given_answers
 from sumwise.learning.left_out import Judged, with_noise
 from sumwise.learning.propose import Answer, Ask, arrays_of
 from sumwise.learning.status import Status, mean_variance, second_moment
-from sumwise.model import predict, scaling
+from sumwise.model import leave_one_out, predict, scaling
 from sumwise.model.calibration import Coverage, coverage, verdict
 from sumwise.model.design import Pool, embed, features
 from sumwise.model.fit import Model
@@ -56,7 +56,7 @@ class Step:
     error: float | None
     naive_error: float | None  # of the mean so far as the forecast for every set
     individual_std: float  # after it: root of the mean variance of noise-free individuals
-    noise_std: float  # after it: of an individual's own noise
+    noise_std: float  # after it: of an individual's noise, its set's effect included
     typical_error: float | None = None  # root mean square over the last ten forecasts
     typical_naive_error: float | None = None
 
@@ -171,7 +171,7 @@ def _step(
         naive_error=naive,
         individual_std=individual_std,
         noise_std=float(after.posterior.output_scale[0])
-        / math.sqrt(after.posterior.noise_precision),
+        * math.sqrt(after.posterior.individual_noise),
     )
 
 
@@ -214,6 +214,12 @@ def review(
     learns = pool.basis.learns
     judged = _forecasts(steps) if learns else judged
     reach = NormalDist().inv_cdf(0.5 + 0.5 * level)
+    at = [answers[number - 1].position for number, _, _ in judged.rows]
+    mean, std = np.array(judged.rows).reshape(-1, 3)[:, 1:].T
+    score = (np.array([answers[n - 1].y_bar for n, _, _ in judged.rows]) - mean) / std
+    lower, upper = mean - reach * std, mean + reach * std
+    if model.mixture is not None and at:
+        (lower, upper), score = leave_one_out.interval(model, pool.design.rows(at), level)
     compared = tuple(
         Compared(
             number=number,
@@ -221,13 +227,15 @@ def review(
             answer=answers[number - 1].y_bar,
             predicted=mean,
             std=std,
-            lower=mean - reach * std,
-            upper=mean + reach * std,
+            lower=low,
+            upper=high,
             weight=float(pool.design.theta_sum[answers[number - 1].position]),
         )
-        for number, mean, std in judged.rows
+        for (number, mean, std), low, high in zip(
+            judged.rows, lower.tolist(), upper.tolist(), strict=True
+        )
     )
-    calibration = coverage([row.z for row in compared], level)
+    calibration = coverage(score.tolist(), level)
     return Insight(
         status=status,
         level=level,

@@ -20,15 +20,7 @@ from sumwise.data import validate
 from sumwise.data.sets import Sets
 from sumwise.errors import LabelError
 from sumwise.learning.estimator import AggregateRegressor, resolve
-from sumwise.learning.propose import (
-    Answer,
-    Ask,
-    PoolState,
-    Prices,
-    arrays_of,
-    draws_of,
-    questions,
-)
+from sumwise.learning.propose import Answer, Ask, PoolState, Prices, arrays_of, draws_of, questions
 from sumwise.model import fit as core
 from sumwise.model.basis import Scaled
 from sumwise.model.design import Design, Pool, embed
@@ -128,13 +120,7 @@ def fit_answers(
     members = tuple(answer.set_id for answer in answers), partial(sets.take, at)
     known = None if sets.members is None else Overlap.of(sets, sets.take(at), noise)
     return core.fit(
-        prepared,
-        *data,
-        start,
-        noise_std=noise,
-        learned=learned,
-        members=members,
-        overlap=known,
+        prepared, *data, start, noise_std=noise, learned=learned, members=members, overlap=known
     )
 
 

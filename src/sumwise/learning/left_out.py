@@ -3,6 +3,9 @@
 An answer is suspected if it is farther off than the farthest of as many right ones would be by
 chance. Predictions from few answers have long tails, so what chance does is read off Student's t
 with as many degrees of freedom as there are answers, scaled to a standard deviation of one.
+
+Of few answers a wrong one sets level and scale of the outputs, beside which it looks right. There
+the farthest is compared with a fit without it, and with Student's t of the others' freedom.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ FEWEST: Final = 3  # answers below which leaving one out says nothing: all set t
 CHANCE: Final = 0.01  # of suspecting any answer where all are right
 NEAR: Final = 4.0  # standard deviations within which no answer is suspected
 MOST: Final = 3  # suspects that models are fitted without
+FEW: Final = 12  # answers up to which one may hide behind the level and scale that it sets
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +109,15 @@ def _sums_of_others(values: Float[np.ndarray, " t"]) -> Float[np.ndarray, " t"]:
 
 
 def suspects(
-    judged: Judged, answers: Sequence[Answer], moves: Callable[[Answer], float] | None
+    judged: Judged,
+    answers: Sequence[Answer],
+    moves: Callable[[Answer], float] | None,
+    anew: Callable[[Answer], tuple[float, float]] | None = None,
 ) -> tuple[Suspect, ...]:
     """Answers that may be wrong, the one to check first before the others.
 
     Args:
+        anew: Mean and standard deviation of an answer by a fit without it, if that is quick.
         moves: How far predictions move without an answer, which decides what comes first among
             the farthest; None where that takes long, and then the farthest comes first.
     """
@@ -117,6 +125,12 @@ def suspects(
     for number, mean, std in judged.rows:
         told = answers[number - 1]
         if abs(told.y_bar - mean) > reach * std:
+            found.append(Suspect(told.set_id, told.position, told.y_bar, mean, std))
+    if anew is not None and judged.rows and not found and len(judged.rows) <= FEW:
+        off = [abs(answers[n - 1].y_bar - mean) / std for n, mean, std in judged.rows]
+        told = answers[judged.rows[int(np.argmax(off))][0] - 1]
+        mean, std = anew(told)
+        if abs(told.y_bar - mean) > farthest(len(off), len(off) - 2) * std:
             found.append(Suspect(told.set_id, told.position, told.y_bar, mean, std))
     found.sort(key=lambda suspect: -abs(suspect.z))
     if moves is None:
@@ -127,14 +141,21 @@ def suspects(
     return (*near, *found[MOST:])
 
 
-def farthest(n: int) -> float:
+def farthest(n: int, freedom: int | None = None) -> float:
     """How many standard deviations the farthest of `n` right answers may be off.
+
+    Args:
+        freedom: Of the others, where they alone set the scale.
 
     >>> [round(farthest(n), 2) for n in (3, 10, 100, 1000)]
     [4.95, 4.1, 4.01, 4.44]
+    >>> [round(farthest(n, n - 2)) for n in (3, 4, 5, 8, 12)]
+    [191, 20, 10, 6, 5]
     """
     from scipy.special import stdtrit
 
     if n < FEWEST:
         return math.inf
+    if freedom is not None:
+        return float(stdtrit(freedom, 1 - 0.5 * CHANCE / n))
     return max(NEAR, float(stdtrit(n, 1 - 0.5 * CHANCE / n)) * math.sqrt(1 - 2 / n))

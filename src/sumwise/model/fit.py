@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 TYPICAL_NOISE_SHARE = 0.1  # of an individual's variance: where the weak prior on β is centred
 PRIOR_STD = 2.0  # of the weak prior on log λ and log β
+LEAST_KNOWN = 1e-3  # of individuals' noise: known noise of overlapping totals that is computed with
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,8 +191,7 @@ def fit(
         labelled: The sets themselves; a fixed basis needs no more than their design.
         design: Their design under `prepared.basis`.
         start: The model before the last label, where Adam begins; the random start if left out.
-        noise_std: Known noise of each measurement, besides that of its individuals, in the user's
-            units.
+        noise_std: Known noise of each total beside that of its individuals, in the user's units.
         learned: The basis, λ and β that were learned from these totals before.
         members: Ids of the sets, and what gives them, where their members are to be predicted.
         overlap: Of the sets, where they may share individuals.
@@ -205,6 +205,7 @@ def fit(
         data = scaling.standardise(
             design, y_bar, noise_std, config.hyperparameters, standardize=config.standardize
         )
+        data = data if overlap is None else _resolved(data, config.given)
         prior = _weak_prior(prepared, data.variance)
         basis, hyper = learned or (prepared.basis, _first_guess(prepared, start, data.scale))
         if before.learns:
@@ -232,6 +233,16 @@ def fit(
     residual, names = data.totals - noisy.u @ fitted.mean, prepared.input_names
     left = Labelled(*members, data.design, noisy.noise_scale, residual, overlap, lower)
     return Model(basis, fitted, data.offset, spectrum, value, names, labelled=left)
+
+
+def _resolved(data: Standardised, given: Hyperparameters | None) -> Standardised:
+    """With known noise that rounding of what overlapping totals share cannot be taken for."""
+    if data.noise_std is None:
+        return data
+    unit = data.variance if given is None else 1 / given.noise_precision
+    least = LEAST_KNOWN * np.sqrt(unit * data.design.noise_scale)
+    known = np.where(data.noise_std > 0, np.maximum(data.noise_std, least), 0.0)
+    return replace(data, noise_std=known)
 
 
 def _log_units(data: Standardised, lower: Float[np.ndarray, "t t"] | None = None) -> float:

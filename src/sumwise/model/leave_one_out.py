@@ -81,6 +81,16 @@ def leave_one_out(
     )
 
 
+def interval(
+    model: Model, design: Design, level: float
+) -> tuple[Float[np.ndarray, "2 t"], Float[np.ndarray, " t"]]:
+    """Ends of the interval of each total given all the others, by a mixture, and normal scores."""
+    assert model.mixture is not None
+    ends, score = mixture_leave_one_out.interval(model.mixture, level)
+    scale, offset = float(model.posterior.output_scale[0]), float(model.offset[0])
+    return design.theta_sum * offset + scale * ends, score
+
+
 def _overlapping(
     lower: Float[np.ndarray, "t t"],
     design: Design,

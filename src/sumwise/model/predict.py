@@ -108,18 +108,25 @@ def _matched(
 ) -> Int[np.ndarray, " N"]:
     """The row of `sets` that each row of x is, by inputs within its set; −1 where there is none.
 
+    Of rows that are not found, those that are a member's in single precision are that member.
+
     Args:
         owner: Position of the set of each row; −1 for none.
     """
-    waiting: dict[int, dict[bytes, list[int]]] = {}
-    for a in np.unique(owner[owner >= 0]).tolist():
-        own = waiting[a] = {}
-        for n in range(sets.starts[a + 1] - 1, sets.starts[a] - 1, -1):  # the first is taken first
-            own.setdefault((sets.x[n] + 0.0).tobytes(), []).append(n)
-    found = np.full(len(owner), -1)
-    for n in np.flatnonzero(owner >= 0).tolist():
-        same = waiting[int(owner[n])].get((x[n] + 0.0).tobytes())
-        found[n] = same.pop() if same else -1
+    found, taken = np.full(len(owner), -1), np.zeros(len(sets.x), dtype=bool)
+    for kind in (np.float64, np.float32):  # what is not found may have been rounded on its way
+        with np.errstate(over="ignore"):
+            theirs, mine = ((rows + 0.0).astype(kind) for rows in (sets.x, x))
+        left = np.flatnonzero((owner >= 0) & (found < 0))
+        waiting: dict[tuple[int, bytes], list[int]] = {}
+        for a in np.unique(owner[left]).tolist():
+            own = np.arange(sets.starts[a], sets.starts[a + 1])
+            for n in own[~taken[own]][::-1].tolist():  # the first is taken first
+                waiting.setdefault((a, theirs[n].tobytes()), []).append(n)
+        for n in left.tolist():
+            same = waiting.get((int(owner[n]), mine[n].tobytes()))
+            found[n] = same.pop() if same else -1
+        taken[found[found >= 0]] = True
     return found
 
 
@@ -147,11 +154,7 @@ def in_common(model: Model, sets: Sets, design: Design) -> Members | None:
 
 
 def predict_sets(
-    model: Model,
-    design: Design,
-    *,
-    include_noise: bool,
-    own: Members | None = None,
+    model: Model, design: Design, *, include_noise: bool, own: Members | None = None
 ) -> tuple[Float[np.ndarray, "A M"], Float[np.ndarray, "A M"]]:
     """Mean and standard deviation of each set's total (Eq. 14).
 
@@ -250,10 +253,7 @@ def _alone(model: Model, x: Float[np.ndarray, "N D"]) -> Callable[[np.ndarray], 
 
 
 def _in_blocks(
-    model: Model,
-    design: Callable[[np.ndarray], Design],
-    own: Members,
-    rows: Int[np.ndarray, " m"],
+    model: Model, design: Callable[[np.ndarray], Design], own: Members, rows: Int[np.ndarray, " m"]
 ) -> tuple[Float[np.ndarray, "m M"], Float[np.ndarray, "m M"]]:
     """Mean and variance of some rows given measured totals, in the model's units."""
     mean, variance = np.empty((2, len(rows), model.posterior.n_outputs))
@@ -329,6 +329,7 @@ def interval_sets(model: Model, design: Design, level: float, own: Members | Non
         u, noise = np.asarray(rows.u, dtype=np.float64), (rows.noise_scale, rows.effect_scale)
         shared = None if own is None else own.dense(low, low + len(rows), count)
         ends[:, low : low + BLOCK] = model.mixture.interval(u, noise, level, shared)
+    std = np.where(std > 1e-12 * abs(mean), std, 0.0)  # a measured total is known but for rounding
     middle = design.theta_sum * model.offset[0]
     ends = middle + model.posterior.output_scale[0] * ends
     return Predictions(mean, std, level, ends=ends)

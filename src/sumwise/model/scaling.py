@@ -6,8 +6,9 @@ Outputs are centred and scaled from the totals alone: with y = offset + scale ·
     ȳ_a = offset Σθ_a + scale Σ_n θ_an f(x_an),
 
 so the offset is the least-squares slope of ȳ on Σθ with weights 1/s, and the scale the root mean
-square of what is left, per unit of √s. Totals with known noise r_a get the weights that their
-noise and the individuals' variance v imply (`weigh`).
+square of what is left, per unit of √s. Where all totals are differences, with Σθ of about 0, the
+slope is lowered to what little they say of it (`level_known`). Totals with known noise r_a get the
+weights that their noise and the individuals' variance v imply (`weigh`).
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def standardise(
             )
         weighed, spread = weigh(raw, hyperparameters)
     if standardize and hyperparameters != "adam":
-        offset = offset_of(weighed, y_bar)
+        offset = offset_of(weighed, y_bar) * level_known(design)
     inside = centred(design, y_bar, offset)
     if standardize and isinstance(hyperparameters, str):
         scale = np.maximum(scale_of(weighed, inside, offset), spread)
@@ -97,6 +98,11 @@ def offset_of(design: Design, y_bar: Float[np.ndarray, "t M"]) -> Float[np.ndarr
     pull = design.theta_sum / design.noise_scale
     total = float(pull @ design.theta_sum)
     return (pull @ y_bar) / total if total > 0 else np.zeros(y_bar.shape[1])
+
+
+def level_known(design: Design) -> float:
+    """How far totals say something of a level: fully, but for differences (Σθ of about 0) alone."""
+    return min(1.0, float((design.theta_sum**2 / design.noise_scale).sum()))
 
 
 def centred(
@@ -136,7 +142,7 @@ def weigh(raw: Standardised, hyperparameters: str | tuple[float, float]) -> tupl
     with_offset = hyperparameters != "adam"
 
     def left_by(there: Design) -> tuple[Float[np.ndarray, "t 1"], Float[np.ndarray, "1"]]:
-        offset = offset_of(there, raw.totals) if with_offset else np.zeros(1)
+        offset = offset_of(there, raw.totals) * (level_known(raw.design) if with_offset else 0.0)
         return centred(there, raw.totals, offset), offset
 
     def too_small(log_variance: float) -> bool:

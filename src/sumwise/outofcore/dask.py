@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any
 
 from sumwise.errors import SettingError, SumwiseError, needs_extra
 from sumwise.outofcore.build import Run
 
-PATIENCE: Final = 10  # seconds that a scheduler may be without workers
+PATIENCE = 10  # seconds that a scheduler may take to answer, and be without workers
 
 
 def connect(address: str) -> Any:
@@ -17,7 +17,7 @@ def connect(address: str) -> Any:
     with needs_extra("a cluster", "dask"):
         from distributed import Client
     try:
-        client = Client(address, timeout="10s")
+        client = Client(address, timeout=PATIENCE)
     except (OSError, ValueError, TimeoutError) as error:
         raise SettingError(f"no Dask scheduler answers at {address} ({error})") from error
     try:

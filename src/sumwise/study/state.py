@@ -47,9 +47,9 @@ class Fit(NamedTuple):
         mean, std = predict_sets(self.model, rows, include_noise=True, own=own)
         return mean[:, 0], std[:, 0]
 
-    def intervals(self, level: float) -> Predictions:
-        """The same of all sets, with intervals."""
-        rows, own = self._rows(slice(None))
+    def intervals(self, level: float, which: Any = slice(None)) -> Predictions:
+        """The same with intervals."""
+        rows, own = self._rows(which)
         return interval_sets(self.model, rows, level, own)
 
     def _rows(self, which: Any) -> tuple[Design, Members | None]:

@@ -345,20 +345,30 @@ class Study:
         left = outlook(fit.pool, fit.model, seen.state, ahead, kept.aims.cost)
         counts = (len(kept.sets), len(seen.answers), len(seen.claims), len(seen.skips))
         left |= {"enough": kept.aims.enough, "aimed": kept.aims.targets is not None}
-        moves = partial(self._moves, fit) if self.state.models.quick else None
-        left["suspects"] = suspects(judged, seen.answers, moves)
+        quick = self.state.models.quick
+        moves = partial(self._moves, fit) if quick else None
+        anew = partial(self._expected, fit) if quick else None
+        left["suspects"] = suspects(judged, seen.answers, moves, anew)
         left |= {"typical_error": judged.error, "typical_naive_error": judged.naive_error}
         return Status(kept.name, kept.strategy, *counts, seen.questions, **left)
 
     def _moves(self, fit: Fit, answer: Answer) -> float:
         """How far predictions move if an answer is left out: root mean square over individuals,
         those of a set taken together."""
-        others = tuple(told for told in fit.seen.answers if told is not answer)
-        without = self.state.fit_anew(dataclasses.replace(fit.seen, answers=others))
+        without = self._without(fit, answer)
         some = slice(None, None, -(-len(self._kept.sets) // SAMPLE))
         moved = fit.totals(some)[0] - without.totals(some)[0]
         squares, sizes = moved**2 / fit.design.noise_scale[some], self._kept.sets.sizes[some]
         return float(np.sqrt(squares.sum() / sizes.sum()))
+
+    def _expected(self, fit: Fit, answer: Answer) -> tuple[float, float]:
+        """Mean and standard deviation of an answer, by a fit without it."""
+        mean, std = self._without(fit, answer).totals([answer.position])
+        return float(mean[0]), float(np.hypot(std[0], answer.noise_std or 0.0))
+
+    def _without(self, fit: Fit, answer: Answer) -> Fit:
+        others = tuple(told for told in fit.seen.answers if told is not answer)
+        return self.state.fit_anew(dataclasses.replace(fit.seen, answers=others))
 
     def export(self, folder: Any) -> Path:
         """Write everything to a folder of CSV, Parquet and JSON, for `import_study` or others.

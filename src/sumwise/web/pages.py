@@ -19,9 +19,10 @@ from sumwise.learning.propose import information as teaches
 from sumwise.model import predict as outputs
 from sumwise.model.fit import Model
 from sumwise.model.predict import Predictions
+from sumwise.study.state import Fit
 from sumwise.study.storage.records import Snapshot
 from sumwise.util.shapes import Float, Int, Mask
-from sumwise.web.session import LEVEL, Session, SingleFlight, interval
+from sumwise.web.session import LEVEL, Session, SingleFlight, expectations
 
 STATES: Final = ("free", "open", "answered", "skipped")
 FREE, OPEN, ANSWERED, SKIPPED = range(4)
@@ -33,7 +34,7 @@ class PoolView:
     """All sets at one moment; arrays have one entry per set."""
 
     seen: Snapshot
-    model: Model
+    fit: Fit
     size: Int[np.ndarray, " A"]
     state: Int[np.ndarray, " A"]  # an index into STATES
     expected: Float[np.ndarray, " A"]
@@ -84,19 +85,22 @@ class Pages:
         if state:
             wanted &= view.state == STATES.index(state)
         found = order[wanted[order]]
-        part = [self.set_row(view, position) for position in query.of(found).tolist()]
-        return query.answer(part, len(found))
+        return query.answer(self.set_rows(view, query.of(found).tolist()), len(found))
 
-    def set_row(self, view: PoolView, position: int) -> dict[str, Any]:
-        return {
-            **self.session.name(position),
-            **interval(view.expected[position], view.std[position]),
-            "size": view.size[position],
-            "state": STATES[view.state[position]],
-            "answer": view.answer[position],
-            "information": view.information[position],
-            "by": view.by.get(position),
-        }
+    def set_rows(self, view: PoolView, positions: list[int]) -> list[dict[str, Any]]:
+        expected = expectations(view.fit, positions)
+        return [
+            {
+                **self.session.name(position),
+                **row,
+                "size": view.size[position],
+                "state": STATES[view.state[position]],
+                "answer": view.answer[position],
+                "information": view.information[position],
+                "by": view.by.get(position),
+            }
+            for position, row in zip(positions, expected, strict=True)
+        ]
 
     def _order(self, view: PoolView, query: PageQuery) -> Int[np.ndarray, " A"]:
         wanted = query.sort, query.descending
@@ -215,4 +219,4 @@ def _view(session: Session, now: Snapshot) -> PoolView:
     for each in now.answers:
         answer[each.position], information[each.position] = each.y_bar, 0.0
     size = session.sizes
-    return PoolView(now, fit.model, size, state, expected, std, information, answer, by)
+    return PoolView(now, fit, size, state, expected, std, information, answer, by)

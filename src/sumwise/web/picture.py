@@ -217,7 +217,7 @@ def _predicted(view: PoolView, sets: Sets, which: Int[np.ndarray, " n"]) -> list
     """Means and standard deviations of individuals as text; none before the first answer."""
     if not view.seen.answers:
         return ["not before the first answer"] * len(which)
-    pairs = zip(*predict(view.model, sets, which), strict=True)
+    pairs = zip(*predict(view.fit.model, sets, which), strict=True)
     return [f"{figure(float(mean), 4)} ± {figure(float(std))}" for mean, std in pairs]
 
 

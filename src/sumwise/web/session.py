@@ -18,6 +18,7 @@ from sumwise.learning.propose import FEWEST, Answer, Ask, arrays_of
 from sumwise.model.leave_one_out import leave_one_out
 from sumwise.report.page import Section
 from sumwise.report.panels import PANELS
+from sumwise.study.state import Fit
 from sumwise.study.storage.records import Event, Snapshot
 from sumwise.study.study import Study
 from sumwise.util.shapes import Int
@@ -156,25 +157,38 @@ class Session:
 
     # --- rows of responses ----------------------------------------------------------------------
 
-    def question_row(self, asked: Ask) -> Row:
-        position, second = self.sets.position(asked.set_id), asked.runner_up
-        return {
-            **asdict(asked),
-            **self.name(position),
-            **interval(asked.expected, asked.std),
-            "size": self.sizes[position],
-            "runner_up": None if second is None else self.name(self.sets.position(second)),
-            "score_per_cost": asked.score_per_cost,
-            "runner_up_score_per_cost": asked.runner_up_score_per_cost,
-            "expires": asked.expires or None,
-        }
+    def question_rows(self, asked: Sequence[Ask], seen: Snapshot | None = None) -> list[Row]:
+        """Questions, with what is expected of them at a moment, or now."""
+        if not asked:
+            return []
+        positions = [self.sets.position(each.set_id) for each in asked]
+        seconds = [each.runner_up for each in asked]
+        return [
+            {
+                **asdict(each),
+                **self.name(position),
+                **expected,
+                "size": self.sizes[position],
+                "runner_up": None if second is None else self.name(self.sets.position(second)),
+                "score_per_cost": each.score_per_cost,
+                "runner_up_score_per_cost": each.runner_up_score_per_cost,
+                "expires": each.expires or None,
+            }
+            for each, position, second, expected in zip(
+                asked,
+                positions,
+                seconds,
+                expectations(self.state.fitted(seen), positions),
+                strict=True,
+            )
+        ]
 
     def claim_rows(self, seen: Snapshot) -> list[Row]:
         """Open questions, with what is expected of them now and why they were asked."""
         if not seen.claims:
             return []
         asked, cost = self.state.questions_of(seen.claims), self.record.aims.cost
-        means, stds = self.state.fitted(seen).totals(list(seen.state.claimed))
+        expected = expectations(self.state.fitted(seen), [each.position for each in seen.claims])
         return [
             {
                 "why": None,
@@ -182,11 +196,11 @@ class Session:
                 **asked.get(claim.position, {}),
                 **asdict(claim),
                 **self.name(claim.position),
-                **interval(mean, std),
+                **row,
                 "size": self.sizes[claim.position],
                 "cost": None if cost is None else cost[claim.position],
             }
-            for claim, mean, std in zip(seen.claims, means, stds, strict=True)
+            for claim, row in zip(seen.claims, expected, strict=True)
         ]
 
     def about(self, seen: Snapshot, position: int) -> Row:
@@ -215,8 +229,16 @@ class Session:
         return {**asdict(event), "set": named, "total": event.y_bar}
 
 
+def expectations(fit: Fit, positions: Sequence[int]) -> list[Row]:
+    """What the totals of some sets are expected to be, with the intervals that are shown."""
+    found = fit.intervals(LEVEL, list(positions))
+    columns = found.mean, found.std, found.lower, found.upper
+    names = ("expected", "std", "lower", "upper")
+    return [dict(zip(names, row, strict=True)) for row in np.column_stack(columns).tolist()]
+
+
 def interval(mean: float, std: float) -> dict[str, float]:
-    """Mean, standard deviation and the ends of the interval that are shown."""
+    """The same from a mean and a standard deviation alone, as if the total were Gaussian."""
     reach = REACH * std
     return {"expected": mean, "std": std, "lower": mean - reach, "upper": mean + reach}
 

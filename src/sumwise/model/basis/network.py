@@ -15,7 +15,7 @@ import numpy as np
 from sumwise.errors import DataError, SettingError
 from sumwise.model import serialize
 from sumwise.model.basis.neural_config import Neural
-from sumwise.model.basis.training import own_settings, step_up
+from sumwise.model.basis.training import on_device, own_settings, step_up
 from sumwise.util.shapes import Float
 
 FEWEST_ROWS = 512  # evaluated at once, so that few numbers of rows are compiled for
@@ -35,8 +35,8 @@ class Network(eqx.Module):
         weights, biases = [], []
         for units_in, units_out in itertools.pairwise(sizes):
             reach = 1 / math.sqrt(max(units_in, 1))
-            weights.append(jnp.asarray(rng.uniform(-reach, reach, (units_out, units_in))))
-            biases.append(jnp.asarray(rng.uniform(-reach, reach, units_out)))
+            weights.append(on_device(rng.uniform(-reach, reach, (units_out, units_in))))
+            biases.append(on_device(rng.uniform(-reach, reach, units_out)))
         return cls(tuple(weights), tuple(biases), settings.activation)
 
     def hidden(self, row: jax.Array) -> jax.Array:
@@ -88,7 +88,7 @@ def _number(leaf: Any) -> Any:
         raise SettingError(
             f"the parameters of the network are not all real numbers: {leaf!r:.60}; give arrays"
         )
-    return jnp.asarray(array)
+    return on_device(array)
 
 
 def check(network: Any, n_inputs: int, dtype: str) -> None:
@@ -121,13 +121,13 @@ def on_rows(
     with own_settings():
         rows = np.zeros((step_up(len(x), steps=1, least=FEWEST_ROWS), x.shape[1]), dtype)
         rows[: len(x)] = x
-        return np.asarray(function(network, jnp.asarray(rows)), dtype=np.float64)[: len(x)]
+        return np.asarray(function(network, on_device(rows)), dtype=np.float64)[: len(x)]
 
 
 def as_type(network: Any, dtype: str) -> Any:
     """The network with all its real numbers in this precision."""
     return jax.tree.map(
-        lambda leaf: jnp.asarray(leaf, dtype) if eqx.is_inexact_array(leaf) else leaf, network
+        lambda leaf: on_device(leaf, dtype) if eqx.is_inexact_array(leaf) else leaf, network
     )
 
 
@@ -146,4 +146,4 @@ def from_bytes(network: Any, packed: bytes) -> Any:
     if [(a.shape, a.dtype) for a in found] != [(a.shape, a.dtype) for a in leaves]:
         raise DataError("the weights are of another network: their shapes or precision differ")
     with own_settings():
-        return eqx.combine(jax.tree.unflatten(tree, map(jnp.asarray, found)), rest)
+        return eqx.combine(jax.tree.unflatten(tree, map(on_device, found)), rest)

@@ -49,7 +49,14 @@ from sumwise.model.basis.network import (
     user_network,
 )
 from sumwise.model.basis.neural_config import Neural
-from sumwise.model.basis.training import Labelled, climb, flat, own_settings, sum_by_owner
+from sumwise.model.basis.training import (
+    Labelled,
+    climb,
+    flat,
+    on_device,
+    own_settings,
+    sum_by_owner,
+)
 from sumwise.util.shapes import Float, Int
 
 LEAST_NOISE = 1e-13  # of C's largest diagonal entry; with less noise a factorisation is rounding
@@ -92,7 +99,7 @@ class NeuralBasis:
         if not self.masks:
             return on_rows(_features, self.network, x, self.settings.dtype)
         with own_settings():
-            masks = tuple(jnp.asarray(mask, self.settings.dtype) for mask in self.masks)
+            masks = tuple(on_device(mask, self.settings.dtype) for mask in self.masks)
         return on_rows(_members, (self.network, masks), x, self.settings.dtype)
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -123,7 +130,7 @@ class NeuralBasis:
         """
         with own_settings():
             data = flat(sets, target, self.settings.dtype, self.pool, noise_std)
-            start = (self.network, jnp.asarray(log_precisions))
+            start = (self.network, on_device(log_precisions))
             prior = (*(pull or (np.zeros(2), 0.0)), 0.0 if fixed else 1.0)
             extra: tuple[jax.Array, ...] = tuple(jnp.asarray(number) for number in prior)
             if self.masks:
@@ -245,7 +252,7 @@ class Regressor(eqx.Module):
     def draw(cls, settings: Neural, n_inputs: int, rng: np.random.Generator) -> Regressor:
         network = Network.draw(settings, n_inputs, rng)
         reach = settings.n_basis**-0.5
-        readout = jnp.asarray(rng.uniform(-reach, reach, settings.n_basis))
+        readout = on_device(rng.uniform(-reach, reach, settings.n_basis))
         return cls(network, readout, jnp.asarray(rng.uniform(-reach, reach)))
 
 

@@ -40,6 +40,11 @@ def own_settings() -> Iterator[None]:
         yield
 
 
+def on_device(values: Any, dtype: str | None = None) -> jax.Array:
+    """Numbers as an array of JAX; `jnp.asarray` compiles a program for each shape to do that."""
+    return jax.device_put(np.asarray(values, dtype))
+
+
 # --- padding --------------------------------------------------------------------------------------
 
 
@@ -109,14 +114,14 @@ def flat(
         theta_sum=_padded(np.add.reduceat(sets.theta, first), n_sets),
         root_scale=_padded(root_scale, n_sets, 1.0),
         target=_padded(target / root_scale[:, None], n_sets),
-        real=jnp.arange(n_sets) < len(sets),
+        real=on_device(np.arange(n_sets) < len(sets)),
         known_noise=known_noise,
     )
 
 
 def _padded(rows: np.ndarray, size: int, fill: Any = 0.0) -> jax.Array:
     more = np.full((size - len(rows), *rows.shape[1:]), fill, rows.dtype)
-    return jnp.asarray(np.concatenate([rows, more]))
+    return on_device(np.concatenate([rows, more]))
 
 
 def sum_by_owner(rows: jax.Array, data: Labelled) -> jax.Array:
@@ -134,16 +139,18 @@ def climb(
 ) -> Any:
     """`start` after all epochs of Adam on `objective`."""
     arrays, rest = eqx.partition(start, eqx.is_inexact_array)
-    moments, rate = optax.scale_by_adam().init(arrays), jnp.asarray(float(settings.learning_rate))
+    zeros = jax.eval_shape(optax.scale_by_adam().init, arrays)  # Adam starts with nothing else
+    moments = jax.tree.map(lambda leaf: on_device(np.zeros(leaf.shape, leaf.dtype)), zeros)
+    rate = jnp.asarray(float(settings.learning_rate))
     with Slow("training", settings.epochs) as progress:
         for first in range(0, settings.epochs, EPOCHS_AT_ONCE):
             stop = min(first + EPOCHS_AT_ONCE, settings.epochs)
-            now = arrays, rest, moments, data, extra, jnp.asarray([first, stop]), rate
+            now = arrays, rest, moments, data, extra, on_device([first, stop]), rate
             arrays, moments, bad = _epochs(objective, *now)
             if int(bad) >= 0:
                 raise _not_finite(int(bad) + 1, settings)
             progress.at(stop)
-    if not all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(arrays)):
+    if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(arrays)):
         raise _not_finite(settings.epochs, settings)  # because of the last step
     return eqx.combine(arrays, rest)
 

@@ -27,7 +27,7 @@ async def ask(here: Here, body: requests.Asking | None = None) -> Any:
     """
     wanted = body or requests.Asking()
     asked = await asyncio.wrap_future(here.asker.ask(wanted.n, wanted.by))
-    return {"questions": [here.session.question_row(each) for each in asked]}
+    return {"questions": await asyncio.to_thread(here.session.question_rows, asked)}
 
 
 @route(router, "POST /claims", responses.Question, 404)
@@ -40,7 +40,7 @@ def claim(here: Here, body: requests.ChosenSet) -> Any:
     session = here.session
     own = session.id_at(body.position, body.set)
     with conflicts({LabelError: "answered", SettingError: "held"}):
-        return session.question_row(session.study.claim(own, body.by))
+        return session.question_rows([session.study.claim(own, body.by)])[0]
 
 
 @route(router, "POST /claims/{position}/renew", responses.Expires, 404)

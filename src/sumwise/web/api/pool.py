@@ -51,7 +51,7 @@ def get_set(here: Here, position: Position, page: Page = 1, size: Size = 50) -> 
     session, pages = here.session, here.pages
     position = session.position(position)
     view = pages.pool.get()
-    row, about = pages.set_row(view, position), session.about(view.seen, position)
+    (row,), about = pages.set_rows(view, [position]), session.about(view.seen, position)
     return {**row, **about, "individuals": pages.of_set(position, page, size)}
 
 

@@ -64,7 +64,7 @@ def get_next(
     """
     session = here.session
     seen = session.state.snapshot()
-    questions = [session.question_row(each) for each in session.state.propose(seen, n)]
+    questions = session.question_rows(session.state.propose(seen, n), seen)
     return {"questions": questions, "claims": session.claim_rows(seen)}
 
 
