@@ -181,6 +181,8 @@ def _source(table: Table, name: Hashable, period: float | str | None) -> Source:
             raise SettingError(f"{name!r:.80} has a period and holds text; give numbers or dates")
         levels, codes = _levels(table, name)
         known = [level for level in levels if level is not None]
+        if not known:
+            raise table.refusal(_empty(table, name))
         if len(known) > MOST_LEVELS:
             raise table.refusal(
                 f"{table.where(int(np.argmax(codes == MOST_LEVELS)))}: {name!r:.80} holds "
@@ -192,14 +194,16 @@ def _source(table: Table, name: Hashable, period: float | str | None) -> Source:
     plain = Source(name, period=turns, is_date=is_date)
     values, missing = _numbers(table, plain)
     if missing.all():
-        raise table.refusal(
-            f"{name!r:.80} of {table.name} has no value in any row. Leave the column out."
-        )
+        raise table.refusal(_empty(table, name))
     if not missing.any():
         return plain
     known_values = values[~missing]
     half = known_values / 2  # whose mean is finite where that of the values might not be
     return Source(name, None, 2 * float(half.mean()), True, turns, is_date)
+
+
+def _empty(table: Table, name: Hashable) -> str:
+    return f"{name!r:.80} of {table.name} has no value in any row. Leave the column out."
 
 
 def is_moment(column: Any) -> bool:
@@ -270,7 +274,13 @@ def _levels(table: Table, name: Hashable) -> tuple[list[str | None], Int[np.ndar
     if pa.types.is_dictionary(column.type):
         column = compute.cast(column, column.type.value_type)
     if not pa.types.is_string(column.type):
-        column = compute.cast(column, pa.string())
+        try:
+            column = compute.cast(column, pa.string())
+        except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
+            raise table.refusal(
+                f"{name!r:.80} of {table.name} holds {column.type}, which cannot be an input. "
+                "Leave the column out, or turn it into numbers or text."
+            ) from None
     coded = column.dictionary_encode(null_encoding="encode")
     raw = coded.dictionary.to_pylist()
     blank = table.in_file

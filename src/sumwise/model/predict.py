@@ -436,7 +436,7 @@ def individuals(sets: Sets, rows: int | None = None) -> dict[str, Any]:
     }
 
 
-def input_columns(sets: Sets, rows: slice) -> dict[str, Any]:
+def input_columns(sets: Sets, rows: Any) -> dict[str, Any]:
     """The user's columns of some individuals, by name."""
     x = sets.x[rows]
     if sets.recipe is not None:

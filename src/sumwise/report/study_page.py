@@ -17,7 +17,7 @@ from sumwise.learning.insight import WINDOW, Insight
 from sumwise.learning.left_out import FEWEST
 from sumwise.learning.propose import Answer
 from sumwise.model.calibration import percent
-from sumwise.model.predict import Predictions
+from sumwise.model.predict import Predictions, input_columns
 from sumwise.report.page import Section, TextTable, check_folder, page, save_page, versions
 from sumwise.report.panels import LONG, spending, study_panels
 from sumwise.study.storage.records import Event, Snapshot
@@ -179,21 +179,36 @@ def _individuals(sets: Sets, found: Predictions | None) -> Section:
     if found is None or found.ids is None:
         return Section(title, ["Predictions have no unit before the first answer."])
     words, chosen = _which(found)
-    shown = range(min(sets.n_inputs, MOST_INPUTS))
-    names = sets.input_names or [f"input {d + 1}" for d in shown]
+    of_input = input_columns(sets, chosen)
+    names = list(of_input) if sets.input_names else [f"input {d + 1}" for d in range(len(of_input))]
+    values = list(of_input.values())[:MOST_INPUTS]
+    own = sets.row_ids
     rows = [
         (
             label(found.ids[i], LONG),
-            f"{found.beside['row'][i]:,}",
-            *(as_given(float(sets.x[i, d])) for d in shown),
+            f"{found.beside['row'][i]:,}" if own is None else label(own[i], LONG),
+            *(_as_given(column[at]) for column in values),
             figure(float(found.mean[i]), 4),
             f"{figure(float(found.lower[i]), 4)} to {figure(float(found.upper[i]), 4)}",
         )
-        for i in chosen.tolist()
+        for at, i in enumerate(chosen.tolist())
     ]
-    heads = (label(names[d]) for d in shown)
-    columns = ("set", "no.", *heads, "predicted", f"{percent(found.level)} interval")
+    heads = (label(name) for name in names[:MOST_INPUTS])
+    columns = (
+        "set",
+        "no." if own is None else "id",
+        *heads,
+        "predicted",
+        f"{percent(found.level)} interval",
+    )
     return Section(title, [words], table=TextTable(columns, rows))
+
+
+def _as_given(value: Any) -> str:
+    """An input as the user's table has it."""
+    if value is None:
+        return NONE
+    return as_given(float(value)) if isinstance(value, float | int) else label(value)
 
 
 def _which(found: Predictions) -> tuple[str, np.ndarray]:
@@ -239,9 +254,10 @@ def _people(answers: Sequence[Answer], history: Sequence[Event]) -> Section:
 
 
 def _settings(study: Study, sets: Sets, strategy: str) -> Section:
-    names = ", ".join(label(name) for name in (sets.input_names or ())[:20])
-    inputs = count_of(sets.n_inputs, "input") + (f": {names}" if names else "")
-    inputs += ", …" if len(sets.input_names or ()) > 20 else ""
+    known = (sets.input_names or ()) if sets.recipe is None else sets.recipe.names
+    names = ", ".join(label(name) for name in known[:20])
+    inputs = count_of(len(known) or sets.n_inputs, "input") + (f": {names}" if names else "")
+    inputs += ", …" if len(known) > 20 else ""
     largest = count_of(int(sets.sizes.max()), "individual")
     rows = [
         ("sets", f"{len(sets):,}, of {sets.sizes.min():,} to {largest}"),
