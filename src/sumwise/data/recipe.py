@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import math
+import zlib
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -87,19 +88,26 @@ class Recipe:
         """Whether every column is taken as it is."""
         return all(source == Source(source.name) for source in self.sources)
 
-    def encode(self, table: Table, role: str = "an input") -> Encoded:
-        """The inputs of the rows of a table, and where nothing is known of a column."""
+    def encode(
+        self, table: Table, role: str = "an input", read: Mapping[Hashable, Any] | None = None
+    ) -> Encoded:
+        """The inputs of the rows of a table, and where nothing is known of a column.
+
+        Args:
+            read: Columns that were read before, by name.
+        """
         table.require(self.names, role)
         out = np.zeros((len(table.frame), len(self.labels)))
         unknown = np.zeros((len(out), len(self.sources)), dtype=bool)
         for s, source in enumerate(self.sources):
             at = np.flatnonzero(self.source_of == s)
             if source.levels is None:
-                values, missing = _numbers(table, source)
-                out[:, at] = _columns(source, values, missing)
+                values, missing = read[source.name] if read else _numbers(table, source)
+                for d, column in zip(at.tolist(), _columns(source, values, missing), strict=True):
+                    out[:, d] = column
                 unknown[:, s] = missing & (not source.flagged)
             else:
-                levels, codes = _levels(table, source.name)
+                levels, codes = read[source.name] if read else _levels(table, source.name)
                 known = {level: d for d, level in zip(at.tolist(), source.levels, strict=True)}
                 column = np.array([known.get(level, -1) for level in levels])[codes]
                 unknown[:, s] = column < 0
@@ -163,16 +171,30 @@ def learn(
     for name in turns:
         if name not in names:
             raise SettingError(f"a period is given for {name!r:.80}, which is no input")
-    sources = tuple(_source(table, name, turns.get(name)) for name in names)
+    found = [_source(table, name, turns.get(name)) for name in names]
+    sources = tuple(source for source, _ in found)
     draft = Recipe(sources, np.empty((0, 0)))
-    x, _ = draft.encode(table, role)
-    # a sample that depends on the order of neither rows nor columns
-    place = (x / np.maximum(abs(x).max(axis=0), np.finfo(float).tiny)).sum(axis=1)
+    x, _ = draft.encode(table, role, {source.name: column for source, column in found})
     evenly = np.linspace(0, len(x) - 1, min(len(x), SAMPLE)).round().astype(int)
-    return Recipe(sources, x[np.argsort(place, kind="stable")[evenly]]), x
+    return Recipe(sources, x[np.argpartition(_places(draft, x), evenly)[evenly]]), x
 
 
-def _source(table: Table, name: Hashable, period: float | str | None) -> Source:
+def _places(recipe: Recipe, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, " N"]:
+    """A number for each row, whatever the order of rows and columns: similar rows are close."""
+    places = np.zeros(len(x))
+    for s, source in enumerate(recipe.sources):
+        at = np.flatnonzero(recipe.source_of == s)
+        weight = zlib.crc32(str(source.name).encode("utf-8", "replace")) / 2**32 + 1
+        ranks = np.linspace(0.0, 1.0, len(at)) if source.levels is not None else np.ones(1)
+        own = x[:, at[0] : at[0] + len(ranks)] @ ranks
+        places += weight * own / max(abs(own).max(initial=0.0), np.finfo(float).tiny)
+    return places
+
+
+def _source(
+    table: Table, name: Hashable, period: float | str | None
+) -> tuple[Source, tuple[Any, Any]]:
+    """What becomes of a column, and the column as `_levels` or `_numbers` reads it."""
     column = table.frame.get_column(name)
     turns = None if period is None else _period(name, period)
     is_date = is_moment(column)
@@ -190,16 +212,17 @@ def _source(table: Table, name: Hashable, period: float | str | None) -> Source:
                 "be an input. Leave the column out, or write numbers in it."
             )
         gap = (None,) if len(known) < len(levels) else ()
-        return Source(name, (*sorted(known), *gap))
+        return Source(name, (*sorted(known), *gap)), (levels, codes)
     plain = Source(name, period=turns, is_date=is_date)
     values, missing = _numbers(table, plain)
     if missing.all():
         raise table.refusal(_empty(table, name))
     if not missing.any():
-        return plain
+        return plain, (values, missing)
     known_values = values[~missing]
     half = known_values / 2  # whose mean is finite where that of the values might not be
-    return Source(name, None, 2 * float(half.mean()), True, turns, is_date)
+    filled = Source(name, None, 2 * float(half.mean()), True, turns, is_date)
+    return filled, (values, missing)
 
 
 def _empty(table: Table, name: Hashable) -> str:
@@ -228,13 +251,13 @@ def _period(name: Hashable, period: float | str) -> float:
 
 def _columns(
     source: Source, values: Float[np.ndarray, " N"], missing: Bool[np.ndarray, " N"]
-) -> Float[np.ndarray, "N w"]:
-    filled = np.where(missing, source.fill, values)
+) -> list[np.ndarray]:
+    filled = np.where(missing, source.fill, values) if missing.any() else values
     columns = [filled]
     if source.period is not None:
         angle = 2 * np.pi * np.remainder(filled / source.period, 1.0)
         columns += [np.where(missing, 0.0, turn(angle)) for turn in (np.sin, np.cos)]
-    return np.column_stack([*columns, missing] if source.flagged else columns)
+    return [*columns, missing] if source.flagged else columns
 
 
 def _numbers(
