@@ -195,7 +195,7 @@ def init(
     ):
         name = study.name
     _remark(made, str(chosen), objective)
-    taken = {"by": made.by, "inputs": made.x, "left_out": made.left_out}
+    taken = {"by": made.by, "inputs": made.x, "left_out": list(made.left_out)}
     counts = {"sets": len(made.sets), "individuals": int(made.sets.sizes.sum())}
     method |= {"basis": basis or model.basis, "preset": preset, "weights": table.weights}
     show_json({"study": name, **counts, **taken, **method, **objective.as_json(meant)})

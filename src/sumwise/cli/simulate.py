@@ -152,7 +152,8 @@ def _as_json(
     plan_of = {name: getattr(plan, name) for name in ("splits", "queries", "weights")}
     return {
         "data": table.file,
-        **{name: getattr(table, name) for name in ("by", "y", "x", "left_out")},
+        **{name: getattr(table, name) for name in ("by", "y", "x")},
+        "left_out": list(table.left_out),
         "individuals": len(table.data.y),
         "groups": table.n_groups,
         "training_groups": experiment.training_groups(table),

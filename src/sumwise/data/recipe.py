@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from sumwise.data.frames import Table, is_numeric
+from sumwise.data.frames import NUMBER, Table, is_numeric
 from sumwise.errors import SettingError
 from sumwise.util.shapes import Bool, Float, Int
 
@@ -102,6 +102,8 @@ class Recipe:
         for s, source in enumerate(self.sources):
             at = np.flatnonzero(self.source_of == s)
             if source.levels is None:
+                if read is None and not len(self.sample):  # nothing to average over
+                    table.refuse_missing(source.name)
                 values, missing = read[source.name] if read else _numbers(table, source)
                 for d, column in zip(at.tolist(), _columns(source, values, missing), strict=True):
                     out[:, d] = column
@@ -205,6 +207,14 @@ def _source(
         known = [level for level in levels if level is not None]
         if not known:
             raise table.refusal(_empty(table, name))
+        odd = [level for level in known if not NUMBER.fullmatch(level.strip())]
+        if 2 * len(odd) <= len(known):  # numbers, some of them mistyped
+            row = int(np.argmax(codes == levels.index(odd[0]))) if odd else 0
+            raise table.refusal(
+                f"{table.where(row)}: {name!r:.80} is {levels[codes[row]]!r:.80}, "
+                + ("not a number as others are" if odd else "a number that is written as text")
+                + ". Correct it, or leave it empty if it is missing."
+            )
         if len(known) > MOST_LEVELS:
             raise table.refusal(
                 f"{table.where(int(np.argmax(codes == MOST_LEVELS)))}: {name!r:.80} holds "
