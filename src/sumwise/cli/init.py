@@ -105,12 +105,7 @@ class Table:
     click.argument("data", type=path_or_address),
     options.by_columns,
     options.x,
-    option(
-        "--not COLUMN",
-        "A column that is no input; * and ? stand for any characters. May be repeated.",
-        into="without",
-        multiple=True,
-    ),
+    options.without,
     option(
         "--id COLUMN",
         "The column with the name of each row, which predictions carry.",

@@ -196,6 +196,12 @@ x: Final = option(
     "are filled. May be repeated. Default: all other columns.",
     multiple=True,
 )
+without: Final = option(
+    "--not COLUMN",
+    "A column that is no input; * and ? stand for any characters. May be repeated.",
+    into="without",
+    multiple=True,
+)
 
 
 def count(name: str, help: str, default: int | None = None) -> Parameter:

@@ -27,6 +27,7 @@ from sumwise.util.text import count
     options.by_columns,
     option("--y COLUMN", "Target column, known for every row.", required=True),
     options.x,
+    options.without,
     option(
         "--weights sum|mean",
         "What measuring a set gives.",
@@ -60,6 +61,7 @@ def simulate(
     by: tuple[str, ...],
     y: str,
     x: tuple[str, ...],
+    without: tuple[str, ...],
     weights: str,
     methods: tuple[str, ...],
     splits: int,
@@ -82,7 +84,7 @@ def simulate(
       sumwise simulate fields.parquet --by state --y yield --x rain --x soil
     """
     _refuse_to_overwrite(out, data, force)  # before the work, not after it
-    table = read_labelled(data, by, y, x)
+    table = read_labelled(data, by, y, x, without)
     plan = experiment.experiment(table, methods or experiment.STRATEGIES, splits, queries, weights)
     talk(_intro(table, plan))
     click.echo(err=True)

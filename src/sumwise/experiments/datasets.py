@@ -21,6 +21,7 @@ from typing import Final
 import numpy as np
 
 from sumwise.data.frames import group_codes, listed
+from sumwise.data.recipe import Recipe
 from sumwise.data.tables import read_individuals
 from sumwise.errors import DataError
 from sumwise.util.files import write_file
@@ -62,6 +63,7 @@ class Dataset:
     x: Float[np.ndarray, "N D"]
     y: Float[np.ndarray, " N"]
     group: Int[np.ndarray, " N"] | None = None
+    recipe: Recipe | None = None  # how x was made of a table, unless it was taken as it is
 
 
 @lru_cache(maxsize=len(NAMES))
@@ -198,23 +200,26 @@ class Labelled:
         return int(self.data.group.max()) + 1
 
 
-def read_labelled(path: Path, by: Sequence[str], y: str, x: Sequence[str] = ()) -> Labelled:
+def read_labelled(
+    path: Path, by: Sequence[str], y: str, x: Sequence[str] = (), without: Sequence[str] = ()
+) -> Labelled:
     """The table in `path`, CSV or Parquet, in which every individual's output is known.
 
     Args:
         by: Column that names the group; several columns together name it.
         y: The output, known for every row here.
-        x: Inputs; if left out, all other columns that hold numbers.
+        x: Inputs; if left out, all other columns.
+        without: Columns that are not inputs.
     """
     for option, names in (("--by", by), ("--x", x)):
         if y in names:
             raise DataError(f"{y!r} is given as --y and as {option}; give it as --y alone")
-    found = read_individuals(path, by, x, aside={y: "given as --y"})
+    found = read_individuals(path, by, x, aside={y: "given as --y"}, without=without)
     ids = found.sets.ids
     columns = [ids] if len(found.by) == 1 else zip(*ids, strict=True)
     codes = np.column_stack([group_codes(column)[1] for column in columns])
     order = np.unique(codes, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
     group = _enough(found.by_row(np.repeat(order, found.sets.sizes)), found.by, path)
     target = _varying(found.by_row(found.aside[y]), y, path)
-    data = Dataset(OWN, found.by_row(found.sets.x), target, group)
+    data = Dataset(OWN, found.by_row(found.sets.x), target, group, found.sets.recipe)
     return Labelled(path.name, found.by, y, found.x, found.left_out, data)

@@ -161,7 +161,7 @@ def _split(
     dataset: Dataset, members: Sequence[Int[np.ndarray, " n"]], test: Int[np.ndarray, " M"]
 ) -> Split:
     y_bar = np.array([dataset.y[rows].sum() for rows in members])
-    sets = Sets.from_members(dataset.x, members)
+    sets = replace(Sets.from_members(dataset.x, members), recipe=dataset.recipe)
     return Split(sets, y_bar, dataset.x[test], dataset.y[test])
 
 
