@@ -215,15 +215,17 @@ def input_matrix(
     """Individuals to predict, as an array; of a frame, the columns the model was fitted on."""
     matrix, _ = matrix_and_names(x, what, names)
     if matrix.ndim != 2 or matrix.shape[1] != n_inputs:
-        problem = "Reshape your data to"
-        if matrix.ndim == 2:  # scikit-learn's words, which its checks look for
-            problem = (
-                f"{what} has {matrix.shape[1]} features, but AggregateRegressor is expecting "
-                f"{n_inputs} features as input. Give"
-            )
+        problem = "the model was fitted on"
+        if what == "X":  # in scikit-learn's words, which its checks look for
+            problem = "Reshape your data: the model was fitted on"
+            if matrix.ndim == 2:
+                problem = (
+                    f"X has {matrix.shape[1]} features, but AggregateRegressor is expecting "
+                    f"{n_inputs} features as input: it was fitted on"
+                )
         raise InvalidSetError(
-            f"{what} has shape {matrix.shape}; {problem} (n, {n_inputs}): the model was fitted on "
-            f"{n_inputs} inputs."
+            f"{what} has shape {matrix.shape}; {problem} {n_inputs} inputs, so give "
+            f"(n, {n_inputs})."
         )
     for row, column in np.argwhere(~np.isfinite(matrix)).tolist():
         label = repr(names[column]) if names is not None else str(column)

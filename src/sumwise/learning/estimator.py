@@ -131,7 +131,7 @@ class AggregateRegressor:
         (5,)
         """
         config, kind = self.config(), None
-        if not isinstance(sets, Sets | Embedded | Scan):
+        if not isinstance(sets, Sets | Embedded | Scan | None):
             if pool is not None:
                 raise SettingError("pool goes with sets: make both with Sets.from_frame")
             kind = weights if sample_weight is None else None
