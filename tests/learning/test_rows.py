@@ -118,6 +118,15 @@ def test_totals_of_groups_of_one_row_are_read_by_id_where_the_index_has_the_ids(
         assert same(sw.AggregateRegressor("linear").fit(x, totals, groups=groups), expected, x)
 
 
+def test_an_index_of_groups_counts_though_groups_are_called_0_1_2():
+    x, groups = np.array([[3.0], [0.0], [1.0], [2.0], [5.0]]), [2, 2, 0, 1, 1]
+    totals = pd.Series([1.0, 7.0, 3.0])  # of groups 0, 1 and 2, as groupby gives them
+    expected = sw.AggregateRegressor("linear").fit(x, [3.0, 1.0, 7.0], groups=groups)
+    assert same(sw.AggregateRegressor("linear").fit(x, totals, groups=groups), expected, x)
+    with pytest.raises(sw.LabelError, match=r"the names of groups of one row. Give a dict"):
+        sw.AggregateRegressor("linear").fit(x[:3], totals, groups=[2, 0, 1])
+
+
 def test_without_groups_every_row_is_a_group_of_one(exam):
     shuffled = exam.sample(frac=1, random_state=0)  # its index is in no order, and is not used
     x, y = shuffled[["normexam"]], shuffled["schavg"]

@@ -32,17 +32,25 @@ class Groups:
     def of_groups(self, totals: Any) -> Any:
         """Totals with one entry a group, of totals that may have one a row.
 
-        What has ids stays as it is, and is read by id.
+        A pandas object whose index has the ids of groups is read by id, and a dict stays as it is.
         """
         if totals is None:
             raise LabelError("fit requires y to be passed, but the target y is None; give totals")
         if not hasattr(totals, "__len__"):
             totals = to_float(totals, "totals", LabelError)
         n_rows, is_one = len(self.keys), not getattr(totals, "ndim", 1)
-        if isinstance(totals, Mapping) or is_one or len(totals) != n_rows:
+        if isinstance(totals, Mapping) or is_one:
             return totals
-        index = totals.index if hasattr(totals, "loc") and self.keys is not self.ids else ()
-        if len(self.ids) == n_rows and set(index) == set(self.ids):
+        named = list(totals.index) if hasattr(totals, "loc") and self.keys is not self.ids else []
+        if len(named) == len(self.ids) and set(named) == set(self.ids):
+            if named == list(range(n_rows)) and named != list(self.ids):
+                raise LabelError(
+                    "totals have the index 0, 1, 2 … of rows, which are also the names of groups "
+                    "of one row. Give a dict by group, or an array in the order of rows."
+                )
+            at = {name: a for a, name in enumerate(named)}
+            return to_float(totals, "totals", LabelError)[[at[name] for name in self.ids]]
+        if len(totals) != n_rows:
             return totals
         values = to_float(totals, "totals", LabelError)
         first = np.full(len(self.ids), len(values))
