@@ -215,15 +215,23 @@ def input_matrix(
     """Individuals to predict, as an array; of a frame, the columns the model was fitted on."""
     matrix, _ = matrix_and_names(x, what, names)
     if matrix.ndim != 2 or matrix.shape[1] != n_inputs:
+        problem = "the model was fitted on"
+        if what == "X":  # in scikit-learn's words, which its checks look for
+            problem = "Reshape your data: the model was fitted on"
+            if matrix.ndim == 2:
+                problem = (
+                    f"X has {matrix.shape[1]} features, but AggregateRegressor is expecting "
+                    f"{n_inputs} features as input: it was fitted on"
+                )
         raise InvalidSetError(
-            f"{what} has shape {matrix.shape}; the model was fitted on {n_inputs} inputs, so give "
+            f"{what} has shape {matrix.shape}; {problem} {n_inputs} inputs, so give "
             f"(n, {n_inputs})."
         )
     for row, column in np.argwhere(~np.isfinite(matrix)).tolist():
         label = repr(names[column]) if names is not None else str(column)
         raise InvalidSetError(
-            f"{what} has {matrix[row, column]} in row {row}, input {label}. Fill it in or drop the "
-            "row."
+            f"{what} has {matrix[row, column]} in row {row}, input {label}. NaN and infinity "
+            "cannot be computed with: fill it in or drop the row."
         )
     return matrix
 
@@ -237,6 +245,8 @@ def to_float(
             raise TypeError("some of it is masked. Fill it in, or drop it")
         array = np.asarray(values)
         if array.dtype.kind not in "biuf":  # text like "3" must not slip through as a number
+            if array.dtype.kind == "c":
+                raise TypeError("Complex data not supported")
             if array.dtype.kind != "O":
                 raise TypeError(f"its type is {array.dtype}")
             if any(isinstance(value, str | bytes) for value in array.flat):

@@ -2,13 +2,13 @@
 
 It follows scikit-learn's conventions without inheriting from its base class, because importing
 that costs more than a second of CPU and a question should not. scikit-learn is imported where it
-is really needed: `score`, estimator tags, and `NotFittedError`.
+is really needed: `score`, estimator tags, metadata requests, and `NotFittedError`.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from functools import partial
 from typing import Any, Final
@@ -23,6 +23,7 @@ from sumwise.data.recipe import Encoded, Recipe
 from sumwise.data.sets import Sets
 from sumwise.data.validate import as_list, check_labels, count
 from sumwise.errors import InvalidSetError, SettingError
+from sumwise.learning import rows as by_row
 from sumwise.learning import summary as describing
 from sumwise.model import fit as core
 from sumwise.model import predict as outputs
@@ -36,6 +37,11 @@ from sumwise.util.progress import Slow
 from sumwise.util.shapes import Float
 
 SETTINGS: Final = tuple(setting.name for setting in fields(core.ModelConfig))
+REQUESTS: Final = {  # what scikit-learn may route to a method
+    "fit": ("groups", "sample_weight", "weights", "pool", "noise_std"),
+    "predict": ("groups", "return_std", "return_cov", "include_noise"),
+    "score": ("groups", "sample_weight", "weights"),
+}
 
 
 @dataclass(eq=False, repr=False)
@@ -83,14 +89,19 @@ class AggregateRegressor:
     prepared_: core.Prepared = field(init=False)
     n_features_in_: int = field(init=False)
     _one_output: bool = field(init=False)
+    _weights: str | None = field(init=False)  # "sum" or "mean", where fit was told
+    _totals: dict[Any, list[float]] = field(init=False)
 
     # --- learning -----------------------------------------------------------------------------
 
     def fit(
         self,
-        sets: Sets | Embedded,
+        sets: Any,
         y_bar: Any,
         *,
+        groups: Any = None,
+        sample_weight: Any = None,
+        weights: str = "sum",
         pool: Sets | None = None,
         noise_std: Any = None,
     ) -> AggregateRegressor:
@@ -98,16 +109,36 @@ class AggregateRegressor:
 
         Args:
             sets: A `Sets`; or what `embed` has written, and then `y_bar` is a dict of the totals
-                that are known, by id.
+                that are known, by id; or X, the individuals as rows of an array or a data frame,
+                as scikit-learn gives them.
             y_bar: Totals in your units, one per set in the order of `sets.ids`, or a row of several
-                outputs per set. A dict, and a pandas object indexed by the ids, is read by id.
+                outputs per set. A dict, and a pandas object indexed by the ids, is read by id. With
+                X, there may also be one for each row, the total of its group.
+            groups: With X, the id of each row's group; if left out, every row is a group of one, so
+                that `y_bar` holds the outputs of individuals.
+            sample_weight: With X and groups, the θ of each row, if totals are weighted sums.
+            weights: With X, whether totals are the `"sum"` or the `"mean"` of a group.
             pool: Sets whose inputs set the standardisation, if not `sets` themselves: usually
                 everything you know of, measured or not.
             noise_std: Standard deviation of noise that each measurement is known to have beside
                 that of its individuals (noise added for privacy, a survey's error): one number, one
                 for each set, a dict by id, or a function of the sets.
+
+        >>> x = np.array([[0.0], [1.0], [2.0], [3.0], [4.0]])
+        >>> model = AggregateRegressor("linear")
+        >>> model = model.fit(x, {"a": 3.0, "b": 12.0}, groups=["a", "b", "a", "b", "b"])
+        >>> model.predict(x).shape
+        (5,)
         """
-        config = self.config()
+        config, kind = self.config(), None
+        if not isinstance(sets, Sets | Embedded | Scan | None):
+            if pool is not None:
+                raise SettingError("pool goes with sets: make both with Sets.from_frame")
+            kind = weights if sample_weight is None else None
+            sets, known_groups = by_row.sets_of(sets, groups, weights, sample_weight)
+            y_bar = known_groups.of_groups(y_bar)
+        elif groups is not None or sample_weight is not None or weights != "sum":
+            raise SettingError("groups, sample_weight and weights go with X; sets have their own")
         if isinstance(sets, Embedded):  # of which only some are measured
             if config != sets.config or not isinstance(y_bar, Mapping):
                 raise SettingError(
@@ -134,7 +165,8 @@ class AggregateRegressor:
         )
         vars(self).pop("feature_names_in_", None)  # of another fit
         vars(self).update(_fitted_attributes(fitted, sets, one_output=np.ndim(y_bar) < 2))
-        self.prepared_ = prepared
+        self.prepared_, self._weights = prepared, kind
+        self._totals = dict(zip(sets.ids, labels.tolist(), strict=True))
         return self
 
     def embed(
@@ -330,11 +362,38 @@ class AggregateRegressor:
         drawn = outputs.finite_rows(fitted.offset[:, None] + scale[:, None] * latent)
         return drawn[:, 0] if self._one_output else drawn
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """R² of the predictions of individuals."""
+    def score(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        groups: Any = None,
+        weights: str | None = None,
+    ) -> float:
+        """R² of the predictions of individuals; with groups, of the totals of groups.
+
+        Totals are predicted as those of groups that were never measured.
+
+        Args:
+            y: Outputs of individuals; with groups, totals as in `fit`.
+            sample_weight: How much each individual counts; with groups, θ of each row as in `fit`.
+            groups: Id of each row's group.
+            weights: `"sum"` or `"mean"`, with groups; what `fit` was told, if left out.
+        """
         from sklearn.metrics import r2_score
 
         predicted = self.predict(X)
+        if groups is not None:
+            known = by_row.groups_of(groups, len(predicted))
+            theta = known.theta(weights or vars(self).get("_weights"), sample_weight)
+            totals = check_labels(known.of_groups(y), known.ids)
+            self._refuse_cut(known, totals, X)
+            found = np.zeros((len(known.ids), *predicted.shape[1:]))
+            np.add.at(found, known.codes, (theta * predicted.T).T)
+            return float(r2_score(totals, found))
+        if weights is not None:
+            raise SettingError("weights goes with groups; give the group of each row as well")
         truth = to_float(y, "y")
         if truth.shape != predicted.shape or not np.isfinite(truth).all():
             raise InvalidSetError(
@@ -388,6 +447,52 @@ class AggregateRegressor:
         targets = TargetTags(required=True, multi_output=True)
         return Tags(estimator_type="regressor", target_tags=targets, regressor_tags=RegressorTags())
 
+    def get_metadata_routing(self) -> Any:
+        """What this estimator asks scikit-learn to route to it, as a `MetadataRequest`."""
+        from copy import deepcopy
+
+        from sklearn.utils.metadata_routing import MetadataRequest
+
+        if "_metadata_request" in vars(self):
+            return deepcopy(self._metadata_request)
+        made = MetadataRequest(owner=type(self).__name__)
+        for method, names in REQUESTS.items():
+            for name in names:
+                getattr(made, method).add_request(param=name, alias=None)
+        return made
+
+    def set_fit_request(self, **wanted: bool | str | None) -> AggregateRegressor:
+        """Ask scikit-learn to route `groups=True` and other arguments to `fit`."""
+        return self._request("fit", wanted)
+
+    def set_predict_request(self, **wanted: bool | str | None) -> AggregateRegressor:
+        """Ask scikit-learn to route `groups=True` and other arguments to `predict`."""
+        return self._request("predict", wanted)
+
+    def set_score_request(self, **wanted: bool | str | None) -> AggregateRegressor:
+        """Ask scikit-learn to route `groups=True` and other arguments to `score`."""
+        return self._request("score", wanted)
+
+    def _request(self, method: str, wanted: Mapping[str, Any]) -> AggregateRegressor:
+        from sklearn import get_config
+
+        if not get_config()["enable_metadata_routing"]:
+            raise RuntimeError(
+                "scikit-learn routes nothing yet; call "
+                "sklearn.set_config(enable_metadata_routing=True) first"
+            )
+        for name in wanted:
+            if name not in REQUESTS[method]:
+                raise TypeError(
+                    f"{method} has no argument {name!r} to route; it has "
+                    f"{', '.join(REQUESTS[method])}"
+                )
+        requests = self.get_metadata_routing()
+        for name, alias in wanted.items():
+            getattr(requests, method).add_request(param=name, alias=alias)
+        self._metadata_request = requests
+        return self
+
     def __sklearn_is_fitted__(self) -> bool:
         return "fitted_" in vars(self)
 
@@ -406,6 +511,7 @@ class AggregateRegressor:
             )
         if isinstance(x, Encoded):
             return x
+        by_row.refuse_sparse(x)
         fitted, recipe = self.fitted(), vars(self).get("_recipe")
         if recipe is not None:
             frame = None if isinstance(x, np.ndarray | list | tuple) else as_frame(x)
@@ -442,12 +548,23 @@ class AggregateRegressor:
     def _members(self, groups: Any, x: Float[np.ndarray, "N D"]) -> outputs.Members | None:
         if groups is None:
             return None
-        names = as_list(groups, "groups")
-        if len(names) != len(x):
-            raise SettingError(f"groups has {len(names)} ids for {len(x)} rows; give one for each")
-        if isinstance(groups, Mapping) or not all(isinstance(name, Hashable) for name in names):
-            raise SettingError("groups is no list of ids; give the id of a set for each row")
-        return outputs.members_of(self.fitted(), names, x)
+        return outputs.members_of(self.fitted(), by_row.ids_of(groups, len(x)), x)
+
+    def _refuse_cut(self, groups: by_row.Groups, totals: Float[np.ndarray, "A M"], x: Any) -> None:
+        """Refuse groups of which `fit` had the totals, but other rows."""
+        learned: dict[Any, list[float]] = vars(self).get("_totals", {})
+        again = [a for a, name in enumerate(groups.ids) if name in learned]
+        if not again or any(learned[groups.ids[a]] != totals[a].tolist() for a in again):
+            return  # new groups, or new totals of groups that were measured before
+        own = outputs.members_of(self.fitted(), groups.keys, self._inputs(x).x)
+        found = np.bincount(groups.codes[own.row], abs(own.theta), len(groups.ids))
+        for a in again:
+            if not found[a]:
+                raise SettingError(
+                    f"group {groups.ids[a]!r:.80} has rows here that fit did not have, and the "
+                    "total that fit had: it was cut in two. Keep groups whole, for example with "
+                    "cv=GroupKFold()."
+                )
 
     def _outputs(self, values: Float[np.ndarray, "... M"]) -> Float[np.ndarray, "..."]:
         return values[..., 0] if self._one_output else values
