@@ -199,8 +199,8 @@ def test_questions_of_a_batch_are_asked_one_after_the_other(problem):
         learner.ask(n=0)
 
 
-@pytest.mark.parametrize("hyperparameters", ["evidence", "adam"])
-def test_answers_may_be_corrected_and_withdrawn(problem, hyperparameters):
+@pytest.mark.parametrize(("hyperparameters", "noise"), [("evidence", 0.5), ("adam", None)])
+def test_answers_may_be_corrected_and_withdrawn(problem, hyperparameters, noise):
     """The model is that of a learner that was told right at once."""
     sets, answers = problem
     settings = {"n_basis": 12, "hyperparameters": hyperparameters}
@@ -209,11 +209,11 @@ def test_answers_may_be_corrected_and_withdrawn(problem, hyperparameters):
     )
     names = sets.ids[:5]
     for name in names:
-        ours.tell(name, 99.0 if name == names[1] else answers[name], noise_std=0.5)
+        ours.tell(name, 99.0 if name == names[1] else answers[name], noise)
     ours.amend(names[1], answers[names[1]])
     ours.retract(names[3])
     for name in (*names[:3], names[4]):
-        right.tell(name, answers[name], noise_std=0.5)
+        right.tell(name, answers[name], noise)
     assert ours.labels == right.labels
     assert [told.number for told in ours.answers] == [1, 2, 3, 4]
     np.testing.assert_array_equal(ours.predict().mean, right.predict().mean)

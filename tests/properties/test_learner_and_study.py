@@ -42,7 +42,8 @@ def plain(questions):
 
 
 def both(learner, study, rule, values, of_study=None):
-    """Call a method of both, and say whether they did it; they refuse the same things in the same words, but for names and times."""
+    """Call a method of both; they refuse the same things in the same words. Gives whether it was
+    done."""
     said = []
     for held, given_values in ((learner, values), (study, of_study or values)):
         try:

@@ -23,7 +23,7 @@ from sumwise.data import validate
 from sumwise.data.sets import LazySets, Sets
 from sumwise.learning import rules
 from sumwise.learning.estimator import AggregateRegressor, resolve
-from sumwise.learning.moment import AHEAD, Fitted, Moment, predict, predict_totals
+from sumwise.learning.moment import AHEAD, Fitted, Moment, answers_html, predict, predict_totals
 from sumwise.learning.propose import (
     Answer,
     Ask,
@@ -374,6 +374,9 @@ class ActiveLearner:
     def _without(self, answer: Answer) -> Fitted[Progress]:
         others = [told for told in self.answers if told is not answer]
         return self._fit(revise(self._progress, others))
+
+    def _repr_html_(self) -> str:
+        return answers_html(repr(self), self.answers)
 
     def __repr__(self) -> str:
         answered, total = len(self.answers), len(self._progress.pool.sets)

@@ -28,6 +28,7 @@ from sumwise.model.predict import (
     interval_sets,
     predict_sets,
 )
+from sumwise.util import html
 from sumwise.util.shapes import Int, PerSet
 
 if TYPE_CHECKING:
@@ -153,6 +154,15 @@ class Moment(Generic[S]):
         assert self.without is not None
         mean, std = self.without(answer).totals([answer.position])
         return float(mean[0]), float(np.hypot(std[0], answer.noise_std or 0.0))
+
+
+def answers_html(said: str, answers: Sequence[Answer]) -> str:
+    """For notebooks: a line, and the latest answers before earlier ones."""
+    rows = [
+        (told.number, told.set_id, told.y_bar, told.by) for told in answers[: -html.FEW - 1 : -1]
+    ]
+    table = html.table(("", "set", "total", "by"), rows, len(answers)) if rows else ""
+    return html.paragraphs([said]) + table
 
 
 def predict(

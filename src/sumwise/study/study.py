@@ -21,7 +21,7 @@ from sumwise.data.parquet import Scan
 from sumwise.data.sets import LazySets, Sets
 from sumwise.errors import SettingError, SumwiseError
 from sumwise.learning.estimator import AggregateRegressor
-from sumwise.learning.moment import AHEAD, Moment, predict, predict_totals
+from sumwise.learning.moment import AHEAD, Moment, answers_html, predict, predict_totals
 from sumwise.learning.propose import FEWEST, Answer, Ask
 from sumwise.learning.selection import check_budget
 from sumwise.learning.status import Status
@@ -352,6 +352,9 @@ class Study:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+    def _repr_html_(self) -> str:
+        return answers_html(repr(self), self.answers)
 
     def __repr__(self) -> str:
         seen = self.state.snapshot()
