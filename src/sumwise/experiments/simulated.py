@@ -97,7 +97,7 @@ def simulate(
         weights: What a measurement of a group gives: the `"sum"` or the `"mean"`.
         methods: Names of strategies; all if left out. Rand always takes part.
         splits: Number of random splits into sets to learn from and sets to be tested on.
-        queries: Number of sets to measure in each split; 50, or as many as there are, if left out.
+        queries: Number of sets to measure in each split; 30, or as many as there are, if left out.
         jobs: Number of processes.
 
     >>> import numpy as np, pandas as pd, sumwise as sw

@@ -391,23 +391,8 @@ class Predictions:
         return f"Predictions: {len(self)} rows with intervals of {100 * self.level:g} %"
 
     def _repr_html_(self) -> str:
-        some = self._first(html.FEW)._table()
+        some = self._table(html.FEW)
         return html.paragraphs([repr(self)]) + html.table(some.columns, some.rows(), len(self))
-
-    def _first(self, n: int) -> Predictions:
-        beside, inputs = (
-            {k: v[:n] for k, v in part.items()} for part in (self.beside, self.inputs)
-        )
-        return replace(
-            self,
-            mean=self.mean[:n],
-            std=self.std[:n],
-            ids=None if self.ids is None else self.ids[:n],
-            beside=beside,
-            inputs=inputs,
-            ends=None if self.ends is None else self.ends[:, :n],
-            frame=None if self.frame is None else as_frame(self.frame).head(n).to_native(),
-        )
 
     def to_pandas(self) -> Any:
         """A pandas table with the columns of `to_arrow`; a pandas frame keeps its index."""
@@ -437,19 +422,23 @@ class Predictions:
         unnamed = [name for name in table.column_names if name.startswith("__index_level_")]
         return table.drop_columns(unnamed) if self.frame is not None else table
 
-    def _table(self) -> Any:
-        """A frame of narwhals: the user's own with more columns, or an Arrow table."""
+    def _table(self, rows: int | None = None) -> Any:
+        """A frame of narwhals, of the first rows or of all: the user's own with more columns, or
+        an Arrow table."""
         import pyarrow as pa
 
+        last = {name: getattr(self, name)[:rows] for name in ENDS}
         if self.frame is not None:
-            names = own_names(ENDS, as_frame(self.frame).columns)
-            ours = {name: getattr(self, own) for own, name in names.items()}
-            return with_columns(self.frame, ours)
-        first = {} if self.ids is None else {"set": _id_column(self.ids), **self.beside}
-        last = {name: getattr(self, name) for name in ENDS}
+            table = as_frame(self.frame)
+            ours = own_names(ENDS, table.columns)
+            some = table if rows is None else table.head(rows)
+            return with_columns(some, {ours[name]: last[name] for name in last})
+        first = {} if self.ids is None else {"set": _id_column(self.ids[:rows])}
+        first |= {name: values[:rows] for name, values in self.beside.items() if first}
         ours = own_names([*first, *last], self.inputs)
         first, last = ({ours[name]: part[name] for name in part} for part in (first, last))
-        return as_frame(pa.table({**first, **self.inputs, **last}))
+        inputs = {name: values[:rows] for name, values in self.inputs.items()}
+        return as_frame(pa.table({**first, **inputs, **last}))
 
 
 def own_names(names: Sequence[str], theirs: Collection[str]) -> dict[str, str]:
