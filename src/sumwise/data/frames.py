@@ -7,7 +7,7 @@ line, `simulate` and predictions all read through it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -186,6 +186,17 @@ def as_frame(table: Any) -> Any:
     if isinstance(frame, nw.LazyFrame):
         return frame.collect()
     return frame if isinstance(frame, nw.DataFrame) else None
+
+
+def with_columns(frame: Any, columns: Mapping[str, np.ndarray]) -> Any:
+    """A data frame as it came, as one of narwhals, with more columns at its right."""
+    import narwhals as nw
+
+    table = as_frame(frame)
+    kind = table.implementation
+    return table.with_columns(
+        *(nw.new_series(name, values, backend=kind) for name, values in columns.items())
+    )
 
 
 def column_names(names: Any, argument: str) -> tuple[Any, ...]:

@@ -21,6 +21,7 @@ from sumwise.data.parquet import Scan, scan_parquet
 from sumwise.data.recipe import Recipe, learn
 from sumwise.data.validate import as_list, is_unicode
 from sumwise.errors import InvalidSetError, SettingError, UnknownSetError
+from sumwise.util import html
 from sumwise.util.shapes import Float, Int
 from sumwise.util.text import count
 
@@ -313,6 +314,10 @@ class Sets:
                 raise InvalidSetError(f"the mask has {len(values)} entries for {len(self)} sets")
             return self.take(np.flatnonzero(values))
         return self.take([self.position(value) for value in values])
+
+    def _repr_html_(self) -> str:
+        rows = list(zip(self.ids, self.sizes[: html.FEW].tolist(), strict=False))
+        return html.paragraphs([repr(self)]) + html.table(("set", "individuals"), rows, len(self))
 
     def __repr__(self) -> str:
         if not len(self):

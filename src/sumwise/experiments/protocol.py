@@ -264,8 +264,8 @@ def run_split(experiment: Experiment, name: str, number: int, split: Split) -> l
         seed = experiment.seed(name, strategy.name, number)
         for query in range(queries):
             start = time.perf_counter()
-            ask, progress = learner.ask(progress, strategy, seed)
-            index = split.sets.position(ask.set_id)
+            progress = learner.ask(progress, strategy, seed, runner_up=False)
+            index = split.sets.position(progress.open[0].set_id)
             progress = learner.tell(progress, index, float(split.y_bar[index]))
             seconds[query] = time.perf_counter() - start
             error = _predict(progress, split.x_test, phi) - split.y_test

@@ -33,6 +33,7 @@ from sumwise.model.predict import Predictions, check_level
 from sumwise.outofcore import predict_parquet as streams
 from sumwise.outofcore.build import embed_scan, in_threads
 from sumwise.outofcore.design_store import Embedded, as_sets
+from sumwise.util import html
 from sumwise.util.progress import Slow
 from sumwise.util.shapes import Float
 
@@ -284,6 +285,8 @@ class AggregateRegressor:
 
         Args:
             groups: As in `predict`.
+
+        Rows of a data frame come back with its columns: `intervals(frame).to_pandas()`.
         """
         if not self._one_output:
             raise SettingError("intervals are of one output; use predict with return_std")
@@ -302,7 +305,9 @@ class AggregateRegressor:
                 columns, (mean, std, mean - below, mean + above), strict=True
             ):
                 column[rows] = values
-        return found
+        arrays = Encoded, np.ndarray, list, tuple
+        frame = None if isinstance(X, arrays) or as_frame(X) is None else X
+        return replace(found, frame=frame)
 
     def predict_parquet(
         self, pool: Scan, out: str | os.PathLike[str], level: float = 0.9, *, run: Any = None
@@ -495,6 +500,11 @@ class AggregateRegressor:
 
     def __sklearn_is_fitted__(self) -> bool:
         return "fitted_" in vars(self)
+
+    def _repr_html_(self) -> str:
+        said = self.summary().splitlines() if self.__sklearn_is_fitted__() else ["Not fitted yet."]
+        settings = [(name, repr(value)) for name, value in self.get_params().items()]
+        return html.paragraphs([repr(self), *said]) + html.table(("setting", "value"), settings)
 
     def __repr__(self) -> str:
         defaults = AggregateRegressor().get_params()

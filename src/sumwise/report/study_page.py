@@ -1,10 +1,11 @@
-"""A study as one page: what has been learned, how far to trust it, what to ask next.
+"""A study or a learner as one page: what has been learned, how far to trust it, what to ask next.
 
-It holds no path, address or time of writing, so the same study gives the same page.
+It holds no path, address or time of writing, so the same answers give the same page.
 """
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ import numpy as np
 
 from sumwise.data.sets import Sets
 from sumwise.learning.insight import WINDOW, Insight
+from sumwise.learning.learner import ActiveLearner
 from sumwise.learning.left_out import FEWEST
 from sumwise.learning.propose import Answer
 from sumwise.model.calibration import percent
@@ -31,37 +33,43 @@ UNNAMED: Final = "somebody"  # where no name was given
 ATTEMPTS: Final = 3  # to read a study while answers keep arriving
 
 
-def write(study: Study, path: str | Path) -> Path:
-    """Write the page of a study, whole or not at all."""
+def write(study: Study | ActiveLearner, path: str | os.PathLike[str]) -> Path:
+    """Write the page of a study or a learner, whole or not at all."""
     place = Path(path)
     check_folder(place.parent)
     return save_page(page_of(study), place)
 
 
-def page_of(study: Study) -> str:
+def page_of(study: Study | ActiveLearner) -> str:
     """One HTML page that needs no network."""
-    for _ in range(ATTEMPTS):  # until no answer arrives while the study is read
-        seen = study.state.snapshot()
-        insight, history = study.insight(), study.history()
-        predictions = study.predict(level=insight.level) if seen.answers else None
-        if study.answers == seen.answers:
-            break
+    if isinstance(study, ActiveLearner):
+        insight = study.insight()
+        predictions = study.predict(level=insight.level) if study.answers else None
+        answers, held, people, named = study.answers, [], [], "Learner"
+    else:
+        for _ in range(ATTEMPTS):  # until no answer arrives while the study is read
+            seen = study.state.snapshot()
+            insight, history = study.insight(), study.history()
+            predictions = study.predict(level=insight.level) if seen.answers else None
+            if study.answers == seen.answers:
+                break
+        answers, held, people = seen.answers, _open(seen), [_people(seen.answers, history)]
+        named = label(study.name, LONG)
     sets, status, cost = study.sets, insight.status, study.aims.cost
     sections = [
         Section("Where the study stands", status.words[len(status.headline) :]),
         *study_panels(insight),
-        *_open(seen),
+        *held,
         Section("The model", study.model.summary().splitlines()),
     ]
-    if cost is not None and seen.answers:
-        sections.append(spending(insight, cost[[answer.position for answer in seen.answers]]))
+    if cost is not None and answers:
+        sections.append(spending(insight, cost[[answer.position for answer in answers]]))
     sections += [
-        _answers(seen.answers, insight),
-        _people(seen.answers, history),
+        _answers(answers, insight),
+        *people,
         _settings(study, sets, status.strategy),
         _individuals(sets, predictions),
     ]
-    named = label(study.name, LONG)
     title = f"{named}: {status.answers:,} of {count_of(status.sets, 'set')} measured"
     if status.suspects:
         title += f"; check {label(status.suspects[0].set_id)} first"
@@ -159,13 +167,12 @@ def _answers(answers: Sequence[Answer], insight: Insight) -> Section:
                 _about(row.predicted, row.std) if row and not insight.by_forecast else NONE,
                 f"{row.z:.1f}".replace("-", "−") if row else NONE,
                 figure(step.information) if step else NONE,
-                _person(told.by),
-                moment(told.at),
+                *((_person(told.by), moment(told.at)) if told.at else ()),
             )
         )
     columns = (
         "", "set", "answer", "expected before it", "predicted without it", "off by (std)",
-        "taught (nats)", "by", "when",
+        "taught (nats)", *(("by", "when") if answers[0].at else ()),
     )  # fmt: skip
     caption = (
         f"± is one standard deviation, noise included. Bold: outside the "
@@ -253,7 +260,7 @@ def _people(answers: Sequence[Answer], history: Sequence[Event]) -> Section:
     return Section("History", [words], table=_first(("who", "answers that stand", *columns), rows))
 
 
-def _settings(study: Study, sets: Sets, strategy: str) -> Section:
+def _settings(study: Study | ActiveLearner, sets: Sets, strategy: str) -> Section:
     known = (sets.input_names or ()) if sets.recipe is None else sets.recipe.names
     names = ", ".join(label(name) for name in known[:20])
     inputs = count_of(len(known) or sets.n_inputs, "input") + (f": {names}" if names else "")
