@@ -20,8 +20,9 @@ from typing import Final
 
 import numpy as np
 
+from sumwise.data.dialect import Reading
 from sumwise.data.frames import group_codes, listed
-from sumwise.data.tables import read_individuals
+from sumwise.data.tables import PLAIN, read_individuals
 from sumwise.errors import DataError
 from sumwise.util.files import write_file
 from sumwise.util.shapes import Float, Int
@@ -198,18 +199,21 @@ class Labelled:
         return int(self.data.group.max()) + 1
 
 
-def read_labelled(path: Path, by: Sequence[str], y: str, x: Sequence[str] = ()) -> Labelled:
-    """The table in `path`, CSV or Parquet, in which every individual's output is known.
+def read_labelled(
+    path: Path, by: Sequence[str], y: str, x: Sequence[str] = (), reading: Reading = PLAIN
+) -> Labelled:
+    """The table in `path` in which every individual's output is known.
 
     Args:
         by: Column that names the group; several columns together name it.
         y: The output, known for every row here.
         x: Inputs; if left out, all other columns that hold numbers.
+        reading: As in `read_table`.
     """
     for option, names in (("--by", by), ("--x", x)):
         if y in names:
             raise DataError(f"{y!r} is given as --y and as {option}; give it as --y alone")
-    found = read_individuals(path, by, x, aside={y: "given as --y"})
+    found = read_individuals(path, by, x, aside={y: "given as --y"}, reading=reading)
     ids = found.sets.ids
     columns = [ids] if len(found.by) == 1 else zip(*ids, strict=True)
     codes = np.column_stack([group_codes(column)[1] for column in columns])
