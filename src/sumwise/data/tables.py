@@ -159,9 +159,13 @@ def _arrow(columns: Mapping[str, Sequence[Any]], text: Callable[[str], bool]) ->
                 if kinds <= {int, float}:
                     whole = kinds and all(v is None or v == int(v) for v in values)
                     return pyarrow.array(values, pyarrow.int64() if whole else pyarrow.float64())
-                if len(kinds) == 1 or kinds <= {date, datetime}:
-                    stamp = pyarrow.timestamp("us") if datetime in kinds else None
-                    return pyarrow.array(values, stamp)
+                if kinds == {date, datetime}:
+                    moments = [
+                        datetime(*v.timetuple()[:6]) if type(v) is date else v for v in values
+                    ]
+                    return pyarrow.array(moments, pyarrow.timestamp("us"))
+                if len(kinds) == 1:
+                    return pyarrow.array(values)
             except (pyarrow.ArrowException, ValueError, OverflowError):
                 pass
         return pyarrow.array(map(as_text, values), pyarrow.string())
