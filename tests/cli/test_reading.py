@@ -94,7 +94,5 @@ def test_an_import_refuses_geometries_of_other_individuals(tmp_path):
     (tmp_path / "a" / name).write_bytes((tmp_path / "b" / name).read_bytes())
     head["sha256"][name] = other["sha256"][name]
     (tmp_path / "a" / "study.json").write_text(json.dumps(head))
-    with pytest.raises(
-        sw.DataError, match=r"geometry\.parquet cannot be used: 1 rows instead of 3"
-    ):
+    with pytest.raises(sw.DataError, match=r"geometry\.parquet cannot be used: 1 rows instead"):
         sw.import_study(tmp_path / "a", str(tmp_path / "c.db"))

@@ -222,7 +222,7 @@ def test_an_id_of_a_feature_is_a_column_and_nested_properties_are_text(tmp_path)
         ('{"type": "FeatureCollection", "features": [{}]}', "'properties' is missing"),
         (
             json.dumps(features([None, "POINT (1 2)"])).replace('"Point"', '"Blob"'),
-            "feature 2 .*Bl",
+            "feature 2",
         ),
         (json.dumps(features(["POINT (1 2)"])).replace("[1.0, 2.0]", '["x"]'), "feature 1"),
         (json.dumps(features([])), "no rows"),

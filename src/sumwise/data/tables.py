@@ -160,9 +160,8 @@ def _arrow(columns: Mapping[str, Sequence[Any]], text: Callable[[str], bool]) ->
                     whole = kinds and all(v is None or v == int(v) for v in values)
                     return pyarrow.array(values, pyarrow.int64() if whole else pyarrow.float64())
                 if kinds == {date, datetime}:
-                    moments = [
-                        datetime(*v.timetuple()[:6]) if type(v) is date else v for v in values
-                    ]
+                    days = {v: datetime(v.year, v.month, v.day) for v in values if type(v) is date}
+                    moments = [days.get(value, value) for value in values]
                     return pyarrow.array(moments, pyarrow.timestamp("us"))
                 if len(kinds) == 1:
                     return pyarrow.array(values)
