@@ -325,13 +325,12 @@ class Individuals:
         return values[np.argsort(self.order)]
 
 
-def read_individuals(  # noqa: PLR0913 - most are options of a command
+def read_individuals(
     path: Path,
     by: Sequence[str],
     x: Sequence[str],
     weights: str = "sum",
     aside: Mapping[str, str | None] | None = None,
-    hidden: Sequence[str] = (),
     role: str | None = None,
     without: Sequence[str] = (),
     row_id: str | None = None,
@@ -345,8 +344,8 @@ def read_individuals(  # noqa: PLR0913 - most are options of a command
         x: Inputs, `*` and `?` standing for any characters; if left out, all other columns.
         weights: `"sum"`, `"mean"`, or the column that holds θ.
         aside: More columns of numbers and the option that named each, None for a column that may
-            be missing. They are not inputs unless `x` has them.
-        hidden: More names that are not inputs, whether there are such columns or not.
+            be missing. They are not inputs unless `x` has them. A column with "" is no input and
+            is not read, whether it is there or not.
         role: What `by` and `x` are wanted for, where no option named them.
         without: Columns that are not inputs, likewise with `*` and `?`.
         row_id: Column with the name of each row, text in a CSV file.
@@ -357,7 +356,8 @@ def read_individuals(  # noqa: PLR0913 - most are options of a command
     texts = {*groups, *(() if row_id is None else (row_id,))}
     table = read_table(path, texts.__contains__, reading)
     keys = table.keys(groups, role or "given as --by")
-    others = dict(aside or {})
+    hidden = {name for name, option in (aside or {}).items() if option == ""}
+    others = {name: option for name, option in (aside or {}).items() if name not in hidden}
     if weights not in ("sum", "mean"):
         others[weights] = "given as --weights, which may also be sum or mean"
     for name, option in others.items():
