@@ -160,7 +160,7 @@ FILES = {
     "no set": ("id,total\n001,5\n", "has no column 'set' (the set's id); it has 'id', 'total'"),
     "both totals": ("set,total,y_bar\n001,5,5\n", "columns 'total' and 'y_bar'; leave one"),
     "text": ("set,total\n001,5\n002,much\n", "t.csv, line 3: 'total' of set '002': 'much' is not"),
-    "thousands": ('set,total\n001,"1,234.5"\n', "line 2: 'total' of set '001': '1,234.5' is not a"),
+    "thousands": ('set,total\n001,"1,234.5"\n', "line 2: 'total' is '1,234.5', and numbers are"),
     "nan": ("set,total\n001,NaN\n", "line 2: 'total' of set '001': 'NaN' is not a number here"),
     "infinity": ("set,total\n001,inf\n", "give a finite number"),
     "missing": ("set,total\n001,5\n002,\n", "line 3: 'total' of set '002': it is missing"),
@@ -177,8 +177,8 @@ FILES = {
         "'noise_std' of set '001': 'few' is not",
     ),
     "a short line": ("set,total\n001\n", "line 2: there are 1 cells and the heading has 2"),
-    "semicolons": ("set;total\n001;5\n", "separated by something else"),
-    "another encoding": (b"set,total\n\xe9,5\n", "UTF-8"),
+    "colons": ("set:total\n001:5\n", "has no column 'set'"),
+    "another encoding": (b"set,total\n\x81,5\n", "neither UTF-8 nor"),
     "no table": (b"\x89PNG\r\n\x1a\n\0\xff\xfe", "t.csv"),
 }
 

@@ -18,6 +18,7 @@ from sumwise.cli.objective_options import Objective, objective_options, sentence
 from sumwise.cli.options import Address, option
 from sumwise.cli.output import message, show, show_json, suggest, talk, visible
 from sumwise.cli.progress import waiting
+from sumwise.data.dialect import Reading
 from sumwise.data.frames import Table as Rows
 from sumwise.data.frames import as_frame
 from sumwise.data.parquet import find_files, open_parquet
@@ -105,6 +106,7 @@ class Table:
     click.argument("data", type=path_or_address),
     options.by_columns,
     options.x,
+    options.reading(),
     options.without,
     option(
         "--id COLUMN",
@@ -159,18 +161,21 @@ def init(
     preset: str | None,
     claim_days: float,
     sets_file: Path | None,
+    reading: Reading,
 ) -> None:
     """Begin a study from a table of individuals.
 
-    DATA is a CSV file with a heading or a Parquet file with a row for each individual;
-    a folder of Parquet files, which need not fit in memory; or an address such as s3://….
-    URL says where to store the study: the path of an SQLite file, which is created, or a PostgreSQL
-    database such as postgresql://user@host/database. Nothing is overwritten.
+    DATA is a table with a row for each individual: a CSV file with a heading, Parquet, Excel,
+    GeoJSON or GeoPackage, whose geometries are kept; a folder of Parquet files, which need not
+    fit in memory; or an address such as s3://…. URL says where to store the study: the path of
+    an SQLite file, which is created, or a PostgreSQL database such as
+    postgresql://user@host/database. Nothing is overwritten.
 
     \b
       sumwise init schools.db schools.csv --by district --x lunch,enroll,'ses_*' --id school
       sumwise init meters.db devices.parquet --by meter --weights mean
       sumwise init postgresql://ann@host/lab plots.csv --by state --by year
+      sumwise init areas.db areas.gpkg --by county --centroid
       sumwise init meters.db devices/ --by meter --x load --memory-limit 2GB
       sumwise init plots.db plots.csv --by state --strategy IVR --cost hours --enough 0.5
     """
@@ -180,10 +185,12 @@ def init(
     given = None if basis is None else AggregateRegressor(basis, random_state=seed)
     config, chosen = resolve(given, strategy, seed, preset)
     model = AggregateRegressor.from_config(config)
-    sets, made = _read(table, address, model, objective, sets_file)
-    meant = objective.read(made)
+    sets, made = _read(table, address, model, objective, sets_file, reading)
+    meant = objective.read(made, reading)
     method: dict[str, Any] = {"strategy": str(chosen), "seed": seed, "claim_days": claim_days}
     place: dict[str, Any] = {"name": address.name, "sets_file": sets_file}
+    if made.geometry is not None:
+        place["geometry"] = made.geometry
     with (
         waiting("making the study"),
         create_study(address.url, sets, model=model, **place, **method, **meant) as study,
@@ -209,11 +216,14 @@ def _read(
     model: AggregateRegressor,
     objective: Objective,
     sets_file: Path | None,
+    reading: Reading,
 ) -> tuple[Sets | Embedded, Individuals]:
     """The sets that a study is made of, and the columns they come from."""
     if table.is_large:
         if sets_file is not None:
             raise SettingError("these individuals stay in their own files; leave --sets-file out")
+        if reading.centroid:
+            raise SettingError("individuals that stay in their own files have no --centroid yet")
         return _embed(table, address, model, objective)
     path = Path(table.data)
     with waiting(f"reading {visible(path.name)}"):
@@ -222,11 +232,11 @@ def _read(
             table.by,
             table.x,
             table.weights,
-            objective.columns,
-            objective.hidden,
+            {**dict.fromkeys(objective.hidden, ""), **objective.columns},
             without=table.without,
             row_id=table.row_id,
             periods=table.periods,
+            reading=reading,
         )
     return made.sets, made
 

@@ -11,6 +11,7 @@ from sumwise.cli import options
 from sumwise.cli.options import option
 from sumwise.cli.output import show, show_json, show_table, talk
 from sumwise.cli.progress import progress_bar
+from sumwise.data.dialect import Reading
 from sumwise.distributed import runs_on
 from sumwise.errors import SettingError
 from sumwise.experiments import simulate as experiment
@@ -28,6 +29,7 @@ from sumwise.util.text import count
     option("--y COLUMN", "Target column, known for every row.", required=True),
     options.x,
     options.without,
+    options.reading(),
     option(
         "--weights sum|mean",
         "What measuring a set gives.",
@@ -70,13 +72,15 @@ def simulate(
     dask: str | None,
     out: Path,
     force: bool,
+    reading: Reading,
 ) -> None:
     """Find out which strategy wins on data like yours.
 
-    DATA is a table (CSV or Parquet) in which every individual's target is known. Each strategy
-    learns from totals of sets only, and is tested on the individuals of held-out sets. Prints which
-    strategy wins, by how much, how many measurements it saves compared with random choice, and
-    whether the model beats guessing the mean; writes a report that opens in any browser, offline.
+    DATA is a table (CSV, Parquet, Excel, GeoJSON or GeoPackage) in which every individual's target
+    is known. Each strategy learns from totals of sets only, and is tested on the individuals of
+    held-out sets. Prints which strategy wins, by how much, how many measurements it saves
+    compared with random choice, and whether the model beats guessing the mean; writes a report
+    that opens in any browser, offline.
 
     \b
       sumwise simulate schools.csv --by district --y math4
@@ -84,7 +88,7 @@ def simulate(
       sumwise simulate fields.parquet --by state --y yield --x rain --x soil
     """
     _refuse_to_overwrite(out, data, force)  # before the work, not after it
-    table = read_labelled(data, by, y, x, without)
+    table = read_labelled(data, by, y, x, without, reading)
     plan = experiment.experiment(table, methods or experiment.STRATEGIES, splits, queries, weights)
     talk(_intro(table, plan))
     click.echo(err=True)

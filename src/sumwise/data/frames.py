@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
 
+from sumwise.data.geo import Geometry
 from sumwise.errors import DataError, InvalidSetError, SettingError, SumwiseError
 from sumwise.util.shapes import Bool, Float, Int
 
@@ -37,6 +38,9 @@ class Table:
     name: str = "the table"
     where: Callable[[int], str] = "row {}".format
     in_file: bool = False  # empty text is a missing value there
+    unclear: Mapping[str, str] = field(default_factory=dict)  # columns of numbers, and why not
+    decimal: str = "."  # mark for decimals in text that is a number
+    geometry: Geometry | None = None  # of each row
 
     @property
     def refusal(self) -> type[SumwiseError]:
@@ -51,6 +55,12 @@ class Table:
         for name in wanted:
             if name not in self.frame.columns:
                 raise self.refusal(no_column(self.frame.columns, name, role, self.name))
+
+    def refuse_unclear(self, wanted: Iterable[Any]) -> None:
+        """Refuse columns whose numbers can be read in two ways, or in none."""
+        for name in self.unclear:
+            if name in wanted:
+                raise self.refusal(self.unclear[name])
 
     def keys(self, by: Sequence[Any], role: str = "given as by") -> list[Hashable]:
         """The id of each row's group: the value of a single column, or a tuple of several."""
@@ -164,7 +174,7 @@ def no_column(names: Sequence[Any], wanted: Any, role: str, table: str) -> str:
     known = listed(names[:20]) + (", …" if len(names) > 20 else "")
     hint = "Check the spelling."
     if len(names) == 1 and any(mark in str(names[0]) for mark in ";\t|"):
-        hint = "It seems to be separated by something else; save it with commas."
+        hint = "It seems to be separated by something else; say by what with --sep."
     parts = str(wanted).split(",")
     if len(parts) > 1 and set(parts) <= set(names):
         hint = "One column at a time: repeat the option."

@@ -20,9 +20,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from sumwise.data.dialect import Reading
 from sumwise.data.frames import Table, as_frame, column_names, group_codes, listed
 from sumwise.data.recipe import Recipe, learn
-from sumwise.data.tables import choose_inputs, read_individuals
+from sumwise.data.tables import PLAIN, choose_inputs, read_individuals
 from sumwise.errors import DataError, InvalidSetError, SettingError
 from sumwise.util.files import write_file
 from sumwise.util.shapes import Float, Int
@@ -203,7 +204,12 @@ class Labelled:
 
 
 def read_labelled(
-    path: Path, by: Sequence[str], y: str, x: Sequence[str] = (), without: Sequence[str] = ()
+    path: Path,
+    by: Sequence[str],
+    y: str,
+    x: Sequence[str] = (),
+    without: Sequence[str] = (),
+    reading: Reading = PLAIN,
 ) -> Labelled:
     """The table in `path`, CSV or Parquet, in which every individual's output is known.
 
@@ -212,11 +218,14 @@ def read_labelled(
         y: The output, known for every row here.
         x: Inputs; if left out, all other columns.
         without: Columns that are not inputs.
+        reading: As in `read_table`.
     """
     for option, names in (("--by", by), ("--x", x)):
         if y in names:
             raise DataError(f"{y!r} is given as --y and as {option}; give it as --y alone")
-    found = read_individuals(path, by, x, aside={y: "given as --y"}, without=without)
+    found = read_individuals(
+        path, by, x, aside={y: "given as --y"}, without=without, reading=reading
+    )
     order = _numbered(found.sets.ids, found.by)
     group = _enough(found.by_row(np.repeat(order, found.sets.sizes)), found.by, path)
     target = _varying(found.by_row(found.aside[y]), y, path)

@@ -5,6 +5,7 @@
                      overlap, member and effect before these: the individual that the row is, and
                      the set whose effect it has
     basis.parquet    a row per array that was drawn: name, dtype, shape, values
+    geometry.parquet a row per individual: its geometry, as GeoParquet; if the table had geometries
     answers.csv, claims.csv, skips.csv, history.csv        a row per row of their tables
 
 The folder is written under another name beside its place and renamed, so it is whole or not there.
@@ -44,6 +45,7 @@ FORMAT: Final = 1
 STUDY: Final = "study.json"
 SETS: Final = "sets.parquet"
 BASIS: Final = "basis.parquet"
+GEOMETRY: Final = "geometry.parquet"
 _TEXTS: Final = {"by": "by", "at": "at", "note": "note"}
 _TOTAL: Final = {"total": "y_bar", "noise_std": "noise_std"}
 _SET: Final = {"set": "", "position": "position"}
@@ -108,9 +110,12 @@ def _contents(database: Database, record: StudyRecord, sets: Sets) -> dict[str, 
     with database.read() as connection:
         state = records.state(connection, record, lock=False)
         happened = records.happened(connection, record)
+        geometry = record.blobs.geometry(connection)
     names = sets.input_names
     contents = {SETS: _sets_file(sets), BASIS: _basis_file(record.prepared)}
     contents |= {f"{table}.csv": _csv(table, rows, sets.ids) for table, rows in happened.items()}
+    if geometry is not None:
+        contents[GEOMETRY] = geometry
     known = {
         "format": FORMAT,
         **{name: getattr(record, name) for name in SETTINGS},

@@ -30,6 +30,7 @@ from sumwise.acquisition.objective import Objective, StudyOptions
 from sumwise.acquisition.strategies import ACQUISITIONS, per_cost
 from sumwise.data import validate
 from sumwise.data.frames import to_float
+from sumwise.data.geo import Geometry, from_geoparquet
 from sumwise.data.recipe import Recipe
 from sumwise.data.sets import Sets
 from sumwise.data.targets import Targets
@@ -39,7 +40,7 @@ from sumwise.model.basis.auto import OF_HYPOTHESES, as_former
 from sumwise.model.fit import ModelConfig, Prepared
 from sumwise.model.serialize import pack_config, unpack_config, unpack_prepared
 from sumwise.study import export
-from sumwise.study.export import BASIS, OF_SET, SETS, STUDY, TABLES
+from sumwise.study.export import BASIS, GEOMETRY, OF_SET, SETS, STUDY, TABLES
 from sumwise.study.storage import blobs, records
 from sumwise.study.storage.id_json import many_from_json
 
@@ -56,6 +57,7 @@ class Imported:
     prepared: Prepared
     aims: Objective
     happened: Mapping[str, Sequence[Mapping[str, Any]]]  # as `records.happened` gave it
+    geometry: Geometry | None = None
 
 
 def read(folder: Any) -> Imported:
@@ -92,6 +94,13 @@ def _read(place: Path) -> Imported:
     content = _content(place, SETS, sha256)
     with _refusals(SETS):
         sets = _sets(content, inputs, about[0], about[1], recipe)
+    geometry = None
+    if GEOMETRY in sha256:
+        content = _content(place, GEOMETRY, sha256)
+        with _refusals(GEOMETRY):
+            geometry = from_geoparquet(content)
+            if len(geometry.wkb) != len(sets.x):
+                raise ValueError(f"{len(geometry.wkb)} rows instead of {len(sets.x)}")
     with _refusals(STUDY):
         aims = _aims(head["aims"], sets, head["strategy"]) if "aims" in head else Objective()
     content = _content(place, BASIS, sha256)
@@ -107,7 +116,7 @@ def _read(place: Path) -> Imported:
         columns = dict.fromkeys(filter(None, TABLES["history"].values()))
         happened["history"].append({**columns, "at": records.now(), **records.TO_MIXTURE})
         settings["changes"] += 1
-    return Imported(settings, sets, prepared, aims, happened)
+    return Imported(settings, sets, prepared, aims, happened, geometry)
 
 
 def _content(place: Path, name: str, sha256: Mapping[str, Any]) -> bytes:

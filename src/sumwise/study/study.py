@@ -17,6 +17,7 @@ import numpy as np
 
 from sumwise.acquisition.objective import Objective
 from sumwise.data import validate
+from sumwise.data.geo import from_geoparquet
 from sumwise.data.parquet import Scan
 from sumwise.data.sets import LazySets, Sets
 from sumwise.errors import SettingError, SumwiseError
@@ -332,6 +333,13 @@ class Study:
         from sumwise.report.study_page import write
 
         return write(self, path)
+
+    @property
+    def geometry(self) -> tuple[bytes | None, ...] | None:
+        """The geometry of each individual as WKB, in the order of `sets.x`, if there are any."""
+        with self._database.read() as connection:
+            packed = self._kept.blobs.geometry(connection)
+        return None if packed is None else tuple(from_geoparquet(packed).wkb)
 
     def export(self, folder: Any) -> Path:
         """Write everything to a folder of CSV, Parquet and JSON, for `import_study` or others.

@@ -8,6 +8,7 @@
     moment       mean of φ φᵀ over individuals  } nor does the expected improvement
     sample       a subsample of individuals     } nor scoring by their predictions
     aims         costs, known noise, targets and the threshold, where they were given
+    geometry     of every individual, as GeoParquet, where the table had geometries
 
 A small study is read and checked whole when it is opened; of a large one, `index` is read at once
 and the rest when it is needed. Each blob has a checksum that is compared when it is read. Numbers
@@ -29,6 +30,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from sumwise.acquisition.objective import Objective
+from sumwise.data.geo import Geometry, to_geoparquet
 from sumwise.data.recipe import Recipe
 from sumwise.data.sets import LazySets, Sets
 from sumwise.data.targets import Targets, thinned
@@ -248,6 +250,10 @@ class Blobs:
         """What the study is for; empty where nothing was said."""
         return unpack_aims(self.read(connection, name)) if name in self.names else Objective()
 
+    def geometry(self, connection: Connection) -> bytes | None:
+        """Geometries of individuals as GeoParquet, where the table had them."""
+        return self.read(connection, "geometry") if "geometry" in self.names else None
+
     def pool(self, connection: Connection, sets: Sets, basis: Scaled) -> Pool:
         """The sets as a strategy sees them, as they were stored when the study was made."""
         n_sets = len(sets)
@@ -354,6 +360,17 @@ def arrays_of_aims(aims: Objective) -> dict[str, np.ndarray]:
     if aims.targets is not None:
         arrays |= {"targets": aims.targets.x, "target_weights": aims.targets.weight}
     return {name: np.asarray(value) for name, value in arrays.items() if value is not None}
+
+
+def pack_geometry(geometry: Geometry) -> bytes:
+    """Geometries as GeoParquet, which `to_geoparquet` describes."""
+    packed = to_geoparquet(geometry)
+    if len(packed) >= LARGEST_BLOB:
+        raise SettingError(
+            f"the geometries take {len(packed) / 1e9:.1f} GB, and a database stores up to 1 GB in "
+            "one piece. Simplify them."
+        )
+    return packed
 
 
 def pack_aims(aims: Objective) -> bytes:
