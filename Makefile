@@ -24,7 +24,7 @@ setup: $(STAMP) ## create .venv with sumwise and everything its tests need
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[fast,neural,postgres,web,dask,demo,wild,dev]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[fast,neural,postgres,web,dask,demo,wild,excel,dev]'
 	touch $@
 
 demo: $(STAMP) ## the main job on real data: which districts to measure, and what each school is
@@ -79,7 +79,7 @@ soak: $(STAMP) ## crashes, crowds, full disks and bad files, eight times as much
 	SUMWISE_SOAK=8 $(BIN)/python -m pytest -q -rP tests/reliability
 
 bench: $(STAMP) ## the benchmark table: ratios to named peers, answers checked first
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[fast,neural,postgres,web,dask,demo,wild,dev,bench]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[fast,neural,postgres,web,dask,demo,wild,excel,dev,bench]'
 	$(BIN)/python -m benchmarks
 
 repro: $(STAMP) ## the paper's table, ten splits of the LIBSVM sets and five climate sets (minutes)

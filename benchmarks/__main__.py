@@ -7,6 +7,7 @@ from pathlib import Path
 
 from benchmarks import (
     embedding,
+    encoding,
     imports,
     loop,
     neural,
@@ -25,6 +26,7 @@ SUBJECTS = {
     "prediction": prediction.run,
     "embedding": embedding.run,
     "neural": neural.run,
+    "encoding": encoding.run,
     "import": imports.run,
     "studies": studies.run,
     "web": web.run,

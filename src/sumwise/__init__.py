@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from sumwise.acquisition.strategies import ACQUISITIONS, Acquisition
     from sumwise.data.parquet import Scan
     from sumwise.data.sets import Sets
+    from sumwise.experiments.simulated import simulate
     from sumwise.learning.estimator import AggregateRegressor
     from sumwise.learning.learner import ActiveLearner
     from sumwise.learning.propose import Answer, Ask
@@ -68,6 +69,7 @@ __all__ = [
     "open_study",
     "score",
     "select",
+    "simulate",
 ]
 
 
@@ -77,6 +79,7 @@ _HOMES: Final = {
     "acquisition.strategies": ("ACQUISITIONS", "Acquisition"),
     "model.basis": ("BASES", "Basis", "Neural"),
     "outofcore.design_store": ("Embedded",),
+    "experiments.simulated": ("simulate",),
     "learning.estimator": ("AggregateRegressor",),
     "learning.learner": ("ActiveLearner",),
     "learning.propose": ("Answer", "Ask"),

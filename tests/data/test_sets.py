@@ -210,14 +210,15 @@ def test_bad_arrays_are_refused_naming_the_set(arrays, weights, ids, message):
 @pytest.mark.parametrize(
     ("changes", "options", "message"),
     [
-        ({"lunch": [1, 2, None, 4, 5]}, {}, "row 2: 'lunch' is missing"),
+        ({"lunch": [None] * 5}, {}, "'lunch' of the table has no value in any row"),
         ({"lunch": [1, 2, 3, INF, 5]}, {}, "row 3: 'lunch' is inf"),
         ({"district": ["a", None, "b", "a", "a"]}, {}, "row 1: 'district' is missing"),
         ({"district": [1.0, 2.0, 1.0, NAN, 2.0]}, {}, "row 3: 'district' is missing"),
         ({"district": [1, "1", 2.5, [1], "a"]}, {}, r"row 3: 'district' holds \[1\], which cannot"),
         ({}, {"x": "lnch"}, "no column 'lnch' .given as x.; it has 'district', 'year'"),
         ({}, {"by": "distric"}, "no column 'distric' .given as by."),
-        ({}, {"x": "name"}, "row 0: 'name' is 'a', not a number"),
+        ({"lunch": ["1", "2", "3", "4O", "5"]}, {}, "row 3: 'lunch' is '4O', not a number"),
+        ({"lunch": ["1", "2", "3", "4", "5"]}, {}, "row 0: 'lunch' is '1', a number that is"),
         ({}, {"weights": "name"}, "row 0: 'name' is 'a', not a number"),
         ({}, {"weights": "weight"}, "no column 'weight' .given as weights.*'sum' or 'mean'"),
         ({}, {"weights": [1.0, 2.0]}, r"weights have shape \(2,\); give one for each of 5 rows"),

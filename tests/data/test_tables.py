@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from sumwise.data.dialect import Dialect, place
 from sumwise.data.frames import no_column
 from sumwise.data.tables import (
     check_output,
     number,
-    place,
     read_individuals,
     read_table,
     write_table,
@@ -91,8 +91,9 @@ def test_parquet_is_known_by_its_suffix_and_brings_no_columns_from_its_folder(tm
     path = tmp_path / "year=2026" / "d.PARQUET"
     path.parent.mkdir()
     parquet.write_table(TABLE, path)
-    assert read_table(path, text()).frame.columns == ["name", "value"]
-    assert place(path)(2) == f"{path}, row 3"
+    table = read_table(path, text())
+    assert table.frame.columns == ["name", "value"]
+    assert table.where(2) == f"{path}, row 3"
 
 
 def test_string_views_name_groups_and_long_decimals_are_inputs_and_weights(tmp_path):
@@ -107,8 +108,8 @@ def test_string_views_name_groups_and_long_decimals_are_inputs_and_weights(tmp_p
 def test_a_row_is_placed_as_an_editor_counts_lines(tmp_path):
     path = tmp_path / "d.csv"
     path.write_text('a,b\n1,"two\nlines"\n\n2,x\n')
-    assert place(path)(0) == f"{path}, line 3"  # where the row ends
-    assert place(path)(1) == f"{path}, line 5"
+    assert place(path, Dialect())(0) == f"{path}, line 3"  # where the row ends
+    assert place(path, Dialect())(1) == f"{path}, line 5"
 
 
 def test_a_row_is_placed_even_beside_a_cell_that_is_longer_than_a_book(tmp_path):

@@ -105,8 +105,8 @@ def test_bad_inputs_are_refused(problem):
         model.predict([[1.0, 2.0], [float("nan"), 0.0]])
     with pytest.raises(sw.InvalidSetError, match="X must be an array of numbers"):
         model.predict([["a", "b"]])
-    with pytest.raises(sw.InvalidSetError, match="sets is a list; make a Sets first"):
-        sw.AggregateRegressor().fit([[1.0]], [1.0])
+    with pytest.raises(sw.InvalidSetError, match=r"X has shape \(1, 1, 1\).* Sets.from_arrays"):
+        sw.AggregateRegressor().fit([[[1.0]]], [1.0])
     with pytest.raises(sw.InvalidSetError, match="the sets have 1 inputs; the model knows 2"):
         model.predict_sets(sw.Sets.from_arrays([[[1.0]]]))
     with pytest.raises(sw.InvalidSetError, match="the sets have 2 inputs; the model knows 1"):

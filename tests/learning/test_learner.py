@@ -177,9 +177,78 @@ def test_bad_answers_are_refused_and_change_nothing(problem):
     assert learner.labels == {}
     assert learner.ask() is question
     learner.tell(question.set_id, 2.0)
-    with pytest.raises(sw.LabelError, match=r"is measured already \(2\)"):
-        learner.tell(question.set_id, 2.0)
-    assert len(learner.history) == 1
+    learner.tell(question.set_id, 2.0)  # the same again is fine, as in a study
+    with pytest.raises(sw.LabelError, match=r"is measured already \(2\).* use amend"):
+        learner.tell(question.set_id, 2.5)
+    assert learner.labels == {question.set_id: 2.0}
+
+
+def test_questions_of_a_batch_are_asked_one_after_the_other(problem):
+    sets, answers = problem
+    learner, alone = sw.ActiveLearner(sets), sw.ActiveLearner(sets)
+    first = learner.ask()
+    batch = learner.ask(n=4)
+    assert batch[0] is first
+    assert batch == alone.ask(n=4)
+    assert len({question.set_id for question in batch}) == 4
+    learner.tell(batch[2].set_id, answers[batch[2].set_id])
+    assert learner.answers[0].ask is batch[2]
+    with pytest.raises(sw.PoolExhaustedError, match="40 sets were asked for and 39 are free"):
+        learner.ask(n=40)
+    with pytest.raises(sw.SettingError, match="n is 0"):
+        learner.ask(n=0)
+
+
+@pytest.mark.parametrize(("hyperparameters", "noise"), [("evidence", 0.5), ("adam", None)])
+def test_answers_may_be_corrected_and_withdrawn(problem, hyperparameters, noise):
+    """The model is that of a learner that was told right at once."""
+    sets, answers = problem
+    settings = {"n_basis": 12, "hyperparameters": hyperparameters}
+    ours, right = (
+        sw.ActiveLearner(sets, sw.AggregateRegressor("fourier", **settings)) for _ in range(2)
+    )
+    names = sets.ids[:5]
+    for name in names:
+        ours.tell(name, 99.0 if name == names[1] else answers[name], noise)
+    ours.amend(names[1], answers[names[1]])
+    ours.retract(names[3])
+    for name in (*names[:3], names[4]):
+        right.tell(name, answers[name], noise)
+    assert ours.labels == right.labels
+    assert [told.number for told in ours.answers] == [1, 2, 3, 4]
+    np.testing.assert_array_equal(ours.predict().mean, right.predict().mean)
+    assert ours.ask().set_id == right.ask().set_id
+    with pytest.raises(sw.LabelError, match="'set 3' is not measured yet"):
+        ours.retract(names[3])
+    ours.amend(names[0], answers[names[0]], noise_std=0)
+    assert ours.answers[0].noise_std is None
+
+
+def test_skipped_sets_are_not_asked_for(problem):
+    sets, _ = problem
+    learner = sw.ActiveLearner(sets[:3])
+    first = learner.ask()
+    learner.skip(first.set_id)
+    assert first.set_id not in {question.set_id for question in learner.ask(n=2)}
+    assert learner.status().skipped == 1
+    learner.unskip(first.set_id)
+    assert learner.ask().set_id == first.set_id
+    with pytest.raises(sw.SettingError, match="is not skipped"):
+        learner.unskip(first.set_id)
+    learner.tell(first.set_id, 1.0)
+    with pytest.raises(sw.LabelError, match="nothing to skip"):
+        learner.skip(first.set_id)
+
+
+def test_a_learner_writes_a_report(problem, tmp_path):
+    sets, answers = problem
+    learner = sw.ActiveLearner(sets, strategy=lambda pool, posterior, rng: pool.sets.sizes * 1.0)
+    play(learner, answers, 4)
+    assert len(learner.insight().compared) == 4
+    page = learner.report(tmp_path / "report.html").read_text()
+    assert "<h1>Learner: 4 of 40 sets measured" in page
+    assert "Every answer" in page
+    assert "None" not in page.split("<script")[0]
 
 
 def test_an_exhausted_pool_says_so(problem):

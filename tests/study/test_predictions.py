@@ -90,7 +90,7 @@ def test_a_new_table_is_predicted_by_column_name(tmp_path):
         new = study.predict(frame[["v", "u"]])
         assert new.ids is None
         assert_allclose(new.mean, study.predict().mean)
-        assert new.to_arrow().column_names == ["mean", "std", "lower", "upper"]
+        assert new.to_arrow().column_names == ["v", "u", "mean", "std", "lower", "upper"]
         with pytest.raises(sw.InvalidSetError, match="'u'"):
             study.predict(frame[["v"]])
 

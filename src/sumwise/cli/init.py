@@ -18,8 +18,11 @@ from sumwise.cli.objective_options import Objective, objective_options, sentence
 from sumwise.cli.options import Address, option
 from sumwise.cli.output import message, show, show_json, suggest, talk, visible
 from sumwise.cli.progress import waiting
+from sumwise.data.dialect import Reading
+from sumwise.data.frames import Table as Rows
+from sumwise.data.frames import as_frame
 from sumwise.data.parquet import find_files, open_parquet
-from sumwise.data.tables import Individuals, read_individuals, split_inputs
+from sumwise.data.tables import Individuals, choose_inputs, read_individuals
 from sumwise.distributed import connect, on
 from sumwise.errors import SettingError
 from sumwise.util.text import count
@@ -52,9 +55,25 @@ class Table:
     data: Path | str
     by: tuple[str, ...]
     x: tuple[str, ...]
+    without: tuple[str, ...]
+    row_id: str | None
+    period: tuple[str, ...]
     weights: str
     memory_limit: int | None
     dask: str | None
+
+    @property
+    def periods(self) -> dict[str, str]:
+        """Columns that go round, with their periods."""
+        found = {}
+        for text in self.period:
+            name, mark, period = text.rpartition("=")
+            if not mark or not name:
+                raise click.UsageError(
+                    f"--period {text!r:.80} names no column and period; write hour=24 or date=year"
+                )
+            found[name] = period
+        return found
 
     @property
     def limit(self) -> int:
@@ -87,6 +106,18 @@ class Table:
     click.argument("data", type=path_or_address),
     options.by_columns,
     options.x,
+    options.reading(),
+    options.without,
+    option(
+        "--id COLUMN",
+        "The column with the name of each row, which predictions carry.",
+        into="row_id",
+    ),
+    option(
+        "--period COLUMN=PERIOD",
+        "An input that goes round: hour=24, or of dates day, week, month or year. May be repeated.",
+        multiple=True,
+    ),
     option(
         "--weights sum|mean|COLUMN",
         "What measuring a set gives: its sum, its mean, or a sum weighted by a column.",
@@ -130,18 +161,21 @@ def init(
     preset: str | None,
     claim_days: float,
     sets_file: Path | None,
+    reading: Reading,
 ) -> None:
     """Begin a study from a table of individuals.
 
-    DATA is a CSV file (UTF-8, commas, a heading) or a Parquet file with a row for each individual;
-    a folder of Parquet files, which need not fit in memory; or an address such as s3://….
-    URL says where to store the study: the path of an SQLite file, which is created, or a PostgreSQL
-    database such as postgresql://user@host/database. Nothing is overwritten.
+    DATA is a table with a row for each individual: a CSV file with a heading, Parquet, Excel,
+    GeoJSON or GeoPackage, whose geometries are kept; a folder of Parquet files, which need not
+    fit in memory; or an address such as s3://…. URL says where to store the study: the path of
+    an SQLite file, which is created, or a PostgreSQL database such as
+    postgresql://user@host/database. Nothing is overwritten.
 
     \b
-      sumwise init schools.db schools.csv --by district --x lunch --x enroll
+      sumwise init schools.db schools.csv --by district --x lunch,enroll,'ses_*' --id school
       sumwise init meters.db devices.parquet --by meter --weights mean
       sumwise init postgresql://ann@host/lab plots.csv --by state --by year
+      sumwise init areas.db areas.gpkg --by county --centroid
       sumwise init meters.db devices/ --by meter --x load --memory-limit 2GB
       sumwise init plots.db plots.csv --by state --strategy IVR --cost hours --enough 0.5
     """
@@ -151,17 +185,19 @@ def init(
     given = None if basis is None else AggregateRegressor(basis, random_state=seed)
     config, chosen = resolve(given, strategy, seed, preset)
     model = AggregateRegressor.from_config(config)
-    sets, made = _read(table, address, model, objective, sets_file)
-    meant = objective.read(made)
+    sets, made = _read(table, address, model, objective, sets_file, reading)
+    meant = objective.read(made, reading)
     method: dict[str, Any] = {"strategy": str(chosen), "seed": seed, "claim_days": claim_days}
     place: dict[str, Any] = {"name": address.name, "sets_file": sets_file}
+    if made.geometry is not None:
+        place["geometry"] = made.geometry
     with (
         waiting("making the study"),
         create_study(address.url, sets, model=model, **place, **method, **meant) as study,
     ):
         name = study.name
     _remark(made, str(chosen), objective)
-    taken = {"by": made.by, "inputs": made.x, "left_out": made.left_out}
+    taken = {"by": made.by, "inputs": made.x, "left_out": list(made.left_out)}
     counts = {"sets": len(made.sets), "individuals": int(made.sets.sizes.sum())}
     method |= {"basis": basis or model.basis, "preset": preset, "weights": table.weights}
     show_json({"study": name, **counts, **taken, **method, **objective.as_json(meant)})
@@ -180,16 +216,27 @@ def _read(
     model: AggregateRegressor,
     objective: Objective,
     sets_file: Path | None,
+    reading: Reading,
 ) -> tuple[Sets | Embedded, Individuals]:
     """The sets that a study is made of, and the columns they come from."""
     if table.is_large:
         if sets_file is not None:
             raise SettingError("these individuals stay in their own files; leave --sets-file out")
+        if reading.centroid:
+            raise SettingError("individuals that stay in their own files have no --centroid yet")
         return _embed(table, address, model, objective)
     path = Path(table.data)
     with waiting(f"reading {visible(path.name)}"):
         made = read_individuals(
-            path, table.by, table.x, table.weights, objective.columns, objective.hidden
+            path,
+            table.by,
+            table.x,
+            table.weights,
+            {**dict.fromkeys(objective.hidden, ""), **objective.columns},
+            without=table.without,
+            row_id=table.row_id,
+            periods=table.periods,
+            reading=reading,
         )
     return made.sets, made
 
@@ -203,11 +250,11 @@ def _embed(
     place = _design_folder(table.data, address)
     by, inputs = tuple(dict.fromkeys(table.by)), tuple(dict.fromkeys(table.x))
     used = {*by, table.weights, *objective.columns, *objective.hidden}
-    x, left_out = inputs, tuple[str, ...]()
-    if not inputs:
-        with open_parquet(find_files(str(table.data))[0]) as file:
-            first = file.schema_arrow.empty_table()
-        x, left_out = split_inputs(first, used, table.data)
+    if table.row_id is not None or table.period:
+        raise SettingError("individuals that stay in their files have no --id and no --period yet")
+    with open_parquet(find_files(str(table.data))[0]) as file:
+        first = Rows(as_frame(file.schema_arrow.empty_table()), str(table.data), in_file=True)
+    x, left_out = choose_inputs(first, used, inputs, table.without, numbers_only=True)
     scan = Sets.scan_parquet(str(table.data), by=by, x=x, weights=table.weights)
     n_basis = model.n_basis * (3 if model.basis == "auto" else 1)  # or a little more
     dtype = "float64" if 8 * scan.rows * n_basis <= table.limit // 2 else "float32"
@@ -250,8 +297,15 @@ def _refuse_existing(address: Address) -> None:
 def _remark(made: Individuals, strategy: str, objective: Objective) -> None:
     """Say which columns were taken, so that a wrong one is noticed now, and what has no effect."""
     talk(f"Sets by {_named(made.by)}; inputs {_named(made.x)}.")
-    if made.left_out:
-        talk(f"Left out, because they hold no numbers: {_named(made.left_out)}.")
+    if recipe := made.sets.recipe:
+        text = tuple(str(s.name) for s in recipe.sources if s.levels is not None)
+        gaps = tuple(str(s.name) for s in recipe.sources if s.flagged)
+        if text:
+            talk(f"Text, of which each level has an effect of its own: {_named(text)}.")
+        if gaps:
+            talk(f"Numbers with gaps, which are filled with the mean and flagged: {_named(gaps)}.")
+    for name, reason in made.left_out.items():
+        talk(f"Left out: {visible(name, 40)} ({reason}).")
     aimed = objective.targets is not None or objective.target_weights is not None
     if aimed and not ACQUISITIONS[strategy].uses_targets:
         names = " and ".join(s.name for s in ACQUISITIONS.values() if s.uses_targets)

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from sumwise.cli.options import PATH, option, to_number
+from sumwise.data.dialect import Reading
 from sumwise.data.frames import NUMBER
 from sumwise.data.tables import Individuals, read_inputs
 from sumwise.errors import DataError, SettingError
@@ -89,13 +90,18 @@ class Objective:
                 "the individuals that count to another file and name it with --targets"
             )
 
-    def read(self, made: Individuals) -> dict[str, Any]:
+    def read(self, made: Individuals, reading: Reading) -> dict[str, Any]:
         """Arguments of `create_study`, some from columns of the table that was read."""
         x = weights = None
         name, where = self.target_weights, made.where
         if self.targets is not None:
             named = {} if name is None else {name: "given as --target-weights"}
-            table, x = read_inputs(self.targets, made.x, named)
+            recipe = made.sets.recipe
+            table, found = read_inputs(self.targets, made.x, named, recipe, reading)
+            x = found.x
+            if recipe is not None:
+                unknown = found.unknown[:, recipe.source_of]
+                x = np.where(unknown, recipe.sample.mean(axis=0), x)
             where = table.where
         if name is not None:
             weights = made.aside[name] if x is None else table.numbers(name)

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 import rich_click as click
 
 from sumwise.cli import SETTINGS
-from sumwise.cli.output import choose_json, typed
+from sumwise.cli.output import choose_json, talk, typed, visible
+from sumwise.data.dialect import Reading
 from sumwise.errors import SettingError, SumwiseError
 from sumwise.util.text import by_text, find, shown
 
@@ -192,9 +193,47 @@ by_columns: Final = option(
 )
 x: Final = option(
     "--x COLUMN",
-    "Input column; may be repeated. Default: all other columns that hold numbers.",
+    "Input columns, separated by commas; * and ? stand for any characters. Text is encoded, gaps "
+    "are filled. May be repeated. Default: all other columns.",
     multiple=True,
 )
+without: Final = option(
+    "--not COLUMN",
+    "A column that is no input; * and ? stand for any characters. May be repeated.",
+    into="without",
+    multiple=True,
+)
+
+
+def reading(centroids: bool = True) -> Parameter:
+    """How tables are read, which the function is given as one `Reading`.
+
+    Args:
+        centroids: Whether geometries may be of use.
+    """
+    parameters = {
+        "sep": option("--sep MARK", "What separates columns of CSV files. Default: found out."),
+        "decimal": option("--decimal MARK", "Mark for decimals in them. Default: found out."),
+        "encoding": option("--encoding NAME", "Their encoding, as cp1252. Default: found out."),
+        "sheet": option("--sheet NAME", "Sheet of an Excel file, or layer of a GeoPackage."),
+    }
+    if centroids:
+        words = "Make columns of the centroids of geometries: longitude and latitude, or x and y."
+        parameters["centroid"] = option("--centroid", words)
+
+    def decorate(function: Function) -> Function:
+        @functools.wraps(function)
+        def call(**given: Any) -> Any:
+            own = {name: given.pop(name) for name in parameters}
+            how = Reading(**own, say=lambda words: talk(visible(words, 200)))
+            return function(reading=how, **given)
+
+        decorated: Function = call
+        for parameter in reversed(parameters.values()):
+            decorated = parameter(decorated)
+        return decorated
+
+    return decorate
 
 
 def count(name: str, help: str, default: int | None = None) -> Parameter:

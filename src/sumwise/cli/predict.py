@@ -13,7 +13,9 @@ import rich_click as click
 from sumwise.cli import options, output
 from sumwise.cli.options import Address, option
 from sumwise.cli.output import visible
+from sumwise.data.dialect import Reading
 from sumwise.data.parquet import Scan, batches
+from sumwise.data.recipe import Encoded
 from sumwise.data.tables import check_output, read_inputs, write_table
 from sumwise.errors import DataError, SettingError
 from sumwise.model.predict import check_level, individuals
@@ -34,6 +36,7 @@ FEW: Final = 10  # rows on the screen
     option(
         "--level SHARE", "Share of values that should lie between lower and upper.", default=0.9
     ),
+    options.reading(),
     options.out("all rows"),
 )
 def predict(
@@ -44,14 +47,15 @@ def predict(
     level: float,
     out: Path | None,
     force: bool,
+    reading: Reading,
 ) -> None:
     """Predict every individual's output, with its uncertainty.
 
-    Without DATA, the individuals of the study: set, row (its number within the set, in the order
-    of the table), inputs, mean, standard deviation and interval. With DATA, a CSV or Parquet file
-    that has the study's input columns: its rows, with the last four columns added. Members of a
-    measured set are predicted given its total, so that they add up to it; rows of DATA too, if
-    --by names the column with their sets.
+    Without DATA, the individuals of the study: set, row (its number within the set, in the order of
+    the table), inputs, mean, standard deviation and interval. With DATA, a table (CSV, Parquet,
+    Excel, GeoJSON or GeoPackage) that has the study's input columns: its rows, with the last
+    four columns added. Members of a measured set are predicted given its total, so that they
+    add up to it; rows of DATA too, if --by names the column with their sets.
 
     \b
       sumwise predict schools.db
@@ -69,7 +73,7 @@ def predict(
     with address.open() as study:
         scan = study.scan if data is None and not of_sets else None
         if scan is None or out is None:
-            table, rows = _table(study, scan, data, by, of_sets, level, few)
+            table, rows = _table(study, scan, data, by, of_sets, level, few, reading)
         else:
             table, rows = None, _write_scan(study, scan, out, level, force)
         measured = len(study.answers)
@@ -83,7 +87,7 @@ def predict(
         output.show_json({"level": level, "rows": json_ready(table.to_pylist())})
     else:
         _show(table, rows, measured, level)
-        given = () if data is None else (str(data),)
+        given = () if data is None else (str(data), *reading.typed)
         kind = ("--sets",) if of_sets else ()
         target = "predictions.csv" if scan is None else "predictions.parquet"
         again = address.typed("predict", *given, *kind, "-o", target)
@@ -101,18 +105,21 @@ def _table(
     of_sets: bool,
     level: float,
     few: int | None,
+    reading: Reading,
 ) -> tuple[Any, int]:
     """Predictions of the first few rows, or of all; and the number of all rows."""
     if of_sets:
         found = study.predict_sets(level)
         return found.to_arrow(), len(found)
     if data is not None:
-        names = study.state.record.sets.input_names  # study.sets would read individuals
+        kept = study.state.record.sets  # study.sets would read individuals
+        names = kept.input_names
         if names is None:
             raise DataError(
                 "the inputs of this study have no names; predict in Python, from arrays"
             )
-        table, x = read_inputs(data, tuple(map(str, names)), {})
+        table, known = read_inputs(data, tuple(map(str, names)), {}, kept.recipe, reading)
+        x: Any = known.x
         native = table.frame.to_native()
         columns = {name: native.column(name).slice(0, few) for name in native.column_names}
         about: dict[str, Any] = {"inputs": columns}
@@ -129,7 +136,8 @@ def _table(
         groups = about.get("ids")
     elif few is not None:
         groups = groups[:few]
-    found = replace(study.predict(x[:few], level, groups=groups), **about)
+    rows = x[:few] if data is None else Encoded(known.x[:few], known.unknown[:few])
+    found = replace(study.predict(rows, level, groups=groups), **about)
     return found.to_arrow(), len(x) if scan is None else scan.rows
 
 

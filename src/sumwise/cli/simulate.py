@@ -11,6 +11,7 @@ from sumwise.cli import options
 from sumwise.cli.options import option
 from sumwise.cli.output import show, show_json, show_table, talk
 from sumwise.cli.progress import progress_bar
+from sumwise.data.dialect import Reading
 from sumwise.distributed import runs_on
 from sumwise.errors import SettingError
 from sumwise.experiments import simulate as experiment
@@ -27,6 +28,8 @@ from sumwise.util.text import count
     options.by_columns,
     option("--y COLUMN", "Target column, known for every row.", required=True),
     options.x,
+    options.without,
+    options.reading(),
     option(
         "--weights sum|mean",
         "What measuring a set gives.",
@@ -60,6 +63,7 @@ def simulate(
     by: tuple[str, ...],
     y: str,
     x: tuple[str, ...],
+    without: tuple[str, ...],
     weights: str,
     methods: tuple[str, ...],
     splits: int,
@@ -68,13 +72,15 @@ def simulate(
     dask: str | None,
     out: Path,
     force: bool,
+    reading: Reading,
 ) -> None:
     """Find out which strategy wins on data like yours.
 
-    DATA is a table (CSV or Parquet) in which every individual's target is known. Each strategy
-    learns from totals of sets only, and is tested on the individuals of held-out sets. Prints which
-    strategy wins, by how much, how many measurements it saves compared with random choice, and
-    whether the model beats guessing the mean; writes a report that opens in any browser, offline.
+    DATA is a table (CSV, Parquet, Excel, GeoJSON or GeoPackage) in which every individual's target
+    is known. Each strategy learns from totals of sets only, and is tested on the individuals of
+    held-out sets. Prints which strategy wins, by how much, how many measurements it saves
+    compared with random choice, and whether the model beats guessing the mean; writes a report
+    that opens in any browser, offline.
 
     \b
       sumwise simulate schools.csv --by district --y math4
@@ -82,7 +88,7 @@ def simulate(
       sumwise simulate fields.parquet --by state --y yield --x rain --x soil
     """
     _refuse_to_overwrite(out, data, force)  # before the work, not after it
-    table = read_labelled(data, by, y, x)
+    table = read_labelled(data, by, y, x, without, reading)
     plan = experiment.experiment(table, methods or experiment.STRATEGIES, splits, queries, weights)
     talk(_intro(table, plan))
     click.echo(err=True)
@@ -113,7 +119,8 @@ def _intro(table: Labelled, plan: Experiment) -> str:
         f"target {table.y}; inputs {', '.join(table.x)}."
     )
     if table.left_out:
-        text += f" Left out, because they hold no numbers: {', '.join(table.left_out)}."
+        reasons = (f"{name} ({reason})" for name, reason in table.left_out.items())
+        text += f" Left out: {', '.join(reasons)}."
     return (
         f"{text} In each of {count(plan.splits, 'split')}, {len(plan.methods)} strategies measure "
         f"{plan.queries} of {learned:,} groups, one at a time, and are tested on the individuals "
@@ -151,7 +158,8 @@ def _as_json(
     plan_of = {name: getattr(plan, name) for name in ("splits", "queries", "weights")}
     return {
         "data": table.file,
-        **{name: getattr(table, name) for name in ("by", "y", "x", "left_out")},
+        **{name: getattr(table, name) for name in ("by", "y", "x")},
+        "left_out": list(table.left_out),
         "individuals": len(table.data.y),
         "groups": table.n_groups,
         "training_groups": experiment.training_groups(table),

@@ -10,6 +10,7 @@ import rich_click as click
 from sumwise.cli import options
 from sumwise.cli.options import Address, option, to_number
 from sumwise.cli.output import named, show, show_json, suggest, talk, with_error
+from sumwise.data.dialect import Reading
 from sumwise.learning.propose import far_from
 from sumwise.util.text import count, shown
 from sumwise.util.threads import one_thread
@@ -19,14 +20,15 @@ from sumwise.util.threads import one_thread
     click.argument("total", required=False),
     option(
         "--from FILE",
-        "Read totals from a CSV or Parquet file with the columns set and total, and optionally by, "
-        "note and noise_std. Either all rows are recorded or none.",
+        "Read totals from a table (CSV, Parquet or Excel) with the columns set and total, and "
+        "optionally by, note and noise_std. Either all rows are recorded or none.",
         into="file",
         type=options.PATH,
     ),
     options.by("Who measured."),
     options.note,
     options.noise,
+    options.reading(centroids=False),
     required=False,
 )
 def tell(
@@ -37,6 +39,7 @@ def tell(
     by: str | None,
     note: str | None,
     noise_std: str | None,
+    reading: Reading,
 ) -> None:
     """Record the measured total of a set, or of many sets from a file.
 
@@ -52,7 +55,7 @@ def tell(
     if file is not None:
         if (set_text, note, noise_std) != (None, None, None):
             raise click.UsageError(f"{wanted}, in which notes and noise are columns")
-        _tell_file(address, file, by)
+        _tell_file(address, file, by, reading)
         return
     if set_text is None or total is None:
         raise click.UsageError(wanted)
@@ -78,11 +81,11 @@ def tell(
     suggest("Next:", address.typed("ask", by=by))
 
 
-def _tell_file(address: Address, file: Path, by: str | None) -> None:
+def _tell_file(address: Address, file: Path, by: str | None, reading: Reading) -> None:
     from sumwise.data.tables import read_totals
 
     with address.open() as study:
-        told, ignored = read_totals(file, study.ids, by)
+        told, ignored = read_totals(file, study.ids, by, reading)
         new, rows = study.tell_many(**told), len(told["y_bar"])
         measured, sets = len(study.answers), len(study.ids)
     if ignored:

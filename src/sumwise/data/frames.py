@@ -7,15 +7,16 @@ line, `simulate` and predictions all read through it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
 
+from sumwise.data.geo import Geometry
 from sumwise.errors import DataError, InvalidSetError, SettingError, SumwiseError
-from sumwise.util.shapes import Float, Int
+from sumwise.util.shapes import Bool, Float, Int
 
 NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
@@ -37,6 +38,9 @@ class Table:
     name: str = "the table"
     where: Callable[[int], str] = "row {}".format
     in_file: bool = False  # empty text is a missing value there
+    unclear: Mapping[str, str] = field(default_factory=dict)  # columns of numbers, and why not
+    decimal: str = "."  # mark for decimals in text that is a number
+    geometry: Geometry | None = None  # of each row
 
     @property
     def refusal(self) -> type[SumwiseError]:
@@ -51,6 +55,12 @@ class Table:
         for name in wanted:
             if name not in self.frame.columns:
                 raise self.refusal(no_column(self.frame.columns, name, role, self.name))
+
+    def refuse_unclear(self, wanted: Iterable[Any]) -> None:
+        """Refuse columns whose numbers can be read in two ways, or in none."""
+        for name in self.unclear:
+            if name in wanted:
+                raise self.refusal(self.unclear[name])
 
     def keys(self, by: Sequence[Any], role: str = "given as by") -> list[Hashable]:
         """The id of each row's group: the value of a single column, or a tuple of several."""
@@ -77,12 +87,21 @@ class Table:
                     ) from error
         return columns[0] if len(by) == 1 else list(zip(*columns, strict=True))
 
-    def numbers(self, name: Any) -> Float[np.ndarray, " N"]:
-        """A column of finite numbers."""
+    def numbers(
+        self, name: Any, missing: Bool[np.ndarray, " N"] | None = None
+    ) -> Float[np.ndarray, " N"]:
+        """A column of finite numbers.
+
+        Args:
+            missing: Where it may have none, and 0 is given; nowhere if left out.
+        """
         import narwhals as nw
 
         column = self.frame.get_column(name)
-        self.refuse_missing(name)
+        if missing is None:
+            self.refuse_missing(name)
+        elif missing.any():
+            column = column.fill_null(0)
         if not is_numeric(column):
             cells = column.to_list() or ["empty"]
             odd = (row for row, cell in enumerate(cells) if not NUMBER.fullmatch(str(cell).strip()))
@@ -96,6 +115,8 @@ class Table:
         except ValueError:  # Arrow will not round a whole number beyond 2⁵³
             values = column.to_numpy()
         values = np.asarray(values, dtype=np.float64)
+        if missing is not None:
+            values = np.where(missing, 0.0, values)
         for row in np.flatnonzero(~np.isfinite(values)).tolist():
             raise self.refusal(
                 f"{self.where(row)}: {name!r} is {values[row]}; give a finite number"
@@ -122,6 +143,13 @@ class Table:
         return replace(self, frame=frame)
 
     def refuse_missing(self, name: Any) -> None:
+        for row in np.flatnonzero(self.missing(name)).tolist():
+            raise self.refusal(
+                f"{self.where(row)}: {name!r} is missing. Fill it in, or drop the row."
+            )
+
+    def missing(self, name: Any) -> Bool[np.ndarray, " N"]:
+        """Where a column has no value."""
         import narwhals as nw
 
         column = self.frame.get_column(name)
@@ -130,10 +158,7 @@ class Table:
             missing = missing | column.is_nan()
         elif self.in_file and column.dtype == nw.String:
             missing = column.cast(nw.String).fill_null("") == ""  # Arrow cannot fill string_view
-        for row in np.flatnonzero(missing.to_numpy()).tolist():
-            raise self.refusal(
-                f"{self.where(row)}: {name!r} is missing. Fill it in, or drop the row."
-            )
+        return np.asarray(missing.to_numpy(), dtype=bool)
 
 
 def is_numeric(column: Any) -> bool:
@@ -149,7 +174,7 @@ def no_column(names: Sequence[Any], wanted: Any, role: str, table: str) -> str:
     known = listed(names[:20]) + (", …" if len(names) > 20 else "")
     hint = "Check the spelling."
     if len(names) == 1 and any(mark in str(names[0]) for mark in ";\t|"):
-        hint = "It seems to be separated by something else; save it with commas."
+        hint = "It seems to be separated by something else; say by what with --sep."
     parts = str(wanted).split(",")
     if len(parts) > 1 and set(parts) <= set(names):
         hint = "One column at a time: repeat the option."
@@ -171,6 +196,17 @@ def as_frame(table: Any) -> Any:
     if isinstance(frame, nw.LazyFrame):
         return frame.collect()
     return frame if isinstance(frame, nw.DataFrame) else None
+
+
+def with_columns(frame: Any, columns: Mapping[str, np.ndarray]) -> Any:
+    """A data frame as it came, as one of narwhals, with more columns at its right."""
+    import narwhals as nw
+
+    table = as_frame(frame)
+    kind = table.implementation
+    return table.with_columns(
+        *(nw.new_series(name, values, backend=kind) for name, values in columns.items())
+    )
 
 
 def column_names(names: Any, argument: str) -> tuple[Any, ...]:
@@ -200,15 +236,23 @@ def input_matrix(
     """Individuals to predict, as an array; of a frame, the columns the model was fitted on."""
     matrix, _ = matrix_and_names(x, what, names)
     if matrix.ndim != 2 or matrix.shape[1] != n_inputs:
+        problem = "the model was fitted on"
+        if what == "X":  # in scikit-learn's words, which its checks look for
+            problem = "Reshape your data: the model was fitted on"
+            if matrix.ndim == 2:
+                problem = (
+                    f"X has {matrix.shape[1]} features, but AggregateRegressor is expecting "
+                    f"{n_inputs} features as input: it was fitted on"
+                )
         raise InvalidSetError(
-            f"{what} has shape {matrix.shape}; the model was fitted on {n_inputs} inputs, so give "
+            f"{what} has shape {matrix.shape}; {problem} {n_inputs} inputs, so give "
             f"(n, {n_inputs})."
         )
     for row, column in np.argwhere(~np.isfinite(matrix)).tolist():
         label = repr(names[column]) if names is not None else str(column)
         raise InvalidSetError(
-            f"{what} has {matrix[row, column]} in row {row}, input {label}. Fill it in or drop the "
-            "row."
+            f"{what} has {matrix[row, column]} in row {row}, input {label}. NaN and infinity "
+            "cannot be computed with: fill it in or drop the row."
         )
     return matrix
 
@@ -222,6 +266,8 @@ def to_float(
             raise TypeError("some of it is masked. Fill it in, or drop it")
         array = np.asarray(values)
         if array.dtype.kind not in "biuf":  # text like "3" must not slip through as a number
+            if array.dtype.kind == "c":
+                raise TypeError("Complex data not supported")
             if array.dtype.kind != "O":
                 raise TypeError(f"its type is {array.dtype}")
             if any(isinstance(value, str | bytes) for value in array.flat):

@@ -8,7 +8,7 @@ are finite, no set has θ_a = 0, and the arrays are read-only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -18,8 +18,10 @@ import numpy as np
 from sumwise.data import frames
 from sumwise.data.integrals import midpoints
 from sumwise.data.parquet import Scan, scan_parquet
+from sumwise.data.recipe import Recipe, learn
 from sumwise.data.validate import as_list, is_unicode
 from sumwise.errors import InvalidSetError, SettingError, UnknownSetError
+from sumwise.util import html
 from sumwise.util.shapes import Float, Int
 from sumwise.util.text import count
 
@@ -43,27 +45,45 @@ class Sets:
     input_names: tuple[Hashable, ...] | None = None
     members: Int[np.ndarray, " N"] | None = None  # the individual that each row is, if sets overlap
     effects: Int[np.ndarray, " N"] | None = None  # number of the set whose effect it has
+    recipe: Recipe | None = (
+        None  # how the inputs were made of a table, unless they were taken as is
+    )
+    row_ids: np.ndarray | None = None  # the user's own id of each row
     _positions: dict[Hashable, int] = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_positions", positions_of(self.ids))
         _refuse_shapes(self)
         _refuse_numbers(self)
-        for array in (self.x, self.theta, self.starts, self.members, self.effects):
+        for array in (self.x, self.theta, self.starts, self.members, self.effects, self.row_ids):
             if array is not None:
                 array.setflags(write=False)
 
     # --- constructors ---------------------------------------------------------------------
 
     @classmethod
-    def from_frame(cls, frame: Any, *, by: Any, x: Any, weights: Any = "sum") -> Sets:
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        by: Any,
+        x: Any,
+        weights: Any = "sum",
+        id: Any = None,
+        periods: Mapping[Any, float | str] | None = None,
+    ) -> Sets:
         """Group the rows of a pandas, polars or Arrow table.
 
         Args:
             by: Column that names the group; several columns make tuples of ids.
-            x: Input columns, numeric.
+            x: Input columns. Text and categories become indicators, missing numbers are filled
+                with the mean and flagged, and dates become days; `recipe` keeps how, so that
+                predictions take tables with the same columns.
             weights: What a measurement of a group gives: the `"sum"` of its individuals, their
                 `"mean"`, or a weighted sum with θ from a column or an array with one value a row.
+            id: Column with the name of each row, which predictions carry.
+            periods: Of inputs that go round, such as `{"hour": 24}`; of dates `"day"`, `"week"`,
+                `"month"` or `"year"`.
 
         Groups come in order of first appearance, rows keep their order within a group.
         """
@@ -86,8 +106,9 @@ class Sets:
                 raise InvalidSetError(
                     f"weights have shape {weights.shape}; give one for each of {len(table)} rows"
                 )
-        inputs = rows.matrix(names, "given as x")
-        return group_individuals(rows.keys(groups), inputs, weights, names)[0]
+        made = learn(rows, names, periods)
+        own = None if id is None else rows.keys([id], "given as id")
+        return group_individuals(rows.keys(groups), made, weights, own)[0]
 
     @classmethod
     def from_arrays(
@@ -269,10 +290,12 @@ class Sets:
         starts = _starts(sizes)
         rows = np.repeat(self.starts[index] - starts[:-1], sizes) + np.arange(starts[-1])
         chosen = tuple(self.ids[a] for a in index)
+        members, effects, row_ids = (
+            None if each is None else each[rows]
+            for each in (self.members, self.effects, self.row_ids)
+        )
         known = chosen, self.x[rows], self.theta[rows], starts, self.input_names
-        if self.members is None or self.effects is None:
-            return Sets(*known)
-        return Sets(*known, self.members[rows], self.effects[rows])
+        return Sets(*known, members, effects, self.recipe, row_ids)
 
     def __getitem__(self, key: Any) -> Sets:
         """By id, list of ids, slice of positions, or mask with one entry a set."""
@@ -291,6 +314,10 @@ class Sets:
                 raise InvalidSetError(f"the mask has {len(values)} entries for {len(self)} sets")
             return self.take(np.flatnonzero(values))
         return self.take([self.position(value) for value in values])
+
+    def _repr_html_(self) -> str:
+        rows = list(zip(self.ids, self.sizes[: html.FEW].tolist(), strict=False))
+        return html.paragraphs([repr(self)]) + html.table(("set", "individuals"), rows, len(self))
 
     def __repr__(self) -> str:
         if not len(self):
@@ -317,9 +344,11 @@ class LazySets(Sets):
         input_names: tuple[Hashable, ...] | None,
         load: Callable[[], Sets],
         overlap: bool = False,
+        recipe: Recipe | None = None,
     ) -> None:
         object.__setattr__(self, "starts", _starts(sizes))
         object.__setattr__(self, "input_names", input_names)
+        object.__setattr__(self, "recipe", recipe)
         self.__dict__.update(_ids=ids, _load=load, n_inputs=n_inputs, overlap=overlap)
 
     @cached_property
@@ -339,7 +368,7 @@ class LazySets(Sets):
     def __reduce__(self) -> Any:  # copies read for themselves
         known = self.__dict__
         about = self.sizes, self.n_inputs, self.input_names, known["_load"], known["overlap"]
-        return LazySets, (known["_ids"], *about)
+        return LazySets, (known["_ids"], *about, self.recipe)
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -361,6 +390,10 @@ class LazySets(Sets):
         return self.whole.effects if self.__dict__["overlap"] else None
 
     @property
+    def row_ids(self) -> np.ndarray | None:
+        return self.whole.row_ids
+
+    @property
     def n_inputs(self) -> int:
         return int(self.__dict__["n_inputs"])
 
@@ -373,15 +406,18 @@ class LazySets(Sets):
 
 def group_individuals(
     keys: Sequence[Hashable],
-    x: Float[np.ndarray, "N D"],
+    made: tuple[Recipe, Float[np.ndarray, "N D"]],
     weights: Any,
-    input_names: tuple[Hashable, ...],
+    names: Sequence[Hashable] | None = None,
 ) -> tuple[Sets, Int[np.ndarray, " N"]]:
     """Rows of a table as sets, and the row of the table that each individual comes from.
 
     Args:
+        made: From `recipe.learn`.
         weights: `"sum"`, `"mean"`, or an array of θ with one value a row.
+        names: The id of each row.
     """
+    recipe, x = made
     ids, codes = frames.group_codes(keys)
     order = np.argsort(codes, kind="stable")
     starts = _starts(np.bincount(codes))
@@ -389,7 +425,12 @@ def group_individuals(
         theta = theta_of(weights, ids, starts)
     else:
         theta = weights[order]
-    return Sets(ids, x[order], theta, starts, input_names), order
+    own = None
+    if names is not None:
+        own = np.empty(len(names), dtype=object)
+        own[:] = [names[row] for row in order.tolist()]
+    kept = None if recipe.is_plain else recipe
+    return Sets(ids, x[order], theta, starts, recipe.labels, None, None, kept, own), order
 
 
 # --- checks ---------------------------------------------------------------------------------------

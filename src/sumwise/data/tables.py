@@ -1,4 +1,4 @@
-"""Tables in CSV and Parquet files: individuals in groups, and measured totals.
+"""Tables in files (CSV, Parquet, Excel, GeoJSON, GeoPackage): individuals in groups, and totals.
 
 What cannot be used is refused with its file, line and column. Files are written whole or not at
 all, and nothing is overwritten unless the caller asks for it.
@@ -7,35 +7,75 @@ all, and nothing is overwritten unless the caller asks for it.
 from __future__ import annotations
 
 import csv
-import itertools
 import re
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date, datetime
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
+from sumwise.data.dialect import (
+    SEPARATORS,
+    Dialect,
+    Reading,
+    before_unicode,
+    decoded,
+    detect,
+    judge,
+    may_be_numbers,
+    surely_points,
+)
+from sumwise.data.dialect import place as line_of
+from sumwise.data.excel import read_sheet
 from sumwise.data.frames import NUMBER, Table, as_frame, is_numeric, listed
+from sumwise.data.geo import (
+    OF_DEGREES,
+    OF_PLANE,
+    Geometry,
+    of_parquet,
+    read_geojson,
+    read_geopackage,
+)
 from sumwise.data.parquet import open_parquet
+from sumwise.data.recipe import Encoded, Recipe, is_moment, learn
 from sumwise.data.sets import Sets, group_individuals
 from sumwise.errors import DataError, LabelError, SettingError, SumwiseError
 from sumwise.util.files import atomic_write
 from sumwise.util.shapes import Float, Int
 from sumwise.util.text import by_text, find, shown
 
+MOST_TEXTS: Final = 50  # different ones in a column that is an input without being asked for
+FEWEST: Final = 5  # rows that a column must count to be taken for their id
 _THOUSANDS: Final = re.compile(r"[+-]?[0-9]{1,3}(,[0-9]{3})+\.[0-9]*")
 
 
 # --- reading --------------------------------------------------------------------------------------
 
 
-def read_table(path: Path, text: Callable[[str], bool]) -> Table:
+PLAIN: Final = Reading()
+PARQUET: Final = (".parquet", ".geoparquet")
+EXCEL: Final = (".xlsx", ".xlsm", ".xls", ".ods")
+GEOJSON: Final = (".geojson", ".json")
+GEOPACKAGE: Final = ".gpkg"
+
+
+def read_table(
+    path: Path,
+    text: Callable[[str], bool],
+    reading: Reading = PLAIN,
+    judged: Callable[[str], bool] | None = None,
+) -> Table:
     """A table with at least one row, whose columns have names of their own.
 
     Args:
-        text: Whether the column of a CSV file with this name is read as text, so that 007 stays
-            007. Parquet files have types of their own.
+        text: Whether the column with this name is read as text, so that 007 stays 007. Parquet
+            files have types of their own.
+        reading: What the user gave of separators, decimals, encoding, sheet and centroids.
+        judged: Whether the column of a CSV file with this name shows which mark is for decimals;
+            if left out, those that are not read as text.
     """
     if path.is_dir():
         raise DataError(f"{path} is a folder; name a CSV or Parquet file")
@@ -43,33 +83,173 @@ def read_table(path: Path, text: Callable[[str], bool]) -> Table:
         raise DataError(f"there is no file {path}. Check the name.")
     if path.stat().st_size == 0:
         raise DataError(f"{path} is empty")
+    known = judged or (lambda name: not text(name))
     try:
-        if _is_parquet(path):
-            # pyarrow's read_table would import pandas, and take columns from names of folders
-            with open_parquet(str(path)) as file:
-                table = file.read()
-        else:
-            table = _read_csv(path, text)
-        names = list(table.column_names)
+        made, said = _read(path, text, reading, known)
     except (ValueError, OSError) as error:  # Arrow's complaints are one or the other
+        if isinstance(error, SumwiseError):
+            raise
         reason = str(error).splitlines()[0]
         raise DataError(
-            f"{path} cannot be read as a table ({reason:.200}). Give a CSV file in UTF-8 with "
-            "commas and a heading, or a file that ends in .parquet."
+            f"{path} cannot be read as a table ({reason:.200}). Give a CSV file with a heading, or "
+            "a file that ends in .parquet, .xlsx, .geojson or .gpkg."
         ) from error
+    if not made.frame.num_rows:
+        raise DataError(f"{path} has a heading and no rows; there is nothing to read")
+    if said:
+        reading.say(f"{path.name}: read with {said}.")
+    if reading.centroid:
+        made = _with_centroids(made)
+    return replace(made, frame=as_frame(made.frame))
+
+
+def _named_once(table: Any, path: Path) -> Any:
+    names = list(table.column_names)
     for name in names:
         if names.count(name) > 1:
             raise DataError(f"{path} has two columns called {name!r}; give each its own name")
-    if not table.num_rows:
-        raise DataError(f"{path} has a heading and no rows; there is nothing to read")
-    return Table(as_frame(table), str(path), place(path), in_file=True)
+    return table
+
+
+def _read(
+    path: Path, text: Callable[[str], bool], reading: Reading, judged: Callable[[str], bool]
+) -> tuple[Table, str]:
+    """The Arrow table in a file, and what was found unusual about it, in words."""
+    kind = path.suffix.lower()
+
+    def each(what: str) -> Callable[[int], str]:
+        return lambda row: f"{path}, {what} {row + 1}"
+
+    if kind in PARQUET:
+        # pyarrow's read_table would import pandas, and take columns from names of folders
+        with open_parquet(str(path)) as file:
+            table, geometry = _named_once(file.read(), path), None
+        found = of_parquet(table.schema.metadata)
+        if found is not None and found[0] in table.column_names:
+            geometry = Geometry(table.column(found[0]).to_pylist(), found[1])
+            table = table.drop_columns([found[0]])
+        return Table(table, str(path), each("row"), in_file=True, geometry=geometry), ""
+    if kind in EXCEL:
+        columns, numbers, said = read_sheet(path, reading.sheet)
+        table, where = _arrow(columns, text), lambda row: f"{path}, row {numbers[row]}"
+        unclear = _judge(table, {}, judged, replace(reading, decimal="."), True)[1]
+        made = Table(table, str(path), where, in_file=True, unclear=_placed(unclear, where))
+        return made, said
+    if kind in GEOJSON or kind == GEOPACKAGE:
+        layer, said = (
+            read_geopackage(path, reading.sheet) if kind == GEOPACKAGE else (read_geojson(path), "")
+        )
+        where, table = each(layer.row), _arrow(layer.columns, text)
+        return Table(table, str(path), where, in_file=True, geometry=layer.geometry), said
+    return _read_csv(path, text, reading, judged)
+
+
+def _arrow(columns: Mapping[str, Sequence[Any]], text: Callable[[str], bool]) -> Any:
+    """Columns of Python's values with one type each; text where values are of several kinds."""
+    import pyarrow
+
+    def as_text(value: Any) -> str | None:
+        whole = isinstance(value, float) and value.is_integer()
+        return None if value is None else str(int(value) if whole else value)
+
+    def column(name: str, values: Sequence[Any]) -> Any:
+        if not text(name):
+            kinds = {type(value) for value in values if value is not None}
+            try:
+                if kinds <= {int, float}:
+                    whole = kinds and all(v is None or v == int(v) for v in values)
+                    return pyarrow.array(values, pyarrow.int64() if whole else pyarrow.float64())
+                if kinds == {date, datetime}:
+                    days = {v: datetime(v.year, v.month, v.day) for v in values if type(v) is date}
+                    moments = [days.get(value, value) for value in values]
+                    return pyarrow.array(moments, pyarrow.timestamp("us"))
+                if len(kinds) == 1:
+                    return pyarrow.array(values)
+            except (pyarrow.ArrowException, ValueError, OverflowError):
+                pass
+        return pyarrow.array(map(as_text, values), pyarrow.string())
+
+    return pyarrow.table({name: column(name, values) for name, values in columns.items()})
+
+
+def _with_centroids(made: Table) -> Table:
+    """The table with the coordinates of centroids as two more columns."""
+    names = made.frame.column_names
+    if made.geometry is None:
+        if {*OF_DEGREES} <= {*names} or {*OF_PLANE} <= {*names}:
+            return made  # such a table has them without geometries
+        raise DataError(f"{made.name} has no geometries; leave --centroid out")
+    for axis, values in zip(made.geometry.axes, made.geometry.centroids(made.where).T, strict=True):
+        if axis in names:
+            raise DataError(
+                f"{made.name} has a column {axis!r} already; leave --centroid out, or rename it"
+            )
+        frame = made.frame.append_column(axis, [values])
+        made = replace(made, frame=frame)
+    return made
 
 
 def _is_parquet(path: Path) -> bool:
-    return path.suffix.lower() == ".parquet"
+    return path.suffix.lower() in PARQUET
 
 
-def _read_csv(path: Path, text: Callable[[str], bool]) -> Any:
+# --- CSV ------------------------------------------------------------------------------------------
+
+
+def _read_csv(
+    path: Path, text: Callable[[str], bool], reading: Reading, judged: Callable[[str], bool]
+) -> tuple[Table, str]:
+    dialect = detect(path, reading)
+    try:
+        table = _parse(path, dialect, text)
+    except UnicodeError:
+        if reading.encoding is not None:
+            decoded(path, reading.encoding)  # refuses it with the line
+        dialect = replace(dialect, encoding=before_unicode(path))
+        table = _parse(path, dialect, text)
+    texts: dict[str, Any] = {}
+    points = False
+    if reading.decimal is None and dialect.sep != ",":
+        real = [n for n in table.column_names if judged(n) and str(table[n].type) == "double"]
+        points = any(surely_points(table[name].to_numpy()) for name in real)
+        if real and not points:
+            again = _parse(path, dialect, {*real}.__contains__)
+            texts = {name: again[name] for name in real}
+    decimal, unclear = _judge(table, texts, judged, reading, dialect.sep == ",", points)
+    if decimal != dialect.decimal:
+        dialect = replace(dialect, decimal=decimal)
+        table = _parse(path, dialect, text)
+    where = line_of(path, dialect)
+    made = Table(table, str(path), where, True, _placed(unclear, where), decimal)
+    return made, dialect.found(reading)
+
+
+def _judge(
+    table: Any,
+    texts: dict[str, Any],
+    judged: Callable[[str], bool],
+    reading: Reading,
+    commas_separate: bool,
+    points: bool = False,
+) -> tuple[str, dict[str, tuple[int, str]]]:
+    """`judge` for the columns of a table that may be numbers as text, and these `texts`."""
+    from pyarrow import csv as arrow
+
+    missing = frozenset(arrow.ConvertOptions().null_values)
+    for name in table.column_names:
+        column = table[name]
+        if str(column.type) == "string" and judged(name) and may_be_numbers(column, missing):
+            texts[name] = column
+        points |= commas_separate and str(column.type) == "double" and judged(name)
+    return judge(texts, missing, reading.decimal, points, commas_separate)
+
+
+def _placed(unclear: Mapping[str, tuple[int, str]], where: Callable[[int], str]) -> dict[str, str]:
+    return {name: f"{where(row)}: {words}" for name, (row, words) in unclear.items()}
+
+
+def _parse(path: Path, dialect: Dialect, text: Callable[[str], bool]) -> Any:
+    """The Arrow table in a CSV file; a UnicodeError if it is not in the encoding."""
     import pyarrow
     from pyarrow import csv as arrow
 
@@ -79,51 +259,49 @@ def _read_csv(path: Path, text: Callable[[str], bool]) -> Any:
         broken.append(row)
         return "error"
 
-    kept = {name: pyarrow.string() for name in _heading(path) if text(name)}
+    kept = {name: pyarrow.string() for name in _heading(path, dialect) if text(name)}
     try:
-        with pyarrow.OSFile(str(path)) as file:  # never unpacked, whatever the name ends in
-            return arrow.read_csv(
+        with (
+            pyarrow.OSFile(str(path))  # never unpacked, whatever the name ends in
+            if dialect.is_utf8
+            else pyarrow.BufferReader(decoded(path, dialect.encoding))
+        ) as file:
+            table = arrow.read_csv(
                 file,
                 arrow.ReadOptions(use_threads=False),  # with threads, bad rows have no number
-                arrow.ParseOptions(newlines_in_values=True, invalid_row_handler=keep),
-                arrow.ConvertOptions(column_types=kept),
+                arrow.ParseOptions(
+                    delimiter=dialect.sep, newlines_in_values=True, invalid_row_handler=keep
+                ),
+                arrow.ConvertOptions(column_types=kept, decimal_point=dialect.decimal),
             )
-    except pyarrow.ArrowInvalid:
+    except pyarrow.ArrowInvalid as error:
+        if "invalid UTF8" in str(error):
+            raise UnicodeError("it is not UTF-8") from error
         if not broken:
             raise
         row = broken[0]
+        marks = SEPARATORS.get(dialect.sep, dialect.sep)
         raise DataError(
-            f"{place(path)(row.number - 2)}: there are {row.actual_columns} cells and the heading "
-            f"has {row.expected_columns}. Fix the line; columns are separated by commas, and text "
-            "with commas needs quotation marks."
+            f"{line_of(path, dialect)(row.number - 2)}: there are {row.actual_columns} cells and "
+            f"the heading has {row.expected_columns}. Fix the line; columns are separated by "
+            f"{marks}, and text with {marks} needs quotation marks. If that is not what separates "
+            "them, say what does with --sep."
         ) from None
+    if any(str(column.type) == "binary" for column in table.columns):
+        raise UnicodeError("it is not UTF-8")
+    return _named_once(table, path)
 
 
-def _heading(path: Path) -> list[str]:
-    with path.open(encoding="utf-8-sig", errors="replace", newline="") as lines:
+def _heading(path: Path, dialect: Dialect) -> list[str]:
+    with path.open(encoding=dialect.encoding, errors="replace", newline="") as lines:
         try:
-            cells = next((cells for cells in csv.reader(lines) if cells), [])
+            reader = csv.reader(lines, delimiter=dialect.sep)
+            cells = next((cells for cells in reader if cells), [])
         except csv.Error:
             return []
     if "\ufffd" in "".join(cells):
-        raise ValueError("its heading is not UTF-8")
+        raise UnicodeError("its heading is not in its encoding")
     return cells
-
-
-def place(path: Path) -> Callable[[int], str]:
-    """A function that gives the place of a row, counting lines as an editor does."""
-
-    def line(row: int) -> str:
-        with path.open(encoding="utf-8", errors="replace", newline="") as lines:
-            reader = csv.reader(lines)
-            filled = (reader.line_num for cells in reader if cells)  # Arrow skips blank lines
-            try:
-                number = next(itertools.islice(filled, row + 1, None), row + 2)
-            except csv.Error:  # a cell that is too long to be read
-                return f"{path}, row {row + 1}"
-        return f"{path}, line {number}"
-
-    return (lambda row: f"{path}, row {row + 1}") if _is_parquet(path) else line
 
 
 # --- individuals ----------------------------------------------------------------------------------
@@ -136,10 +314,11 @@ class Individuals:
     sets: Sets
     by: tuple[str, ...]
     x: tuple[str, ...]
-    left_out: tuple[str, ...]  # columns without a use that do not hold numbers
+    left_out: Mapping[str, str]  # columns that are not used, and why
     aside: Mapping[str, Float[np.ndarray, " N"]] = field(default_factory=dict)  # not inputs
     order: Int[np.ndarray, " N"] = field(default_factory=lambda: np.empty(0, int))  # rows of a file
     where: Callable[[int], str] = str  # the place of an individual, by its row of `sets.x`
+    geometry: Geometry | None = None  # of each individual, by its row of `sets.x`
 
     def by_row(self, values: np.ndarray) -> np.ndarray:
         """Values of individuals in the order of the file."""
@@ -152,34 +331,45 @@ def read_individuals(
     x: Sequence[str],
     weights: str = "sum",
     aside: Mapping[str, str | None] | None = None,
-    hidden: Sequence[str] = (),
     role: str | None = None,
+    without: Sequence[str] = (),
+    row_id: str | None = None,
+    periods: Mapping[str, str] | None = None,
+    reading: Reading = PLAIN,
 ) -> Individuals:
     """The table in `path`, which has a row for each individual, as sets.
 
     Args:
         by: Column that names the group, text in a CSV file; several columns together name it.
-        x: Inputs; if left out, all other columns that hold numbers.
+        x: Inputs, `*` and `?` standing for any characters; if left out, all other columns.
         weights: `"sum"`, `"mean"`, or the column that holds θ.
         aside: More columns of numbers and the option that named each, None for a column that may
-            be missing. They are not inputs unless `x` has them.
-        hidden: More names that are not inputs, whether there are such columns or not.
+            be missing. They are not inputs unless `x` has them. A column with "" is no input and
+            is not read, whether it is there or not.
         role: What `by` and `x` are wanted for, where no option named them.
+        without: Columns that are not inputs, likewise with `*` and `?`.
+        row_id: Column with the name of each row, text in a CSV file.
+        periods: As in `Sets.from_frame`.
+        reading: As in `read_table`.
     """
-    groups, inputs = tuple(dict.fromkeys(by)), tuple(dict.fromkeys(x))
-    table = read_table(path, text=groups.__contains__)
+    groups = tuple(dict.fromkeys(by))
+    texts = {*groups, *(() if row_id is None else (row_id,))}
+    table = read_table(path, texts.__contains__, reading)
     keys = table.keys(groups, role or "given as --by")
-    others = dict(aside or {})
+    hidden = {name for name, option in (aside or {}).items() if option == ""}
+    others = {name: option for name, option in (aside or {}).items() if name not in hidden}
     if weights not in ("sum", "mean"):
         others[weights] = "given as --weights, which may also be sum or mean"
     for name, option in others.items():
         if option is not None:
             table.require([name], option)
     beside = [name for name in others if name in table.frame.columns]
-    used = {*groups, *beside, *hidden}
-    taken, left_out = (inputs, ()) if inputs else split_inputs(table.frame, used, path)
-    table = table.with_numbers({*groups} & {*taken, *beside})
-    matrix = table.matrix(taken, role or "given as --x")
+    used = {*texts, *beside, *hidden}
+    own = None if row_id is None else table.keys([row_id], "given as --id")
+    taken, left_out = choose_inputs(table, used, x, without, role or "given as --x")
+    table.refuse_unclear([*taken, *beside])
+    table = table.with_numbers(texts & {*taken, *beside})
+    made = learn(table, taken, periods, role or "given as --x")
 
     def where(row: int) -> str:
         return f"{table.where(row)}, set {shown(keys[row])!r:.80}"
@@ -187,41 +377,110 @@ def read_individuals(
     named = replace(table, where=where)
     columns = {name: named.numbers(name) for name in beside}
     theta = weights if weights in ("sum", "mean") else columns[weights]
-    sets, order = group_individuals(keys, matrix, theta, taken)
+    sets, order = group_individuals(keys, made, theta, own)
     kept = {name: values[order] for name, values in columns.items() if name in (aside or {})}
+    shapes = table.geometry
+    if shapes is not None:
+        shapes = replace(shapes, wkb=[shapes.wkb[row] for row in order.tolist()])
     return Individuals(
-        sets, groups, taken, left_out, kept, order, lambda row: where(int(order[row]))
+        sets, groups, taken, left_out, kept, order, lambda row: where(int(order[row])), shapes
     )
 
 
 def read_inputs(
-    path: Path, inputs: Sequence[str], others: Mapping[str, str]
-) -> tuple[Table, Float[np.ndarray, "N D"]]:
+    path: Path,
+    inputs: Sequence[str],
+    others: Mapping[str, str],
+    recipe: Recipe | None = None,
+    reading: Reading = PLAIN,
+) -> tuple[Table, Encoded]:
     """A table of other individuals than the study's, and its inputs as numbers.
 
     Args:
         others: More columns of numbers, and the option that named each.
+        recipe: How the study's inputs were made of its table, if they are not the columns `inputs`.
+        reading: As in `read_table`.
     """
-    table = read_table(path, text=lambda name: name not in {*inputs, *others})
+    known = recipe or Recipe.plain(inputs)
+    text = [source.name for source in known.sources if source.levels is not None]
+    numbers = {*known.names, *others} - {*text}
+    table = read_table(path, lambda name: name not in numbers, reading)
+    table.refuse_unclear(numbers)
     for name, role in others.items():
         table.require([name], role)
-    return table, table.matrix(inputs, "an input of the study")
+    return table, known.encode(table, "an input of the study")
 
 
-def split_inputs(
-    table: Any, used: Collection[str], path: Path | str
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Columns without another use: those that hold numbers, which are inputs, and the rest."""
-    frame = as_frame(table)
-    rest = [name for name in frame.columns if name not in used]
-    taken = tuple(name for name in rest if is_numeric(frame.get_column(name)))
-    if not taken:
-        known = listed(name for name in frame.columns if name in used)
+def choose_inputs(
+    table: Table,
+    used: Collection[str],
+    wanted: Sequence[str] = (),
+    without: Sequence[str] = (),
+    role: str = "given as --x",
+    *,
+    numbers_only: bool = False,
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Columns that are inputs; and the rest that has no other use, each with the reason.
+
+    Without wishes, inputs are numbers, dates, and text of few levels.
+
+    Args:
+        numbers_only: Whether the table is an empty one that shows the kinds of columns.
+    """
+    names = list(table.frame.columns)
+    taken = _matching(table, wanted, role)
+    unwanted = {*_matching(table, without, "given as --not")}
+    left_out = {name: "it is not wanted" for name in names if name in unwanted - {*used}}
+    if not wanted:
+        for name in names:
+            if name not in used and name not in unwanted:
+                reason = None if numbers_only else _unfit(table, name)
+                if numbers_only and not is_numeric(table.frame.get_column(name)):
+                    reason = "files that stay where they are take numbers only"
+                if reason is None:
+                    taken.append(name)
+                else:
+                    left_out[name] = reason
+    chosen = tuple(name for name in dict.fromkeys(taken) if name not in unwanted)
+    if not chosen:
+        reasons = "".join(f" {name!r:.80}: {reason}." for name, reason in left_out.items())
         raise DataError(
-            f"{path} has no input columns: nothing but {known} holds numbers. What is known of "
-            "each individual must be there, as numbers."
+            f"{table.name} has no input columns beside {listed(n for n in names if n in used)}. "
+            f"What is known of each individual must be there.{reasons:.500}"
         )
-    return taken, tuple(name for name in rest if name not in taken)
+    return chosen, left_out
+
+
+def _matching(table: Table, patterns: Sequence[str], role: str) -> list[str]:
+    """Columns that these names and patterns mean, each once, in their order."""
+    names, found = list(table.frame.columns), []
+    for pattern in patterns:
+        hits = [pattern] if pattern in names else [n for n in names if fnmatchcase(n, pattern)]
+        if not hits and not {*pattern} & {*"*?["} and "," in pattern:
+            hits = _matching(table, [part.strip() for part in pattern.split(",")], role)
+        if not hits:
+            table.require([pattern], role)
+        found += hits
+    return found
+
+
+def _unfit(table: Table, name: str) -> str | None:
+    """Why a column is no input unless the user asks for it; None if it is one."""
+    column, n = table.frame.get_column(name), len(table.frame)
+    if table.missing(name).all():
+        return "it is empty"
+    if is_numeric(column):
+        values = column.to_numpy() if column.dtype.is_integer() else np.empty(0)
+        if n >= FEWEST and len(values) == n and values[0] in (0, 1):
+            counted = np.array_equal(values, values[0] + np.arange(n))
+            return f"it counts rows; --id {name} makes it their id" if counted else None
+        return None
+    if is_moment(column):
+        return None
+    if column.dtype.is_nested() or column.dtype.is_temporal():
+        return f"it holds {column.dtype}"
+    levels = int(column.n_unique())
+    return None if levels <= MOST_TEXTS else f"it holds {levels} different texts"
 
 
 # --- measured totals ------------------------------------------------------------------------------
@@ -231,14 +490,16 @@ OPTIONAL: Final = ("by", "note", "noise_std")
 
 
 def read_totals(
-    path: Path, ids: Sequence[Hashable], by: str | None
+    path: Path, ids: Sequence[Hashable], by: str | None, reading: Reading = PLAIN
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Measured totals of these sets as arguments of `Study.tell_many`, and ignored columns.
 
     Args:
         by: Who measured the rows that have no name of their own.
+        reading: As in `read_table`.
     """
-    table = read_table(path, text=lambda name: True)
+    numeric = (*TOTALS, "noise_std")
+    table = read_table(path, lambda name: True, reading, numeric.__contains__)
     names = table.frame.columns
     table.require(["set"], "the set's id")
     held = [name for name in TOTALS if name in names]
@@ -270,14 +531,18 @@ def read_totals(
     def total(text: str) -> float:
         if not text.strip():
             raise LabelError("it is missing; fill it in, or drop the row")
-        return number(text)
+        return number(text, table.decimal)
 
+    def optional(text: str) -> float | None:
+        return number(text, table.decimal) if text.strip() else None
+
+    table.refuse_unclear(numeric)
     told = {
         "set_ids": each("set", find_set),
         "y_bar": each(held[0], total),
         "by": [text or by for text in cells["by"]],
         "note": [text or None for text in cells["note"]],
-        "noise_std": each("noise_std", lambda text: number(text) if text.strip() else None),
+        "noise_std": each("noise_std", optional),
         "where": table.where,
     }
     return told, tuple(name for name in names if name not in cells)
@@ -286,29 +551,37 @@ def read_totals(
 # --- numbers as people write them -----------------------------------------------------------------
 
 
-def number(text: str) -> float:
+def number(text: str, decimal: str = ".") -> float:
     """A finite number; other text is refused with what to write instead.
+
+    Args:
+        decimal: The mark for decimals.
 
     >>> number(" -1.5e3 ")
     -1500.0
+    >>> number("1,5", decimal=",")
+    1.5
     >>> number("1,234.5")
     Traceback (most recent call last):
     sumwise.errors.LabelError: '1,234.5' is not a number here; write 1234.5
     """
     cleaned = text.strip()
+    if decimal == ",":
+        cleaned = cleaned.translate({ord(","): ".", ord("."): ","})
     if NUMBER.fullmatch(cleaned):
         value = float(cleaned)
         if abs(value) == float("inf"):
             raise LabelError(f"{text!r:.80} is too large a number; is it mistyped? Rescale it")
         return value
     if _THOUSANDS.fullmatch(cleaned):
-        hint = f"write {cleaned.replace(',', '')}"
+        hint = f"write {cleaned.replace(',', '').replace('.', decimal)}"
     elif not cleaned:
         hint = "give a number such as 1234.5"
     elif re.fullmatch(r"[+-]?(nan|inf(inity)?)", cleaned, re.IGNORECASE):
         hint = "give a finite number"
     else:
-        hint = "write digits alone, with a point for decimals and no unit, such as 1234.5"
+        mark = "point" if decimal == "." else "comma"
+        hint = f"write digits alone, with a {mark} for decimals and no unit, such as 1234{decimal}5"
     raise LabelError(f"{text!r:.80} is not a number here; {hint}")
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from sumwise.data.frames import input_matrix, to_float
+from sumwise.data.frames import Table, as_frame, input_matrix, to_float
 from sumwise.data.sets import Sets
 from sumwise.errors import SettingError
 from sumwise.util.shapes import Float, Int
@@ -74,10 +74,7 @@ def read(targets: Any, weights: Any, sets: Sets) -> Targets | None:
     """
     if targets is None and weights is None:
         return None
-    if targets is None:
-        rows = sets.x
-    else:
-        rows = input_matrix(targets, sets.input_names, sets.n_inputs, "targets")
+    rows = sets.x if targets is None else _rows(targets, sets)
     if not len(rows):
         raise SettingError("targets has no rows; name at least one individual, or leave it out")
     if weights is None:
@@ -96,6 +93,15 @@ def read(targets: Any, weights: Any, sets: Sets) -> Targets | None:
     return thinned(rows, weight / weight.max())
 
 
+def _rows(targets: Any, sets: Sets) -> Float[np.ndarray, "n D"]:
+    """Inputs of targets; where nothing is known of a column, those of an average individual."""
+    frame = None if isinstance(targets, np.ndarray | list | tuple) else as_frame(targets)
+    if frame is None or sets.recipe is None:
+        return input_matrix(targets, sets.input_names, sets.n_inputs, "targets")
+    x, unknown = sets.recipe.encode(Table(frame, "targets", "targets, row {}".format))
+    return np.where(unknown[:, sets.recipe.source_of], sets.recipe.sample.mean(axis=0), x)
+
+
 # --- statistics of inputs, which a basis is drawn from --------------------------------------------
 
 
@@ -110,6 +116,7 @@ class Inputs:
     sample: Float[np.ndarray, "m D"]  # every k-th row
     subsample: Float[np.ndarray, "n D"]  # `thinned`
     alike: Float[np.ndarray, " D"]  # intra-class correlation: share of the variance between sets
+    source: Int[np.ndarray, " D"] | None = None  # the user's column that each input comes from
 
     @classmethod
     def of(

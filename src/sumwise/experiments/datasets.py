@@ -16,13 +16,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from http.client import HTTPException
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
-from sumwise.data.frames import group_codes, listed
-from sumwise.data.tables import read_individuals
-from sumwise.errors import DataError
+from sumwise.data.dialect import Reading
+from sumwise.data.frames import Table, as_frame, column_names, group_codes, listed
+from sumwise.data.recipe import Recipe, learn
+from sumwise.data.tables import PLAIN, choose_inputs, read_individuals
+from sumwise.errors import DataError, InvalidSetError, SettingError
 from sumwise.util.files import write_file
 from sumwise.util.shapes import Float, Int
 from sumwise.util.text import count
@@ -62,6 +64,7 @@ class Dataset:
     x: Float[np.ndarray, "N D"]
     y: Float[np.ndarray, " N"]
     group: Int[np.ndarray, " N"] | None = None
+    recipe: Recipe | None = None  # how x was made of a table, unless it was taken as it is
 
 
 @lru_cache(maxsize=len(NAMES))
@@ -124,7 +127,7 @@ def read_climate(path: Path, target: str) -> Dataset:
     return Dataset(target, unit_range(found.by_row(found.sets.x)), y, group)
 
 
-def _varying(y: Float[np.ndarray, " N"], name: str, path: Path) -> Float[np.ndarray, " N"]:
+def _varying(y: Float[np.ndarray, " N"], name: str, path: Path | str) -> Float[np.ndarray, " N"]:
     low, high = y.min(), y.max()
     if not 1e-100 < high / 2 - low / 2 < 1e100:
         needed = "a target must vary, and by less than 1e100"
@@ -132,7 +135,9 @@ def _varying(y: Float[np.ndarray, " N"], name: str, path: Path) -> Float[np.ndar
     return y
 
 
-def _enough(group: Int[np.ndarray, " N"], by: Sequence[str], path: Path) -> Int[np.ndarray, " N"]:
+def _enough(
+    group: Int[np.ndarray, " N"], by: Sequence[str], path: Path | str
+) -> Int[np.ndarray, " N"]:
     n_groups = int(group.max()) + 1
     if n_groups < FEWEST_GROUPS:
         found = f"{path} has {count(n_groups, 'group')} by {listed(by)}"
@@ -189,7 +194,7 @@ class Labelled:
     by: tuple[str, ...]
     y: str
     x: tuple[str, ...]
-    left_out: tuple[str, ...]  # columns without a use that do not hold numbers
+    left_out: Mapping[str, str]  # columns that are not used, and why
     data: Dataset
 
     @property
@@ -198,23 +203,60 @@ class Labelled:
         return int(self.data.group.max()) + 1
 
 
-def read_labelled(path: Path, by: Sequence[str], y: str, x: Sequence[str] = ()) -> Labelled:
+def read_labelled(
+    path: Path,
+    by: Sequence[str],
+    y: str,
+    x: Sequence[str] = (),
+    without: Sequence[str] = (),
+    reading: Reading = PLAIN,
+) -> Labelled:
     """The table in `path`, CSV or Parquet, in which every individual's output is known.
 
     Args:
         by: Column that names the group; several columns together name it.
         y: The output, known for every row here.
-        x: Inputs; if left out, all other columns that hold numbers.
+        x: Inputs; if left out, all other columns.
+        without: Columns that are not inputs.
+        reading: As in `read_table`.
     """
     for option, names in (("--by", by), ("--x", x)):
         if y in names:
             raise DataError(f"{y!r} is given as --y and as {option}; give it as --y alone")
-    found = read_individuals(path, by, x, aside={y: "given as --y"})
-    ids = found.sets.ids
-    columns = [ids] if len(found.by) == 1 else zip(*ids, strict=True)
-    codes = np.column_stack([group_codes(column)[1] for column in columns])
-    order = np.unique(codes, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    found = read_individuals(
+        path, by, x, aside={y: "given as --y"}, without=without, reading=reading
+    )
+    order = _numbered(found.sets.ids, found.by)
     group = _enough(found.by_row(np.repeat(order, found.sets.sizes)), found.by, path)
     target = _varying(found.by_row(found.aside[y]), y, path)
-    data = Dataset(OWN, found.by_row(found.sets.x), target, group)
+    data = Dataset(OWN, found.by_row(found.sets.x), target, group, found.sets.recipe)
     return Labelled(path.name, found.by, y, found.x, found.left_out, data)
+
+
+def labelled_frame(frame: Any, by: Any, y: Any, x: Any = None) -> Labelled:
+    """The same of a data frame."""
+    table = as_frame(frame)
+    if table is None:
+        kind = type(frame).__name__
+        raise InvalidSetError(f"frame is a {kind}; pass a pandas, polars or Arrow table")
+    groups, wanted = column_names(by, "by"), () if x is None else column_names(x, "x")
+    for option, names in (("by", groups), ("x", wanted)):
+        if y in names:
+            raise SettingError(f"{y!r} is given as y and as {option}; give it as y alone")
+    rows = Table(table, "the frame")
+    rows.require([y], "given as y")
+    keys = rows.keys(groups)
+    taken, left_out = choose_inputs(rows, {*groups, y}, wanted, role="given as x")
+    (recipe, matrix), target = learn(rows, taken), rows.numbers(y)
+    ids, codes = group_codes(keys)
+    group = _enough(_numbered(ids, groups)[codes], groups, rows.name)
+    made = None if recipe.is_plain else recipe
+    data = Dataset(OWN, matrix, _varying(target, y, rows.name), group, made)
+    return Labelled(rows.name, groups, y, taken, left_out, data)
+
+
+def _numbered(ids: Sequence[Any], by: Sequence[str]) -> Int[np.ndarray, " A"]:
+    """Numbers of groups: in order of first appearance, of values of the first column first."""
+    columns = [ids] if len(by) == 1 else zip(*ids, strict=True)
+    codes = np.column_stack([group_codes(column)[1] for column in columns])
+    return np.unique(codes, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)

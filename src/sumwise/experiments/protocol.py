@@ -161,7 +161,7 @@ def _split(
     dataset: Dataset, members: Sequence[Int[np.ndarray, " n"]], test: Int[np.ndarray, " M"]
 ) -> Split:
     y_bar = np.array([dataset.y[rows].sum() for rows in members])
-    sets = Sets.from_members(dataset.x, members)
+    sets = replace(Sets.from_members(dataset.x, members), recipe=dataset.recipe)
     return Split(sets, y_bar, dataset.x[test], dataset.y[test])
 
 
@@ -264,8 +264,8 @@ def run_split(experiment: Experiment, name: str, number: int, split: Split) -> l
         seed = experiment.seed(name, strategy.name, number)
         for query in range(queries):
             start = time.perf_counter()
-            ask, progress = learner.ask(progress, strategy, seed)
-            index = split.sets.position(ask.set_id)
+            progress = learner.ask(progress, strategy, seed, runner_up=False)
+            index = split.sets.position(progress.open[0].set_id)
             progress = learner.tell(progress, index, float(split.y_bar[index]))
             seconds[query] = time.perf_counter() - start
             error = _predict(progress, split.x_test, phi) - split.y_test

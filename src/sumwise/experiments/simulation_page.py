@@ -27,7 +27,7 @@ def simulation_page(table: Labelled, plan: Experiment, simulation: Simulation) -
     """One HTML page that needs no network."""
     found, lines = simulation.verdict, comparison.standings(simulation.errors)
     sections = [
-        _curves(table, plan, simulation, found),
+        curves_section(table, plan, simulation, found),
         _against_random(table, lines, found),
         _saved(simulation, found),
         Section("All strategies", table=strategy_table(simulation.errors)),
@@ -42,7 +42,10 @@ def simulation_page(table: Labelled, plan: Experiment, simulation: Simulation) -
     return page(title, " ".join(found.sentences), sections)
 
 
-def _curves(table: Labelled, plan: Experiment, simulation: Simulation, found: Verdict) -> Section:
+def curves_section(
+    table: Labelled, plan: Experiment, simulation: Simulation, found: Verdict
+) -> Section:
+    """Errors after each measurement."""
     lit = list(dict.fromkeys((found.subject, RANDOM, found.best)))
     others = len(plan.methods) - len(lit)
     chart = learning_curves(
@@ -177,7 +180,7 @@ def _what_was_done(table: Labelled, plan: Experiment) -> Section:
         ("groups", f"by {', '.join(table.by)}"),
         ("target", table.y),
         ("inputs", ", ".join(table.x)),
-        ("left out, not numbers", ", ".join(table.left_out) or "none"),
+        ("left out", ", ".join(table.left_out) or "none"),
         (
             "protocol",
             f"{count(plan.splits, 'split')}; in each, {learned:,} groups to learn from, of which "

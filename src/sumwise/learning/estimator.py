@@ -2,13 +2,13 @@
 
 It follows scikit-learn's conventions without inheriting from its base class, because importing
 that costs more than a second of CPU and a question should not. scikit-learn is imported where it
-is really needed: `score`, estimator tags, and `NotFittedError`.
+is really needed: `score`, estimator tags, metadata requests, and `NotFittedError`.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from functools import partial
 from typing import Any, Final
@@ -17,11 +17,13 @@ import numpy as np
 
 from sumwise.acquisition.objective import read
 from sumwise.acquisition.strategies import DEFAULT, Acquisition, named
-from sumwise.data.frames import input_matrix, to_float
+from sumwise.data.frames import Table, as_frame, input_matrix, to_float
 from sumwise.data.parquet import Scan
+from sumwise.data.recipe import Encoded, Recipe
 from sumwise.data.sets import Sets
 from sumwise.data.validate import as_list, check_labels, count
 from sumwise.errors import InvalidSetError, SettingError
+from sumwise.learning import rows as by_row
 from sumwise.learning import summary as describing
 from sumwise.model import fit as core
 from sumwise.model import predict as outputs
@@ -31,10 +33,16 @@ from sumwise.model.predict import Predictions, check_level
 from sumwise.outofcore import predict_parquet as streams
 from sumwise.outofcore.build import embed_scan, in_threads
 from sumwise.outofcore.design_store import Embedded, as_sets
+from sumwise.util import html
 from sumwise.util.progress import Slow
 from sumwise.util.shapes import Float
 
 SETTINGS: Final = tuple(setting.name for setting in fields(core.ModelConfig))
+REQUESTS: Final = {  # what scikit-learn may route to a method
+    "fit": ("groups", "sample_weight", "weights", "pool", "noise_std"),
+    "predict": ("groups", "return_std", "return_cov", "include_noise"),
+    "score": ("groups", "sample_weight", "weights"),
+}
 
 
 @dataclass(eq=False, repr=False)
@@ -82,14 +90,19 @@ class AggregateRegressor:
     prepared_: core.Prepared = field(init=False)
     n_features_in_: int = field(init=False)
     _one_output: bool = field(init=False)
+    _weights: str | None = field(init=False)  # "sum" or "mean", where fit was told
+    _totals: dict[Any, list[float]] = field(init=False)
 
     # --- learning -----------------------------------------------------------------------------
 
     def fit(
         self,
-        sets: Sets | Embedded,
+        sets: Any,
         y_bar: Any,
         *,
+        groups: Any = None,
+        sample_weight: Any = None,
+        weights: str = "sum",
         pool: Sets | None = None,
         noise_std: Any = None,
     ) -> AggregateRegressor:
@@ -97,16 +110,36 @@ class AggregateRegressor:
 
         Args:
             sets: A `Sets`; or what `embed` has written, and then `y_bar` is a dict of the totals
-                that are known, by id.
+                that are known, by id; or X, the individuals as rows of an array or a data frame,
+                as scikit-learn gives them.
             y_bar: Totals in your units, one per set in the order of `sets.ids`, or a row of several
-                outputs per set. A dict, and a pandas object indexed by the ids, is read by id.
+                outputs per set. A dict, and a pandas object indexed by the ids, is read by id. With
+                X, there may also be one for each row, the total of its group.
+            groups: With X, the id of each row's group; if left out, every row is a group of one, so
+                that `y_bar` holds the outputs of individuals.
+            sample_weight: With X and groups, the θ of each row, if totals are weighted sums.
+            weights: With X, whether totals are the `"sum"` or the `"mean"` of a group.
             pool: Sets whose inputs set the standardisation, if not `sets` themselves: usually
                 everything you know of, measured or not.
             noise_std: Standard deviation of noise that each measurement is known to have beside
                 that of its individuals (noise added for privacy, a survey's error): one number, one
                 for each set, a dict by id, or a function of the sets.
+
+        >>> x = np.array([[0.0], [1.0], [2.0], [3.0], [4.0]])
+        >>> model = AggregateRegressor("linear")
+        >>> model = model.fit(x, {"a": 3.0, "b": 12.0}, groups=["a", "b", "a", "b", "b"])
+        >>> model.predict(x).shape
+        (5,)
         """
-        config = self.config()
+        config, kind = self.config(), None
+        if not isinstance(sets, Sets | Embedded | Scan | None):
+            if pool is not None:
+                raise SettingError("pool goes with sets: make both with Sets.from_frame")
+            kind = weights if sample_weight is None else None
+            sets, known_groups = by_row.sets_of(sets, groups, weights, sample_weight)
+            y_bar = known_groups.of_groups(y_bar)
+        elif groups is not None or sample_weight is not None or weights != "sum":
+            raise SettingError("groups, sample_weight and weights go with X; sets have their own")
         if isinstance(sets, Embedded):  # of which only some are measured
             if config != sets.config or not isinstance(y_bar, Mapping):
                 raise SettingError(
@@ -133,7 +166,8 @@ class AggregateRegressor:
         )
         vars(self).pop("feature_names_in_", None)  # of another fit
         vars(self).update(_fitted_attributes(fitted, sets, one_output=np.ndim(y_bar) < 2))
-        self.prepared_ = prepared
+        self.prepared_, self._weights = prepared, kind
+        self._totals = dict(zip(sets.ids, labels.tolist(), strict=True))
         return self
 
     def embed(
@@ -220,15 +254,25 @@ class AggregateRegressor:
             raise SettingError(
                 "return_cov knows no groups; ask for return_std, or leave groups out"
             )
-        fitted, x = self.fitted(), self._inputs(X)
+        fitted, known = self.fitted(), self._inputs(X)
+        x = known.x
+        if return_cov:
+            self._refuse_unknown(known, "return_cov")
         own = self._members(groups, x) if include_noise else None
         if return_std:
             with Slow("predicting", len(x)) as slow:
                 mean, std = outputs.predict_individuals(
                     fitted, x, include_noise=include_noise, own=own, on_progress=slow.at
                 )
+            for rows, some, names in self._unknown(known, groups):
+                each = self.predict(some, True, include_noise=include_noise, groups=names)
+                mean[rows], std[rows] = _averaged(each[0], each[1], len(rows))
             return self._outputs(mean), self._outputs(std)
-        mean = self._outputs(outputs.predict_mean(fitted, x, own))
+        mean = outputs.predict_mean(fitted, x, own)
+        for rows, some, names in self._unknown(known, groups):
+            each = self.predict(some, include_noise=include_noise, groups=names)
+            mean[rows] = each.reshape(len(rows), -1, mean.shape[1]).mean(axis=1)
+        mean = self._outputs(mean)
         if return_cov:
             cov = fitted.posterior.covariance_along(outputs.features_of(fitted, x))
             if include_noise:
@@ -241,11 +285,29 @@ class AggregateRegressor:
 
         Args:
             groups: As in `predict`.
+
+        Rows of a data frame come back with its columns: `intervals(frame).to_pandas()`.
         """
         if not self._one_output:
             raise SettingError("intervals are of one output; use predict with return_std")
-        share, x = check_level(level), self._inputs(X)
-        return outputs.interval(self.fitted(), x, share, self._members(groups, x))
+        share, known = check_level(level), self._inputs(X)
+        found = outputs.interval(self.fitted(), known.x, share, self._members(groups, known.x))
+        columns = found.mean, found.std, found.lower, found.upper
+        for rows, some, names in self._unknown(known, groups):
+            each = self.intervals(some, share, groups=names)
+            (mean,), (std,) = (v.T for v in _averaged(each.mean, each.std, len(rows)))
+            wider = std / np.sqrt((each.std**2).reshape(len(rows), -1).mean(axis=1))
+            below, above = (
+                wider * ends.reshape(len(rows), -1).mean(axis=1)
+                for ends in (each.mean - each.lower, each.upper - each.mean)
+            )
+            for column, values in zip(
+                columns, (mean, std, mean - below, mean + above), strict=True
+            ):
+                column[rows] = values
+        arrays = Encoded, np.ndarray, list, tuple
+        frame = None if isinstance(X, arrays) or as_frame(X) is None else X
+        return replace(found, frame=frame)
 
     def predict_parquet(
         self, pool: Scan, out: str | os.PathLike[str], level: float = 0.9, *, run: Any = None
@@ -289,7 +351,9 @@ class AggregateRegressor:
         include_noise: bool = True,
     ) -> Float[np.ndarray, "..."]:
         """Joint draws of individuals' outputs: (n, n_samples), or (n, M, n_samples)."""
-        fitted, x = self.fitted(), self._inputs(X)
+        fitted, known = self.fitted(), self._inputs(X)
+        self._refuse_unknown(known, "sample_y")
+        x = known.x
         if random_state is not None:
             count(random_state, "random_state", 0)
         count(n_samples, "n_samples", least=0)
@@ -303,11 +367,38 @@ class AggregateRegressor:
         drawn = outputs.finite_rows(fitted.offset[:, None] + scale[:, None] * latent)
         return drawn[:, 0] if self._one_output else drawn
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """R² of the predictions of individuals."""
+    def score(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        groups: Any = None,
+        weights: str | None = None,
+    ) -> float:
+        """R² of the predictions of individuals; with groups, of the totals of groups.
+
+        Totals are predicted as those of groups that were never measured.
+
+        Args:
+            y: Outputs of individuals; with groups, totals as in `fit`.
+            sample_weight: How much each individual counts; with groups, θ of each row as in `fit`.
+            groups: Id of each row's group.
+            weights: `"sum"` or `"mean"`, with groups; what `fit` was told, if left out.
+        """
         from sklearn.metrics import r2_score
 
         predicted = self.predict(X)
+        if groups is not None:
+            known = by_row.groups_of(groups, len(predicted))
+            theta = known.theta(weights or vars(self).get("_weights"), sample_weight)
+            totals = check_labels(known.of_groups(y), known.ids)
+            self._refuse_cut(known, totals, X)
+            found = np.zeros((len(known.ids), *predicted.shape[1:]))
+            np.add.at(found, known.codes, (theta * predicted.T).T)
+            return float(r2_score(totals, found))
+        if weights is not None:
+            raise SettingError("weights goes with groups; give the group of each row as well")
         truth = to_float(y, "y")
         if truth.shape != predicted.shape or not np.isfinite(truth).all():
             raise InvalidSetError(
@@ -318,7 +409,8 @@ class AggregateRegressor:
 
     def summary(self) -> str:
         """The fitted model in words: what `"auto"` has chosen and why, noise, evidence."""
-        return "\n".join(describing.summary(self.fitted(), self.lengthscale))
+        recipe = vars(self).get("_recipe")
+        return "\n".join(describing.summary(self.fitted(), self.lengthscale, recipe))
 
     @property
     def log_evidence_(self) -> float:
@@ -360,8 +452,59 @@ class AggregateRegressor:
         targets = TargetTags(required=True, multi_output=True)
         return Tags(estimator_type="regressor", target_tags=targets, regressor_tags=RegressorTags())
 
+    def get_metadata_routing(self) -> Any:
+        """What this estimator asks scikit-learn to route to it, as a `MetadataRequest`."""
+        from copy import deepcopy
+
+        from sklearn.utils.metadata_routing import MetadataRequest
+
+        if "_metadata_request" in vars(self):
+            return deepcopy(self._metadata_request)
+        made = MetadataRequest(owner=type(self).__name__)
+        for method, names in REQUESTS.items():
+            for name in names:
+                getattr(made, method).add_request(param=name, alias=None)
+        return made
+
+    def set_fit_request(self, **wanted: bool | str | None) -> AggregateRegressor:
+        """Ask scikit-learn to route `groups=True` and other arguments to `fit`."""
+        return self._request("fit", wanted)
+
+    def set_predict_request(self, **wanted: bool | str | None) -> AggregateRegressor:
+        """Ask scikit-learn to route `groups=True` and other arguments to `predict`."""
+        return self._request("predict", wanted)
+
+    def set_score_request(self, **wanted: bool | str | None) -> AggregateRegressor:
+        """Ask scikit-learn to route `groups=True` and other arguments to `score`."""
+        return self._request("score", wanted)
+
+    def _request(self, method: str, wanted: Mapping[str, Any]) -> AggregateRegressor:
+        from sklearn import get_config
+
+        if not get_config()["enable_metadata_routing"]:
+            raise RuntimeError(
+                "scikit-learn routes nothing yet; call "
+                "sklearn.set_config(enable_metadata_routing=True) first"
+            )
+        for name in wanted:
+            if name not in REQUESTS[method]:
+                raise TypeError(
+                    f"{method} has no argument {name!r} to route; it has "
+                    f"{', '.join(REQUESTS[method])}"
+                )
+        requests = self.get_metadata_routing()
+        for name, alias in wanted.items():
+            getattr(requests, method).add_request(param=name, alias=alias)
+        self._metadata_request = requests
+        return self
+
     def __sklearn_is_fitted__(self) -> bool:
         return "fitted_" in vars(self)
+
+    def _repr_html_(self) -> str:
+        said = self.summary().splitlines() if self.__sklearn_is_fitted__() else ["Not fitted yet."]
+        settings = [(name, repr(value)) for name, value in self.get_params().items()]
+        return html.paragraphs([repr(self), *said]) + html.table(("setting", "value"), settings)
 
     def __repr__(self) -> str:
         defaults = AggregateRegressor().get_params()
@@ -371,23 +514,67 @@ class AggregateRegressor:
 
     # --- helpers ------------------------------------------------------------------------------
 
-    def _inputs(self, x: Any) -> Float[np.ndarray, "N D"]:
+    def _inputs(self, x: Any) -> Encoded:
         if isinstance(x, Sets):
             raise InvalidSetError(
                 "predict takes individuals: use predict(sets.x), or predict_sets(sets) for totals"
             )
-        names = getattr(self, "feature_names_in_", None)
-        return input_matrix(x, names, self.n_features_in_)
+        if isinstance(x, Encoded):
+            return x
+        by_row.refuse_sparse(x)
+        fitted, recipe = self.fitted(), vars(self).get("_recipe")
+        if recipe is not None:
+            frame = None if isinstance(x, np.ndarray | list | tuple) else as_frame(x)
+            if frame is not None:
+                return recipe.encode(Table(frame, "X", "X, row {}".format))
+        matrix = input_matrix(x, fitted.input_names, len(fitted.basis.shift))
+        return Encoded(matrix, np.zeros((len(matrix), 0), dtype=bool))
+
+    def _unknown(self, known: Encoded, groups: Any) -> Iterator[tuple[Any, Any, Any]]:
+        """Rows of which a column is not known, the same with what others have there, and groups."""
+        if not known.unknown.any():
+            return
+        recipe: Recipe = vars(self)["_recipe"]
+        names = None if groups is None else as_list(groups, "groups")
+        for pattern in np.unique(known.unknown[known.unknown.any(axis=1)], axis=0):
+            rows = np.flatnonzero((known.unknown == pattern).all(axis=1))
+            at, count = pattern[recipe.source_of], len(recipe.sample)
+            some = np.repeat(known.x[rows], count, axis=0)
+            some[:, at] = np.tile(recipe.sample[:, at], (len(rows), 1))
+            yield (
+                rows,
+                some,
+                None if names is None else [names[r] for r in rows for _ in range(count)],
+            )
+
+    def _refuse_unknown(self, known: Encoded, what: str) -> None:
+        for row, column in np.argwhere(known.unknown).tolist():
+            name = vars(self)["_recipe"].names[column]
+            raise InvalidSetError(
+                f"{what} takes rows that are known in full; in row {row}, {name!r:.80} is missing "
+                "or a text that was not there before. Leave the row out."
+            )
 
     def _members(self, groups: Any, x: Float[np.ndarray, "N D"]) -> outputs.Members | None:
         if groups is None:
             return None
-        names = as_list(groups, "groups")
-        if len(names) != len(x):
-            raise SettingError(f"groups has {len(names)} ids for {len(x)} rows; give one for each")
-        if isinstance(groups, Mapping) or not all(isinstance(name, Hashable) for name in names):
-            raise SettingError("groups is no list of ids; give the id of a set for each row")
-        return outputs.members_of(self.fitted(), names, x)
+        return outputs.members_of(self.fitted(), by_row.ids_of(groups, len(x)), x)
+
+    def _refuse_cut(self, groups: by_row.Groups, totals: Float[np.ndarray, "A M"], x: Any) -> None:
+        """Refuse groups of which `fit` had the totals, but other rows."""
+        learned: dict[Any, list[float]] = vars(self).get("_totals", {})
+        again = [a for a, name in enumerate(groups.ids) if name in learned]
+        if not again or any(learned[groups.ids[a]] != totals[a].tolist() for a in again):
+            return  # new groups, or new totals of groups that were measured before
+        own = outputs.members_of(self.fitted(), groups.keys, self._inputs(x).x)
+        found = np.bincount(groups.codes[own.row], abs(own.theta), len(groups.ids))
+        for a in again:
+            if not found[a]:
+                raise SettingError(
+                    f"group {groups.ids[a]!r:.80} has rows here that fit did not have, and the "
+                    "total that fit had: it was cut in two. Keep groups whole, for example with "
+                    "cv=GroupKFold()."
+                )
 
     def _outputs(self, values: Float[np.ndarray, "... M"]) -> Float[np.ndarray, "..."]:
         return values[..., 0] if self._one_output else values
@@ -397,11 +584,24 @@ class AggregateRegressor:
         return float(values[0]) if self._one_output else values
 
 
+def _averaged(
+    mean: Float[np.ndarray, "..."], std: Float[np.ndarray, "..."], n_rows: int
+) -> tuple[Float[np.ndarray, "n M"], Float[np.ndarray, "n M"]]:
+    """Moments of a mixture in equal parts of as many predictions as each of the rows has."""
+    means, stds = (v.reshape(n_rows, -1, v.shape[1] if v.ndim > 1 else 1) for v in (mean, std))
+    centre = means.mean(axis=1)
+    return centre, np.sqrt((stds**2).mean(axis=1) + means.var(axis=1))
+
+
 def _fitted_attributes(fitted: core.Model, sets: Sets, *, one_output: bool) -> dict[str, Any]:
     """What scikit-learn expects of a fitted estimator, and the model itself."""
-    known = {"fitted_": fitted, "n_features_in_": sets.n_inputs, "_one_output": one_output}
-    if sets.input_names is not None:
-        known["feature_names_in_"] = np.array(sets.input_names, dtype=object)
+    recipe = sets.recipe
+    names = sets.input_names if recipe is None else recipe.names
+    known: dict[str, Any] = {"fitted_": fitted, "_one_output": one_output, "_recipe": recipe}
+    known["n_features_in_"] = sets.n_inputs if recipe is None else len(recipe.names)
+    if names is not None:
+        known["feature_names_in_"] = np.empty(len(names), dtype=object)
+        known["feature_names_in_"][:] = names
     return known
 
 

@@ -100,6 +100,20 @@ class Insight:
     trust: str  # whether the intervals are right, in words
     next_questions: tuple[Ask, ...]  # not claimed
 
+    def plot(self, panel: str = "progress") -> Any:
+        """An Altair chart of the report: "progress", "information", "predicted", "calibration" or
+        "next". It is refused as long as there are too few answers for it."""
+        from sumwise.report.notebook import panel_chart
+
+        return panel_chart(self, panel)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        """For notebooks: the panels of the report, with charts as pictures."""
+        from sumwise.report.notebook import insight_html
+
+        del include, exclude
+        return {"text/plain": "\n".join(self.status.words), "text/html": insight_html(self)}
+
 
 # --- looking ahead, as it was ---------------------------------------------------------------------
 

@@ -1,32 +1,50 @@
 """Algorithm 1: ask for a set, take its total, learn, repeat.
 
-`begin`, `ask` and `tell` are pure: they take a state and return a new one, or a question.
+`begin`, `ask`, `tell` and `revise` are pure: they take a state and return a new one.
 `ActiveLearner` holds the current state for a notebook or script.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+import os
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Unpack
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from sumwise.acquisition.objective import Objective, ObjectiveOptions, read
+from sumwise.acquisition.objective import Objective, StudyOptions, read
 from sumwise.acquisition.screening import Ceiling, with_squares
-from sumwise.acquisition.strategies import Acquisition, per_cost
+from sumwise.acquisition.strategies import Acquisition, named, per_cost
 from sumwise.data import validate
-from sumwise.data.sets import Sets
-from sumwise.errors import LabelError
+from sumwise.data.sets import LazySets, Sets
+from sumwise.learning import rules
 from sumwise.learning.estimator import AggregateRegressor, resolve
-from sumwise.learning.propose import Answer, Ask, PoolState, Prices, arrays_of, draws_of, questions
+from sumwise.learning.moment import AHEAD, Fitted, Moment, answers_html, predict, predict_totals
+from sumwise.learning.propose import (
+    Answer,
+    Ask,
+    PoolState,
+    Prices,
+    arrays_of,
+    draws_of,
+    propose,
+    questions,
+)
+from sumwise.learning.status import Status
 from sumwise.model import fit as core
 from sumwise.model.basis import Scaled
 from sumwise.model.design import Design, Pool, embed
 from sumwise.model.overlap import Overlap
 from sumwise.model.posterior import Hyperparameters
+from sumwise.model.predict import Predictions
 from sumwise.outofcore.design_store import Embedded, as_sets
+
+if TYPE_CHECKING:
+    from sumwise.learning.insight import Insight
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,6 +57,16 @@ class Progress:
     answers: tuple[Answer, ...] = ()
     ceiling: Ceiling | None = None  # of the scores, from an earlier question
     objective: Objective = field(default_factory=Objective)
+    skipped: tuple[int, ...] = ()  # positions of sets that are not asked for
+    open: tuple[Ask, ...] = ()  # questions that were asked since anything changed
+    questions: int = 0  # asked so far
+
+    @property
+    def state(self) -> PoolState:
+        """What `propose` needs to know of it."""
+        place = self.pool.sets.position
+        claimed = tuple(place(question.set_id) for question in self.open)
+        return PoolState(tuple(self.labels), claimed, self.skipped, self.questions)
 
     @property
     def labels(self) -> Mapping[int, float]:
@@ -56,43 +84,90 @@ def begin(
     return Progress(prepared, pool, fitted, objective=objective or Objective())
 
 
-def ask(progress: Progress, strategy: str | Acquisition, seed: int) -> tuple[Ask, Progress]:
-    """Line 4: the unlabelled set that the strategy scores highest.
+def ask(
+    progress: Progress, strategy: str | Acquisition, seed: int, n: int = 1, *, runner_up: bool
+) -> Progress:
+    """Line 4: the state with `n` open questions, those that are open already among them.
 
-    Gives also the state with bounds that make the next question on a large pool cheaper.
+    It keeps bounds that make the next question on a large pool cheaper.
+
+    Args:
+        runner_up: As in `propose`.
     """
     wanted, model, answers = progress.objective, progress.model, progress.answers
+    state, before = progress.state, progress.open
+    replace(state, claimed=()).free(len(progress.pool.sets), least=n)  # refuses too many
+    if len(before) >= n:
+        return progress
     pool = wanted.apply(progress.pool, model)
     noisy = wanted.noise_std is not None or any(answer.noise_std for answer in answers)
     # s_a + β r_a² moves with β, a mixture may become less certain, and noise of overlapping sets
     # becomes known; bounds hold for none of these
     moves = noisy or model.mixture is not None or pool.sets.members is not None
     ceiling = None if moves else progress.ceiling
-    state = PoolState([answer.position for answer in answers], questions=len(answers))
     seen, prices = (pool, model, strategy, state, draws_of(seed)), Prices(wanted.cost)
-    found, kept = next(questions(*seen, prices=prices, ceiling=ceiling, runner_up=False))
-    return found, replace(progress, ceiling=kept)
+    asked = questions(*seen, prices=prices, ceiling=ceiling, runner_up=runner_up)
+    found = list(islice(asked, n - len(before)))
+    return replace(
+        progress,
+        open=(*before, *(question for question, _ in found)),
+        questions=progress.questions + len(found),
+        ceiling=progress.ceiling if before else found[0][1],  # others allow for open questions
+    )
 
 
 def tell(
-    progress: Progress,
-    position: int,
-    y_bar: float,
-    noise_std: float | None = None,
-    asked: Ask | None = None,
+    progress: Progress, position: int, y_bar: float, noise_std: float | None = None
 ) -> Progress:
     """Lines 5–9: label a set, estimate λ and β anew, and the posterior."""
     pool, number = progress.pool, len(progress.answers) + 1
     set_id = pool.sets.ids[position]
+    asked = next((question for question in progress.open if question.set_id == set_id), None)
     new = Answer(number, set_id, y_bar, asked, noise_std, position=position)
     answers = (*progress.answers, new)
     data = pool.sets, pool.design.rows, answers
     fitted = fit_answers(progress.prepared, *data, progress.model)
-    after = replace(progress, answers=answers, model=fitted)
+    skipped = tuple(other for other in progress.skipped if other != position)
+    after = replace(progress, answers=answers, model=fitted, skipped=skipped, open=())
+    return _seen_by(after, fitted)
+
+
+def revise(progress: Progress, answers: Sequence[Answer]) -> Progress:
+    """The state after these answers in place of those it has, learned from the beginning."""
+    kept = tuple(replace(answer, number=n) for n, answer in enumerate(answers, start=1))
+    (fitted,) = along(progress, kept, [len(kept)])
+    after = replace(progress, answers=kept, model=fitted, open=(), ceiling=None)
+    return _seen_by(after, fitted)
+
+
+def _seen_by(progress: Progress, fitted: core.Model) -> Progress:
+    """The state with the sets as a model sees them: its basis may have learned."""
+    pool = progress.pool
     if fitted.basis is pool.basis:
-        return after
-    learned = with_squares(pool.sets.pool(fitted))  # the basis has
-    return replace(after, pool=learned, ceiling=None)
+        return progress
+    return replace(progress, pool=with_squares(pool.sets.pool(fitted)), ceiling=None)
+
+
+def quick(prepared: core.Prepared) -> bool:
+    """Whether a model depends on nothing but the answers, and is fitted at once."""
+    return not prepared.basis.learns and prepared.config.hyperparameters != "adam"
+
+
+def along(
+    progress: Progress, answers: Sequence[Answer], lengths: Sequence[int]
+) -> Iterator[core.Model]:
+    """The models after the first n of these answers, for each n of rising `lengths`.
+
+    Each answer is fitted from where the one before has left λ, β and the basis, if that matters.
+    """
+    pool, prepared = progress.pool, progress.prepared
+    fit, done = partial(fit_answers, prepared, pool.sets, pool.design.rows), 0
+    model = fit(())
+    for length in lengths:
+        for n in (length,) if quick(prepared) else range(done + 1, length + 1):
+            model = fit(answers[:n], model)
+        done = length
+        yield model
 
 
 def fit_answers(
@@ -137,9 +212,11 @@ class ActiveLearner:
         **objective: `targets` and `target_weights`: individuals whose predictions count, as in
             `sumwise.score`. `noise_std`: noise that measuring each set will have; `tell` takes the
             noise that an answer really had. `cost`: what measuring each set costs, as in
-            `sumwise.select`; questions are then asked by gain per cost.
+            `sumwise.select`; questions are then asked by gain per cost. `enough`: as in
+            `sumwise.create_study`.
 
-    The same seed and answers give the same questions. A learner belongs to one thread.
+    A learner has what a study has, in the same words, but for names and times. The same seed and
+    history give the same questions, in a study as well. A learner belongs to one thread.
 
     >>> import numpy as np, sumwise as sw
     >>> rng = np.random.default_rng(1)
@@ -149,8 +226,12 @@ class ActiveLearner:
     >>> ask.set_id
     1
     >>> learner.tell(ask.set_id, 12.5)
+    >>> learner.amend(1, 13)
+    >>> learner.skip(3)
+    >>> [ask.set_id for ask in learner.ask(n=2)]
+    [0, 2]
     >>> learner.labels
-    {1: 12.5}
+    {1: 13.0}
     """
 
     def __init__(
@@ -160,21 +241,26 @@ class ActiveLearner:
         strategy: str | Acquisition | None = None,
         seed: int = 0,
         preset: str | None = None,
-        **objective: Unpack[ObjectiveOptions],
+        **objective: Unpack[StudyOptions],
     ) -> None:
         plain = as_sets(sets)
         config, self._strategy = resolve(model, strategy, seed, preset, sets)
         self._seed = seed
-        wanted = read(plain, objective, "ActiveLearner")
+        wanted = read(plain, objective, "ActiveLearner", StudyOptions)
         per_cost(self._strategy, np.zeros(len(plain)), wanted.cost)  # refuses costs without gains
         self._progress = begin(config, sets, wanted)
-        self._asked: Ask | None = None
 
-    def ask(self) -> Ask:
-        """The set to measure next; the same one until a total is recorded."""
-        if self._asked is None:
-            self._asked, self._progress = ask(self._progress, self._strategy, self._seed)
-        return self._asked
+    # --- asking and telling -------------------------------------------------------------------
+
+    def ask(self, n: int | None = None) -> Any:
+        """The set to measure next, or a list of `n` that are good together.
+
+        They stay the same until an answer or a skipped set changes what is known.
+        """
+        wanted = 1 if n is None else validate.count(n, "n")
+        asking = self._progress, self._strategy, self._seed, wanted
+        self._progress = ask(*asking, runner_up=True)
+        return self._progress.open[0] if n in (None, 1) else list(self._progress.open[:wanted])
 
     def tell(self, set_id: Hashable, y_bar: float, noise_std: float | None = None) -> None:
         """Record the measured total of a set, whether or not it was asked for.
@@ -183,22 +269,117 @@ class ActiveLearner:
             noise_std: Standard deviation of noise that this measurement is known to have beside
                 that of its individuals, such as noise added for privacy.
         """
+        new = self._checked(set_id, y_bar, noise_std)
+        known = self._answer(new.position)
+        if known is None:
+            self._progress = tell(self._progress, new.position, new.y_bar, new.noise_std)
+        elif rules.total(known) != rules.total(new):
+            raise rules.another_total(known, new)
+
+    def amend(self, set_id: Hashable, y_bar: float, noise_std: float | None = None) -> None:
+        """Correct an answer; without `noise_std` it keeps the noise it had, and 0 takes it away."""
+        new = self._checked(set_id, y_bar, noise_std)
+        known = self._measured(new.position)
+        noise = known.noise_std if noise_std is None else new.noise_std
+        new = replace(known, y_bar=new.y_bar, noise_std=noise)
+        if rules.total(known) != rules.total(new):
+            changed = [new if told is known else told for told in self.answers]
+            self._progress = revise(self._progress, changed)
+
+    def retract(self, set_id: Hashable) -> None:
+        """Withdraw an answer: its set may be asked for again."""
+        known = self._measured(self._progress.pool.sets.position(set_id))
+        kept = [told for told in self.answers if told is not known]
+        self._progress = revise(self._progress, kept)
+
+    def skip(self, set_id: Hashable) -> None:
+        """Set a set aside that cannot be measured: it is not asked for."""
+        now, position = self._progress, self._progress.pool.sets.position(set_id)
+        if self._answer(position) is not None:
+            raise rules.nothing_to_skip(now.pool.sets.ids[position])
+        skipped = tuple(sorted({*now.skipped, position}))
+        self._progress = replace(now, skipped=skipped, open=())
+
+    def unskip(self, set_id: Hashable) -> None:
+        """Let a set that was skipped be asked for again."""
+        now, position = self._progress, self._progress.pool.sets.position(set_id)
+        if position not in now.skipped:
+            raise rules.not_skipped(now.pool.sets.ids[position])
+        left = tuple(other for other in now.skipped if other != position)
+        self._progress = replace(now, skipped=left, open=(), ceiling=None)
+
+    def _checked(self, set_id: Hashable, y_bar: Any, noise_std: Any) -> Answer:
         position = self._progress.pool.sets.position(set_id)
-        value = validate.total(y_bar, set_id)
-        noise = (0.0 if noise_std is None else validate.noise(noise_std, set_id)) or None
-        measured = self._progress.labels.get(position)
-        if measured is not None:
-            raise LabelError(
-                f"set {set_id!r} is measured already ({measured:g}); a learner keeps its answers. "
-                "Start a new one to change them."
-            )
-        own_id = self._progress.pool.sets.ids[position]  # 4.0 finds the set 4, and is not its name
-        asked = self._asked if self._asked and self._asked.set_id == own_id else None
-        self._progress = tell(self._progress, position, value, noise, asked)
-        self._asked = None
+        own = self._progress.pool.sets.ids[position]  # 4.0 finds the set 4, and is not its name
+        total = validate.total(y_bar, own)
+        noise = (None if noise_std is None else validate.noise(noise_std, own)) or None
+        return Answer(0, own, total, noise_std=noise, position=position)
+
+    def _answer(self, position: int) -> Answer | None:
+        return next((told for told in self.answers if told.position == position), None)
+
+    def _measured(self, position: int) -> Answer:
+        known = self._answer(position)
+        if known is None:
+            raise rules.not_measured(self._progress.pool.sets.ids[position])
+        return known
+
+    # --- looking ------------------------------------------------------------------------------
+
+    def predict(self, frame: Any = None, level: float = 0.9, *, groups: Any = None) -> Predictions:
+        """Predict the outputs of all individuals, set by set, or of the rows of a table.
+
+        Args:
+            frame, level, groups: As in `Study.predict`.
+        """
+        return predict(self.model, lambda: self.sets, frame, level, groups)
+
+    def predict_sets(self, level: float = 0.9) -> Predictions:
+        """Predict the total of every set, measured or not."""
+        return predict_totals(self._fit(self._progress), level)
+
+    def status(self) -> Status:
+        """Where the learner stands, and how much there is still to learn."""
+        return self._moment().status()
+
+    def insight(self, level: float = 0.9) -> Insight:
+        """What each answer was expected to be and what it taught, whether intervals are right, and
+        what to ask next.
+
+        Args:
+            level: Probability of the intervals that answers are compared with.
+        """
+        return self._moment().insight(partial(along, self._progress, self.answers), level)
+
+    def report(self, path: str | os.PathLike[str]) -> Path:
+        """Write a page that opens in any browser, offline, such as "report.html"."""
+        from sumwise.report.study_page import write
+
+        return write(self, path)
+
+    def _fit(self, now: Progress) -> Fitted[Progress]:
+        pool = now.objective.apply(now.pool, now.model)
+        return Fitted(now.model, pool, now.pool.design, now)
+
+    def _moment(self) -> Moment[Progress]:
+        now, strategy = self._progress, self._strategy
+        fit, state = self._fit(now), now.state
+        n = min(AHEAD, int(state.free(len(now.pool.sets)).sum()))
+        ahead = (fit.pool, now.model, strategy, state, draws_of(self._seed))
+        prices = Prices(now.objective.cost)
+        asks = propose(*ahead, n=n, prices=prices) if n else []
+        without = self._without if quick(now.prepared) else None
+        return Moment("learner", named(strategy).name, fit, now.objective, asks, without)
+
+    def _without(self, answer: Answer) -> Fitted[Progress]:
+        others = [told for told in self.answers if told is not answer]
+        return self._fit(revise(self._progress, others))
+
+    def _repr_html_(self) -> str:
+        return answers_html(repr(self), self.answers)
 
     def __repr__(self) -> str:
-        answered, total = len(self.history), len(self._progress.pool.sets)
+        answered, total = len(self.answers), len(self._progress.pool.sets)
         return (
             f"ActiveLearner: {answered} of {total} sets measured, strategy {self._strategy!r}, "
             f"{AggregateRegressor.from_config(self._progress.prepared.config)!r}"
@@ -213,9 +394,30 @@ class ActiveLearner:
     @property
     def labels(self) -> Mapping[Hashable, float]:
         """Measured totals by set id, in order of arrival."""
-        return {answer.set_id: answer.y_bar for answer in self.history}
+        return {answer.set_id: answer.y_bar for answer in self.answers}
+
+    @property
+    def sets(self) -> Sets:
+        """The sets that the learner asks for."""
+        sets = self._progress.pool.sets
+        return sets.whole if isinstance(sets, LazySets) else sets
+
+    @property
+    def seed(self) -> int:
+        """Seed of the strategy's random draws."""
+        return self._seed
+
+    @property
+    def aims(self) -> Objective:
+        """Costs, known noise, targets and the threshold that the learner was made with."""
+        return self._progress.objective
+
+    @property
+    def answers(self) -> tuple[Answer, ...]:
+        """Answers as they stand with their questions, in order of arrival."""
+        return self._progress.answers
 
     @property
     def history(self) -> tuple[Answer, ...]:
-        """Every answer with its question, in order."""
-        return self._progress.answers
+        """The same as `answers`."""
+        return self.answers

@@ -25,6 +25,7 @@ from sumwise.model import predict
 from sumwise.model.design import Design, Pool
 from sumwise.model.fit import Model
 from sumwise.model.posterior import Posterior
+from sumwise.util import html
 from sumwise.util.shapes import Float, Mask, PerSet
 from sumwise.util.text import count, plain
 
@@ -52,6 +53,13 @@ class Ask:
     expires: str = ""  # when a study's claim on the set ends, UTC
     cost: float | None = None  # of measuring it; None where measuring has no cost
     runner_up_cost: float | None = None
+
+    def _repr_html_(self) -> str:
+        rows = [("measure", self.set_id), ("why", self.why), ("score", self.score)]
+        if self.expected:  # 0 before the first answer
+            rows.append(("expected", f"{plain(self.expected)} ± {plain(self.std)}"))
+        more = (("runner-up", self.runner_up), ("cost", self.cost), ("by", self.by))
+        return html.table(("", ""), [*rows, *(row for row in more if row[1] is not None)])
 
     @property
     def score_per_cost(self) -> float | None:

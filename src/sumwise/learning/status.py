@@ -14,6 +14,7 @@ from sumwise.learning.propose import Ask, PoolState
 from sumwise.model.design import Pool, add_products, features
 from sumwise.model.fit import Model
 from sumwise.model.posterior import BLOCK, Posterior
+from sumwise.util import html
 from sumwise.util.shapes import Float, PerSet
 from sumwise.util.text import count, figure, label, plain
 
@@ -43,6 +44,11 @@ class Status:
     suspects: tuple[Suspect, ...] = ()  # answers that may be wrong, the one to check first first
     typical_error: float | None = None  # of an individual: answers predicted from all the others
     typical_naive_error: float | None = None  # with the mean of the others as the prediction
+
+    def _repr_html_(self) -> str:
+        heads = ("sets", "measured", "being measured", "skipped", "asked so far")
+        row = (self.sets, self.answers, self.open_claims, self.skipped, self.questions)
+        return html.paragraphs(self.words) + html.table(heads, [row])
 
     @property
     def improvement(self) -> float:

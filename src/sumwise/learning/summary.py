@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from sumwise.data.recipe import Recipe
 from sumwise.model.basis.auto import SCALINGS, Auto
 from sumwise.model.fit import Model
 from sumwise.model.mixture import Mixture
@@ -21,16 +22,17 @@ SCALED: Final = {
 }
 
 
-def summary(model: Model, lengthscale: float) -> tuple[str, ...]:
+def summary(model: Model, lengthscale: float, recipe: Recipe | None = None) -> tuple[str, ...]:
     """Lines that say what the model is and how the answers chose it.
 
     Args:
         lengthscale: Factor of the hypotheses' length-scales.
+        recipe: How inputs were made of the user's columns, if they are not those.
     """
     labels = len(model.labelled.design) if model.labelled is not None else 0
     lines = []
     if model.mixture is not None:
-        lines += _mixed(model, model.mixture, labels, lengthscale)
+        lines += _mixed(model, model.mixture, labels, lengthscale, recipe)
     else:
         lines.append(f"Basis: {type(model.basis.basis).__name__}, fixed, not chosen by answers.")
     if labels and model.mixture is None:
@@ -46,7 +48,9 @@ def _listed(values: Float[np.ndarray, " M"]) -> str:
     return ", ".join(f"{value:.3g}" for value in values)
 
 
-def _mixed(model: Model, mixed: Mixture, labels: int, unit: float) -> list[str]:
+def _mixed(
+    model: Model, mixed: Mixture, labels: int, unit: float, recipe: Recipe | None
+) -> list[str]:
     if not labels:
         return [
             f"Model: a mixture of {len(mixed.probability)} hypotheses, all equally likely before "
@@ -79,7 +83,10 @@ def _mixed(model: Model, mixed: Mixture, labels: int, unit: float) -> list[str]:
     if linear.sum() > LEAST_LINEAR * signal:
         power = mixed.hypotheses.power
         learned = (model.posterior.mean[: power.size] ** 2).mean(axis=1).reshape(power.shape)
-        lines += _rests_on((learned * power).sum(axis=0), model.input_names)
+        shares, names = (learned * power).sum(axis=0), model.input_names
+        if recipe is not None:
+            shares, names = np.bincount(recipe.source_of, shares), recipe.names
+        lines += _rests_on(shares, names)
     if waves.sum() > 0:
         parts = 100 * waves.sum(axis=0) / waves.sum()
         said = ", ".join(

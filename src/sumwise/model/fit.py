@@ -83,10 +83,12 @@ class ModelConfig:
 
     def prepare(self, sets: Sets, inputs: Inputs | None = None) -> Prepared:
         """Draw the basis for inputs spread like `inputs`; like those of `sets` if left out."""
-        sets = apart(sets)  # nobody counts twice
+        recipe, sets = sets.recipe, apart(sets)  # nobody counts twice
         if inputs is None:
             known = (sets.x, sets.starts) if len(sets) else (np.zeros((1, sets.n_inputs)),)
             inputs = Inputs.of(*known)
+        if recipe is not None:
+            inputs = replace(inputs, source=recipe.source_of)
         rng = np.random.default_rng(self.random_state)
         with np.errstate(all="ignore"):  # features that are not finite are refused by name
             basis = Scaled(draw(self, sets, inputs, rng), inputs.shift, inputs.scale)

@@ -13,15 +13,18 @@ from typing import Any, Final
 
 import numpy as np
 
+from sumwise.data.frames import as_frame, with_columns
 from sumwise.data.sets import Sets
 from sumwise.errors import DataError, InvalidSetError, SettingError
 from sumwise.model.design import Design, blocks, features
 from sumwise.model.fit import Model
 from sumwise.model.posterior import BLOCK
+from sumwise.util import html
 from sumwise.util.shapes import Float, Int
 from sumwise.util.text import shown
 
 PREFIX: Final = "sumwise_"
+ENDS: Final = ("mean", "std", "lower", "upper")  # the columns at the end of a table
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -364,6 +367,7 @@ class Predictions:
     beside: Mapping[str, Any] = field(default_factory=dict)  # ours in a table: row, or measured
     inputs: Mapping[str, Any] = field(default_factory=dict)  # the user's own columns
     ends: Float[np.ndarray, "2 n"] | None = None  # of the interval; those of a Gaussian if None
+    frame: Any = None  # the user's data frame whose rows these are, if they came in one
 
     @property
     def lower(self) -> Float[np.ndarray, " n"]:
@@ -386,19 +390,55 @@ class Predictions:
     def __repr__(self) -> str:
         return f"Predictions: {len(self)} rows with intervals of {100 * self.level:g} %"
 
+    def _repr_html_(self) -> str:
+        some = self._table(html.FEW)
+        return html.paragraphs([repr(self)]) + html.table(some.columns, some.rows(), len(self))
+
+    def to_pandas(self) -> Any:
+        """A pandas table with the columns of `to_arrow`; a pandas frame keeps its index."""
+        return self._table().to_pandas()
+
+    def to_polars(self) -> Any:
+        """A polars table with the columns of `to_arrow`."""
+        return self._table().to_polars()
+
     def to_arrow(self) -> Any:
         """An Arrow table: set, what comes along, mean, std, lower and upper.
+
+        Rows of a data frame that was passed to `predict` come with all of its columns. A named
+        index of pandas is a column as well.
 
         Whole numbers and text stay what they are; other ids become the text that is shown of them.
         Our columns are called sumwise_mean and so on where one of the user's has such a name.
         """
+        try:
+            table = self._table().to_arrow()
+        except (TypeError, ValueError) as error:  # Arrow's own are these
+            reason = next(iter(str(error).splitlines()), "")
+            raise DataError(
+                f"the table has a column that Arrow cannot hold ({reason:.200}); drop it, or use "
+                "to_pandas"
+            ) from error
+        unnamed = [name for name in table.column_names if name.startswith("__index_level_")]
+        return table.drop_columns(unnamed) if self.frame is not None else table
+
+    def _table(self, rows: int | None = None) -> Any:
+        """A frame of narwhals, of the first rows or of all: the user's own with more columns, or
+        an Arrow table."""
         import pyarrow as pa
 
-        first = {} if self.ids is None else {"set": _id_column(self.ids), **self.beside}
-        last = {name: getattr(self, name) for name in ("mean", "std", "lower", "upper")}
+        last = {name: getattr(self, name)[:rows] for name in ENDS}
+        if self.frame is not None:
+            table = as_frame(self.frame)
+            ours = own_names(ENDS, table.columns)
+            some = table if rows is None else table.head(rows)
+            return with_columns(some, {ours[name]: last[name] for name in last})
+        first = {} if self.ids is None else {"set": _id_column(self.ids[:rows])}
+        first |= {name: values[:rows] for name, values in self.beside.items() if first}
         ours = own_names([*first, *last], self.inputs)
         first, last = ({ours[name]: part[name] for name in part} for part in (first, last))
-        return pa.table({**first, **self.inputs, **last})
+        inputs = {name: values[:rows] for name, values in self.inputs.items()}
+        return as_frame(pa.table({**first, **inputs, **last}))
 
 
 def own_names(names: Sequence[str], theirs: Collection[str]) -> dict[str, str]:
@@ -410,7 +450,7 @@ def own_names(names: Sequence[str], theirs: Collection[str]) -> dict[str, str]:
     return {name: prefix + name for name in names}
 
 
-def _id_column(ids: Sequence[Hashable]) -> Any:
+def _id_column(ids: Sequence[Hashable] | np.ndarray) -> Any:
     import pyarrow as pa
 
     if set(map(type, ids)) in ({str}, {int}):
@@ -420,14 +460,29 @@ def _id_column(ids: Sequence[Hashable]) -> Any:
 
 
 def individuals(sets: Sets, rows: int | None = None) -> dict[str, Any]:
-    """Set ids, numbers within the set and inputs of the first `rows` individuals, or of all."""
+    """Set ids, numbers within the set, ids of their own and inputs of the first individuals.
+
+    Args:
+        rows: How many; all if left out.
+    """
     owners = np.repeat(np.arange(len(sets)), sets.sizes)[:rows]
-    names = sets.input_names or tuple(f"x{d}" for d in range(sets.n_inputs))
+    beside: dict[str, Any] = {"row": np.arange(len(owners)) - sets.starts[owners] + 1}
+    if sets.row_ids is not None:
+        beside["id"] = _id_column(sets.row_ids[:rows])
     return {
         "ids": tuple(sets.ids[a] for a in owners),
-        "beside": {"row": np.arange(len(owners)) - sets.starts[owners] + 1},
-        "inputs": {str(name): sets.x[:rows, d] for d, name in enumerate(names)},
+        "beside": beside,
+        "inputs": input_columns(sets, slice(rows)),
     }
+
+
+def input_columns(sets: Sets, rows: Any) -> dict[str, Any]:
+    """The user's columns of some individuals, by name."""
+    x = sets.x[rows]
+    if sets.recipe is not None:
+        return {str(name): values for name, values in sets.recipe.decode(x).items()}
+    names = sets.input_names or tuple(f"x{d}" for d in range(sets.n_inputs))
+    return {str(name): x[:, d] for d, name in enumerate(names)}
 
 
 def check_level(level: Any) -> float:

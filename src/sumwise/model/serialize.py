@@ -10,6 +10,7 @@ import dataclasses
 import io
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -73,6 +74,8 @@ def unpack_prepared(packed: bytes, config: ModelConfig, sets: Sets) -> Prepared:
         power, *start = arrays["numbers"].tolist()
         freeze(*arrays.values())
         inputs = Inputs.of(np.zeros((1, sets.n_inputs)))  # only the kind of the basis matters here
+        if sets.recipe is not None:
+            inputs = replace(inputs, source=sets.recipe.source_of)
         blank = draw(config, sets, inputs, np.random.default_rng(config.random_state or 0))
         scaled = Scaled(blank, inputs.shift, inputs.scale).with_arrays(arrays)
         return Prepared(config, scaled, power, Hyperparameters(*start), sets.input_names)

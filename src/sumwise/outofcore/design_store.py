@@ -27,6 +27,7 @@ from typing import Any, Final
 import numpy as np
 
 from sumwise.data.parquet import File, Scan, batches
+from sumwise.data.recipe import Recipe
 from sumwise.data.sets import LazySets, Sets, group_individuals
 from sumwise.data.targets import Targets, subsample
 from sumwise.errors import DataError, InvalidSetError, SettingError
@@ -367,6 +368,6 @@ def read_whole(scan: Scan, ids: Any) -> Sets:
     if scan.theta_column is not None:
         weights = np.concatenate([batch.theta for batch in found])
     names = ids_of(pa.table(keys, names=list(scan.by)))
-    sets, _ = group_individuals(names, inputs, weights, scan.x)
+    sets, _ = group_individuals(names, (Recipe.plain(scan.x), inputs), weights)
     wanted = ids() if callable(ids) else ids  # former versions had another order in unsorted files
     return sets if sets.ids == wanted else sets.take([sets.position(name) for name in wanted])

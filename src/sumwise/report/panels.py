@@ -320,7 +320,8 @@ def questions(insight: Insight) -> Section:
     import altair as alt
 
     title = "What to ask next"
-    by_information = ACQUISITIONS[insight.status.strategy].is_information
+    strategy = ACQUISITIONS.get(insight.status.strategy)  # None of a user's own function
+    by_information = strategy is not None and strategy.is_information
     rows: list[Row] = [
         {
             "question": f"{rank}. {label(question.set_id)}",

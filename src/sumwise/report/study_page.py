@@ -1,10 +1,11 @@
-"""A study as one page: what has been learned, how far to trust it, what to ask next.
+"""A study or a learner as one page: what has been learned, how far to trust it, what to ask next.
 
-It holds no path, address or time of writing, so the same study gives the same page.
+It holds no path, address or time of writing, so the same answers give the same page.
 """
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,10 +15,11 @@ import numpy as np
 
 from sumwise.data.sets import Sets
 from sumwise.learning.insight import WINDOW, Insight
+from sumwise.learning.learner import ActiveLearner
 from sumwise.learning.left_out import FEWEST
 from sumwise.learning.propose import Answer
 from sumwise.model.calibration import percent
-from sumwise.model.predict import Predictions
+from sumwise.model.predict import Predictions, input_columns
 from sumwise.report.page import Section, TextTable, check_folder, page, save_page, versions
 from sumwise.report.panels import LONG, spending, study_panels
 from sumwise.study.storage.records import Event, Snapshot
@@ -31,37 +33,43 @@ UNNAMED: Final = "somebody"  # where no name was given
 ATTEMPTS: Final = 3  # to read a study while answers keep arriving
 
 
-def write(study: Study, path: str | Path) -> Path:
-    """Write the page of a study, whole or not at all."""
+def write(study: Study | ActiveLearner, path: str | os.PathLike[str]) -> Path:
+    """Write the page of a study or a learner, whole or not at all."""
     place = Path(path)
     check_folder(place.parent)
     return save_page(page_of(study), place)
 
 
-def page_of(study: Study) -> str:
+def page_of(study: Study | ActiveLearner) -> str:
     """One HTML page that needs no network."""
-    for _ in range(ATTEMPTS):  # until no answer arrives while the study is read
-        seen = study.state.snapshot()
-        insight, history = study.insight(), study.history()
-        predictions = study.predict(level=insight.level) if seen.answers else None
-        if study.answers == seen.answers:
-            break
+    if isinstance(study, ActiveLearner):
+        insight = study.insight()
+        predictions = study.predict(level=insight.level) if study.answers else None
+        answers, held, people, named = study.answers, [], [], "Learner"
+    else:
+        for _ in range(ATTEMPTS):  # until no answer arrives while the study is read
+            seen = study.state.snapshot()
+            insight, history = study.insight(), study.history()
+            predictions = study.predict(level=insight.level) if seen.answers else None
+            if study.answers == seen.answers:
+                break
+        answers, held, people = seen.answers, _open(seen), [_people(seen.answers, history)]
+        named = label(study.name, LONG)
     sets, status, cost = study.sets, insight.status, study.aims.cost
     sections = [
         Section("Where the study stands", status.words[len(status.headline) :]),
         *study_panels(insight),
-        *_open(seen),
+        *held,
         Section("The model", study.model.summary().splitlines()),
     ]
-    if cost is not None and seen.answers:
-        sections.append(spending(insight, cost[[answer.position for answer in seen.answers]]))
+    if cost is not None and answers:
+        sections.append(spending(insight, cost[[answer.position for answer in answers]]))
     sections += [
-        _answers(seen.answers, insight),
-        _people(seen.answers, history),
+        _answers(answers, insight),
+        *people,
         _settings(study, sets, status.strategy),
         _individuals(sets, predictions),
     ]
-    named = label(study.name, LONG)
     title = f"{named}: {status.answers:,} of {count_of(status.sets, 'set')} measured"
     if status.suspects:
         title += f"; check {label(status.suspects[0].set_id)} first"
@@ -159,13 +167,12 @@ def _answers(answers: Sequence[Answer], insight: Insight) -> Section:
                 _about(row.predicted, row.std) if row and not insight.by_forecast else NONE,
                 f"{row.z:.1f}".replace("-", "−") if row else NONE,
                 figure(step.information) if step else NONE,
-                _person(told.by),
-                moment(told.at),
+                *((_person(told.by), moment(told.at)) if told.at else ()),
             )
         )
     columns = (
         "", "set", "answer", "expected before it", "predicted without it", "off by (std)",
-        "taught (nats)", "by", "when",
+        "taught (nats)", *(("by", "when") if answers[0].at else ()),
     )  # fmt: skip
     caption = (
         f"± is one standard deviation, noise included. Bold: outside the "
@@ -179,21 +186,36 @@ def _individuals(sets: Sets, found: Predictions | None) -> Section:
     if found is None or found.ids is None:
         return Section(title, ["Predictions have no unit before the first answer."])
     words, chosen = _which(found)
-    shown = range(min(sets.n_inputs, MOST_INPUTS))
-    names = sets.input_names or [f"input {d + 1}" for d in shown]
+    of_input = input_columns(sets, chosen)
+    names = list(of_input) if sets.input_names else [f"input {d + 1}" for d in range(len(of_input))]
+    values = list(of_input.values())[:MOST_INPUTS]
+    own = sets.row_ids
     rows = [
         (
             label(found.ids[i], LONG),
-            f"{found.beside['row'][i]:,}",
-            *(as_given(float(sets.x[i, d])) for d in shown),
+            f"{found.beside['row'][i]:,}" if own is None else label(own[i], LONG),
+            *(_as_given(column[at]) for column in values),
             figure(float(found.mean[i]), 4),
             f"{figure(float(found.lower[i]), 4)} to {figure(float(found.upper[i]), 4)}",
         )
-        for i in chosen.tolist()
+        for at, i in enumerate(chosen.tolist())
     ]
-    heads = (label(names[d]) for d in shown)
-    columns = ("set", "no.", *heads, "predicted", f"{percent(found.level)} interval")
+    heads = (label(name) for name in names[:MOST_INPUTS])
+    columns = (
+        "set",
+        "no." if own is None else "id",
+        *heads,
+        "predicted",
+        f"{percent(found.level)} interval",
+    )
     return Section(title, [words], table=TextTable(columns, rows))
+
+
+def _as_given(value: Any) -> str:
+    """An input as the user's table has it."""
+    if value is None:
+        return NONE
+    return as_given(float(value)) if isinstance(value, float | int) else label(value)
 
 
 def _which(found: Predictions) -> tuple[str, np.ndarray]:
@@ -238,10 +260,11 @@ def _people(answers: Sequence[Answer], history: Sequence[Event]) -> Section:
     return Section("History", [words], table=_first(("who", "answers that stand", *columns), rows))
 
 
-def _settings(study: Study, sets: Sets, strategy: str) -> Section:
-    names = ", ".join(label(name) for name in (sets.input_names or ())[:20])
-    inputs = count_of(sets.n_inputs, "input") + (f": {names}" if names else "")
-    inputs += ", …" if len(sets.input_names or ()) > 20 else ""
+def _settings(study: Study | ActiveLearner, sets: Sets, strategy: str) -> Section:
+    known = (sets.input_names or ()) if sets.recipe is None else sets.recipe.names
+    names = ", ".join(label(name) for name in known[:20])
+    inputs = count_of(len(known) or sets.n_inputs, "input") + (f": {names}" if names else "")
+    inputs += ", …" if len(known) > 20 else ""
     largest = count_of(int(sets.sizes.max()), "individual")
     rows = [
         ("sets", f"{len(sets):,}, of {sets.sizes.min():,} to {largest}"),

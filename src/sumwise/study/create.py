@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from secrets import randbelow
@@ -14,6 +14,7 @@ import numpy as np
 from sumwise.acquisition.objective import Objective, StudyOptions, read
 from sumwise.acquisition.strategies import per_cost
 from sumwise.data import validate
+from sumwise.data.geo import Geometry
 from sumwise.data.sets import Sets
 from sumwise.errors import SettingError
 from sumwise.learning.estimator import AggregateRegressor, resolve
@@ -36,6 +37,7 @@ def create_study(
     preset: str | None = None,
     claim_days: float = 7.0,
     sets_file: str | os.PathLike[str] | None = None,
+    geometry: Geometry | Sequence[bytes | None] | None = None,
     **objective: Unpack[StudyOptions],
 ) -> Study:
     """Begin a study, and store its sets, its settings and what the basis has drawn.
@@ -53,6 +55,8 @@ def create_study(
         claim_days: How many days a claim on a set lasts.
         sets_file: Keep the sets in this Parquet file instead of inside the database, which refers
             to it with a checksum; for sets that take gigabytes.
+        geometry: The geometry of each individual as WKB, in the order of `sets.x`, which the study
+            keeps for maps and exports; None where there is none.
         **objective: `targets` and `target_weights`: individuals whose predictions count, as in
             `sumwise.score`. `noise_std`: noise that measuring each set will have; `tell` takes the
             noise that an answer really had. `cost`: what measuring each set costs, as in
@@ -75,7 +79,19 @@ def create_study(
         "seed": str(int(seed)),
         "claim_days": days,
     }
-    return _store(url, sets, sets.prepare(config), wishes, settings, sets_file)
+    shapes = None if geometry is None else _geometry(geometry, sets)
+    return _store(url, sets, sets.prepare(config), wishes, settings, sets_file, geometry=shapes)
+
+
+def _geometry(given: Geometry | Sequence[bytes | None], sets: Sets | Embedded) -> Geometry:
+    shapes = given if isinstance(given, Geometry) else Geometry(list(given))
+    n = None if isinstance(sets, Embedded) else len(sets.x)
+    if len(shapes.wkb) != n or not all(isinstance(wkb, bytes | None) for wkb in shapes.wkb):
+        raise SettingError(
+            f"geometry has {len(shapes.wkb)} entries; give one for each of {n or 'no'} individuals "
+            "in memory, as bytes of WKB, or None"
+        )
+    return shapes
 
 
 def _settings(
@@ -132,7 +148,7 @@ def import_study(
     found = exported.read(folder)
     settings = {**found.settings, **named}
     known = found.sets, found.prepared, found.aims, settings
-    return _store(url, *known, sets_file, found.happened)
+    return _store(url, *known, sets_file, found.happened, found.geometry)
 
 
 def _store(
@@ -143,6 +159,7 @@ def _store(
     settings: Mapping[str, Any],
     sets_file: str | os.PathLike[str] | None,
     happened: Mapping[str, Any] | None = None,
+    geometry: Geometry | None = None,
 ) -> Study:
     """Add a study to a database, and write its sets to a file beside it if there is to be one."""
     beside = None if sets_file is None else os.fspath(sets_file)
@@ -153,6 +170,8 @@ def _store(
             packed = blobs.pack(sets, prepared, beside, database.folder)
         if aims:
             packed["aims"] = blobs.pack_aims(aims)
+        if geometry is not None:
+            packed["geometry"] = blobs.pack_geometry(geometry)
         database.ensure()
         with database.write() as connection:
             transactions.create(connection, packed, settings, happened)

@@ -5,6 +5,7 @@
                      overlap, member and effect before these: the individual that the row is, and
                      the set whose effect it has
     basis.parquet    a row per array that was drawn: name, dtype, shape, values
+    geometry.parquet a row per individual: its geometry, as GeoParquet; if the table had geometries
     answers.csv, claims.csv, skips.csv, history.csv        a row per row of their tables
 
 The folder is written under another name beside its place and renamed, so it is whole or not there.
@@ -44,6 +45,7 @@ FORMAT: Final = 1
 STUDY: Final = "study.json"
 SETS: Final = "sets.parquet"
 BASIS: Final = "basis.parquet"
+GEOMETRY: Final = "geometry.parquet"
 _TEXTS: Final = {"by": "by", "at": "at", "note": "note"}
 _TOTAL: Final = {"total": "y_bar", "noise_std": "noise_std"}
 _SET: Final = {"set": "", "position": "position"}
@@ -108,9 +110,12 @@ def _contents(database: Database, record: StudyRecord, sets: Sets) -> dict[str, 
     with database.read() as connection:
         state = records.state(connection, record, lock=False)
         happened = records.happened(connection, record)
+        geometry = record.blobs.geometry(connection)
     names = sets.input_names
     contents = {SETS: _sets_file(sets), BASIS: _basis_file(record.prepared)}
     contents |= {f"{table}.csv": _csv(table, rows, sets.ids) for table, rows in happened.items()}
+    if geometry is not None:
+        contents[GEOMETRY] = geometry
     known = {
         "format": FORMAT,
         **{name: getattr(record, name) for name in SETTINGS},
@@ -121,6 +126,10 @@ def _contents(database: Database, record: StudyRecord, sets: Sets) -> dict[str, 
     }
     if sets.members is not None:
         known["overlap"] = True
+    if sets.row_ids is not None:
+        known["row_ids"] = True
+    if sets.recipe is not None:
+        known["recipe"] = sets.recipe.to_json()
     if record.aims:
         given = blobs.arrays_of_aims(record.aims)
         options = StudyOptions.__annotations__
@@ -132,9 +141,9 @@ def _contents(database: Database, record: StudyRecord, sets: Sets) -> dict[str, 
 # --- Parquet --------------------------------------------------------------------------------------
 
 
-def columns_before(overlap: bool) -> tuple[str, ...]:
+def columns_before(overlap: bool, row_ids: bool) -> tuple[str, ...]:
     """Columns of sets.parquet before the inputs."""
-    return (*OF_SET, *OF_OVERLAP) if overlap else OF_SET
+    return (*OF_SET, *(OF_OVERLAP if overlap else ()), *((blobs.ROW_ID,) if row_ids else ()))
 
 
 def input_columns(
@@ -161,9 +170,10 @@ def _sets_file(sets: Sets) -> bytes:
         of_set(list(map(to_json, sets.ids))),
         sets.theta,
         *(() if sets.members is None else (sets.members, sets.effects)),
+        *(() if sets.row_ids is None else ([to_json(name) for name in sets.row_ids],)),
         *(np.ascontiguousarray(column) for column in sets.x.T),
     ]
-    before = columns_before(sets.members is not None)
+    before = columns_before(sets.members is not None, sets.row_ids is not None)
     names = [*before, *input_columns(sets.input_names, sets.n_inputs, before)]
     table = pa.table(list(map(pa.array, columns)), names=names)
     return blobs.pack_table(table, list(OF_SET[:3]))

@@ -30,6 +30,8 @@ from sumwise.acquisition.objective import Objective, StudyOptions
 from sumwise.acquisition.strategies import ACQUISITIONS, per_cost
 from sumwise.data import validate
 from sumwise.data.frames import to_float
+from sumwise.data.geo import Geometry, from_geoparquet
+from sumwise.data.recipe import Recipe
 from sumwise.data.sets import Sets
 from sumwise.data.targets import Targets
 from sumwise.errors import DataError, MissingExtraError, SumwiseError
@@ -38,8 +40,8 @@ from sumwise.model.basis.auto import OF_HYPOTHESES, as_former
 from sumwise.model.fit import ModelConfig, Prepared
 from sumwise.model.serialize import pack_config, unpack_config, unpack_prepared
 from sumwise.study import export
-from sumwise.study.export import BASIS, OF_SET, SETS, STUDY, TABLES
-from sumwise.study.storage import records
+from sumwise.study.export import BASIS, GEOMETRY, OF_SET, SETS, STUDY, TABLES
+from sumwise.study.storage import blobs, records
 from sumwise.study.storage.id_json import many_from_json
 
 LARGEST_COUNT: Final = 10**9  # far below what a database can count to
@@ -55,6 +57,7 @@ class Imported:
     prepared: Prepared
     aims: Objective
     happened: Mapping[str, Sequence[Mapping[str, Any]]]  # as `records.happened` gave it
+    geometry: Geometry | None = None
 
 
 def read(folder: Any) -> Imported:
@@ -80,15 +83,24 @@ def _read(place: Path) -> Imported:
         if missing := [f.name for f in fields(config) if f.name not in head["model"]]:
             raise ValueError(f"model has no {', '.join(missing)}; give every setting")
         settings, sha256 = _settings(head, config), {**head["sha256"]}
-        names, overlap = head["inputs"], head.get("overlap", False)
-        if not isinstance(overlap, bool):
-            raise ValueError(f"overlap is {overlap!r:.60}; give true or false")
+        names, about = head["inputs"], [head.get(name, False) for name in ("overlap", "row_ids")]
+        for name, given in zip(("overlap", "row_ids"), about, strict=True):
+            if not isinstance(given, bool):
+                raise ValueError(f"{name} is {given!r:.60}; give true or false")
+        recipe = blobs.recipe_of(head)
         if not isinstance(names, list | None):
             raise ValueError(f"inputs is {names!r:.60}; give a list of names, or null")
         inputs = None if names is None else many_from_json(json.dumps(names))
     content = _content(place, SETS, sha256)
     with _refusals(SETS):
-        sets = _sets(content, inputs, overlap)
+        sets = _sets(content, inputs, about[0], about[1], recipe)
+    geometry = None
+    if GEOMETRY in sha256:
+        content = _content(place, GEOMETRY, sha256)
+        with _refusals(GEOMETRY):
+            geometry = from_geoparquet(content)
+            if len(geometry.wkb) != len(sets.x):
+                raise ValueError(f"{len(geometry.wkb)} rows instead of {len(sets.x)}")
     with _refusals(STUDY):
         aims = _aims(head["aims"], sets, head["strategy"]) if "aims" in head else Objective()
     content = _content(place, BASIS, sha256)
@@ -104,7 +116,7 @@ def _read(place: Path) -> Imported:
         columns = dict.fromkeys(filter(None, TABLES["history"].values()))
         happened["history"].append({**columns, "at": records.now(), **records.TO_MIXTURE})
         settings["changes"] += 1
-    return Imported(settings, sets, prepared, aims, happened)
+    return Imported(settings, sets, prepared, aims, happened, geometry)
 
 
 def _content(place: Path, name: str, sha256: Mapping[str, Any]) -> bytes:
@@ -174,12 +186,18 @@ def _aims(known: Mapping[str, Any], sets: Sets, strategy: str) -> Objective:
 # --- Parquet --------------------------------------------------------------------------------------
 
 
-def _sets(content: bytes, names: tuple[Hashable, ...] | None, overlap: bool) -> Sets:
+def _sets(
+    content: bytes,
+    names: tuple[Hashable, ...] | None,
+    overlap: bool,
+    row_ids: bool,
+    recipe: Recipe | None,
+) -> Sets:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     table = pq.ParquetFile(pa.BufferReader(content)).read().unify_dictionaries()
-    before = export.columns_before(overlap)
+    before = export.columns_before(overlap, row_ids)
     n_inputs = table.num_columns - len(before)
     expected = [*before, *export.input_columns(names, n_inputs, before)]
     if table.column_names != expected:
@@ -188,14 +206,16 @@ def _sets(content: bytes, names: tuple[Hashable, ...] | None, overlap: bool) -> 
             f"are {table.column_names!r:.80} instead of {expected!r:.80}"
         )
     owner, _, exact, weights, *reals = table.columns
-    n_numbers = len(before) - len(OF_SET)
-    numbers = [np.array(column.to_numpy()) for column in reals[:n_numbers]]
+    own = reals[: len(before) - len(OF_SET)]
+    rows = blobs.row_ids_of(own.pop().to_pylist()) if row_ids else None
+    members, effects = (np.array(column.to_numpy()) for column in own) if own else (None, None)
     theta, *inputs = (
-        np.array(column.to_numpy(), dtype=np.float64) for column in (weights, *reals[n_numbers:])
+        np.array(column.to_numpy(), dtype=np.float64)
+        for column in (weights, *reals[len(before) - len(OF_SET) :])
     )
     starts = np.append(np.flatnonzero(np.diff(owner.to_numpy(), prepend=-1)), len(owner))
     ids = many_from_json(f"[{','.join(exact.take(starts[:-1]).to_pylist())}]")
-    return Sets(ids, np.column_stack(inputs), theta, starts, names, *numbers)
+    return Sets(ids, np.column_stack(inputs), theta, starts, names, members, effects, recipe, rows)
 
 
 def _basis(content: bytes, config: ModelConfig, sets: Sets) -> tuple[Prepared, bool]:

@@ -16,7 +16,7 @@ from contextlib import nullcontext, suppress
 from functools import cached_property
 
 from sumwise.errors import StorageError
-from sumwise.learning.learner import fit_answers
+from sumwise.learning.learner import fit_answers, quick
 from sumwise.learning.propose import Answer
 from sumwise.model.basis import Scaled
 from sumwise.model.design import Pool
@@ -53,7 +53,7 @@ class ModelCache:
     @property
     def quick(self) -> bool:
         """Whether a model depends on nothing but the answers, and is fitted at once."""
-        return not self._learns and self._record.prepared.config.hyperparameters != "adam"
+        return quick(self._record.prepared)
 
     def after(self, answers: Sequence[Answer], *, locked: bool = False) -> tuple[Model, Pool]:
         """The model after these answers, and the sets as it sees them.

@@ -11,64 +11,18 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
-import numpy as np
-
+from sumwise.learning.moment import Fitted
 from sumwise.learning.propose import Answer, Ask, Prices, draws_of, propose
-from sumwise.model.design import Design, Pool
-from sumwise.model.fit import Model
-from sumwise.model.predict import Members, Predictions, in_common, interval_sets, predict_sets
 from sumwise.study.model_cache import ModelCache
 from sumwise.study.storage import records
 from sumwise.study.storage.database import Database
 from sumwise.study.storage.records import Claim, Event, Snapshot, StudyRecord
 from sumwise.study.storage.transactions import refuse_taken, transaction
-from sumwise.util.shapes import Int, PerSet
 
+Fit: TypeAlias = Fitted[Snapshot]
 OVERTAKEN = 2  # attempts before the lock is held while questions are worked out
-
-
-class Fit(NamedTuple):
-    """The model after the answers of one moment, and the sets as it sees them."""
-
-    model: Model
-    pool: Pool  # with targets, and with the noise that measurements are known to have
-    design: Design  # without that noise: answers bring their own
-    seen: Snapshot
-
-    def totals(self, which: Any = slice(None)) -> tuple[PerSet, PerSet]:
-        """Mean and standard deviation of the totals of some sets, noise included.
-
-        Those that are measured are expected to be what was measured.
-        """
-        rows, own = self._rows(which)
-        mean, std = predict_sets(self.model, rows, include_noise=True, own=own)
-        return mean[:, 0], std[:, 0]
-
-    def intervals(self, level: float, which: Any = slice(None)) -> Predictions:
-        """The same with intervals."""
-        rows, own = self._rows(which)
-        return interval_sets(self.model, rows, level, own)
-
-    def _rows(self, which: Any) -> tuple[Design, Members | None]:
-        """Some sets, with the noise that is planned where they are not measured, and what they
-        have in common with those that are."""
-        total, design = self.numbers[which], self.pool.design.rows(which)
-        scale = np.where(total >= 0, self.design.noise_scale[which], design.noise_scale)
-        rows, sets = replace(design, noise_scale=scale), self.pool.sets
-        if sets.members is None:
-            return rows, Members.of_measured(total, rows)
-        some = sets.take(np.arange(len(sets))[which])
-        return rows, in_common(self.model, some, rows)
-
-    @property
-    def numbers(self) -> Int[np.ndarray, " A"]:
-        """The number of each set among the answers, −1 for those without one."""
-        numbers = np.full(len(self.pool.sets), -1)
-        numbers[[answer.position for answer in self.seen.answers]] = range(len(self.seen.answers))
-        return numbers
 
 
 class StudyState:
@@ -126,7 +80,7 @@ class StudyState:
     def fit_anew(self, seen: Snapshot, *, locked: bool = False) -> Fit:
         """The same for any answers, such as those of all other sets; it is not kept."""
         model, pool = self.models.after(seen.answers, locked=locked)
-        return Fit(model, self.record.aims.apply(pool, model), pool.design, seen)
+        return Fitted(model, self.record.aims.apply(pool, model), pool.design, seen)
 
     def recent_fit(self, lag: int) -> Fit | None:
         """A fitted model that need not know the latest answers.

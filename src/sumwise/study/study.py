@@ -7,36 +7,36 @@ moment, and any number of them may work on the same study.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Hashable, Sequence
+import os
+from collections.abc import Callable, Hashable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from sumwise.acquisition.objective import Objective
 from sumwise.data import validate
+from sumwise.data.geo import from_geoparquet
 from sumwise.data.parquet import Scan
 from sumwise.data.sets import LazySets, Sets
 from sumwise.errors import SettingError, SumwiseError
 from sumwise.learning.estimator import AggregateRegressor
-from sumwise.learning.left_out import Judged, left_out, suspects
+from sumwise.learning.moment import AHEAD, Moment, answers_html, predict, predict_totals
 from sumwise.learning.propose import FEWEST, Answer, Ask
 from sumwise.learning.selection import check_budget
-from sumwise.learning.status import Status, outlook
-from sumwise.model.predict import Predictions, check_level, individuals
+from sumwise.learning.status import Status
+from sumwise.model.predict import Predictions
 from sumwise.study.state import Fit, StudyState
 from sumwise.study.storage import records
 from sumwise.study.storage.database import Database
-from sumwise.study.storage.records import Claim, Event, Skip, StudyRecord
+from sumwise.study.storage.records import Claim, Event, Skip, Snapshot, StudyRecord
 from sumwise.study.storage.transactions import Transaction, refusal, transaction
 from sumwise.util.text import count
 
 if TYPE_CHECKING:
     from sumwise.learning.insight import Insight
 
-AHEAD: Final = 5  # questions that status and insight look at
-SAMPLE: Final = 2000  # sets whose predictions are compared with and without an answer
 T = TypeVar("T")
 
 
@@ -284,22 +284,11 @@ class Study:
             groups: Id of the set that each row of `frame` belongs to, as in
                 `AggregateRegressor.predict`.
         """
-        share = check_level(level)
-        x, about = (self.sets.x, individuals(self.sets)) if frame is None else (frame, {})
-        return dataclasses.replace(
-            self.model.intervals(x, share, groups=about.get("ids", groups)), **about
-        )
+        return predict(self.model, lambda: self.sets, frame, level, groups)
 
     def predict_sets(self, level: float = 0.9) -> Predictions:
         """Predict the total of every set, measured or not."""
-        share = check_level(level)
-        fit, ids = self.state.fitted(), self._kept.sets.ids
-        found = fit.intervals(share)
-        measured = np.full(len(ids), np.nan)
-        for answer in fit.seen.answers:
-            measured[answer.position] = answer.y_bar
-        told = {"measured": np.ma.masked_invalid(measured)}
-        return dataclasses.replace(found, ids=ids, beside=told)
+        return predict_totals(self.state.fitted(), level)
 
     def expected(self, set_id: Hashable) -> tuple[float, float] | None:
         """Mean and standard deviation of a set's total, predicted from the answers of other sets.
@@ -317,10 +306,7 @@ class Study:
 
     def status(self) -> Status:
         """Where the study stands, and how much there is still to learn."""
-        fit = self.state.fitted()
-        pool = dataclasses.replace(fit.pool, design=fit.design)  # answers bring their own noise
-        judged = left_out(pool, fit.model, fit.seen.answers)
-        return self._status(fit, self.state.propose(fit.seen, AHEAD), judged)
+        return self._moment().status()
 
     def insight(self, level: float = 0.9) -> Insight:
         """What each answer was expected to be and what it taught, whether intervals are right, and
@@ -329,46 +315,31 @@ class Study:
         Args:
             level: Probability of the intervals that answers are compared with.
         """
-        from sumwise.learning.insight import review, trace
+        moment = self._moment()
+        return moment.insight(partial(self.state.models.along, moment.fit.seen.answers), level)
 
-        share, fit = check_level(level), self.state.fitted()
-        seen = fit.seen
-        pool = dataclasses.replace(fit.pool, design=fit.design)  # answers bring their own noise
-        steps = trace(pool, partial(self.state.models.along, seen.answers), seen.answers)
-        ahead = self.state.propose(seen, AHEAD)
-        judged = left_out(pool, fit.model, seen.answers)
-        told = seen.answers, self._status(fit, ahead, judged), judged
-        return review(pool, fit.model, steps, *told, level=share, ahead=ahead)
-
-    def _status(self, fit: Fit, ahead: Sequence[Ask], judged: Judged) -> Status:
-        kept, seen = self._kept, fit.seen
-        left = outlook(fit.pool, fit.model, seen.state, ahead, kept.aims.cost)
-        counts = (len(kept.sets), len(seen.answers), len(seen.claims), len(seen.skips))
-        left |= {"enough": kept.aims.enough, "aimed": kept.aims.targets is not None}
-        quick = self.state.models.quick
-        moves = partial(self._moves, fit) if quick else None
-        anew = partial(self._expected, fit) if quick else None
-        left["suspects"] = suspects(judged, seen.answers, moves, anew)
-        left |= {"typical_error": judged.error, "typical_naive_error": judged.naive_error}
-        return Status(kept.name, kept.strategy, *counts, seen.questions, **left)
-
-    def _moves(self, fit: Fit, answer: Answer) -> float:
-        """How far predictions move if an answer is left out: root mean square over individuals,
-        those of a set taken together."""
-        without = self._without(fit, answer)
-        some = slice(None, None, -(-len(self._kept.sets) // SAMPLE))
-        moved = fit.totals(some)[0] - without.totals(some)[0]
-        squares, sizes = moved**2 / fit.design.noise_scale[some], self._kept.sets.sizes[some]
-        return float(np.sqrt(squares.sum() / sizes.sum()))
-
-    def _expected(self, fit: Fit, answer: Answer) -> tuple[float, float]:
-        """Mean and standard deviation of an answer, by a fit without it."""
-        mean, std = self._without(fit, answer).totals([answer.position])
-        return float(mean[0]), float(np.hypot(std[0], answer.noise_std or 0.0))
+    def _moment(self) -> Moment[Snapshot]:
+        kept, fit = self._kept, self.state.fitted()
+        without = partial(self._without, fit) if self.state.models.quick else None
+        ahead = self.state.propose(fit.seen, AHEAD)
+        return Moment(kept.name, kept.strategy, fit, kept.aims, ahead, without)
 
     def _without(self, fit: Fit, answer: Answer) -> Fit:
         others = tuple(told for told in fit.seen.answers if told is not answer)
         return self.state.fit_anew(dataclasses.replace(fit.seen, answers=others))
+
+    def report(self, path: str | os.PathLike[str]) -> Path:
+        """Write the study as a page that opens in any browser, offline, such as "report.html"."""
+        from sumwise.report.study_page import write
+
+        return write(self, path)
+
+    @property
+    def geometry(self) -> tuple[bytes | None, ...] | None:
+        """The geometry of each individual as WKB, in the order of `sets.x`, if there are any."""
+        with self._database.read() as connection:
+            packed = self._kept.blobs.geometry(connection)
+        return None if packed is None else tuple(from_geoparquet(packed).wkb)
 
     def export(self, folder: Any) -> Path:
         """Write everything to a folder of CSV, Parquet and JSON, for `import_study` or others.
@@ -389,6 +360,9 @@ class Study:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+    def _repr_html_(self) -> str:
+        return answers_html(repr(self), self.answers)
 
     def __repr__(self) -> str:
         seen = self.state.snapshot()

@@ -18,10 +18,11 @@ from sumwise.data.sets import Sets
 from sumwise.learning.propose import information as teaches
 from sumwise.model import predict as outputs
 from sumwise.model.fit import Model
-from sumwise.model.predict import Predictions
+from sumwise.model.predict import Predictions, input_columns
 from sumwise.study.state import Fit
 from sumwise.study.storage.records import Snapshot
 from sumwise.util.shapes import Float, Int, Mask
+from sumwise.util.text import shown
 from sumwise.web.session import LEVEL, Session, SingleFlight, expectations
 
 STATES: Final = ("free", "open", "answered", "skipped")
@@ -157,23 +158,31 @@ class Pages:
     def _rows(self, which: Int[np.ndarray, " n"]) -> list[dict[str, Any]]:
         if not len(which):
             return []
-        x, starts = self._sets.x[which], self._sets.starts
+        starts, own = self._sets.starts, self._sets.row_ids
+        x = list(zip(*map(list, input_columns(self._sets, which).values()), strict=True))
+        names = [None] * len(which) if own is None else [shown(name) for name in own[which]]
         owners = np.searchsorted(starts, which, side="right") - 1
         found = intervals(self._model(), self._sets, which)
         values = zip(found.mean, found.std, found.lower, found.upper, strict=True)
-        columns = zip(owners.tolist(), which.tolist(), x.tolist(), values, strict=True)
+        columns = zip(owners.tolist(), which.tolist(), names, x, values, strict=True)
         return [
             {
                 "set": self.session.name(owner),
                 "row": row - int(starts[owner]) + 1,
-                "inputs": inputs,
+                "id": name,
+                "inputs": [as_value(value) for value in inputs],
                 **{"mean": mean, "std": std, "lower": lower, "upper": upper},
             }
-            for owner, row, inputs, (mean, std, lower, upper) in columns
+            for owner, row, name, inputs, (mean, std, lower, upper) in columns
         ]
 
     def _model(self) -> Model:
         return self.session.state.fitted().model
+
+
+def as_value(value: Any) -> float | str | None:
+    """An input as JSON has it: a number, text, or None where it is missing."""
+    return float(value) if isinstance(value, float | int) else value and shown(value)
 
 
 def intervals(model: Model, sets: Sets, which: Int[np.ndarray, " n"]) -> Predictions:

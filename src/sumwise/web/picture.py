@@ -67,7 +67,8 @@ class Pictures:
         self._pages = pages
         self._session = pages.session
         self._sets = self._session.sets
-        self._columns = [_column(self._session.input_names, name) for name in places or ()]
+        names = list(map(str, self._sets.input_names or self._session.input_names))
+        self._columns = [_column(names, name) for name in places or ()]
         self.places = places
         self._drawn = {kind: self._picture(kind) for kind in TITLES}
         self._layout: tuple[Int[np.ndarray, " n"], Float[np.ndarray, "n 2"]] | None = None

@@ -177,7 +177,8 @@ class Individual(BaseModel):
 
     set: SetName
     row: int = Field(description="Its number within the set, from 1.")
-    inputs: list[float]
+    id: str | None  # of its own, if the study knows one
+    inputs: list[float | str | None]
     mean: Real
     std: Real
     lower: Real

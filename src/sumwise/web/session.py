@@ -124,7 +124,8 @@ class Session:
 
     @property
     def input_names(self) -> list[str]:
-        names = self.sets.input_names
+        """The user's columns that inputs were made of."""
+        names = self.sets.input_names if self.sets.recipe is None else self.sets.recipe.names
         return [f"x{d}" for d in range(self.sets.n_inputs)] if names is None else [*map(str, names)]
 
     # --- what totals are expected to be ---------------------------------------------------------

@@ -70,7 +70,7 @@ OF_HYPOTHESES: Final = frozenset(  # names of arrays that former versions did no
     f"auto_{name}" for name in ("variances", "noise", "correlation", "power")
 )
 OF_CURVES: Final = frozenset(f"auto_{name}" for name in ("curve", "means"))  # likewise, later
-OF_LENGTHS: Final = frozenset({"auto_lengths"})  # likewise, last
+OF_LENGTHS: Final = frozenset({"auto_lengths", "auto_bent"})  # likewise, last
 
 
 def prior_correlation(
@@ -108,7 +108,8 @@ class Hypotheses:
         rng: np.random.Generator,
         *,
         n_lengths: int = len(LENGTHSCALES),
-        curves: bool = False,
+        bent: Int[np.ndarray, " C"] | None = None,
+        source: Int[np.ndarray, " D"] | None = None,
         correlation: tuple[float, tuple[float, float]] = CLUSTERS,
     ) -> Hypotheses:
         """From the prior that the constants of this module describe.
@@ -116,18 +117,23 @@ class Hypotheses:
         Args:
             power: Mean square of each input's linear feature, by scaling.
             n_lengths: How many length-scales waves have.
-            curves: Whether there are curves of single inputs.
+            bent: Inputs that have a curve, if any have.
+            source: The user's column that each input comes from; inputs of one column share its
+                relevance.
             correlation: Prior of ρ, see `prior_correlation`.
         """
         n_inputs, count = power.shape[1], N_HYPOTHESES
+        source = np.arange(n_inputs) if source is None else source
+        curves = bent is not None and len(bent) > 0
         scaling = rng.integers(len(SCALINGS), size=count)
         made_of = np.array([shares for shares in MADE_OF if curves or not shares[1]])
         linear, curved, waves = made_of[rng.integers(len(made_of), size=count)].T
         length = rng.integers(n_lengths, size=count)
         parameter = rng.choice(RELEVANCE, count)
         alike = np.isinf(parameter)
-        relevance = rng.standard_gamma(np.where(alike, 1.0, parameter)[:, None], (count, n_inputs))
-        relevance = np.where(alike[:, None], 1.0, relevance + 1e-9)
+        of_column = count, int(source.max(initial=-1)) + 1
+        relevance = rng.standard_gamma(np.where(alike, 1.0, parameter)[:, None], of_column)
+        relevance = np.where(alike[:, None], 1.0, relevance + 1e-9)[:, source]
         noise = np.clip(rng.beta(*NOISE, count), LEAST, 1 - LEAST)
         small = PRECISE[1] * np.exp(rng.uniform(math.log(LEAST), 0.0, count))
         noise = np.where(rng.random(count) < PRECISE[0], small, noise)
@@ -135,10 +141,15 @@ class Hypotheses:
         none, prior = correlation
         shared = np.where(rng.random(count) < none, 0.0, rng.beta(*prior, count))
         varies = power[scaling] > 0
-        relevance = np.where(varies, relevance, 0.0)
+        relevance = np.where(varies, relevance, 0.0) / np.bincount(source)[source]
         relevance /= np.maximum(relevance.sum(axis=1, keepdims=True), 1e-300)
         lengths = np.eye(n_lengths)[length] * waves[:, None]
-        of_scaling = np.hstack([lengths, curved[:, None] * relevance]) if curves else lengths
+        of_scaling = lengths
+        if bent is not None and curves:
+            own = relevance[:, bent]
+            if len(bent) < n_inputs:
+                own = own / np.maximum(own.sum(axis=1, keepdims=True), 1e-300)
+            of_scaling = np.hstack([lengths, curved[:, None] * own])
         here = np.eye(len(SCALINGS))[scaling][:, :, None]
         slopes = linear[:, None] * relevance / np.where(varies, power[scaling], 1.0)
         signal = [(here * part[:, None, :]).reshape(count, -1) for part in (slopes, of_scaling)]
@@ -163,6 +174,7 @@ class Auto:
     frequencies: Float[np.ndarray, "W D"]  # B
     phases: Float[np.ndarray, " W"]
     lengths: Float[np.ndarray, "2 L"]  # e of each length-scale, and how many waves have it
+    bent: Int[np.ndarray, " C"]  # inputs that have a curve: not those that stand for text
     shift: Float[np.ndarray, "2 D"]  # of each scaling, after 2 tanh(x/2) for `squash`
     scale: Float[np.ndarray, "2 D"]
     centre: Float[np.ndarray, "2 D"]  # mean of each scaling, which linear parts leave out
@@ -196,24 +208,31 @@ class Auto:
         if n_basis < 3:  # too few waves to halve
             drawn = RandomFourierFeatures.draw(3, n_inputs, lengthscale, rng)
         n_waves = (len(drawn.phases) + 1) // 2
-        curve = _curve(n_waves, n_inputs, float(lengthscale))
-        n_waves -= math.ceil(n_inputs * curve.shape[1] / len(LENGTHSCALES))
-        lengths = _lengths(n_waves, n_inputs)
+        source = np.arange(n_inputs) if inputs.source is None else inputs.source
+        shared = np.bincount(source)
+        bent = np.flatnonzero(shared[source] == 1)
+        curve = _curve(n_waves, len(bent), float(lengthscale))
+        bent = bent[: len(bent) * bool(curve.shape[1])]
+        n_waves -= math.ceil(len(bent) * curve.shape[1] / len(LENGTHSCALES))
+        lengths = _lengths(n_waves, len(shared))
+        # inputs of one column count together as one: D is the number of columns
+        closer = np.sqrt(n_inputs / (len(shared) * shared[source]))
         most = int(lengths[1].max())
         some, low, high = (
             (x - inputs.shift) / inputs.scale for x in (inputs.subsample, inputs.low, inputs.high)
         )
         squashed = 2 * np.tanh(some / 2)
         widths = np.stack([(high - low) / 4, squashed.std(axis=0)])
-        n_curves = n_inputs * curve.shape[1]
+        n_curves = len(bent) * curve.shape[1]
         plain = cls(
-            drawn.frequencies[:most],
+            drawn.frequencies[:most] * closer,
             drawn.phases[:most],
             lengths,
+            bent,
             np.stack([(low + high) / 2, squashed.mean(axis=0)]),
             np.where(widths > [[0.0], [1e-12]], widths, 1.0),  # 1 for inputs that do not vary
             np.zeros((2, n_inputs)),
-            np.ones(3 + 2 * (lengths.shape[1] + n_inputs * bool(n_curves))),
+            np.ones(3 + 2 * (lengths.shape[1] + len(bent))),
             curve,
             np.zeros((2, int(lengths[1].sum()) + n_curves)),
             *(np.empty(0),) * 4,
@@ -232,7 +251,8 @@ class Auto:
             linear,
             rng,
             n_lengths=lengths.shape[1],
-            curves=bool(n_curves),
+            bent=bent,
+            source=source,
             correlation=correlation,
         )
         return replace(centred, size=size).with_hypotheses(known)
@@ -255,8 +275,7 @@ class Auto:
     def columns(self) -> list[slice]:
         """Where the features of each part are: linear, waves and curves by scaling, bias."""
         n_inputs, n_curve = self.frequencies.shape[1], self.curve.shape[1]
-        counts = self.lengths[1].astype(int).tolist()
-        of_scaling = counts + [n_curve] * (n_inputs if n_curve else 0)
+        of_scaling = self.lengths[1].astype(int).tolist() + [n_curve] * len(self.bent)
         ends = np.cumsum([0, n_inputs, n_inputs, *of_scaling, *of_scaling, 1]).tolist()
         return [slice(low, high) for low, high in pairwise(ends)]
 
@@ -274,7 +293,7 @@ class Auto:
             out[:, columns] = (z - centre) / size
             of_all = family.phases[:n_waves] - z @ family.frequencies[:n_waves].T
             of_one = family.phases[n_waves:].reshape(-1, n_curve) if n_curve else 0.0
-            of_one = (of_one - z[:, :, None] * self.curve[0]).reshape(len(x), -1)
+            of_one = (of_one - z[:, self.bent, None] * self.curve[0]).reshape(len(x), -1)
             cosines = np.cos(np.hstack([of_all, of_one]))
             out[:, family.first : family.stop] = family.amplitude * cosines - family.centre
         out[:, -1] = 1.0
@@ -287,11 +306,13 @@ class Auto:
         counts = self.lengths[1].astype(int)
         far = self.lengths[0] * math.sqrt(n_inputs)
         of_all = [self.frequencies[:n] / e for e, n in zip(far, counts, strict=True)]
-        of_one = np.kron(np.eye(n_inputs), turns[:, None])  # a_m sin(ω_m (z + L)), as a cosine
+        of_one = np.kron(
+            np.eye(n_inputs)[self.bent], turns[:, None]
+        )  # a_m sin(ω_m (z + L)), as a cosine
         frequencies = np.concatenate([*of_all, of_one])
-        curve_phases = np.tile(math.pi / 2 - turns * BOUNDARY, n_inputs)
+        curve_phases = np.tile(math.pi / 2 - turns * BOUNDARY, len(self.bent))
         phases = np.concatenate([*(self.phases[:n] for n in counts), curve_phases])
-        plain = np.append(np.repeat(np.sqrt(2 / counts), counts), np.tile(sizes, n_inputs))
+        plain = np.append(np.repeat(np.sqrt(2 / counts), counts), np.tile(sizes, len(self.bent)))
         columns = self.columns
         own = (len(columns) - 3) // 2  # parts of each scaling
         families = []
@@ -325,6 +346,8 @@ class Auto:
         if equal:
             n_waves = [len(basis.phases)] * len(LENGTHSCALES)
             basis = replace(basis, lengths=np.array([LENGTHSCALES, n_waves]))
+            n_bent = 0 if uncentred else basis.frequencies.shape[1] * bool(basis.curve.shape[1])
+            basis = replace(basis, bent=np.arange(n_bent))
         if uncentred:
             means = np.zeros((2, int(basis.lengths[1].sum())))
             basis = replace(basis, curve=np.empty((2, 0)), means=means)
@@ -356,12 +379,17 @@ def as_former(
             "frequencies": (n_waves, n_inputs),
             "phases": (n_waves,),
             "lengths": (2, n_lengths),
+            "bent": (n_inputs * bent,),
             "size": (3 + 2 * of_scaling,),
             "curve": (2, n_curve),
             "means": (2, n_lengths * n_waves + n_inputs * n_curve),
             "variances": (len(drawn["auto_noise"]), 2 * n_inputs + 2 * of_scaling + 1),
         }
-        wanted |= {f"auto_{name}": np.zeros(shape) for name, shape in shapes.items()}
+        whole = {"bent"}
+        wanted |= {
+            f"auto_{name}": np.zeros(shape, int if name in whole else float)
+            for name, shape in shapes.items()
+        }
     return {name: wanted[name] for name in wanted.keys() - frozenset().union(*lacking(stored))}
 
 
@@ -376,7 +404,7 @@ def _lengths(n_waves: int, n_inputs: int) -> Float[np.ndarray, "2 L"]:
 
 def _curve(n_waves: int, n_inputs: int, unit: float) -> Float[np.ndarray, "2 M"]:
     """ω and a of as many functions as half of the waves' room gives each input."""
-    count = min(CURVE, len(LENGTHSCALES) * n_waves // (2 * n_inputs))
+    count = min(CURVE, len(LENGTHSCALES) * n_waves // (2 * max(1, n_inputs)))
     turns = math.pi * np.arange(1, 1 + (count if count >= FEWEST else 0)) / (2 * BOUNDARY)
     with np.errstate(over="ignore", under="ignore"):
         exponents = (CURVE_LENGTHSCALE * unit / 2) ** 2 * (turns[:1] ** 2 - turns**2)

@@ -8,6 +8,7 @@
     moment       mean of φ φᵀ over individuals  } nor does the expected improvement
     sample       a subsample of individuals     } nor scoring by their predictions
     aims         costs, known noise, targets and the threshold, where they were given
+    geometry     of every individual, as GeoParquet, where the table had geometries
 
 A small study is read and checked whole when it is opened; of a large one, `index` is read at once
 and the rest when it is needed. Each blob has a checksum that is compared when it is read. Numbers
@@ -20,7 +21,7 @@ import hashlib
 import io
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -29,6 +30,8 @@ import numpy as np
 import sqlalchemy as sa
 
 from sumwise.acquisition.objective import Objective
+from sumwise.data.geo import Geometry, to_geoparquet
+from sumwise.data.recipe import Recipe
 from sumwise.data.sets import LazySets, Sets
 from sumwise.data.targets import Targets, thinned
 from sumwise.errors import DataError, SettingError, StorageError
@@ -48,6 +51,7 @@ from sumwise.util.threads import one_thread
 
 LARGE: Final = 2**22  # features of individuals: from here on embedding them takes a while
 LARGEST_DESIGN: Final = 2**29  # bytes; a larger design is computed anew when it is needed
+ROW_ID: Final = "row_id"
 LARGEST_BLOB: Final = 10**9  # bytes that SQLite and PostgreSQL store in one value
 
 
@@ -92,6 +96,8 @@ def pack(
         }
         if sets.members is not None:
             index["overlap"] = True
+        if sets.recipe is not None:
+            index["recipe"] = sets.recipe.to_json()
         packed["index"] = json.dumps(index).encode()
         if 8 * len(sets) * (n_basis + 2) <= LARGEST_DESIGN:
             packed |= _pack_design(sets, prepared, n_basis)
@@ -188,7 +194,7 @@ class Blobs:
         names = None if known["inputs"] is None else many_from_json(known["inputs"])
         ids = many_from_json(known["ids"])
         about = known["sizes"], known["n_inputs"], names, load, known.get("overlap", False)
-        return LazySets(ids, *about)
+        return LazySets(ids, *about, recipe_of(known))
 
     def _sets(self, connection: Connection) -> Sets:
         if "sets_file" in self.names:
@@ -244,6 +250,10 @@ class Blobs:
         """What the study is for; empty where nothing was said."""
         return unpack_aims(self.read(connection, name)) if name in self.names else Objective()
 
+    def geometry(self, connection: Connection) -> bytes | None:
+        """Geometries of individuals as GeoParquet, where the table had them."""
+        return self.read(connection, "geometry") if "geometry" in self.names else None
+
     def pool(self, connection: Connection, sets: Sets, basis: Scaled) -> Pool:
         """The sets as a strategy sees them, as they were stored when the study was made."""
         n_sets = len(sets)
@@ -264,7 +274,8 @@ class Blobs:
 def pack_sets(sets: Sets) -> bytes:
     """A Parquet table with a row per individual: set number, weight, and the inputs.
 
-    Where sets overlap, there are the numbers of the individual and of its effect, too.
+    Where sets overlap, there are the numbers of the individual and of its effect, too; the user's
+    own ids of rows come last.
     """
     import pyarrow as pa
 
@@ -275,9 +286,13 @@ def pack_sets(sets: Sets) -> bytes:
     }
     if sets.members is not None and sets.effects is not None:
         columns |= {"member": sets.members, "effect": sets.effects}
-    names = {"ids": [to_json(name) for name in sets.ids]}
+    names: dict[str, Any] = {"ids": [to_json(name) for name in sets.ids]}
     if sets.input_names is not None:
         names["inputs"] = [to_json(name) for name in sets.input_names]
+    if sets.recipe is not None:
+        names["recipe"] = sets.recipe.to_json()
+    if sets.row_ids is not None:
+        columns[ROW_ID] = pa.array([to_json(name) for name in sets.row_ids])
     table = pa.table(columns).replace_schema_metadata({"sumwise": json.dumps(names)})
     return pack_table(table, ["set"])
 
@@ -299,10 +314,14 @@ def unpack_sets(packed: bytes) -> Sets:
     try:
         table = pq.ParquetFile(pa.BufferReader(packed)).read()
         names = json.loads(table.schema.metadata[b"sumwise"])
+        rows = None
+        if table.column_names[-1] == ROW_ID:
+            rows = row_ids_of(table.column(ROW_ID).to_pylist())
+            table = table.drop_columns([ROW_ID])
         owner, theta, *inputs = map(_array, table.columns)
-        numbers: list[np.ndarray] = []
+        members = effects = None
         if table.column_names[-1] == "effect":
-            numbers = [np.array(column) for column in inputs[-2:]]
+            members, effects = (np.array(column) for column in inputs[-2:])
             inputs = inputs[:-2]
         starts = np.searchsorted(owner, np.arange(len(names["ids"]) + 1))
         x = np.empty((len(theta), len(inputs)))
@@ -312,9 +331,22 @@ def unpack_sets(packed: bytes) -> Sets:
             None if given is None else many_from_json(f"[{','.join(given)}]")
             for given in (names["ids"], names.get("inputs"))
         )
-        return Sets(ids or (), x, np.array(theta), starts, named, *numbers)
+        more = named, members, effects, recipe_of(names), rows
+        return Sets(ids or (), x, np.array(theta), starts, *more)
     except (pa.ArrowException, OSError, ValueError, TypeError, KeyError) as error:
         raise DataError(f"the study's sets cannot be read ({error})") from error
+
+
+def recipe_of(known: Mapping[str, Any]) -> Recipe | None:
+    """How inputs were made of a table, if they were not taken as they are."""
+    return None if known.get("recipe") is None else Recipe.from_json(known["recipe"])
+
+
+def row_ids_of(texts: Sequence[str]) -> np.ndarray:
+    """Ids of rows that were written as JSON."""
+    rows = np.empty(len(texts), dtype=object)
+    rows[:] = many_from_json(f"[{','.join(texts)}]")
+    return rows
 
 
 def _array(column: Any) -> np.ndarray:
@@ -328,6 +360,17 @@ def arrays_of_aims(aims: Objective) -> dict[str, np.ndarray]:
     if aims.targets is not None:
         arrays |= {"targets": aims.targets.x, "target_weights": aims.targets.weight}
     return {name: np.asarray(value) for name, value in arrays.items() if value is not None}
+
+
+def pack_geometry(geometry: Geometry) -> bytes:
+    """Geometries as GeoParquet, which `to_geoparquet` describes."""
+    packed = to_geoparquet(geometry)
+    if len(packed) >= LARGEST_BLOB:
+        raise SettingError(
+            f"the geometries take {len(packed) / 1e9:.1f} GB, and a database stores up to 1 GB in "
+            "one piece. Simplify them."
+        )
+    return packed
 
 
 def pack_aims(aims: Objective) -> bytes:

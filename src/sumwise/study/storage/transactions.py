@@ -11,12 +11,12 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
-from operator import attrgetter
 from typing import Any, Final
 
 import sqlalchemy as sa
 
 from sumwise.errors import LabelError, SettingError, SumwiseError
+from sumwise.learning import rules
 from sumwise.learning.propose import Answer, Ask
 from sumwise.study.storage import records
 from sumwise.study.storage.database import Connection, Database
@@ -25,7 +25,6 @@ from sumwise.study.storage.records import Claim, Snapshot, StudyRecord
 from sumwise.study.storage.schema import answers, claims, events, files, skips, studies
 from sumwise.util.text import moment
 
-_total: Final = attrgetter("y_bar", "noise_std")  # what makes two answers the same
 Place = Callable[[int], str]  # where an answer of many comes from, in words
 
 # built once: building a statement takes longer than running it
@@ -167,10 +166,7 @@ class Transaction:
     def skip(self, position: int, by: str | None, note: str | None) -> None:
         """Exclude a set from questions; a claim on it ends."""
         if records.answer_at(self.connection, self._record, position) is not None:
-            raise LabelError(
-                f"set {self._id(position)!r} is measured already, so there is nothing to skip; to "
-                "take the answer back use retract"
-            )
+            raise rules.nothing_to_skip(self._id(position))
         self._drop(claims, position)
         self._drop(skips, position)
         at = self._change("skipped", position, by=by, note=note)
@@ -179,9 +175,7 @@ class Transaction:
     def unskip(self, position: int, by: str | None) -> None:
         """Allow a skipped set to be asked for again."""
         if not self._drop(skips, position):
-            raise SettingError(
-                f"set {self._id(position)!r} is not skipped; there is nothing to undo"
-            )
+            raise rules.not_skipped(self._id(position))
         self._change("unskipped", position, by=by)
 
     # --- answers ------------------------------------------------------------------------------
@@ -195,8 +189,8 @@ class Transaction:
         if known is None:
             self._store([new])
             return self._answer(new.position), True
-        if _total(known) != _total(new):
-            raise _another(known, new)
+        if rules.total(known) != rules.total(new):
+            raise rules.another_total(known, new)
         return known, False
 
     def tell_many(self, given: Sequence[Answer], where: Place) -> int:
@@ -208,10 +202,10 @@ class Transaction:
             before = known.get(new.position) or fresh.get(new.position)
             if before is None:
                 fresh[new.position] = new
-            elif _total(before) != _total(new):
-                error = _another(before, new)
+            elif rules.total(before) != rules.total(new):
+                error = rules.another_total(before, new)
                 if new.position not in known:
-                    both = f"{_value(before)} and with {_value(new)}"
+                    both = f"{rules.value(before)} and with {rules.value(new)}"
                     error = LabelError(f"set {new.set_id!r} is there twice, with {both}; keep one")
                 raise refusal(error, where(number))
         if fresh:
@@ -232,11 +226,11 @@ class Transaction:
             if new is None:
                 continue
             last = withdrawn.setdefault(event.position, event)
-            if _total(event) == _total(new):
+            if rules.total(event) == rules.total(new):
                 error = LabelError(
-                    f"set {new.set_id!r} was told {_value(new)} before, and that was "
-                    f"withdrawn{_signed(last)}. Drop the row; if it is right after all, tell this "
-                    "set alone"
+                    f"set {new.set_id!r} was told {rules.value(new)} before, and that was "
+                    f"withdrawn{rules.signed(last)}. Drop the row; if it is right after all, tell "
+                    "this set alone"
                 )
                 raise refusal(error, where(given.index(new)))
 
@@ -261,7 +255,7 @@ class Transaction:
         """
         known = self._answer(new.position)
         new = replace(new, noise_std=known.noise_std) if keep_noise else new
-        if _total(known) == _total(new):
+        if rules.total(known) == rules.total(new):
             return known, False
         at = self._change("amended", new.position, **_values(new))
         self._update(answers, new.position, at=at, **_values(new))
@@ -276,8 +270,7 @@ class Transaction:
     def _answer(self, position: int) -> Answer:
         known = records.answer_at(self.connection, self._record, position)
         if known is None:
-            name = self._id(position)
-            raise LabelError(f"set {name!r} is not measured yet; record its total with tell")
+            raise rules.not_measured(self._id(position))
         return known
 
     # --- rows ---------------------------------------------------------------------------------
@@ -318,7 +311,7 @@ def refuse_taken(seen: Snapshot, position: int) -> None:
     """A set that is measured or claimed cannot be claimed."""
     for answer in seen.answers:
         if answer.position == position:
-            raise LabelError(f"set {answer.set_id!r} is measured already ({_said(answer)})")
+            raise LabelError(f"set {answer.set_id!r} is measured already ({rules.said(answer)})")
     for claim in seen.claims:
         if claim.position == position:
             holder = "an unnamed user" if claim.by is None else repr(claim.by)
@@ -333,24 +326,3 @@ def refusal(error: SumwiseError, place: str) -> SumwiseError:
 
 def _values(new: Answer) -> dict[str, Any]:
     return {"y_bar": new.y_bar, "noise_std": new.noise_std, "by": new.by, "note": new.note}
-
-
-def _another(known: Answer, new: Answer) -> LabelError:
-    return LabelError(
-        f"set {new.set_id!r} is measured already ({_said(known)}), and this is another answer "
-        f"({_value(new)}). To correct it use amend, to withdraw it retract."
-    )
-
-
-def _said(known: Answer) -> str:
-    return f"{_value(known)}{_signed(known)}"
-
-
-def _signed(known: Any) -> str:
-    """By whom and when."""
-    return f"{'' if known.by is None else f' by {known.by!r}'} at {moment(known.at)}"
-
-
-def _value(known: Any) -> str:
-    noise = "" if known.noise_std is None else f" ± {known.noise_std:.12g}"
-    return f"{known.y_bar:.12g}{noise}"

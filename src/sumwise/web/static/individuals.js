@@ -53,7 +53,11 @@ export function individualColumns(view, { set = false, sortable = true } = {}) {
   const inputs = state.study.inputs.map((input, i) => ({
     label: name(input, 24),
     kind: "number input",
-    cell: (row) => figure(row.inputs[i], 4),
+    cell: (row) => {
+      const value = row.inputs[i];
+      if (value === null) return "–";
+      return typeof value === "string" ? name(value, 24) : figure(value, 4);
+    },
   }));
   const spans = new WeakMap(); // one scale for all rows of a page
   const known = (show) => (row, found) => (informed() ? show(row, found) : "–");
@@ -63,7 +67,7 @@ export function individualColumns(view, { set = false, sortable = true } = {}) {
   };
   return [
     ...(set ? [{ label: "Set", sort: sort("set"), kind: "head", cell: (row) => h("a", { href: `#/${view}/set/${row.set.position}` }, name(row.set.id, 32)) }] : []),
-    { label: "Row", sort: sort("row"), kind: set ? "number soft" : "head", cell: (row) => whole(row.row) },
+    { label: "Row", sort: sort("row"), kind: set ? "number soft" : "head", cell: (row) => (row.id === null ? whole(row.row) : name(row.id, 24)) },
     { label: "Predicted", sort: sort("mean"), kind: "number", first: "desc", cell: known((row) => like(row.std, row.mean)[0]) },
     { label: h("span", null, "±", h("span", { class: "unseen" }, " uncertainty")), said: "±", sort: sort("std"), kind: "number", first: "desc", cell: known((row) => like(row.std, row.std)[0]) },
     { label: "Interval", kind: "drawing", said: "", cell: known((row, found) => interval(row, shared(found))) },

@@ -1,0 +1,128 @@
+"""`sumwise.simulate`: which strategy wins on a user's own data frame."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sumwise.data.validate import count
+from sumwise.errors import SettingError
+from sumwise.experiments import simulate as experiment
+from sumwise.experiments.comparison import Verdict, standings
+from sumwise.experiments.datasets import Labelled, labelled_frame
+from sumwise.experiments.protocol import Experiment
+from sumwise.experiments.simulation_page import curves_section, simulation_page, strategy_table
+from sumwise.report.notebook import fixed, sections_html
+from sumwise.report.page import Section, check_folder, save_page
+from sumwise.util import html
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Simulated:
+    """What a simulation gave, in the units of the outputs."""
+
+    data: Labelled
+    plan: Experiment
+    simulation: experiment.Simulation
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the questions beat random ones, and the model the mean."""
+        return self.simulation.verdict
+
+    @property
+    def table(self) -> list[dict[str, Any]]:
+        """A row for each strategy, the lowest average error first."""
+        return [
+            {
+                "strategy": line.method,
+                "average_error": line.average,
+                "last_error": line.last,
+                "difference_to_random": None if line.difference is None else line.difference.mean,
+                "random_needs": line.random_needs,
+            }
+            for line in standings(self.simulation.errors)
+        ]
+
+    def plot(self) -> Any:
+        """Errors after each measurement, as an Altair chart."""
+        return fixed(self._curves.charts[0])
+
+    def report(self, path: str | os.PathLike[str]) -> Path:
+        """Write a page that opens in any browser, offline, such as "simulation.html"."""
+        place = Path(path)
+        check_folder(place.parent)
+        return save_page(simulation_page(self.data, self.plan, self.simulation), place)
+
+    @property
+    def _curves(self) -> Section:
+        return curves_section(self.data, self.plan, self.simulation, self.verdict)
+
+    def __repr__(self) -> str:
+        return f"{self.verdict.headline}. {' '.join(self.verdict.sentences)}"
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        """For notebooks: the verdict, the errors as a picture, and how each strategy did."""
+        del include, exclude
+        strategies = Section("All strategies", table=strategy_table(self.simulation.errors))
+        shown = html.paragraphs([repr(self)]) + sections_html([self._curves, strategies])
+        return {"text/plain": repr(self), "text/html": shown}
+
+
+def simulate(
+    frame: Any,
+    *,
+    by: Any,
+    y: Any,
+    x: Any = None,
+    weights: str = "sum",
+    methods: Sequence[str] | None = None,
+    splits: int = experiment.SPLITS,
+    queries: int | None = None,
+    jobs: int = 1,
+) -> Simulated:
+    """Find out which strategy wins on data like yours, whose outputs are all known.
+
+    Each strategy learns from totals of sets only, and is tested on the individuals of held-out
+    sets; docs/simulate.md explains the result.
+
+    Args:
+        frame: A pandas, polars or Arrow table with a row for each individual.
+        by: Column that names the group; several columns together name it.
+        y: Column with the output of every individual.
+        x: Input columns; all other columns that can be inputs if left out.
+        weights: What a measurement of a group gives: the `"sum"` or the `"mean"`.
+        methods: Names of strategies; all if left out. Rand always takes part.
+        splits: Number of random splits into sets to learn from and sets to be tested on.
+        queries: Number of sets to measure in each split; 30, or as many as there are, if left out.
+        jobs: Number of processes.
+
+    >>> import numpy as np, pandas as pd, sumwise as sw
+    >>> rng = np.random.default_rng(0)
+    >>> frame = pd.DataFrame({"town": np.repeat(range(20), 4), "age": rng.uniform(20, 60, 80)})
+    >>> frame["income"] = 2 * frame["age"] + rng.normal(size=80)
+    >>> found = sw.simulate(
+    ...     frame, by="town", y="income", methods=["IVR"], splits=2, queries=5
+    ... )
+    >>> sorted(row["strategy"] for row in found.table)
+    ['IVR', 'Rand']
+    """
+    if weights not in experiment.WEIGHTS:
+        raise SettingError(f"weights is {weights!r:.80}; give 'sum' or 'mean'")
+    if isinstance(methods, str):
+        methods = [methods]
+    chosen = experiment.STRATEGIES if methods is None else methods
+    for name in chosen:
+        if name not in experiment.STRATEGIES:
+            known = ", ".join(experiment.STRATEGIES)
+            raise SettingError(f"no strategy is called {name!r:.80}; give some of {known}")
+    data, n = (
+        labelled_frame(frame, by, y, x),
+        None if queries is None else count(queries, "queries"),
+    )
+    plan = experiment.experiment(data, chosen, count(splits, "splits"), n, weights)
+    result = experiment.run(plan, experiment.splits_of(data), count(jobs, "jobs"))
+    return Simulated(data, plan, result)

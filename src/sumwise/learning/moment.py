@@ -1,0 +1,185 @@
+"""A learner or a study at one moment: what its model expects, where it stands, what was learned.
+
+`ActiveLearner` keeps answers in memory and `Study` in a database; all they say of their answers is
+said here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+
+from sumwise.acquisition.objective import Objective
+from sumwise.data.sets import Sets
+from sumwise.learning.left_out import Judged, left_out, suspects
+from sumwise.learning.propose import Answer, Ask, PoolState
+from sumwise.learning.status import Status, outlook
+from sumwise.model.design import Design, Pool
+from sumwise.model.fit import Model
+from sumwise.model.predict import (
+    Members,
+    Predictions,
+    check_level,
+    in_common,
+    individuals,
+    interval_sets,
+    predict_sets,
+)
+from sumwise.util import html
+from sumwise.util.shapes import Int, PerSet
+
+if TYPE_CHECKING:
+    from sumwise.learning.estimator import AggregateRegressor
+    from sumwise.learning.insight import Insight
+
+AHEAD: Final = 5  # questions that status and insight look at
+SAMPLE: Final = 2000  # sets whose predictions are compared with and without an answer
+
+
+class Seen(Protocol):
+    """What is known at one moment."""
+
+    @property
+    def answers(self) -> tuple[Answer, ...]: ...
+
+    @property
+    def state(self) -> PoolState: ...
+
+
+S = TypeVar("S", bound=Seen)
+
+
+class Fitted(NamedTuple, Generic[S]):
+    """The model after the answers of one moment, and the sets as it sees them."""
+
+    model: Model
+    pool: Pool  # with targets, and with the noise that measurements are known to have
+    design: Design  # without that noise: answers bring their own
+    seen: S
+
+    def totals(self, which: Any = slice(None)) -> tuple[PerSet, PerSet]:
+        """Mean and standard deviation of the totals of some sets, noise included.
+
+        Those that are measured are expected to be what was measured.
+        """
+        rows, own = self._rows(which)
+        mean, std = predict_sets(self.model, rows, include_noise=True, own=own)
+        return mean[:, 0], std[:, 0]
+
+    def intervals(self, level: float, which: Any = slice(None)) -> Predictions:
+        """The same with intervals."""
+        rows, own = self._rows(which)
+        return interval_sets(self.model, rows, level, own)
+
+    def _rows(self, which: Any) -> tuple[Design, Members | None]:
+        """Some sets, with the noise that is planned where they are not measured, and what they
+        have in common with those that are."""
+        total, design = self.numbers[which], self.pool.design.rows(which)
+        scale = np.where(total >= 0, self.design.noise_scale[which], design.noise_scale)
+        rows, sets = replace(design, noise_scale=scale), self.pool.sets
+        if sets.members is None:
+            return rows, Members.of_measured(total, rows)
+        some = sets.take(np.arange(len(sets))[which])
+        return rows, in_common(self.model, some, rows)
+
+    @property
+    def numbers(self) -> Int[np.ndarray, " A"]:
+        """The number of each set among the answers, −1 for those without one."""
+        numbers = np.full(len(self.pool.sets), -1)
+        numbers[[answer.position for answer in self.seen.answers]] = range(len(self.seen.answers))
+        return numbers
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moment(Generic[S]):
+    """A learner or a study, with the questions that come next."""
+
+    name: str
+    strategy: str
+    fit: Fitted[S]
+    aims: Objective
+    ahead: Sequence[Ask]
+    without: Callable[[Answer], Fitted[S]] | None  # the fit without an answer; None if not quick
+
+    def status(self) -> Status:
+        """Where it stands, and how much there is still to learn."""
+        return self._status(self._judged())
+
+    def insight(self, along: Callable[[Sequence[int]], Iterator[Model]], level: float) -> Insight:
+        """What each answer was expected to be and what it taught; see `Study.insight`.
+
+        Args:
+            along: Gives the model after the first n answers, for each n of a rising sequence.
+        """
+        from sumwise.learning.insight import review, trace
+
+        share, model, answers = check_level(level), self.fit.model, self.fit.seen.answers
+        pool, judged = self._pool, self._judged()
+        steps = trace(pool, along, answers)
+        told = answers, self._status(judged), judged
+        return review(pool, model, steps, *told, level=share, ahead=self.ahead)
+
+    @property
+    def _pool(self) -> Pool:
+        return replace(self.fit.pool, design=self.fit.design)  # answers bring their own noise
+
+    def _judged(self) -> Judged:
+        return left_out(self._pool, self.fit.model, self.fit.seen.answers)
+
+    def _status(self, judged: Judged) -> Status:
+        fit, aims, state = self.fit, self.aims, self.fit.seen.state
+        left = outlook(fit.pool, fit.model, state, self.ahead, aims.cost)
+        taken = len(state.answered), len(state.claimed), len(state.skipped)
+        left |= {"enough": aims.enough, "aimed": aims.targets is not None}
+        quick = self.without is not None
+        checks = (self._moves, self._expected) if quick else (None, None)
+        left["suspects"] = suspects(judged, fit.seen.answers, *checks)
+        left |= {"typical_error": judged.error, "typical_naive_error": judged.naive_error}
+        return Status(self.name, self.strategy, len(fit.pool.sets), *taken, state.questions, **left)
+
+    def _moves(self, answer: Answer) -> float:
+        """How far predictions move if an answer is left out: root mean square over individuals,
+        those of a set taken together."""
+        assert self.without is not None
+        sets, some = self.fit.pool.sets, slice(None, None, -(-len(self.fit.pool.sets) // SAMPLE))
+        moved = self.fit.totals(some)[0] - self.without(answer).totals(some)[0]
+        squares, sizes = moved**2 / self.fit.design.noise_scale[some], sets.sizes[some]
+        return float(np.sqrt(squares.sum() / sizes.sum()))
+
+    def _expected(self, answer: Answer) -> tuple[float, float]:
+        """Mean and standard deviation of an answer, by a fit without it."""
+        assert self.without is not None
+        mean, std = self.without(answer).totals([answer.position])
+        return float(mean[0]), float(np.hypot(std[0], answer.noise_std or 0.0))
+
+
+def answers_html(said: str, answers: Sequence[Answer]) -> str:
+    """For notebooks: a line, and the latest answers before earlier ones."""
+    rows = [
+        (told.number, told.set_id, told.y_bar, told.by) for told in answers[: -html.FEW - 1 : -1]
+    ]
+    table = html.table(("", "set", "total", "by"), rows, len(answers)) if rows else ""
+    return html.paragraphs([said]) + table
+
+
+def predict(
+    model: AggregateRegressor, sets: Callable[[], Sets], frame: Any, level: float, groups: Any
+) -> Predictions:
+    """Outputs of all individuals of the sets, or of the rows of a table; see `Study.predict`."""
+    share = check_level(level)
+    if frame is not None:
+        return model.intervals(frame, share, groups=groups)
+    about = individuals(own := sets())
+    return replace(model.intervals(own.x, share, groups=about["ids"]), **about)
+
+
+def predict_totals(fit: Fitted[S], level: float) -> Predictions:
+    """The total of every set, measured or not."""
+    found, ids = fit.intervals(check_level(level)), fit.pool.sets.ids
+    measured = np.full(len(ids), np.nan)
+    for answer in fit.seen.answers:
+        measured[answer.position] = answer.y_bar
+    return replace(found, ids=ids, beside={"measured": np.ma.masked_invalid(measured)})

@@ -1,0 +1,50 @@
+"""What a learner and a study refuse, in the same words."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from operator import attrgetter
+from typing import Any, Final
+
+from sumwise.errors import LabelError, SettingError
+from sumwise.learning.propose import Answer
+from sumwise.util.text import moment
+
+total: Final = attrgetter("y_bar", "noise_std")  # what makes two answers the same
+
+
+def another_total(known: Answer, new: Answer) -> LabelError:
+    return LabelError(
+        f"set {new.set_id!r} is measured already ({said(known)}), and this is another answer "
+        f"({value(new)}). To correct it use amend, to withdraw it retract."
+    )
+
+
+def not_measured(set_id: Hashable) -> LabelError:
+    return LabelError(f"set {set_id!r} is not measured yet; record its total with tell")
+
+
+def nothing_to_skip(set_id: Hashable) -> LabelError:
+    return LabelError(
+        f"set {set_id!r} is measured already, so there is nothing to skip; to take the answer back "
+        "use retract"
+    )
+
+
+def not_skipped(set_id: Hashable) -> SettingError:
+    return SettingError(f"set {set_id!r} is not skipped; there is nothing to undo")
+
+
+def said(known: Answer) -> str:
+    """A total, and in a study by whom and when."""
+    return f"{value(known)}{signed(known)}"
+
+
+def signed(known: Any) -> str:
+    by = "" if known.by is None else f" by {known.by!r}"
+    return f"{by} at {moment(known.at)}" if known.at else by
+
+
+def value(known: Any) -> str:
+    noise = "" if known.noise_std is None else f" ± {known.noise_std:.12g}"
+    return f"{known.y_bar:.12g}{noise}"
