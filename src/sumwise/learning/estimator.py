@@ -28,6 +28,7 @@ from sumwise.learning import summary as describing
 from sumwise.model import fit as core
 from sumwise.model import predict as outputs
 from sumwise.model.basis import Basis, Neural, with_dropout
+from sumwise.model.design import Design
 from sumwise.model.overlap import Overlap
 from sumwise.model.predict import Predictions, check_level
 from sumwise.outofcore import predict_parquet as streams
@@ -141,13 +142,7 @@ class AggregateRegressor:
         elif groups is not None or sample_weight is not None or weights != "sum":
             raise SettingError("groups, sample_weight and weights go with X; sets have their own")
         if isinstance(sets, Embedded):  # of which only some are measured
-            if config != sets.config or not isinstance(y_bar, Mapping):
-                raise SettingError(
-                    "on sets that are embedded already, fit takes the totals that are known as a "
-                    "dict by id, and a model with the settings they were embedded with"
-                )
-            at, y_bar = [sets.sets.position(set_id) for set_id in y_bar], list(y_bar.values())
-            prepared, design, sets = sets.prepared, sets.own_pool.design.rows(at), sets.some(at)
+            prepared, design, sets, y_bar = _some(sets, y_bar, config)
         else:
             sets = as_sets(sets)
             pool = sets if pool is None else as_sets(pool, "pool")
@@ -582,6 +577,19 @@ class AggregateRegressor:
     def _precision(self, inside: float) -> Any:
         values = inside / self.fitted().posterior.output_scale ** 2
         return float(values[0]) if self._one_output else values
+
+
+def _some(
+    sets: Embedded, y_bar: Any, config: core.ModelConfig
+) -> tuple[core.Prepared, Design, Sets, list[Any]]:
+    """The measured ones of sets that are embedded, and their totals."""
+    if config != sets.config or not isinstance(y_bar, Mapping):
+        raise SettingError(
+            "on sets that are embedded already, fit takes the totals that are known as a "
+            "dict by id, and a model with the settings they were embedded with"
+        )
+    at = [sets.sets.position(set_id) for set_id in y_bar]
+    return sets.prepared, sets.own_pool.design.rows(at), sets.some(at), list(y_bar.values())
 
 
 def _averaged(

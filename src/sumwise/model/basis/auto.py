@@ -237,25 +237,24 @@ class Auto:
             np.zeros((2, int(lengths[1].sum()) + n_curves)),
             *(np.empty(0),) * 4,
         )
-        level = plain(some).mean(axis=0)
+        basis, power = plain._normalised(some)
+        about = {"n_lengths": lengths.shape[1], "bent": bent, "source": source}
+        known = Hypotheses.draw(power, rng, **about, correlation=correlation)
+        return basis.with_hypotheses(known)
+
+    def _normalised(self, x: Float[np.ndarray, "N D"]) -> tuple[Auto, Float[np.ndarray, "2 D"]]:
+        """The basis with centred parts of equal power, and the power of each linear feature."""
+        n_inputs, level = x.shape[1], self(x).mean(axis=0)
         centred = replace(
-            plain,
+            self,
             centre=level[: 2 * n_inputs].reshape(2, n_inputs),
             means=level[2 * n_inputs : -1].reshape(2, -1),
         )
-        power = (centred(some) ** 2).mean(axis=0)
+        power = (centred(x) ** 2).mean(axis=0)
         parts = np.array([power[at].sum() for at in centred.columns])
         size = np.sqrt(np.where(parts > VANISHING, parts, 1.0))
         linear = power[: 2 * n_inputs].reshape(2, n_inputs) / size[:2, None] ** 2
-        known = Hypotheses.draw(
-            linear,
-            rng,
-            n_lengths=lengths.shape[1],
-            bent=bent,
-            source=source,
-            correlation=correlation,
-        )
-        return replace(centred, size=size).with_hypotheses(known)
+        return replace(centred, size=size), linear
 
     def with_hypotheses(self, drawn: Hypotheses) -> Auto:
         own = {name: getattr(drawn, name) for name in Hypotheses.__slots__}
