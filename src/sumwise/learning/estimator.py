@@ -126,11 +126,9 @@ class AggregateRegressor:
                 that of its individuals (noise added for privacy, a survey's error): one number, one
                 for each set, a dict by id, or a function of the sets.
 
-        >>> x = np.array([[0.0], [1.0], [2.0], [3.0], [4.0]])
-        >>> model = AggregateRegressor("linear")
-        >>> model = model.fit(x, {"a": 3.0, "b": 12.0}, groups=["a", "b", "a", "b", "b"])
-        >>> model.predict(x).shape
-        (5,)
+        >>> x = np.array([[0.0], [1.0], [2.0], [3.0]])
+        >>> AggregateRegressor("linear").fit(x, {"a": 3.0, "b": 12.0}, groups=["a", "b", "a", "b"])
+        AggregateRegressor(basis='linear')
         """
         config, kind = self.config(), None
         if not isinstance(sets, Sets | Embedded | Scan | None):
@@ -146,19 +144,13 @@ class AggregateRegressor:
         else:
             sets = as_sets(sets)
             pool = sets if pool is None else as_sets(pool, "pool")
-            prepared = pool.prepare(config)
-            design = sets.pool(prepared).design
+            design = sets.pool(prepared := pool.prepare(config)).design
         labels = check_labels(y_bar, sets.ids)
         known = read(sets, {"noise_std": noise_std}, "fit").noise_std
-        fitted = core.fit(
-            prepared,
-            sets,
-            design,
-            labels,
-            noise_std=known,
-            members=(sets.ids, partial(sets.take, range(len(sets)))),
-            overlap=None if sets.members is None else Overlap.of(pool or sets, sets, known),
-        )
+        members = sets.ids, partial(sets.take, range(len(sets)))
+        overlap = None if sets.members is None else Overlap.of(pool or sets, sets, known)
+        told: dict[str, Any] = {"noise_std": known, "members": members, "overlap": overlap}
+        fitted = core.fit(prepared, sets, design, labels, **told)
         vars(self).pop("feature_names_in_", None)  # of another fit
         vars(self).update(_fitted_attributes(fitted, sets, one_output=np.ndim(y_bar) < 2))
         self.prepared_, self._weights = prepared, kind
