@@ -21,6 +21,7 @@ from sumwise.model import posterior
 from sumwise.model.design import Design, embed
 from sumwise.model.posterior import Hyperparameters
 from tests.builders import precisions, seeds
+from tests.marks import slow
 from tests.thinned import (
     SETS,
     THINNED,
@@ -39,7 +40,7 @@ def model():
 # --- DAMI and DAEnt -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", [0, 7])
+@pytest.mark.parametrize("seed", [0, *slow(7)])
 def test_scores_are_those_of_the_paper(model, seed):
     """Eqs. 25–27 in the user's units, with noise of standard deviation β^(−½) and our draws."""
     totals = summed(SETS, outputs_by_hand(model, SETS.x))
@@ -61,7 +62,7 @@ def expected_log_chi_square(freedom, shift):
     return float(stats.poisson.pmf(j, shift / 2) @ (digamma(freedom / 2 + j) + math.log(2)))
 
 
-@pytest.mark.parametrize("n_members", [8, 400])
+@pytest.mark.parametrize("n_members", [8, *slow(400)])
 def test_over_many_draws_dami_comes_near_aggmi(n_members):
     """L σ²/noise is a non-central χ² of L − 1 degrees, so the mean of DAMI is known exactly. It is
     below AggMI, by no more than for a set that teaches nothing."""
@@ -108,7 +109,7 @@ def test_scores_by_dropout_are_refused_without_a_dropout_network(name):
         sw.ActiveLearner(SETS, strategy=name)
 
 
-@pytest.mark.parametrize("name", ["DAMI", "DAEnt"])
+@pytest.mark.parametrize("name", ["DAMI", *slow("DAEnt")])
 def test_a_learner_by_dropout_gives_a_network_dropout_if_it_has_none(name):
     given = sw.AggregateRegressor("neural", n_basis=20)
     learner = sw.ActiveLearner(SETS, given, name)
@@ -167,7 +168,7 @@ def twins_and_others(model, strategy):
     return Sets.from_arrays([SETS[a].x for a in order], [SETS[a].theta for a in order], ids)
 
 
-@pytest.mark.parametrize("strategy", ["AggMI", "AggEnt", "DAMI", "DAEnt"])
+@pytest.mark.parametrize("strategy", ["DAMI", *slow("AggMI", "AggEnt", "DAEnt")])
 def test_a_batch_does_not_ask_for_a_set_and_its_twin(strategy):
     """With little noise a twin has nothing left to say, and others have."""
     sure = fit(hyperparameters=(1.0, 1e6))
@@ -179,7 +180,7 @@ def test_a_batch_does_not_ask_for_a_set_and_its_twin(strategy):
     assert all(set_id.startswith("other") for set_id in picked[1:])
 
 
-@pytest.mark.parametrize("strategy", ["AggMI", "DAMI"])
+@pytest.mark.parametrize("strategy", ["DAMI", *slow("AggMI")])
 def test_with_twins_pending_the_rest_is_chosen_as_with_one_of_them(strategy):
     """With little noise a second measurement of the same set teaches nothing."""
     sure = fit(hyperparameters=(1.0, 1e6))

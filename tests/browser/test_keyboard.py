@@ -83,6 +83,7 @@ def test_the_focus_stays_on_a_set_that_another_person_claims(server, visit):
     expect(other.get_by_role("heading", name=name, exact=True)).to_be_focused()
 
 
+@pytest.mark.slow  # the focus stays in the quick test before it
 def test_a_late_acknowledgement_leaves_the_focus_where_it_has_gone(server, visit):
     page, held = visit(server), []
     name, other = proposed(page), proposed(page, 2)

@@ -58,6 +58,7 @@ def test_pressing_save_twice_is_one_answer(server, visit):
     assert [event.set_id for event in events(server.place, "told")].count(name) == 1
 
 
+@pytest.mark.slow  # without a browser it is quick, in tests/web/test_api
 def test_an_answer_whose_acknowledgement_was_lost_is_sent_again_unharmed(server, visit):
     page = visit(server)
     name, where = begin(page)

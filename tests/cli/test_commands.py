@@ -153,6 +153,7 @@ def test_json_on_stdout_is_the_whole_result(tmp_path):
     assert all(Path(path).exists() for path in data["files"])
 
 
+@pytest.mark.slow  # as a process, `ask` in test_study_output is quick
 def test_the_installed_command_works_without_a_terminal(tmp_path):
     command = [CONSOLE_SCRIPT, "demo", "--questions", "2", "--seeds", "1", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)

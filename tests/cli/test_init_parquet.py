@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
+from contextlib import contextmanager
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -18,6 +19,7 @@ from sumwise.outofcore import dask
 from tests import parquet
 from tests.builders import random_sets
 from tests.datasets import data_folder
+from tests.marks import slow
 from tests.tables import write_csv
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
@@ -37,19 +39,25 @@ def one_line(text):
     return " ".join(text.replace("│", " ").split())
 
 
-@pytest.fixture(scope="module")
-def address():
-    """Of a cluster of two processes."""
+@contextmanager
+def cluster_of_two(**options):
+    """Its address."""
     pytest.importorskip("distributed")
     from distributed import LocalCluster
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None,
-            silence_logs=50,
-        ) as cluster:  # fmt: skip
+            n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50, **options
+        ) as cluster:
             yield cluster.scheduler_address
+
+
+@pytest.fixture(scope="module")
+def address():
+    """Of a cluster of two processes."""
+    with cluster_of_two(processes=True) as address:
+        yield address
 
 
 @pytest.fixture
@@ -223,12 +231,16 @@ def test_sizes_are_read_as_people_write_them():
     assert read == [17, 2_000_000_000, 1_500_000, 3000]
 
 
-def test_init_works_on_a_cluster(sets, folder, address, tmp_path):
-    done("init", tmp_path / "m.db", folder, "--by", "set", "--weights", "theta", "--dask", address)
+@pytest.mark.parametrize("processes", [False, *slow(True)])
+def test_init_works_on_a_cluster(sets, folder, processes, tmp_path):
+    given = ("--by", "set", "--weights", "theta")
+    with cluster_of_two(processes=processes, protocol="tcp", host="127.0.0.1") as address:
+        done("init", tmp_path / "m.db", folder, *given, "--dask", address)
     with sw.open_study(tmp_path / "m.db") as study:
         assert study.ids == sets.ids
 
 
+@pytest.mark.slow  # `init` on one stays quick, and `simulate` without one
 def test_simulating_on_a_cluster_gives_the_same_figures(address, tmp_path):
     data = write_csv(tmp_path / "data.csv")
     short = ("--splits", 3, "--queries", 3, "--methods", "AggMI", "--json")

@@ -120,6 +120,7 @@ def test_a_crowd_loses_nothing(tmp_path):
         assert len(told) == len(kept)
 
 
+@pytest.mark.slow  # without a server it is quick, in test_backends
 def test_what_was_acknowledged_survives_a_kill(tmp_path):
     sets = random_sets([1] * 200, np.random.default_rng(0))
     place = tmp_path / "a.db"
@@ -148,6 +149,7 @@ def test_what_was_acknowledged_survives_a_kill(tmp_path):
     assert acknowledged.items() <= kept.items()
 
 
+@pytest.mark.slow  # in one process it is quick, in test_problems
 def test_reading_goes_on_while_somebody_else_writes_for_long(path, tmp_path):
     async def look(server):
         connection = Connection(server)

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 import sumwise as sw
 from sumwise.cli import main
+from tests.marks import slow
 from tests.tables import write_csv
 
 CONSOLE_SCRIPT = str(Path(sys.executable).with_name("sumwise"))
@@ -195,7 +196,10 @@ def test_columns_in_one_option_are_told_apart(url, tmp_path):
     assert run("init", url, tmp_path / "data.csv", "--by", "g", code=1).stderr.count("Sets by") == 0
 
 
-@pytest.mark.parametrize("words", [("status",), ("answers",), ("predict",), ("predict", "--json")])
+READERS = [("predict", "--json"), *slow(("status",), ("answers",), ("predict",))]
+
+
+@pytest.mark.parametrize("words", READERS)
 def test_a_reader_that_has_seen_enough_is_no_failure(url, words):
     command, *options = words
     whole = [CONSOLE_SCRIPT, command, url, *options]

@@ -332,6 +332,7 @@ def test_totals_from_parquet_and_sets_that_are_numbers(tmp_path):
         ]  # fmt: skip
 
 
+@pytest.mark.slow  # large
 def test_ten_thousand_totals_take_less_than_two_seconds(tmp_path):
     rows = "".join(f"s{i},{i % 17},{i % 5}\n" for i in range(10_000))
     (tmp_path / "d.csv").write_text("g,a,b\n" + rows)

@@ -20,6 +20,7 @@ import sumwise as sw
 from sumwise.cli import Lazy, main
 from sumwise.cli.output import message, visible, with_error
 from sumwise.cli.progress import waiting
+from tests.marks import slow
 from tests.tables import write_csv
 
 CONSOLE_SCRIPT = str(Path(sys.executable).with_name("sumwise"))
@@ -313,7 +314,7 @@ HEAVY = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("words", [("ask",), ("tell", "001", "5"), ("release", "003")])
+@pytest.mark.parametrize("words", [("ask",), *slow(("tell", "001", "5"), ("release", "003"))])
 def test_asking_and_telling_load_nothing_heavy(url, words):
     run("claim", url, "003")
     loaded = imported(url, words[0], url, *words[1:])
@@ -333,7 +334,7 @@ def test_help_of_the_group_loads_no_command(url):
 # --- completion -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize("name", ["bash", *slow("zsh", "fish")])
 def test_completion_scripts_are_printed_with_what_to_do(name):
     done = shell("completion", name)
     assert done.returncode == 0
@@ -423,10 +424,11 @@ def test_exit_codes_tell_done_refused_and_misused(url):
     assert (refused.returncode, refused.stdout) == (1, "")
     misused = shell("tell", url, "001")
     assert (misused.returncode, misused.stdout) == (2, "")
-    assert shell().returncode == 2
-    assert shell("--help").returncode == 0
+    assert run().exit_code == 2
+    assert run("--help").exit_code == 0
 
 
+@pytest.mark.slow  # test_study_care has a quick one
 def test_a_reader_that_has_seen_enough_is_no_traceback(url):
     command = f"'{CONSOLE_SCRIPT}' predict '{url}' --json | head -c 10"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)

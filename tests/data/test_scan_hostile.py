@@ -244,6 +244,7 @@ def test_unsorted_files_may_have_any_column_and_lie_anywhere(tmp_path, name):
 # --- numbers --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow  # large; small sets are quick in test_design_store
 def test_single_precision_adds_up_large_sets_without_drifting(tmp_path, monkeypatch):
     pytest.importorskip("numba")
     monkeypatch.setattr(scanning, "BATCH_ROWS", 2**17)

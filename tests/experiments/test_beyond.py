@@ -103,6 +103,7 @@ def test_damaged_and_foreign_results_are_refused(tmp_path):
         results.open_results(tmp_path, BEYOND, {})
 
 
+@pytest.mark.slow  # going on by itself is quick
 def test_results_of_the_former_version_are_gone_on_with(housing, tmp_path):
     """It wrote no settings.json, and a folder may lack the last lines."""
     _, out = housing

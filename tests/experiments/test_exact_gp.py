@@ -89,6 +89,7 @@ def test_the_posterior_is_that_of_the_totals_and_a_weak_prior_and_fitting_raises
                 assert change <= exact_gp.log_posterior(best, totals) + 1e-5
 
 
+@pytest.mark.slow  # its maths is quick
 def test_it_becomes_a_column_of_the_table(tmp_path, monkeypatch, capsys):
     from benchmarks import wild
 

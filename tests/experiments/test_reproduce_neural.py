@@ -206,6 +206,7 @@ def test_the_model_is_the_papers():
     assert (network.settings.activation, network.settings.dropout) == ("relu", 0.0)
 
 
+@pytest.mark.slow  # with Fourier features it is quick, in test_protocol
 def test_runs_give_the_errors_of_the_plain_learner():
     """Of AggMI and DAMI in one go, though only one of them has a dropout network."""
     tiny = sw.Neural(width=4, depth=2, n_basis=6, epochs=200, samples=8, learning_rate=0.01)

@@ -15,6 +15,7 @@ from sumwise.model.calibration import coverage, narrower, power, verdict
 from sumwise.study.storage.schema import chain
 from sumwise.util.threads import one_thread
 from tests.builders import random_sets
+from tests.marks import slow
 from tests.oracles import joint, mutual_information
 from tests.studies import play
 
@@ -172,7 +173,7 @@ def test_many_answers_are_looked_at_in_even_steps(tmp_path, problem, monkeypatch
     assert len(some.compared) == 20
 
 
-@pytest.mark.parametrize("kind", ["adam", "neural"])
+@pytest.mark.parametrize("kind", ["adam", *slow("neural")])
 def test_looking_back_changes_nothing(place, problem, kind):
     with sw.create_study(place, problem[0], model=MODELS[kind]) as study:
         play(study, problem[1], 12)
@@ -185,7 +186,7 @@ def test_looking_back_changes_nothing(place, problem, kind):
         assert study.claims == ()
 
 
-@pytest.mark.parametrize("kind", ["evidence", "adam", "neural"])
+@pytest.mark.parametrize("kind", ["evidence", *slow("adam", "neural")])
 def test_another_process_sees_the_same(place, problem, kind):
     with sw.create_study(place, problem[0], model=MODELS[kind]) as study:
         play(study, problem[1], 12)
@@ -265,7 +266,13 @@ def test_the_typical_error_is_of_the_model_of_now_and_forgets_early_forecasts(tm
     assert found.typical_error < found.steps[-1].typical_error
 
 
-@pytest.mark.parametrize(("kind", "words"), [("neural", "has learned"), ("dropout", "committee")])
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("neural", "has learned"),
+        pytest.param("dropout", "committee", marks=pytest.mark.slow),
+    ],
+)
 def test_networks_are_judged_by_their_forecasts(tmp_path, problem, kind, words):
     """Their weights remember an answer that is left out now."""
     with begun(tmp_path, problem, kind) as study:

@@ -13,9 +13,10 @@ from sumwise.model.fit import ModelConfig
 from sumwise.model.serialize import from_bytes, pack_prepared, to_bytes, unpack_prepared
 from sumwise.study.storage import blobs
 from tests.builders import former_auto, smooth_problem
+from tests.marks import slow
 
 
-@pytest.mark.parametrize("strategy", ["AggMI", "IVR", "EPIG"])
+@pytest.mark.parametrize("strategy", ["IVR", *slow("AggMI", "EPIG")])
 def test_a_study_asks_what_a_learner_asks_and_goes_on_after_a_restart(tmp_path, strategy):
     sets, _, y_bar = smooth_problem()
     model = sw.AggregateRegressor("auto")

@@ -122,7 +122,7 @@ def loss_by_hand(parts, log_noise, sets, target, activation, centre=0.0, stiffne
 
 
 @pytest.mark.parametrize("stiffness", [*slow(0.0), 0.7])
-@pytest.mark.parametrize("fixed", [False, True])
+@pytest.mark.parametrize("fixed", [False, *slow(True)])
 def test_training_that_leaves_nothing_out_is_adam_on_the_squared_error(stiffness, fixed):
     settings = replace(EXACT, dropout=1e-9, epochs=6, learning_rate=0.02)
     sets, y_bar = SETS[:4], Y_BAR[:4]
@@ -195,6 +195,7 @@ def simulated_losses(basis, sets, y_bar, log_noise, n_draws, rng):
     return total
 
 
+@pytest.mark.slow  # the test of masks before it is quick
 def test_units_are_left_out_anew_for_every_set_at_every_epoch(monkeypatch):
     """Mean and variance of the loss over epochs, against masks drawn by NumPy. Masks for single
     instances would change the mean; masks that all sets share, the variance."""

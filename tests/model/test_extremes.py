@@ -79,7 +79,7 @@ def test_standard_deviations_and_covariances_agree_however_small_the_noise():
     assert_allclose(std, np.sqrt(np.diag(covariance)), rtol=1e-6)
 
 
-@pytest.mark.parametrize("seed", [175, 0, 1, *slow(*range(2, 12))])
+@pytest.mark.parametrize("seed", [175, *slow(*range(12))])
 def test_the_evidence_is_climbed_on_the_right_hill(seed):
     rng = np.random.default_rng(seed)
     blocks = [rng.normal(size=(int(n), 1)) for n in rng.integers(1, 6, 24)]

@@ -129,7 +129,7 @@ def smooth(n=25, seed=0):
     return sets, np.add.reduceat(y, sets.starts[:-1])
 
 
-WAYS = ["evidence", "adam", (1e-3, 0.5)]
+WAYS = ["evidence", *slow("adam"), (1e-3, 0.5)]
 
 
 @pytest.mark.parametrize("way", WAYS)

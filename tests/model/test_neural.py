@@ -111,7 +111,8 @@ def in_model_units(sets, y_bar, power, offset=True):
     """Totals as the model sees them, and the centre of the weak prior on log λ, log β."""
     theta_sum = np.array([sets[i].theta.sum() for i in sets.ids])
     s = np.array([(sets[i].theta ** 2).sum() for i in sets.ids])
-    level = (theta_sum * y_bar / s).sum() / (theta_sum**2 / s).sum() if offset else 0.0
+    known = (theta_sum**2 / s).sum()  # differences, with Σθ of about 0, say little of a level
+    level = (theta_sum * y_bar / s).sum() / known * min(1, known) if offset else 0.0
     left = y_bar - level * theta_sum
     scale = np.sqrt((left**2 / s).sum() / max(len(s) - 1, 1))
     variance = (left**2 / s).mean() / scale**2
@@ -133,7 +134,7 @@ def mean_square(basis, pool) -> float:
     return float((phi_by_hand(basis.network, standard(pool, pool).x) ** 2).sum(axis=1).mean())
 
 
-@pytest.mark.parametrize("evidence_prior", [True, False])
+@pytest.mark.parametrize("evidence_prior", [True, *slow(False)])
 def test_precisions_maximise_the_evidence_of_the_trained_network(evidence_prior):
     sets, y_bar = problem()
     model = fitted(EXACT, evidence_prior=evidence_prior)
@@ -186,9 +187,12 @@ def told(n, network=TINY, **settings) -> sw.ActiveLearner:
     return learner
 
 
+OTHER_BEGINNINGS = [(1, True), (3, True), (6, True), (6, False)]
+
+
 @pytest.mark.parametrize(
     ("n_before", "evidence_prior"),  # 4 sets and 5 are trained in different rooms
-    [(1, True), (3, True), (4, True), (6, True), (6, False)],
+    [(4, True), *(pytest.param(*each, marks=pytest.mark.slow) for each in OTHER_BEGINNINGS)],
 )
 def test_training_goes_on_from_the_network_and_precisions_before_the_label(
     n_before, evidence_prior
@@ -200,8 +204,6 @@ def test_training_goes_on_from_the_network_and_precisions_before_the_label(
     prepared = before.config().prepare(sets).basis.basis
     labelled, power = sets[: n_before + 1], mean_square(prepared, sets)
     inside, centre, scale = in_model_units(labelled, y_bar[: n_before + 1], power)
-    if n_before == 1:  # one total is all offset: nothing is left that a scale could be taken from
-        scale = before.fitted().posterior.output_scale[0]
     expected, _ = before.fitted().basis.basis.train(
         standard(labelled, sets),
         inside[:, None],

@@ -74,6 +74,7 @@ def test_a_module_is_a_basis_and_a_network():
     assert_allclose(trained(bare)(x), by_hand, atol=1e-6)
 
 
+@pytest.mark.slow  # a module of one's own is quick
 def test_a_module_of_equinox_is_a_basis():
     sets, y_bar = problem()
     network = eqx.nn.MLP(3, 6, 4, 1, key=jax.random.key(0))
@@ -178,7 +179,10 @@ def fence(tenths, epochs=9) -> Neural:
     return Neural(network=fenced, parameters=given, epochs=epochs, learning_rate=1e-3)
 
 
-@pytest.mark.parametrize(("tenths", "epoch"), [(5, 2), (15, 3), (55, 7)])
+STOPS = [(5, 2), *(pytest.param(*each, marks=pytest.mark.slow) for each in ((15, 3), (55, 7)))]
+
+
+@pytest.mark.parametrize(("tenths", "epoch"), STOPS)
 def test_a_loss_that_is_not_finite_stops_at_its_epoch(tenths, epoch, monkeypatch):
     """Steps this small are all of the learning rate's length, for the slope hardly changes."""
     monkeypatch.setattr("sumwise.model.basis.training.EPOCHS_AT_ONCE", 4)

@@ -104,7 +104,7 @@ def test_the_evidence_is_the_density_of_a_dense_normal(sizes, n_basis, lam, beta
     assert_allclose(in_jax(basis, sets, y_bar, blur, lam, beta), expected, **tolerance)
 
 
-@pytest.mark.parametrize("n_basis", [6, 40], ids=["KxK", "txt"])
+@pytest.mark.parametrize("n_basis", [6, *slow(40)], ids=["KxK", "txt"])
 def test_no_noise_that_is_known_is_the_ordinary_evidence(n_basis):
     basis, sets, y_bar, _ = drawn([1, 4, 2, 1, 6, 3, 2, 5, 1], n_basis, 3)
     plain = in_jax(basis, sets, y_bar, None, 2.0, 3.0)
@@ -414,7 +414,7 @@ def test_no_noise_changes_no_digit(network, way):
     assert zero.posterior.hyper == plain.posterior.hyper
 
 
-@pytest.mark.parametrize("network", [EXACT, ALL], ids=["neural", "dropout"])
+@pytest.mark.parametrize("network", [EXACT, *slow(ALL)], ids=["neural", "dropout"])
 @pytest.mark.parametrize("way", MOSTLY)
 def test_an_answer_that_is_all_noise_leaves_the_model_of_the_others(network, way):
     others = [a for a in range(12) if a != 4]
@@ -507,7 +507,8 @@ def play(study, n):
     return asked
 
 
-@pytest.mark.parametrize("kind", ["neural", *slow("dropout")])
+@pytest.mark.slow  # the chain of a network is kept in test_backends, its noise in test_predictions
+@pytest.mark.parametrize("kind", ["neural", "dropout"])
 def test_questions_after_restarts_are_those_of_one_go(place, kind):
     network, strategy = KINDS[kind]
     model = sw.AggregateRegressor(network)

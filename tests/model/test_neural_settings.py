@@ -129,7 +129,7 @@ for attempt in (
 """
 
 
-@pytest.mark.parametrize("missing", ["jax", "optax"])
+@pytest.mark.parametrize("missing", ["jax", *slow("optax")])
 def test_without_jax_all_else_works_and_a_network_says_what_to_install(missing):
     command = [sys.executable, "-c", WITHOUT.replace("MISSING", repr(missing))]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -176,6 +176,7 @@ def test_numbers_wider_than_jax_are_taken():
     assert np.isfinite(model.predict(problem()[0].x)).all()
 
 
+@pytest.mark.slow  # test_neural_networks has a quick one
 def test_weights_spoilt_by_the_last_step_are_noticed():
     """The slope of √0 is infinite, and times 0 it is no number, while the loss was one."""
     import jax.numpy as jnp

@@ -117,7 +117,8 @@ def look(state, data):
     return eqx.filter_value_and_grad(lambda state: neural.log_evidence(*state, data))(state)
 
 
-@pytest.mark.parametrize("n_basis", [6, *slow(40)])
+@pytest.mark.slow  # the quick test after it changes what fills up the room
+@pytest.mark.parametrize("n_basis", [6, 40])
 def test_the_same_sets_have_the_same_evidence_and_slopes_in_any_room(n_basis, monkeypatch):
     rng = np.random.default_rng(3)
     sets = random_sets([1, 4, 2, 1, 6, 3, 2, 5, 1], rng)
@@ -140,7 +141,7 @@ def test_the_same_sets_have_the_same_evidence_and_slopes_in_any_room(n_basis, mo
             assert_allclose(theirs, ours, rtol=1e-10, atol=1e-11)
 
 
-@pytest.mark.parametrize("n_basis", [6, 40])
+@pytest.mark.parametrize("n_basis", [6, *slow(40)])
 def test_what_fills_up_has_no_influence(n_basis):
     """Neither have its inputs a slope, nor does the evidence change when they do."""
     rng = np.random.default_rng(3)

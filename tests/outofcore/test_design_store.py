@@ -29,6 +29,7 @@ from sumwise.outofcore import design_store
 from sumwise.outofcore.embed_part import embed_part
 from tests import parquet
 from tests.builders import former_auto, random_sets, totals
+from tests.marks import slow
 
 
 @pytest.fixture(autouse=True)
@@ -117,7 +118,7 @@ def test_fit_score_select_and_predict_sets_take_a_design(sets, answers, pool, mo
         assert_allclose(ours, theirs, rtol=1e-8, atol=1e-12)
 
 
-@pytest.mark.parametrize("single", [True, False])
+@pytest.mark.parametrize("single", [True, *slow(False)])
 def test_predictions_of_all_individuals_are_streamed(sets, answers, pool, model, tmp_path, single):
     model.fit(sets[:9], [answers[name] for name in sets.ids[:9]], pool=sets)
     out = tmp_path / ("all.parquet" if single else "all")
@@ -374,7 +375,7 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("order", ["sorted", "shuffled"])
+@pytest.mark.parametrize("order", ["shuffled", *slow("sorted")])
 @pytest.mark.parametrize("kind", KINDS)
 def test_hypotheses_are_those_that_are_drawn_for_sets_in_memory(kind, order, tmp_path):
     """Whatever the order of rows, the sets show of which kind they are, and ρ has its prior."""

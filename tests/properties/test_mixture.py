@@ -20,7 +20,7 @@ from sumwise.model.mixture_leave_one_out import interval, leave_one_out
 from sumwise.model.student_quantiles import quantile
 from tests import oracles
 from tests.builders import random_sets, seeds, unscaled
-from tests.marks import at_most
+from tests.marks import at_most, slow
 
 GROUPS = [slice(0, 1), slice(1, 2), slice(2, 4), slice(4, 7), slice(7, 8)]
 N_FEATURES = GROUPS[-1].stop
@@ -466,7 +466,7 @@ def by_brute_force(case, phi, own, seen):
 
 
 @pytest.mark.parametrize("n_seen", [2, 5, 30])
-@pytest.mark.parametrize("blur", [1e-3, 0.5, 5.0])
+@pytest.mark.parametrize("blur", [0.5, *slow(1e-3, 5.0)])
 def test_the_scale_is_integrated_under_known_noise(n_seen, blur):
     """Not frozen at a maximum, and found wherever many totals say it is."""
     rng = np.random.default_rng(n_seen)
@@ -480,7 +480,7 @@ def test_the_scale_is_integrated_under_known_noise(n_seen, blur):
     assert_allclose(got[1][:, 0], variance, rtol=0.06, atol=1e-3 * variance.max())
 
 
-@pytest.mark.parametrize("blur", [1e-3, 0.5, 5.0])
+@pytest.mark.parametrize("blur", [0.5, *slow(1e-3, 5.0)])
 def test_leaving_a_total_out_under_known_noise_integrates_the_scale_without_it(blur):
     """Predicted as if it were the total of a set that was never measured."""
     n_seen, rng = 7, np.random.default_rng(4)

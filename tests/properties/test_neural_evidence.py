@@ -18,6 +18,7 @@ from sumwise.model.design import embed
 from sumwise.model.posterior import Hyperparameters
 from tests import oracles
 from tests.builders import random_sets, seeds, unscaled
+from tests.marks import slow
 from tests.networks import UP_TO_SIX, phi_by_hand
 
 N_OUTPUTS = 2
@@ -95,6 +96,7 @@ def test_evidence_is_the_normal_density_of_the_totals(sizes, kind, n_basis, lam,
     assert_allclose(found, in_core(*case), **tolerance)
 
 
+@pytest.mark.slow  # in double precision it is quick
 @given(
     sizes_of_sets,
     arrangements,
@@ -137,7 +139,7 @@ def test_far_from_one_nothing_but_rounding_is_lost(sizes, kind, n_basis, lam, be
 # --- slopes ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n_basis", [6, 40], ids=["KxK", "txt"])
+@pytest.mark.parametrize("n_basis", [6, *slow(40)], ids=["KxK", "txt"])
 def test_slopes_by_every_parameter_pass_finite_differences(n_basis):
     sizes = [1, 4, 2, 1, 6, 3, 2, 5, 1]
     basis, sets, y_bar = drawn(sizes, "plain", n_basis, 5, dtype="float64", activation="tanh")

@@ -147,7 +147,7 @@ def test_hypotheses_are_weighed_by_the_density_of_all_totals(shape):
     assert_allclose(mixed.probability, chance / chance.sum(), rtol=1e-6)
 
 
-@pytest.mark.parametrize("noise", [0.1, 5.0, 100.0])
+@pytest.mark.parametrize("noise", [5.0, *slow(0.1, 100.0)])
 def test_totals_that_differ_by_known_noise_alone_have_the_density_of_all_totals(noise):
     lists = [list(range(20)), list(range(20, 30)), *[list(range(20))] * 9]
     sets = sw.Sets.from_members(X, lists)

@@ -51,7 +51,7 @@ def rows_of_chain(place):
 # --- the same after a restart ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["evidence", "neural", *slow("adam", "dropout")])
+@pytest.mark.parametrize("kind", ["evidence", *slow("neural", "adam", "dropout")])
 def test_fifteen_questions_a_restart_and_fifteen_more_are_thirty(place, kind):
     sets, y_bar = problem()
     strategy = "DAMI" if kind == "dropout" else "EMCM" if kind == "evidence" else "AggMI"

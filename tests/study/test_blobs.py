@@ -14,6 +14,7 @@ import sumwise as sw
 from sumwise.data.sets import LazySets
 from sumwise.study.storage import blobs
 from sumwise.study.storage.blobs import LARGE
+from tests.marks import slow
 
 SMALLER = 2**17  # features of individuals that count as many here
 
@@ -212,7 +213,7 @@ def test_sets_beyond_what_a_database_keeps_are_sent_to_a_file(tmp_path, sets, mo
 # --- what is drawn without a seed -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dropout", [0.0, 0.3])
+@pytest.mark.parametrize("dropout", [0.0, *slow(0.3)])
 def test_a_model_without_a_seed_is_the_same_after_reopening(tmp_path, sets, dropout):
     network = sw.Neural(width=3, depth=2, n_basis=4, epochs=3, dropout=dropout)
     model = sw.AggregateRegressor(network, random_state=None)

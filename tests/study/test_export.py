@@ -5,10 +5,12 @@ from __future__ import annotations
 import datetime
 import json
 import os
+import shutil
 import sqlite3
 import threading
 import time
 from contextlib import closing
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -279,10 +281,17 @@ def test_any_text_and_number_comes_back_from_a_csv_file(rows):
 # --- what was changed since ---------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def export(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("export")
+    with lived(folder / "a.db") as study:
+        return study.export(folder / "out")
+
+
 @pytest.fixture
-def exported(tmp_path):
-    with lived(tmp_path / "a.db") as study:
-        return study.export(tmp_path / "out")
+def exported(export, tmp_path):
+    """A copy that may be changed."""
+    return Path(shutil.copytree(export, tmp_path / "out"))
 
 
 @pytest.mark.parametrize("name", [name for name in FILES if name != "study.json"])

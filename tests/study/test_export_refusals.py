@@ -153,6 +153,7 @@ def test_fields_may_be_as_long_as_ids_may_be(tmp_path):
     assert csv.field_size_limit() == usual
 
 
+@pytest.mark.slow  # large
 def test_one_bad_row_in_ten_thousand_is_named_and_all_are_read_quickly(tmp_path):
     sets = random_sets([1] * 10_000, np.random.default_rng(0))
     with sw.create_study(tmp_path / "a.db", sets, model=sw.AggregateRegressor("linear")) as study:

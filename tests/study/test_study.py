@@ -13,12 +13,18 @@ import sumwise as sw
 from sumwise.study import state
 from sumwise.study.storage import records
 from tests.builders import random_sets
+from tests.marks import slow
 from tests.studies import NETWORK, play
 
 # --- the same questions as in memory --------------------------------------------------------------
 
 
-@pytest.mark.parametrize("strategy", sorted(sw.ACQUISITIONS))
+OF_DROPOUT = ["DAEnt", "DAMI"]
+
+
+@pytest.mark.parametrize(
+    "strategy", [*sorted(sw.ACQUISITIONS.keys() - OF_DROPOUT), *slow(*OF_DROPOUT)]
+)
 def test_a_study_asks_what_a_learner_asks(problem, tmp_path, strategy):
     sets, answers = problem
     basis = NETWORK if strategy.startswith("DA") else "fourier"

@@ -55,8 +55,13 @@ def test_all_operations_are_tried(operations):
 
 
 WITHOUT_ARGUMENTS = {"downloadCsv", "downloadParquet", "getSkips", "getStatus", "getStudy"}
+QUICK = {"ask", "tell"}  # whose nonsense is tried before every merge
 TRIED = [
-    (name, mode)
+    pytest.param(
+        name,
+        mode,
+        marks=() if mode == GenerationMode.POSITIVE or name in QUICK else pytest.mark.slow,
+    )
     for name in OPERATIONS
     for mode in GenerationMode
     if name != "getEvents"  # it never ends, and is looked at elsewhere
