@@ -365,6 +365,7 @@ def test_files_that_are_no_parquet_are_refused(plain, tmp_path, name, content):
     refused(plain, tmp_path, f"{name} cannot be used")
 
 
+@pytest.mark.slow  # without an export it is quick, in test_neural_edges
 def test_weights_of_another_network_are_refused(tmp_path):
     with lived(tmp_path / "a.db", "neural", n=3) as study:
         out = study.export(tmp_path / "out")
