@@ -80,6 +80,8 @@ class Fitted(NamedTuple, Generic[S]):
         total, design = self.numbers[which], self.pool.design.rows(which)
         scale = np.where(total >= 0, self.design.noise_scale[which], design.noise_scale)
         rows, sets = replace(design, noise_scale=scale), self.pool.sets
+        if self.model.labelled is None:  # a dropout network does not know its totals
+            return rows, None
         if sets.members is None:
             return rows, Members.of_measured(total, rows)
         some = sets.take(np.arange(len(sets))[which])
