@@ -56,7 +56,7 @@ def both(learner, study, rule, values, of_study=None):
 
 
 @pytest.mark.parametrize(("options", "strategy"), WAYS)
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=min(8, settings.default.max_examples // 3), deadline=None)
 @given(steps=st.lists(STEPS, max_size=14))
 def test_the_same_history_gives_the_same_questions(tmp_path_factory, options, strategy, steps):
     path = tmp_path_factory.mktemp("studies") / "a.db"

@@ -60,6 +60,7 @@ class Progress:
     skipped: tuple[int, ...] = ()  # positions of sets that are not asked for
     open: tuple[Ask, ...] = ()  # questions that were asked since anything changed
     questions: int = 0  # asked so far
+    arrived: int = 0  # answers so far, those that were retracted included
 
     @property
     def state(self) -> PoolState:
@@ -120,7 +121,7 @@ def tell(
     progress: Progress, position: int, y_bar: float, noise_std: float | None = None
 ) -> Progress:
     """Lines 5–9: label a set, estimate λ and β anew, and the posterior."""
-    pool, number = progress.pool, len(progress.answers) + 1
+    pool, number = progress.pool, progress.arrived + 1
     set_id = pool.sets.ids[position]
     asked = next((question for question in progress.open if question.set_id == set_id), None)
     new = Answer(number, set_id, y_bar, asked, noise_std, position=position)
@@ -128,13 +129,15 @@ def tell(
     data = pool.sets, pool.design.rows, answers
     fitted = fit_answers(progress.prepared, *data, progress.model)
     skipped = tuple(other for other in progress.skipped if other != position)
-    after = replace(progress, answers=answers, model=fitted, skipped=skipped, open=())
+    after = replace(
+        progress, answers=answers, model=fitted, skipped=skipped, open=(), arrived=number
+    )
     return _seen_by(after, fitted)
 
 
 def revise(progress: Progress, answers: Sequence[Answer]) -> Progress:
     """The state after these answers in place of those it has, learned from the beginning."""
-    kept = tuple(replace(answer, number=n) for n, answer in enumerate(answers, start=1))
+    kept = tuple(answers)
     (fitted,) = along(progress, kept, [len(kept)])
     after = replace(progress, answers=kept, model=fitted, open=(), ceiling=None)
     return _seen_by(after, fitted)
