@@ -191,7 +191,9 @@ def test_ids_of_the_wrong_kind_are_explained():
 
 
 def test_columns_in_one_option_are_told_apart(url, tmp_path):
-    said = run("init", tmp_path / "x.db", tmp_path / "data.csv", "--by", "g", "--x", "a,b", code=1)
+    said = run("init", tmp_path / "x.db", tmp_path / "data.csv", "--by", "g", "--x", "a,b", code=0)
+    assert "Sets by g; inputs a, b." in said.stderr
+    said = run("init", tmp_path / "y.db", tmp_path / "data.csv", "--by", "g,a", "--x", "b", code=1)
     assert "One column at a time: repeat the option." in said.stderr
     assert run("init", url, tmp_path / "data.csv", "--by", "g", code=1).stderr.count("Sets by") == 0
 

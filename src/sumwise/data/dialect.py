@@ -138,6 +138,8 @@ def before_unicode(path: Path) -> str:
         content.decode()
     except UnicodeDecodeError as error:
         first = error.start
+    if b"\0" in content:
+        raise DataError(f"{path} cannot be read as a table: it is not text. Give a CSV file.")
     if re.search(rb"[\xc2\xc3][\x80-\xbf]", content):
         raise DataError(
             f"{_line(path, content, first)}: {_near(content, first)} is not UTF-8, and other lines "
