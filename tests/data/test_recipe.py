@@ -17,6 +17,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder
 
 import sumwise as sw
+from sumwise.data import targets
 from sumwise.data.frames import Table, as_frame
 from sumwise.data.recipe import Recipe, learn
 from sumwise.data.tables import read_individuals
@@ -305,3 +306,13 @@ def test_a_study_keeps_recipe_and_ids_of_rows(csv, tmp_path, monkeypatch, large)
         assert_allclose(moved.predict(new).upper, before.upper, rtol=1e-12)
         assert list(moved.sets.row_ids) == list(sets.row_ids)
         assert moved.sets.recipe.to_json() == sets.recipe.to_json()
+
+
+def test_targets_with_a_new_level_are_average_individuals_there():
+    sets, _ = fitted(pupils())
+    rows = pd.DataFrame({"ses": [0.5, 0.5], "region": ["a", "new"]})
+    known, new = targets.read(rows, None, sets).x
+    of_region = sets.recipe.source_of == 1
+    assert known[of_region].tolist() == [1, 0, 0, 0, 0, 0]
+    assert_allclose(new[of_region], sets.recipe.sample[:, of_region].mean(axis=0))
+    assert (known[~of_region] == new[~of_region]).all()

@@ -98,10 +98,7 @@ class Objective:
             named = {} if name is None else {name: "given as --target-weights"}
             recipe = made.sets.recipe
             table, found = read_inputs(self.targets, made.x, named, recipe, reading)
-            x = found.x
-            if recipe is not None:
-                unknown = found.unknown[:, recipe.source_of]
-                x = np.where(unknown, recipe.sample.mean(axis=0), x)
+            x = found.x if recipe is None else recipe.filled(found)
             where = table.where
         if name is not None:
             weights = made.aside[name] if x is None else table.numbers(name)

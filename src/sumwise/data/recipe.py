@@ -122,6 +122,10 @@ class Recipe:
         """Columns of numbers as they are."""
         return cls(tuple(map(Source, names)), np.empty((0, len(names))))
 
+    def filled(self, known: Encoded) -> Float[np.ndarray, "N D"]:
+        """Inputs with those of an average individual where nothing is known of a column."""
+        return np.where(known.unknown[:, self.source_of], self.sample.mean(axis=0), known.x)
+
     def decode(self, x: Float[np.ndarray, "N D"]) -> dict[Hashable, list[Any]]:
         """The user's columns of these inputs; what was missing is None."""
         columns: dict[Hashable, list[Any]] = {}

@@ -98,8 +98,8 @@ def _rows(targets: Any, sets: Sets) -> Float[np.ndarray, "n D"]:
     frame = None if isinstance(targets, np.ndarray | list | tuple) else as_frame(targets)
     if frame is None or sets.recipe is None:
         return input_matrix(targets, sets.input_names, sets.n_inputs, "targets")
-    x, unknown = sets.recipe.encode(Table(frame, "targets", "targets, row {}".format))
-    return np.where(unknown[:, sets.recipe.source_of], sets.recipe.sample.mean(axis=0), x)
+    table = Table(frame, "targets", "targets, row {}".format)
+    return sets.recipe.filled(sets.recipe.encode(table))
 
 
 # --- statistics of inputs, which a basis is drawn from --------------------------------------------
