@@ -20,6 +20,7 @@ from sumwise.data import validate
 from sumwise.data.sets import Sets
 from sumwise.errors import LabelError
 from sumwise.learning.estimator import AggregateRegressor, resolve
+from sumwise.learning.parts import design_of, some_members
 from sumwise.learning.propose import Answer, Ask, PoolState, Prices, arrays_of, draws_of, questions
 from sumwise.model import fit as core
 from sumwise.model.basis import Scaled
@@ -110,18 +111,22 @@ def fit_answers(
         start, learned: As in `core.fit`.
     """
     at, totals, noise = arrays_of(answers)
-    labelled = None
+    labelled, measured = None, partial(some_members, sets, answers)
     if prepared.basis.learns:
-        labelled = sets.take(at)
+        labelled = measured()
         design = embed(labelled, prepared.basis)
     else:
-        design = rows(at)
+        design = design_of(rows, sets, prepared.basis, answers)
     data = labelled, design, totals[:, None]
-    members = tuple(answer.set_id for answer in answers), partial(sets.take, at)
-    known = None if sets.members is None else Overlap.of(sets, sets.take(at), noise)
-    return core.fit(
+    members = tuple(answer.set_id for answer in answers), measured
+    known = None if sets.members is None else Overlap.of(sets, measured(), noise)
+    fitted = core.fit(
         prepared, *data, start, noise_std=noise, learned=learned, members=members, overlap=known
     )
+    if fitted.labelled is None or all(answer.of is None for answer in answers):
+        return fitted
+    whole = embed(sets.take(at), fitted.basis)
+    return replace(fitted, labelled=replace(fitted.labelled, whole=whole))
 
 
 class ActiveLearner:

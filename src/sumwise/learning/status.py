@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 
 from sumwise.acquisition.known_noise import given_answers, given_questions, independent_rows
+from sumwise.data.about import About
 from sumwise.learning.left_out import Suspect
 from sumwise.learning.propose import Ask, PoolState
 from sumwise.model.design import Pool, add_products, features
@@ -43,6 +44,7 @@ class Status:
     suspects: tuple[Suspect, ...] = ()  # answers that may be wrong, the one to check first first
     typical_error: float | None = None  # of an individual: answers predicted from all the others
     typical_naive_error: float | None = None  # with the mean of the others as the prediction
+    about: About = field(default_factory=About)  # what is measured
 
     @property
     def improvement(self) -> float:

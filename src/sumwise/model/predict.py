@@ -38,11 +38,15 @@ class Members:
     effect: Float[np.ndarray, " e"]  # Σθ of the individuals that share the row's effect of its set
 
     @classmethod
-    def of_measured(cls, total: Int[np.ndarray, " A"], design: Design) -> Members:
-        """Disjoint sets with the number of each among the measured ones, −1 for others."""
+    def of_measured(cls, total: Int[np.ndarray, " A"], design: Design, measured: Design) -> Members:
+        """Disjoint sets with the number of each among the measured ones, −1 for others.
+
+        Args:
+            measured: Of the members that totals cover, all of a set or some.
+        """
         row = np.flatnonzero(total >= 0)
-        some = design.rows(row)
-        return cls(row, total[row], some.noise_scale, some.effect_scale)
+        sums = design.theta_sum[row] * measured.theta_sum[total[row]]
+        return cls(row, total[row], measured.own_scale[total[row]], sums)
 
     @classmethod
     def of_sparse(cls, theta: Any, effect: Any) -> Members:
@@ -146,11 +150,14 @@ def in_common(model: Model, sets: Sets, design: Design) -> Members | None:
     at = np.flatnonzero(total >= 0)
     mine, theirs = (
         np.column_stack([rows.u, rows.theta_sum])
-        for rows in (design.rows(at), known.design.rows(total[at]))
+        for rows in (
+            design.rows(at),
+            (known.design if known.whole is None else known.whole).rows(total[at]),
+        )
     )
     same = (abs(mine - theirs) <= 1e-9 * np.maximum(abs(mine), 1.0)).all(axis=1)
     total[at[~same]] = -1
-    return Members.of_measured(total, design)
+    return Members.of_measured(total, design, known.design)
 
 
 def predict_sets(

@@ -12,11 +12,13 @@ import math
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from sumwise.learning.propose import Answer, Ask, Prices, draws_of, propose
+from sumwise.model.bounded import within
 from sumwise.model.design import Design, Pool
 from sumwise.model.fit import Model
 from sumwise.model.predict import Members, Predictions, in_common, interval_sets, predict_sets
@@ -25,7 +27,7 @@ from sumwise.study.storage import records
 from sumwise.study.storage.database import Database
 from sumwise.study.storage.records import Claim, Event, Snapshot, StudyRecord
 from sumwise.study.storage.transactions import refuse_taken, transaction
-from sumwise.util.shapes import Int, PerSet
+from sumwise.util.shapes import Float, Int, PerSet
 
 OVERTAKEN = 2  # attempts before the lock is held while questions are worked out
 
@@ -37,6 +39,7 @@ class Fit(NamedTuple):
     pool: Pool  # with targets, and with the noise that measurements are known to have
     design: Design  # without that noise: answers bring their own
     seen: Snapshot
+    ranges: Float[np.ndarray, "2 A"] | None = None  # of totals, where outputs have bounds
 
     def totals(self, which: Any = slice(None)) -> tuple[PerSet, PerSet]:
         """Mean and standard deviation of the totals of some sets, noise included.
@@ -45,12 +48,15 @@ class Fit(NamedTuple):
         """
         rows, own = self._rows(which)
         mean, std = predict_sets(self.model, rows, include_noise=True, own=own)
+        if self.ranges is not None:
+            mean = np.clip(mean, *self.ranges[:, which, None])
         return mean[:, 0], std[:, 0]
 
     def intervals(self, level: float, which: Any = slice(None)) -> Predictions:
         """The same with intervals."""
         rows, own = self._rows(which)
-        return interval_sets(self.model, rows, level, own)
+        found = interval_sets(self.model, rows, level, own)
+        return found if self.ranges is None else within(found, *self.ranges[:, which])
 
     def _rows(self, which: Any) -> tuple[Design, Members | None]:
         """Some sets, with the noise that is planned where they are not measured, and what they
@@ -59,7 +65,10 @@ class Fit(NamedTuple):
         scale = np.where(total >= 0, self.design.noise_scale[which], design.noise_scale)
         rows, sets = replace(design, noise_scale=scale), self.pool.sets
         if sets.members is None:
-            return rows, Members.of_measured(total, rows)
+            known = self.model.labelled
+            if known is None:
+                return rows, None
+            return rows, Members.of_measured(total, rows, known.design)
         some = sets.take(np.arange(len(sets))[which])
         return rows, in_common(self.model, some, rows)
 
@@ -126,7 +135,14 @@ class StudyState:
     def fit_anew(self, seen: Snapshot, *, locked: bool = False) -> Fit:
         """The same for any answers, such as those of all other sets; it is not kept."""
         model, pool = self.models.after(seen.answers, locked=locked)
-        return Fit(model, self.record.aims.apply(pool, model), pool.design, seen)
+        aimed = self.record.aims.apply(pool, model)
+        return Fit(model, aimed, pool.design, seen, self.ranges)
+
+    @cached_property
+    def ranges(self) -> Float[np.ndarray, "2 A"] | None:
+        """The least and the greatest that each total can be, where outputs have bounds."""
+        about = self.record.about
+        return about.ranges(self.record.sets) if about.bounded else None
 
     def recent_fit(self, lag: int) -> Fit | None:
         """A fitted model that need not know the latest answers.
@@ -146,10 +162,12 @@ class StudyState:
 
     # --- questions ----------------------------------------------------------------------------
 
-    def propose(self, seen: Snapshot, n: int) -> list[Ask]:
-        """The next n questions, not claimed, or as many as sets are free."""
+    def propose(self, seen: Snapshot, n: int, budget: float = math.inf) -> list[Ask]:
+        """The next n questions, not claimed, or as many as sets are free or a budget pays for."""
         free = len(self.record.sets) - len(seen.answers) - len(seen.claims) - len(seen.skips)
         n = min(n, free)
+        if n > 0 and budget < math.inf:
+            return self._questions(seen, n, budget=budget)
         return self._next(seen, n) if n > 0 else []
 
     def _next(self, seen: Snapshot, n: int) -> list[Ask]:
@@ -172,7 +190,7 @@ class StudyState:
         if wanted is not None:
             refuse_taken(seen, wanted)
         fit = self.fit_anew(seen, locked=True) if locked else self.fitted(seen)
-        return propose(
+        asked = propose(
             fit.pool,
             fit.model,
             self.record.strategy,
@@ -182,6 +200,14 @@ class StudyState:
             wanted=wanted,
             prices=Prices(self.record.aims.cost, budget),
         )
+        return [self._possible(ask) for ask in asked]
+
+    def _possible(self, ask: Ask) -> Ask:
+        """The question with an expected total that can be."""
+        if self.ranges is None:
+            return ask
+        low, high = self.ranges[:, self.record.sets.position(ask.set_id)].tolist()
+        return replace(ask, expected=min(max(ask.expected, low), high))
 
     def claim(
         self, owners: Sequence[str | None], wanted: int | None = None, budget: float = math.inf

@@ -11,7 +11,6 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
-from operator import attrgetter
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -25,7 +24,6 @@ from sumwise.study.storage.records import Claim, Snapshot, StudyRecord
 from sumwise.study.storage.schema import answers, claims, events, files, skips, studies
 from sumwise.util.text import moment
 
-_total: Final = attrgetter("y_bar", "noise_std")  # what makes two answers the same
 Place = Callable[[int], str]  # where an answer of many comes from, in words
 
 # built once: building a statement takes longer than running it
@@ -261,7 +259,7 @@ class Transaction:
         """
         known = self._answer(new.position)
         new = replace(new, noise_std=known.noise_std) if keep_noise else new
-        if _total(known) == _total(new):
+        if _total(known) == _total(new) and known.noise_std == new.noise_std:
             return known, False
         at = self._change("amended", new.position, **_values(new))
         self._update(answers, new.position, at=at, **_values(new))
@@ -332,7 +330,18 @@ def refusal(error: SumwiseError, place: str) -> SumwiseError:
 
 
 def _values(new: Answer) -> dict[str, Any]:
-    return {"y_bar": new.y_bar, "noise_std": new.noise_std, "by": new.by, "note": new.note}
+    told = {"y_bar": new.y_bar, "noise_std": new.noise_std, "by": new.by, "note": new.note}
+    return {**told, "part": records.part_json(new)}
+
+
+def _total(known: Any) -> tuple[Any, ...]:
+    """What makes two answers the same, or an answer and an event.
+
+    Noise of a share that was measured follows from the answers at that time.
+    """
+    part = known.part if hasattr(known, "part") else records.part_json(known)
+    share = part is not None and not part.startswith("[")
+    return known.y_bar, part, None if share else known.noise_std
 
 
 def _another(known: Answer, new: Answer) -> LabelError:
@@ -353,4 +362,6 @@ def _signed(known: Any) -> str:
 
 def _value(known: Any) -> str:
     noise = "" if known.noise_std is None else f" ± {known.noise_std:.12g}"
-    return f"{known.y_bar:.12g}{noise}"
+    part = records.part_of(known.part) if hasattr(known, "part") else {"of": known.of}
+    some = f" for {len(part['of'])} of its individuals" if part.get("of") else ""
+    return f"{known.y_bar:.12g}{noise}{some}"
