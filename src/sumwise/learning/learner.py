@@ -20,7 +20,7 @@ from sumwise.data import validate
 from sumwise.data.sets import Sets
 from sumwise.errors import LabelError
 from sumwise.learning.estimator import AggregateRegressor, resolve
-from sumwise.learning.parts import design_of, some_members
+from sumwise.learning.parts import design_of, in_whole_sets, some_members
 from sumwise.learning.propose import Answer, Ask, PoolState, Prices, arrays_of, draws_of, questions
 from sumwise.model import fit as core
 from sumwise.model.basis import Scaled
@@ -126,7 +126,8 @@ def fit_answers(
     if fitted.labelled is None or all(answer.of is None for answer in answers):
         return fitted
     whole = embed(sets.take(at), fitted.basis)
-    return replace(fitted, labelled=replace(fitted.labelled, whole=whole))
+    known_of = {"whole": whole, "in_whole": in_whole_sets(sets, answers)}
+    return replace(fitted, labelled=replace(fitted.labelled, **known_of))
 
 
 class ActiveLearner:

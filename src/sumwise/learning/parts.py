@@ -1,11 +1,12 @@
 """Answers that cover a part of their set: some of its members by name, or a share of it.
 
-The total of some members is that of a set with θ = 0 for all others, and is treated as just that:
+The total of some members is that of a set with θ = 0 for all others, and is treated as just that;
+of sets whose means are measured, it is the mean of these members, and θ is 1 over their number:
 the design of such an answer is not that of its set (`design_of`), its other members are individuals
 of a measured set whom its total does not contain.
 
 Of a share c, nobody knows which members it covers. With these a random sample, total / c measures
-the total of the set, with the noise of sampling without replacement
+the total of the set (and their mean the mean of it), with the noise of sampling without replacement
 
     (1 − c) / c · ‖θ‖² · S²
 
@@ -96,8 +97,17 @@ def some_members(sets: Sets, answers: Sequence[Answer]) -> Sets:
                     f"the answer of set {answer.set_id!r} covers row {answer.of[-1]}, and the set "
                     f"has {count(len(own), 'row')}; restore the study from a copy"
                 )
+            mean = (own == 1 / len(own)).all()
             own[np.setdiff1d(np.arange(len(own)), np.array(answer.of) - 1)] = 0.0
+            if mean:  # what was measured is the mean of those whom it covers
+                own[own != 0] = 1 / len(answer.of)
     return replace(taken, theta=theta)
+
+
+def in_whole_sets(sets: Sets, answers: Sequence[Answer]) -> Float[np.ndarray, " t"]:
+    """Σ θ_set θ_answer over the members that each answer covers."""
+    some, whole = some_members(sets, answers), sets.take([a.position for a in answers])
+    return np.asarray(np.add.reduceat(some.theta * whole.theta, some.starts[:-1]))
 
 
 def weights_in_totals(sets: Sets, answers: Sequence[Answer]) -> Float[np.ndarray, " N"]:
@@ -155,8 +165,8 @@ def part_in_words(of: Sequence[int] | None, covers: float | None, size: int) -> 
     """What an answer covers, where it does not cover the whole set.
 
     >>> part_in_words((1, 3), None, 5), part_in_words(None, 0.8, 5)
-    ('2 of 5 individuals', 'scaled up from 80 %')
+    ('2 of 5 individuals', 'from 80 % of the set')
     """
     if of is not None:
         return f"{len(of)} of {count(size, 'individual')}"
-    return None if covers is None else f"scaled up from {100 * covers:.4g} %"
+    return None if covers is None else f"from {100 * covers:.4g} % of the set"

@@ -119,18 +119,21 @@ class Status:
         return tuple(said)
 
     def _uncertainty(self) -> list[str]:
+        unit = self.about.quantity
         before, after, ahead = self.mean_variance, self.mean_variance_after, self._coming()
         less = f"{100 * (1 - after / before) if before > 0 else 0:.0f} % less variance"
         if not self.answers:
             then = f"; {ahead} should leave {less}" if ahead else ""
             return [f"Nothing is measured yet, so uncertainty has no unit{then}."]
         whose = "the individuals that count" if self.aimed else "individuals"
-        then = f"; {ahead} should reduce that to ± {plain(after**0.5)} ({less})" if ahead else ""
+        then = (
+            f"; {ahead} should reduce that to ± {unit(plain(after**0.5))} ({less})" if ahead else ""
+        )
         return [
-            f"Predictions of {whose} are uncertain by ± {plain(before**0.5)} (standard deviation) "
-            f"because of what the model does not know{then}.",
-            f"Noise of each individual, ± {plain(self.noise_variance**0.5)}, adds to that, and no "
-            "answer reduces it.",
+            f"Predictions of {whose} are uncertain by ± {unit(plain(before**0.5))} (standard "
+            f"deviation) because of what the model does not know{then}.",
+            f"Noise of each individual, ± {unit(plain(self.noise_variance**0.5))}, adds to that, "
+            "and no answer reduces it.",
         ]
 
     @property

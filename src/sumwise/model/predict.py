@@ -16,7 +16,7 @@ import numpy as np
 from sumwise.data.sets import Sets
 from sumwise.errors import DataError, InvalidSetError, SettingError
 from sumwise.model.design import Design, blocks, features
-from sumwise.model.fit import Model
+from sumwise.model.fit import Labelled, Model
 from sumwise.model.posterior import BLOCK
 from sumwise.util.shapes import Float, Int
 from sumwise.util.text import shown
@@ -38,15 +38,12 @@ class Members:
     effect: Float[np.ndarray, " e"]  # Σθ of the individuals that share the row's effect of its set
 
     @classmethod
-    def of_measured(cls, total: Int[np.ndarray, " A"], design: Design, measured: Design) -> Members:
-        """Disjoint sets with the number of each among the measured ones, −1 for others.
-
-        Args:
-            measured: Of the members that totals cover, all of a set or some.
-        """
+    def of_measured(cls, total: Int[np.ndarray, " A"], design: Design, known: Labelled) -> Members:
+        """Disjoint sets with the number of each among the measured ones, −1 for others."""
         row = np.flatnonzero(total >= 0)
-        sums = design.theta_sum[row] * measured.theta_sum[total[row]]
-        return cls(row, total[row], measured.own_scale[total[row]], sums)
+        at, measured = total[row], known.design
+        same = measured.own_scale if known.in_whole is None else known.in_whole
+        return cls(row, at, same[at], design.theta_sum[row] * measured.theta_sum[at])
 
     @classmethod
     def of_sparse(cls, theta: Any, effect: Any) -> Members:
@@ -157,7 +154,7 @@ def in_common(model: Model, sets: Sets, design: Design) -> Members | None:
     )
     same = (abs(mine - theirs) <= 1e-9 * np.maximum(abs(mine), 1.0)).all(axis=1)
     total[at[~same]] = -1
-    return Members.of_measured(total, design, known.design)
+    return Members.of_measured(total, design, known)
 
 
 def predict_sets(

@@ -62,9 +62,10 @@ def create_study(
             all outputs use. `low` and `high`: the least and the most that an individual's output
             can be (a share is 0 to 1); a total that is impossible then is refused, and predictions
             keep within these bounds. `targets` and `target_weights`: individuals whose predictions
-            count, as in `sumwise.score`. `noise_std`: noise that measuring each set will have; `tell` takes the
-            noise that an answer really had. `cost`: what measuring each set costs, as in
-            `sumwise.select`; questions are then asked by gain per cost, and `ask` takes a budget.
+            count, as in `sumwise.score`. `noise_std`: noise that measuring each set will have;
+            `tell` takes the noise that an answer really had. `cost`: what measuring each set costs,
+            as in `sumwise.select`; questions are then asked by gain per cost, and `ask` takes a
+            budget.
             `enough`: an improvement of predictions, as a standard deviation in your units, below
             which the next questions are no longer worth asking; `status` and the report say so.
     """

@@ -9,6 +9,7 @@ worked out while holding the lock.
 from __future__ import annotations
 
 import math
+import re
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -68,7 +69,7 @@ class Fit(NamedTuple):
             known = self.model.labelled
             if known is None:
                 return rows, None
-            return rows, Members.of_measured(total, rows, known.design)
+            return rows, Members.of_measured(total, rows, known)
         some = sets.take(np.arange(len(sets))[which])
         return rows, in_common(self.model, some, rows)
 
@@ -203,7 +204,9 @@ class StudyState:
         return [self._possible(ask) for ask in asked]
 
     def _possible(self, ask: Ask) -> Ask:
-        """The question with an expected total that can be."""
+        """The question in the study's words, with an expected total that can be."""
+        if self.record.about.word != "total":
+            ask = replace(ask, why=re.sub(r"\btotal\b", self.record.about.word, ask.why))
         if self.ranges is None:
             return ask
         low, high = self.ranges[:, self.record.sets.position(ask.set_id)].tolist()

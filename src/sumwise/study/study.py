@@ -125,11 +125,12 @@ class Study:
                 that of its individuals, such as noise added for privacy.
             of: The members that the total covers, where it does not cover all: ids of rows if the
                 sets have them (`Sets.row_ids`), otherwise their numbers within the set, from 1.
-                The others are predicted as members whom the total does not contain.
+                The others are predicted as members whom the total does not contain. Of sets whose
+                mean is measured, it is the mean of these members.
             covers: The share of the set's weight that the total covers, if it is not known whose.
                 The members who answered are taken for a random sample of the set: the total is
-                divided by the share, and gets the noise that sampling without replacement adds,
-                √((1 − c) / c · Σθ²) times the standard deviation within the set. That is what the
+                divided by the share (a mean is not), and gets the noise that sampling without
+                replacement adds, √((1 − c) / c · Σθ²) times the standard deviation within the set. That is what the
                 model expects after the answers so far and this one. Both are kept as of now.
         """
         self.record(set_id, y_bar, by, note, noise_std, of=of, covers=covers)
@@ -178,8 +179,8 @@ class Study:
     ) -> None:
         """Correct an answer; without `noise_std` it keeps the noise it had, and 0 takes it away.
 
-        It also covers what it covered, unless `of` or `covers` say otherwise; `covers=1` stands for
-        the whole set.
+        It also covers the members it covered, unless `of` or `covers` say otherwise; `covers=1`
+        stands for the whole set. An answer that was scaled up from a share needs one of the two.
         """
         self.record(set_id, y_bar, by, note, noise_std, correct=True, of=of, covers=covers)
 
@@ -199,7 +200,7 @@ class Study:
         new = self._checked(set_id, y_bar, noise_std, by, note, of, covers, correct=correct)
         with transaction(self._database, self._kept) as change:
             if correct:
-                return change.amend(new, keep_noise=noise_std is None and new.covers is None)
+                return change.amend(new, keep_noise=noise_std is None and covers is None)
             return change.tell(new)
 
     def retract(self, set_id: Hashable, by: str | None = None, note: str | None = None) -> None:
@@ -258,7 +259,7 @@ class Study:
             self._kept.about.check(new.y_bar, new.noise_std, one, new.of is None)
         if new.covers is None:
             return new
-        return dataclasses.replace(new, noise_std=self._sampled(new, keep=noise_std is None))
+        return dataclasses.replace(new, noise_std=self._sampled(new))
 
     def _covering(self, new: Answer, of: Any, covers: Any, *, correct: bool) -> Answer:
         """The answer with the part of its set that it covers; a share is scaled up."""
@@ -275,24 +276,24 @@ class Study:
         known = self.state.answer(position) if correct and covers is None else None
         if known is not None and known.of is not None:
             return dataclasses.replace(new, of=known.of)
-        part = known.covers if known is not None else None
-        if covers is not None:
-            part = share_of(covers, int(sets.sizes[position]), new.set_id)
+        if known is not None and known.covers is not None:
+            raise SettingError(
+                f"the answer of set {new.set_id!r} was scaled up from a share of {known.covers:g}. "
+                f"Say what the new total covers (covers, --covers in the shell): {known.covers:g}, "
+                "or 1 if it is that of the whole set"
+            )
+        if covers is None:
+            return new
+        part = share_of(covers, int(sets.sizes[position]), new.set_id)
         if part is None:
             return new
-        noise = None if new.noise_std is None else new.noise_std / part
-        total = validate.total(new.y_bar / part, new.set_id)
+        up = 1.0 if self._kept.about.weights == "mean" else part  # a mean is not scaled
+        noise = None if new.noise_std is None else new.noise_std / up
+        total = validate.total(new.y_bar / up, new.set_id)
         return dataclasses.replace(new, y_bar=total, noise_std=noise, covers=part)
 
-    def _sampled(self, new: Answer, *, keep: bool) -> float:
-        """The noise of a total that was scaled up, its own known noise included.
-
-        Args:
-            keep: Whether a correction leaves the noise as it was.
-        """
-        known = self.state.answer(new.position)
-        if keep and known is not None and known.covers == new.covers and known.noise_std:
-            return known.noise_std
+    def _sampled(self, new: Answer) -> float:
+        """The noise of a total that was scaled up, its own known noise included."""
         seen = self.state.snapshot()
         others = tuple(told for told in seen.answers if told.position != new.position)
         model = self.state.fit_anew(dataclasses.replace(seen, answers=(*others, new))).model

@@ -225,11 +225,18 @@ class Session:
         return [{**asdict(skip), **self.name(skip.position)} for skip in seen.skips]
 
     def answer_row(self, answer: Answer) -> Row:
-        return {**asdict(answer), **self.name(answer.position), "total": answer.y_bar}
+        row = {**asdict(answer), **self.name(answer.position), "total": answer.y_bar}
+        return {**row, "part": self._part(answer, answer.position)}
+
+    def _part(self, told: Answer | Event, position: int) -> str | None:
+        return part_in_words(told.of, told.covers, int(self.sizes[position]))
 
     def event_row(self, event: Event) -> Row:
-        named = None if event.set_id is None else self.name(self.sets.position(event.set_id))
-        return {**asdict(event), "set": named, "total": event.y_bar}
+        row = {**asdict(event), "set": None, "total": event.y_bar, "part": None}
+        if event.set_id is None:
+            return row
+        position = self.sets.position(event.set_id)
+        return {**row, "set": self.name(position), "part": self._part(event, position)}
 
 
 def expectations(fit: Fit, positions: Sequence[int]) -> list[Row]:
