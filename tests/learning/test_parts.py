@@ -72,7 +72,7 @@ def test_a_share_is_scaled_up_with_the_noise_of_sampling(tmp_path):
         assert study.answers[1].noise_std == before
         with pytest.raises(sw.LabelError, match="is measured already"):
             study.tell("d", 25.0)
-        with pytest.raises(sw.SettingError, match="scaled up from a share of 0.8"):
+        with pytest.raises(sw.SettingError, match=r"scaled up from a share of 0\.8"):
             study.amend("d", 21.0)
         study.amend("d", 26.0, covers=1)
         assert (study.answers[1].y_bar, study.answers[1].noise_std) == (26.0, None)

@@ -85,15 +85,23 @@ def is_finite(study):
     assert study.ask().set_id not in measured | {skip.set_id for skip in study.skips}
 
 
+def columns(table):
+    names = [column.name for column in metadata.tables[table].columns if column.name != "part"]
+    return ", ".join(f'"{name}"' for name in names)
+
+
 def rows_of(path):
-    """All rows by table, and those of events by study; blobs as checksums of their content."""
+    """All rows by table, and those of events by study; blobs as checksums of their content.
+
+    Without the column that schema 0004 adds, which is empty in former studies.
+    """
     with closing(sqlite3.connect(path)) as connection:
         names = [row[0] for row in connection.execute("SELECT name FROM sqlite_master")]
         tables = [name for name in names if name in metadata.tables]
         return {
             table: [
                 tuple(hashlib.sha256(v).hexdigest() if isinstance(v, bytes) else v for v in row)
-                for row in connection.execute(f"SELECT * FROM {table}")
+                for row in connection.execute(f"SELECT {columns(table)} FROM {table}")
             ]
             for table in tables
         }

@@ -35,6 +35,8 @@ from sumwise.data.recipe import Recipe
 from sumwise.data.sets import Sets
 from sumwise.data.targets import Targets
 from sumwise.errors import DataError, MissingExtraError, SumwiseError
+from sumwise.learning.parts import some_members
+from sumwise.learning.propose import Answer
 from sumwise.model import serialize
 from sumwise.model.basis.auto import OF_HYPOTHESES, as_former
 from sumwise.model.fit import ModelConfig, Prepared
@@ -106,6 +108,12 @@ def _read(place: Path) -> Imported:
         with _refusals(f"{table}.csv"):
             happened[table] = _rows(content, table, sets.ids)
     _check_answers(happened["answers"], happened["history"])
+    with _refusals("answers.csv"):
+        for row in happened["answers"]:
+            at, told = row["position"], (row["y_bar"], row["noise_std"])
+            part = records.part_of(row[PART])
+            new = Answer(0, sets.ids[at], row["y_bar"], position=at, of=part.get("of"))
+            about_it.check(*told, some_members(sets, [new]), new.of is None)
     if former:
         columns = dict.fromkeys([*filter(None, TABLES["history"].values()), PART])
         happened["history"].append({**columns, "at": records.now(), **records.TO_MIXTURE})

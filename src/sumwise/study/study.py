@@ -130,8 +130,9 @@ class Study:
             covers: The share of the set's weight that the total covers, if it is not known whose.
                 The members who answered are taken for a random sample of the set: the total is
                 divided by the share (a mean is not), and gets the noise that sampling without
-                replacement adds, √((1 − c) / c · Σθ²) times the standard deviation within the set. That is what the
-                model expects after the answers so far and this one. Both are kept as of now.
+                replacement adds: √((1 − c) / c · Σθ²) times the standard deviation within the set
+                that the model expects after the answers so far and this one. Both are kept as of
+                now.
         """
         self.record(set_id, y_bar, by, note, noise_std, of=of, covers=covers)
 
