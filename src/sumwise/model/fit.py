@@ -136,9 +136,7 @@ class Labelled:
     overlap: Overlap | None = None
     lower: Float[np.ndarray, "t t"] | None = None  # L of overlapping totals, in units of 1/β
     whole: Design | None = None  # of the sets with all members, where totals cover some of them
-    in_whole: Float[np.ndarray, " t"] | None = (
-        None  # Σ over those of θ in both
-    )
+    in_whole: Float[np.ndarray, " t"] | None = None  # Σ over those of θ in both
 
 
 @dataclass(frozen=True, slots=True, eq=False)
