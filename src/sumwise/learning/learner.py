@@ -126,8 +126,8 @@ def fit_answers(
     if fitted.labelled is None or all(answer.of is None for answer in answers):
         return fitted
     whole = embed(sets.take(at), fitted.basis)
-    known_of = {"whole": whole, "in_whole": in_whole_sets(sets, answers)}
-    return replace(fitted, labelled=replace(fitted.labelled, **known_of))
+    both = in_whole_sets(sets, answers)
+    return replace(fitted, labelled=replace(fitted.labelled, whole=whole, in_whole=both))
 
 
 class ActiveLearner:
