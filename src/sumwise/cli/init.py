@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -18,6 +18,7 @@ from sumwise.cli.objective_options import Objective, objective_options, sentence
 from sumwise.cli.options import Address, option
 from sumwise.cli.output import message, show, show_json, suggest, talk, visible
 from sumwise.cli.progress import waiting
+from sumwise.data.about import About
 from sumwise.data.dialect import Reading
 from sumwise.data.frames import Table as Rows
 from sumwise.data.frames import as_frame
@@ -98,6 +99,16 @@ class Table:
             return bool(8 * about.num_rows * about.num_columns * COPIES > self.limit)
 
 
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What is measured, as it was named on the command line."""
+
+    outcome: str | None
+    unit: str | None
+    low: float | None
+    high: float | None
+
+
 # --- the command ----------------------------------------------------------------------------------
 
 
@@ -144,17 +155,29 @@ class Table:
         "a design of it beside the study. Default: half of the machine's memory.",
         type=size,
     ),
+    option("--outcome NAME", "What is measured, such as 'maths score'; all outputs use it."),
+    option("--unit NAME", "The unit of the outcome, such as points."),
+    option(
+        "--min NUMBER",
+        "The least that an individual's output can be. Impossible totals are refused, and "
+        "predictions and intervals are cut there.",
+        into="low",
+        type=float,
+    ),
+    option("--max NUMBER", "The most that it can be.", into="high", type=float),
     *objective_options,
     options.dask,
     options.as_json,
     options.gathered("address", Address),
     options.gathered("table", Table),
     options.gathered("objective", Objective),
+    options.gathered("measured", Measured),
 )
 def init(
     address: Address,
     table: Table,
     objective: Objective,
+    measured: Measured,
     strategy: str | None,
     basis: str | None,
     seed: int,
@@ -178,6 +201,7 @@ def init(
       sumwise init areas.db areas.gpkg --by county --centroid
       sumwise init meters.db devices/ --by meter --x load --memory-limit 2GB
       sumwise init plots.db plots.csv --by state --strategy IVR --cost hours --enough 0.5
+      sumwise init votes.db people.csv --by precinct --outcome turnout --min 0 --max 1
     """
     from sumwise.learning.estimator import resolve
     from sumwise.study.create import create_study
@@ -193,15 +217,20 @@ def init(
         place["geometry"] = made.geometry
     with (
         waiting("making the study"),
-        create_study(address.url, sets, model=model, **place, **method, **meant) as study,
+        create_study(
+            address.url, sets, model=model, **place, **method, **meant, **asdict(measured)
+        ) as study,
     ):
-        name = study.name
+        name, about = study.name, study.about
     _remark(made, str(chosen), objective)
     taken = {"by": made.by, "inputs": made.x, "left_out": list(made.left_out)}
     counts = {"sets": len(made.sets), "individuals": int(made.sets.sizes.sum())}
     method |= {"basis": basis or model.basis, "preset": preset, "weights": table.weights}
+    method |= asdict(measured)
     show_json({"study": name, **counts, **taken, **method, **objective.as_json(meant)})
     show(_made(made, name, address.url, table.weights, str(chosen)))
+    if sentence := _measures(about):
+        show(sentence)
     for sentence in sentences(meant):
         show(sentence)
     suggest("Next, ask which set to measure:", address.typed("ask"))
@@ -315,6 +344,18 @@ def _remark(made: Individuals, strategy: str, objective: Objective) -> None:
 def _named(columns: tuple[str, ...]) -> str:
     more = f" and {len(columns) - MOST_NAMED} more" if len(columns) > MOST_NAMED else ""
     return ", ".join(visible(name, 40) for name in columns[:MOST_NAMED]) + more
+
+
+def _measures(about: About) -> str:
+    """What is measured and its bounds, in a sentence; empty where nothing was said."""
+    ends = (("at least", about.low), ("at most", about.high))
+    said = [about.quantity(f"{word} {end:.9g}") for word, end in ends if end is not None]
+    what = visible(about.outcome or "output", 80)
+    if said:
+        return f"The {what} of an individual is {' and '.join(said)}."
+    if about.outcome is None and about.unit is None:
+        return ""
+    return f"What is measured is the {about.title}{about.in_unit} of a set."
 
 
 def _made(made: Individuals, name: str, url: str, weights: str, strategy: str) -> str:

@@ -170,6 +170,15 @@ noise: Final = option(
     "Standard deviation of known noise in this measurement, beyond the noise of its individuals; "
     "for example noise added for privacy.",
 )
+part: Final = (
+    option(
+        "--of FILE",
+        "A CSV or Parquet file that lists the members whom the total covers: their ids (init --id) "
+        "or, without ids, their row numbers within the set.",
+        type=FILE,
+    ),
+    option("--covers SHARE", "The share of the set that the total covers, such as 0.8."),
+)
 force: Final = option("--force", "Overwrite the file if it exists.")
 sets_file: Final = option(
     "--sets-file FILE",

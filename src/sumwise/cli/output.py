@@ -22,6 +22,7 @@ from typing import Any, Final
 
 import rich_click as click
 
+from sumwise.data.about import About
 from sumwise.util.text import count, shown
 
 WIDEST: Final = 100  # columns; longer lines are hard to read
@@ -187,6 +188,11 @@ def typed(*words: str) -> str:
     """A command as it is typed in a shell, with … for a word that cannot be typed."""
     safe = (shlex.quote(w) if w.isprintable() else "…" for w in map(without_secrets, words))
     return " ".join(("sumwise", *safe))
+
+
+def placeholder(about: About) -> str:
+    """What stands in a suggested command for the number that will be measured."""
+    return about.word.upper().replace(" ", "_")
 
 
 # --- figures --------------------------------------------------------------------------------------

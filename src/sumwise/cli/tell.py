@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import rich_click as click
 
 from sumwise.cli import options
 from sumwise.cli.options import Address, option, to_number
-from sumwise.cli.output import named, show, show_json, suggest, talk, with_error
+from sumwise.cli.output import named, show, show_json, suggest, talk, visible, with_error
+from sumwise.data.about import About
 from sumwise.data.dialect import Reading
-from sumwise.learning.propose import far_from
-from sumwise.util.text import count, shown
+from sumwise.errors import DataError
+from sumwise.learning.parts import part_in_words
+from sumwise.learning.propose import Answer, far_from
+from sumwise.util.text import count, moment, shown
 from sumwise.util.threads import one_thread
+
+if TYPE_CHECKING:
+    from sumwise.study.storage.records import Claim, Skip
+
+
+PART: Final = "part"  # a column of `sumwise answers` that no total of a whole set has
 
 
 @options.set_command(
@@ -28,6 +38,7 @@ from sumwise.util.threads import one_thread
     options.by("Who measured."),
     options.note,
     options.noise,
+    *options.part,
     options.reading(centroids=False),
     required=False,
 )
@@ -39,40 +50,63 @@ def tell(
     by: str | None,
     note: str | None,
     noise_std: str | None,
+    of: Path | None,
+    covers: str | None,
     reading: Reading,
 ) -> None:
     """Record the measured total of a set, or of many sets from a file.
 
     A set need not have been asked for. Recording the same total twice does no harm; a different
-    total for the same set is refused: correct it with amend.
+    total for the same set is refused: correct it with amend. So is a total that the bounds of an
+    output (init --min, --max) make impossible.
+
+    If only some members answered, --of names them, and the others are predicted as members whom the
+    total does not contain. If it is only known how many, --covers takes those who answered for a
+    random sample of the set: the total is divided by the share (a mean is not), and known noise is
+    added, √((1 − c) / c · Σθ²) times the standard deviation that the model expects within the set.
 
     \b
       sumwise tell schools.db "Ann Arbor" 843
       sumwise tell schools.db 82010 -12.5 --by ann --note "second visit"
       sumwise tell schools.db --from totals.csv --by ann
+      sumwise tell schools.db "Ann Arbor" 512 --of answered.csv
+      sumwise tell schools.db "Ann Arbor" 512 --covers 0.8
     """
     wanted = "give a SET and its TOTAL, or a file with --from"
     if file is not None:
-        if (set_text, note, noise_std) != (None, None, None):
+        if any(given is not None for given in (set_text, note, noise_std, of, covers)):
             raise click.UsageError(f"{wanted}, in which notes and noise are columns")
         _tell_file(address, file, by, reading)
         return
     if set_text is None or total is None:
         raise click.UsageError(wanted)
     value, noise = _measured(set_text, total, noise_std)
+    share = None if covers is None else to_number(covers, "--covers")
     with one_thread(), address.find(set_text) as (study, own):
-        expected = study.expected(own)
-        _, new = study.record(own, value, by, note, noise)
+        members = None if of is None else read_members(of, reading)
+        expected = study.expected(own, members)
+        before: list[Claim | Skip] = [
+            *study.skips,
+            *(claim for claim in study.claims if claim.by != by),
+        ]
+        stored, new = study.record(own, value, by, note, noise, of=members, covers=share)
+        about, size = study.about, int(study.state.record.sets.sizes[stored.position])
         measured, sets = len(study.answers), len(study.ids)
         noises = study.aims.noise_std
         planned = 0.0 if noises is None else float(noises[study.ids.index(own)])
     mean, std = expected or (None, None)
     told = {"set": shown(own), "total": value, "measured": measured, "new": new}
+    part = part_in_words(stored.of, stored.covers, size)
+    told |= {"noise_std": stored.noise_std, "part": part}
     show_json({**told, "expected": mean, "std": std})
     said = "Recorded" if new else "Already recorded"
-    show(f"{said}: {named(own)} is {value:.12g}. {measured} of {count(sets, 'set')} measured.")
-    _warn_if_far(address, own, value, noise, expected)
-    if noise is None and planned and new:
+    shown_value = about.quantity(f"{stored.y_bar:.12g}") + (f" ({part})" if part else "")
+    what = f"{about.title} of {named(own)}" if about != About() else named(own)
+    show(f"{said}: {what} is {shown_value}. {measured} of {count(sets, 'set')} measured.")
+    if new:
+        _remark(stored, before)
+    _warn_if_far(address, own, stored.y_bar, stored.noise_std, expected)
+    if noise is None and share is None and planned and new:
         suggest(
             f"It is recorded without known noise, although ± {planned:.6g} was planned. If it has "
             "that noise:",
@@ -81,11 +115,49 @@ def tell(
     suggest("Next:", address.typed("ask", by=by))
 
 
+def _remark(stored: Answer, before: Sequence[Claim | Skip]) -> None:
+    """Say what is special about an answer: its noise, a set that was skipped, or is held."""
+    if stored.noise_std is not None:
+        show(
+            f"It has known noise of ± {stored.noise_std:.6g}, and counts for less the more it has."
+        )
+    for each in before:
+        if each.set_id != stored.set_id:
+            continue
+        who = "a person without a name" if each.by is None else visible(each.by, 40)
+        if hasattr(each, "expires"):
+            show(f"{who} holds this set until {moment(each.expires)}; recorded anyway.")
+        else:
+            why = f" ({visible(each.note, 60)})" if each.note else ""
+            show(f"The set was skipped by {who}{why}; it is measured now.")
+
+
+def read_members(file: Path, reading: Reading) -> list[str]:
+    """Ids or numbers of members from a table: its only column, or the one called id or row."""
+    from sumwise.data.tables import read_table
+
+    table = read_table(file, lambda name: True, reading)
+    names = [name for name in table.frame.columns if name in ("id", "row")]
+    names = names if len(table.frame.columns) > 1 else list(table.frame.columns)
+    if len(names) != 1:
+        raise DataError(
+            f"{file} must say whom the total covers in its only column, or in one called id or row"
+        )
+    values = table.frame.get_column(names[0]).to_list()
+    return ["" if value is None else shown(value) for value in values]
+
+
 def _tell_file(address: Address, file: Path, by: str | None, reading: Reading) -> None:
     from sumwise.data.tables import read_totals
 
     with address.open() as study:
         told, ignored = read_totals(file, study.ids, by, reading)
+        if PART in ignored:
+            raise DataError(
+                f"{file} has a column {PART!r}: totals that cover a part of their set. Tell those "
+                "one by one with --of or --covers, and drop their rows and the column. Nothing was "
+                "stored."
+            )
         new, rows = study.tell_many(**told), len(told["y_bar"])
         measured, sets = len(study.answers), len(study.ids)
     if ignored:
@@ -100,7 +172,11 @@ def _tell_file(address: Address, file: Path, by: str | None, reading: Reading) -
 
 
 @options.set_command(
-    click.argument("total"), options.by("Who corrects it."), options.note, options.noise
+    click.argument("total"),
+    options.by("Who corrects it."),
+    options.note,
+    options.noise,
+    *options.part,
 )
 def amend(
     address: Address,
@@ -109,23 +185,32 @@ def amend(
     by: str | None,
     note: str | None,
     noise_std: str | None,
+    of: Path | None,
+    covers: str | None,
 ) -> None:
     """Correct a recorded total.
 
     History keeps the former total. Known noise stays as it was unless --noise-std is given;
-    --noise-std 0 removes it.
+    --noise-std 0 removes it. The total covers the members it covered, unless --of or --covers is
+    given; --covers 1 is the whole set.
 
     \b
       sumwise amend schools.db "Ann Arbor" 834 --note "two digits were swapped"
       sumwise amend schools.db 82010 10500 --noise-std 20
     """
     value, noise = _measured(set_text, total, noise_std)
+    share = None if covers is None else to_number(covers, "--covers")
     with address.find(set_text) as (study, own):
-        expected = study.expected(own)
-        stored, _ = study.record(own, value, by, note, noise, correct=True)
+        members = None if of is None else read_members(of, Reading())
+        told: dict[str, Any] = {"of": members, "covers": share}
+        stored, _ = study.record(own, value, by, note, noise, correct=True, **told)
+        expected = None if stored.of is not None else study.expected(own)
+        about, size = study.about, int(study.state.record.sets.sizes[stored.position])
+    part = part_in_words(stored.of, stored.covers, size)
     show_json({"set": shown(own), "total": value})
-    show(f"Corrected: {named(own)} is {value:.12g}.")
-    _warn_if_far(address, own, value, stored.noise_std, expected)
+    some = f" ({part})" if part else ""
+    show(f"Corrected: {named(own)} is {about.quantity(f'{stored.y_bar:.12g}')}{some}.")
+    _warn_if_far(address, own, stored.y_bar, stored.noise_std, expected)
 
 
 @options.set_command(options.by("Who withdraws it."), options.note)

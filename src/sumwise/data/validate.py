@@ -47,6 +47,22 @@ def days(value: Any, name: str) -> float:
     return number
 
 
+def real(value: Any, name: str) -> float:
+    """A finite number."""
+    number = _number(value)
+    if number is None or abs(number) > LARGEST_TOTAL:
+        raise SettingError(f"{name} is {value!r:.60}; give a finite number")
+    return number
+
+
+def share(value: Any, name: str) -> float:
+    """A share above 0, up to 1."""
+    number = _number(value)
+    if number is None or not 0 < number <= 1:
+        raise SettingError(f"{name} is {value!r:.60}; give a share above 0, up to 1, such as 0.8")
+    return number
+
+
 def count(value: Any, name: str, least: int = 1) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise SettingError(f"{name} is {value!r}; give a whole number of at least {least}")

@@ -17,6 +17,7 @@ import numpy as np
 
 from sumwise.acquisition.objective import read
 from sumwise.acquisition.strategies import DEFAULT, Acquisition, named
+from sumwise.data.about import About
 from sumwise.data.frames import Table, as_frame, input_matrix, to_float
 from sumwise.data.parquet import Scan
 from sumwise.data.recipe import Encoded, Recipe
@@ -28,6 +29,7 @@ from sumwise.learning import summary as describing
 from sumwise.model import fit as core
 from sumwise.model import predict as outputs
 from sumwise.model.basis import Basis, Neural, with_dropout
+from sumwise.model.bounded import totals_of, within
 from sumwise.model.overlap import Overlap
 from sumwise.model.predict import Predictions, check_level
 from sumwise.outofcore import predict_parquet as streams
@@ -280,18 +282,42 @@ class AggregateRegressor:
             return mean, self._outputs(cov[..., None] * fitted.posterior.output_scale**2)
         return mean
 
-    def intervals(self, X: Any, level: float = 0.9, *, groups: Any = None) -> Predictions:
+    def intervals(
+        self,
+        X: Any,
+        level: float = 0.9,
+        *,
+        groups: Any = None,
+        low: float | None = None,
+        high: float | None = None,
+    ) -> Predictions:
         """Outputs of individuals with the interval that holds a share `level` of them.
 
         Args:
             groups: As in `predict`.
+            low: The least that an output can be, and `high` the most. Means are moved within these,
+                those of all members of a measured total such that they still add up to it, and
+                intervals are cut there.
 
         Rows of a data frame come back with its columns: `intervals(frame).to_pandas()`.
         """
+        found, own = self._intervals(X, level, groups)
+        ends = About(low=low, high=high)
+        if not ends.bounded:
+            return found
+        known = self.fitted().labelled
+        overlap = known is None or known.overlap is not None
+        kept = [] if known is None or overlap else totals_of(own, known.design.own_scale)
+        return within(found, *ends.ends, kept)
+
+    def _intervals(
+        self, X: Any, level: float, groups: Any
+    ) -> tuple[Predictions, outputs.Members | None]:
         if not self._one_output:
             raise SettingError("intervals are of one output; use predict with return_std")
         share, known = check_level(level), self._inputs(X)
-        found = outputs.interval(self.fitted(), known.x, share, self._members(groups, known.x))
+        own = self._members(groups, known.x)
+        found = outputs.interval(self.fitted(), known.x, share, own)
         columns = found.mean, found.std, found.lower, found.upper
         for rows, some, names in self._unknown(known, groups):
             each = self.intervals(some, share, groups=names)
@@ -307,7 +333,7 @@ class AggregateRegressor:
                 column[rows] = values
         arrays = Encoded, np.ndarray, list, tuple
         frame = None if isinstance(X, arrays) or as_frame(X) is None else X
-        return replace(found, frame=frame)
+        return replace(found, frame=frame), own
 
     def predict_parquet(
         self, pool: Scan, out: str | os.PathLike[str], level: float = 0.9, *, run: Any = None

@@ -24,6 +24,7 @@ from sumwise.data.sets import LazySets, Sets
 from sumwise.learning import rules
 from sumwise.learning.estimator import AggregateRegressor, resolve
 from sumwise.learning.moment import AHEAD, Fitted, Moment, answers_html, predict, predict_totals
+from sumwise.learning.parts import design_of, in_whole_sets, some_members
 from sumwise.learning.propose import (
     Answer,
     Ask,
@@ -185,18 +186,23 @@ def fit_answers(
         start, learned: As in `core.fit`.
     """
     at, totals, noise = arrays_of(answers)
-    labelled = None
+    labelled, measured = None, partial(some_members, sets, answers)
     if prepared.basis.learns:
-        labelled = sets.take(at)
+        labelled = measured()
         design = embed(labelled, prepared.basis)
     else:
-        design = rows(at)
+        design = design_of(rows, sets, prepared.basis, answers)
     data = labelled, design, totals[:, None]
-    members = tuple(answer.set_id for answer in answers), partial(sets.take, at)
-    known = None if sets.members is None else Overlap.of(sets, sets.take(at), noise)
-    return core.fit(
+    members = tuple(answer.set_id for answer in answers), measured
+    known = None if sets.members is None else Overlap.of(sets, measured(), noise)
+    fitted = core.fit(
         prepared, *data, start, noise_std=noise, learned=learned, members=members, overlap=known
     )
+    if fitted.labelled is None or all(answer.of is None for answer in answers):
+        return fitted
+    whole = embed(sets.take(at), fitted.basis)
+    both = in_whole_sets(sets, answers)
+    return replace(fitted, labelled=replace(fitted.labelled, whole=whole, in_whole=both))
 
 
 class ActiveLearner:

@@ -86,6 +86,10 @@ class Answer:
     at: str = ""  # when, UTC
     note: str | None = None
     position: int = field(default=-1, compare=False)  # of the set
+    of: tuple[int, ...] | None = None  # numbers of the members it covers, from 1; None for all
+    covers: float | None = (
+        None  # the share of the set it was measured on, which y_bar was scaled by
+    )
 
 
 def arrays_of(

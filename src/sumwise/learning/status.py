@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 
 from sumwise.acquisition.known_noise import given_answers, given_questions, independent_rows
+from sumwise.data.about import About
 from sumwise.learning.left_out import Suspect
 from sumwise.learning.propose import Ask, PoolState
 from sumwise.model.design import Pool, add_products, features
@@ -44,6 +45,7 @@ class Status:
     suspects: tuple[Suspect, ...] = ()  # answers that may be wrong, the one to check first first
     typical_error: float | None = None  # of an individual: answers predicted from all the others
     typical_naive_error: float | None = None  # with the mean of the others as the prediction
+    about: About = field(default_factory=About)  # what is measured
 
     def _repr_html_(self) -> str:
         heads = ("sets", "measured", "being measured", "skipped", "asked so far")
@@ -123,18 +125,21 @@ class Status:
         return tuple(said)
 
     def _uncertainty(self) -> list[str]:
+        unit = self.about.quantity
         before, after, ahead = self.mean_variance, self.mean_variance_after, self._coming()
         less = f"{100 * (1 - after / before) if before > 0 else 0:.0f} % less variance"
         if not self.answers:
             then = f"; {ahead} should leave {less}" if ahead else ""
             return [f"Nothing is measured yet, so uncertainty has no unit{then}."]
         whose = "the individuals that count" if self.aimed else "individuals"
-        then = f"; {ahead} should reduce that to ± {plain(after**0.5)} ({less})" if ahead else ""
+        then = (
+            f"; {ahead} should reduce that to ± {unit(plain(after**0.5))} ({less})" if ahead else ""
+        )
         return [
-            f"Predictions of {whose} are uncertain by ± {plain(before**0.5)} (standard deviation) "
-            f"because of what the model does not know{then}.",
-            f"Noise of each individual, ± {plain(self.noise_variance**0.5)}, adds to that, and no "
-            "answer reduces it.",
+            f"Predictions of {whose} are uncertain by ± {unit(plain(before**0.5))} (standard "
+            f"deviation) because of what the model does not know{then}.",
+            f"Noise of each individual, ± {unit(plain(self.noise_variance**0.5))}, adds to that, "
+            "and no answer reduces it.",
         ]
 
     @property

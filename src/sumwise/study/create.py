@@ -14,6 +14,7 @@ import numpy as np
 from sumwise.acquisition.objective import Objective, StudyOptions, read
 from sumwise.acquisition.strategies import per_cost
 from sumwise.data import validate
+from sumwise.data.about import About, AboutOptions, weights_of
 from sumwise.data.geo import Geometry
 from sumwise.data.sets import Sets
 from sumwise.errors import SettingError
@@ -24,6 +25,10 @@ from sumwise.outofcore.design_store import Embedded, as_sets
 from sumwise.study.storage import blobs, records, transactions
 from sumwise.study.storage.database import PATIENCE, Database
 from sumwise.study.study import Study
+
+
+class CreateOptions(StudyOptions, AboutOptions, total=False):
+    """What a study is for, and what it measures."""
 
 
 def create_study(
@@ -38,7 +43,7 @@ def create_study(
     claim_days: float = 7.0,
     sets_file: str | os.PathLike[str] | None = None,
     geometry: Geometry | Sequence[bytes | None] | None = None,
-    **objective: Unpack[StudyOptions],
+    **options: Unpack[CreateOptions],
 ) -> Study:
     """Begin a study, and store its sets, its settings and what the basis has drawn.
 
@@ -57,10 +62,14 @@ def create_study(
             to it with a checksum; for sets that take gigabytes.
         geometry: The geometry of each individual as WKB, in the order of `sets.x`, which the study
             keeps for maps and exports; None where there is none.
-        **objective: `targets` and `target_weights`: individuals whose predictions count, as in
-            `sumwise.score`. `noise_std`: noise that measuring each set will have; `tell` takes the
-            noise that an answer really had. `cost`: what measuring each set costs, as in
-            `sumwise.select`; questions are then asked by gain per cost, and `ask` takes a budget.
+        **options: `outcome`: what is measured, such as "maths score", and `unit`: its unit, which
+            all outputs use. `low` and `high`: the least and the most that an individual's output
+            can be (a share is 0 to 1); a total that is impossible then is refused, and predictions
+            keep within these bounds. `targets` and `target_weights`: individuals whose predictions
+            count, as in `sumwise.score`. `noise_std`: noise that measuring each set will have;
+            `tell` takes the noise that an answer really had. `cost`: what measuring each set costs,
+            as in `sumwise.select`; questions are then asked by gain per cost, and `ask` takes a
+            budget.
             `enough`: an improvement of predictions, as a standard deviation in your units, below
             which the next questions are no longer worth asking; `status` and the report say so.
     """
@@ -70,8 +79,11 @@ def create_study(
     days = validate.days(claim_days, "claim_days")
     if isinstance(sets, Embedded) and sets_file is not None:
         raise SettingError("the sets are in files already; leave sets_file out")
-    wishes = read(plain, objective, "create_study", StudyOptions)
+    measured: dict[str, Any] = {name: options.get(name) for name in AboutOptions.__annotations__}
+    wanted = {name: value for name, value in options.items() if name not in measured}
+    wishes = read(plain, wanted, "create_study", StudyOptions)
     per_cost(chosen, np.zeros(len(sets)), wishes.cost)  # refuses what cost means nothing to
+    about = About(weights=_weighed(sets), **measured)
     settings = {
         "name": named,
         "strategy": chosen,
@@ -80,7 +92,14 @@ def create_study(
         "claim_days": days,
     }
     shapes = None if geometry is None else _geometry(geometry, sets)
-    return _store(url, sets, sets.prepare(config), wishes, settings, sets_file, geometry=shapes)
+    known = sets, sets.prepare(config), wishes, about, settings
+    return _store(url, *known, sets_file, geometry=shapes)
+
+
+def _weighed(sets: Sets | Embedded) -> str:
+    if isinstance(sets, Sets):
+        return weights_of(sets)
+    return sets.scan.weights if sets.scan.weights in ("sum", "mean") else "weighted"
 
 
 def _geometry(given: Geometry | Sequence[bytes | None], sets: Sets | Embedded) -> Geometry:
@@ -147,7 +166,7 @@ def import_study(
     named = {} if name is None else {"name": validate.study_name(name)}
     found = exported.read(folder)
     settings = {**found.settings, **named}
-    known = found.sets, found.prepared, found.aims, settings
+    known = found.sets, found.prepared, found.aims, found.about, settings
     return _store(url, *known, sets_file, found.happened, found.geometry)
 
 
@@ -156,6 +175,7 @@ def _store(
     sets: Sets | Embedded,
     prepared: Prepared,
     aims: Objective,
+    about: About,
     settings: Mapping[str, Any],
     sets_file: str | os.PathLike[str] | None,
     happened: Mapping[str, Any] | None = None,
@@ -170,6 +190,8 @@ def _store(
             packed = blobs.pack(sets, prepared, beside, database.folder)
         if aims:
             packed["aims"] = blobs.pack_aims(aims)
+        if about != About():
+            packed["about"] = about.pack()
         if geometry is not None:
             packed["geometry"] = blobs.pack_geometry(geometry)
         database.ensure()

@@ -35,6 +35,7 @@ def keys(answers: Sequence[Answer]) -> list[str]:
     for answer in answers:
         noise = "" if answer.noise_std is None else answer.noise_std.hex()
         link = f"{digest} {answer.position} {answer.y_bar.hex()} {noise}"
+        link += "" if answer.of is None else f" {answer.of}"
         digest = hashlib.sha256(link.encode()).hexdigest()
         out.append(digest)
     return out

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,12 +17,14 @@ import numpy as np
 
 from sumwise.acquisition.objective import Objective
 from sumwise.data import validate
+from sumwise.data.about import About
 from sumwise.data.geo import from_geoparquet
 from sumwise.data.parquet import Scan
 from sumwise.data.sets import LazySets, Sets
 from sumwise.errors import SettingError, SumwiseError
 from sumwise.learning.estimator import AggregateRegressor
 from sumwise.learning.moment import AHEAD, Moment, answers_html, predict, predict_totals
+from sumwise.learning.parts import rows_of, sampling_noise, share_of, some_members
 from sumwise.learning.propose import FEWEST, Answer, Ask
 from sumwise.learning.selection import check_budget
 from sumwise.learning.status import Status
@@ -89,10 +91,14 @@ class Study:
         position = self._kept.sets.position(set_id)
         return self.state.claim([validate.text(by, "by")], wanted=position)[0]
 
-    def propose(self, n: int = 5) -> list[Ask]:
-        """The next questions, without claiming anything; there are fewer if fewer sets are free."""
-        wanted = validate.count(n, "n")
-        return self.state.propose(self.state.snapshot(), wanted)
+    def propose(self, n: int = 5, *, budget: float | None = None) -> list[Ask]:
+        """The next questions, without claiming anything; there are fewer if fewer sets are free.
+
+        Args:
+            budget: As in `ask`.
+        """
+        wanted, money = validate.count(n, "n"), check_budget(budget, self._kept.aims.cost)
+        return self.state.propose(self.state.snapshot(), wanted, money)
 
     def tell(
         self,
@@ -101,14 +107,27 @@ class Study:
         by: str | None = None,
         note: str | None = None,
         noise_std: float | None = None,
+        *,
+        of: Sequence[Hashable] | None = None,
+        covers: float | None = None,
     ) -> None:
         """Record the measured total of a set, asked for or not; it is on disk when this returns.
 
         Args:
             noise_std: Standard deviation of noise that this measurement is known to have beside
                 that of its individuals, such as noise added for privacy.
+            of: The members that the total covers, where it does not cover all: ids of rows if the
+                sets have them (`Sets.row_ids`), otherwise their numbers within the set, from 1.
+                The others are predicted as members whom the total does not contain. Of sets whose
+                mean is measured, it is the mean of these members.
+            covers: The share of the set's weight that the total covers, if it is not known whose.
+                The members who answered are taken for a random sample of the set: the total is
+                divided by the share (a mean is not), and gets the noise that sampling without
+                replacement adds: √((1 − c) / c · Σθ²) times the standard deviation within the set
+                that the model expects after the answers so far and this one. Both are kept as of
+                now.
         """
-        self.record(set_id, y_bar, by, note, noise_std)
+        self.record(set_id, y_bar, by, note, noise_std, of=of, covers=covers)
 
     def tell_many(
         self,
@@ -148,9 +167,16 @@ class Study:
         by: str | None = None,
         note: str | None = None,
         noise_std: float | None = None,
+        *,
+        of: Sequence[Hashable] | None = None,
+        covers: float | None = None,
     ) -> None:
-        """Correct an answer; without `noise_std` it keeps the noise it had, and 0 takes it away."""
-        self.record(set_id, y_bar, by, note, noise_std, correct=True)
+        """Correct an answer; without `noise_std` it keeps the noise it had, and 0 takes it away.
+
+        It also covers the members it covered, unless `of` or `covers` say otherwise; `covers=1`
+        stands for the whole set. An answer that was scaled up from a share needs one of the two.
+        """
+        self.record(set_id, y_bar, by, note, noise_std, correct=True, of=of, covers=covers)
 
     def record(
         self,
@@ -161,12 +187,14 @@ class Study:
         noise_std: float | None = None,
         *,
         correct: bool = False,
+        of: Sequence[Hashable] | None = None,
+        covers: float | None = None,
     ) -> tuple[Answer, bool]:
         """`tell`, or `amend` if `correct`; gives the answer as stored, and whether it is new."""
-        new = self._checked(set_id, y_bar, noise_std, by, note)
+        new = self._checked(set_id, y_bar, noise_std, by, note, of, covers, correct=correct)
         with transaction(self._database, self._kept) as change:
             if correct:
-                return change.amend(new, keep_noise=noise_std is None)
+                return change.amend(new, keep_noise=noise_std is None and covers is None)
             return change.tell(new)
 
     def retract(self, set_id: Hashable, by: str | None = None, note: str | None = None) -> None:
@@ -196,10 +224,21 @@ class Study:
         with transaction(self._database, self._kept) as change:
             return rule(change, position, *values, **checked)
 
-    def _checked(self, set_id: Hashable, y_bar: Any, noise_std: Any, by: Any, note: Any) -> Answer:
+    def _checked(
+        self,
+        set_id: Hashable,
+        y_bar: Any,
+        noise_std: Any,
+        by: Any,
+        note: Any,
+        of: Any = None,
+        covers: Any = None,
+        *,
+        correct: bool = False,
+    ) -> Answer:
         position = self._kept.sets.position(set_id)
         own = self._kept.sets.ids[position]  # 4.0 finds the set 4
-        return Answer(
+        new = Answer(
             number=0,
             set_id=own,
             y_bar=validate.total(y_bar, own),
@@ -208,6 +247,53 @@ class Study:
             note=validate.text(note, "note"),
             position=position,
         )
+        new = self._covering(new, of, covers, correct=correct)
+        if self._kept.about.bounded:
+            one = some_members(self._kept.sets, [new])
+            self._kept.about.check(new.y_bar, new.noise_std, one, new.of is None)
+        if new.covers is None:
+            return new
+        return dataclasses.replace(new, noise_std=self._sampled(new))
+
+    def _covering(self, new: Answer, of: Any, covers: Any, *, correct: bool) -> Answer:
+        """The answer with the part of its set that it covers; a share is scaled up."""
+        sets, position = self._kept.sets, new.position
+        if of is not None and covers is not None:
+            raise SettingError("give `of`, members by name, or `covers`, a share; not both")
+        if of is not None and self._kept.embedded is not None:
+            raise SettingError(
+                "the individuals of this study stay in their files, where members have no numbers; "
+                "give the share that was measured (covers)"
+            )
+        if of is not None:
+            return dataclasses.replace(new, of=rows_of(sets, position, of))
+        known = self.state.answer(position) if correct and covers is None else None
+        if known is not None and known.of is not None:
+            return dataclasses.replace(new, of=known.of)
+        if known is not None and known.covers is not None:
+            raise SettingError(
+                f"the answer of set {new.set_id!r} was scaled up from a share of {known.covers:g}. "
+                f"Say what the new total covers (covers, --covers in the shell): {known.covers:g}, "
+                "or 1 if it is that of the whole set"
+            )
+        if covers is None:
+            return new
+        part = share_of(covers, int(sets.sizes[position]), new.set_id)
+        if part is None:
+            return new
+        up = 1.0 if self._kept.about.weights == "mean" else part  # a mean is not scaled
+        noise = None if new.noise_std is None else new.noise_std / up
+        total = validate.total(new.y_bar / up, new.set_id)
+        return dataclasses.replace(new, y_bar=total, noise_std=noise, covers=part)
+
+    def _sampled(self, new: Answer) -> float:
+        """The noise of a total that was scaled up, its own known noise included."""
+        seen = self.state.snapshot()
+        others = tuple(told for told in seen.answers if told.position != new.position)
+        model = self.state.fit_anew(dataclasses.replace(seen, answers=(*others, new))).model
+        assert new.covers is not None
+        noise = sampling_noise(model, self._kept.sets.take([new.position]), new.covers)
+        return float(np.hypot(noise, new.noise_std or 0.0))
 
     # --- looking ------------------------------------------------------------------------------
 
@@ -230,6 +316,11 @@ class Study:
     def aims(self) -> Objective:
         """Costs, known noise, targets and the threshold that the study was made with."""
         return self._kept.aims
+
+    @property
+    def about(self) -> About:
+        """What is measured: the outcome, its unit and bounds, and how sets are weighed."""
+        return self._kept.about
 
     @property
     def sets(self) -> Sets:
@@ -276,7 +367,9 @@ class Study:
     def predict(self, frame: Any = None, level: float = 0.9, *, groups: Any = None) -> Predictions:
         """Predict the outputs of all individuals, set by set, or of the rows of a table.
 
-        Members of a measured set are predicted given its total, so that they add up to it.
+        Members of a measured set are predicted given its total, so that they add up to it. Where
+        the study has bounds (`low`, `high`), means are moved within them and intervals cut there;
+        `std` is that before.
 
         Args:
             frame: A data frame with the study's input columns, or an (n, D) array.
@@ -284,16 +377,21 @@ class Study:
             groups: Id of the set that each row of `frame` belongs to, as in
                 `AggregateRegressor.predict`.
         """
-        return predict(self.model, lambda: self.sets, frame, level, groups)
+        return predict(self.model, lambda: self.sets, frame, level, groups, self._kept.about)
 
     def predict_sets(self, level: float = 0.9) -> Predictions:
         """Predict the total of every set, measured or not."""
         return predict_totals(self.state.fitted(), level)
 
-    def expected(self, set_id: Hashable) -> tuple[float, float] | None:
+    def expected(
+        self, set_id: Hashable, of: Sequence[Hashable] | None = None
+    ) -> tuple[float, float] | None:
         """Mean and standard deviation of a set's total, predicted from the answers of other sets.
 
         None before there are three of them, and for models that take long to learn.
+
+        Args:
+            of: Of the total of these members alone, as in `tell`.
         """
         position = self._kept.sets.position(set_id)
         seen = self.state.snapshot()
@@ -301,8 +399,9 @@ class Study:
         if len(others) < FEWEST or not self.state.models.quick:
             return None
         fit = self.state.fit_anew(dataclasses.replace(seen, answers=others))
-        mean, std = fit.totals([position])
-        return float(mean[0]), float(std[0])
+        rows = None if of is None else rows_of(self._kept.sets, position, of)
+        new = Answer(0, self._kept.sets.ids[position], 0.0, position=position, of=rows)
+        return fit.expected(new)
 
     def status(self) -> Status:
         """Where the study stands, and how much there is still to learn."""
@@ -322,7 +421,7 @@ class Study:
         kept, fit = self._kept, self.state.fitted()
         without = partial(self._without, fit) if self.state.models.quick else None
         ahead = self.state.propose(fit.seen, AHEAD)
-        return Moment(kept.name, kept.strategy, fit, kept.aims, ahead, without)
+        return Moment(kept.name, kept.strategy, fit, kept.aims, ahead, without, kept.about)
 
     def _without(self, fit: Fit, answer: Answer) -> Fit:
         others = tuple(told for told in fit.seen.answers if told is not answer)

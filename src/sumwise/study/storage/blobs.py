@@ -8,6 +8,7 @@
     moment       mean of φ φᵀ over individuals  } nor does the expected improvement
     sample       a subsample of individuals     } nor scoring by their predictions
     aims         costs, known noise, targets and the threshold, where they were given
+    about        the outcome, its unit and bounds, and how sets are weighed, where that was given
     geometry     of every individual, as GeoParquet, where the table had geometries
 
 A small study is read and checked whole when it is opened; of a large one, `index` is read at once
@@ -30,6 +31,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from sumwise.acquisition.objective import Objective
+from sumwise.data.about import About
 from sumwise.data.geo import Geometry, to_geoparquet
 from sumwise.data.recipe import Recipe
 from sumwise.data.sets import LazySets, Sets
@@ -249,6 +251,11 @@ class Blobs:
     def aims(self, connection: Connection, name: str = "aims") -> Objective:
         """What the study is for; empty where nothing was said."""
         return unpack_aims(self.read(connection, name)) if name in self.names else Objective()
+
+    def about(self, connection: Connection) -> About:
+        """What the study measures; of older studies, totals without a name."""
+        known = "about" in self.names
+        return About.unpack(self.read(connection, "about")) if known else About()
 
     def geometry(self, connection: Connection) -> bytes | None:
         """Geometries of individuals as GeoParquet, where the table had them."""

@@ -12,6 +12,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
 
@@ -20,6 +21,7 @@ import sqlalchemy as sa
 from sumwise.acquisition.objective import Objective
 from sumwise.acquisition.strategies import ACQUISITIONS
 from sumwise.data import validate
+from sumwise.data.about import About
 from sumwise.data.sets import Sets
 from sumwise.errors import DataError, SettingError
 from sumwise.learning.propose import Answer, PoolState
@@ -54,6 +56,7 @@ class StudyRecord:
     blobs: Blobs
     embedded: Embedded | None = None  # the design on disk that the study refers to
     aims: Objective = field(default_factory=Objective)
+    about: About = field(default_factory=About)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,8 @@ class Event:
     by: str | None
     note: str | None
     question: Mapping[str, Any] | None  # what was known when it was asked
+    of: tuple[int, ...] | None = None  # as in an answer
+    covers: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +212,7 @@ def load(connection: Connection, name: str | None, database: Database) -> StudyR
         blobs=blobs,
         embedded=made,
         aims=blobs.aims(connection),
+        about=blobs.about(connection),
     )
 
 
@@ -379,7 +385,28 @@ def _answer(row: Any, ids: Sequence[Hashable]) -> Answer:
         at=row.at,
         note=row.note,
         position=row.position,
+        **part_of(row.part),
     )
+
+
+def part_of(text: str | None) -> dict[str, Any]:
+    """The part of a set that an answer covers, as it is stored: row numbers, or a share."""
+    known = None if text is None else json.loads(text)
+    if known is None:
+        return {}
+    if isinstance(known, float) and 0 < known < 1:
+        return {"covers": known}
+    rising = isinstance(known, list) and known and all(type(row) is int for row in known)
+    if not rising or known[0] < 1 or any(b <= a for a, b in pairwise(known)):
+        raise ValueError(f"{text!r:.40} is no part of a set")
+    return {"of": tuple(known)}
+
+
+def part_json(answer: Answer) -> str | None:
+    """What `part_of` reads."""
+    if answer.of is None:
+        return None if answer.covers is None else json.dumps(answer.covers)
+    return json.dumps(answer.of)
 
 
 def _claim(row: Any, ids: Sequence[Hashable]) -> Claim:
@@ -395,7 +422,7 @@ def _event(row: Any, ids: Sequence[Hashable], number: int = 0) -> Event:
     set_id = None if row.position is None else _set_at(ids, row.position)
     asked = None if row.question is None else question(row.question)
     values = (row.y_bar, row.noise_std, row.by, row.note)
-    return Event(number, row.at, row.what, set_id, *values, asked)
+    return Event(number, row.at, row.what, set_id, *values, asked, **part_of(row.part))
 
 
 def check_row(table: str, row: Mapping[str, Any], ids: Sequence[Hashable]) -> None:

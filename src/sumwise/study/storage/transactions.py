@@ -226,7 +226,8 @@ class Transaction:
             if new is None:
                 continue
             last = withdrawn.setdefault(event.position, event)
-            if rules.total(event) == rules.total(new):
+            whole = replace(new, y_bar=event.y_bar, noise_std=event.noise_std, of=None, covers=None)
+            if rules.total(replace(whole, **records.part_of(event.part))) == rules.total(new):
                 error = LabelError(
                     f"set {new.set_id!r} was told {rules.value(new)} before, and that was "
                     f"withdrawn{rules.signed(last)}. Drop the row; if it is right after all, tell "
@@ -255,7 +256,7 @@ class Transaction:
         """
         known = self._answer(new.position)
         new = replace(new, noise_std=known.noise_std) if keep_noise else new
-        if rules.total(known) == rules.total(new):
+        if rules.total(known) == rules.total(new) and known.noise_std == new.noise_std:
             return known, False
         at = self._change("amended", new.position, **_values(new))
         self._update(answers, new.position, at=at, **_values(new))
@@ -325,4 +326,5 @@ def refusal(error: SumwiseError, place: str) -> SumwiseError:
 
 
 def _values(new: Answer) -> dict[str, Any]:
-    return {"y_bar": new.y_bar, "noise_std": new.noise_std, "by": new.by, "note": new.note}
+    told = {"y_bar": new.y_bar, "noise_std": new.noise_std, "by": new.by, "note": new.note}
+    return {**told, "part": records.part_json(new)}

@@ -30,6 +30,7 @@ def get_study(here: Here) -> Any:
     return {
         **asdict(counted),
         "open": counted.open_claims,
+        "about": {**asdict(kept.about), "word": kept.about.word},
         "individuals": int(session.sets.starts[-1]),
         "inputs": session.input_names,
         "spent": session.spent(now),
