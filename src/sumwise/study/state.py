@@ -12,10 +12,12 @@ import math
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from sumwise.data.sets import LazySets, Sets
 from sumwise.learning.propose import Answer, Ask, Prices, draws_of, propose
 from sumwise.model.design import Design, Pool
 from sumwise.model.fit import Model
@@ -24,7 +26,7 @@ from sumwise.study.model_cache import ModelCache
 from sumwise.study.storage import records
 from sumwise.study.storage.database import Database
 from sumwise.study.storage.records import Claim, Event, Snapshot, StudyRecord
-from sumwise.study.storage.transactions import refuse_taken, transaction
+from sumwise.study.storage.transactions import refuse_retired, refuse_taken, transaction
 from sumwise.util.shapes import Int, PerSet
 
 OVERTAKEN = 2  # attempts before the lock is held while questions are worked out
@@ -82,6 +84,12 @@ class StudyState:
         self._fitted: Fit | None = None
         self._proposing = threading.Lock()
         self._proposed: tuple[Snapshot, list[Ask]] | None = None
+
+    @cached_property
+    def people(self) -> Sets:
+        """The sets of the pool with their individuals, which are read now if they were not."""
+        sets = self.record.sets
+        return self.record.pool.sets(sets.whole if isinstance(sets, LazySets) else sets)
 
     # --- moments ------------------------------------------------------------------------------
 
@@ -148,7 +156,7 @@ class StudyState:
 
     def propose(self, seen: Snapshot, n: int) -> list[Ask]:
         """The next n questions, not claimed, or as many as sets are free."""
-        free = len(self.record.sets) - len(seen.answers) - len(seen.claims) - len(seen.skips)
+        free = seen.sets - len(seen.answers) - len(seen.claims) - len(seen.skips)
         n = min(n, free)
         return self._next(seen, n) if n > 0 else []
 
@@ -170,6 +178,7 @@ class StudyState:
         locked: bool = False,
     ) -> list[Ask]:
         if wanted is not None:
+            refuse_retired(self.record, wanted)
             refuse_taken(seen, wanted)
         fit = self.fit_anew(seen, locked=True) if locked else self.fitted(seen)
         return propose(

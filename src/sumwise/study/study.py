@@ -7,6 +7,7 @@ moment, and any number of them may work on the same study.
 from __future__ import annotations
 
 import dataclasses
+import threading
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,7 @@ import numpy as np
 
 from sumwise.acquisition.objective import Objective
 from sumwise.data import validate
+from sumwise.data.frames import column_names
 from sumwise.data.parquet import Scan
 from sumwise.data.sets import LazySets, Sets
 from sumwise.errors import SettingError, SumwiseError
@@ -27,6 +29,7 @@ from sumwise.learning.status import Status, outlook
 from sumwise.model.predict import Predictions, check_level, individuals
 from sumwise.study.state import Fit, StudyState
 from sumwise.study.storage import records
+from sumwise.study.storage.blobs import version_of
 from sumwise.study.storage.database import Database
 from sumwise.study.storage.records import Claim, Event, Skip, StudyRecord
 from sumwise.study.storage.transactions import Transaction, refusal, transaction
@@ -60,8 +63,22 @@ class Study:
 
     def __init__(self, database: Database, kept: StudyRecord) -> None:
         self._database = database
-        self._kept = kept
-        self.state = StudyState(database, kept)  # what the labelling page needs beside the methods
+        self._state = StudyState(database, kept)
+        self._reading = threading.Lock()
+
+    @property
+    def state(self) -> StudyState:
+        """What the methods and the labelling page stand on; another one once the pool has changed.
+
+        A method takes it once, so that all it does is about the same sets.
+        """
+        with self._reading:
+            kept = self._state.record
+            with self._database.read() as connection:
+                if version_of(connection, kept.id) != kept.blobs.version:
+                    anew = records.load(connection, kept.name, self._database)
+                    self._state = StudyState(self._database, anew)
+            return self._state
 
     # --- asking and telling -------------------------------------------------------------------
 
@@ -78,21 +95,24 @@ class Study:
             budget: Ask only for what this pays for, in the units of the study's costs: the sets
                 that gain most in all, of three ways to spend it; see `sumwise.select`.
         """
-        money = check_budget(budget, self._kept.aims.cost)
-        most = 1 if budget is None else len(self._kept.sets)
+        state = self.state
+        money = check_budget(budget, state.record.aims.cost)
+        most = 1 if budget is None else len(state.record.sets)
         most = most if n is None else validate.count(n, "n")
-        claimed = self.state.claim([validate.text(by, "by")] * most, budget=money)
+        claimed = state.claim([validate.text(by, "by")] * most, budget=money)
         return claimed[0] if n == 1 or (n is None and budget is None) else claimed
 
     def claim(self, set_id: Hashable, by: str | None = None) -> Ask:
         """Hold a set of one's own choice, as if it had been asked for."""
-        position = self._kept.sets.position(set_id)
-        return self.state.claim([validate.text(by, "by")], wanted=position)[0]
+        state = self.state
+        position = state.record.sets.position(set_id)
+        return state.claim([validate.text(by, "by")], wanted=position)[0]
 
     def propose(self, n: int = 5) -> list[Ask]:
         """The next questions, without claiming anything; there are fewer if fewer sets are free."""
         wanted = validate.count(n, "n")
-        return self.state.propose(self.state.snapshot(), wanted)
+        state = self.state
+        return state.propose(state.snapshot(), wanted)
 
     def tell(
         self,
@@ -132,13 +152,13 @@ class Study:
         columns = [_column("y_bar", validate.as_list(y_bar, "y_bar"), len(ids))]
         for name, values in (("noise_std", noise_std), ("by", by), ("note", note)):
             columns.append(_column(name, values, len(ids)))
-        given = []
+        given, kept = [], self.state.record
         for number, row in enumerate(zip(ids, *columns, strict=True)):
             try:
-                given.append(self._checked(*row))
+                given.append(self._checked(kept, *row))
             except SumwiseError as error:
                 raise refusal(error, where(number)) from None
-        with transaction(self._database, self._kept) as change:
+        with transaction(self._database, kept) as change:
             return change.tell_many(given, where)
 
     def amend(
@@ -163,8 +183,9 @@ class Study:
         correct: bool = False,
     ) -> tuple[Answer, bool]:
         """`tell`, or `amend` if `correct`; gives the answer as stored, and whether it is new."""
-        new = self._checked(set_id, y_bar, noise_std, by, note)
-        with transaction(self._database, self._kept) as change:
+        kept = self.state.record
+        new = self._checked(kept, set_id, y_bar, noise_std, by, note)
+        with transaction(self._database, kept) as change:
             if correct:
                 return change.amend(new, keep_noise=noise_std is None)
             return change.tell(new)
@@ -187,18 +208,74 @@ class Study:
 
     def renew(self, set_id: Hashable, days: float | None = None, by: str | None = None) -> str:
         """Hold a claimed set for some more days from now; gives the new time it expires."""
-        longer = self._kept.claim_days if days is None else validate.days(days, "days")
+        longer = self._state.record.claim_days if days is None else validate.days(days, "days")
         return self._change(Transaction.renew, set_id, longer, by=by)
 
+    def change_pool(
+        self,
+        *,
+        add: Any = None,
+        drop: Any = None,
+        correct: Any = None,
+        group: Any = "set",
+        id: Any = "id",
+        weights: Any = None,
+        cost: float | None = None,
+        noise_std: float | None = None,
+        by: str | None = None,
+        note: str | None = None,
+    ) -> str:
+        """Let individuals join, leave, move or be corrected, all of them or none.
+
+        An answer stays that of the members its set had when it was measured: if they change, the
+        former set keeps the answer under another name, and the set may be asked for again.
+        Corrected inputs are those of the same members, so answers stay where they are. The basis
+        is drawn anew, as if the study had begun with this pool. Gives what has changed, in words.
+
+        Args:
+            add: A table of individuals that join, with their set and the study's input columns.
+                A set that is not there yet is new.
+            drop: A table of individuals that leave. A set that nobody is left in is gone.
+            correct: A table of individuals with the columns to correct. Where rows have ids and
+                the column of the set says another set, they move: that splits and merges sets.
+            group: The column that names the set, or several as in `Sets.from_frame`.
+            id: The column with the individual's id. Where the study's rows have no ids, they are
+                named by their set and a column `row`, as in predictions: 1 for the first.
+            weights: The column with θ of those who join, where individuals have weights.
+            cost: What measuring each new set costs, in a study with costs.
+            noise_std: Noise that measuring each new set will have, in a study that knows it.
+
+        >>> import tempfile, pandas as pd, sumwise as sw
+        >>> table = pd.DataFrame({"set": list("aabb"), "id": [1, 2, 3, 4], "x": [0.0, 1, 2, 4]})
+        >>> sets = sw.Sets.from_frame(table, by="set", x=["x"], id="id")
+        >>> study = sw.create_study(tempfile.mkdtemp() + "/small.db", sets)
+        >>> study.tell("a", 3.0)
+        >>> study.change_pool(add=pd.DataFrame({"set": ["b", "c"], "id": [5, 6], "x": [1.0, 3]}))
+        '2 individuals joined 2 sets, 1 set new'
+        >>> study.ids
+        ('a', 'b', 'c')
+        """
+        from sumwise.data.pool_edits import Columns
+        from sumwise.study import pool_change
+
+        tables = pool_change.read_tables({"add": add, "drop": drop, "correct": correct})
+        columns = Columns(column_names(group, "group"), id, weights=weights)
+        who, said = validate.text(by, "by"), validate.text(note, "note")
+        of_new = {"cost": cost, "noise_std": noise_std}
+        return pool_change.change(self.state, tables, columns, of_new, who, said)
+
     def _change(self, rule: Callable[..., T], set_id: Hashable, *values: Any, **texts: Any) -> T:
-        position = self._kept.sets.position(set_id)
+        kept = self.state.record
+        position = kept.sets.position(set_id)
         checked = {name: validate.text(text, name) for name, text in texts.items()}
-        with transaction(self._database, self._kept) as change:
+        with transaction(self._database, kept) as change:
             return rule(change, position, *values, **checked)
 
-    def _checked(self, set_id: Hashable, y_bar: Any, noise_std: Any, by: Any, note: Any) -> Answer:
-        position = self._kept.sets.position(set_id)
-        own = self._kept.sets.ids[position]  # 4.0 finds the set 4
+    def _checked(
+        self, kept: StudyRecord, set_id: Hashable, y_bar: Any, noise_std: Any, by: Any, note: Any
+    ) -> Answer:
+        position = kept.sets.position(set_id)
+        own = kept.sets.ids[position]  # 4.0 finds the set 4
         return Answer(
             number=0,
             set_id=own,
@@ -214,7 +291,7 @@ class Study:
     @property
     def name(self) -> str:
         """Name of the study in its database."""
-        return self._kept.name
+        return self._state.record.name
 
     @property
     def location(self) -> str:
@@ -224,28 +301,36 @@ class Study:
     @property
     def seed(self) -> int:
         """Seed of the strategy's random draws."""
-        return self._kept.seed
+        return self._state.record.seed
 
     @property
     def aims(self) -> Objective:
         """Costs, known noise, targets and the threshold that the study was made with."""
-        return self._kept.aims
+        kept = self.state.record
+        if not kept.pool.retired:
+            return kept.aims
+        some = kept.pool.positions(len(kept.sets))
+        noise, cost = (v if v is None else v[some] for v in (kept.aims.noise_std, kept.aims.cost))
+        return dataclasses.replace(kept.aims, noise_std=noise, cost=cost)
 
     @property
     def sets(self) -> Sets:
         """The sets that the study asks for."""
-        sets = self._kept.sets
-        return sets.whole if isinstance(sets, LazySets) else sets
+        return self.state.people
 
     @property
     def ids(self) -> tuple[Hashable, ...]:
         """Ids of the sets; of a large study, without reading their individuals."""
-        return self._kept.sets.ids
+        kept = self.state.record
+        if not kept.pool.retired:
+            return kept.sets.ids
+        return tuple(kept.sets.ids[at] for at in kept.pool.positions(len(kept.sets)))
 
     @property
     def scan(self) -> Scan | None:
         """The Parquet files of the individuals, if the study is on a design on disk."""
-        return None if self._kept.embedded is None else self._kept.embedded.scan
+        made = self._state.record.embedded
+        return None if made is None else made.scan
 
     @property
     def answers(self) -> tuple[Answer, ...]:
@@ -264,14 +349,14 @@ class Study:
 
     def history(self) -> tuple[Event, ...]:
         """All events, the oldest first."""
+        kept = self.state.record
         with self._database.read() as connection:
-            return records.history(connection, self._kept)
+            return records.history(connection, kept)
 
     @property
     def model(self) -> AggregateRegressor:
         """The model after all answers so far; before the first, the prior."""
-        kept, fitted = self._kept, self.state.fitted().model
-        return AggregateRegressor.from_fitted(kept.prepared.config, fitted, kept.sets)
+        return _model(self.state)
 
     def predict(self, frame: Any = None, level: float = 0.9, *, groups: Any = None) -> Predictions:
         """Predict the outputs of all individuals, set by set, or of the rows of a table.
@@ -285,42 +370,47 @@ class Study:
                 `AggregateRegressor.predict`.
         """
         share = check_level(level)
-        x, about = (self.sets.x, individuals(self.sets)) if frame is None else (frame, {})
+        state = self.state
+        people = state.people if frame is None else None
+        x, about = (frame, {}) if people is None else (people.x, individuals(people))
         return dataclasses.replace(
-            self.model.intervals(x, share, groups=about.get("ids", groups)), **about
+            _model(state).intervals(x, share, groups=about.get("ids", groups)), **about
         )
 
     def predict_sets(self, level: float = 0.9) -> Predictions:
         """Predict the total of every set, measured or not."""
         share = check_level(level)
-        fit, ids = self.state.fitted(), self._kept.sets.ids
-        found = fit.intervals(share)
+        state = self.state
+        fit, ids = state.fitted(), state.record.sets.ids
+        at = state.record.pool.positions(len(ids))
+        found = fit.intervals(share, at if state.record.pool.retired else slice(None))
         measured = np.full(len(ids), np.nan)
         for answer in fit.seen.answers:
             measured[answer.position] = answer.y_bar
-        told = {"measured": np.ma.masked_invalid(measured)}
-        return dataclasses.replace(found, ids=ids, beside=told)
+        told = {"measured": np.ma.masked_invalid(measured[at])}
+        return dataclasses.replace(found, ids=tuple(ids[a] for a in at), beside=told)
 
     def expected(self, set_id: Hashable) -> tuple[float, float] | None:
         """Mean and standard deviation of a set's total, predicted from the answers of other sets.
 
         None before there are three of them, and for models that take long to learn.
         """
-        position = self._kept.sets.position(set_id)
-        seen = self.state.snapshot()
+        state = self.state
+        position, seen = state.record.sets.position(set_id), state.snapshot()
         others = tuple(a for a in seen.answers if a.position != position)
-        if len(others) < FEWEST or not self.state.models.quick:
+        if len(others) < FEWEST or not state.models.quick:
             return None
-        fit = self.state.fit_anew(dataclasses.replace(seen, answers=others))
+        fit = state.fit_anew(dataclasses.replace(seen, answers=others))
         mean, std = fit.totals([position])
         return float(mean[0]), float(std[0])
 
     def status(self) -> Status:
         """Where the study stands, and how much there is still to learn."""
-        fit = self.state.fitted()
+        state = self.state
+        fit = state.fitted()
         pool = dataclasses.replace(fit.pool, design=fit.design)  # answers bring their own noise
         judged = left_out(pool, fit.model, fit.seen.answers)
-        return self._status(fit, self.state.propose(fit.seen, AHEAD), judged)
+        return self._status(state, fit, state.propose(fit.seen, AHEAD), judged)
 
     def insight(self, level: float = 0.9) -> Insight:
         """What each answer was expected to be and what it taught, whether intervals are right, and
@@ -331,44 +421,45 @@ class Study:
         """
         from sumwise.learning.insight import review, trace
 
-        share, fit = check_level(level), self.state.fitted()
+        share, state = check_level(level), self.state
+        fit = state.fitted()
         seen = fit.seen
         pool = dataclasses.replace(fit.pool, design=fit.design)  # answers bring their own noise
-        steps = trace(pool, partial(self.state.models.along, seen.answers), seen.answers)
-        ahead = self.state.propose(seen, AHEAD)
+        steps = trace(pool, partial(state.models.along, seen.answers), seen.answers)
+        ahead = state.propose(seen, AHEAD)
         judged = left_out(pool, fit.model, seen.answers)
-        told = seen.answers, self._status(fit, ahead, judged), judged
+        told = seen.answers, self._status(state, fit, ahead, judged), judged
         return review(pool, fit.model, steps, *told, level=share, ahead=ahead)
 
-    def _status(self, fit: Fit, ahead: Sequence[Ask], judged: Judged) -> Status:
-        kept, seen = self._kept, fit.seen
+    def _status(self, state: StudyState, fit: Fit, ahead: Sequence[Ask], judged: Judged) -> Status:
+        kept, seen = state.record, fit.seen
         left = outlook(fit.pool, fit.model, seen.state, ahead, kept.aims.cost)
-        counts = (len(kept.sets), len(seen.answers), len(seen.claims), len(seen.skips))
+        counts = (seen.sets, len(seen.answers), len(seen.claims), len(seen.skips))
         left |= {"enough": kept.aims.enough, "aimed": kept.aims.targets is not None}
-        quick = self.state.models.quick
-        moves = partial(self._moves, fit) if quick else None
-        anew = partial(self._expected, fit) if quick else None
+        quick = state.models.quick
+        moves = partial(self._moves, state, fit) if quick else None
+        anew = partial(self._expected, state, fit) if quick else None
         left["suspects"] = suspects(judged, seen.answers, moves, anew)
         left |= {"typical_error": judged.error, "typical_naive_error": judged.naive_error}
         return Status(kept.name, kept.strategy, *counts, seen.questions, **left)
 
-    def _moves(self, fit: Fit, answer: Answer) -> float:
+    def _moves(self, state: StudyState, fit: Fit, answer: Answer) -> float:
         """How far predictions move if an answer is left out: root mean square over individuals,
         those of a set taken together."""
-        without = self._without(fit, answer)
-        some = slice(None, None, -(-len(self._kept.sets) // SAMPLE))
+        without = self._without(state, fit, answer)
+        some = slice(None, None, -(-len(state.record.sets) // SAMPLE))
         moved = fit.totals(some)[0] - without.totals(some)[0]
-        squares, sizes = moved**2 / fit.design.noise_scale[some], self._kept.sets.sizes[some]
+        squares, sizes = moved**2 / fit.design.noise_scale[some], state.record.sets.sizes[some]
         return float(np.sqrt(squares.sum() / sizes.sum()))
 
-    def _expected(self, fit: Fit, answer: Answer) -> tuple[float, float]:
+    def _expected(self, state: StudyState, fit: Fit, answer: Answer) -> tuple[float, float]:
         """Mean and standard deviation of an answer, by a fit without it."""
-        mean, std = self._without(fit, answer).totals([answer.position])
+        mean, std = self._without(state, fit, answer).totals([answer.position])
         return float(mean[0]), float(np.hypot(std[0], answer.noise_std or 0.0))
 
-    def _without(self, fit: Fit, answer: Answer) -> Fit:
+    def _without(self, state: StudyState, fit: Fit, answer: Answer) -> Fit:
         others = tuple(told for told in fit.seen.answers if told is not answer)
-        return self.state.fit_anew(dataclasses.replace(fit.seen, answers=others))
+        return state.fit_anew(dataclasses.replace(fit.seen, answers=others))
 
     def export(self, folder: Any) -> Path:
         """Write everything to a folder of CSV, Parquet and JSON, for `import_study` or others.
@@ -378,7 +469,9 @@ class Study:
         """
         from sumwise.study import export as exported
 
-        return exported.write(folder, self._database, self._kept, self.sets)
+        kept = self.state.record
+        sets = kept.sets.whole if isinstance(kept.sets, LazySets) else kept.sets
+        return exported.write(folder, self._database, kept, sets)
 
     def close(self) -> None:
         """Close the connections to the database."""
@@ -391,10 +484,11 @@ class Study:
         self.close()
 
     def __repr__(self) -> str:
-        seen = self.state.snapshot()
+        state = self.state
+        seen, strategy = state.snapshot(), state.record.strategy
         return (
-            f"Study {self.name!r}: {len(seen.answers)} of {len(self._kept.sets)} sets measured, "
-            f"{count(len(seen.claims), 'open question')}, strategy {self._kept.strategy!r}"
+            f"Study {self.name!r}: {len(seen.answers)} of {seen.sets} sets measured, "
+            f"{count(len(seen.claims), 'open question')}, strategy {strategy!r}"
         )
 
 
@@ -406,3 +500,8 @@ def _column(name: str, values: Any, length: int) -> list[Any]:
     if len(column) != length:
         raise SettingError(f"{name} has {len(column)} values for {length} sets; give one for each")
     return column
+
+
+def _model(state: StudyState) -> AggregateRegressor:
+    kept, fitted = state.record, state.fitted().model
+    return AggregateRegressor.from_fitted(kept.prepared.config, fitted, kept.sets)
