@@ -214,7 +214,7 @@ def test_columns_of_inputs(names, columns, tmp_path):
 def test_a_basis_is_a_plain_table_of_numbers(tmp_path):
     with lived(tmp_path / "a.db", "dropout") as study:
         out = study.export(tmp_path / "out")
-        drawn = layout.arrays_of(study._kept.prepared)
+        drawn = layout.arrays_of(study.state.record.prepared)
     back = layout.arrays_of(import_.read(out).prepared)
     assert {name: array.tobytes() for name, array in back.items()} == {
         name: array.tobytes() for name, array in drawn.items()

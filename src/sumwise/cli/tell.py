@@ -60,9 +60,10 @@ def tell(
     with one_thread(), address.find(set_text) as (study, own):
         expected = study.expected(own)
         _, new = study.record(own, value, by, note, noise)
-        measured, sets = len(study.answers), len(study.ids)
-        noises = study.aims.noise_std
-        planned = 0.0 if noises is None else float(noises[study.ids.index(own)])
+        measured, sets = len(study.answers), study.state.snapshot().sets
+        kept = study.state.record
+        noises = kept.aims.noise_std
+        planned = 0.0 if noises is None else float(noises[kept.sets.position(own)])
     mean, std = expected or (None, None)
     told = {"set": shown(own), "total": value, "measured": measured, "new": new}
     show_json({**told, "expected": mean, "std": std})
@@ -84,7 +85,7 @@ def _tell_file(address: Address, file: Path, by: str | None) -> None:
     with address.open() as study:
         told, ignored = read_totals(file, study.ids, by)
         new, rows = study.tell_many(**told), len(told["y_bar"])
-        measured, sets = len(study.answers), len(study.ids)
+        measured, sets = len(study.answers), study.state.snapshot().sets
     if ignored:
         talk(f"Ignored columns: {', '.join(map(named, ignored))}.")
     rest = f", {rows - new} already recorded" if rows > new else ""

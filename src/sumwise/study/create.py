@@ -14,6 +14,7 @@ import numpy as np
 from sumwise.acquisition.objective import Objective, StudyOptions, read
 from sumwise.acquisition.strategies import per_cost
 from sumwise.data import validate
+from sumwise.data.pool_edits import PoolMark
 from sumwise.data.sets import Sets
 from sumwise.errors import SettingError
 from sumwise.learning.estimator import AggregateRegressor, resolve
@@ -132,7 +133,7 @@ def import_study(
     found = exported.read(folder)
     settings = {**found.settings, **named}
     known = found.sets, found.prepared, found.aims, settings
-    return _store(url, *known, sets_file, found.happened)
+    return _store(url, *known, sets_file, found.happened, found.pool)
 
 
 def _store(
@@ -143,6 +144,7 @@ def _store(
     settings: Mapping[str, Any],
     sets_file: str | os.PathLike[str] | None,
     happened: Mapping[str, Any] | None = None,
+    pool: PoolMark | None = None,
 ) -> Study:
     """Add a study to a database, and write its sets to a file beside it if there is to be one."""
     beside = None if sets_file is None else os.fspath(sets_file)
@@ -150,7 +152,7 @@ def _store(
         if isinstance(sets, Embedded):
             packed = blobs.pack_embedded(sets, database.folder)
         else:
-            packed = blobs.pack(sets, prepared, beside, database.folder)
+            packed = blobs.pack(sets, prepared, beside, database.folder, pool)
         if aims:
             packed["aims"] = blobs.pack_aims(aims)
         database.ensure()

@@ -125,6 +125,8 @@ def _contents(database: Database, record: StudyRecord, sets: Sets) -> dict[str, 
         known["row_ids"] = True
     if sets.recipe is not None:
         known["recipe"] = sets.recipe.to_json()
+    if record.pool.changes:
+        known["pool"] = json.loads(record.pool.to_json())
     if record.aims:
         given = blobs.arrays_of_aims(record.aims)
         options = StudyOptions.__annotations__

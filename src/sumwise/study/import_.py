@@ -30,6 +30,7 @@ from sumwise.acquisition.objective import Objective, StudyOptions
 from sumwise.acquisition.strategies import ACQUISITIONS, per_cost
 from sumwise.data import validate
 from sumwise.data.frames import to_float
+from sumwise.data.pool_edits import PoolMark
 from sumwise.data.recipe import Recipe
 from sumwise.data.sets import Sets
 from sumwise.data.targets import Targets
@@ -56,6 +57,7 @@ class Imported:
     prepared: Prepared
     aims: Objective
     happened: Mapping[str, Sequence[Mapping[str, Any]]]  # as `records.happened` gave it
+    pool: PoolMark
 
 
 def read(folder: Any) -> Imported:
@@ -94,9 +96,12 @@ def _read(place: Path) -> Imported:
         sets = _sets(content, inputs, about[0], about[1], recipe)
     with _refusals(STUDY):
         aims = _aims(head["aims"], sets, head["strategy"]) if "aims" in head else Objective()
+        pool = PoolMark()
+        if "pool" in head:
+            pool = PoolMark.from_json(json.dumps(head["pool"]), len(sets))
     content = _content(place, BASIS, sha256)
     with _refusals(BASIS):
-        prepared, former = _basis(content, config, sets)
+        prepared, former = _basis(content, config, pool.sets(sets))
     happened = {}
     for table in TABLES:
         content = _content(place, f"{table}.csv", sha256)
@@ -107,7 +112,7 @@ def _read(place: Path) -> Imported:
         columns = dict.fromkeys(filter(None, TABLES["history"].values()))
         happened["history"].append({**columns, "at": records.now(), **records.TO_MIXTURE})
         settings["changes"] += 1
-    return Imported(settings, sets, prepared, aims, happened)
+    return Imported(settings, sets, prepared, aims, happened, pool)
 
 
 def _content(place: Path, name: str, sha256: Mapping[str, Any]) -> bytes:

@@ -82,6 +82,7 @@ class Pages:
     def sets(self, query: PageQuery, state: str = "") -> dict[str, Any]:
         view = self.pool.get()
         wanted, order = self._named(query.search), self._order(view, query)
+        wanted[list(view.seen.gone)] = False
         if state:
             wanted &= view.state == STATES.index(state)
         found = order[wanted[order]]
@@ -136,7 +137,7 @@ class Pages:
         return self._set_by_set(np.array([position]), PageQuery(page, size))
 
     def individuals(self, query: PageQuery) -> dict[str, Any]:
-        wanted = self._named(query.search)
+        wanted = self._named(query.search) & self.session.in_pool
         if query.sort in ("mean", "std"):
             order = query.order(self._predictions.get()[("mean", "std").index(query.sort)])
             found = order[np.repeat(wanted, self.session.sizes)[order]]

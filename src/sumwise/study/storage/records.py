@@ -87,7 +87,7 @@ class Event:
 
     number: int  # 1 for the first
     at: str  # UTC
-    what: str  # created, asked, told, amended, retracted, skipped, released, upgraded, expired, …
+    what: str  # created, asked, told, amended, retracted, skipped, released, upgraded, pool, …
     set_id: Hashable
     y_bar: float | None
     noise_std: float | None
