@@ -42,24 +42,18 @@ def pool() -> None:
 def _change(
     address: Address, kind: str, file: Path, numbers: dict[str, str | None], **given: Any
 ) -> None:
-    from sumwise.data.recipe import Recipe
-    from sumwise.data.tables import read_table
+    from sumwise.data.pool_edits import Columns
+    from sumwise.data.tables import read_changes
 
     group, row_id = given.pop("group") or ("set",), given.pop("row_id") or "id"
-    of_new = {
+    changes: dict[str, Any] = {
         name: None if text is None else to_number(text, f"--{name.replace('_', '-')}")
         for name, text in numbers.items()
     }
     with address.open() as study, waiting("changing the pool"):
-        kept = study.state.record.sets
-        names = kept.input_names or tuple(f"x{d}" for d in range(kept.n_inputs))
-        sources = (kept.recipe or Recipe.plain(tuple(map(str, names)))).sources
-        typed = {source.name for source in sources if source.levels is None}
-        typed |= {"row", given.get("weights")}
-        texts = {*group, row_id}
-        table = read_table(file, text=lambda name: name in texts or name not in typed)
-        table = table.with_numbers(texts & typed & {*table.frame.columns})
-        said = study.change_pool(**{kind: table}, group=group, id=row_id, **of_new, **given)
+        columns = Columns(group, row_id, weights=given.get("weights"))
+        changes[kind] = read_changes(file, study.state.record.sets, columns)
+        said = study.change_pool(**changes, group=group, id=row_id, **given)
         counts = {"sets": len(study.ids), "individuals": int(study.sets.sizes.sum())}
     show_json({"changed": said, **counts})
     show(

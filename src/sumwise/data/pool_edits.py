@@ -113,9 +113,11 @@ class _Pool:
         except SumwiseError as error:
             raise table.refusal(f"{table.where(number)}: {error}") from None
 
-    def recipe(self) -> Recipe:
-        names = self.sets.input_names or tuple(f"x{d}" for d in range(self.sets.n_inputs))
-        return self.sets.recipe or Recipe.plain(names)
+
+def inputs_of(sets: Sets) -> Recipe:
+    """How the inputs are made of columns; those without names are x0, x1, … as in predictions."""
+    names = sets.input_names or tuple(f"x{d}" for d in range(sets.n_inputs))
+    return sets.recipe or Recipe.plain(names)
 
 
 def edit(
@@ -250,7 +252,7 @@ def _correct(
     pool: _Pool, table: Table, named: Sequence[list[int]], x: Float[np.ndarray, "N D"]
 ) -> int:
     """Write corrected inputs of individuals into all their rows; gives how many have others."""
-    recipe = pool.recipe()
+    recipe = inputs_of(pool.sets)
     given = [s for s, name in enumerate(recipe.names) if name in table.frame.columns]
     if not given:
         return 0
@@ -303,7 +305,7 @@ def _nobody(sets: Sets) -> _Joined:
 
 def _joined(pool: _Pool, table: Table, columns: Columns) -> _Joined:
     keys = table.keys(columns.group, "the set of each individual")
-    x, own, names = _encoded(table, pool.recipe()).x, pool.sets.row_ids, list[Hashable]()
+    x, own, names = _encoded(table, inputs_of(pool.sets)).x, pool.sets.row_ids, list[Hashable]()
     if own is not None:
         names = table.keys([columns.id], "the id of each individual")
         known = {shown(own[row]) for row in pool.rows.tolist()}
