@@ -118,7 +118,7 @@ class Address:
     def find(self, set_text: str) -> Iterator[tuple[Study, Hashable]]:
         """The study, and the id of the set that is shown as this text."""
         with self.open() as study:
-            yield study, find(by_text(study.ids), set_text)
+            yield study, find(by_text(study.state.record.sets.ids), set_text)
 
     def typed(self, command: str, *words: str, by: str | None = None) -> str:
         """A command on this study as it is typed in a shell."""

@@ -90,10 +90,10 @@ def tell(
             *(claim for claim in study.claims if claim.by != by),
         ]
         stored, new = study.record(own, value, by, note, noise, of=members, covers=share)
-        about, size = study.about, int(study.state.record.sets.sizes[stored.position])
-        measured, sets = len(study.answers), len(study.ids)
-        noises = study.aims.noise_std
-        planned = 0.0 if noises is None else float(noises[study.ids.index(own)])
+        kept, measured, sets = study.state.record, len(study.answers), study.state.snapshot().sets
+        about, size = kept.about, int(kept.sets.sizes[stored.position])
+        noises = kept.aims.noise_std
+        planned = 0.0 if noises is None else float(noises[stored.position])
     mean, std = expected or (None, None)
     told = {"set": shown(own), "total": value, "measured": measured, "new": new}
     part = part_in_words(stored.of, stored.covers, size)
@@ -159,7 +159,7 @@ def _tell_file(address: Address, file: Path, by: str | None, reading: Reading) -
                 "stored."
             )
         new, rows = study.tell_many(**told), len(told["y_bar"])
-        measured, sets = len(study.answers), len(study.ids)
+        measured, sets = len(study.answers), study.state.snapshot().sets
     if ignored:
         talk(f"Ignored columns: {', '.join(map(named, ignored))}.")
     rest = f", {rows - new} already recorded" if rows > new else ""

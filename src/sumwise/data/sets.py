@@ -436,6 +436,12 @@ def group_individuals(
 # --- checks ---------------------------------------------------------------------------------------
 
 
+def rows_among(sets: Sets, ids: Sequence[Hashable]) -> Int[np.ndarray, " n"]:
+    """The rows of the sets with these ids, set by set."""
+    ends = [sets.starts[at : at + 2] for at in map(sets.position, ids)]
+    return np.concatenate([np.arange(low, high) for low, high in ends])
+
+
 def _is_whole(value: Any) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 

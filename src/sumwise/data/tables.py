@@ -40,6 +40,7 @@ from sumwise.data.geo import (
     read_geopackage,
 )
 from sumwise.data.parquet import open_parquet
+from sumwise.data.pool_edits import Columns, inputs_of
 from sumwise.data.recipe import Encoded, Recipe, is_moment, learn
 from sumwise.data.sets import Sets, group_individuals
 from sumwise.errors import DataError, LabelError, SettingError, SumwiseError
@@ -409,6 +410,21 @@ def read_inputs(
     for name, role in others.items():
         table.require([name], role)
     return table, known.encode(table, "an input of the study")
+
+
+def read_changes(path: Path, sets: Sets, columns: Columns, reading: Reading = PLAIN) -> Table:
+    """A table of individuals whose study has these sets, for `pool_edits.edit`.
+
+    Args:
+        reading: As in `read_table`.
+    """
+    recipe = inputs_of(sets)
+    numbers = {source.name for source in recipe.sources if source.levels is None}
+    numbers |= {columns.row, columns.weights}
+    texts = {*columns.group, columns.id}
+    table = read_table(path, lambda name: name in texts or name not in numbers, reading)
+    table.refuse_unclear(numbers - texts)
+    return table.with_numbers(texts & numbers & {*table.frame.columns})
 
 
 def choose_inputs(

@@ -20,10 +20,19 @@ from sumwise.acquisition.objective import Objective, StudyOptions, read
 from sumwise.acquisition.screening import Ceiling, with_squares
 from sumwise.acquisition.strategies import Acquisition, named, per_cost
 from sumwise.data import validate
+from sumwise.data.about import About, weights_of
 from sumwise.data.sets import LazySets, Sets
 from sumwise.learning import rules
 from sumwise.learning.estimator import AggregateRegressor, resolve
-from sumwise.learning.moment import AHEAD, Fitted, Moment, answers_html, predict, predict_totals
+from sumwise.learning.moment import (
+    AHEAD,
+    Fitted,
+    Moment,
+    answers_html,
+    in_words,
+    predict,
+    predict_totals,
+)
 from sumwise.learning.parts import design_of, in_whole_sets, some_members
 from sumwise.learning.propose import (
     Answer,
@@ -205,6 +214,13 @@ def fit_answers(
     return replace(fitted, labelled=replace(fitted.labelled, whole=whole, in_whole=both))
 
 
+def weighed(sets: Sets | Embedded) -> str:
+    """How sets are weighed, as a key of `about.WORDS`."""
+    if isinstance(sets, Sets):
+        return weights_of(sets)
+    return sets.scan.weights if sets.scan.weights in ("sum", "mean") else "weighted"
+
+
 class ActiveLearner:
     """Algorithm 1 in memory.
 
@@ -251,7 +267,7 @@ class ActiveLearner:
     ) -> None:
         plain = as_sets(sets)
         config, self._strategy = resolve(model, strategy, seed, preset, sets)
-        self._seed = seed
+        self._seed, self._about = seed, About(weights=weighed(sets))
         wanted = read(plain, objective, "ActiveLearner", StudyOptions)
         per_cost(self._strategy, np.zeros(len(plain)), wanted.cost)  # refuses costs without gains
         self._progress = begin(config, sets, wanted)
@@ -265,7 +281,8 @@ class ActiveLearner:
         """
         wanted = 1 if n is None else validate.count(n, "n")
         asking = self._progress, self._strategy, self._seed, wanted
-        self._progress = ask(*asking, runner_up=True)
+        now = ask(*asking, runner_up=True)
+        self._progress = replace(now, open=tuple(in_words(each, self._about) for each in now.open))
         return self._progress.open[0] if n in (None, 1) else list(self._progress.open[:wanted])
 
     def tell(self, set_id: Hashable, y_bar: float, noise_std: float | None = None) -> None:
@@ -375,7 +392,9 @@ class ActiveLearner:
         prices = Prices(now.objective.cost)
         asks = propose(*ahead, n=n, prices=prices) if n else []
         without = self._without if quick(now.prepared) else None
-        return Moment("learner", named(strategy).name, fit, now.objective, asks, without)
+        asks = [in_words(each, self._about) for each in asks]
+        told = fit, now.objective, asks, without, self._about
+        return Moment("learner", named(strategy).name, *told)
 
     def _without(self, answer: Answer) -> Fitted[Progress]:
         others = [told for told in self.answers if told is not answer]

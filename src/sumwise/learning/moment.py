@@ -6,6 +6,7 @@ said here.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypeVar
@@ -14,7 +15,7 @@ import numpy as np
 
 from sumwise.acquisition.objective import Objective
 from sumwise.data.about import About
-from sumwise.data.sets import Sets
+from sumwise.data.sets import Sets, rows_among
 from sumwise.learning.left_out import Judged, left_out, suspects
 from sumwise.learning.parts import some_members
 from sumwise.learning.propose import Answer, Ask, PoolState
@@ -159,7 +160,7 @@ class Moment(Generic[S]):
         checks = (self._moves, self._expected) if quick else (None, None)
         left["suspects"] = suspects(judged, fit.seen.answers, *checks)
         left |= {"typical_error": judged.error, "typical_naive_error": judged.naive_error}
-        counts = len(fit.pool.sets), *taken, state.questions
+        counts = len(fit.pool.sets) - len(state.gone), *taken, state.questions
         return Status(self.name, self.strategy, *counts, **left, about=self.about)
 
     def _moves(self, answer: Answer) -> float:
@@ -178,6 +179,13 @@ class Moment(Generic[S]):
         return mean, float(np.hypot(std, answer.noise_std or 0.0))
 
 
+def in_words(ask: Ask, about: About) -> Ask:
+    """A question whose reason calls what is measured by its name."""
+    if about.word == "total":
+        return ask
+    return replace(ask, why=re.sub(r"\btotal\b", about.word, ask.why))
+
+
 def answers_html(said: str, answers: Sequence[Answer]) -> str:
     """For notebooks: a line, and the latest answers before earlier ones."""
     rows = [
@@ -194,25 +202,36 @@ def predict(
     level: float,
     groups: Any,
     measured: About = NOTHING_SAID,
+    whole: Callable[[], Sets] | None = None,
 ) -> Predictions:
-    """Outputs of all individuals of the sets, or of the rows of a table; see `Study.predict`."""
+    """Outputs of all individuals of the sets, or of the rows of a table; see `Study.predict`.
+
+    Args:
+        whole: Gives all sets that may be measured, if `sets` are only some of them.
+    """
     share, ends = check_level(level), {"low": measured.low, "high": measured.high}
     if frame is not None:
         return model.intervals(frame, share, groups=groups, **ends)
     about, known = individuals(own := sets()), model.fitted().labelled
     if measured.bounded and known is not None and known.overlap is not None:
-        found = model.intervals(own.x, share, groups=about["ids"])
-        found = within_overlapping(found, own, known.overlap.measured, *measured.ends)
+        everyone = own if whole is None else whole()
+        found = model.intervals(everyone.x, share, groups=individuals(everyone)["ids"])
+        found = within_overlapping(found, everyone, known.overlap.measured, *measured.ends)
+        at = rows_among(everyone, own.ids)
+        ends_of = np.stack([found.lower, found.upper])[:, at]
+        found = replace(found, mean=found.mean[at], std=found.std[at], ends=ends_of)
     else:
         found = model.intervals(own.x, share, groups=about["ids"], **ends)
     return replace(found, **about)
 
 
-def predict_totals(fit: Fitted[S], level: float) -> Predictions:
-    """The total of every set, measured or not."""
-    found, ids = fit.intervals(check_level(level)), fit.pool.sets.ids
+def predict_totals(fit: Fitted[S], level: float, which: Sequence[int] | None = None) -> Predictions:
+    """The total of every set, measured or not, or of those at some positions."""
+    some = slice(None) if which is None else which
+    found, ids = fit.intervals(check_level(level), some), fit.pool.sets.ids
     measured = np.full(len(ids), np.nan)
     for answer in fit.seen.answers:
         if answer.of is None:
             measured[answer.position] = answer.y_bar
-    return replace(found, ids=ids, beside={"measured": np.ma.masked_invalid(measured)})
+    own = ids if which is None else tuple(ids[at] for at in which)
+    return replace(found, ids=own, beside={"measured": np.ma.masked_invalid(measured[some])})

@@ -122,6 +122,7 @@ class PoolState:
     claimed: Sequence[int] = ()  # by open questions
     skipped: Sequence[int] = ()
     questions: int = 0
+    gone: Sequence[int] = ()  # not part of the pool any more
 
     def free(self, n_sets: int, wanted: int | None = None, least: int = 0) -> Mask:
         """Which sets may be asked for; a set that the user wants always may.
@@ -130,7 +131,7 @@ class PoolState:
             least: Fewer than this many are refused.
         """
         free = np.ones(n_sets, dtype=bool)
-        free[[*self.answered, *self.claimed, *self.skipped]] = False
+        free[[*self.answered, *self.claimed, *self.skipped, *self.gone]] = False
         if wanted is not None:
             free[wanted] = True
         left = int(free.sum())

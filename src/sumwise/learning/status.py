@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -167,7 +167,7 @@ def outlook(
     pool: Pool, model: Model, state: PoolState, ahead: Sequence[Ask], cost: PerSet | None
 ) -> dict[str, Any]:
     """What `Status` says is left to learn, and what the questions `ahead` should do about it."""
-    left = PoolState(state.answered, skipped=state.skipped).free(len(pool.sets))
+    left = replace(state, claimed=()).free(len(pool.sets))
     coming = [*state.claimed, *(pool.sets.position(question.set_id) for question in ahead)]
     posterior, seen = model.posterior, given_answers(pool, model)
     after = given_questions(seen, posterior, coming)[1] if coming else posterior

@@ -48,6 +48,7 @@ def page_of(study: Study | ActiveLearner) -> str:
         insight = study.insight()
         predictions = study.predict(level=insight.level) if study.answers else None
         answers, held, people, named = study.answers, [], [], "Learner"
+        sizes, cost = study.sets.sizes, study.aims.cost
     else:
         for _ in range(ATTEMPTS):  # until no answer arrives while the study is read
             seen = study.state.snapshot()
@@ -56,8 +57,9 @@ def page_of(study: Study | ActiveLearner) -> str:
             if study.answers == seen.answers:
                 break
         answers, held, people = seen.answers, _open(seen), [_people(seen.answers, history)]
-        named = label(study.name, LONG)
-    sets, status, cost = study.sets, insight.status, study.aims.cost
+        named, kept = label(study.name, LONG), study.state.record
+        sizes, cost = kept.sets.sizes, kept.aims.cost  # of former sets, too: some are measured
+    sets, status = study.sets, insight.status
     sections = [
         Section("Where the study stands", status.words[len(status.headline) :]),
         *study_panels(insight),
@@ -67,7 +69,7 @@ def page_of(study: Study | ActiveLearner) -> str:
     if cost is not None and answers:
         sections.append(spending(insight, cost[[answer.position for answer in answers]]))
     sections += [
-        _answers(answers, insight, sets.sizes),
+        _answers(answers, insight, sizes),
         *people,
         _settings(study, sets, status.strategy),
         _individuals(sets, predictions, status.about),

@@ -14,11 +14,13 @@ import numpy as np
 from sumwise.acquisition.objective import Objective, StudyOptions, read
 from sumwise.acquisition.strategies import per_cost
 from sumwise.data import validate
-from sumwise.data.about import About, AboutOptions, weights_of
+from sumwise.data.about import About, AboutOptions
 from sumwise.data.geo import Geometry
+from sumwise.data.pool_edits import PoolMark
 from sumwise.data.sets import Sets
 from sumwise.errors import SettingError
 from sumwise.learning.estimator import AggregateRegressor, resolve
+from sumwise.learning.learner import weighed
 from sumwise.model.fit import ModelConfig, Prepared
 from sumwise.model.serialize import pack_config
 from sumwise.outofcore.design_store import Embedded, as_sets
@@ -83,7 +85,7 @@ def create_study(
     wanted = {name: value for name, value in options.items() if name not in measured}
     wishes = read(plain, wanted, "create_study", StudyOptions)
     per_cost(chosen, np.zeros(len(sets)), wishes.cost)  # refuses what cost means nothing to
-    about = About(weights=_weighed(sets), **measured)
+    about = About(weights=weighed(sets), **measured)
     settings = {
         "name": named,
         "strategy": chosen,
@@ -94,12 +96,6 @@ def create_study(
     shapes = None if geometry is None else _geometry(geometry, sets)
     known = sets, sets.prepare(config), wishes, about, settings
     return _store(url, *known, sets_file, geometry=shapes)
-
-
-def _weighed(sets: Sets | Embedded) -> str:
-    if isinstance(sets, Sets):
-        return weights_of(sets)
-    return sets.scan.weights if sets.scan.weights in ("sum", "mean") else "weighted"
 
 
 def _geometry(given: Geometry | Sequence[bytes | None], sets: Sets | Embedded) -> Geometry:
@@ -167,7 +163,7 @@ def import_study(
     found = exported.read(folder)
     settings = {**found.settings, **named}
     known = found.sets, found.prepared, found.aims, found.about, settings
-    return _store(url, *known, sets_file, found.happened, found.geometry)
+    return _store(url, *known, sets_file, found.happened, found.pool, found.geometry)
 
 
 def _store(
@@ -179,6 +175,7 @@ def _store(
     settings: Mapping[str, Any],
     sets_file: str | os.PathLike[str] | None,
     happened: Mapping[str, Any] | None = None,
+    pool: PoolMark | None = None,
     geometry: Geometry | None = None,
 ) -> Study:
     """Add a study to a database, and write its sets to a file beside it if there is to be one."""
@@ -187,7 +184,7 @@ def _store(
         if isinstance(sets, Embedded):
             packed = blobs.pack_embedded(sets, database.folder)
         else:
-            packed = blobs.pack(sets, prepared, beside, database.folder)
+            packed = blobs.pack(sets, prepared, beside, database.folder, pool)
         if aims:
             packed["aims"] = blobs.pack_aims(aims)
         if about != About():

@@ -138,6 +138,8 @@ def _contents(database: Database, record: StudyRecord, sets: Sets) -> dict[str, 
         known["recipe"] = sets.recipe.to_json()
     if record.about != About():
         known["about"] = record.about.to_json()
+    if record.pool.changes:
+        known["pool"] = json.loads(record.pool.to_json())
     if record.aims:
         given = blobs.arrays_of_aims(record.aims)
         options = StudyOptions.__annotations__

@@ -32,6 +32,7 @@ from sumwise.data import validate
 from sumwise.data.about import About
 from sumwise.data.frames import to_float
 from sumwise.data.geo import Geometry, from_geoparquet
+from sumwise.data.pool_edits import PoolMark
 from sumwise.data.recipe import Recipe
 from sumwise.data.sets import Sets
 from sumwise.data.targets import Targets
@@ -61,6 +62,7 @@ class Imported:
     aims: Objective
     about: About
     happened: Mapping[str, Sequence[Mapping[str, Any]]]  # as `records.happened` gave it
+    pool: PoolMark
     geometry: Geometry | None = None
 
 
@@ -108,9 +110,12 @@ def _read(place: Path) -> Imported:
                 raise ValueError(f"{len(geometry.wkb)} rows instead of {len(sets.x)}")
     with _refusals(STUDY):
         aims = _aims(head["aims"], sets, head["strategy"]) if "aims" in head else Objective()
+        pool = PoolMark()
+        if "pool" in head:
+            pool = PoolMark.from_json(json.dumps(head["pool"]), len(sets))
     content = _content(place, BASIS, sha256)
     with _refusals(BASIS):
-        prepared, former = _basis(content, config, sets)
+        prepared, former = _basis(content, config, pool.sets(sets))
     happened = {}
     for table in TABLES:
         content = _content(place, f"{table}.csv", sha256)
@@ -127,7 +132,7 @@ def _read(place: Path) -> Imported:
         columns = dict.fromkeys([*filter(None, TABLES["history"].values()), PART])
         happened["history"].append({**columns, "at": records.now(), **records.TO_MIXTURE})
         settings["changes"] += 1
-    return Imported(settings, sets, prepared, aims, about_it, happened, geometry)
+    return Imported(settings, sets, prepared, aims, about_it, happened, pool, geometry)
 
 
 def _content(place: Path, name: str, sha256: Mapping[str, Any]) -> bytes:

@@ -9,7 +9,6 @@ worked out while holding the lock.
 from __future__ import annotations
 
 import math
-import re
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,13 +17,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from sumwise.learning.moment import Fitted
+from sumwise.data.sets import LazySets, Sets
+from sumwise.learning.moment import Fitted, in_words
 from sumwise.learning.propose import Answer, Ask, Prices, draws_of, propose
 from sumwise.study.model_cache import ModelCache
 from sumwise.study.storage import records
 from sumwise.study.storage.database import Database
 from sumwise.study.storage.records import Claim, Event, Snapshot, StudyRecord
-from sumwise.study.storage.transactions import refuse_taken, transaction
+from sumwise.study.storage.transactions import refuse_retired, refuse_taken, transaction
 from sumwise.util.shapes import Float
 
 Fit: TypeAlias = Fitted[Snapshot]
@@ -42,6 +42,17 @@ class StudyState:
         self._fitted: Fit | None = None
         self._proposing = threading.Lock()
         self._proposed: tuple[Snapshot, list[Ask]] | None = None
+
+    @cached_property
+    def people(self) -> Sets:
+        """The sets of the pool with their individuals, which are read now if they were not."""
+        return self.record.pool.sets(self.whole)
+
+    @property
+    def whole(self) -> Sets:
+        """The same with sets that are not part of the pool any more."""
+        sets = self.record.sets
+        return sets.whole if isinstance(sets, LazySets) else sets
 
     # --- moments ------------------------------------------------------------------------------
 
@@ -115,7 +126,7 @@ class StudyState:
 
     def propose(self, seen: Snapshot, n: int, budget: float = math.inf) -> list[Ask]:
         """The next n questions, not claimed, or as many as sets are free or a budget pays for."""
-        free = len(self.record.sets) - len(seen.answers) - len(seen.claims) - len(seen.skips)
+        free = seen.sets - len(seen.answers) - len(seen.claims) - len(seen.skips)
         n = min(n, free)
         if n > 0 and budget < math.inf:
             return self._questions(seen, n, budget=budget)
@@ -139,6 +150,7 @@ class StudyState:
         locked: bool = False,
     ) -> list[Ask]:
         if wanted is not None:
+            refuse_retired(self.record, wanted)
             refuse_taken(seen, wanted)
         fit = self.fit_anew(seen, locked=True) if locked else self.fitted(seen)
         asked = propose(
@@ -155,8 +167,7 @@ class StudyState:
 
     def _possible(self, ask: Ask) -> Ask:
         """The question in the study's words, with an expected total that can be."""
-        if self.record.about.word != "total":
-            ask = replace(ask, why=re.sub(r"\btotal\b", self.record.about.word, ask.why))
+        ask = in_words(ask, self.record.about)
         if self.ranges is None:
             return ask
         low, high = self.ranges[:, self.record.sets.position(ask.set_id)].tolist()

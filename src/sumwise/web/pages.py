@@ -15,6 +15,7 @@ import numpy as np
 
 from sumwise.acquisition.known_noise import given_answers, given_questions
 from sumwise.data.sets import Sets
+from sumwise.learning import moment
 from sumwise.learning.parts import weights_in_totals
 from sumwise.learning.propose import information as teaches
 from sumwise.model import predict as outputs
@@ -84,6 +85,7 @@ class Pages:
     def sets(self, query: PageQuery, state: str = "") -> dict[str, Any]:
         view = self.pool.get()
         wanted, order = self._named(query.search), self._order(view, query)
+        wanted[list(view.seen.gone)] = False
         if state:
             wanted &= view.state == STATES.index(state)
         found = order[wanted[order]]
@@ -138,7 +140,7 @@ class Pages:
         return self._set_by_set(np.array([position]), PageQuery(page, size))
 
     def individuals(self, query: PageQuery) -> dict[str, Any]:
-        wanted = self._named(query.search)
+        wanted = self._named(query.search) & self.session.in_pool
         if query.sort in ("mean", "std"):
             order = query.order(getattr(self._predictions.get(), query.sort))
             found = order[np.repeat(wanted, self.session.sizes)[order]]
@@ -188,7 +190,8 @@ def predict(session: Session, fit: Fit, which: Int[np.ndarray, " n"]) -> Predict
     if not about.bounded:
         return outputs.interval(model, sets.x[which], LEVEL, _members(fit, sets, which))
     if sets.members is not None:
-        found, at = session.study.predict(level=LEVEL), which
+        everyone = session.study.model, lambda: sets, None, LEVEL, None, about
+        found, at = moment.predict(*everyone), which
     else:
         owners = np.unique(np.searchsorted(sets.starts, which, side="right") - 1)
         rows = np.concatenate([np.arange(*sets.starts[a : a + 2]) for a in owners])

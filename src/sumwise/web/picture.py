@@ -89,6 +89,8 @@ class Pictures:
         for question in self._session.state.propose(view.seen, PROPOSED):
             state[sets.position(question.set_id)] = PROPOSAL
         which = sample(sets.starts, state)
+        inside = self._session.in_pool
+        which = which[inside[np.searchsorted(sets.starts, which, side="right") - 1]]
         if kind == "tsne" and len(which) < FEWEST_TSNE:
             words = f"t-SNE takes at least {FEWEST_TSNE} individuals."
             return Section(TITLES[kind], [words])
@@ -119,7 +121,7 @@ class Pictures:
             }
             for (x, y), owner, row, predicted in zip(*columns, strict=True)
         ]
-        sentences, total = [words], int(sets.starts[-1])
+        sentences, total = [words], int(sets.sizes[inside].sum())
         if len(which) < total:
             sentences.append(
                 f"Of {total:,} individuals {len(which):,} are drawn; those of sets that are "

@@ -146,6 +146,23 @@ class NewAnswer(ChosenSet):
     sure: Sure = False
 
 
+class PoolChange(Remark):
+    """Individuals that join, leave or are corrected."""
+
+    change: Annotated[Literal["add", "drop", "correct"], Field(examples=["add"])]
+    csv: Annotated[
+        str,
+        Field(
+            min_length=1,
+            description="A CSV table with a row for each individual, as `sumwise pool` reads it; "
+            "larger ones than a body may be are for the shell.",
+            examples=["set,id,lunch,enroll\nAnn Arbor,1207,0.31,420\n"],
+        ),
+    ]
+    set: Annotated[Text, Field(description="The column that names the set.")] = "set"
+    id: Annotated[Text, Field(description="The column with the individual's id.")] = "id"
+
+
 class Correction(Remark):
     """Another total for a set that is answered."""
 

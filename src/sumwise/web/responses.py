@@ -157,6 +157,10 @@ class Events(Rows):
     rows: list[Event]
 
 
+class PoolChanged(BaseModel):
+    words: str = Field(examples=["2 individuals joined 2 sets, 1 set new"])
+
+
 class SetState(Expectation, SetName):
     size: int
     state: State

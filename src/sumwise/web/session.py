@@ -22,7 +22,7 @@ from sumwise.report.panels import PANELS
 from sumwise.study.state import Fit
 from sumwise.study.storage.records import Event, Snapshot
 from sumwise.study.study import Study
-from sumwise.util.shapes import Int
+from sumwise.util.shapes import Bool, Int
 from sumwise.util.text import by_text, find, json_ready, shown
 
 PATIENCE: Final = 10.0  # seconds to wait for others who write, while a page is waiting
@@ -72,8 +72,8 @@ class Session:
     def __init__(self, study: Study) -> None:
         self.study = study
         self.state = study.state
-        self.record = study.state.record
-        self.sets = study.state.record.sets  # individuals of a large study are read when first used
+        self.record = self.state.record
+        self.sets = self.record.sets  # individuals of a large study are read when first used
         self.status = self.per_change(lambda _: study.status())
         self._insight = self.per_change(lambda _: study.insight())
         self.panels = {kind: self._panel(draw) for kind, draw in PANELS.items()}
@@ -117,6 +117,13 @@ class Session:
     def sizes(self) -> Int[np.ndarray, " A"]:
         """How many individuals each set has."""
         return self.sets.sizes
+
+    @cached_property
+    def in_pool(self) -> Bool[np.ndarray, " A"]:
+        """Which sets are part of the pool; others were, before it changed."""
+        found = np.ones(len(self.sets), dtype=bool)
+        found[list(self.record.pool.retired)] = False
+        return found
 
     def spent(self, seen: Snapshot) -> float | None:
         """The cost of all answers."""

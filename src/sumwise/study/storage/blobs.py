@@ -10,6 +10,7 @@
     aims         costs, known noise, targets and the threshold, where they were given
     about        the outcome, its unit and bounds, and how sets are weighed, where that was given
     geometry     of every individual, as GeoParquet, where the table had geometries
+    pool         how often the pool was changed, and which positions are retired, if it was
 
 A small study is read and checked whole when it is opened; of a large one, `index` is read at once
 and the rest when it is needed. Each blob has a checksum that is compared when it is read. Numbers
@@ -33,6 +34,7 @@ import sqlalchemy as sa
 from sumwise.acquisition.objective import Objective
 from sumwise.data.about import About
 from sumwise.data.geo import Geometry, to_geoparquet
+from sumwise.data.pool_edits import PoolMark
 from sumwise.data.recipe import Recipe
 from sumwise.data.sets import LazySets, Sets
 from sumwise.data.targets import Targets, thinned
@@ -61,18 +63,26 @@ LARGEST_BLOB: Final = 10**9  # bytes that SQLite and PostgreSQL store in one val
 
 
 def pack(
-    sets: Sets, prepared: Prepared, sets_file: str | None, folder: str | None
+    sets: Sets,
+    prepared: Prepared,
+    sets_file: str | None,
+    folder: str | None,
+    mark: PoolMark | None = None,
 ) -> dict[str, bytes]:
     """The blobs of a study on these sets.
 
     Args:
         sets_file: Where the sets will be written (`write_file`) instead of into the database.
         folder: Of the database, if that is a file: a `sets_file` inside it may move along with it.
+        mark: What became of the pool, if it was changed.
     """
     if sets_file is not None and os.path.lexists(sets_file):
         raise SettingError(f"{sets_file} exists; name another file for the sets")
     parquet = pack_sets(sets)
     packed = {"basis": pack_prepared(prepared)}
+    mark = mark or PoolMark()
+    if mark.changes:
+        packed["pool"] = mark.to_json().encode()
     if sets_file is not None:
         digest = hashlib.sha256(parquet).hexdigest()
         known = {"path": _inside(sets_file, folder), "bytes": len(parquet), "sha256": digest}
@@ -102,20 +112,22 @@ def pack(
             index["recipe"] = sets.recipe.to_json()
         packed["index"] = json.dumps(index).encode()
         if 8 * len(sets) * (n_basis + 2) <= LARGEST_DESIGN:
-            packed |= _pack_design(sets, prepared, n_basis)
+            packed |= _pack_design(sets, prepared, n_basis, mark.sets(sets).x)
     return packed
 
 
-def _pack_design(sets: Sets, prepared: Prepared, n_basis: int) -> dict[str, bytes]:
+def _pack_design(
+    sets: Sets, prepared: Prepared, n_basis: int, x: Float[np.ndarray, "N D"]
+) -> dict[str, bytes]:
     products = np.zeros((n_basis, n_basis))
     with one_thread():  # many small products: threads would wait for one another
         design = prepared.pool(sets).design
-        add_products(sets.x, prepared.basis, products)
+        add_products(x, prepared.basis, products)
     flat = [design.noise_scale, design.theta_sum, design.u.ravel()]
     return {
         "design": _pack_numbers(np.concatenate(flat)),
-        "moment": _pack_numbers(products.ravel() / len(sets.x)),
-        "sample": pack_aims(Objective(thinned(sets.x))),
+        "moment": _pack_numbers(products.ravel() / len(x)),
+        "sample": pack_aims(Objective(thinned(x))),
     }
 
 
@@ -154,6 +166,7 @@ class Blobs:
     what: str  # names the study in messages
     folder: str | None  # of the database, if that is a file
     names: frozenset[str]
+    version: str | None = None  # of the pool, if it was changed: the checksum of "pool"
 
     @classmethod
     def of(cls, connection: Connection, study_id: int, what: str, folder: str | None) -> Blobs:
@@ -162,10 +175,30 @@ class Blobs:
         names = frozenset(connection.execute(known).scalars())
         if "basis" not in names or not names & {"sets", "sets_file", "embedded"}:
             raise DataError(f"{what} is incomplete; restore it from a copy")
-        return cls(study_id, what, folder, names)
+        return cls(study_id, what, folder, names, version_of(connection, study_id))
+
+    def refuse_outdated(self, connection: Connection) -> None:
+        """Refuse to go on with sets that are not those of the study any more."""
+        if version_of(connection, self.study_id) != self.version:
+            raise StorageError(
+                f"the pool of {self.what} has just been changed by another program, and nothing "
+                "was stored. Do this again."
+            )
+
+    def mark(self, connection: Connection, n_sets: int) -> PoolMark:
+        """What became of the pool since the study was made."""
+        if "pool" not in self.names:
+            return PoolMark()
+        try:
+            return PoolMark.from_json(self.read(connection, "pool"), n_sets)
+        except (ValueError, TypeError, KeyError) as error:
+            raise DataError(
+                f"what became of the pool of {self.what} cannot be read ({error})"
+            ) from (error)
 
     def read(self, connection: Connection, name: str) -> bytes:
         """A blob as it was written; one that was changed is refused."""
+        self.refuse_outdated(connection)
         here = (files.c.study_id == self.study_id) & (files.c.name == name)
         if connection.dialect.name == "sqlite":
             row = sa.select(sa.literal_column("rowid"), files.c.sha256).where(here)
@@ -225,6 +258,10 @@ class Blobs:
             )
         return content
 
+    def sets_path(self, connection: Connection) -> str:
+        """The file that the sets are in."""
+        return self._referred(connection, "sets_file")[0]
+
     def _referred(self, connection: Connection, name: str) -> tuple[str, Mapping[str, Any]]:
         """The path that a blob refers to, and all it says of it."""
         try:
@@ -261,7 +298,7 @@ class Blobs:
         """Geometries of individuals as GeoParquet, where the table had them."""
         return self.read(connection, "geometry") if "geometry" in self.names else None
 
-    def pool(self, connection: Connection, sets: Sets, basis: Scaled) -> Pool:
+    def pool(self, connection: Connection, sets: Sets, basis: Scaled, mark: PoolMark) -> Pool:
         """The sets as a strategy sees them, as they were stored when the study was made."""
         n_sets = len(sets)
         flat = _view(self.read(connection, "design"))
@@ -271,8 +308,19 @@ class Blobs:
         moment = _view(self.read(connection, "moment")).reshape(u.shape[1], u.shape[1])
         targets = self.aims(connection, "sample").targets  # None in studies of older versions
         if targets is not None:
-            targets = replace(targets, everyone=int(sets.starts[-1]))
+            everyone = sets.sizes[mark.positions(n_sets)].sum()
+            targets = replace(targets, everyone=int(everyone))
         return Pool(sets, basis, design, moment=moment, targets=targets)
+
+
+_VERSION: Final = sa.select(files.c.sha256).where(
+    files.c.study_id == sa.bindparam("study"), files.c.name == "pool"
+)
+
+
+def version_of(connection: Connection, study_id: int) -> str | None:
+    """What tells one state of a study's pool from another; None if it was never changed."""
+    return connection.execute(_VERSION, {"study": study_id}).scalar()
 
 
 # --- formats --------------------------------------------------------------------------------------

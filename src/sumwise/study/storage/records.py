@@ -22,6 +22,7 @@ from sumwise.acquisition.objective import Objective
 from sumwise.acquisition.strategies import ACQUISITIONS
 from sumwise.data import validate
 from sumwise.data.about import About
+from sumwise.data.pool_edits import PoolMark
 from sumwise.data.sets import Sets
 from sumwise.errors import DataError, SettingError
 from sumwise.learning.propose import Answer, PoolState
@@ -57,6 +58,7 @@ class StudyRecord:
     embedded: Embedded | None = None  # the design on disk that the study refers to
     aims: Objective = field(default_factory=Objective)
     about: About = field(default_factory=About)
+    pool: PoolMark = field(default_factory=PoolMark)  # positions that are not asked for any more
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,7 @@ class Event:
 
     number: int  # 1 for the first
     at: str  # UTC
-    what: str  # created, asked, told, amended, retracted, skipped, released, upgraded, expired, …
+    what: str  # created, asked, told, amended, retracted, skipped, released, upgraded, pool, …
     set_id: Hashable
     y_bar: float | None
     noise_std: float | None
@@ -110,6 +112,8 @@ class Snapshot:
     claims: tuple[Claim, ...]  # open ones, in order of asking
     expired: tuple[Claim, ...]
     skips: tuple[Skip, ...]  # in order of the sets
+    sets: int = 0  # that are part of the pool, or were measured when they were
+    gone: tuple[int, ...] = ()  # positions that are neither
 
     @property
     def state(self) -> PoolState:
@@ -119,6 +123,7 @@ class Snapshot:
             tuple(claim.position for claim in self.claims),
             tuple(skip.position for skip in self.skips),
             self.questions,
+            self.gone,
         )
 
 
@@ -213,6 +218,7 @@ def load(connection: Connection, name: str | None, database: Database) -> StudyR
         embedded=made,
         aims=blobs.aims(connection),
         about=blobs.about(connection),
+        pool=blobs.mark(connection, len(sets)),
     )
 
 
@@ -252,6 +258,7 @@ def state(connection: Connection, record: StudyRecord, *, lock: bool) -> Any:
         for value in (row.changes, row.questions, row.arrivals):
             if not isinstance(value, int) or not 0 <= value < 2**53:
                 raise ValueError(f"{value!r:.40} is no count")
+    record.blobs.refuse_outdated(connection)
     return row
 
 
@@ -276,7 +283,9 @@ def snapshot(
         skipped = tuple(_skip(row, ids) for row in connection.execute(_SKIPS, mine))
     running = tuple(claim for claim in held if claim.expires > moment)
     expired = tuple(claim for claim in held if claim.expires <= moment)
-    return Snapshot(row.changes, row.questions, last, told, running, expired, skipped)
+    gone = tuple(sorted({*record.pool.retired} - {answer.position for answer in told}))
+    counted = len(record.sets) - len(gone), gone
+    return Snapshot(row.changes, row.questions, last, told, running, expired, skipped, *counted)
 
 
 def answer_at(connection: Connection, record: StudyRecord, position: int) -> Answer | None:

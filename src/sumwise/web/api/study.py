@@ -25,13 +25,13 @@ def get_study(here: Here) -> Any:
     """What the study is, and how far."""
     session, places = here.session, here.pictures.places
     now, kept = session.state.snapshot(), session.record
-    counts = (len(session.sets), len(now.answers), len(now.claims), len(now.skips), now.questions)
+    counts = (now.sets, len(now.answers), len(now.claims), len(now.skips), now.questions)
     counted = Status(kept.name, kept.strategy, *counts, 0.0, 0.0, 0.0, 0, 0.0)
     return {
         **asdict(counted),
         "open": counted.open_claims,
         "about": {**asdict(kept.about), "word": kept.about.word},
-        "individuals": int(session.sets.starts[-1]),
+        "individuals": int(session.sizes[session.in_pool].sum()),
         "inputs": session.input_names,
         "spent": session.spent(now),
         "words": counted.words[:1],

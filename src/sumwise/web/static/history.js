@@ -22,6 +22,7 @@ const VERBS = {
   expired: "ran out of time for",
   imported: "imported the study",
   upgraded: "upgraded the study",
+  pool: "changed the pool",
 };
 
 /** An event as a sentence: Bob answered Ann Arbor. */
