@@ -8,7 +8,7 @@ is really needed: `score`, estimator tags, and `NotFittedError`.
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from functools import partial
 from typing import Any, Final
@@ -18,11 +18,12 @@ import numpy as np
 from sumwise.acquisition.objective import read
 from sumwise.acquisition.strategies import DEFAULT, Acquisition, named
 from sumwise.data.frames import Table, as_frame, input_matrix, to_float
+from sumwise.data.matching import by_id, match
 from sumwise.data.parquet import Scan
 from sumwise.data.recipe import Encoded, Recipe
 from sumwise.data.sets import Sets
 from sumwise.data.validate import as_list, check_labels, count
-from sumwise.errors import InvalidSetError, SettingError
+from sumwise.errors import InvalidSetError, LabelError, SettingError
 from sumwise.learning import summary as describing
 from sumwise.model import fit as core
 from sumwise.model import predict as outputs
@@ -34,6 +35,7 @@ from sumwise.outofcore.build import embed_scan, in_threads
 from sumwise.outofcore.design_store import Embedded, as_sets
 from sumwise.util.progress import Slow
 from sumwise.util.shapes import Float
+from sumwise.util.text import shown
 
 SETTINGS: Final = tuple(setting.name for setting in fields(core.ModelConfig))
 
@@ -99,8 +101,11 @@ class AggregateRegressor:
         Args:
             sets: A `Sets`; or what `embed` has written, and then `y_bar` is a dict of the totals
                 that are known, by id.
-            y_bar: Totals in your units, one per set in the order of `sets.ids`, or a row of several
-                outputs per set. A dict, and a pandas object indexed by the ids, is read by id.
+            y_bar: Totals in your units. By id: a dict, a pandas Series whose index holds the ids, or
+                a data frame with a column for the id (named as in `by` of the sets, `set` or `id`)
+                and one for the total, or one for each of several outputs; sets that it does not
+                name are not measured. By position: a list or an array with one entry, or row of
+                several outputs, for each set in the order of `sets.ids`.
             pool: Sets whose inputs set the standardisation, if not `sets` themselves: usually
                 everything you know of, measured or not.
             noise_std: Standard deviation of noise that each measurement is known to have beside
@@ -109,31 +114,40 @@ class AggregateRegressor:
         """
         config = self.config()
         if isinstance(sets, Embedded):  # of which only some are measured
-            if config != sets.config or not isinstance(y_bar, Mapping):
+            if config != sets.config or by_id(y_bar, sets.sets, "totals", LabelError) is None:
                 raise SettingError(
                     "on sets that are embedded already, fit takes the totals that are known as a "
                     "dict by id, and a model with the settings they were embedded with"
                 )
-            at, y_bar = [sets.sets.position(set_id) for set_id in y_bar], list(y_bar.values())
-            prepared, design, sets = sets.prepared, sets.own_pool.design.rows(at), sets.some(at)
+            prepared, all_sets, pool = sets.prepared, sets.sets, None
         else:
-            sets = as_sets(sets)
-            pool = sets if pool is None else as_sets(pool, "pool")
+            all_sets = as_sets(sets)
+            pool = all_sets if pool is None else as_sets(pool, "pool")
             prepared = pool.prepare(config)
-            design = sets.pool(prepared).design
-        labels = check_labels(y_bar, sets.ids)
-        known = read(sets, {"noise_std": noise_std}, "fit").noise_std
+        at, values = match(y_bar, all_sets, "totals", LabelError)
+        noise = read(all_sets, {"noise_std": noise_std}, "fit", needed=at).noise_std
+        noise = None if noise is None else noise[at]
+        if isinstance(sets, Embedded):
+            some = at.tolist()
+            design, measured = sets.own_pool.design.rows(some), sets.some(some)
+        else:
+            in_order = np.array_equal(at, np.arange(len(all_sets)))
+            measured = all_sets if in_order else all_sets.take(at)
+            design = measured.pool(prepared).design
+        labels = check_labels(values, measured.ids)
         fitted = core.fit(
             prepared,
-            sets,
+            measured,
             design,
             labels,
-            noise_std=known,
-            members=(sets.ids, partial(sets.take, range(len(sets)))),
-            overlap=None if sets.members is None else Overlap.of(pool or sets, sets, known),
+            noise_std=noise,
+            members=(measured.ids, partial(measured.take, range(len(measured)))),
+            overlap=None
+            if measured.members is None
+            else Overlap.of(pool or measured, measured, noise),
         )
         vars(self).pop("feature_names_in_", None)  # of another fit
-        vars(self).update(_fitted_attributes(fitted, sets, one_output=np.ndim(y_bar) < 2))
+        vars(self).update(_fitted_attributes(fitted, measured, one_output=values.ndim < 2))
         self.prepared_ = prepared
         return self
 
@@ -447,6 +461,10 @@ class AggregateRegressor:
             raise SettingError(f"groups has {len(names)} ids for {len(x)} rows; give one for each")
         if isinstance(groups, Mapping) or not all(isinstance(name, Hashable) for name in names):
             raise SettingError("groups is no list of ids; give the id of a set for each row")
+        known = self.fitted().labelled
+        if known is not None:
+            ids = known.ids if known.overlap is None else known.overlap.pool.ids
+            _refuse_look_alikes(names, ids)
         return outputs.members_of(self.fitted(), names, x)
 
     def _outputs(self, values: Float[np.ndarray, "... M"]) -> Float[np.ndarray, "..."]:
@@ -455,6 +473,18 @@ class AggregateRegressor:
     def _precision(self, inside: float) -> Any:
         values = inside / self.fitted().posterior.output_scale ** 2
         return float(values[0]) if self._one_output else values
+
+
+def _refuse_look_alikes(groups: Sequence[Hashable], ids: Sequence[Hashable]) -> None:
+    """Refuse "1" where a measured set has the id 1: its members would miss their total."""
+    others = {*groups} - {*ids}
+    texts = {shown(set_id): set_id for set_id in ids} if others else {}
+    for name in others:
+        if shown(name) in texts:
+            raise SettingError(
+                f"groups names {name!r:.80}, and no set has that id; ids are of another type here: "
+                f"write {texts[shown(name)]!r:.80}"
+            )
 
 
 def _averaged(

@@ -16,9 +16,10 @@ import numpy as np
 
 from sumwise.acquisition.objective import Objective
 from sumwise.data import validate
+from sumwise.data.matching import by_id
 from sumwise.data.parquet import Scan
 from sumwise.data.sets import LazySets, Sets
-from sumwise.errors import SettingError, SumwiseError
+from sumwise.errors import LabelError, SettingError, SumwiseError
 from sumwise.learning.estimator import AggregateRegressor
 from sumwise.learning.left_out import Judged, left_out, suspects
 from sumwise.learning.propose import FEWEST, Answer, Ask
@@ -113,7 +114,7 @@ class Study:
     def tell_many(
         self,
         set_ids: Any,
-        y_bar: Any,
+        y_bar: Any = None,
         by: Any = None,
         note: Any = None,
         noise_std: Any = None,
@@ -122,10 +123,16 @@ class Study:
         """Record totals of many sets, all of them or none; gives how many were new.
 
         Args:
-            set_ids: Ids of the sets; `y_bar` has their totals in the same order.
+            set_ids: Ids of the sets; `y_bar` has their totals in the same order. Or both in one: a
+                dict, a pandas Series or a data frame by id, as in `AggregateRegressor.fit`.
             by: One name for all answers, or one for each; `note` and `noise_std` likewise.
             where: Takes the number of an answer, from 0, and says in a refusal where it is.
         """
+        if y_bar is None:
+            named = by_id(set_ids, self._kept.sets, "totals", LabelError)
+            if named is None:
+                raise SettingError("totals are missing; give y_bar, or a dict of totals by id")
+            set_ids, y_bar = named
         ids = validate.as_list(set_ids, "set_ids")
         if not ids:
             raise SettingError("no answers were given; give at least one set id and its total")
