@@ -146,5 +146,5 @@ def test_groups_of_another_type_are_refused_when_predicting():
     model = sw.AggregateRegressor("linear").fit(NUMBERED, {1: 5.0, 2: 6.0})
     assert model.predict([[2.0]], groups=[1]).shape == (1,)
     assert model.predict([[2.0]], groups=["elsewhere"]).shape == (1,)
-    with pytest.raises(sw.SettingError, match="names '1'.*of another type here: write 1"):
+    with pytest.raises(sw.SettingError, match=r"names '1'.*of another type here: write 1"):
         model.predict([[2.0]], groups=["1"])

@@ -62,6 +62,18 @@ class Objective:
         options = (self.targets, self.noise_std, self.cost, self.enough)
         return any(option is not None for option in options)
 
+    def extended(self, n_sets: int) -> Objective:
+        """The same for more sets, which are known from the start and cost nothing."""
+
+        def longer(values: PerSet | None, value: float) -> PerSet | None:
+            if values is None:
+                return None
+            return np.append(values, np.full(n_sets - len(values), value))
+
+        return replace(
+            self, noise_std=longer(self.noise_std, 0.0), cost=longer(self.cost, CHEAPEST)
+        )
+
     def apply(self, pool: Pool, model: Model) -> Pool:
         """The pool as strategies are to see it: with targets, and with known noise in s_a."""
         if self.targets is not None:
@@ -91,8 +103,8 @@ def read(
 
     Args:
         options: As in `ObjectiveOptions`. `noise_std` and `cost` are one number for all sets, or
-            one for each: an array in the order of `sets.ids`, a dict, pandas Series or data frame by
-            id, or a function of the sets.
+            one for each: an array in the order of `sets.ids`, a dict, pandas Series or data frame
+            by id, or a function of the sets.
         function: Named where an option is unknown.
         needed: Positions of the sets that `noise_std` must name; all if left out.
     """
@@ -121,7 +133,7 @@ def _per_set(
     most: float = np.inf,
     needed: Iterable[int] | None = None,
 ) -> PerSet:
-    """One number for each set, `least` where none is needed; the refusal names the first set without."""
+    """One number for each set, `least` where none is needed; a refusal names the first set."""
     if callable(given):
         given = given(sets)
     if isinstance(given, int | float | np.number) or getattr(given, "ndim", 1) == 0:

@@ -58,6 +58,7 @@ class Table:
     row_id: str | None
     period: tuple[str, ...]
     weights: str
+    known: tuple[str, ...]
     memory_limit: int | None
     dask: str | None
 
@@ -127,6 +128,13 @@ class Table:
         default="sum",
     ),
     option(
+        "--known COLUMN|FILE",
+        "What is known already: a column of DATA with the outputs of some individuals, or a file "
+        "of totals of sets (as for tell --from), of individuals (by the --id column) or of areas "
+        "(by another column of DATA). May be repeated.",
+        multiple=True,
+    ),
+    option(
         "--strategy NAME",
         f"How the next set is chosen: {', '.join(ACQUISITIONS)}. Default: IVR.",
         type=click.Choice(list(ACQUISITIONS), case_sensitive=False),
@@ -191,17 +199,29 @@ def init(
     place: dict[str, Any] = {"name": address.name, "sets_file": sets_file}
     with (
         waiting("making the study"),
-        create_study(address.url, sets, model=model, **place, **method, **meant) as study,
+        create_study(
+            address.url, sets, model=model, known=list(made.known), **place, **method, **meant
+        ) as study,
     ):
         name = study.name
     _remark(made, str(chosen), objective)
     taken = {"by": made.by, "inputs": made.x, "left_out": made.left_out}
-    counts = {"sets": len(made.sets), "individuals": int(made.sets.sizes.sum())}
+    counts = {
+        "known": len(made.known),
+        "sets": len(made.sets),
+        "individuals": int(made.sets.sizes.sum()),
+    }
     method |= {"basis": basis or model.basis, "preset": preset, "weights": table.weights}
     show_json({"study": name, **counts, **taken, **method, **objective.as_json(meant)})
     show(_made(made, name, address.url, table.weights, str(chosen)))
     for sentence in sentences(meant):
         show(sentence)
+    if made.known:
+        alone = sum(each.alone for each in made.known)
+        areas = sum(each.rows is not None for each in made.known) - alone
+        kinds = {"set": len(made.known) - alone - areas, "individual": alone, "area": areas}
+        said = ", ".join(count(number, kind) for kind, number in kinds.items() if number)
+        show(f"Known from the start: {said}.")
     suggest("Next, ask which set to measure:", address.typed("ask"))
 
 
@@ -232,6 +252,7 @@ def _read(
             without=table.without,
             row_id=table.row_id,
             periods=table.periods,
+            known=table.known,
         )
     return made.sets, made
 
@@ -245,8 +266,11 @@ def _embed(
     place = _design_folder(table.data, address)
     by, inputs = tuple(dict.fromkeys(table.by)), tuple(dict.fromkeys(table.x))
     used = {*by, table.weights, *objective.columns, *objective.hidden}
-    if table.row_id is not None or table.period:
-        raise SettingError("individuals that stay in their files have no --id and no --period yet")
+    if table.row_id is not None or table.period or table.known:
+        raise SettingError(
+            "individuals that stay in their files have no --id, --period or --known yet; record "
+            "totals that are known with tell --from"
+        )
     with open_parquet(find_files(str(table.data))[0]) as file:
         first = Rows(as_frame(file.schema_arrow.empty_table()), str(table.data), in_file=True)
     x, left_out = choose_inputs(first, used, inputs, table.without, numbers_only=True)

@@ -57,6 +57,11 @@ def status(address: Address) -> None:
         {"set": each.id, **{name: getattr(each, name) for name in SUSPECT}}
         for each in found.suspects
     ]
+    more["contradictions"] = [
+        {"set": shown(each.set_id), "total": each.total, "expected": each.expected}
+        | {"others": [*map(shown, each.others)]}
+        for each in found.contradictions
+    ]
     show_json({**asdict(found), **more, "claims": claims, "skips": skips})
     show(f"Study '{visible(found.name)}', strategy {found.strategy}.")
     for sentence in found.words:

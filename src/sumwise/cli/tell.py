@@ -20,7 +20,8 @@ from sumwise.util.threads import one_thread
     option(
         "--from FILE",
         "Read totals from a CSV or Parquet file with the columns set and total, and optionally by, "
-        "note and noise_std. Either all rows are recorded or none.",
+        "note and noise_std. In place of set it may have the columns that were --by of the study. "
+        "Either all rows are recorded or none.",
         into="file",
         type=options.PATH,
     ),
@@ -60,7 +61,7 @@ def tell(
     with one_thread(), address.find(set_text) as (study, own):
         expected = study.expected(own)
         _, new = study.record(own, value, by, note, noise)
-        measured, sets = len(study.answers), len(study.ids)
+        measured, sets = study.progress
         noises = study.aims.noise_std
         planned = 0.0 if noises is None else float(noises[study.ids.index(own)])
     mean, std = expected or (None, None)
@@ -82,9 +83,9 @@ def _tell_file(address: Address, file: Path, by: str | None) -> None:
     from sumwise.data.tables import read_totals
 
     with address.open() as study:
-        told, ignored = read_totals(file, study.ids, by)
+        told, ignored = read_totals(file, study.state.record.sets, by)
         new, rows = study.tell_many(**told), len(told["y_bar"])
-        measured, sets = len(study.answers), len(study.ids)
+        measured, sets = study.progress
     if ignored:
         talk(f"Ignored columns: {', '.join(map(named, ignored))}.")
     rest = f", {rows - new} already recorded" if rows > new else ""

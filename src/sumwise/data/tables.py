@@ -18,13 +18,15 @@ from typing import Any, Final
 import numpy as np
 
 from sumwise.data.frames import NUMBER, Table, as_frame, is_numeric, listed
+from sumwise.data.known import Known, areas_of, individual, individuals_of, named
+from sumwise.data.origin import Origin
 from sumwise.data.parquet import open_parquet
 from sumwise.data.recipe import Encoded, Recipe, is_moment, learn
-from sumwise.data.sets import Sets, group_individuals
+from sumwise.data.sets import Sets, as_objects, group_individuals
 from sumwise.errors import DataError, LabelError, SettingError, SumwiseError
 from sumwise.util.files import atomic_write
 from sumwise.util.shapes import Float, Int
-from sumwise.util.text import by_text, find, shown
+from sumwise.util.text import BETWEEN, by_text, find, shown
 
 MOST_TEXTS: Final = 50  # different ones in a column that is an input without being asked for
 FEWEST: Final = 5  # rows that a column must count to be taken for their id
@@ -144,6 +146,7 @@ class Individuals:
     aside: Mapping[str, Float[np.ndarray, " N"]] = field(default_factory=dict)  # not inputs
     order: Int[np.ndarray, " N"] = field(default_factory=lambda: np.empty(0, int))  # rows of a file
     where: Callable[[int], str] = str  # the place of an individual, by its row of `sets.x`
+    known: tuple[Known, ...] = ()  # totals and outputs that are known from the start
 
     def by_row(self, values: np.ndarray) -> np.ndarray:
         """Values of individuals in the order of the file."""
@@ -161,6 +164,7 @@ def read_individuals(
     without: Sequence[str] = (),
     row_id: str | None = None,
     periods: Mapping[str, str] | None = None,
+    known: Sequence[str] = (),
 ) -> Individuals:
     """The table in `path`, which has a row for each individual, as sets.
 
@@ -175,9 +179,15 @@ def read_individuals(
         without: Columns that are not inputs, likewise with `*` and `?`.
         row_id: Column with the name of each row, text in a CSV file.
         periods: As in `Sets.from_frame`.
+        known: Files of totals that are known from the start (`read_known`), and columns with the
+            outputs of the individuals that have one.
     """
     groups = tuple(dict.fromkeys(by))
+    files = [Path(name) for name in known if Path(name).is_file()]
+    outputs = [name for name in known if not Path(name).is_file()]
     texts = {*groups, *(() if row_id is None else (row_id,))}
+    wide = _area_columns(files, texts, path)
+    texts |= {*wide}
     table = read_table(path, text=texts.__contains__)
     keys = table.keys(groups, role or "given as --by")
     others = dict(aside or {})
@@ -187,7 +197,8 @@ def read_individuals(
         if option is not None:
             table.require([name], option)
     beside = [name for name in others if name in table.frame.columns]
-    used = {*texts, *beside, *hidden}
+    table.require(outputs, "given as --known, which may also be a file")
+    used = {*texts, *beside, *hidden, *outputs}
     own = None if row_id is None else table.keys([row_id], "given as --id")
     taken, left_out = choose_inputs(table, used, x, without, role or "given as --x")
     table = table.with_numbers(texts & {*taken, *beside})
@@ -196,14 +207,33 @@ def read_individuals(
     def where(row: int) -> str:
         return f"{table.where(row)}, set {shown(keys[row])!r:.80}"
 
-    named = replace(table, where=where)
-    columns = {name: named.numbers(name) for name in beside}
+    placed = replace(table, where=where)
+    columns = {name: placed.numbers(name) for name in beside}
     theta = weights if weights in ("sum", "mean") else columns[weights]
-    sets, order = group_individuals(keys, made, theta, own)
+    areas: dict[Hashable, np.ndarray] = {name: as_objects(table.keys([name])) for name in wide}
+    origin = Origin(groups, row_id, weights == "mean", areas=areas)
+    sets, order = group_individuals(keys, made, theta, own, origin)
+    told = [known_one for file in files for known_one in read_known(file, sets)[0]]
+    for name in outputs:
+        there = ~table.missing(name)[order]
+        values = placed.numbers(name, table.missing(name))[order]
+        rows = np.flatnonzero(there).tolist()
+        told += [individual(sets, row)._replace(y_bar=float(values[row])) for row in rows]
     kept = {name: values[order] for name, values in columns.items() if name in (aside or {})}
     return Individuals(
-        sets, groups, taken, left_out, kept, order, lambda row: where(int(order[row]))
+        sets, groups, taken, left_out, kept, order, lambda row: where(int(order[row])), tuple(told)
     )
+
+
+def _area_columns(files: Sequence[Path], taken: Collection[str], data: Path) -> tuple[str, ...]:
+    """Columns of the individuals' table by which files of totals name areas."""
+    there = {*read_table(data, text=lambda name: True).frame.columns} if files else set()
+    found: dict[str, None] = {}
+    for file in files:
+        names = read_table(file, text=lambda name: True).frame.columns
+        if "set" not in names and not {*names} & {*taken}:
+            found |= dict.fromkeys(n for n in names if n in there - {*TOTALS, *OPTIONAL})
+    return tuple(found)
 
 
 def read_inputs(
@@ -300,44 +330,107 @@ def _unfit(table: Table, name: str) -> str | None:
 
 TOTALS: Final = ("total", "y_bar")
 OPTIONAL: Final = ("by", "note", "noise_std")
+Naming = tuple[tuple[str, ...], Callable[[str], Any]]  # columns, and what their text stands for
 
 
-def read_totals(
-    path: Path, ids: Sequence[Hashable], by: str | None
-) -> tuple[dict[str, Any], tuple[str, ...]]:
+def read_totals(path: Path, sets: Sets, by: str | None) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Measured totals of these sets as arguments of `Study.tell_many`, and ignored columns.
+
+    Sets are named by a column `set`, by the columns that they were grouped by, or by that of the
+    areas or individuals that were known from the start.
 
     Args:
         by: Who measured the rows that have no name of their own.
     """
+    known = by_text(sets.ids)
+    extra = {each[0] for each in sets.ids[sets.n_asked :] if isinstance(each, tuple)}
+
+    def naming(table: Table) -> Naming:
+        columns = _group_columns(table, sets.origin.by)
+        if not columns:
+            columns = tuple(name for name in table.frame.columns if name in extra)[:1]
+            if columns:
+                return columns, lambda text: find(known, f"{columns[0]}{BETWEEN}{text}")
+        return columns, lambda text: find(known, text)
+
+    return _read_totals(path, by, naming, sets.origin.by)
+
+
+def read_known(path: Path, sets: Sets) -> tuple[list[Known], tuple[str, ...]]:
+    """Totals and outputs that are known when a study is made, and ignored columns.
+
+    Individuals are named by their id column, sets as in `read_totals`, areas by other columns of
+    the table that the sets were made of.
+    """
+    origin = sets.origin
+    own = str(origin.id)
+
+    def naming(table: Table) -> Naming:
+        names, columns = table.frame.columns, tuple[str, ...]()
+        if origin.id is not None and own in names:
+            columns, rows_of = (own,), individuals_of(sets)
+        elif columns := _group_columns(table, origin.by):
+            ids = by_text(sets.ids)
+            return columns, lambda text: Known(find(ids, text), np.nan)
+        else:
+            columns = tuple(str(name) for name in (*origin.by, *origin.areas) if name in names)
+            rows_of = areas_of(sets, columns) if columns else {}
+        keys = by_text(list(rows_of))
+
+        def whose(text: str) -> Known:
+            key = find(keys, text, what=" and ".join(columns))
+            return named(sets, columns, key, rows_of[key])
+
+        return columns, whose
+
+    told, ignored = _read_totals(path, None, naming, (*origin.by, *origin.areas))
+    rows = zip(told["set_ids"], told["y_bar"], told["noise_std"], strict=True)
+    return [who._replace(y_bar=total, noise_std=std) for who, total, std in rows], ignored
+
+
+def _group_columns(table: Table, by: Sequence[Hashable]) -> tuple[str, ...]:
+    """The columns that name sets, if there are any."""
+    names, own = table.frame.columns, tuple(map(str, by))
+    if "set" in names:
+        return ("set",)
+    usable = own and {*own} <= {*names} and not {*own} & {*TOTALS, *OPTIONAL}
+    return own if usable else ()
+
+
+def _read_totals(
+    path: Path, by: str | None, naming: Callable[[Table], Naming], own: Sequence[Hashable]
+) -> tuple[dict[str, Any], tuple[str, ...]]:
     table = read_table(path, text=lambda name: True)
     names = table.frame.columns
-    table.require(["set"], "the set's id")
+    columns, whose = naming(table)
+    if not columns:
+        table.require(["set"], " or ".join(["the set's id", *(f"as {name!r}" for name in own)]))
     held = [name for name in TOTALS if name in names]
     if len(held) > 1:
         raise DataError(f"{path} has columns 'total' and 'y_bar'; leave one of them out")
     table.require(held or TOTALS[:1], "the measured total; y_bar is understood too")
-    known = by_text(ids)
-    cells = {name: [""] * len(table.frame) for name in ("set", held[0], *OPTIONAL)}
+    cells = {name: [""] * len(table.frame) for name in (*columns, held[0], *OPTIONAL)}
     for name in {*names} & {*cells}:
         values = table.frame.get_column(name).to_list()
         cells[name] = ["" if value is None else shown(value) for value in values]
+    parts = zip(*(cells[name] for name in columns), strict=True)
+    called = [BETWEEN.join(each) if all(each) else "" for each in parts]
 
     def each(name: str, read: Callable[[str], Any]) -> list[Any]:
         out = []
-        for row, text in enumerate(cells[name]):
+        for row, text in enumerate(called if name == "" else cells[name]):
             try:
                 out.append(read(text))
             except SumwiseError as error:
-                of = "" if name == "set" else f"{name!r} of set {cells['set'][row]!r:.80}: "
+                of = "" if name == "" else f"{name!r} of set {called[row]!r:.80}: "
                 said = f"{table.where(row)}: {of}{str(error).rstrip('.')}. Nothing was stored."
                 raise type(error)(said) from None
         return out
 
-    def find_set(text: str) -> Hashable:
+    def find_set(text: str) -> Any:
         if not text:
-            raise DataError("'set' is missing. Fill it in, or drop the row.")
-        return find(known, text)
+            raise DataError(f"{listed(columns)} is missing. Fill it in, or drop the row.")
+        return whose(text)
 
     def total(text: str) -> float:
         if not text.strip():
@@ -345,7 +438,7 @@ def read_totals(
         return number(text)
 
     told = {
-        "set_ids": each("set", find_set),
+        "set_ids": each("", find_set),
         "y_bar": each(held[0], total),
         "by": [text or by for text in cells["by"]],
         "note": [text or None for text in cells["note"]],

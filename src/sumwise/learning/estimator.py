@@ -18,6 +18,7 @@ import numpy as np
 from sumwise.acquisition.objective import read
 from sumwise.acquisition.strategies import DEFAULT, Acquisition, named
 from sumwise.data.frames import Table, as_frame, input_matrix, to_float
+from sumwise.data.known import Known, with_known
 from sumwise.data.matching import by_id, match
 from sumwise.data.parquet import Scan
 from sumwise.data.recipe import Encoded, Recipe
@@ -95,44 +96,57 @@ class AggregateRegressor:
         *,
         pool: Sets | None = None,
         noise_std: Any = None,
+        known: Any = None,
     ) -> AggregateRegressor:
         """Learn from one total per set; no sets gives the prior.
 
         Args:
             sets: A `Sets`; or what `embed` has written, and then `y_bar` is a dict of the totals
                 that are known, by id.
-            y_bar: Totals in your units. By id: a dict, a pandas Series whose index holds the ids, or
-                a data frame with a column for the id (named as in `by` of the sets, `set` or `id`)
-                and one for the total, or one for each of several outputs; sets that it does not
-                name are not measured. By position: a list or an array with one entry, or row of
-                several outputs, for each set in the order of `sets.ids`.
+            y_bar: Totals in your units. By id: a dict, a pandas Series whose index holds the ids,
+                or a data frame with a column for the id (named as in `by` of the sets, `set` or
+                `id`) and one for the total, or one for each of several outputs; sets that it does
+                not name are not measured. By position: a list or an array with one entry, or row
+                of several outputs, for each set in the order of `sets.ids`.
             pool: Sets whose inputs set the standardisation, if not `sets` themselves: usually
                 everything you know of, measured or not.
             noise_std: Standard deviation of noise that each measurement is known to have beside
                 that of its individuals (noise added for privacy, a survey's error): one number, one
                 for each set, a dict by id, or a function of the sets.
+            known: What is known beside `y_bar`, which may then be None: totals of sets, outputs of
+                individuals, totals of larger or overlapping areas. One of these, or a list: a dict
+                or pandas Series of totals by id; a data frame with a column of numbers beside a
+                column that names sets (as in `y_bar`), individuals (`id` of the sets, or all
+                inputs) or areas (`areas` of the sets, or some of several columns that they were
+                grouped by). A column `noise_std` holds known noise.
         """
-        config = self.config()
+        config, all_sets = self.config(), as_sets(sets)
         if isinstance(sets, Embedded):  # of which only some are measured
-            if config != sets.config or by_id(y_bar, sets.sets, "totals", LabelError) is None:
+            named = y_bar is None or by_id(y_bar, all_sets, "totals", LabelError) is not None
+            if config != sets.config or not named:
                 raise SettingError(
                     "on sets that are embedded already, fit takes the totals that are known as a "
                     "dict by id, and a model with the settings they were embedded with"
                 )
-            prepared, all_sets, pool = sets.prepared, sets.sets, None
+            prepared, pool = sets.prepared, None
         else:
-            all_sets = as_sets(sets)
             pool = all_sets if pool is None else as_sets(pool, "pool")
             prepared = pool.prepare(config)
-        at, values = match(y_bar, all_sets, "totals", LabelError)
+        given = {} if y_bar is None and known is not None else y_bar
+        at, values = match(given, all_sets, "totals", LabelError)
         noise = read(all_sets, {"noise_std": noise_std}, "fit", needed=at).noise_std
         noise = None if noise is None else noise[at]
+        more, beside = with_known(all_sets, known)
+        if beside:
+            at, values, noise = _joined(more, beside, at, values, noise)
+            pool, all_sets = more if more is not all_sets else pool, more
         if isinstance(sets, Embedded):
             some = at.tolist()
+            measured: Sets
             design, measured = sets.own_pool.design.rows(some), sets.some(some)
         else:
             in_order = np.array_equal(at, np.arange(len(all_sets)))
-            measured = all_sets if in_order else all_sets.take(at)
+            measured = all_sets if in_order else all_sets.take(at.tolist())
             design = measured.pool(prepared).design
         labels = check_labels(values, measured.ids)
         fitted = core.fit(
@@ -473,6 +487,23 @@ class AggregateRegressor:
     def _precision(self, inside: float) -> Any:
         values = inside / self.fitted().posterior.output_scale ** 2
         return float(values[0]) if self._one_output else values
+
+
+def _joined(
+    sets: Sets, beside: Sequence[Known], at: Any, values: Any, noise: Any
+) -> tuple[Any, Any, Any]:
+    """Positions, totals and noise, those that are known beside included."""
+    if values.ndim > 1:
+        raise SettingError("known works with one output, and totals have several; fit one by one")
+    for each in beside:
+        if sets.position(each.set_id) in at:
+            raise LabelError(f"the total of {each.set_id!r:.80} is in known too; leave one out")
+    noise = np.zeros(len(at)) if noise is None else noise
+    return (
+        np.append(at, [sets.position(each.set_id) for each in beside]),
+        np.append(values, [each.y_bar for each in beside]),
+        np.append(noise, [each.noise_std or 0.0 for each in beside]),
+    )
 
 
 def _refuse_look_alikes(groups: Sequence[Hashable], ids: Sequence[Hashable]) -> None:

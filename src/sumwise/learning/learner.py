@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Unpack
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from sumwise.acquisition.objective import Objective, ObjectiveOptions, read
 from sumwise.acquisition.screening import Ceiling, with_squares
 from sumwise.acquisition.strategies import Acquisition, per_cost
 from sumwise.data import validate
+from sumwise.data.known import KNOWN, Known, with_known
 from sumwise.data.sets import Sets
 from sumwise.errors import LabelError
 from sumwise.learning.estimator import AggregateRegressor, resolve
@@ -95,6 +96,22 @@ def tell(
     return replace(after, pool=learned, ceiling=None)
 
 
+def tell_known(progress: Progress, known: Sequence[Known]) -> Progress:
+    """What was known from the start, as answers; the model is fitted once, with the last."""
+    if not known:
+        return progress
+    *before, last = known
+    ids = progress.pool.sets
+    answers = tuple(
+        Answer(number, each.set_id, each.y_bar, None, each.noise_std, note=KNOWN, position=at)
+        for number, each in enumerate(before, start=1)
+        for at in [ids.position(each.set_id)]
+    )
+    position = ids.position(last.set_id)
+    after = tell(replace(progress, answers=answers), position, last.y_bar, last.noise_std)
+    return replace(after, answers=(*answers, replace(after.answers[-1], note=KNOWN)))
+
+
 def fit_answers(
     prepared: core.Prepared,
     sets: Sets,
@@ -134,6 +151,8 @@ class ActiveLearner:
         seed: Of the strategy's draws, and of the basis if no model is given.
         preset: `"paper"` takes the paper's model (128 Fourier features of length-scale 1, Adam)
             and AggMI in one word.
+        known: Totals, outputs of individuals and totals of areas that are known already, as in
+            `AggregateRegressor.fit`; they are among the answers, and never asked for.
         **objective: `targets` and `target_weights`: individuals whose predictions count, as in
             `sumwise.score`. `noise_std`: noise that measuring each set will have; `tell` takes the
             noise that an answer really had. `cost`: what measuring each set costs, as in
@@ -160,6 +179,7 @@ class ActiveLearner:
         strategy: str | Acquisition | None = None,
         seed: int = 0,
         preset: str | None = None,
+        known: Any = None,
         **objective: Unpack[ObjectiveOptions],
     ) -> None:
         plain = as_sets(sets)
@@ -167,7 +187,12 @@ class ActiveLearner:
         self._seed = seed
         wanted = read(plain, objective, "ActiveLearner")
         per_cost(self._strategy, np.zeros(len(plain)), wanted.cost)  # refuses costs without gains
-        self._progress = begin(config, sets, wanted)
+        more, told = with_known(plain, known)
+        if more is plain:
+            self._progress = begin(config, sets, wanted)
+        else:
+            self._progress = begin(config, more, wanted.extended(len(more)))
+        self._progress = tell_known(self._progress, told)
         self._asked: Ask | None = None
 
     def ask(self) -> Ask:

@@ -67,7 +67,7 @@ def page_of(study: Study) -> str:
         title += f"; check {label(status.suspects[0].set_id)} first"
     if no_better(insight):
         title += "; no better than guessing the mean"
-    return page(title, _lead(insight, len(sets.x)), sections)
+    return page(title, _lead(insight, len(sets.own_x)), sections)
 
 
 def count_of(number: int, thing: str) -> str:
@@ -79,16 +79,19 @@ def count_of(number: int, thing: str) -> str:
 
 def _lead(insight: Insight, n_individuals: int) -> str:
     status, individuals = insight.status, count_of(n_individuals, "individual")
-    if not status.answers:
+    told = status.answers + status.known
+    if not told:
         return (
             f"Nothing is measured yet: {count_of(status.sets, 'set')} hold {individuals}. What to "
             "ask first is below."
         )
-    totals = "one total" if status.answers == 1 else f"{status.answers:,} totals"
+    totals = "one total" if told == 1 else f"{told:,} totals"
     said = f"From {totals} the outputs of {individuals} are predicted."
-    if status.answers < FEWEST:
+    if told < FEWEST:
         return f"{said} How well shows from {FEWEST} answers on."
-    return " ".join(filter(None, (status.to_check, said, _errors(insight), insight.trust)))
+    return " ".join(
+        filter(None, (status.contradicted, status.to_check, said, _errors(insight), insight.trust))
+    )
 
 
 def no_better(insight: Insight) -> bool:
@@ -245,7 +248,7 @@ def _settings(study: Study, sets: Sets, strategy: str) -> Section:
     largest = count_of(int(sets.sizes.max()), "individual")
     rows = [
         ("sets", f"{len(sets):,}, of {sets.sizes.min():,} to {largest}"),
-        ("individuals", f"{len(sets.x):,}, each with {inputs}"),
+        ("individuals", f"{len(sets.own_x):,}, each with {inputs}"),
         ("a measurement tells", _told(sets)),
         ("model", _model(study.model.get_params())),
         ("strategy", f"{strategy}, seed {study.seed}"),

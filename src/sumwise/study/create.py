@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from secrets import randbelow
@@ -14,6 +14,7 @@ import numpy as np
 from sumwise.acquisition.objective import Objective, StudyOptions, read
 from sumwise.acquisition.strategies import per_cost
 from sumwise.data import validate
+from sumwise.data.known import KNOWN, Known, with_known
 from sumwise.data.sets import Sets
 from sumwise.errors import SettingError
 from sumwise.learning.estimator import AggregateRegressor, resolve
@@ -36,6 +37,7 @@ def create_study(
     preset: str | None = None,
     claim_days: float = 7.0,
     sets_file: str | os.PathLike[str] | None = None,
+    known: Any = None,
     **objective: Unpack[StudyOptions],
 ) -> Study:
     """Begin a study, and store its sets, its settings and what the basis has drawn.
@@ -53,6 +55,9 @@ def create_study(
         claim_days: How many days a claim on a set lasts.
         sets_file: Keep the sets in this Parquet file instead of inside the database, which refers
             to it with a checksum; for sets that take gigabytes.
+        known: Totals, outputs of individuals and totals of areas that are known already, as in
+            `AggregateRegressor.fit`. They are the first answers. Individuals and areas become more
+            sets of the study, which are never asked for.
         **objective: `targets` and `target_weights`: individuals whose predictions count, as in
             `sumwise.score`. `noise_std`: noise that measuring each set will have; `tell` takes the
             noise that an answer really had. `cost`: what measuring each set costs, as in
@@ -68,14 +73,41 @@ def create_study(
         raise SettingError("the sets are in files already; leave sets_file out")
     wishes = read(plain, objective, "create_study", StudyOptions)
     per_cost(chosen, np.zeros(len(sets)), wishes.cost)  # refuses what cost means nothing to
-    settings = {
+    settings: dict[str, Any] = {
         "name": named,
         "strategy": chosen,
         "config": pack_config(config),
         "seed": str(int(seed)),
         "claim_days": days,
     }
-    return _store(url, sets, sets.prepare(config), wishes, settings, sets_file)
+    prepared = sets.prepare(config)
+    more, told = with_known(plain, known)
+    happened = _begun(more, told) if told else None
+    settings |= {"arrivals": len(told), "changes": len(told)} if told else {}
+    if more is plain:
+        return _store(url, sets, prepared, wishes, settings, sets_file, happened)
+    wishes = wishes.extended(len(more))
+    return _store(url, more, prepared, wishes, settings, sets_file, happened)
+
+
+def _begun(sets: Sets, told: Sequence[Known]) -> dict[str, list[dict[str, Any]]]:
+    """The past of a study of which something is known from the start."""
+    at = records.now()
+    rows: list[dict[str, Any]] = [
+        {
+            "position": sets.position(each.set_id),
+            "y_bar": each.y_bar,
+            "noise_std": each.noise_std,
+            "by": None,
+            "at": at,
+            "note": KNOWN,
+        }
+        for each in told
+    ]
+    empty = dict.fromkeys(("position", "y_bar", "noise_std", "by", "note"))
+    history = [{**empty, "at": at, "what": "created"}, *({**row, "what": "told"} for row in rows)]
+    answers = [{**row, "arrival": number} for number, row in enumerate(rows)]
+    return {"answers": answers, "history": history}
 
 
 def _settings(

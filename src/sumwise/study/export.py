@@ -125,6 +125,7 @@ def _contents(database: Database, record: StudyRecord, sets: Sets) -> dict[str, 
         known["row_ids"] = True
     if sets.recipe is not None:
         known["recipe"] = sets.recipe.to_json()
+    known |= blobs.origin_json(sets.origin)
     if record.aims:
         given = blobs.arrays_of_aims(record.aims)
         options = StudyOptions.__annotations__

@@ -30,6 +30,7 @@ from sumwise.acquisition.objective import Objective, StudyOptions
 from sumwise.acquisition.strategies import ACQUISITIONS, per_cost
 from sumwise.data import validate
 from sumwise.data.frames import to_float
+from sumwise.data.origin import Origin
 from sumwise.data.recipe import Recipe
 from sumwise.data.sets import Sets
 from sumwise.data.targets import Targets
@@ -85,13 +86,13 @@ def _read(place: Path) -> Imported:
         for name, given in zip(("overlap", "row_ids"), about, strict=True):
             if not isinstance(given, bool):
                 raise ValueError(f"{name} is {given!r:.60}; give true or false")
-        recipe = blobs.recipe_of(head)
+        recipe, origin = blobs.recipe_of(head), blobs.origin_of(head)
         if not isinstance(names, list | None):
             raise ValueError(f"inputs is {names!r:.60}; give a list of names, or null")
         inputs = None if names is None else many_from_json(json.dumps(names))
     content = _content(place, SETS, sha256)
     with _refusals(SETS):
-        sets = _sets(content, inputs, about[0], about[1], recipe)
+        sets = _sets(content, inputs, about[0], about[1], recipe, origin)
     with _refusals(STUDY):
         aims = _aims(head["aims"], sets, head["strategy"]) if "aims" in head else Objective()
     content = _content(place, BASIS, sha256)
@@ -183,6 +184,7 @@ def _sets(
     overlap: bool,
     row_ids: bool,
     recipe: Recipe | None,
+    origin: Origin,
 ) -> Sets:
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -206,7 +208,10 @@ def _sets(
     )
     starts = np.append(np.flatnonzero(np.diff(owner.to_numpy(), prepend=-1)), len(owner))
     ids = many_from_json(f"[{','.join(exact.take(starts[:-1]).to_pylist())}]")
-    return Sets(ids, np.column_stack(inputs), theta, starts, names, members, effects, recipe, rows)
+    if origin.extra >= len(ids):
+        raise ValueError(f"{STUDY} says that {origin.extra} of {len(ids)} sets are extra")
+    more = names, members, effects, recipe, rows, origin
+    return Sets(ids, np.column_stack(inputs), theta, starts, *more)
 
 
 def _basis(content: bytes, config: ModelConfig, sets: Sets) -> tuple[Prepared, bool]:

@@ -20,6 +20,7 @@ from sumwise.data.matching import by_id
 from sumwise.data.parquet import Scan
 from sumwise.data.sets import LazySets, Sets
 from sumwise.errors import LabelError, SettingError, SumwiseError
+from sumwise.learning.contradictions import contradictions
 from sumwise.learning.estimator import AggregateRegressor
 from sumwise.learning.left_out import Judged, left_out, suspects
 from sumwise.learning.propose import FEWEST, Answer, Ask
@@ -269,6 +270,12 @@ class Study:
         """Sets that are not asked for."""
         return self.state.snapshot().skips
 
+    @property
+    def progress(self) -> tuple[int, int]:
+        """How many sets are measured, and how many may be asked for."""
+        asked = self._kept.sets.n_asked
+        return sum(answer.position < asked for answer in self.answers), asked
+
     def history(self) -> tuple[Event, ...]:
         """All events, the oldest first."""
         with self._database.read() as connection:
@@ -292,7 +299,7 @@ class Study:
                 `AggregateRegressor.predict`.
         """
         share = check_level(level)
-        x, about = (self.sets.x, individuals(self.sets)) if frame is None else (frame, {})
+        x, about = (frame, {}) if frame is not None else (self.sets.own_x, individuals(self.sets))
         return dataclasses.replace(
             self.model.intervals(x, share, groups=about.get("ids", groups)), **about
         )
@@ -350,12 +357,16 @@ class Study:
     def _status(self, fit: Fit, ahead: Sequence[Ask], judged: Judged) -> Status:
         kept, seen = self._kept, fit.seen
         left = outlook(fit.pool, fit.model, seen.state, ahead, kept.aims.cost)
-        counts = (len(kept.sets), len(seen.answers), len(seen.claims), len(seen.skips))
+        extra = [a for a in seen.answers if a.position >= kept.sets.n_asked]
+        answers = len(seen.answers) - len(extra)
+        skips = sum(skip.position < kept.sets.n_asked for skip in seen.skips)
+        counts = (kept.sets.n_asked, answers, len(seen.claims), skips)
         left |= {"enough": kept.aims.enough, "aimed": kept.aims.targets is not None}
         quick = self.state.models.quick
         moves = partial(self._moves, fit) if quick else None
         anew = partial(self._expected, fit) if quick else None
         left["suspects"] = suspects(judged, seen.answers, moves, anew)
+        left |= {"known": len(extra), "contradictions": contradictions(kept.sets, seen.answers)}
         left |= {"typical_error": judged.error, "typical_naive_error": judged.naive_error}
         return Status(kept.name, kept.strategy, *counts, seen.questions, **left)
 
@@ -398,9 +409,9 @@ class Study:
         self.close()
 
     def __repr__(self) -> str:
-        seen = self.state.snapshot()
+        seen, (measured, sets) = self.state.snapshot(), self.progress
         return (
-            f"Study {self.name!r}: {len(seen.answers)} of {len(self._kept.sets)} sets measured, "
+            f"Study {self.name!r}: {measured} of {sets} sets measured, "
             f"{count(len(seen.claims), 'open question')}, strategy {self._kept.strategy!r}"
         )
 
