@@ -21,7 +21,13 @@ from sumwise.cli.progress import waiting
 from sumwise.data.frames import Table as Rows
 from sumwise.data.frames import as_frame
 from sumwise.data.parquet import find_files, open_parquet
-from sumwise.data.tables import Individuals, choose_inputs, read_individuals
+from sumwise.data.tables import (
+    Individuals,
+    choose_inputs,
+    known_columns,
+    read_individuals,
+    with_known_columns,
+)
 from sumwise.distributed import connect, on
 from sumwise.errors import SettingError
 from sumwise.util.text import count
@@ -242,18 +248,19 @@ def _read(
         return _embed(table, address, model, objective)
     path = Path(table.data)
     with waiting(f"reading {visible(path.name)}"):
+        found = known_columns(path, table.known, (*table.by, table.row_id))
         made = read_individuals(
             path,
             table.by,
             table.x,
             table.weights,
             objective.columns,
-            objective.hidden,
+            (*objective.hidden, *found[0], *found[1]),
             without=table.without,
             row_id=table.row_id,
             periods=table.periods,
-            known=table.known,
         )
+        made = with_known_columns(made, path, found)
     return made.sets, made
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 import numpy as np
 
@@ -24,3 +25,6 @@ class Origin:
         """The same of some individuals, of which no set is extra."""
         some = {name: values[which] for name, values in self.areas.items()}
         return replace(self, extra=0, areas=some)
+
+
+UNKNOWN: Final = Origin()  # of sets that were made of no table

@@ -17,7 +17,7 @@ import numpy as np
 
 from sumwise.data import frames
 from sumwise.data.integrals import midpoints
-from sumwise.data.origin import Origin
+from sumwise.data.origin import UNKNOWN, Origin
 from sumwise.data.parquet import Scan, scan_parquet
 from sumwise.data.recipe import Recipe, learn
 from sumwise.data.validate import as_list, is_unicode
@@ -49,7 +49,7 @@ class Sets:
         None  # how the inputs were made of a table, unless they were taken as is
     )
     row_ids: np.ndarray | None = None  # the user's own id of each row
-    origin: Origin = Origin()  # names of the columns that sets and individuals are named by
+    origin: Origin = UNKNOWN  # names of the columns that sets and individuals are named by
     _positions: dict[Hashable, int] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -363,7 +363,7 @@ class LazySets(Sets):
         object.__setattr__(self, "starts", _starts(sizes))
         object.__setattr__(self, "input_names", input_names)
         object.__setattr__(self, "recipe", recipe)
-        object.__setattr__(self, "origin", origin or Origin())
+        object.__setattr__(self, "origin", origin or UNKNOWN)
         self.__dict__.update(_ids=ids, _load=load, n_inputs=n_inputs, overlap=overlap)
 
     @cached_property
@@ -444,7 +444,7 @@ def group_individuals(
         theta = weights[order]
     own = None if names is None else as_objects(names)[order]
     kept = None if recipe.is_plain else recipe
-    about = None, None, kept, own, (origin or Origin()).rows(order)
+    about = None, None, kept, own, (origin or UNKNOWN).rows(order)
     return Sets(ids, x[order], theta, starts, recipe.labels, *about), order
 
 

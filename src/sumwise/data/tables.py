@@ -164,7 +164,6 @@ def read_individuals(
     without: Sequence[str] = (),
     row_id: str | None = None,
     periods: Mapping[str, str] | None = None,
-    known: Sequence[str] = (),
 ) -> Individuals:
     """The table in `path`, which has a row for each individual, as sets.
 
@@ -179,15 +178,9 @@ def read_individuals(
         without: Columns that are not inputs, likewise with `*` and `?`.
         row_id: Column with the name of each row, text in a CSV file.
         periods: As in `Sets.from_frame`.
-        known: Files of totals that are known from the start (`read_known`), and columns with the
-            outputs of the individuals that have one.
     """
     groups = tuple(dict.fromkeys(by))
-    files = [Path(name) for name in known if Path(name).is_file()]
-    outputs = [name for name in known if not Path(name).is_file()]
     texts = {*groups, *(() if row_id is None else (row_id,))}
-    wide = _area_columns(files, texts, path)
-    texts |= {*wide}
     table = read_table(path, text=texts.__contains__)
     keys = table.keys(groups, role or "given as --by")
     others = dict(aside or {})
@@ -197,8 +190,7 @@ def read_individuals(
         if option is not None:
             table.require([name], option)
     beside = [name for name in others if name in table.frame.columns]
-    table.require(outputs, "given as --known, which may also be a file")
-    used = {*texts, *beside, *hidden, *outputs}
+    used = {*texts, *beside, *hidden}
     own = None if row_id is None else table.keys([row_id], "given as --id")
     taken, left_out = choose_inputs(table, used, x, without, role or "given as --x")
     table = table.with_numbers(texts & {*taken, *beside})
@@ -210,30 +202,58 @@ def read_individuals(
     placed = replace(table, where=where)
     columns = {name: placed.numbers(name) for name in beside}
     theta = weights if weights in ("sum", "mean") else columns[weights]
-    areas: dict[Hashable, np.ndarray] = {name: as_objects(table.keys([name])) for name in wide}
-    origin = Origin(groups, row_id, weights == "mean", areas=areas)
+    origin = Origin(groups, row_id, weights == "mean")
     sets, order = group_individuals(keys, made, theta, own, origin)
-    told = [known_one for file in files for known_one in read_known(file, sets)[0]]
-    for name in outputs:
-        there = ~table.missing(name)[order]
-        values = placed.numbers(name, table.missing(name))[order]
-        rows = np.flatnonzero(there).tolist()
-        told += [individual(sets, row)._replace(y_bar=float(values[row])) for row in rows]
     kept = {name: values[order] for name, values in columns.items() if name in (aside or {})}
     return Individuals(
-        sets, groups, taken, left_out, kept, order, lambda row: where(int(order[row])), tuple(told)
+        sets, groups, taken, left_out, kept, order, lambda row: where(int(order[row]))
     )
 
 
-def _area_columns(files: Sequence[Path], taken: Collection[str], data: Path) -> tuple[str, ...]:
-    """Columns of the individuals' table by which files of totals name areas."""
-    there = {*read_table(data, text=lambda name: True).frame.columns} if files else set()
-    found: dict[str, None] = {}
+def known_columns(
+    path: Path, known: Sequence[str], named: Collection[str | None]
+) -> tuple[list[str], list[str], list[Path]]:
+    """What is known from the start: columns of outputs, columns that name areas, and files.
+
+    Args:
+        path: The table of individuals.
+        known: Names of its columns, and of files of totals.
+        named: Its columns that name sets and individuals.
+    """
+    if not known:
+        return [], [], []
+    table = read_table(path, text=lambda name: True)
+    files = [Path(name) for name in known if Path(name).is_file()]
+    outputs = [name for name in known if not Path(name).is_file()]
+    table.require(outputs, "given as --known, which may also be a file")
+    areas: dict[str, None] = {}
     for file in files:
         names = read_table(file, text=lambda name: True).frame.columns
-        if "set" not in names and not {*names} & {*taken}:
-            found |= dict.fromkeys(n for n in names if n in there - {*TOTALS, *OPTIONAL})
-    return tuple(found)
+        if "set" not in names and not {*names} & {*named}:
+            there = {*table.frame.columns} - {*TOTALS, *OPTIONAL}
+            areas |= dict.fromkeys(name for name in names if name in there)
+    return outputs, list(areas), files
+
+
+def with_known_columns(
+    made: Individuals, path: Path, found: tuple[list[str], list[str], list[Path]]
+) -> Individuals:
+    """The same, with what is known from the start; `found` comes from `known_columns`."""
+    outputs, areas, files = found
+    if not outputs and not files:
+        return made
+    table = read_table(path, text={*areas}.__contains__)
+    wide: dict[Hashable, np.ndarray] = {
+        name: as_objects(table.keys([name]))[made.order] for name in areas
+    }
+    sets = replace(made.sets, origin=replace(made.sets.origin, areas=wide))
+    told = [each for file in files for each in read_known(file, sets)[0]]
+    for name in outputs:
+        missing = table.missing(name)
+        values = table.numbers(name, missing)[made.order]
+        rows = np.flatnonzero(~missing[made.order]).tolist()
+        told += [individual(sets, row)._replace(y_bar=float(values[row])) for row in rows]
+    return replace(made, sets=sets, known=tuple(told))
 
 
 def read_inputs(

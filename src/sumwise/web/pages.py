@@ -136,7 +136,7 @@ class Pages:
         return self._set_by_set(np.array([position]), PageQuery(page, size))
 
     def individuals(self, query: PageQuery) -> dict[str, Any]:
-        wanted = self._named(query.search)
+        wanted = self._named(query.search) & (np.arange(len(self._sets)) < self._sets.n_asked)
         if query.sort in ("mean", "std"):
             order = query.order(self._predictions.get()[("mean", "std").index(query.sort)])
             found = order[np.repeat(wanted, self.session.sizes)[order]]
