@@ -23,7 +23,13 @@ from sumwise.data.dialect import Reading
 from sumwise.data.frames import Table as Rows
 from sumwise.data.frames import as_frame
 from sumwise.data.parquet import find_files, open_parquet
-from sumwise.data.tables import Individuals, choose_inputs, read_individuals
+from sumwise.data.tables import (
+    Individuals,
+    choose_inputs,
+    known_columns,
+    read_individuals,
+    with_known_columns,
+)
 from sumwise.distributed import connect, on
 from sumwise.errors import SettingError
 from sumwise.util.text import count
@@ -60,6 +66,7 @@ class Table:
     row_id: str | None
     period: tuple[str, ...]
     weights: str
+    known: tuple[str, ...]
     memory_limit: int | None
     dask: str | None
 
@@ -133,6 +140,13 @@ class Measured:
         "--weights sum|mean|COLUMN",
         "What measuring a set gives: its sum, its mean, or a sum weighted by a column.",
         default="sum",
+    ),
+    option(
+        "--known COLUMN|FILE",
+        "What is known already: a column of DATA with the outputs of some individuals, or a file "
+        "of totals of sets (as for tell --from), of individuals (by the --id column) or of areas "
+        "(by another column of DATA). May be repeated.",
+        multiple=True,
     ),
     option(
         "--strategy NAME",
@@ -218,13 +232,24 @@ def init(
     with (
         waiting("making the study"),
         create_study(
-            address.url, sets, model=model, **place, **method, **meant, **asdict(measured)
+            address.url,
+            sets,
+            model=model,
+            known=list(made.known),
+            **place,
+            **method,
+            **meant,
+            **asdict(measured),
         ) as study,
     ):
         name, about = study.name, study.about
     _remark(made, str(chosen), objective)
     taken = {"by": made.by, "inputs": made.x, "left_out": list(made.left_out)}
-    counts = {"sets": len(made.sets), "individuals": int(made.sets.sizes.sum())}
+    counts = {
+        "known": len(made.known),
+        "sets": len(made.sets),
+        "individuals": int(made.sets.sizes.sum()),
+    }
     method |= {"basis": basis or model.basis, "preset": preset, "weights": table.weights}
     method |= asdict(measured)
     show_json({"study": name, **counts, **taken, **method, **objective.as_json(meant)})
@@ -233,6 +258,12 @@ def init(
         show(sentence)
     for sentence in sentences(meant):
         show(sentence)
+    if made.known:
+        alone = sum(each.alone for each in made.known)
+        areas = sum(each.rows is not None for each in made.known) - alone
+        kinds = {"set": len(made.known) - alone - areas, "individual": alone, "area": areas}
+        said = ", ".join(count(number, kind) for kind, number in kinds.items() if number)
+        show(f"Known from the start: {said}.")
     suggest("Next, ask which set to measure:", address.typed("ask"))
 
 
@@ -256,17 +287,22 @@ def _read(
         return _embed(table, address, model, objective)
     path = Path(table.data)
     with waiting(f"reading {visible(path.name)}"):
+        found = known_columns(path, table.known, (*table.by, table.row_id), reading)
         made = read_individuals(
             path,
             table.by,
             table.x,
             table.weights,
-            {**dict.fromkeys(objective.hidden, ""), **objective.columns},
+            {
+                **dict.fromkeys((*objective.hidden, *found[0], *found[1]), ""),
+                **objective.columns,
+            },
             without=table.without,
             row_id=table.row_id,
             periods=table.periods,
             reading=reading,
         )
+        made = with_known_columns(made, path, found, reading)
     return made.sets, made
 
 
@@ -279,8 +315,11 @@ def _embed(
     place = _design_folder(table.data, address)
     by, inputs = tuple(dict.fromkeys(table.by)), tuple(dict.fromkeys(table.x))
     used = {*by, table.weights, *objective.columns, *objective.hidden}
-    if table.row_id is not None or table.period:
-        raise SettingError("individuals that stay in their files have no --id and no --period yet")
+    if table.row_id is not None or table.period or table.known:
+        raise SettingError(
+            "individuals that stay in their files have no --id, --period or --known yet; record "
+            "totals that are known with tell --from"
+        )
     with open_parquet(find_files(str(table.data))[0]) as file:
         first = Rows(as_frame(file.schema_arrow.empty_table()), str(table.data), in_file=True)
     x, left_out = choose_inputs(first, used, inputs, table.without, numbers_only=True)

@@ -132,7 +132,7 @@ def _table(
         columns |= {name: x[:few, d] for d, name in enumerate(scan.x) if name not in columns}
         about, groups = {"inputs": columns}, None
     else:
-        x, about, groups = study.sets.x, individuals(study.sets, few), None
+        x, about, groups = study.sets.own_x, individuals(study.sets, few), None
     if groups is None:
         groups = about.get("ids")
     elif few is not None:

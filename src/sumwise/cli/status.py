@@ -59,6 +59,11 @@ def status(address: Address) -> None:
         {"set": each.id, **{name: getattr(each, name) for name in SUSPECT}}
         for each in found.suspects
     ]
+    more["contradictions"] = [
+        {"set": shown(each.set_id), "total": each.total, "expected": each.expected}
+        | {"others": [*map(shown, each.others)]}
+        for each in found.contradictions
+    ]
     show_json({**asdict(found), **more, "claims": claims, "skips": skips})
     about = found.about
     what = "" if about == About() else f", measuring the {about.title}{about.in_unit} of sets"

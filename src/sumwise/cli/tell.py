@@ -31,7 +31,8 @@ PART: Final = "part"  # a column of `sumwise answers` that no total of a whole s
     option(
         "--from FILE",
         "Read totals from a table (CSV, Parquet or Excel) with the columns set and total, and "
-        "optionally by, note and noise_std. Either all rows are recorded or none.",
+        "optionally by, note and noise_std. In place of set it may have the columns that were --by "
+        "of the study. Either all rows are recorded or none.",
         into="file",
         type=options.PATH,
     ),
@@ -90,7 +91,7 @@ def tell(
             *(claim for claim in study.claims if claim.by != by),
         ]
         stored, new = study.record(own, value, by, note, noise, of=members, covers=share)
-        kept, measured, sets = study.state.record, len(study.answers), study.state.snapshot().sets
+        kept, (measured, sets) = study.state.record, study.progress
         about, size = kept.about, int(kept.sets.sizes[stored.position])
         noises = kept.aims.noise_std
         planned = 0.0 if noises is None else float(noises[stored.position])
@@ -151,7 +152,7 @@ def _tell_file(address: Address, file: Path, by: str | None, reading: Reading) -
     from sumwise.data.tables import read_totals
 
     with address.open() as study:
-        told, ignored = read_totals(file, study.ids, by, reading)
+        told, ignored = read_totals(file, study.state.record.sets, by, reading)
         if PART in ignored:
             raise DataError(
                 f"{file} has a column {PART!r}: totals that cover a part of their set. Tell those "
@@ -159,7 +160,7 @@ def _tell_file(address: Address, file: Path, by: str | None, reading: Reading) -
                 "stored."
             )
         new, rows = study.tell_many(**told), len(told["y_bar"])
-        measured, sets = len(study.answers), study.state.snapshot().sets
+        measured, sets = study.progress
     if ignored:
         talk(f"Ignored columns: {', '.join(map(named, ignored))}.")
     rest = f", {rows - new} already recorded" if rows > new else ""

@@ -455,7 +455,8 @@ def _assemble(
         own = own[flat]
     inputs = np.concatenate([x, joined.x])[flat]
     known = tuple(placed.ids), inputs, theta, starts, sets.input_names
-    return Sets(*known, members, effects, sets.recipe, own)
+    origin = replace(sets.origin, areas={})
+    return Sets(*known, members, effects, sets.recipe, own, origin)
 
 
 def _words(

@@ -199,7 +199,7 @@ def _spread_under(pool: Pool) -> Callable[[Model], float]:
     if not pool.basis.learns:
         moment = second_moment(pool)
         return lambda model: math.sqrt(mean_variance(model.posterior, *moment))
-    x = pool.sets.x[:: -(-len(pool.sets.x) // SAMPLE)]
+    x = pool.sets.own_x[:: -(-len(pool.sets.own_x) // SAMPLE)]
     shares = np.ones(len(x)) / len(x)
     return lambda model: math.sqrt(mean_variance(model.posterior, shares, features(model.basis, x)))
 

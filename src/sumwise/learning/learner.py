@@ -21,6 +21,7 @@ from sumwise.acquisition.screening import Ceiling, with_squares
 from sumwise.acquisition.strategies import Acquisition, named, per_cost
 from sumwise.data import validate
 from sumwise.data.about import About, weights_of
+from sumwise.data.known import KNOWN, Known, with_known
 from sumwise.data.sets import LazySets, Sets
 from sumwise.learning import rules
 from sumwise.learning.estimator import AggregateRegressor, resolve
@@ -180,6 +181,22 @@ def along(
         yield model
 
 
+def tell_known(progress: Progress, known: Sequence[Known]) -> Progress:
+    """What was known from the start, as answers; the model is fitted once, with the last."""
+    if not known:
+        return progress
+    *before, last = known
+    ids = progress.pool.sets
+    answers = tuple(
+        Answer(number, each.set_id, each.y_bar, None, each.noise_std, note=KNOWN, position=at)
+        for number, each in enumerate(before, start=1)
+        for at in [ids.position(each.set_id)]
+    )
+    position = ids.position(last.set_id)
+    after = tell(replace(progress, answers=answers), position, last.y_bar, last.noise_std)
+    return replace(after, answers=(*answers, replace(after.answers[-1], note=KNOWN)))
+
+
 def fit_answers(
     prepared: core.Prepared,
     sets: Sets,
@@ -231,6 +248,8 @@ class ActiveLearner:
         seed: Of the strategy's draws, and of the basis if no model is given.
         preset: `"paper"` takes the paper's model (128 Fourier features of length-scale 1, Adam)
             and AggMI in one word.
+        known: Totals, outputs of individuals and totals of areas that are known already, as in
+            `AggregateRegressor.fit`; they are among the answers, and never asked for.
         **objective: `targets` and `target_weights`: individuals whose predictions count, as in
             `sumwise.score`. `noise_std`: noise that measuring each set will have; `tell` takes the
             noise that an answer really had. `cost`: what measuring each set costs, as in
@@ -263,6 +282,7 @@ class ActiveLearner:
         strategy: str | Acquisition | None = None,
         seed: int = 0,
         preset: str | None = None,
+        known: Any = None,
         **objective: Unpack[StudyOptions],
     ) -> None:
         plain = as_sets(sets)
@@ -270,7 +290,12 @@ class ActiveLearner:
         self._seed, self._about = seed, About(weights=weighed(sets))
         wanted = read(plain, objective, "ActiveLearner", StudyOptions)
         per_cost(self._strategy, np.zeros(len(plain)), wanted.cost)  # refuses costs without gains
-        self._progress = begin(config, sets, wanted)
+        more, told = with_known(plain, known)
+        if more is plain:
+            self._progress = begin(config, sets, wanted)
+        else:
+            self._progress = begin(config, more, wanted.extended(len(more)))
+        self._progress = tell_known(self._progress, told)
 
     # --- asking and telling -------------------------------------------------------------------
 
@@ -310,10 +335,12 @@ class ActiveLearner:
             self._progress = revise(self._progress, changed)
 
     def retract(self, set_id: Hashable) -> None:
-        """Withdraw an answer: its set may be asked for again."""
+        """Withdraw an answer: its set may be asked for again, if it ever was to be asked for."""
         known = self._measured(self._progress.pool.sets.position(set_id))
         kept = [told for told in self.answers if told is not known]
-        self._progress = revise(self._progress, kept)
+        now = revise(self._progress, kept)
+        extra = [known.position] if known.position >= now.pool.sets.n_asked else []
+        self._progress = replace(now, skipped=tuple(sorted({*now.skipped, *extra})))
 
     def skip(self, set_id: Hashable) -> None:
         """Set a set aside that cannot be measured: it is not asked for."""
@@ -404,7 +431,8 @@ class ActiveLearner:
         return answers_html(repr(self), self.answers)
 
     def __repr__(self) -> str:
-        answered, total = len(self.answers), len(self._progress.pool.sets)
+        total = self._progress.pool.sets.n_asked
+        answered = sum(told.position < total for told in self.answers)
         return (
             f"ActiveLearner: {answered} of {total} sets measured, strategy {self._strategy!r}, "
             f"{AggregateRegressor.from_config(self._progress.prepared.config)!r}"

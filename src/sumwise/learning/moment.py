@@ -16,6 +16,7 @@ import numpy as np
 from sumwise.acquisition.objective import Objective
 from sumwise.data.about import About
 from sumwise.data.sets import Sets, rows_among
+from sumwise.learning.contradictions import contradictions
 from sumwise.learning.left_out import Judged, left_out, suspects
 from sumwise.learning.parts import some_members
 from sumwise.learning.propose import Answer, Ask, PoolState
@@ -154,13 +155,19 @@ class Moment(Generic[S]):
     def _status(self, judged: Judged) -> Status:
         fit, aims, state = self.fit, self.aims, self.fit.seen.state
         left = outlook(fit.pool, fit.model, state, self.ahead, aims.cost)
-        taken = len(state.answered), len(state.claimed), len(state.skipped)
+        sets = fit.pool.sets
+        answers, skipped = (
+            sum(at < sets.n_asked for at in some) for some in (state.answered, state.skipped)
+        )
+        taken = answers, len(state.claimed), skipped
         left |= {"enough": aims.enough, "aimed": aims.targets is not None}
         quick = self.without is not None
         checks = (self._moves, self._expected) if quick else (None, None)
         left["suspects"] = suspects(judged, fit.seen.answers, *checks)
         left |= {"typical_error": judged.error, "typical_naive_error": judged.naive_error}
-        counts = len(fit.pool.sets) - len(state.gone), *taken, state.questions
+        left |= {"known": len(state.answered) - answers}
+        left["contradictions"] = contradictions(sets, fit.seen.answers)
+        counts = sets.n_asked - len(state.gone), *taken, state.questions
         return Status(self.name, self.strategy, *counts, **left, about=self.about)
 
     def _moves(self, answer: Answer) -> float:
@@ -181,9 +188,8 @@ class Moment(Generic[S]):
 
 def in_words(ask: Ask, about: About) -> Ask:
     """A question whose reason calls what is measured by its name."""
-    if about.word == "total":
-        return ask
-    return replace(ask, why=re.sub(r"\btotal\b", about.word, ask.why))
+    why = re.sub(r"\btotal\b", about.word, ask.why)
+    return ask if why == ask.why else replace(ask, why=why)
 
 
 def answers_html(said: str, answers: Sequence[Answer]) -> str:
@@ -215,13 +221,13 @@ def predict(
     about, known = individuals(own := sets()), model.fitted().labelled
     if measured.bounded and known is not None and known.overlap is not None:
         everyone = own if whole is None else whole()
-        found = model.intervals(everyone.x, share, groups=individuals(everyone)["ids"])
+        found = model.intervals(everyone.own_x, share, groups=individuals(everyone)["ids"])
         found = within_overlapping(found, everyone, known.overlap.measured, *measured.ends)
-        at = rows_among(everyone, own.ids)
+        at = rows_among(everyone, own.ids[: own.n_asked])
         ends_of = np.stack([found.lower, found.upper])[:, at]
         found = replace(found, mean=found.mean[at], std=found.std[at], ends=ends_of)
     else:
-        found = model.intervals(own.x, share, groups=about["ids"], **ends)
+        found = model.intervals(own.own_x, share, groups=about["ids"], **ends)
     return replace(found, **about)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from sumwise.acquisition.known_noise import given_answers, given_questions, independent_rows
 from sumwise.data.about import About
+from sumwise.learning.contradictions import Contradiction
 from sumwise.learning.left_out import Suspect
 from sumwise.learning.propose import Ask, PoolState
 from sumwise.model.design import Pool, add_products, features
@@ -46,6 +47,8 @@ class Status:
     typical_error: float | None = None  # of an individual: answers predicted from all the others
     typical_naive_error: float | None = None  # with the mean of the others as the prediction
     about: About = field(default_factory=About)  # what is measured
+    known: int = 0  # individuals and areas that were known from the start, beside the answers
+    contradictions: tuple[Contradiction, ...] = ()  # totals that cannot all be right
 
     def _repr_html_(self) -> str:
         heads = ("sets", "measured", "being measured", "skipped", "asked so far")
@@ -61,7 +64,7 @@ class Status:
     @property
     def stop(self) -> bool | None:
         """Whether more questions have stopped paying; None without a threshold or an answer."""
-        if self.enough is None or not self.answers:
+        if self.enough is None or not self.answers + self.known:
             return None
         return self.improvement < self.enough
 
@@ -69,15 +72,24 @@ class Status:
     def headline(self) -> tuple[str, ...]:
         """What to know first, in sentences: which answer to check, and that the model is no use."""
         now, naive = self.typical_error, self.typical_naive_error
-        said = [self.to_check]
+        said = [self.contradicted, self.to_check]
         if now is not None and naive is not None and now >= naive:
             said.append(
                 "So far the model does not beat guessing the mean: with each of "
-                f"{self.answers} answers predicted from the others, half of its predictions are "
-                f"off by less than {plain(now)} per individual, and half of those by the mean of "
-                f"the others by less than {plain(naive)}."
+                f"{self.answers + self.known} answers predicted from the others, half of its "
+                f"predictions are off by less than {plain(now)} per individual, and half of those "
+                f"by the mean of the others by less than {plain(naive)}."
             )
         return tuple(filter(None, said))
+
+    @property
+    def contradicted(self) -> str | None:
+        """Which totals cannot all be right, in sentences; None if all can."""
+        if not self.contradictions:
+            return None
+        more = len(self.contradictions) - 1
+        rest = f" {count(more, 'more total')} of overlapping sets cannot be right." if more else ""
+        return self.contradictions[0].words + rest
 
     @property
     def to_check(self) -> str | None:
@@ -109,6 +121,13 @@ class Status:
             f"{self.answers} of {count(self.sets, 'set')} measured, {self.open_claims} being "
             f"measured, {free} free" + (f", {self.skipped} skipped." if self.skipped else "."),
         ]
+        if self.known:
+            one = self.known == 1
+            what = "individual or area" if one else "individuals and areas"
+            said.append(
+                f"{self.known} {what} {'was' if one else 'were'} known from the start and "
+                f"{'is' if one else 'are'} never asked for."
+            )
         if free or self.open_claims:
             left = plain(self.information_left)
             said.append(f"Measuring all remaining sets would teach {left} nats about the model.")
@@ -128,7 +147,7 @@ class Status:
         unit = self.about.quantity
         before, after, ahead = self.mean_variance, self.mean_variance_after, self._coming()
         less = f"{100 * (1 - after / before) if before > 0 else 0:.0f} % less variance"
-        if not self.answers:
+        if not self.answers + self.known:
             then = f"; {ahead} should leave {less}" if ahead else ""
             return [f"Nothing is measured yet, so uncertainty has no unit{then}."]
         whose = "the individuals that count" if self.aimed else "individuals"
@@ -208,8 +227,8 @@ def second_moment(pool: Pool) -> tuple[Float[np.ndarray, " K"], Float[np.ndarray
     elif moment is None:
         n_basis = pool.design.u.shape[1]
         moment = np.zeros((n_basis, n_basis))
-        add_products(pool.sets.x, pool.basis, moment)
-        moment /= len(pool.sets.x)
+        add_products(pool.sets.own_x, pool.basis, moment)
+        moment /= len(pool.sets.own_x)
     powers, axes = np.linalg.eigh(moment)
     return np.maximum(powers, 0.0), axes.T
 

@@ -81,13 +81,14 @@ def within_overlapping(
         measured: The sets whose totals are known.
     """
     assert sets.members is not None
-    members, first, row = np.unique(sets.members, return_index=True, return_inverse=True)
+    own = sets.members[: len(found.mean)]  # areas and individuals known from the start come after
+    members, first, row = np.unique(own, return_index=True, return_inverse=True)
     theta, _ = weights(measured)
     totals = []
     for a in range(len(measured)):
-        own = theta[[a]].tocoo()
-        kept = own.data != 0
-        totals.append((np.searchsorted(members, own.coords[1][kept]), own.data[kept]))
+        part = theta[[a]].tocoo()
+        kept = part.data != 0
+        totals.append((np.searchsorted(members, part.coords[1][kept]), part.data[kept]))
     ends = np.stack([found.lower, found.upper])[:, first]
     one = Predictions(found.mean[first], found.std[first], found.level, ends=ends)
     one = within(one, low, high, totals)

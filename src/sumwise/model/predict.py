@@ -469,6 +469,7 @@ def individuals(sets: Sets, rows: int | None = None) -> dict[str, Any]:
     Args:
         rows: How many; all if left out.
     """
+    rows = int(sets.starts[sets.n_asked]) if rows is None else rows  # each individual once
     owners = np.repeat(np.arange(len(sets)), sets.sizes)[:rows]
     beside: dict[str, Any] = {"row": np.arange(len(owners)) - sets.starts[owners] + 1}
     if sets.row_ids is not None:

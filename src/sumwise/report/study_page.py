@@ -79,7 +79,7 @@ def page_of(study: Study | ActiveLearner) -> str:
         title += f"; check {label(status.suspects[0].set_id)} first"
     if no_better(insight):
         title += "; no better than guessing the mean"
-    return page(title, _lead(insight, len(sets.x)), sections)
+    return page(title, _lead(insight, len(sets.own_x)), sections)
 
 
 def count_of(number: int, thing: str) -> str:
@@ -91,7 +91,8 @@ def count_of(number: int, thing: str) -> str:
 
 def _lead(insight: Insight, n_individuals: int) -> str:
     status, individuals = insight.status, count_of(n_individuals, "individual")
-    if not status.answers:
+    told = status.answers + status.known
+    if not told:
         return (
             f"Nothing is measured yet: {count_of(status.sets, 'set')} hold {individuals}. What to "
             "ask first is below."
@@ -100,14 +101,16 @@ def _lead(insight: Insight, n_individuals: int) -> str:
     word = about.word
     what = "outputs" if about.outcome is None else label(about.outcome)
     are = "are" if about.outcome is None else "is"
-    totals = f"one {word}" if status.answers == 1 else f"{status.answers:,} {word}s"
+    totals = f"one {word}" if told == 1 else f"{told:,} {word}s"
     unit = "" if about.unit is None else f", in {about.unit}"
     said = f"From {totals} the {what} of {individuals} {are} predicted{unit}."
     if about.bounded:
         said += " Predictions and intervals are cut at the bounds of an individual's output."
-    if status.answers < FEWEST:
+    if told < FEWEST:
         return f"{said} How well shows from {FEWEST} answers on."
-    return " ".join(filter(None, (status.to_check, said, _errors(insight), insight.trust)))
+    return " ".join(
+        filter(None, (status.contradicted, status.to_check, said, _errors(insight), insight.trust))
+    )
 
 
 def no_better(insight: Insight) -> bool:
@@ -281,7 +284,7 @@ def _settings(study: Study | ActiveLearner, sets: Sets, strategy: str) -> Sectio
     largest = count_of(int(sets.sizes.max()), "individual")
     rows = [
         ("sets", f"{len(sets):,}, of {sets.sizes.min():,} to {largest}"),
-        ("individuals", f"{len(sets.x):,}, each with {inputs}"),
+        ("individuals", f"{len(sets.own_x):,}, each with {inputs}"),
         ("a measurement tells", _told(sets)),
         ("model", _model(study.model.get_params())),
         ("strategy", f"{strategy}, seed {study.seed}"),

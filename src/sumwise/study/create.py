@@ -16,6 +16,7 @@ from sumwise.acquisition.strategies import per_cost
 from sumwise.data import validate
 from sumwise.data.about import About, AboutOptions
 from sumwise.data.geo import Geometry
+from sumwise.data.known import KNOWN, Known, with_known
 from sumwise.data.pool_edits import PoolMark
 from sumwise.data.sets import Sets
 from sumwise.errors import SettingError
@@ -30,7 +31,9 @@ from sumwise.study.study import Study
 
 
 class CreateOptions(StudyOptions, AboutOptions, total=False):
-    """What a study is for, and what it measures."""
+    """What a study is for, and what it measures, and where."""
+
+    geometry: Geometry | Sequence[bytes | None] | None
 
 
 def create_study(
@@ -44,7 +47,7 @@ def create_study(
     preset: str | None = None,
     claim_days: float = 7.0,
     sets_file: str | os.PathLike[str] | None = None,
-    geometry: Geometry | Sequence[bytes | None] | None = None,
+    known: Any = None,
     **options: Unpack[CreateOptions],
 ) -> Study:
     """Begin a study, and store its sets, its settings and what the basis has drawn.
@@ -62,8 +65,9 @@ def create_study(
         claim_days: How many days a claim on a set lasts.
         sets_file: Keep the sets in this Parquet file instead of inside the database, which refers
             to it with a checksum; for sets that take gigabytes.
-        geometry: The geometry of each individual as WKB, in the order of `sets.x`, which the study
-            keeps for maps and exports; None where there is none.
+        known: Totals, outputs of individuals and totals of areas that are known already, as in
+            `AggregateRegressor.fit`. They are the first answers. Individuals and areas become more
+            sets of the study, which are never asked for.
         **options: `outcome`: what is measured, such as "maths score", and `unit`: its unit, which
             all outputs use. `low` and `high`: the least and the most that an individual's output
             can be (a share is 0 to 1); a total that is impossible then is refused, and predictions
@@ -71,9 +75,10 @@ def create_study(
             count, as in `sumwise.score`. `noise_std`: noise that measuring each set will have;
             `tell` takes the noise that an answer really had. `cost`: what measuring each set costs,
             as in `sumwise.select`; questions are then asked by gain per cost, and `ask` takes a
-            budget.
-            `enough`: an improvement of predictions, as a standard deviation in your units, below
-            which the next questions are no longer worth asking; `status` and the report say so.
+            budget. `enough`: an improvement of predictions, as a standard deviation in your units,
+            below which the next questions are no longer worth asking; `status` and the report say
+            so. `geometry`: the geometry of each individual as WKB, in the order of `sets.x`, which
+            the study keeps for maps and exports; None where there is none.
     """
     named = "study" if name is None else validate.study_name(name)
     plain = as_sets(sets)
@@ -81,12 +86,13 @@ def create_study(
     days = validate.days(claim_days, "claim_days")
     if isinstance(sets, Embedded) and sets_file is not None:
         raise SettingError("the sets are in files already; leave sets_file out")
+    geometry = options.pop("geometry", None)
     measured: dict[str, Any] = {name: options.get(name) for name in AboutOptions.__annotations__}
     wanted = {name: value for name, value in options.items() if name not in measured}
     wishes = read(plain, wanted, "create_study", StudyOptions)
     per_cost(chosen, np.zeros(len(sets)), wishes.cost)  # refuses what cost means nothing to
     about = About(weights=weighed(sets), **measured)
-    settings = {
+    settings: dict[str, Any] = {
         "name": named,
         "strategy": chosen,
         "config": pack_config(config),
@@ -94,8 +100,35 @@ def create_study(
         "claim_days": days,
     }
     shapes = None if geometry is None else _geometry(geometry, sets)
-    known = sets, sets.prepare(config), wishes, about, settings
-    return _store(url, *known, sets_file, geometry=shapes)
+    prepared = sets.prepare(config)
+    more, told = with_known(plain, known)
+    for each in told:
+        about.check(each.y_bar, each.noise_std, more.take([more.position(each.set_id)]))
+    happened = _begun(more, told) if told else None
+    settings |= {"arrivals": len(told), "changes": len(told)} if told else {}
+    kept = (sets, wishes) if more is plain else (more, wishes.extended(len(more)))
+    begun = kept[0], prepared, kept[1], about, settings
+    return _store(url, *begun, sets_file, happened, geometry=shapes)
+
+
+def _begun(sets: Sets, told: Sequence[Known]) -> dict[str, list[dict[str, Any]]]:
+    """The past of a study of which something is known from the start."""
+    at = records.now()
+    rows: list[dict[str, Any]] = [
+        {
+            "position": sets.position(each.set_id),
+            "y_bar": each.y_bar,
+            "noise_std": each.noise_std,
+            "by": None,
+            "at": at,
+            "note": KNOWN,
+        }
+        for each in told
+    ]
+    empty = dict.fromkeys(("position", "y_bar", "noise_std", "by", "note"))
+    history = [{**empty, "at": at, "what": "created"}, *({**row, "what": "told"} for row in rows)]
+    answers = [{**row, "arrival": number} for number, row in enumerate(rows)]
+    return {"answers": answers, "history": history}
 
 
 def _geometry(given: Geometry | Sequence[bytes | None], sets: Sets | Embedded) -> Geometry:

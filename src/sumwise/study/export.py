@@ -140,6 +140,7 @@ def _contents(database: Database, record: StudyRecord, sets: Sets) -> dict[str, 
         known["about"] = record.about.to_json()
     if record.pool.changes:
         known["pool"] = json.loads(record.pool.to_json())
+    known |= blobs.origin_json(sets.origin)
     if record.aims:
         given = blobs.arrays_of_aims(record.aims)
         options = StudyOptions.__annotations__

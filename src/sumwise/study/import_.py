@@ -32,6 +32,7 @@ from sumwise.data import validate
 from sumwise.data.about import About
 from sumwise.data.frames import to_float
 from sumwise.data.geo import Geometry, from_geoparquet
+from sumwise.data.origin import Origin
 from sumwise.data.pool_edits import PoolMark
 from sumwise.data.recipe import Recipe
 from sumwise.data.sets import Sets
@@ -93,21 +94,21 @@ def _read(place: Path) -> Imported:
         for name, given in zip(("overlap", "row_ids"), about, strict=True):
             if not isinstance(given, bool):
                 raise ValueError(f"{name} is {given!r:.60}; give true or false")
-        recipe = blobs.recipe_of(head)
+        recipe, origin = blobs.recipe_of(head), blobs.origin_of(head)
         about_it = About.from_json(head.get("about", {}))
         if not isinstance(names, list | None):
             raise ValueError(f"inputs is {names!r:.60}; give a list of names, or null")
         inputs = None if names is None else many_from_json(json.dumps(names))
     content = _content(place, SETS, sha256)
     with _refusals(SETS):
-        sets = _sets(content, inputs, about[0], about[1], recipe)
+        sets = _sets(content, inputs, about[0], about[1], recipe, origin)
     geometry = None
     if GEOMETRY in sha256:
         content = _content(place, GEOMETRY, sha256)
         with _refusals(GEOMETRY):
             geometry = from_geoparquet(content)
-            if len(geometry.wkb) != len(sets.x):
-                raise ValueError(f"{len(geometry.wkb)} rows instead of {len(sets.x)}")
+            if len(geometry.wkb) != len(sets.own_x):
+                raise ValueError(f"{len(geometry.wkb)} rows instead of {len(sets.own_x)}")
     with _refusals(STUDY):
         aims = _aims(head["aims"], sets, head["strategy"]) if "aims" in head else Objective()
         pool = PoolMark()
@@ -208,6 +209,7 @@ def _sets(
     overlap: bool,
     row_ids: bool,
     recipe: Recipe | None,
+    origin: Origin,
 ) -> Sets:
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -231,7 +233,10 @@ def _sets(
     )
     starts = np.append(np.flatnonzero(np.diff(owner.to_numpy(), prepend=-1)), len(owner))
     ids = many_from_json(f"[{','.join(exact.take(starts[:-1]).to_pylist())}]")
-    return Sets(ids, np.column_stack(inputs), theta, starts, names, members, effects, recipe, rows)
+    if origin.extra >= len(ids):
+        raise ValueError(f"{STUDY} says that {origin.extra} of {len(ids)} sets are extra")
+    more = names, members, effects, recipe, rows, origin
+    return Sets(ids, np.column_stack(inputs), theta, starts, *more)
 
 
 def _basis(content: bytes, config: ModelConfig, sets: Sets) -> tuple[Prepared, bool]:

@@ -105,7 +105,7 @@ class ModelCache:
         """The same, aimed at individuals of the pool: those of retired sets do not count."""
         if not self._record.pool.retired:
             return pool
-        x = self._people.x
+        x = self._people.own_x
         moment = None
         if not self._learns:
             moment = np.zeros((pool.design.u.shape[1],) * 2)

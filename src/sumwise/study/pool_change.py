@@ -70,6 +70,12 @@ def change(
             "changed. Change the files, begin a study on them (sumwise init), and give it the "
             "answers that there are (sumwise answers -o, sumwise tell --from)."
         )
+    if record.sets.origin.extra:
+        raise SettingError(
+            "areas or individuals of this study were known from the start, and its pool cannot be "
+            "changed with these. Begin a study with the changed table and what is known (known=, "
+            "or --known in the shell)."
+        )
     whole = record.sets.whole if isinstance(record.sets, LazySets) else record.sets
     for _ in range(ATTEMPTS):
         seen = state.snapshot()

@@ -21,9 +21,10 @@ from sumwise.data import validate
 from sumwise.data.about import About
 from sumwise.data.frames import column_names
 from sumwise.data.geo import from_geoparquet
+from sumwise.data.matching import by_id
 from sumwise.data.parquet import Scan
 from sumwise.data.sets import Sets, rows_among
-from sumwise.errors import SettingError, SumwiseError
+from sumwise.errors import LabelError, SettingError, SumwiseError
 from sumwise.learning.estimator import AggregateRegressor
 from sumwise.learning.moment import AHEAD, Moment, answers_html, predict, predict_totals
 from sumwise.learning.parts import rows_of, sampling_noise, share_of, some_members
@@ -152,7 +153,7 @@ class Study:
     def tell_many(
         self,
         set_ids: Any,
-        y_bar: Any,
+        y_bar: Any = None,
         by: Any = None,
         note: Any = None,
         noise_std: Any = None,
@@ -161,10 +162,16 @@ class Study:
         """Record totals of many sets, all of them or none; gives how many were new.
 
         Args:
-            set_ids: Ids of the sets; `y_bar` has their totals in the same order.
+            set_ids: Ids of the sets; `y_bar` has their totals in the same order. Or both in one: a
+                dict, a pandas Series or a data frame by id, as in `AggregateRegressor.fit`.
             by: One name for all answers, or one for each; `note` and `noise_std` likewise.
             where: Takes the number of an answer, from 0, and says in a refusal where it is.
         """
+        if y_bar is None:
+            named = by_id(set_ids, self.state.record.sets, "totals", LabelError)
+            if named is None:
+                raise SettingError("totals are missing; give y_bar, or a dict of totals by id")
+            set_ids, y_bar = named
         ids = validate.as_list(set_ids, "set_ids")
         if not ids:
             raise SettingError("no answers were given; give at least one set id and its total")
@@ -441,6 +448,14 @@ class Study:
         """Sets that are not asked for."""
         return self.state.snapshot().skips
 
+    @property
+    def progress(self) -> tuple[int, int]:
+        """How many sets are measured, and how many may be asked for."""
+        state = self.state
+        seen, sets = state.snapshot(), state.record.sets
+        measured = sum(answer.position < sets.n_asked for answer in seen.answers)
+        return measured, seen.sets - sets.origin.extra
+
     def history(self) -> tuple[Event, ...]:
         """All events, the oldest first."""
         kept = self.state.record
@@ -534,8 +549,8 @@ class Study:
             packed = state.record.blobs.geometry(connection)
         if packed is None:
             return None
-        wkb = from_geoparquet(packed).wkb
-        return tuple(wkb[row] for row in rows_among(state.record.sets, state.people.ids))
+        wkb, ids = from_geoparquet(packed).wkb, state.people.ids[: state.people.n_asked]
+        return tuple(wkb[row] for row in rows_among(state.record.sets, ids))
 
     def export(self, folder: Any) -> Path:
         """Write everything to a folder of CSV, Parquet and JSON, for `import_study` or others.
@@ -563,9 +578,9 @@ class Study:
 
     def __repr__(self) -> str:
         state = self.state
-        seen, strategy = state.snapshot(), state.record.strategy
+        seen, strategy, (measured, sets) = state.snapshot(), state.record.strategy, self.progress
         return (
-            f"Study {self.name!r}: {len(seen.answers)} of {seen.sets} sets measured, "
+            f"Study {self.name!r}: {measured} of {sets} sets measured, "
             f"{count(len(seen.claims), 'open question')}, strategy {strategy!r}"
         )
 

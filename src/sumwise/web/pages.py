@@ -191,7 +191,8 @@ def predict(session: Session, fit: Fit, which: Int[np.ndarray, " n"]) -> Predict
         return outputs.interval(model, sets.x[which], LEVEL, _members(fit, sets, which))
     if sets.members is not None:
         everyone = session.study.model, lambda: sets, None, LEVEL, None, about
-        found, at = moment.predict(*everyone), which
+        _, first, same = np.unique(sets.members, return_index=True, return_inverse=True)
+        found, at = moment.predict(*everyone), first[same[which]]
     else:
         owners = np.unique(np.searchsorted(sets.starts, which, side="right") - 1)
         rows = np.concatenate([np.arange(*sets.starts[a : a + 2]) for a in owners])

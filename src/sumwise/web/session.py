@@ -120,9 +120,10 @@ class Session:
 
     @cached_property
     def in_pool(self) -> Bool[np.ndarray, " A"]:
-        """Which sets are part of the pool; others were, before it changed."""
+        """Which sets are part of the pool; others were before it changed, or were known."""
         found = np.ones(len(self.sets), dtype=bool)
         found[list(self.record.pool.retired)] = False
+        found[self.sets.n_asked :] = False
         return found
 
     def spent(self, seen: Snapshot) -> float | None:

@@ -34,6 +34,7 @@ import sqlalchemy as sa
 from sumwise.acquisition.objective import Objective
 from sumwise.data.about import About
 from sumwise.data.geo import Geometry, to_geoparquet
+from sumwise.data.origin import Origin
 from sumwise.data.pool_edits import PoolMark
 from sumwise.data.recipe import Recipe
 from sumwise.data.sets import LazySets, Sets
@@ -110,9 +111,10 @@ def pack(
             index["overlap"] = True
         if sets.recipe is not None:
             index["recipe"] = sets.recipe.to_json()
+        index |= origin_json(sets.origin)
         packed["index"] = json.dumps(index).encode()
         if 8 * len(sets) * (n_basis + 2) <= LARGEST_DESIGN:
-            packed |= _pack_design(sets, prepared, n_basis, mark.sets(sets).x)
+            packed |= _pack_design(sets, prepared, n_basis, mark.sets(sets).own_x)
     return packed
 
 
@@ -229,7 +231,7 @@ class Blobs:
         names = None if known["inputs"] is None else many_from_json(known["inputs"])
         ids = many_from_json(known["ids"])
         about = known["sizes"], known["n_inputs"], names, load, known.get("overlap", False)
-        return LazySets(ids, *about, recipe_of(known))
+        return LazySets(ids, *about, recipe_of(known), origin_of(known))
 
     def _sets(self, connection: Connection) -> Sets:
         if "sets_file" in self.names:
@@ -308,7 +310,7 @@ class Blobs:
         moment = _view(self.read(connection, "moment")).reshape(u.shape[1], u.shape[1])
         targets = self.aims(connection, "sample").targets  # None in studies of older versions
         if targets is not None:
-            everyone = sets.sizes[mark.positions(n_sets)].sum()
+            everyone = sets.sizes[mark.positions(sets.n_asked)].sum()
             targets = replace(targets, everyone=int(everyone))
         return Pool(sets, basis, design, moment=moment, targets=targets)
 
@@ -346,6 +348,7 @@ def pack_sets(sets: Sets) -> bytes:
         names["inputs"] = [to_json(name) for name in sets.input_names]
     if sets.recipe is not None:
         names["recipe"] = sets.recipe.to_json()
+    names |= origin_json(sets.origin)
     if sets.row_ids is not None:
         columns[ROW_ID] = pa.array([to_json(name) for name in sets.row_ids])
     table = pa.table(columns).replace_schema_metadata({"sumwise": json.dumps(names)})
@@ -386,7 +389,7 @@ def unpack_sets(packed: bytes) -> Sets:
             None if given is None else many_from_json(f"[{','.join(given)}]")
             for given in (names["ids"], names.get("inputs"))
         )
-        more = named, members, effects, recipe_of(names), rows
+        more = named, members, effects, recipe_of(names), rows, origin_of(names)
         return Sets(ids or (), x, np.array(theta), starts, *more)
     except (pa.ArrowException, OSError, ValueError, TypeError, KeyError) as error:
         raise DataError(f"the study's sets cannot be read ({error})") from error
@@ -395,6 +398,25 @@ def unpack_sets(packed: bytes) -> Sets:
 def recipe_of(known: Mapping[str, Any]) -> Recipe | None:
     """How inputs were made of a table, if they were not taken as they are."""
     return None if known.get("recipe") is None else Recipe.from_json(known["recipe"])
+
+
+def origin_json(origin: Origin) -> dict[str, Any]:
+    """Names of the columns that sets were made of, to be kept beside other names."""
+    if not origin.by and not origin.extra and origin.id is None:
+        return {}
+    names = many_to_json([*origin.by, origin.id])
+    return {"origin": {"names": names, "mean": origin.mean, "extra": origin.extra}}
+
+
+def origin_of(known: Mapping[str, Any]) -> Origin:
+    """What `origin_json` gave; studies from before it know no columns."""
+    if "origin" not in known:
+        return Origin()
+    *by, own = many_from_json(known["origin"]["names"])
+    mean, extra = known["origin"]["mean"], known["origin"]["extra"]
+    if not isinstance(mean, bool) or type(extra) is not int or extra < 0:
+        raise DataError(f"origin is {known['origin']!r:.80}, which no study has")
+    return Origin(tuple(by), own, mean, extra)
 
 
 def row_ids_of(texts: Sequence[str]) -> np.ndarray:

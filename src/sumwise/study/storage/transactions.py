@@ -273,10 +273,12 @@ class Transaction:
         return self._answer(new.position), True
 
     def retract(self, position: int, by: str | None, note: str | None) -> None:
-        """Withdraw an answer; its set may be asked for again."""
+        """Withdraw an answer; its set may be asked for again, if it ever was to be asked for."""
         known = self._answer(position)
         self._drop(answers, position)
         self._change("retracted", position, **{**_values(known), "by": by, "note": note})
+        if position >= self._record.sets.n_asked:
+            self.skip(position, by, "it is no set of the study, and not asked for")
 
     def _answer(self, position: int) -> Answer:
         known = records.answer_at(self.connection, self._record, position)

@@ -25,7 +25,12 @@ def get_study(here: Here) -> Any:
     """What the study is, and how far."""
     session, places = here.session, here.pictures.places
     now, kept = session.state.snapshot(), session.record
-    counts = (now.sets, len(now.answers), len(now.claims), len(now.skips), now.questions)
+    asked = session.sets.n_asked  # without what was known from the start
+    answers, skips = (
+        sum(each.position < asked for each in told) for told in (now.answers, now.skips)
+    )
+    sets = now.sets - session.sets.origin.extra
+    counts = (sets, answers, len(now.claims), skips, now.questions)
     counted = Status(kept.name, kept.strategy, *counts, 0.0, 0.0, 0.0, 0, 0.0)
     return {
         **asdict(counted),
