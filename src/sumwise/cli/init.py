@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from sumwise.data.about import About
 from sumwise.data.dialect import Reading
 from sumwise.data.frames import Table as Rows
 from sumwise.data.frames import as_frame
+from sumwise.data.known import Known
 from sumwise.data.parquet import find_files, open_parquet
 from sumwise.data.tables import (
     Individuals,
@@ -229,42 +231,34 @@ def init(
     place: dict[str, Any] = {"name": address.name, "sets_file": sets_file}
     if made.geometry is not None:
         place["geometry"] = made.geometry
+    place |= {"known": list(made.known), **method, **meant, **asdict(measured)}
     with (
         waiting("making the study"),
-        create_study(
-            address.url,
-            sets,
-            model=model,
-            known=list(made.known),
-            **place,
-            **method,
-            **meant,
-            **asdict(measured),
-        ) as study,
+        create_study(address.url, sets, model=model, **place) as study,
     ):
         name, about = study.name, study.about
     _remark(made, str(chosen), objective)
     taken = {"by": made.by, "inputs": made.x, "left_out": list(made.left_out)}
-    counts = {
-        "known": len(made.known),
-        "sets": len(made.sets),
-        "individuals": int(made.sets.sizes.sum()),
-    }
+    counts = {"sets": len(made.sets), "individuals": int(made.sets.sizes.sum())}
+    counts["known"] = len(made.known)
     method |= {"basis": basis or model.basis, "preset": preset, "weights": table.weights}
     method |= asdict(measured)
     show_json({"study": name, **counts, **taken, **method, **objective.as_json(meant)})
     show(_made(made, name, address.url, table.weights, str(chosen)))
-    if sentence := _measures(about):
+    for sentence in filter(None, (_measures(about), *sentences(meant), _known(made.known))):
         show(sentence)
-    for sentence in sentences(meant):
-        show(sentence)
-    if made.known:
-        alone = sum(each.alone for each in made.known)
-        areas = sum(each.rows is not None for each in made.known) - alone
-        kinds = {"set": len(made.known) - alone - areas, "individual": alone, "area": areas}
-        said = ", ".join(count(number, kind) for kind, number in kinds.items() if number)
-        show(f"Known from the start: {said}.")
     suggest("Next, ask which set to measure:", address.typed("ask"))
+
+
+def _known(known: Sequence[Known]) -> str | None:
+    """How much is known from the start, in a sentence."""
+    if not known:
+        return None
+    alone = sum(each.alone for each in known)
+    areas = sum(each.rows is not None for each in known) - alone
+    kinds = {"set": len(known) - alone - areas, "individual": alone, "area": areas}
+    said = ", ".join(count(number, kind) for kind, number in kinds.items() if number)
+    return f"Known from the start: {said}."
 
 
 # --- reading --------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ ID: Final = option(
 
 @click.group(cls=Main, context_settings=SETTINGS)
 def pool() -> None:
-    """Change who is in the sets of a study.
+    """Change who is in the sets: individuals join, leave or are corrected.
 
     A total stays that of the members a set had when it was measured. If they change, the former
     set keeps the total under a name such as "Ann Arbor (until 2026-03-31)", and Ann Arbor may be

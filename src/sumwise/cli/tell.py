@@ -21,8 +21,10 @@ from sumwise.util.threads import one_thread
 
 if TYPE_CHECKING:
     from sumwise.study.storage.records import Claim, Skip
+    from sumwise.study.study import Study
 
 
+UNPLANNED: Final = "It is recorded without known noise, although"
 PART: Final = "part"  # a column of `sumwise answers` that no total of a whole set has
 
 
@@ -81,43 +83,45 @@ def tell(
         return
     if set_text is None or total is None:
         raise click.UsageError(wanted)
-    value, noise = _measured(set_text, total, noise_std)
-    share = None if covers is None else to_number(covers, "--covers")
+    value, noise, share = _measured(set_text, total, noise_std, covers)
     with one_thread(), address.find(set_text) as (study, own):
         members = None if of is None else read_members(of, reading)
         expected = study.expected(own, members)
-        before: list[Claim | Skip] = [
-            *study.skips,
-            *(claim for claim in study.claims if claim.by != by),
-        ]
+        before = _taken(study, by)
         stored, new = study.record(own, value, by, note, noise, of=members, covers=share)
         kept, (measured, sets) = study.state.record, study.progress
         about, size = kept.about, int(kept.sets.sizes[stored.position])
-        noises = kept.aims.noise_std
-        planned = 0.0 if noises is None else float(noises[stored.position])
+        noises, part = kept.aims.noise_std, part_in_words(stored.of, stored.covers, size)
+    planned = 0.0 if noises is None else float(noises[stored.position])
     mean, std = expected or (None, None)
     told = {"set": shown(own), "total": value, "measured": measured, "new": new}
-    part = part_in_words(stored.of, stored.covers, size)
-    told |= {"noise_std": stored.noise_std, "part": part}
-    show_json({**told, "expected": mean, "std": std})
-    said = "Recorded" if new else "Already recorded"
-    shown_value = about.quantity(f"{stored.y_bar:.12g}") + (f" ({part})" if part else "")
-    what = f"{about.title} of {named(own)}" if about != About() else named(own)
-    show(f"{said}: {what} is {shown_value}. {measured} of {count(sets, 'set')} measured.")
-    if new:
-        _remark(stored, before)
+    told |= {"noise_std": stored.noise_std, "part": part, "expected": mean, "std": std}
+    show_json(told)
+    said = f"{'Recorded' if new else 'Already recorded'}: {_sentence(about, stored, part)}"
+    show(f"{said} {measured} of {count(sets, 'set')} measured.")
+    _remark(stored, before, new)
     _warn_if_far(address, own, stored.y_bar, stored.noise_std, expected)
     if noise is None and share is None and planned and new:
-        suggest(
-            f"It is recorded without known noise, although ± {planned:.6g} was planned. If it has "
-            "that noise:",
-            address.typed("amend", shown(own), total, "--noise-std", f"{planned:.6g}"),
-        )
+        again = address.typed("amend", shown(own), total, "--noise-std", f"{planned:.6g}")
+        suggest(f"{UNPLANNED} ± {planned:.6g} was planned. If it has that noise:", again)
     suggest("Next:", address.typed("ask", by=by))
 
 
-def _remark(stored: Answer, before: Sequence[Claim | Skip]) -> None:
-    """Say what is special about an answer: its noise, a set that was skipped, or is held."""
+def _sentence(about: About, stored: Answer, part: str | None) -> str:
+    own, value = named(stored.set_id), about.quantity(f"{stored.y_bar:.12g}")
+    what = f"{about.title} of {own}" if about != About() else own
+    return f"{what} is {value}{f' ({part})' if part else ''}."
+
+
+def _taken(study: Study, by: str | None) -> list[Claim | Skip]:
+    """Skips, and claims of others."""
+    return [*study.skips, *(claim for claim in study.claims if claim.by != by)]
+
+
+def _remark(stored: Answer, before: Sequence[Claim | Skip], new: bool) -> None:
+    """Say what is special about a new answer: its noise, a set that was skipped, or is held."""
+    if not new:
+        return
     if stored.noise_std is not None:
         show(
             f"It has known noise of ± {stored.noise_std:.6g}, and counts for less the more it has."
@@ -199,8 +203,7 @@ def amend(
       sumwise amend schools.db "Ann Arbor" 834 --note "two digits were swapped"
       sumwise amend schools.db 82010 10500 --noise-std 20
     """
-    value, noise = _measured(set_text, total, noise_std)
-    share = None if covers is None else to_number(covers, "--covers")
+    value, noise, share = _measured(set_text, total, noise_std, covers)
     with address.find(set_text) as (study, own):
         members = None if of is None else read_members(of, Reading())
         told: dict[str, Any] = {"of": members, "covers": share}
@@ -230,10 +233,13 @@ def retract(address: Address, set_text: str, by: str | None, note: str | None) -
     show(f"Withdrawn: {named(own)} is no longer measured.")
 
 
-def _measured(set_text: str, total: str, noise_std: str | None) -> tuple[float, float | None]:
+def _measured(
+    set_text: str, total: str, noise_std: str | None, covers: str | None
+) -> tuple[float, float | None, float | None]:
     """The numbers that were typed, refused before the study is opened."""
     value = to_number(total, f"the total of {set_text!r:.80}")
-    return value, None if noise_std is None else to_number(noise_std, "--noise-std")
+    noise = None if noise_std is None else to_number(noise_std, "--noise-std")
+    return value, noise, None if covers is None else to_number(covers, "--covers")
 
 
 def _warn_if_far(

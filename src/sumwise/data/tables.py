@@ -378,8 +378,7 @@ def read_individuals(
     def where(row: int) -> str:
         return f"{table.where(row)}, set {shown(keys[row])!r:.80}"
 
-    placed = replace(table, where=where)
-    columns = {name: placed.numbers(name) for name in beside}
+    columns = {name: replace(table, where=where).numbers(name) for name in beside}
     theta = weights if weights in ("sum", "mean") else columns[weights]
     origin = Origin(groups, row_id, weights == "mean")
     sets, order = group_individuals(keys, made, theta, own, origin)

@@ -146,7 +146,7 @@ class AggregateRegressor:
         >>> model.predict(x).shape
         (5,)
         """
-        config, kind = self.config(), None
+        kind = None
         if not isinstance(sets, Sets | Embedded | Scan | None):
             if pool is not None or known is not None:
                 raise SettingError("pool and known go with sets: make these with Sets.from_frame")
@@ -155,7 +155,13 @@ class AggregateRegressor:
             y_bar = known_groups.of_groups(y_bar)
         elif groups is not None or sample_weight is not None or weights != "sum":
             raise SettingError("groups, sample_weight and weights go with X; sets have their own")
-        all_sets = as_sets(sets)
+        self._learn(sets, y_bar, pool, noise_std, known)
+        self._weights = kind
+        return self
+
+    def _learn(self, sets: Any, y_bar: Any, pool: Sets | None, noise_std: Any, known: Any) -> None:
+        """`fit` on sets."""
+        config, all_sets = self.config(), as_sets(sets)
         if isinstance(sets, Embedded):  # of which only some are measured
             named = y_bar is None or by_id(y_bar, all_sets, "totals", LabelError) is not None
             if config != sets.config or not named:
@@ -197,9 +203,8 @@ class AggregateRegressor:
         )
         vars(self).pop("feature_names_in_", None)  # of another fit
         vars(self).update(_fitted_attributes(fitted, measured, one_output=values.ndim < 2))
-        self.prepared_, self._weights = prepared, kind
+        self.prepared_ = prepared
         self._totals = dict(zip(measured.ids, labels.tolist(), strict=True))
-        return self
 
     def embed(
         self,

@@ -65,9 +65,8 @@ def create_study(
         claim_days: How many days a claim on a set lasts.
         sets_file: Keep the sets in this Parquet file instead of inside the database, which refers
             to it with a checksum; for sets that take gigabytes.
-        known: Totals, outputs of individuals and totals of areas that are known already, as in
-            `AggregateRegressor.fit`. They are the first answers. Individuals and areas become more
-            sets of the study, which are never asked for.
+        known: What is known already, as in `AggregateRegressor.fit`: the first answers. Individuals
+            and areas become more sets of the study, which are never asked for.
         **options: `outcome`: what is measured, such as "maths score", and `unit`: its unit, which
             all outputs use. `low` and `high`: the least and the most that an individual's output
             can be (a share is 0 to 1); a total that is impossible then is refused, and predictions
@@ -81,38 +80,36 @@ def create_study(
             the study keeps for maps and exports; None where there is none.
     """
     named = "study" if name is None else validate.study_name(name)
-    plain = as_sets(sets)
+    days, plain = validate.days(claim_days, "claim_days"), as_sets(sets)
     config, chosen = _settings(sets, model, strategy, seed, preset)
-    days = validate.days(claim_days, "claim_days")
     if isinstance(sets, Embedded) and sets_file is not None:
         raise SettingError("the sets are in files already; leave sets_file out")
-    geometry = options.pop("geometry", None)
+    shapes = _geometry(options.pop("geometry", None), sets)
     measured: dict[str, Any] = {name: options.get(name) for name in AboutOptions.__annotations__}
     wanted = {name: value for name, value in options.items() if name not in measured}
     wishes = read(plain, wanted, "create_study", StudyOptions)
     per_cost(chosen, np.zeros(len(sets)), wishes.cost)  # refuses what cost means nothing to
     about = About(weights=weighed(sets), **measured)
+    more, told = with_known(plain, known)
     settings: dict[str, Any] = {
-        "name": named,
         "strategy": chosen,
         "config": pack_config(config),
         "seed": str(int(seed)),
-        "claim_days": days,
     }
-    shapes = None if geometry is None else _geometry(geometry, sets)
-    prepared = sets.prepare(config)
-    more, told = with_known(plain, known)
-    for each in told:
-        about.check(each.y_bar, each.noise_std, more.take([more.position(each.set_id)]))
-    happened = _begun(more, told) if told else None
-    settings |= {"arrivals": len(told), "changes": len(told)} if told else {}
+    settings |= {"name": named, "claim_days": days, "arrivals": len(told), "changes": len(told)}
     kept = (sets, wishes) if more is plain else (more, wishes.extended(len(more)))
-    begun = kept[0], prepared, kept[1], about, settings
-    return _store(url, *begun, sets_file, happened, geometry=shapes)
+    begun = kept[0], sets.prepare(config), kept[1], about, settings, sets_file
+    return _store(url, *begun, _begun(more, told, about), geometry=shapes)
 
 
-def _begun(sets: Sets, told: Sequence[Known]) -> dict[str, list[dict[str, Any]]]:
-    """The past of a study of which something is known from the start."""
+def _begun(
+    sets: Sets, told: Sequence[Known], about: About
+) -> dict[str, list[dict[str, Any]]] | None:
+    """The past of a study of which something is known from the start, if that is so."""
+    for each in told:
+        about.check(each.y_bar, each.noise_std, sets.take([sets.position(each.set_id)]))
+    if not told:
+        return None
     at = records.now()
     rows: list[dict[str, Any]] = [
         {
@@ -131,7 +128,11 @@ def _begun(sets: Sets, told: Sequence[Known]) -> dict[str, list[dict[str, Any]]]
     return {"answers": answers, "history": history}
 
 
-def _geometry(given: Geometry | Sequence[bytes | None], sets: Sets | Embedded) -> Geometry:
+def _geometry(
+    given: Geometry | Sequence[bytes | None] | None, sets: Sets | Embedded
+) -> Geometry | None:
+    if given is None:
+        return None
     shapes = given if isinstance(given, Geometry) else Geometry(list(given))
     n = None if isinstance(sets, Embedded) else len(sets.x)
     if len(shapes.wkb) != n or not all(isinstance(wkb, bytes | None) for wkb in shapes.wkb):
