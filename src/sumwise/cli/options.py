@@ -16,7 +16,6 @@ import rich_click as click
 
 from sumwise.cli import SETTINGS
 from sumwise.cli.output import choose_json, talk, typed, visible
-from sumwise.data.dialect import Reading
 from sumwise.errors import SettingError, SumwiseError
 from sumwise.util.text import by_text, find, shown
 
@@ -233,6 +232,8 @@ def reading(centroids: bool = True) -> Parameter:
     def decorate(function: Function) -> Function:
         @functools.wraps(function)
         def call(**given: Any) -> Any:
+            from sumwise.data.dialect import Reading
+
             own = {name: given.pop(name) for name in parameters}
             how = Reading(**own, say=lambda words: talk(visible(words, 200)))
             return function(reading=how, **given)

@@ -18,12 +18,14 @@ import textwrap
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import rich_click as click
 
-from sumwise.data.about import About
 from sumwise.util.text import count, shown
+
+if TYPE_CHECKING:
+    from sumwise.data.about import About  # it needs NumPy
 
 WIDEST: Final = 100  # columns; longer lines are hard to read
 JSON: Final = "sumwise.json"  # in the context of a command
