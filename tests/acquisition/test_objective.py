@@ -120,11 +120,11 @@ def test_a_series_is_read_by_id_as_a_dict_is():
 @pytest.mark.parametrize(
     ("given_", "said"),
     [
-        ({"cost": [1.0, 2.0]}, "one number for each of 3 sets"),
+        ({"cost": [1.0, 2.0]}, "give one for each of 3 sets"),
         ({"cost": [1.0, 0.0, 2.0]}, r"cost of set 1 is 0; it must be above 0"),
         ({"cost": {0: 1.0}}, "says nothing of set 1"),
-        ({"cost": pd.Series([1.0, 2.0, 3.0], index=[2, 0, 3])}, "says nothing of set 1"),
-        ({"cost": pd.Series([1.0, 2.0, 3.0], index=[2, 0, 0])}, "names a set twice"),
+        ({"cost": pd.Series([1.0, 2.0, 3.0], index=[2, 0, 3])}, "cost name 3, and no set"),
+        ({"cost": pd.Series([1.0, 2.0, 3.0], index=[2, 0, 0])}, "name set .* twice"),
         ({"cost": [1.0, np.nan, 2.0]}, "cost of set 1 is nan"),
         ({"cost": ["a", "b", "c"]}, "cost"),
         ({"noise_std": -1.0}, "noise_std of set 0 is -1; it must be at least 0"),

@@ -157,7 +157,7 @@ FILES = {
     "empty": ("", "t.csv is empty"),
     "a heading alone": ("set,total\n", "has a heading and no rows"),
     "no total": ("set,value\n001,5\n", "has no column 'total' (the measured total; y_bar is"),
-    "no set": ("id,total\n001,5\n", "has no column 'set' (the set's id); it has 'id', 'total'"),
+    "no set": ("id,total\n001,5\n", "has no column 'set' (the set's id or as "),
     "both totals": ("set,total,y_bar\n001,5,5\n", "columns 'total' and 'y_bar'; leave one"),
     "text": ("set,total\n001,5\n002,much\n", "t.csv, line 3: 'total' of set '002': 'much' is not"),
     "thousands": ('set,total\n001,"1,234.5"\n', "line 2: 'total' is '1,234.5', and numbers are"),

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sumwise.data.dialect import Reading
+from sumwise.data.sets import Sets
 from sumwise.data.tables import number, read_individuals, read_table, read_totals
 from sumwise.errors import DataError, LabelError, MissingExtraError, SettingError
 
@@ -256,9 +257,13 @@ def test_a_file_that_is_not_in_the_given_encoding_is_refused_with_the_line(tmp_p
 # --- totals ---------------------------------------------------------------------------------------
 
 
+def named(*ids):
+    return Sets.from_arrays([[[1.0]]] * len(ids), ids=ids)
+
+
 def test_totals_with_decimal_commas_are_understood(tmp_path):
     path = write(tmp_path, "set;total;noise_std\nKöln;1234,5;0,5\nBonn;7;\n", encoding="latin-1")
-    told, ignored = read_totals(path, ["Köln", "Bonn"], "ann")
+    told, ignored = read_totals(path, named("Köln", "Bonn"), "ann")
     assert told["set_ids"] == ["Köln", "Bonn"]
     assert told["y_bar"] == [1234.5, 7.0]
     assert told["noise_std"] == [0.5, None]
@@ -268,7 +273,7 @@ def test_totals_with_decimal_commas_are_understood(tmp_path):
 def test_totals_that_may_be_thousands_are_refused(tmp_path):
     path = write(tmp_path, "set;total\nKöln;1.234\n")
     with pytest.raises(DataError, match=r"line 2: 'total' is '1\.234', which may be 1234 or"):
-        read_totals(path, ["Köln"], None)
+        read_totals(path, named("Köln"), None)
     with pytest.raises(LabelError, match="with a comma for decimals"):
         number("12.5", decimal=",")
 

@@ -140,8 +140,8 @@ def test_questions_are_stable_and_say_why(problem):
     first = learner.ask()
     assert learner.ask() is first
     assert first.why == (
-        f"Best of 40 available sets ({sets[first.set_id].sizes[0]} individuals): its total is "
-        f"expected to lower the variance of predictions by {first.score:.3g} on average. "
+        f"Best of 40 available sets ({sets[first.set_id].sizes[0]} individuals): its weighted sum "
+        f"is expected to lower the variance of predictions by {first.score:.3g} on average. "
         "Nothing is measured yet, so the model cannot say what to expect."
     )
     learner.tell(first.set_id, answers[first.set_id])

@@ -372,7 +372,7 @@ X = [[0.0], [1.0], [2.0]]
             "give weights or sample_weight, not both",
         ),
         (X, [1.0] * 3, {"groups": ["a"] * 3, "weights": "median"}, "weights is 'median'; give"),
-        (X, [1.0] * 3, {"pool": sw.Sets.from_arrays([X])}, "pool goes with sets"),
+        (X, [1.0] * 3, {"pool": sw.Sets.from_arrays([X])}, "pool and known go with sets"),
         ([[0.0], [np.nan]], [1.0, 2.0], {}, "X has nan in row 1, input 0"),
         (pd.DataFrame({"a": []}), [], {}, "X has 0 sample"),
         (sw.Sets.from_arrays([X]), [1.0], {"groups": ["a"]}, "groups, .* go with X"),

@@ -67,7 +67,9 @@ def test_the_page_has_its_sections_in_order(lively):
 def test_the_lead_says_what_was_found(lively):
     study, text = lively
     found, lead = study.insight(), lead_of(text)
-    assert lead.startswith(f"From 24 totals the outputs of {len(study.sets.x)} individuals are")
+    assert lead.startswith(
+        f"From 24 weighted sums the outputs of {len(study.sets.x)} individuals are"
+    )
     last = found.steps[-1]
     assert f"is off by less than {figure(found.typical_error)} per individual in half" in lead
     assert (
@@ -259,7 +261,7 @@ def test_a_study_with_few_answers_has_a_page_that_says_so(tmp_path, problem, n):
         assert "There are none yet." in sections_of(text)["Every answer"]
         assert "nothing else yet" in sections_of(text)["History"]
     elif n < 3:
-        assert lead.startswith("From one total" if n == 1 else "From 2 totals")
+        assert lead.startswith("From one weighted sum" if n == 1 else "From 2 weighted sums")
         assert lead.endswith("How well shows from 3 answers on.")
     else:
         assert "Over the last 2 answers" in lead

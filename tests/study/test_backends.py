@@ -145,7 +145,7 @@ def test_numbers_and_seeds_of_any_size_are_kept_to_the_bit(place):
     with sw.open_study(place) as study:
         assert [told.y_bar for told in study.answers] == values
         assert study.answers[0].noise_std == 0.1
-        assert study._kept.seed == 2**200 + 1
+        assert study.state.record.seed == 2**200 + 1
 
 
 # --- many at once ---------------------------------------------------------------------------------

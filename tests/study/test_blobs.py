@@ -54,7 +54,7 @@ def change_piece(path, piece):
 
 
 def is_loaded(study):
-    kept = study._kept.sets
+    kept = study.state.record.sets
     return not isinstance(kept, LazySets) or "whole" in vars(kept)
 
 
@@ -64,8 +64,9 @@ def test_a_small_study_is_read_whole_and_a_large_one_in_pieces(tmp_path, sets):
         assert is_loaded(study)
     with sw.create_study(large, sets) as study:
         assert not is_loaded(study)
-    assert pieces_of(small).keys() == {"sets", "basis"}
-    assert pieces_of(large).keys() == {"sets", "basis", "index", "design", "moment", "sample"}
+    assert pieces_of(small).keys() == {"sets", "basis", "about"}
+    pieces = {"sets", "basis", "about", "index", "design", "moment", "sample"}
+    assert pieces_of(large).keys() == pieces
 
 
 def test_a_large_study_asks_and_tells_without_its_individuals(place, sets):
@@ -78,7 +79,7 @@ def test_a_large_study_asks_and_tells_without_its_individuals(place, sets):
         study.predict_sets()
         assert study.status().mean_variance > 0
         assert [answer.set_id for answer in made.answers] == [question.set_id, *sets.ids[4:8]]
-        assert study._kept.sets.n_inputs == sets.n_inputs
+        assert study.state.record.sets.n_inputs == sets.n_inputs
         assert "set" in repr(study)
         assert not is_loaded(study)
         assert len(study.predict()) == len(sets.x)

@@ -122,7 +122,7 @@ def test_large_studies_and_sets_beside_the_database(tmp_path, monkeypatch, besid
             assert asked_next(copy) == asked_next(study)
             assert_array_equal(copy.sets.x, study.sets.x)
         there = {row["name"] for row in tables_of(tmp_path / "b.db", study.name)["sumwise_files"]}
-    assert there == {"sets", "basis", "index", "design", "moment", "sample"}
+    assert there == {"sets", "basis", "about", "index", "design", "moment", "sample"}
 
 
 def test_expired_claims_expire_after_an_import(place, tmp_path, clock):
@@ -160,7 +160,8 @@ def test_every_table_and_column_is_exported():
         (events, "history", {"id": "number", "y_bar": "total"}),
     ):
         columns = {renamed.get(column.name, column.name) for column in table.c}
-        assert columns - {"study_id"} == set(layout.TABLES[name]) - {"set"}
+        if_needed = {layout.PART} & columns  # a column where an answer covers a part of its set
+        assert columns - {"study_id"} - if_needed == set(layout.TABLES[name]) - {"set"}
     assert {column.name for column in studies.c} == {
         *("id", "name", "created", "config", "strategy", "seed", "claim_days"),
         *layout.COUNTERS,
@@ -216,7 +217,7 @@ def test_columns_of_inputs(names, columns, tmp_path):
 def test_a_basis_is_a_plain_table_of_numbers(tmp_path):
     with lived(tmp_path / "a.db", "dropout") as study:
         out = study.export(tmp_path / "out")
-        drawn = layout.arrays_of(study._kept.prepared)
+        drawn = layout.arrays_of(study.state.record.prepared)
     back = layout.arrays_of(import_.read(out).prepared)
     assert {name: array.tobytes() for name, array in back.items()} == {
         name: array.tobytes() for name, array in drawn.items()
@@ -255,10 +256,11 @@ def test_answers_are_plain_csv(tmp_path):
 texts = st.text(st.sampled_from('\r\n",\\=a 😀\u202e'), max_size=8) | st.text(
     st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40
 )
+parts = st.sampled_from([None, "[1, 3]", "0.25"])
 reals = st.floats(-1e150, 1e150).map(lambda value: value + 0.0)
 
 
-@given(st.lists(st.tuples(texts | st.none(), texts, reals), max_size=6))
+@given(st.lists(st.tuples(texts | st.none(), texts, reals, parts), max_size=6))
 def test_any_text_and_number_comes_back_from_a_csv_file(rows):
     sets, at = random_sets([1], np.random.default_rng(0)), "2025-01-02T03:04:05.000006+00:00"
     stored = [
@@ -270,8 +272,9 @@ def test_any_text_and_number_comes_back_from_a_csv_file(rows):
             "at": at,
             "y_bar": y,
             "noise_std": 0.5,
+            "part": part,
         }
-        for n, (by, note, y) in enumerate(rows)
+        for n, (by, note, y, part) in enumerate(rows)
     ]
     back = import_._rows(layout._csv("answers", stored, sets.ids), "answers", sets.ids)
     assert back == stored

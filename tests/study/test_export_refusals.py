@@ -247,7 +247,7 @@ def test_settings_that_are_missing_are_refused(plain, tmp_path):
     ("changes", "words"),
     [
         ({"cost": [1.0] * 11 + [0.0]}, "cost of set 's11' is 0; it must be above 0"),
-        ({"cost": [1.0, 2.0]}, "give one number for each of 12 sets"),
+        ({"cost": [1.0, 2.0]}, "give one for each of 12 sets"),
         ({"cost": "much"}, "cost must be an array of numbers"),
         ({"cost": ["2"] * 12}, "cost must be an array of numbers"),
         ({"cost": [1e308] * 12}, "between 1e-100 and 1e"),

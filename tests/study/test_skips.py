@@ -123,7 +123,7 @@ def claim_after(study, meanwhile):
     seen = study.state.snapshot()
     questions = study.state.propose(seen, 1)
     meanwhile(questions[0].set_id)
-    with transaction(study._database, study._kept) as change:
+    with transaction(study._database, study.state.record) as change:
         return change.ask(seen, questions, ["late"])
 
 

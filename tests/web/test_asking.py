@@ -154,7 +154,7 @@ def test_whoever_is_overtaken_by_another_process_asks_again(study, monkeypatch):
         if len(overtaken) < 2:
             overtaken.append(owners)
             change._advance(questions=1)
-            change = Transaction(change.connection, study._kept)
+            change = Transaction(change.connection, study.state.record)
         return ask(change, seen, questions, owners)
 
     monkeypatch.setattr(Transaction, "ask", late)

@@ -196,7 +196,7 @@ def large(tmp_path, monkeypatch):
     sets = random_sets(rng.integers(1, 5, 60).tolist(), rng)
     sw.create_study(tmp_path / "a.db", sets, model=sw.AggregateRegressor("linear")).close()
     with sw.open_study(tmp_path / "a.db") as study:
-        assert isinstance(study._kept.sets, LazySets)
+        assert isinstance(study.state.record.sets, LazySets)
         yield study
 
 
@@ -207,18 +207,18 @@ def test_individuals_of_a_large_study_are_read_when_somebody_looks(large):
         got(web.post("/api/answers", json={"position": question["position"], "total": 1}), 201)
     for path in ("study", "next", "sets?sort=std", "history", "answers", "skips"):
         got(web.get(f"/api/{path}"))
-    assert "whole" not in vars(large._kept.sets)
+    assert "whole" not in vars(large.state.record.sets)
     expected = large.predict_sets()
     rows = all_rows(web, "/api/sets", sort="id", order="asc")
     np.testing.assert_allclose([row["expected"] for row in rows], expected.mean, rtol=1e-9)
     got(web.get("/api/sets/3"))
-    assert "whole" in vars(large._kept.sets)
+    assert "whole" in vars(large.state.record.sets)
 
 
 def test_looking_at_one_set_embeds_no_other(study, problem, monkeypatch):
     web = client_of(create_app(study))
     got(web.get("/api/sets/3"))
-    seen, basis = [], type(study._kept.prepared.basis)
+    seen, basis = [], type(study.state.record.prepared.basis)
     monkeypatch.setattr(
         basis, "__call__", lambda self, x: seen.append(len(x)) or _features(self, x)
     )

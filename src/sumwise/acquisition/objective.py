@@ -10,7 +10,7 @@ Noise that is known beforehand enters scores as it enters the fit: s_a becomes s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypedDict
 
@@ -18,6 +18,7 @@ import numpy as np
 
 from sumwise.data import targets, validate
 from sumwise.data.frames import to_float
+from sumwise.data.matching import match
 from sumwise.data.sets import Sets
 from sumwise.data.targets import Targets
 from sumwise.errors import SettingError
@@ -61,6 +62,18 @@ class Objective:
         options = (self.targets, self.noise_std, self.cost, self.enough)
         return any(option is not None for option in options)
 
+    def extended(self, n_sets: int) -> Objective:
+        """The same for more sets, which are known from the start and cost nothing."""
+
+        def longer(values: PerSet | None, value: float) -> PerSet | None:
+            if values is None:
+                return None
+            return np.append(values, np.full(n_sets - len(values), value))
+
+        return replace(
+            self, noise_std=longer(self.noise_std, 0.0), cost=longer(self.cost, CHEAPEST)
+        )
+
     def apply(self, pool: Pool, model: Model) -> Pool:
         """The pool as strategies are to see it: with targets, and with known noise in s_a."""
         if self.targets is not None:
@@ -84,14 +97,16 @@ def read(
     options: Mapping[str, Any],
     function: str,
     known: type[ObjectiveOptions] = ObjectiveOptions,
+    needed: Iterable[int] | None = None,
 ) -> Objective:
     """The keyword arguments of a public function, checked.
 
     Args:
         options: As in `ObjectiveOptions`. `noise_std` and `cost` are one number for all sets, or
-            one for each: an array in the order of `sets.ids`, a dict or pandas Series by id, or a
-            function of the sets.
+            one for each: an array in the order of `sets.ids`, a dict, pandas Series or data frame
+            by id, or a function of the sets.
         function: Named where an option is unknown.
+        needed: Positions of the sets that `noise_std` must name; all if left out.
     """
     for name in options:
         if name not in known.__annotations__:
@@ -101,7 +116,7 @@ def read(
     if enough is not None:
         enough = validate.amount(enough, "enough", "the outputs", or_zero=True)
     if noise is not None:
-        noise = _per_set("noise_std", noise, sets, "at least 0, and finite", least=0.0)
+        noise = _per_set("noise_std", noise, sets, "at least 0, and finite", 0.0, needed=needed)
     if cost is not None:
         ends = CHEAPEST, 1 / CHEAPEST
         must = f"above 0, and between {ends[0]:g} and {ends[1]:g}"
@@ -110,28 +125,32 @@ def read(
 
 
 def _per_set(
-    name: str, given: Any, sets: Sets, must: str, least: float, most: float = np.inf
+    name: str,
+    given: Any,
+    sets: Sets,
+    must: str,
+    least: float,
+    most: float = np.inf,
+    needed: Iterable[int] | None = None,
 ) -> PerSet:
-    """One number for each set; the refusal names the first set without a usable one."""
+    """One number for each set, `least` where none is needed; a refusal names the first set."""
     if callable(given):
         given = given(sets)
-    items = validate.items_by_id(given, len(sets))
-    if items is not None:
-        named = dict(items)
-        if len(named) < len(items):
-            raise SettingError(f"{name} names a set twice; name each set once")
-        for set_id in sets.ids:
-            if set_id not in named:
-                raise SettingError(f"{name} says nothing of set {set_id!r}; give a number for each")
-        given = [named[set_id] for set_id in sets.ids]
-    values = to_float(given, name, SettingError)
-    if values.ndim == 0:
-        values = np.full(len(sets), float(values))
-    if values.shape != (len(sets),):
-        raise SettingError(
-            f"{name} has shape {values.shape}; give one number for each of {len(sets)} sets"
-        )
+    if isinstance(given, int | float | np.number) or getattr(given, "ndim", 1) == 0:
+        values = np.full(len(sets), to_float(given, name, SettingError))
+    else:
+        at, numbers = match(given, sets, name, SettingError)
+        if numbers.ndim != 1:
+            raise SettingError(
+                f"{name} has shape {numbers.shape}; give one number for each of {len(sets)} sets"
+            )
+        values, unsaid = np.full(len(sets), least), np.ones(len(sets), dtype=bool)
+        values[at], unsaid[at] = numbers, False
+        for bad in np.flatnonzero(unsaid) if needed is None else filter(unsaid.item, needed):
+            raise SettingError(
+                f"{name} says nothing of set {sets.ids[bad]!r}; give a number for each"
+            )
     usable = np.isfinite(values) & (values >= least) & (values <= most)
-    for at in np.flatnonzero(~usable):
-        raise SettingError(f"{name} of set {sets.ids[at]!r} is {values[at]:g}; it must be {must}")
+    for bad in np.flatnonzero(~usable):
+        raise SettingError(f"{name} of set {sets.ids[bad]!r} is {values[bad]:g}; it must be {must}")
     return values

@@ -102,7 +102,7 @@ def _own_noise(pool: Pool, posterior: Posterior) -> PerSet:
 def _everyone(pool: Pool) -> int:
     """How many individuals the targets stand for, if they stand for all members of all sets."""
     if pool.targets is None:
-        return int(pool.sets.starts[-1])
+        return int(pool.sets.starts[pool.sets.n_asked])
     return pool.targets.everyone
 
 
@@ -112,7 +112,7 @@ def unit_of(posterior: Posterior) -> float:
 
 
 def targets_of(pool: Pool) -> tuple[Float[np.ndarray, "J K"], Float[np.ndarray, " J"]]:
-    targets = thinned(pool.sets.x) if pool.targets is None else pool.targets
+    targets = thinned(pool.sets.own_x) if pool.targets is None else pool.targets
     return features(pool.basis, targets.x), targets.weight
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from sumwise.cli import options
 from sumwise.cli.options import Address, option, to_number
-from sumwise.cli.output import named, show, show_json, suggest, visible, with_error
+from sumwise.cli.output import named, placeholder, show, show_json, suggest, visible, with_error
+from sumwise.data.about import About
 from sumwise.learning.propose import Ask
 from sumwise.util.text import moment, plain, shown
 from sumwise.util.threads import one_thread
@@ -19,9 +20,10 @@ from sumwise.util.threads import one_thread
         "-n", "Number of sets, chosen jointly. Default: 1, or with --budget as many as it pays for."
     ),
     option("--budget NUMBER", "Spend at most this, in the unit of the costs given to init."),
+    option("--preview", "Show what would be asked, and claim nothing."),
     options.by("Who will measure."),
 )
-def ask(address: Address, n: int | None, budget: str | None, by: str | None) -> None:
+def ask(address: Address, n: int | None, budget: str | None, preview: bool, by: str | None) -> None:
     """Choose the set to measure next, and say why.
 
     The set is reserved for you until you tell its total, release it, or the claim expires. Others
@@ -31,14 +33,18 @@ def ask(address: Address, n: int | None, budget: str | None, by: str | None) -> 
       sumwise ask schools.db
       sumwise ask schools.db -n 3 --by ann
       sumwise ask schools.db --budget 40
+      sumwise ask schools.db --preview -n 5
       sumwise ask schools.db --json | python -m json.tool
     """
     with one_thread(), address.open() as study:  # threads would mostly wait for one another
         money = None if budget is None else to_number(budget, "--budget")
-        asked = study.ask(n, by=by, budget=money)
-        known = bool(study.answers)
+        if preview:
+            asked = study.propose(n or (1 if budget is None else len(study.ids)), budget=money)
+        else:
+            asked = study.ask(n, by=by, budget=money)
+        known, about = bool(study.answers), study.about
     questions = asked if isinstance(asked, list) else [asked]
-    _show_questions(address, questions, known, money)
+    _show_questions(address, questions, known, about, money)
 
 
 @options.set_command(options.by("Who will measure."))
@@ -53,12 +59,16 @@ def claim(address: Address, set_text: str, by: str | None) -> None:
     """
     with address.find(set_text) as (study, own):
         asked = study.claim(own, by=by)
-        known = bool(study.answers)
-    _show_questions(address, [asked], known)
+        known, about = bool(study.answers), study.about
+    _show_questions(address, [asked], known, about)
 
 
 def _show_questions(
-    address: Address, questions: Sequence[Ask], known: bool, budget: float | None = None
+    address: Address,
+    questions: Sequence[Ask],
+    known: bool,
+    about: About,
+    budget: float | None = None,
 ) -> None:
     """Print questions and how to answer them; before the first answer nothing is expected."""
     prices = [question.cost for question in questions if question.cost is not None]
@@ -68,28 +78,39 @@ def _show_questions(
     for place, question in enumerate(questions, start=1):
         if place > 1:
             show()
-        _show_question(question, f"{place}. " if several else "", known)
+        _show_question(question, f"{place}. " if several else "", known, about)
     if cost is not None and (several or budget is not None):
         show()
         whole = "" if budget is None else f" of the budget of {budget:.9g}"
         show(f"{'Together they cost' if several else 'It costs'} {cost:.9g}{whole}.")
+    if not questions:
+        show("No set is free; nothing would be asked.")
+        return
+    if not questions[0].expires:
+        show("Nothing is claimed: this is a preview.")
+        suggest("To be asked for real:", address.typed("ask"))
+        return
     suggest(
         "When one is measured, for example:" if several else "When it is measured:",
-        address.typed("tell", shown(questions[0].set_id), "TOTAL", by=questions[0].by),
+        address.typed("tell", shown(questions[0].set_id), placeholder(about), by=questions[0].by),
     )
 
 
-def _show_question(question: Ask, numbered: str, known: bool) -> None:
-    indent = " " * len(numbered)
-    expected = f"   expected total {with_error(question.expected, question.std)}" if known else ""
+def _show_question(question: Ask, numbered: str, known: bool, about: About) -> None:
+    indent, expected = " " * len(numbered), ""
+    if known:
+        value = about.quantity(with_error(question.expected, question.std))
+        expected = f"   expected {about.title} {value}"
     show(f"{numbered}{named(question.set_id)}{expected}", wrap=False)
     if f"{question.score:.3g}" != f"{question.information:.3g}":  # the sentence has another score
-        show(f"Its total would teach {plain(question.information)} nats.", indent)
+        show(f"Its {about.word} would teach {plain(question.information)} nats.", indent)
     show(question.why, indent)
     if question.runner_up is not None and question.runner_up_score is not None:
         score, each = f"{question.runner_up_score:.3g}", question.runner_up_score_per_cost
         score += "" if each is None else f", {each:.3g} for each unit of cost"
         show(f"Next best: {named(question.runner_up)} ({score}).", indent)
+    if not question.expires:
+        return
     holder = "Held" if question.by is None else f"Held by {visible(question.by, 40)}"
     show(f"{holder} until {moment(question.expires)}.", indent)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -18,11 +19,19 @@ from sumwise.cli.objective_options import Objective, objective_options, sentence
 from sumwise.cli.options import Address, option
 from sumwise.cli.output import message, show, show_json, suggest, talk, visible
 from sumwise.cli.progress import waiting
+from sumwise.data.about import About
 from sumwise.data.dialect import Reading
 from sumwise.data.frames import Table as Rows
 from sumwise.data.frames import as_frame
+from sumwise.data.known import Known
 from sumwise.data.parquet import find_files, open_parquet
-from sumwise.data.tables import Individuals, choose_inputs, read_individuals
+from sumwise.data.tables import (
+    Individuals,
+    choose_inputs,
+    known_columns,
+    read_individuals,
+    with_known_columns,
+)
 from sumwise.distributed import connect, on
 from sumwise.errors import SettingError
 from sumwise.util.text import count
@@ -59,6 +68,7 @@ class Table:
     row_id: str | None
     period: tuple[str, ...]
     weights: str
+    known: tuple[str, ...]
     memory_limit: int | None
     dask: str | None
 
@@ -98,6 +108,16 @@ class Table:
             return bool(8 * about.num_rows * about.num_columns * COPIES > self.limit)
 
 
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What is measured, as it was named on the command line."""
+
+    outcome: str | None
+    unit: str | None
+    low: float | None
+    high: float | None
+
+
 # --- the command ----------------------------------------------------------------------------------
 
 
@@ -124,6 +144,13 @@ class Table:
         default="sum",
     ),
     option(
+        "--known COLUMN|FILE",
+        "What is known already: a column of DATA with the outputs of some individuals, or a file "
+        "of totals of sets (as for tell --from), of individuals (by the --id column) or of areas "
+        "(by another column of DATA). May be repeated.",
+        multiple=True,
+    ),
+    option(
         "--strategy NAME",
         f"How the next set is chosen: {', '.join(ACQUISITIONS)}. Default: IVR.",
         type=click.Choice(list(ACQUISITIONS), case_sensitive=False),
@@ -144,17 +171,29 @@ class Table:
         "a design of it beside the study. Default: half of the machine's memory.",
         type=size,
     ),
+    option("--outcome NAME", "What is measured, such as 'maths score'; all outputs use it."),
+    option("--unit NAME", "The unit of the outcome, such as points."),
+    option(
+        "--min NUMBER",
+        "The least that an individual's output can be. Impossible totals are refused, and "
+        "predictions and intervals are cut there.",
+        into="low",
+        type=float,
+    ),
+    option("--max NUMBER", "The most that it can be.", into="high", type=float),
     *objective_options,
     options.dask,
     options.as_json,
     options.gathered("address", Address),
     options.gathered("table", Table),
     options.gathered("objective", Objective),
+    options.gathered("measured", Measured),
 )
 def init(
     address: Address,
     table: Table,
     objective: Objective,
+    measured: Measured,
     strategy: str | None,
     basis: str | None,
     seed: int,
@@ -178,6 +217,7 @@ def init(
       sumwise init areas.db areas.gpkg --by county --centroid
       sumwise init meters.db devices/ --by meter --x load --memory-limit 2GB
       sumwise init plots.db plots.csv --by state --strategy IVR --cost hours --enough 0.5
+      sumwise init votes.db people.csv --by precinct --outcome turnout --min 0 --max 1
     """
     from sumwise.learning.estimator import resolve
     from sumwise.study.create import create_study
@@ -191,20 +231,34 @@ def init(
     place: dict[str, Any] = {"name": address.name, "sets_file": sets_file}
     if made.geometry is not None:
         place["geometry"] = made.geometry
+    place |= {"known": list(made.known), **method, **meant, **asdict(measured)}
     with (
         waiting("making the study"),
-        create_study(address.url, sets, model=model, **place, **method, **meant) as study,
+        create_study(address.url, sets, model=model, **place) as study,
     ):
-        name = study.name
+        name, about = study.name, study.about
     _remark(made, str(chosen), objective)
     taken = {"by": made.by, "inputs": made.x, "left_out": list(made.left_out)}
     counts = {"sets": len(made.sets), "individuals": int(made.sets.sizes.sum())}
+    counts["known"] = len(made.known)
     method |= {"basis": basis or model.basis, "preset": preset, "weights": table.weights}
+    method |= asdict(measured)
     show_json({"study": name, **counts, **taken, **method, **objective.as_json(meant)})
     show(_made(made, name, address.url, table.weights, str(chosen)))
-    for sentence in sentences(meant):
+    for sentence in filter(None, (_measures(about), *sentences(meant), _known(made.known))):
         show(sentence)
     suggest("Next, ask which set to measure:", address.typed("ask"))
+
+
+def _known(known: Sequence[Known]) -> str | None:
+    """How much is known from the start, in a sentence."""
+    if not known:
+        return None
+    alone = sum(each.alone for each in known)
+    areas = sum(each.rows is not None for each in known) - alone
+    kinds = {"set": len(known) - alone - areas, "individual": alone, "area": areas}
+    said = ", ".join(count(number, kind) for kind, number in kinds.items() if number)
+    return f"Known from the start: {said}."
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -227,17 +281,22 @@ def _read(
         return _embed(table, address, model, objective)
     path = Path(table.data)
     with waiting(f"reading {visible(path.name)}"):
+        found = known_columns(path, table.known, (*table.by, table.row_id), reading)
         made = read_individuals(
             path,
             table.by,
             table.x,
             table.weights,
-            {**dict.fromkeys(objective.hidden, ""), **objective.columns},
+            {
+                **dict.fromkeys((*objective.hidden, *found[0], *found[1]), ""),
+                **objective.columns,
+            },
             without=table.without,
             row_id=table.row_id,
             periods=table.periods,
             reading=reading,
         )
+        made = with_known_columns(made, path, found, reading)
     return made.sets, made
 
 
@@ -250,8 +309,11 @@ def _embed(
     place = _design_folder(table.data, address)
     by, inputs = tuple(dict.fromkeys(table.by)), tuple(dict.fromkeys(table.x))
     used = {*by, table.weights, *objective.columns, *objective.hidden}
-    if table.row_id is not None or table.period:
-        raise SettingError("individuals that stay in their files have no --id and no --period yet")
+    if table.row_id is not None or table.period or table.known:
+        raise SettingError(
+            "individuals that stay in their files have no --id, --period or --known yet; record "
+            "totals that are known with tell --from"
+        )
     with open_parquet(find_files(str(table.data))[0]) as file:
         first = Rows(as_frame(file.schema_arrow.empty_table()), str(table.data), in_file=True)
     x, left_out = choose_inputs(first, used, inputs, table.without, numbers_only=True)
@@ -315,6 +377,18 @@ def _remark(made: Individuals, strategy: str, objective: Objective) -> None:
 def _named(columns: tuple[str, ...]) -> str:
     more = f" and {len(columns) - MOST_NAMED} more" if len(columns) > MOST_NAMED else ""
     return ", ".join(visible(name, 40) for name in columns[:MOST_NAMED]) + more
+
+
+def _measures(about: About) -> str:
+    """What is measured and its bounds, in a sentence; empty where nothing was said."""
+    ends = (("at least", about.low), ("at most", about.high))
+    said = [about.quantity(f"{word} {end:.9g}") for word, end in ends if end is not None]
+    what = visible(about.outcome or "output", 80)
+    if said:
+        return f"The {what} of an individual is {' and '.join(said)}."
+    if about.outcome is None and about.unit is None:
+        return ""
+    return f"What is measured is the {about.title}{about.in_unit} of a set."
 
 
 def _made(made: Individuals, name: str, url: str, weights: str, strategy: str) -> str:

@@ -117,7 +117,7 @@ class Address:
     def find(self, set_text: str) -> Iterator[tuple[Study, Hashable]]:
         """The study, and the id of the set that is shown as this text."""
         with self.open() as study:
-            yield study, find(by_text(study.ids), set_text)
+            yield study, find(by_text(study.state.record.sets.ids), set_text)
 
     def typed(self, command: str, *words: str, by: str | None = None) -> str:
         """A command on this study as it is typed in a shell."""
@@ -168,6 +168,15 @@ noise: Final = option(
     "--noise-std NUMBER",
     "Standard deviation of known noise in this measurement, beyond the noise of its individuals; "
     "for example noise added for privacy.",
+)
+part: Final = (
+    option(
+        "--of FILE",
+        "A CSV or Parquet file that lists the members whom the total covers: their ids (init --id) "
+        "or, without ids, their row numbers within the set.",
+        type=FILE,
+    ),
+    option("--covers SHARE", "The share of the set that the total covers, such as 0.8."),
 )
 force: Final = option("--force", "Overwrite the file if it exists.")
 sets_file: Final = option(

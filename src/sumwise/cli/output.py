@@ -18,11 +18,14 @@ import textwrap
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import rich_click as click
 
 from sumwise.util.text import count, shown
+
+if TYPE_CHECKING:
+    from sumwise.data.about import About  # it needs NumPy
 
 WIDEST: Final = 100  # columns; longer lines are hard to read
 JSON: Final = "sumwise.json"  # in the context of a command
@@ -187,6 +190,11 @@ def typed(*words: str) -> str:
     """A command as it is typed in a shell, with … for a word that cannot be typed."""
     safe = (shlex.quote(w) if w.isprintable() else "…" for w in map(without_secrets, words))
     return " ".join(("sumwise", *safe))
+
+
+def placeholder(about: About) -> str:
+    """What stands in a suggested command for the number that will be measured."""
+    return about.word.upper().replace(" ", "_")
 
 
 # --- figures --------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import rich_click as click
 from sumwise.cli import options, output
 from sumwise.cli.options import Address, option
 from sumwise.cli.output import visible
+from sumwise.data.about import About
 from sumwise.data.dialect import Reading
 from sumwise.data.parquet import Scan, batches
 from sumwise.data.recipe import Encoded
@@ -76,7 +77,7 @@ def predict(
             table, rows = _table(study, scan, data, by, of_sets, level, few, reading)
         else:
             table, rows = None, _write_scan(study, scan, out, level, force)
-        measured = len(study.answers)
+        measured, about = len(study.answers), study.about
     if not measured:
         output.talk("Nothing is measured yet, so these predictions are those of the prior.")
     if out is not None:
@@ -86,7 +87,7 @@ def predict(
     elif output.wants_json():
         output.show_json({"level": level, "rows": json_ready(table.to_pylist())})
     else:
-        _show(table, rows, measured, level)
+        _show(table, rows, measured, level, about)
         given = () if data is None else (str(data), *reading.typed)
         kind = ("--sets",) if of_sets else ()
         target = "predictions.csv" if scan is None else "predictions.parquet"
@@ -131,11 +132,14 @@ def _table(
         columns |= {name: x[:few, d] for d, name in enumerate(scan.x) if name not in columns}
         about, groups = {"inputs": columns}, None
     else:
-        x, about, groups = study.sets.x, individuals(study.sets, few), None
+        x, about, groups = study.sets.own_x, individuals(study.sets, few), None
     if groups is None:
         groups = about.get("ids")
     elif few is not None:
         groups = groups[:few]
+    if study.about.bounded and data is None and scan is None:  # members of a set move together
+        found = study.predict(level=level)
+        return found.to_arrow().slice(0, few), len(x)
     rows = x[:few] if data is None else Encoded(known.x[:few], known.unknown[:few])
     found = replace(study.predict(rows, level, groups=groups), **about)
     return found.to_arrow(), len(x) if scan is None else scan.rows
@@ -155,13 +159,14 @@ def _write_scan(study: Study, scan: Scan, out: Path, level: float, force: bool) 
             "predictions to a file that ends in .parquet as well"
         )
     model, share = study.model.fitted(), check_level(level)
-    return streams.predict(model, scan, str(out), share, in_threads, overwrite=force)
+    ends = study.about.ends
+    return streams.predict(model, scan, str(out), share, in_threads, overwrite=force, ends=ends)
 
 
 # --- the screen -----------------------------------------------------------------------------------
 
 
-def _show(table: Any, rows: int, measured: int, level: float) -> None:
+def _show(table: Any, rows: int, measured: int, level: float, about: About) -> None:
     """Print the first rows; a narrow terminal leaves out columns in the middle."""
     lines = table.slice(0, FEW).to_pylist()
     names = table.column_names
@@ -177,9 +182,11 @@ def _show(table: Any, rows: int, measured: int, level: float) -> None:
     output.show_table(list(heads.values()), rows_shown, right)
     hidden = [visible(name, 40) for name in names if name not in kept]
     some = f" Not shown: {', '.join(hidden)}." if hidden else ""
+    what = "" if about.outcome is None else f"Predicted {about.outcome}{about.in_unit}. "
+    cut = " and is cut at the bounds" if about.bounded else ""
     output.show(
-        f"The first {len(lines)} of {rows}; lower to upper should hold {100 * level:g} % of values."
-        f" {count(measured, 'set')} measured.{some}"
+        f"{what}The first {len(lines)} of {rows}; lower to upper should hold {100 * level:g} % of "
+        f"values{cut}. {count(measured, 'set')} measured.{some}"
     )
 
 

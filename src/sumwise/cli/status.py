@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sumwise.cli import options
 from sumwise.cli.options import Address
-from sumwise.cli.output import show, show_file, show_json, show_table, suggest, visible
+from sumwise.cli.output import placeholder, show, show_file, show_json, show_table, suggest, visible
 from sumwise.cli.progress import waiting
+from sumwise.data.about import About
 from sumwise.data.tables import check_output, write_table
+from sumwise.learning.parts import part_in_words
 from sumwise.util.text import count, moment, shown
 
 if TYPE_CHECKING:
@@ -57,22 +59,29 @@ def status(address: Address) -> None:
         {"set": each.id, **{name: getattr(each, name) for name in SUSPECT}}
         for each in found.suspects
     ]
+    more["contradictions"] = [
+        {"set": shown(each.set_id), "total": each.total, "expected": each.expected}
+        | {"others": [*map(shown, each.others)]}
+        for each in found.contradictions
+    ]
     show_json({**asdict(found), **more, "claims": claims, "skips": skips})
-    show(f"Study '{visible(found.name)}', strategy {found.strategy}.")
+    about = found.about
+    what = "" if about == About() else f", measuring the {about.title}{about.in_unit} of sets"
+    show(f"Study '{visible(found.name)}', strategy {found.strategy}{what}.")
     for sentence in found.words:
         show(sentence, bold=sentence in found.headline)
     held = ("set", "by", "asked", "expires")
     _show_first(claims, held, set="being measured", expires="held until")
     _show_first(skips, SKIP, set="skipped", at="since", note="why")
     if found.suspects:
-        amend = address.typed("amend", found.suspects[0].id, "TOTAL")
-        suggest("If the total to check is wrong:", amend)
+        amend = address.typed("amend", found.suspects[0].id, placeholder(found.about))
+        suggest(f"If the {found.about.word} to check is wrong:", amend)
     if found.stop:
         suggest("Next:", address.typed("predict"), address.typed("ask"))
     elif found.answers + found.open_claims + found.skipped < found.sets:
         suggest("Next:", address.typed("ask"), address.typed("predict"))
     elif claims:
-        tell = address.typed("tell", claims[0]["set"], "TOTAL")
+        tell = address.typed("tell", claims[0]["set"], placeholder(found.about))
         suggest("Next, record what is being measured:", tell)
     else:
         suggest("Next:", address.typed("predict"))
@@ -101,12 +110,18 @@ def answers(address: Address, out: Path | None, force: bool) -> None:
     if out is not None:
         check_output(out, force)
     with address.open() as study:
+        sizes, about = study.state.record.sets.sizes, study.about
         rows = [_row(answer, ANSWER) for answer in study.answers]
+        for row, told in zip(rows, study.answers, strict=True):
+            row["part"] = part_in_words(told.of, told.covers, int(sizes[told.position]))
     if out is not None:
-        _write(rows, ANSWER, out, force, "answer")
+        some = ("part",) if any(row["part"] for row in rows) else ()
+        _write(rows, (*ANSWER, *some), out, force, "answer")
         return
     show_json({"answers": rows})
-    _show_rows(rows, ("set", "total", "by", "at", "note"), at="when")
+    some = ("part",) if any(row["part"] for row in rows) else ()
+    columns = ("set", "total", *some, "by", "at", "note")
+    _show_rows(rows, columns, at="when", part="covers", total=about.word + about.in_unit)
 
 
 # --- history --------------------------------------------------------------------------------------
@@ -131,7 +146,7 @@ def history(address: Address, last: int | None, out: Path | None, force: bool) -
     if out is not None:
         check_output(out, force)
     with address.open() as study:
-        events = study.history()
+        events, about = study.history(), study.about
     rows = [_row(event, EVENT) for event in events[-(last or len(events)) :]]
     if out is not None:
         _write(rows, EVENT, out, force, "line")
@@ -142,7 +157,8 @@ def history(address: Address, last: int | None, out: Path | None, force: bool) -
         row["when"] = moment(row["at"]).removesuffix(" UTC")
         if row["what"] == "renewed" and row["note"]:
             row["note"] = f"until {moment(row['note'])}"
-    _show_rows(few, ("when", "what", "set", "total", "by", "note"))
+    heads = ("when", "what", "set", "total", "by", "note")
+    _show_rows(few, heads, total=about.word + about.in_unit)
     show(f"{len(few)} of {count(len(events), 'line')}; times are UTC.", err=True)
 
 
@@ -160,7 +176,8 @@ def _row(line: Claim | Skip | Answer | Event, columns: Sequence[str]) -> dict[st
 def _show_rows(rows: Rows, columns: Sequence[str], **headings: str) -> None:
     """Print a table of these columns, each under its name or under another heading."""
     cells = [[_cell(row, name) for name in columns] for row in rows]
-    show_table([headings.get(name, name) for name in columns], cells, right=("total",))
+    heads = [headings.get(name, name) for name in columns]
+    show_table(heads, cells, right=("total", headings.get("total", "")))
 
 
 def _cell(row: dict[str, Any], name: str) -> str:

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import rich_click as click
 
 from sumwise.cli import options
 from sumwise.cli.options import Address, option, to_number
-from sumwise.cli.output import named, show, show_json, suggest, talk, with_error
+from sumwise.cli.output import named, show, show_json, suggest, talk, visible, with_error
+from sumwise.data.about import About
 from sumwise.data.dialect import Reading
-from sumwise.learning.propose import far_from
-from sumwise.util.text import count, shown
+from sumwise.errors import DataError
+from sumwise.learning.parts import part_in_words
+from sumwise.learning.propose import Answer, far_from
+from sumwise.util.text import count, moment, shown
 from sumwise.util.threads import one_thread
+
+if TYPE_CHECKING:
+    from sumwise.study.storage.records import Claim, Skip
+    from sumwise.study.study import Study
+
+
+UNPLANNED: Final = "It is recorded without known noise, although"
+PART: Final = "part"  # a column of `sumwise answers` that no total of a whole set has
 
 
 @options.set_command(
@@ -21,13 +33,15 @@ from sumwise.util.threads import one_thread
     option(
         "--from FILE",
         "Read totals from a table (CSV, Parquet or Excel) with the columns set and total, and "
-        "optionally by, note and noise_std. Either all rows are recorded or none.",
+        "optionally by, note and noise_std. In place of set it may have the columns that were --by "
+        "of the study. Either all rows are recorded or none.",
         into="file",
         type=options.PATH,
     ),
     options.by("Who measured."),
     options.note,
     options.noise,
+    *options.part,
     options.reading(centroids=False),
     required=False,
 )
@@ -39,55 +53,118 @@ def tell(
     by: str | None,
     note: str | None,
     noise_std: str | None,
+    of: Path | None,
+    covers: str | None,
     reading: Reading,
 ) -> None:
     """Record the measured total of a set, or of many sets from a file.
 
     A set need not have been asked for. Recording the same total twice does no harm; a different
-    total for the same set is refused: correct it with amend.
+    total for the same set is refused: correct it with amend. So is a total that the bounds of an
+    output (init --min, --max) make impossible.
+
+    If only some members answered, --of names them, and the others are predicted as members whom the
+    total does not contain. If it is only known how many, --covers takes those who answered for a
+    random sample of the set: the total is divided by the share (a mean is not), and known noise is
+    added, √((1 − c) / c · Σθ²) times the standard deviation that the model expects within the set.
 
     \b
       sumwise tell schools.db "Ann Arbor" 843
       sumwise tell schools.db 82010 -12.5 --by ann --note "second visit"
       sumwise tell schools.db --from totals.csv --by ann
+      sumwise tell schools.db "Ann Arbor" 512 --of answered.csv
+      sumwise tell schools.db "Ann Arbor" 512 --covers 0.8
     """
     wanted = "give a SET and its TOTAL, or a file with --from"
     if file is not None:
-        if (set_text, note, noise_std) != (None, None, None):
+        if any(given is not None for given in (set_text, note, noise_std, of, covers)):
             raise click.UsageError(f"{wanted}, in which notes and noise are columns")
         _tell_file(address, file, by, reading)
         return
     if set_text is None or total is None:
         raise click.UsageError(wanted)
-    value, noise = _measured(set_text, total, noise_std)
+    value, noise, share = _measured(set_text, total, noise_std, covers)
     with one_thread(), address.find(set_text) as (study, own):
-        expected = study.expected(own)
-        _, new = study.record(own, value, by, note, noise)
-        measured, sets = len(study.answers), len(study.ids)
-        noises = study.aims.noise_std
-        planned = 0.0 if noises is None else float(noises[study.ids.index(own)])
+        members = None if of is None else read_members(of, reading)
+        expected = study.expected(own, members)
+        before = _taken(study, by)
+        stored, new = study.record(own, value, by, note, noise, of=members, covers=share)
+        kept, (measured, sets) = study.state.record, study.progress
+        about, size = kept.about, int(kept.sets.sizes[stored.position])
+        noises, part = kept.aims.noise_std, part_in_words(stored.of, stored.covers, size)
+    planned = 0.0 if noises is None else float(noises[stored.position])
     mean, std = expected or (None, None)
     told = {"set": shown(own), "total": value, "measured": measured, "new": new}
-    show_json({**told, "expected": mean, "std": std})
-    said = "Recorded" if new else "Already recorded"
-    show(f"{said}: {named(own)} is {value:.12g}. {measured} of {count(sets, 'set')} measured.")
-    _warn_if_far(address, own, value, noise, expected)
-    if noise is None and planned and new:
-        suggest(
-            f"It is recorded without known noise, although ± {planned:.6g} was planned. If it has "
-            "that noise:",
-            address.typed("amend", shown(own), total, "--noise-std", f"{planned:.6g}"),
-        )
+    told |= {"noise_std": stored.noise_std, "part": part, "expected": mean, "std": std}
+    show_json(told)
+    said = f"{'Recorded' if new else 'Already recorded'}: {_sentence(about, stored, part)}"
+    show(f"{said} {measured} of {count(sets, 'set')} measured.")
+    _remark(stored, before, new)
+    _warn_if_far(address, own, stored.y_bar, stored.noise_std, expected)
+    if noise is None and share is None and planned and new:
+        again = address.typed("amend", shown(own), total, "--noise-std", f"{planned:.6g}")
+        suggest(f"{UNPLANNED} ± {planned:.6g} was planned. If it has that noise:", again)
     suggest("Next:", address.typed("ask", by=by))
+
+
+def _sentence(about: About, stored: Answer, part: str | None) -> str:
+    own, value = named(stored.set_id), about.quantity(f"{stored.y_bar:.12g}")
+    what = f"{about.title} of {own}" if about != About() else own
+    return f"{what} is {value}{f' ({part})' if part else ''}."
+
+
+def _taken(study: Study, by: str | None) -> list[Claim | Skip]:
+    """Skips, and claims of others."""
+    return [*study.skips, *(claim for claim in study.claims if claim.by != by)]
+
+
+def _remark(stored: Answer, before: Sequence[Claim | Skip], new: bool) -> None:
+    """Say what is special about a new answer: its noise, a set that was skipped, or is held."""
+    if not new:
+        return
+    if stored.noise_std is not None:
+        show(
+            f"It has known noise of ± {stored.noise_std:.6g}, and counts for less the more it has."
+        )
+    for each in before:
+        if each.set_id != stored.set_id:
+            continue
+        who = "a person without a name" if each.by is None else visible(each.by, 40)
+        if hasattr(each, "expires"):
+            show(f"{who} holds this set until {moment(each.expires)}; recorded anyway.")
+        else:
+            why = f" ({visible(each.note, 60)})" if each.note else ""
+            show(f"The set was skipped by {who}{why}; it is measured now.")
+
+
+def read_members(file: Path, reading: Reading) -> list[str]:
+    """Ids or numbers of members from a table: its only column, or the one called id or row."""
+    from sumwise.data.tables import read_table
+
+    table = read_table(file, lambda name: True, reading)
+    names = [name for name in table.frame.columns if name in ("id", "row")]
+    names = names if len(table.frame.columns) > 1 else list(table.frame.columns)
+    if len(names) != 1:
+        raise DataError(
+            f"{file} must say whom the total covers in its only column, or in one called id or row"
+        )
+    values = table.frame.get_column(names[0]).to_list()
+    return ["" if value is None else shown(value) for value in values]
 
 
 def _tell_file(address: Address, file: Path, by: str | None, reading: Reading) -> None:
     from sumwise.data.tables import read_totals
 
     with address.open() as study:
-        told, ignored = read_totals(file, study.ids, by, reading)
+        told, ignored = read_totals(file, study.state.record.sets, by, reading)
+        if PART in ignored:
+            raise DataError(
+                f"{file} has a column {PART!r}: totals that cover a part of their set. Tell those "
+                "one by one with --of or --covers, and drop their rows and the column. Nothing was "
+                "stored."
+            )
         new, rows = study.tell_many(**told), len(told["y_bar"])
-        measured, sets = len(study.answers), len(study.ids)
+        measured, sets = study.progress
     if ignored:
         talk(f"Ignored columns: {', '.join(map(named, ignored))}.")
     rest = f", {rows - new} already recorded" if rows > new else ""
@@ -100,7 +177,11 @@ def _tell_file(address: Address, file: Path, by: str | None, reading: Reading) -
 
 
 @options.set_command(
-    click.argument("total"), options.by("Who corrects it."), options.note, options.noise
+    click.argument("total"),
+    options.by("Who corrects it."),
+    options.note,
+    options.noise,
+    *options.part,
 )
 def amend(
     address: Address,
@@ -109,23 +190,31 @@ def amend(
     by: str | None,
     note: str | None,
     noise_std: str | None,
+    of: Path | None,
+    covers: str | None,
 ) -> None:
     """Correct a recorded total.
 
     History keeps the former total. Known noise stays as it was unless --noise-std is given;
-    --noise-std 0 removes it.
+    --noise-std 0 removes it. The total covers the members it covered, unless --of or --covers is
+    given; --covers 1 is the whole set.
 
     \b
       sumwise amend schools.db "Ann Arbor" 834 --note "two digits were swapped"
       sumwise amend schools.db 82010 10500 --noise-std 20
     """
-    value, noise = _measured(set_text, total, noise_std)
+    value, noise, share = _measured(set_text, total, noise_std, covers)
     with address.find(set_text) as (study, own):
-        expected = study.expected(own)
-        stored, _ = study.record(own, value, by, note, noise, correct=True)
+        members = None if of is None else read_members(of, Reading())
+        told: dict[str, Any] = {"of": members, "covers": share}
+        stored, _ = study.record(own, value, by, note, noise, correct=True, **told)
+        expected = None if stored.of is not None else study.expected(own)
+        about, size = study.about, int(study.state.record.sets.sizes[stored.position])
+    part = part_in_words(stored.of, stored.covers, size)
     show_json({"set": shown(own), "total": value})
-    show(f"Corrected: {named(own)} is {value:.12g}.")
-    _warn_if_far(address, own, value, stored.noise_std, expected)
+    some = f" ({part})" if part else ""
+    show(f"Corrected: {named(own)} is {about.quantity(f'{stored.y_bar:.12g}')}{some}.")
+    _warn_if_far(address, own, stored.y_bar, stored.noise_std, expected)
 
 
 @options.set_command(options.by("Who withdraws it."), options.note)
@@ -144,10 +233,13 @@ def retract(address: Address, set_text: str, by: str | None, note: str | None) -
     show(f"Withdrawn: {named(own)} is no longer measured.")
 
 
-def _measured(set_text: str, total: str, noise_std: str | None) -> tuple[float, float | None]:
+def _measured(
+    set_text: str, total: str, noise_std: str | None, covers: str | None
+) -> tuple[float, float | None, float | None]:
     """The numbers that were typed, refused before the study is opened."""
     value = to_number(total, f"the total of {set_text!r:.80}")
-    return value, None if noise_std is None else to_number(noise_std, "--noise-std")
+    noise = None if noise_std is None else to_number(noise_std, "--noise-std")
+    return value, noise, None if covers is None else to_number(covers, "--covers")
 
 
 def _warn_if_far(

@@ -8,7 +8,7 @@ are finite, no set has θ_a = 0, and the arrays are read-only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -17,13 +17,14 @@ import numpy as np
 
 from sumwise.data import frames
 from sumwise.data.integrals import midpoints
+from sumwise.data.origin import UNKNOWN, Origin
 from sumwise.data.parquet import Scan, scan_parquet
 from sumwise.data.recipe import Recipe, learn
 from sumwise.data.validate import as_list, is_unicode
 from sumwise.errors import InvalidSetError, SettingError, UnknownSetError
 from sumwise.util import html
 from sumwise.util.shapes import Float, Int
-from sumwise.util.text import count
+from sumwise.util.text import count, shown
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -49,6 +50,7 @@ class Sets:
         None  # how the inputs were made of a table, unless they were taken as is
     )
     row_ids: np.ndarray | None = None  # the user's own id of each row
+    origin: Origin = UNKNOWN  # names of the columns that sets and individuals are named by
     _positions: dict[Hashable, int] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -71,6 +73,7 @@ class Sets:
         weights: Any = "sum",
         id: Any = None,
         periods: Mapping[Any, float | str] | None = None,
+        areas: Any = (),
     ) -> Sets:
         """Group the rows of a pandas, polars or Arrow table.
 
@@ -84,6 +87,8 @@ class Sets:
             id: Column with the name of each row, which predictions carry.
             periods: Of inputs that go round, such as `{"hour": 24}`; of dates `"day"`, `"week"`,
                 `"month"` or `"year"`.
+            areas: Columns of larger or other areas, such as the county of each individual, of which
+                totals are known (`known` of `AggregateRegressor.fit` and of studies).
 
         Groups come in order of first appearance, rows keep their order within a group.
         """
@@ -108,7 +113,10 @@ class Sets:
                 )
         made = learn(rows, names, periods)
         own = None if id is None else rows.keys([id], "given as id")
-        return group_individuals(rows.keys(groups), made, weights, own)[0]
+        wide = frames.column_names(areas, "areas") if areas != () else ()
+        larger = {name: as_objects(rows.keys([name], "given as areas")) for name in wide}
+        origin = Origin(groups, id, isinstance(weights, str) and weights == "mean", areas=larger)
+        return group_individuals(rows.keys(groups), made, weights, own, origin)[0]
 
     @classmethod
     def from_arrays(
@@ -256,14 +264,14 @@ class Sets:
         try:
             return self._positions[set_id]
         except (KeyError, TypeError):
-            raise UnknownSetError(f"no set has the id {set_id!r}; {self._hint(set_id)}") from None
+            raise UnknownSetError(f"no set has the id {set_id!r}; {self.hint(set_id)}") from None
 
-    def _hint(self, set_id: Any) -> str:
+    def hint(self, set_id: Any) -> str:
         """What to write instead of an id that is not there."""
-        if str(set_id) in self._positions:
-            return f"ids are text here: write {str(set_id)!r}."
-        if isinstance(set_id, str) and set_id.isdecimal() and int(set_id) in self._positions:
-            return f"ids are numbers here: write {int(set_id)}."
+        alike = look_alike(set_id, self.ids)
+        if alike is not None:
+            kind = {str: "text ", int: "numbers "}.get(type(alike), "")
+            return f"ids are {kind or 'of another type '}here: write {alike!r}."
         return f"ids are {self._first_ids()}. (By position: sets[2:3] or sets.take([2]).)"
 
     def _first_ids(self) -> str:
@@ -295,7 +303,17 @@ class Sets:
             for each in (self.members, self.effects, self.row_ids)
         )
         known = chosen, self.x[rows], self.theta[rows], starts, self.input_names
-        return Sets(*known, members, effects, self.recipe, row_ids)
+        return Sets(*known, members, effects, self.recipe, row_ids, self.origin.rows(rows))
+
+    @property
+    def n_asked(self) -> int:
+        """How many sets may be asked for: all but areas and individuals known from the start."""
+        return len(self) - self.origin.extra
+
+    @property
+    def own_x(self) -> Float[np.ndarray, "N D"]:
+        """Inputs of the individuals of these, without those who are there once more."""
+        return self.x[: int(self.starts[self.n_asked])]
 
     def __getitem__(self, key: Any) -> Sets:
         """By id, list of ids, slice of positions, or mask with one entry a set."""
@@ -345,10 +363,12 @@ class LazySets(Sets):
         load: Callable[[], Sets],
         overlap: bool = False,
         recipe: Recipe | None = None,
+        origin: Origin | None = None,
     ) -> None:
         object.__setattr__(self, "starts", _starts(sizes))
         object.__setattr__(self, "input_names", input_names)
         object.__setattr__(self, "recipe", recipe)
+        object.__setattr__(self, "origin", origin or UNKNOWN)
         self.__dict__.update(_ids=ids, _load=load, n_inputs=n_inputs, overlap=overlap)
 
     @cached_property
@@ -368,7 +388,7 @@ class LazySets(Sets):
     def __reduce__(self) -> Any:  # copies read for themselves
         known = self.__dict__
         about = self.sizes, self.n_inputs, self.input_names, known["_load"], known["overlap"]
-        return LazySets, (known["_ids"], *about, self.recipe)
+        return LazySets, (known["_ids"], *about, self.recipe, self.origin)
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -409,6 +429,7 @@ def group_individuals(
     made: tuple[Recipe, Float[np.ndarray, "N D"]],
     weights: Any,
     names: Sequence[Hashable] | None = None,
+    origin: Origin | None = None,
 ) -> tuple[Sets, Int[np.ndarray, " N"]]:
     """Rows of a table as sets, and the row of the table that each individual comes from.
 
@@ -416,6 +437,7 @@ def group_individuals(
         made: From `recipe.learn`.
         weights: `"sum"`, `"mean"`, or an array of θ with one value a row.
         names: The id of each row.
+        origin: Names of columns, and areas in the order of the table.
     """
     recipe, x = made
     ids, codes = frames.group_codes(keys)
@@ -425,15 +447,32 @@ def group_individuals(
         theta = theta_of(weights, ids, starts)
     else:
         theta = weights[order]
-    own = None
-    if names is not None:
-        own = np.empty(len(names), dtype=object)
-        own[:] = [names[row] for row in order.tolist()]
+    own = None if names is None else as_objects(names)[order]
     kept = None if recipe.is_plain else recipe
-    return Sets(ids, x[order], theta, starts, recipe.labels, None, None, kept, own), order
+    about = None, None, kept, own, (origin or UNKNOWN).rows(order)
+    return Sets(ids, x[order], theta, starts, recipe.labels, *about), order
+
+
+def as_objects(values: Sequence[Hashable]) -> np.ndarray:
+    """Ids as an array of one dimension, tuples among them."""
+    made = np.empty(len(values), dtype=object)
+    made[:] = values
+    return made
+
+
+def look_alike(name: Any, known: Iterable[Hashable]) -> Hashable | None:
+    """Of these ids, one that is shown like `name` and is of another type, such as 1 for "1"."""
+    text = shown(name)
+    return next((each for each in known if shown(each) == text), None)
 
 
 # --- checks ---------------------------------------------------------------------------------------
+
+
+def rows_among(sets: Sets, ids: Sequence[Hashable]) -> Int[np.ndarray, " n"]:
+    """The rows of the sets with these ids, set by set."""
+    ends = [sets.starts[at : at + 2] for at in map(sets.position, ids)]
+    return np.concatenate([np.arange(low, high) for low, high in ends])
 
 
 def _is_whole(value: Any) -> bool:

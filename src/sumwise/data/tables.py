@@ -39,13 +39,16 @@ from sumwise.data.geo import (
     read_geojson,
     read_geopackage,
 )
+from sumwise.data.known import Known, areas_of, individual, individuals_of, named
+from sumwise.data.origin import Origin
 from sumwise.data.parquet import open_parquet
+from sumwise.data.pool_edits import Columns, inputs_of
 from sumwise.data.recipe import Encoded, Recipe, is_moment, learn
-from sumwise.data.sets import Sets, group_individuals
+from sumwise.data.sets import Sets, as_objects, group_individuals
 from sumwise.errors import DataError, LabelError, SettingError, SumwiseError
 from sumwise.util.files import atomic_write
 from sumwise.util.shapes import Float, Int
-from sumwise.util.text import by_text, find, shown
+from sumwise.util.text import BETWEEN, by_text, find, shown
 
 MOST_TEXTS: Final = 50  # different ones in a column that is an input without being asked for
 FEWEST: Final = 5  # rows that a column must count to be taken for their id
@@ -319,6 +322,7 @@ class Individuals:
     order: Int[np.ndarray, " N"] = field(default_factory=lambda: np.empty(0, int))  # rows of a file
     where: Callable[[int], str] = str  # the place of an individual, by its row of `sets.x`
     geometry: Geometry | None = None  # of each individual, by its row of `sets.x`
+    known: tuple[Known, ...] = ()  # totals and outputs that are known from the start
 
     def by_row(self, values: np.ndarray) -> np.ndarray:
         """Values of individuals in the order of the file."""
@@ -374,10 +378,10 @@ def read_individuals(
     def where(row: int) -> str:
         return f"{table.where(row)}, set {shown(keys[row])!r:.80}"
 
-    named = replace(table, where=where)
-    columns = {name: named.numbers(name) for name in beside}
+    columns = {name: replace(table, where=where).numbers(name) for name in beside}
     theta = weights if weights in ("sum", "mean") else columns[weights]
-    sets, order = group_individuals(keys, made, theta, own)
+    origin = Origin(groups, row_id, weights == "mean")
+    sets, order = group_individuals(keys, made, theta, own, origin)
     kept = {name: values[order] for name, values in columns.items() if name in (aside or {})}
     shapes = table.geometry
     if shapes is not None:
@@ -385,6 +389,57 @@ def read_individuals(
     return Individuals(
         sets, groups, taken, left_out, kept, order, lambda row: where(int(order[row])), shapes
     )
+
+
+def known_columns(
+    path: Path, known: Sequence[str], named: Collection[str | None], reading: Reading = PLAIN
+) -> tuple[list[str], list[str], list[Path]]:
+    """What is known from the start: columns of outputs, columns that name areas, and files.
+
+    Args:
+        path: The table of individuals.
+        known: Names of its columns, and of files of totals.
+        named: Its columns that name sets and individuals.
+        reading: As in `read_table`.
+    """
+    if not known:
+        return [], [], []
+    table = read_table(path, lambda name: True, reading)
+    files = [Path(name) for name in known if Path(name).is_file()]
+    outputs = [name for name in known if not Path(name).is_file()]
+    table.require(outputs, "given as --known, which may also be a file")
+    areas: dict[str, None] = {}
+    for file in files:
+        names = read_table(file, lambda name: True, reading).frame.columns
+        if "set" not in names and not {*names} & {*named}:
+            there = {*table.frame.columns} - {*TOTALS, *OPTIONAL}
+            areas |= dict.fromkeys(name for name in names if name in there)
+    return outputs, list(areas), files
+
+
+def with_known_columns(
+    made: Individuals,
+    path: Path,
+    found: tuple[list[str], list[str], list[Path]],
+    reading: Reading = PLAIN,
+) -> Individuals:
+    """The same, with what is known from the start; `found` comes from `known_columns`."""
+    outputs, areas, files = found
+    if not outputs and not files:
+        return made
+    table = read_table(path, {*areas}.__contains__, reading)
+    table.refuse_unclear(outputs)
+    wide: dict[Hashable, np.ndarray] = {
+        name: as_objects(table.keys([name]))[made.order] for name in areas
+    }
+    sets = replace(made.sets, origin=replace(made.sets.origin, areas=wide))
+    told = [each for file in files for each in read_known(file, sets, reading)[0]]
+    for name in outputs:
+        missing = table.missing(name)
+        values = table.numbers(name, missing)[made.order]
+        rows = np.flatnonzero(~missing[made.order]).tolist()
+        told += [individual(sets, row)._replace(y_bar=float(values[row])) for row in rows]
+    return replace(made, sets=sets, known=tuple(told))
 
 
 def read_inputs(
@@ -409,6 +464,21 @@ def read_inputs(
     for name, role in others.items():
         table.require([name], role)
     return table, known.encode(table, "an input of the study")
+
+
+def read_changes(path: Path, sets: Sets, columns: Columns, reading: Reading = PLAIN) -> Table:
+    """A table of individuals whose study has these sets, for `pool_edits.edit`.
+
+    Args:
+        reading: As in `read_table`.
+    """
+    recipe = inputs_of(sets)
+    numbers = {source.name for source in recipe.sources if source.levels is None}
+    numbers |= {columns.row, columns.weights}
+    texts = {*columns.group, columns.id}
+    table = read_table(path, lambda name: name in texts or name not in numbers, reading)
+    table.refuse_unclear(numbers - texts)
+    return table.with_numbers(texts & numbers & {*table.frame.columns})
 
 
 def choose_inputs(
@@ -487,46 +557,117 @@ def _unfit(table: Table, name: str) -> str | None:
 
 TOTALS: Final = ("total", "y_bar")
 OPTIONAL: Final = ("by", "note", "noise_std")
+Naming = tuple[tuple[str, ...], Callable[[str], Any]]  # columns, and what their text stands for
 
 
 def read_totals(
-    path: Path, ids: Sequence[Hashable], by: str | None, reading: Reading = PLAIN
+    path: Path, sets: Sets, by: str | None, reading: Reading = PLAIN
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Measured totals of these sets as arguments of `Study.tell_many`, and ignored columns.
+
+    Sets are named by a column `set`, by the columns that they were grouped by, or by that of the
+    areas or individuals that were known from the start.
 
     Args:
         by: Who measured the rows that have no name of their own.
         reading: As in `read_table`.
     """
+    known = by_text(sets.ids)
+    extra = {each[0] for each in sets.ids[sets.n_asked :] if isinstance(each, tuple)}
+
+    def naming(table: Table) -> Naming:
+        columns = _group_columns(table, sets.origin.by)
+        if not columns:
+            columns = tuple(name for name in table.frame.columns if name in extra)[:1]
+            if columns:
+                return columns, lambda text: find(known, f"{columns[0]}{BETWEEN}{text}")
+        return columns, lambda text: find(known, text)
+
+    return _read_totals(path, by, naming, sets.origin.by, reading)
+
+
+def read_known(
+    path: Path, sets: Sets, reading: Reading = PLAIN
+) -> tuple[list[Known], tuple[str, ...]]:
+    """Totals and outputs that are known when a study is made, and ignored columns.
+
+    Individuals are named by their id column, sets as in `read_totals`, areas by other columns of
+    the table that the sets were made of.
+    """
+    origin = sets.origin
+    own = str(origin.id)
+
+    def naming(table: Table) -> Naming:
+        names, columns = table.frame.columns, tuple[str, ...]()
+        if origin.id is not None and own in names:
+            columns, rows_of = (own,), individuals_of(sets)
+        elif columns := _group_columns(table, origin.by):
+            ids = by_text(sets.ids)
+            return columns, lambda text: Known(find(ids, text), np.nan)
+        else:
+            columns = tuple(str(name) for name in (*origin.by, *origin.areas) if name in names)
+            rows_of = areas_of(sets, columns) if columns else {}
+        keys = by_text(list(rows_of))
+
+        def whose(text: str) -> Known:
+            key = find(keys, text, what=" and ".join(columns))
+            return named(sets, columns, key, rows_of[key])
+
+        return columns, whose
+
+    told, ignored = _read_totals(path, None, naming, (*origin.by, *origin.areas), reading)
+    rows = zip(told["set_ids"], told["y_bar"], told["noise_std"], strict=True)
+    return [who._replace(y_bar=total, noise_std=std) for who, total, std in rows], ignored
+
+
+def _group_columns(table: Table, by: Sequence[Hashable]) -> tuple[str, ...]:
+    """The columns that name sets, if there are any."""
+    names, own = table.frame.columns, tuple(map(str, by))
+    if "set" in names:
+        return ("set",)
+    usable = own and {*own} <= {*names} and not {*own} & {*TOTALS, *OPTIONAL}
+    return own if usable else ()
+
+
+def _read_totals(
+    path: Path,
+    by: str | None,
+    naming: Callable[[Table], Naming],
+    own: Sequence[Hashable],
+    reading: Reading,
+) -> tuple[dict[str, Any], tuple[str, ...]]:
     numeric = (*TOTALS, "noise_std")
     table = read_table(path, lambda name: True, reading, numeric.__contains__)
     names = table.frame.columns
-    table.require(["set"], "the set's id")
+    columns, whose = naming(table)
+    if not columns:
+        table.require(["set"], " or ".join(["the set's id", *(f"as {name!r}" for name in own)]))
     held = [name for name in TOTALS if name in names]
     if len(held) > 1:
         raise DataError(f"{path} has columns 'total' and 'y_bar'; leave one of them out")
     table.require(held or TOTALS[:1], "the measured total; y_bar is understood too")
-    known = by_text(ids)
-    cells = {name: [""] * len(table.frame) for name in ("set", held[0], *OPTIONAL)}
+    cells = {name: [""] * len(table.frame) for name in (*columns, held[0], *OPTIONAL)}
     for name in {*names} & {*cells}:
         values = table.frame.get_column(name).to_list()
         cells[name] = ["" if value is None else shown(value) for value in values]
+    parts = zip(*(cells[name] for name in columns), strict=True)
+    called = [BETWEEN.join(each) if all(each) else "" for each in parts]
 
     def each(name: str, read: Callable[[str], Any]) -> list[Any]:
         out = []
-        for row, text in enumerate(cells[name]):
+        for row, text in enumerate(called if name == "" else cells[name]):
             try:
                 out.append(read(text))
             except SumwiseError as error:
-                of = "" if name == "set" else f"{name!r} of set {cells['set'][row]!r:.80}: "
+                of = "" if name == "" else f"{name!r} of set {called[row]!r:.80}: "
                 said = f"{table.where(row)}: {of}{str(error).rstrip('.')}. Nothing was stored."
                 raise type(error)(said) from None
         return out
 
-    def find_set(text: str) -> Hashable:
+    def find_set(text: str) -> Any:
         if not text:
-            raise DataError("'set' is missing. Fill it in, or drop the row.")
-        return find(known, text)
+            raise DataError(f"{listed(columns)} is missing. Fill it in, or drop the row.")
+        return whose(text)
 
     def total(text: str) -> float:
         if not text.strip():
@@ -538,7 +679,7 @@ def read_totals(
 
     table.refuse_unclear(numeric)
     told = {
-        "set_ids": each("set", find_set),
+        "set_ids": each("", find_set),
         "y_bar": each(held[0], total),
         "by": [text or by for text in cells["by"]],
         "note": [text or None for text in cells["note"]],

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -44,6 +44,22 @@ def days(value: Any, name: str) -> float:
     number = _number(value)
     if number is None or not 0 < number <= 36_500:
         raise SettingError(f"{name} is {value!r}; give a number of days above 0, up to 36500")
+    return number
+
+
+def real(value: Any, name: str) -> float:
+    """A finite number."""
+    number = _number(value)
+    if number is None or abs(number) > LARGEST_TOTAL:
+        raise SettingError(f"{name} is {value!r:.60}; give a finite number")
+    return number
+
+
+def share(value: Any, name: str) -> float:
+    """A share above 0, up to 1."""
+    number = _number(value)
+    if number is None or not 0 < number <= 1:
+        raise SettingError(f"{name} is {value!r:.60}; give a share above 0, up to 1, such as 0.8")
     return number
 
 
@@ -104,11 +120,8 @@ def _number(value: Any) -> float | None:
 
 
 def check_labels(y_bar: Any, ids: Sequence[Hashable]) -> Float[np.ndarray, "t M"]:
-    """Totals as a (t, M) array; anything but finite numbers is refused, naming the set.
-
-    A mapping, and a pandas object whose index holds the ids, is read by id.
-    """
-    values = to_float(_by_id(y_bar, ids), "totals", LabelError)
+    """Totals as a (t, M) array; anything but finite numbers is refused, naming the set."""
+    values = to_float(y_bar, "totals", LabelError)
     if values.ndim not in (1, 2) or len(values) != len(ids):
         raise LabelError(
             f"totals have shape {values.shape}; give one for each of {len(ids)} sets, "
@@ -118,28 +131,3 @@ def check_labels(y_bar: Any, ids: Sequence[Hashable]) -> Float[np.ndarray, "t M"
     for a, m in np.argwhere(~np.isfinite(matrix)).tolist():
         raise LabelError(f"total of set {ids[a]!r} is {matrix[a, m]}; give a finite number")
     return matrix
-
-
-def items_by_id(values: Any, n_sets: int) -> list[tuple[Any, Any]] | None:
-    """Ids and values of a mapping or a pandas object; None of values in the order of the sets."""
-    if isinstance(values, Mapping):
-        return list(values.items())
-    if not (hasattr(values, "loc") and hasattr(values, "index")):
-        return None
-    keys = list(values.index)
-    in_order = keys == list(range(n_sets))  # the default index
-    return None if in_order else list(zip(keys, values.to_numpy(), strict=True))
-
-
-def _by_id(y_bar: Any, ids: Sequence[Hashable]) -> Any:
-    items = items_by_id(y_bar, len(ids))
-    if items is None:
-        return y_bar
-    keys, named = [key for key, _ in items], dict(items)
-    if len(keys) != len(ids) or set(keys) != set(ids):
-        odd = [key for key in keys if key not in set(ids)] or [i for i in ids if i not in set(keys)]
-        raise LabelError(
-            f"totals are named {len(keys)} times for {len(ids)} sets, and {odd[:1] or keys[:1]} "
-            "does not fit. Name each set once, or pass plain numbers in the order of sets.ids."
-        )
-    return [named[set_id] for set_id in ids]

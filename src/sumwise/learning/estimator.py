@@ -8,7 +8,7 @@ is really needed: `score`, estimator tags, metadata requests, and `NotFittedErro
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from functools import partial
 from typing import Any, Final
@@ -17,18 +17,21 @@ import numpy as np
 
 from sumwise.acquisition.objective import read
 from sumwise.acquisition.strategies import DEFAULT, Acquisition, named
+from sumwise.data.about import About
 from sumwise.data.frames import Table, as_frame, input_matrix, to_float
+from sumwise.data.known import Known, with_known
+from sumwise.data.matching import by_id, match
 from sumwise.data.parquet import Scan
 from sumwise.data.recipe import Encoded, Recipe
 from sumwise.data.sets import Sets
 from sumwise.data.validate import as_list, check_labels, count
-from sumwise.errors import InvalidSetError, SettingError
+from sumwise.errors import InvalidSetError, LabelError, SettingError
 from sumwise.learning import rows as by_row
 from sumwise.learning import summary as describing
 from sumwise.model import fit as core
 from sumwise.model import predict as outputs
 from sumwise.model.basis import Basis, Neural, with_dropout
-from sumwise.model.design import Design
+from sumwise.model.bounded import totals_of, within
 from sumwise.model.overlap import Overlap
 from sumwise.model.predict import Predictions, check_level
 from sumwise.outofcore import predict_parquet as streams
@@ -37,6 +40,7 @@ from sumwise.outofcore.design_store import Embedded, as_sets
 from sumwise.util import html
 from sumwise.util.progress import Slow
 from sumwise.util.shapes import Float
+from sumwise.util.text import shown
 
 SETTINGS: Final = tuple(setting.name for setting in fields(core.ModelConfig))
 REQUESTS: Final = {  # what scikit-learn may route to a method
@@ -106,6 +110,7 @@ class AggregateRegressor:
         weights: str = "sum",
         pool: Sets | None = None,
         noise_std: Any = None,
+        known: Any = None,
     ) -> AggregateRegressor:
         """Learn from one total per set; no sets gives the prior.
 
@@ -113,9 +118,12 @@ class AggregateRegressor:
             sets: A `Sets`; or what `embed` has written, and then `y_bar` is a dict of the totals
                 that are known, by id; or X, the individuals as rows of an array or a data frame,
                 as scikit-learn gives them.
-            y_bar: Totals in your units, one per set in the order of `sets.ids`, or a row of several
-                outputs per set. A dict, and a pandas object indexed by the ids, is read by id. With
-                X, there may also be one for each row, the total of its group.
+            y_bar: Totals in your units. By id: a dict, a pandas Series whose index holds the ids,
+                or a data frame with a column for the id (named as in `by` of the sets, `set` or
+                `id`) and one for the total, or one for each of several outputs; sets that it does
+                not name are not measured. By position: a list or an array with one entry, or row
+                of several outputs, for each set in the order of `sets.ids`. With X, there may also
+                be one for each row, the total of its group.
             groups: With X, the id of each row's group; if left out, every row is a group of one, so
                 that `y_bar` holds the outputs of individuals.
             sample_weight: With X and groups, the θ of each row, if totals are weighted sums.
@@ -125,37 +133,76 @@ class AggregateRegressor:
             noise_std: Standard deviation of noise that each measurement is known to have beside
                 that of its individuals (noise added for privacy, a survey's error): one number, one
                 for each set, a dict by id, or a function of the sets.
+            known: What is known beside `y_bar`, which may then be None: totals of sets, outputs of
+                individuals, totals of larger or overlapping areas. One of these, or a list: a dict
+                or pandas Series of totals by id; a data frame with a column of numbers beside a
+                column that names sets (as in `y_bar`), individuals (`id` of the sets, or all
+                inputs) or areas (`areas` of the sets, or some of several columns that they were
+                grouped by). A column `noise_std` holds known noise. It goes with sets.
 
         >>> x = np.array([[0.0], [1.0], [2.0], [3.0]])
         >>> AggregateRegressor("linear").fit(x, {"a": 3.0, "b": 12.0}, groups=["a", "b", "a", "b"])
         AggregateRegressor(basis='linear')
         """
-        config, kind = self.config(), None
+        kind = None
         if not isinstance(sets, Sets | Embedded | Scan | None):
-            if pool is not None:
-                raise SettingError("pool goes with sets: make both with Sets.from_frame")
+            if pool is not None or known is not None:
+                raise SettingError("pool and known go with sets: make these with Sets.from_frame")
             kind = weights if sample_weight is None else None
             sets, known_groups = by_row.sets_of(sets, groups, weights, sample_weight)
             y_bar = known_groups.of_groups(y_bar)
         elif groups is not None or sample_weight is not None or weights != "sum":
             raise SettingError("groups, sample_weight and weights go with X; sets have their own")
-        if isinstance(sets, Embedded):  # of which only some are measured
-            prepared, design, sets, y_bar = _some(sets, y_bar, config)
-        else:
-            sets = as_sets(sets)
-            pool = sets if pool is None else as_sets(pool, "pool")
-            design = sets.pool(prepared := pool.prepare(config)).design
-        labels = check_labels(y_bar, sets.ids)
-        known = read(sets, {"noise_std": noise_std}, "fit").noise_std
-        members = sets.ids, partial(sets.take, range(len(sets)))
-        overlap = None if sets.members is None else Overlap.of(pool or sets, sets, known)
-        told: dict[str, Any] = {"noise_std": known, "members": members, "overlap": overlap}
-        fitted = core.fit(prepared, sets, design, labels, **told)
-        vars(self).pop("feature_names_in_", None)  # of another fit
-        vars(self).update(_fitted_attributes(fitted, sets, one_output=np.ndim(y_bar) < 2))
-        self.prepared_, self._weights = prepared, kind
-        self._totals = dict(zip(sets.ids, labels.tolist(), strict=True))
+        self._learn(sets, y_bar, pool, noise_std, known)
+        self._weights = kind
         return self
+
+    def _learn(self, sets: Any, y_bar: Any, pool: Sets | None, noise_std: Any, known: Any) -> None:
+        """`fit` on sets."""
+        config, all_sets = self.config(), as_sets(sets)
+        if isinstance(sets, Embedded):  # of which only some are measured
+            named = y_bar is None or by_id(y_bar, all_sets, "totals", LabelError) is not None
+            if config != sets.config or not named:
+                raise SettingError(
+                    "on sets that are embedded already, fit takes the totals that are known as a "
+                    "dict by id, and a model with the settings they were embedded with"
+                )
+            prepared, pool = sets.prepared, None
+        else:
+            pool = all_sets if pool is None else as_sets(pool, "pool")
+            prepared = pool.prepare(config)
+        given = {} if y_bar is None and known is not None else y_bar
+        at, values = match(given, all_sets, "totals", LabelError)
+        noise = read(all_sets, {"noise_std": noise_std}, "fit", needed=at).noise_std
+        noise = None if noise is None else noise[at]
+        more, beside = with_known(all_sets, known)
+        if beside:
+            at, values, noise = _joined(more, beside, at, values, noise)
+            pool, all_sets = more if more is not all_sets else pool, more
+        if isinstance(sets, Embedded):
+            some = at.tolist()
+            measured: Sets
+            design, measured = sets.own_pool.design.rows(some), sets.some(some)
+        else:
+            in_order = np.array_equal(at, np.arange(len(all_sets)))
+            measured = all_sets if in_order else all_sets.take(at.tolist())
+            design = measured.pool(prepared).design
+        labels = check_labels(values, measured.ids)
+        fitted = core.fit(
+            prepared,
+            measured,
+            design,
+            labels,
+            noise_std=noise,
+            members=(measured.ids, partial(measured.take, range(len(measured)))),
+            overlap=None
+            if measured.members is None
+            else Overlap.of(pool or measured, measured, noise),
+        )
+        vars(self).pop("feature_names_in_", None)  # of another fit
+        vars(self).update(_fitted_attributes(fitted, measured, one_output=values.ndim < 2))
+        self.prepared_ = prepared
+        self._totals = dict(zip(measured.ids, labels.tolist(), strict=True))
 
     def embed(
         self,
@@ -267,18 +314,42 @@ class AggregateRegressor:
             return mean, self._outputs(cov[..., None] * fitted.posterior.output_scale**2)
         return mean
 
-    def intervals(self, X: Any, level: float = 0.9, *, groups: Any = None) -> Predictions:
+    def intervals(
+        self,
+        X: Any,
+        level: float = 0.9,
+        *,
+        groups: Any = None,
+        low: float | None = None,
+        high: float | None = None,
+    ) -> Predictions:
         """Outputs of individuals with the interval that holds a share `level` of them.
 
         Args:
             groups: As in `predict`.
+            low: The least that an output can be, and `high` the most. Means are moved within these,
+                those of all members of a measured total such that they still add up to it, and
+                intervals are cut there.
 
         Rows of a data frame come back with its columns: `intervals(frame).to_pandas()`.
         """
+        found, own = self._intervals(X, level, groups)
+        ends = About(low=low, high=high)
+        if not ends.bounded:
+            return found
+        known = self.fitted().labelled
+        overlap = known is None or known.overlap is not None
+        kept = [] if known is None or overlap else totals_of(own, known.design.own_scale)
+        return within(found, *ends.ends, kept)
+
+    def _intervals(
+        self, X: Any, level: float, groups: Any
+    ) -> tuple[Predictions, outputs.Members | None]:
         if not self._one_output:
             raise SettingError("intervals are of one output; use predict with return_std")
         share, known = check_level(level), self._inputs(X)
-        found = outputs.interval(self.fitted(), known.x, share, self._members(groups, known.x))
+        own = self._members(groups, known.x)
+        found = outputs.interval(self.fitted(), known.x, share, own)
         columns = found.mean, found.std, found.lower, found.upper
         for rows, some, names in self._unknown(known, groups):
             each = self.intervals(some, share, groups=names)
@@ -294,7 +365,7 @@ class AggregateRegressor:
                 column[rows] = values
         arrays = Encoded, np.ndarray, list, tuple
         frame = None if isinstance(X, arrays) or as_frame(X) is None else X
-        return replace(found, frame=frame)
+        return replace(found, frame=frame), own
 
     def predict_parquet(
         self, pool: Scan, out: str | os.PathLike[str], level: float = 0.9, *, run: Any = None
@@ -545,7 +616,11 @@ class AggregateRegressor:
     def _members(self, groups: Any, x: Float[np.ndarray, "N D"]) -> outputs.Members | None:
         if groups is None:
             return None
-        return outputs.members_of(self.fitted(), by_row.ids_of(groups, len(x)), x)
+        names, known = by_row.ids_of(groups, len(x)), self.fitted().labelled
+        if known is not None:
+            ids = known.ids if known.overlap is None else known.overlap.pool.ids
+            _refuse_look_alikes(names, ids)
+        return outputs.members_of(self.fitted(), names, x)
 
     def _refuse_cut(self, groups: by_row.Groups, totals: Float[np.ndarray, "A M"], x: Any) -> None:
         """Refuse groups of which `fit` had the totals, but other rows."""
@@ -571,17 +646,33 @@ class AggregateRegressor:
         return float(values[0]) if self._one_output else values
 
 
-def _some(
-    sets: Embedded, y_bar: Any, config: core.ModelConfig
-) -> tuple[core.Prepared, Design, Sets, list[Any]]:
-    """The measured ones of sets that are embedded, and their totals."""
-    if config != sets.config or not isinstance(y_bar, Mapping):
-        raise SettingError(
-            "on sets that are embedded already, fit takes the totals that are known as a "
-            "dict by id, and a model with the settings they were embedded with"
-        )
-    at = [sets.sets.position(set_id) for set_id in y_bar]
-    return sets.prepared, sets.own_pool.design.rows(at), sets.some(at), list(y_bar.values())
+def _joined(
+    sets: Sets, beside: Sequence[Known], at: Any, values: Any, noise: Any
+) -> tuple[Any, Any, Any]:
+    """Positions, totals and noise, those that are known beside included."""
+    if values.ndim > 1:
+        raise SettingError("known works with one output, and totals have several; fit one by one")
+    for each in beside:
+        if sets.position(each.set_id) in at:
+            raise LabelError(f"the total of {each.set_id!r:.80} is in known too; leave one out")
+    noise = np.zeros(len(at)) if noise is None else noise
+    return (
+        np.append(at, [sets.position(each.set_id) for each in beside]),
+        np.append(values, [each.y_bar for each in beside]),
+        np.append(noise, [each.noise_std or 0.0 for each in beside]),
+    )
+
+
+def _refuse_look_alikes(groups: Sequence[Hashable], ids: Sequence[Hashable]) -> None:
+    """Refuse "1" where a measured set has the id 1: its members would miss their total."""
+    others = {*groups} - {*ids}
+    texts = {shown(set_id): set_id for set_id in ids} if others else {}
+    for name in others:
+        if shown(name) in texts:
+            raise SettingError(
+                f"groups names {name!r:.80}, and no set has that id; ids are of another type here: "
+                f"write {texts[shown(name)]!r:.80}"
+            )
 
 
 def _averaged(

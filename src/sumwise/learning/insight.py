@@ -20,6 +20,7 @@ import numpy as np
 
 from sumwise.acquisition.known_noise import given_answers
 from sumwise.learning.left_out import Judged, with_noise
+from sumwise.learning.parts import design_of, some_members
 from sumwise.learning.propose import Answer, Ask, arrays_of
 from sumwise.learning.status import Status, mean_variance, second_moment
 from sumwise.model import leave_one_out, predict, scaling
@@ -154,16 +155,16 @@ def _step(
     at, y_bar, noise = arrays_of(answers)
     latest = len(at) - 1
     if before.basis is pool.basis:
-        design = pool.design.rows(at)
+        design = design_of(pool.design.rows, pool.sets, pool.basis, answers)
     else:
-        design = embed(pool.sets.take(at), before.basis)
+        design = embed(some_members(pool.sets, answers), before.basis)
     # before the first answer the model has no units, so those after it scale its known noise
     scaled_by = (before if latest else after).posterior
     design = with_noise(design, noise, scaled_by)
     new, y = design.rows([latest]), float(y_bar[latest])
     own, left = None, new
     if pool.sets.members is not None:
-        only = pool.sets.take([at[latest]])
+        only = some_members(pool.sets, answers[latest:])
         own = predict.in_common(before, only, new)
         left = given_answers(replace(pool, sets=only, design=new), before).design
     ratio = before.posterior.variance_along(left.u) / before.posterior.noise(left)
@@ -198,7 +199,7 @@ def _spread_under(pool: Pool) -> Callable[[Model], float]:
     if not pool.basis.learns:
         moment = second_moment(pool)
         return lambda model: math.sqrt(mean_variance(model.posterior, *moment))
-    x = pool.sets.x[:: -(-len(pool.sets.x) // SAMPLE)]
+    x = pool.sets.own_x[:: -(-len(pool.sets.own_x) // SAMPLE)]
     shares = np.ones(len(x)) / len(x)
     return lambda model: math.sqrt(mean_variance(model.posterior, shares, features(model.basis, x)))
 
@@ -228,12 +229,13 @@ def review(
     learns = pool.basis.learns
     judged = _forecasts(steps) if learns else judged
     reach = NormalDist().inv_cdf(0.5 + 0.5 * level)
-    at = [answers[number - 1].position for number, _, _ in judged.rows]
+    told = [answers[number - 1] for number, _, _ in judged.rows]
+    rows = design_of(pool.design.rows, pool.sets, pool.basis, told)
     mean, std = np.array(judged.rows).reshape(-1, 3)[:, 1:].T
     score = (np.array([answers[n - 1].y_bar for n, _, _ in judged.rows]) - mean) / std
     lower, upper = mean - reach * std, mean + reach * std
-    if model.mixture is not None and at:
-        (lower, upper), score = leave_one_out.interval(model, pool.design.rows(at), level)
+    if model.mixture is not None and told:
+        (lower, upper), score = leave_one_out.interval(model, rows, level)
     compared = tuple(
         Compared(
             number=number,
@@ -243,10 +245,10 @@ def review(
             std=std,
             lower=low,
             upper=high,
-            weight=float(pool.design.theta_sum[answers[number - 1].position]),
+            weight=weight,
         )
-        for (number, mean, std), low, high in zip(
-            judged.rows, lower.tolist(), upper.tolist(), strict=True
+        for (number, mean, std), low, high, weight in zip(
+            judged.rows, lower.tolist(), upper.tolist(), rows.theta_sum.tolist(), strict=True
         )
     )
     calibration = coverage(score.tolist(), level)

@@ -20,10 +20,21 @@ from sumwise.acquisition.objective import Objective, StudyOptions, read
 from sumwise.acquisition.screening import Ceiling, with_squares
 from sumwise.acquisition.strategies import Acquisition, named, per_cost
 from sumwise.data import validate
+from sumwise.data.about import About, weights_of
+from sumwise.data.known import KNOWN, Known, with_known
 from sumwise.data.sets import LazySets, Sets
 from sumwise.learning import rules
 from sumwise.learning.estimator import AggregateRegressor, resolve
-from sumwise.learning.moment import AHEAD, Fitted, Moment, answers_html, predict, predict_totals
+from sumwise.learning.moment import (
+    AHEAD,
+    Fitted,
+    Moment,
+    answers_html,
+    in_words,
+    predict,
+    predict_totals,
+)
+from sumwise.learning.parts import design_of, in_whole_sets, some_members
 from sumwise.learning.propose import (
     Answer,
     Ask,
@@ -173,6 +184,22 @@ def along(
         yield model
 
 
+def tell_known(progress: Progress, known: Sequence[Known]) -> Progress:
+    """What was known from the start, as answers; the model is fitted once, with the last."""
+    if not known:
+        return progress
+    *before, last = known
+    ids = progress.pool.sets
+    answers = tuple(
+        Answer(number, each.set_id, each.y_bar, None, each.noise_std, note=KNOWN, position=at)
+        for number, each in enumerate(before, start=1)
+        for at in [ids.position(each.set_id)]
+    )
+    position = ids.position(last.set_id)
+    after = tell(replace(progress, answers=answers), position, last.y_bar, last.noise_std)
+    return replace(after, answers=(*answers, replace(after.answers[-1], note=KNOWN)))
+
+
 def fit_answers(
     prepared: core.Prepared,
     sets: Sets,
@@ -188,18 +215,30 @@ def fit_answers(
         start, learned: As in `core.fit`.
     """
     at, totals, noise = arrays_of(answers)
-    labelled = None
+    labelled, measured = None, partial(some_members, sets, answers)
     if prepared.basis.learns:
-        labelled = sets.take(at)
+        labelled = measured()
         design = embed(labelled, prepared.basis)
     else:
-        design = rows(at)
+        design = design_of(rows, sets, prepared.basis, answers)
     data = labelled, design, totals[:, None]
-    members = tuple(answer.set_id for answer in answers), partial(sets.take, at)
-    known = None if sets.members is None else Overlap.of(sets, sets.take(at), noise)
-    return core.fit(
+    members = tuple(answer.set_id for answer in answers), measured
+    known = None if sets.members is None else Overlap.of(sets, measured(), noise)
+    fitted = core.fit(
         prepared, *data, start, noise_std=noise, learned=learned, members=members, overlap=known
     )
+    if fitted.labelled is None or all(answer.of is None for answer in answers):
+        return fitted
+    whole = embed(sets.take(at), fitted.basis)
+    both = in_whole_sets(sets, answers)
+    return replace(fitted, labelled=replace(fitted.labelled, whole=whole, in_whole=both))
+
+
+def weighed(sets: Sets | Embedded) -> str:
+    """How sets are weighed, as a key of `about.WORDS`."""
+    if isinstance(sets, Sets):
+        return weights_of(sets)
+    return sets.scan.weights if sets.scan.weights in ("sum", "mean") else "weighted"
 
 
 class ActiveLearner:
@@ -212,6 +251,8 @@ class ActiveLearner:
         seed: Of the strategy's draws, and of the basis if no model is given.
         preset: `"paper"` takes the paper's model (128 Fourier features of length-scale 1, Adam)
             and AggMI in one word.
+        known: Totals, outputs of individuals and totals of areas that are known already, as in
+            `AggregateRegressor.fit`; they are among the answers, and never asked for.
         **objective: `targets` and `target_weights`: individuals whose predictions count, as in
             `sumwise.score`. `noise_std`: noise that measuring each set will have; `tell` takes the
             noise that an answer really had. `cost`: what measuring each set costs, as in
@@ -244,14 +285,20 @@ class ActiveLearner:
         strategy: str | Acquisition | None = None,
         seed: int = 0,
         preset: str | None = None,
+        known: Any = None,
         **objective: Unpack[StudyOptions],
     ) -> None:
         plain = as_sets(sets)
         config, self._strategy = resolve(model, strategy, seed, preset, sets)
-        self._seed = seed
+        self._seed, self._about = seed, About(weights=weighed(sets))
         wanted = read(plain, objective, "ActiveLearner", StudyOptions)
         per_cost(self._strategy, np.zeros(len(plain)), wanted.cost)  # refuses costs without gains
-        self._progress = begin(config, sets, wanted)
+        more, told = with_known(plain, known)
+        if more is plain:
+            self._progress = begin(config, sets, wanted)
+        else:
+            self._progress = begin(config, more, wanted.extended(len(more)))
+        self._progress = tell_known(self._progress, told)
 
     # --- asking and telling -------------------------------------------------------------------
 
@@ -262,7 +309,8 @@ class ActiveLearner:
         """
         wanted = 1 if n is None else validate.count(n, "n")
         asking = self._progress, self._strategy, self._seed, wanted
-        self._progress = ask(*asking, runner_up=True)
+        now = ask(*asking, runner_up=True)
+        self._progress = replace(now, open=tuple(in_words(each, self._about) for each in now.open))
         return self._progress.open[0] if n in (None, 1) else list(self._progress.open[:wanted])
 
     def tell(self, set_id: Hashable, y_bar: float, noise_std: float | None = None) -> None:
@@ -290,10 +338,12 @@ class ActiveLearner:
             self._progress = revise(self._progress, changed)
 
     def retract(self, set_id: Hashable) -> None:
-        """Withdraw an answer: its set may be asked for again."""
+        """Withdraw an answer: its set may be asked for again, if it ever was to be asked for."""
         known = self._measured(self._progress.pool.sets.position(set_id))
         kept = [told for told in self.answers if told is not known]
-        self._progress = revise(self._progress, kept)
+        now = revise(self._progress, kept)
+        extra = [known.position] if known.position >= now.pool.sets.n_asked else []
+        self._progress = replace(now, skipped=tuple(sorted({*now.skipped, *extra})))
 
     def skip(self, set_id: Hashable) -> None:
         """Set a set aside that cannot be measured: it is not asked for."""
@@ -372,7 +422,9 @@ class ActiveLearner:
         prices = Prices(now.objective.cost)
         asks = propose(*ahead, n=n, prices=prices) if n else []
         without = self._without if quick(now.prepared) else None
-        return Moment("learner", named(strategy).name, fit, now.objective, asks, without)
+        asks = [in_words(each, self._about) for each in asks]
+        told = fit, now.objective, asks, without, self._about
+        return Moment("learner", named(strategy).name, *told)
 
     def _without(self, answer: Answer) -> Fitted[Progress]:
         others = [told for told in self.answers if told is not answer]
@@ -382,7 +434,8 @@ class ActiveLearner:
         return answers_html(repr(self), self.answers)
 
     def __repr__(self) -> str:
-        answered, total = len(self.answers), len(self._progress.pool.sets)
+        total = self._progress.pool.sets.n_asked
+        answered = sum(told.position < total for told in self.answers)
         return (
             f"ActiveLearner: {answered} of {total} sets measured, strategy {self._strategy!r}, "
             f"{AggregateRegressor.from_config(self._progress.prepared.config)!r}"

@@ -17,6 +17,7 @@ from typing import Final
 
 import numpy as np
 
+from sumwise.learning.parts import design_of
 from sumwise.learning.propose import Answer, arrays_of
 from sumwise.model.design import Design, Pool
 from sumwise.model.fit import Model
@@ -78,8 +79,9 @@ def left_out(pool: Pool, model: Model, answers: Sequence[Answer]) -> Judged:
         kept = model.labelled.overlap.kept.tolist()  # others follow from these
     if len(kept) < FEWEST or pool.basis.learns:
         return Judged()
-    at, y_bar, noise = arrays_of([answers[i] for i in kept])
-    rows = pool.design.rows(at)
+    some = [answers[i] for i in kept]
+    _, y_bar, noise = arrays_of(some)
+    rows = design_of(pool.design.rows, pool.sets, pool.basis, some)
     means, stds = leave_one_out(model, rows, y_bar[:, None], noise)
     design = with_noise(rows, noise, model.posterior)
     pull = design.theta_sum / design.noise_scale

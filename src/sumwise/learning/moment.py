@@ -6,17 +6,22 @@ said here.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 from sumwise.acquisition.objective import Objective
-from sumwise.data.sets import Sets
+from sumwise.data.about import About
+from sumwise.data.sets import Sets, rows_among
+from sumwise.learning.contradictions import contradictions
 from sumwise.learning.left_out import Judged, left_out, suspects
+from sumwise.learning.parts import some_members
 from sumwise.learning.propose import Answer, Ask, PoolState
 from sumwise.learning.status import Status, outlook
+from sumwise.model.bounded import within, within_overlapping
 from sumwise.model.design import Design, Pool
 from sumwise.model.fit import Model
 from sumwise.model.predict import (
@@ -29,7 +34,7 @@ from sumwise.model.predict import (
     predict_sets,
 )
 from sumwise.util import html
-from sumwise.util.shapes import Int, PerSet
+from sumwise.util.shapes import Float, Int, PerSet
 
 if TYPE_CHECKING:
     from sumwise.learning.estimator import AggregateRegressor
@@ -37,6 +42,7 @@ if TYPE_CHECKING:
 
 AHEAD: Final = 5  # questions that status and insight look at
 SAMPLE: Final = 2000  # sets whose predictions are compared with and without an answer
+NOTHING_SAID: Final = About()
 
 
 class Seen(Protocol):
@@ -59,6 +65,7 @@ class Fitted(NamedTuple, Generic[S]):
     pool: Pool  # with targets, and with the noise that measurements are known to have
     design: Design  # without that noise: answers bring their own
     seen: S
+    ranges: Float[np.ndarray, "2 A"] | None = None  # of totals, where outputs have bounds
 
     def totals(self, which: Any = slice(None)) -> tuple[PerSet, PerSet]:
         """Mean and standard deviation of the totals of some sets, noise included.
@@ -67,12 +74,26 @@ class Fitted(NamedTuple, Generic[S]):
         """
         rows, own = self._rows(which)
         mean, std = predict_sets(self.model, rows, include_noise=True, own=own)
+        if self.ranges is not None:
+            mean = np.clip(mean, *self.ranges[:, which, None])
         return mean[:, 0], std[:, 0]
 
     def intervals(self, level: float, which: Any = slice(None)) -> Predictions:
         """The same with intervals."""
         rows, own = self._rows(which)
-        return interval_sets(self.model, rows, level, own)
+        found = interval_sets(self.model, rows, level, own)
+        return found if self.ranges is None else within(found, *self.ranges[:, which])
+
+    def expected(self, answer: Answer) -> tuple[float, float]:
+        """Mean and standard deviation of an answer that the model does not know."""
+        if answer.of is None:
+            mean, std = self.totals([answer.position])
+            return float(mean[0]), float(std[0])
+        some = some_members(self.pool.sets, [answer])
+        design = some.pool(self.model).design
+        own = in_common(self.model, some, design)
+        means, stds = predict_sets(self.model, design, include_noise=True, own=own)
+        return float(means[0, 0]), float(stds[0, 0])
 
     def _rows(self, which: Any) -> tuple[Design, Members | None]:
         """Some sets, with the noise that is planned where they are not measured, and what they
@@ -83,7 +104,8 @@ class Fitted(NamedTuple, Generic[S]):
         if self.model.labelled is None:  # a dropout network does not know its totals
             return rows, None
         if sets.members is None:
-            return rows, Members.of_measured(total, rows)
+            known = self.model.labelled
+            return rows, None if known is None else Members.of_measured(total, rows, known)
         some = sets.take(np.arange(len(sets))[which])
         return rows, in_common(self.model, some, rows)
 
@@ -105,6 +127,7 @@ class Moment(Generic[S]):
     aims: Objective
     ahead: Sequence[Ask]
     without: Callable[[Answer], Fitted[S]] | None  # the fit without an answer; None if not quick
+    about: About = field(default_factory=About)  # what is measured
 
     def status(self) -> Status:
         """Where it stands, and how much there is still to learn."""
@@ -134,13 +157,20 @@ class Moment(Generic[S]):
     def _status(self, judged: Judged) -> Status:
         fit, aims, state = self.fit, self.aims, self.fit.seen.state
         left = outlook(fit.pool, fit.model, state, self.ahead, aims.cost)
-        taken = len(state.answered), len(state.claimed), len(state.skipped)
+        sets = fit.pool.sets
+        answers, skipped = (
+            sum(at < sets.n_asked for at in some) for some in (state.answered, state.skipped)
+        )
+        taken = answers, len(state.claimed), skipped
         left |= {"enough": aims.enough, "aimed": aims.targets is not None}
         quick = self.without is not None
         checks = (self._moves, self._expected) if quick else (None, None)
         left["suspects"] = suspects(judged, fit.seen.answers, *checks)
         left |= {"typical_error": judged.error, "typical_naive_error": judged.naive_error}
-        return Status(self.name, self.strategy, len(fit.pool.sets), *taken, state.questions, **left)
+        left |= {"known": len(state.answered) - answers}
+        left["contradictions"] = contradictions(sets, fit.seen.answers)
+        counts = sets.n_asked - len(state.gone), *taken, state.questions
+        return Status(self.name, self.strategy, *counts, **left, about=self.about)
 
     def _moves(self, answer: Answer) -> float:
         """How far predictions move if an answer is left out: root mean square over individuals,
@@ -154,8 +184,14 @@ class Moment(Generic[S]):
     def _expected(self, answer: Answer) -> tuple[float, float]:
         """Mean and standard deviation of an answer, by a fit without it."""
         assert self.without is not None
-        mean, std = self.without(answer).totals([answer.position])
-        return float(mean[0]), float(np.hypot(std[0], answer.noise_std or 0.0))
+        mean, std = self.without(answer).expected(answer)
+        return mean, float(np.hypot(std, answer.noise_std or 0.0))
+
+
+def in_words(ask: Ask, about: About) -> Ask:
+    """A question whose reason calls what is measured by its name."""
+    why = re.sub(r"\btotal\b", about.word, ask.why)
+    return ask if why == ask.why else replace(ask, why=why)
 
 
 def answers_html(said: str, answers: Sequence[Answer]) -> str:
@@ -168,20 +204,42 @@ def answers_html(said: str, answers: Sequence[Answer]) -> str:
 
 
 def predict(
-    model: AggregateRegressor, sets: Callable[[], Sets], frame: Any, level: float, groups: Any
+    model: AggregateRegressor,
+    sets: Callable[[], Sets],
+    frame: Any,
+    level: float,
+    groups: Any,
+    measured: About = NOTHING_SAID,
+    whole: Callable[[], Sets] | None = None,
 ) -> Predictions:
-    """Outputs of all individuals of the sets, or of the rows of a table; see `Study.predict`."""
-    share = check_level(level)
+    """Outputs of all individuals of the sets, or of the rows of a table; see `Study.predict`.
+
+    Args:
+        whole: Gives all sets that may be measured, if `sets` are only some of them.
+    """
+    share, ends = check_level(level), {"low": measured.low, "high": measured.high}
     if frame is not None:
-        return model.intervals(frame, share, groups=groups)
-    about = individuals(own := sets())
-    return replace(model.intervals(own.x, share, groups=about["ids"]), **about)
+        return model.intervals(frame, share, groups=groups, **ends)
+    about, known = individuals(own := sets()), model.fitted().labelled
+    if measured.bounded and known is not None and known.overlap is not None:
+        everyone = own if whole is None else whole()
+        found = model.intervals(everyone.own_x, share, groups=individuals(everyone)["ids"])
+        found = within_overlapping(found, everyone, known.overlap.measured, *measured.ends)
+        at = rows_among(everyone, own.ids[: own.n_asked])
+        ends_of = np.stack([found.lower, found.upper])[:, at]
+        found = replace(found, mean=found.mean[at], std=found.std[at], ends=ends_of)
+    else:
+        found = model.intervals(own.own_x, share, groups=about["ids"], **ends)
+    return replace(found, **about)
 
 
-def predict_totals(fit: Fitted[S], level: float) -> Predictions:
-    """The total of every set, measured or not."""
-    found, ids = fit.intervals(check_level(level)), fit.pool.sets.ids
+def predict_totals(fit: Fitted[S], level: float, which: Sequence[int] | None = None) -> Predictions:
+    """The total of every set, measured or not, or of those at some positions."""
+    some = slice(None) if which is None else which
+    found, ids = fit.intervals(check_level(level), some), fit.pool.sets.ids
     measured = np.full(len(ids), np.nan)
     for answer in fit.seen.answers:
-        measured[answer.position] = answer.y_bar
-    return replace(found, ids=ids, beside={"measured": np.ma.masked_invalid(measured)})
+        if answer.of is None:
+            measured[answer.position] = answer.y_bar
+    own = ids if which is None else tuple(ids[at] for at in which)
+    return replace(found, ids=own, beside={"measured": np.ma.masked_invalid(measured[some])})

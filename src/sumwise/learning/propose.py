@@ -86,6 +86,10 @@ class Answer:
     at: str = ""  # when, UTC
     note: str | None = None
     position: int = field(default=-1, compare=False)  # of the set
+    of: tuple[int, ...] | None = None  # numbers of the members it covers, from 1; None for all
+    covers: float | None = (
+        None  # the share of the set it was measured on, which y_bar was scaled by
+    )
 
 
 def arrays_of(
@@ -118,6 +122,7 @@ class PoolState:
     claimed: Sequence[int] = ()  # by open questions
     skipped: Sequence[int] = ()
     questions: int = 0
+    gone: Sequence[int] = ()  # not part of the pool any more
 
     def free(self, n_sets: int, wanted: int | None = None, least: int = 0) -> Mask:
         """Which sets may be asked for; a set that the user wants always may.
@@ -126,7 +131,7 @@ class PoolState:
             least: Fewer than this many are refused.
         """
         free = np.ones(n_sets, dtype=bool)
-        free[[*self.answered, *self.claimed, *self.skipped]] = False
+        free[[*self.answered, *self.claimed, *self.skipped, *self.gone]] = False
         if wanted is not None:
             free[wanted] = True
         left = int(free.sum())

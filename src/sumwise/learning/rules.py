@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from operator import attrgetter
-from typing import Any, Final
+from typing import Any
 
 from sumwise.errors import LabelError, SettingError
 from sumwise.learning.propose import Answer
 from sumwise.util.text import moment
 
-total: Final = attrgetter("y_bar", "noise_std")  # what makes two answers the same
+
+def total(known: Answer) -> tuple[Any, ...]:
+    """What makes two answers the same.
+
+    Noise of a share that was measured follows from the answers at that time.
+    """
+    noise = known.noise_std if known.covers is None else None
+    return known.y_bar, known.of, known.covers, noise
 
 
 def another_total(known: Answer, new: Answer) -> LabelError:
@@ -45,6 +51,7 @@ def signed(known: Any) -> str:
     return f"{by} at {moment(known.at)}" if known.at else by
 
 
-def value(known: Any) -> str:
+def value(known: Answer) -> str:
     noise = "" if known.noise_std is None else f" ± {known.noise_std:.12g}"
-    return f"{known.y_bar:.12g}{noise}"
+    some = "" if known.of is None else f" for {len(known.of)} of its individuals"
+    return f"{known.y_bar:.12g}{noise}{some}"

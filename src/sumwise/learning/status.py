@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
 
 from sumwise.acquisition.known_noise import given_answers, given_questions, independent_rows
+from sumwise.data.about import About
+from sumwise.learning.contradictions import Contradiction
 from sumwise.learning.left_out import Suspect
 from sumwise.learning.propose import Ask, PoolState
 from sumwise.model.design import Pool, add_products, features
@@ -44,6 +46,9 @@ class Status:
     suspects: tuple[Suspect, ...] = ()  # answers that may be wrong, the one to check first first
     typical_error: float | None = None  # of an individual: answers predicted from all the others
     typical_naive_error: float | None = None  # with the mean of the others as the prediction
+    about: About = field(default_factory=About)  # what is measured
+    known: int = 0  # individuals and areas that were known from the start, beside the answers
+    contradictions: tuple[Contradiction, ...] = ()  # totals that cannot all be right
 
     def _repr_html_(self) -> str:
         heads = ("sets", "measured", "being measured", "skipped", "asked so far")
@@ -59,7 +64,7 @@ class Status:
     @property
     def stop(self) -> bool | None:
         """Whether more questions have stopped paying; None without a threshold or an answer."""
-        if self.enough is None or not self.answers:
+        if self.enough is None or not self.answers + self.known:
             return None
         return self.improvement < self.enough
 
@@ -67,15 +72,24 @@ class Status:
     def headline(self) -> tuple[str, ...]:
         """What to know first, in sentences: which answer to check, and that the model is no use."""
         now, naive = self.typical_error, self.typical_naive_error
-        said = [self.to_check]
+        said = [self.contradicted, self.to_check]
         if now is not None and naive is not None and now >= naive:
             said.append(
                 "So far the model does not beat guessing the mean: with each of "
-                f"{self.answers} answers predicted from the others, half of its predictions are "
-                f"off by less than {plain(now)} per individual, and half of those by the mean of "
-                f"the others by less than {plain(naive)}."
+                f"{self.answers + self.known} answers predicted from the others, half of its "
+                f"predictions are off by less than {plain(now)} per individual, and half of those "
+                f"by the mean of the others by less than {plain(naive)}."
             )
         return tuple(filter(None, said))
+
+    @property
+    def contradicted(self) -> str | None:
+        """Which totals cannot all be right, in sentences; None if all can."""
+        if not self.contradictions:
+            return None
+        more = len(self.contradictions) - 1
+        rest = f" {count(more, 'more total')} of overlapping sets cannot be right." if more else ""
+        return self.contradictions[0].words + rest
 
     @property
     def to_check(self) -> str | None:
@@ -107,6 +121,13 @@ class Status:
             f"{self.answers} of {count(self.sets, 'set')} measured, {self.open_claims} being "
             f"measured, {free} free" + (f", {self.skipped} skipped." if self.skipped else "."),
         ]
+        if self.known:
+            one = self.known == 1
+            what = "individual or area" if one else "individuals and areas"
+            said.append(
+                f"{self.known} {what} {'was' if one else 'were'} known from the start and "
+                f"{'is' if one else 'are'} never asked for."
+            )
         if free or self.open_claims:
             left = plain(self.information_left)
             said.append(f"Measuring all remaining sets would teach {left} nats about the model.")
@@ -123,18 +144,21 @@ class Status:
         return tuple(said)
 
     def _uncertainty(self) -> list[str]:
+        unit = self.about.quantity
         before, after, ahead = self.mean_variance, self.mean_variance_after, self._coming()
         less = f"{100 * (1 - after / before) if before > 0 else 0:.0f} % less variance"
-        if not self.answers:
+        if not self.answers + self.known:
             then = f"; {ahead} should leave {less}" if ahead else ""
             return [f"Nothing is measured yet, so uncertainty has no unit{then}."]
         whose = "the individuals that count" if self.aimed else "individuals"
-        then = f"; {ahead} should reduce that to ± {plain(after**0.5)} ({less})" if ahead else ""
+        then = (
+            f"; {ahead} should reduce that to ± {unit(plain(after**0.5))} ({less})" if ahead else ""
+        )
         return [
-            f"Predictions of {whose} are uncertain by ± {plain(before**0.5)} (standard deviation) "
-            f"because of what the model does not know{then}.",
-            f"Noise of each individual, ± {plain(self.noise_variance**0.5)}, adds to that, and no "
-            "answer reduces it.",
+            f"Predictions of {whose} are uncertain by ± {unit(plain(before**0.5))} (standard "
+            f"deviation) because of what the model does not know{then}.",
+            f"Noise of each individual, ± {unit(plain(self.noise_variance**0.5))}, adds to that, "
+            "and no answer reduces it.",
         ]
 
     @property
@@ -162,7 +186,7 @@ def outlook(
     pool: Pool, model: Model, state: PoolState, ahead: Sequence[Ask], cost: PerSet | None
 ) -> dict[str, Any]:
     """What `Status` says is left to learn, and what the questions `ahead` should do about it."""
-    left = PoolState(state.answered, skipped=state.skipped).free(len(pool.sets))
+    left = replace(state, claimed=()).free(len(pool.sets))
     coming = [*state.claimed, *(pool.sets.position(question.set_id) for question in ahead)]
     posterior, seen = model.posterior, given_answers(pool, model)
     after = given_questions(seen, posterior, coming)[1] if coming else posterior
@@ -203,8 +227,8 @@ def second_moment(pool: Pool) -> tuple[Float[np.ndarray, " K"], Float[np.ndarray
     elif moment is None:
         n_basis = pool.design.u.shape[1]
         moment = np.zeros((n_basis, n_basis))
-        add_products(pool.sets.x, pool.basis, moment)
-        moment /= len(pool.sets.x)
+        add_products(pool.sets.own_x, pool.basis, moment)
+        moment /= len(pool.sets.own_x)
     powers, axes = np.linalg.eigh(moment)
     return np.maximum(powers, 0.0), axes.T
 

@@ -135,6 +135,8 @@ class Labelled:
     residual: Float[np.ndarray, "t M"]  # totals less their expectation given w, in model units
     overlap: Overlap | None = None
     lower: Float[np.ndarray, "t t"] | None = None  # L of overlapping totals, in units of 1/β
+    whole: Design | None = None  # of the sets with all members, where totals cover some of them
+    in_whole: Float[np.ndarray, " t"] | None = None  # Σ over those of θ in both
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,7 +17,7 @@ from sumwise.data.frames import as_frame, with_columns
 from sumwise.data.sets import Sets
 from sumwise.errors import DataError, InvalidSetError, SettingError
 from sumwise.model.design import Design, blocks, features
-from sumwise.model.fit import Model
+from sumwise.model.fit import Labelled, Model
 from sumwise.model.posterior import BLOCK
 from sumwise.util import html
 from sumwise.util.shapes import Float, Int
@@ -41,11 +41,12 @@ class Members:
     effect: Float[np.ndarray, " e"]  # Σθ of the individuals that share the row's effect of its set
 
     @classmethod
-    def of_measured(cls, total: Int[np.ndarray, " A"], design: Design) -> Members:
+    def of_measured(cls, total: Int[np.ndarray, " A"], design: Design, known: Labelled) -> Members:
         """Disjoint sets with the number of each among the measured ones, −1 for others."""
         row = np.flatnonzero(total >= 0)
-        some = design.rows(row)
-        return cls(row, total[row], some.noise_scale, some.effect_scale)
+        at, measured = total[row], known.design
+        same = measured.own_scale if known.in_whole is None else known.in_whole
+        return cls(row, at, same[at], design.theta_sum[row] * measured.theta_sum[at])
 
     @classmethod
     def of_sparse(cls, theta: Any, effect: Any) -> Members:
@@ -149,11 +150,14 @@ def in_common(model: Model, sets: Sets, design: Design) -> Members | None:
     at = np.flatnonzero(total >= 0)
     mine, theirs = (
         np.column_stack([rows.u, rows.theta_sum])
-        for rows in (design.rows(at), known.design.rows(total[at]))
+        for rows in (
+            design.rows(at),
+            (known.design if known.whole is None else known.whole).rows(total[at]),
+        )
     )
     same = (abs(mine - theirs) <= 1e-9 * np.maximum(abs(mine), 1.0)).all(axis=1)
     total[at[~same]] = -1
-    return Members.of_measured(total, design)
+    return Members.of_measured(total, design, known)
 
 
 def predict_sets(
@@ -465,6 +469,7 @@ def individuals(sets: Sets, rows: int | None = None) -> dict[str, Any]:
     Args:
         rows: How many; all if left out.
     """
+    rows = int(sets.starts[sets.n_asked]) if rows is None else rows  # each individual once
     owners = np.repeat(np.arange(len(sets)), sets.sizes)[:rows]
     beside: dict[str, Any] = {"row": np.arange(len(owners)) - sets.starts[owners] + 1}
     if sets.row_ids is not None:

@@ -6,6 +6,7 @@ worker holds one batch in memory.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -18,6 +19,7 @@ import numpy as np
 from sumwise.data.parquet import Batch, Part, Scan, batches
 from sumwise.errors import DataError, InvalidSetError, SettingError
 from sumwise.model import predict as outputs
+from sumwise.model.bounded import within
 from sumwise.model.fit import Model
 from sumwise.model.predict import own_names
 from sumwise.outofcore.build import Run
@@ -25,16 +27,24 @@ from sumwise.util.files import atomic_write
 from sumwise.util.progress import Slow
 from sumwise.util.shapes import Float
 
+UNBOUNDED: Final = (-math.inf, math.inf)
 ADDED: Final = ("file", "row", "mean", "std", "lower", "upper")
 
 
 def predict(
-    model: Model, scan: Scan, out: str, level: float, run: Run, overwrite: bool = False
+    model: Model,
+    scan: Scan,
+    out: str,
+    level: float,
+    run: Run,
+    overwrite: bool = False,
+    ends: tuple[float, float] = UNBOUNDED,
 ) -> int:
     """Predict all parts, each to its own file in a new folder, or all to one file in order.
 
     Args:
         overwrite: Whether one file may take the place of another.
+        ends: Bounds of an output, at which each row is cut on its own.
     """
     own_names(ADDED, scan.by)  # refused now, not in the middle
     out = os.path.abspath(out)  # workers may run in another folder
@@ -48,9 +58,9 @@ def predict(
             os.makedirs(out, exist_ok=True)
         with Slow("predicting", scan.rows) as slow:
             if single:
-                found: Iterable[int] = _one_file(model, scan, level, out, parts, overwrite)
+                found: Iterable[int] = _one_file(model, scan, level, out, parts, overwrite, ends)
             else:
-                found = run(partial(predict_part, model, scan, level, out), parts)
+                found = run(partial(predict_part, model, scan, level, out, ends=ends), parts)
             for rows in found:
                 done += rows
                 slow.at(done)
@@ -62,14 +72,27 @@ def predict(
     return done
 
 
-def predict_part(model: Model, scan: Scan, level: float, folder: str, part: Part) -> int:
+def predict_part(
+    model: Model,
+    scan: Scan,
+    level: float,
+    folder: str,
+    part: Part,
+    ends: tuple[float, float] = UNBOUNDED,
+) -> int:
     """Predict a part to a file, which appears when it is whole."""
     name = os.path.join(folder, f"part-{part.number:06}.parquet")
-    return sum(_one_file(model, scan, level, name, [part]))
+    return sum(_one_file(model, scan, level, name, [part], ends=ends))
 
 
 def _one_file(
-    model: Model, scan: Scan, level: float, path: str, parts: Sequence[Part], overwrite: bool = True
+    model: Model,
+    scan: Scan,
+    level: float,
+    path: str,
+    parts: Sequence[Part],
+    overwrite: bool = True,
+    ends: tuple[float, float] = UNBOUNDED,
 ) -> Iterator[int]:
     """Write parts to one file, which appears when all are done; gives the rows of each."""
     import pyarrow as pa
@@ -82,6 +105,7 @@ def _one_file(
                 x = np.ascontiguousarray(batch.inputs.T, dtype=np.float64)
                 try:
                     found = outputs.interval(model, x, level, _members(model, scan, batch, x))
+                    found = found if ends == UNBOUNDED else within(found, *ends)
                 except InvalidSetError as error:
                     where = f"{batch.path}, rows from {batch.first_row + 1} on"
                     raise InvalidSetError(f"{where}: {error}") from error

@@ -191,7 +191,7 @@ def predicted(insight: Insight) -> Section:
         f"{n - outside} of {n} answers lie in their {level} interval",
         [f"About {insight.level * n:.0f} should."],
         level=level,
-        per="" if insight.unit is None else f" per {insight.unit}",
+        per=("" if insight.unit is None else f" per {insight.unit}") + insight.status.about.in_unit,
     )
     return Section(title, [words], [chart], rows=rows)
 

@@ -13,10 +13,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from sumwise.data.about import About
 from sumwise.data.sets import Sets
 from sumwise.learning.insight import WINDOW, Insight
 from sumwise.learning.learner import ActiveLearner
 from sumwise.learning.left_out import FEWEST
+from sumwise.learning.parts import part_in_words
 from sumwise.learning.propose import Answer
 from sumwise.model.calibration import percent
 from sumwise.model.predict import Predictions, input_columns
@@ -46,6 +48,7 @@ def page_of(study: Study | ActiveLearner) -> str:
         insight = study.insight()
         predictions = study.predict(level=insight.level) if study.answers else None
         answers, held, people, named = study.answers, [], [], "Learner"
+        sizes, cost = study.sets.sizes, study.aims.cost
     else:
         for _ in range(ATTEMPTS):  # until no answer arrives while the study is read
             seen = study.state.snapshot()
@@ -54,8 +57,9 @@ def page_of(study: Study | ActiveLearner) -> str:
             if study.answers == seen.answers:
                 break
         answers, held, people = seen.answers, _open(seen), [_people(seen.answers, history)]
-        named = label(study.name, LONG)
-    sets, status, cost = study.sets, insight.status, study.aims.cost
+        named, kept = label(study.name, LONG), study.state.record
+        sizes, cost = kept.sets.sizes, kept.aims.cost  # of former sets, too: some are measured
+    sets, status = study.sets, insight.status
     sections = [
         Section("Where the study stands", status.words[len(status.headline) :]),
         *study_panels(insight),
@@ -65,17 +69,17 @@ def page_of(study: Study | ActiveLearner) -> str:
     if cost is not None and answers:
         sections.append(spending(insight, cost[[answer.position for answer in answers]]))
     sections += [
-        _answers(answers, insight),
+        _answers(answers, insight, sizes),
         *people,
         _settings(study, sets, status.strategy),
-        _individuals(sets, predictions),
+        _individuals(sets, predictions, status.about),
     ]
     title = f"{named}: {status.answers:,} of {count_of(status.sets, 'set')} measured"
     if status.suspects:
         title += f"; check {label(status.suspects[0].set_id)} first"
     if no_better(insight):
         title += "; no better than guessing the mean"
-    return page(title, _lead(insight, len(sets.x)), sections)
+    return page(title, _lead(insight, len(sets.own_x)), sections)
 
 
 def count_of(number: int, thing: str) -> str:
@@ -87,16 +91,26 @@ def count_of(number: int, thing: str) -> str:
 
 def _lead(insight: Insight, n_individuals: int) -> str:
     status, individuals = insight.status, count_of(n_individuals, "individual")
-    if not status.answers:
+    told = status.answers + status.known
+    if not told:
         return (
             f"Nothing is measured yet: {count_of(status.sets, 'set')} hold {individuals}. What to "
             "ask first is below."
         )
-    totals = "one total" if status.answers == 1 else f"{status.answers:,} totals"
-    said = f"From {totals} the outputs of {individuals} are predicted."
-    if status.answers < FEWEST:
+    about = status.about
+    word = about.word
+    what = "outputs" if about.outcome is None else label(about.outcome)
+    are = "are" if about.outcome is None else "is"
+    totals = f"one {word}" if told == 1 else f"{told:,} {word}s"
+    unit = "" if about.unit is None else f", in {about.unit}"
+    said = f"From {totals} the {what} of {individuals} {are} predicted{unit}."
+    if about.bounded:
+        said += " Predictions and intervals are cut at the bounds of an individual's output."
+    if told < FEWEST:
         return f"{said} How well shows from {FEWEST} answers on."
-    return " ".join(filter(None, (status.to_check, said, _errors(insight), insight.trust)))
+    return " ".join(
+        filter(None, (status.contradicted, status.to_check, said, _errors(insight), insight.trust))
+    )
 
 
 def no_better(insight: Insight) -> bool:
@@ -145,8 +159,8 @@ def _open(seen: Snapshot) -> list[Section]:
     return [Section(title, table=_first(heads, rows)) for title, heads, rows in lists if rows]
 
 
-def _answers(answers: Sequence[Answer], insight: Insight) -> Section:
-    title = "Every answer"
+def _answers(answers: Sequence[Answer], insight: Insight, sizes: np.ndarray) -> Section:
+    title, about = "Every answer", insight.status.about
     if not answers:
         return Section(title, ["There are none yet."])
     steps = {step.number: step for step in insight.steps}
@@ -156,6 +170,8 @@ def _answers(answers: Sequence[Answer], insight: Insight) -> Section:
     for number, told in list(enumerate(answers, start=1))[-MOST:]:
         step, row = steps.get(number), compared.get(number)
         noise = "" if told.noise_std is None else f" (± {figure(told.noise_std)})"
+        part = part_in_words(told.of, told.covers, int(sizes[told.position]))
+        noise += "" if part is None else f", {part}"
         if row is not None and row.outside:
             outside.add((len(rows), 5))
         rows.append(
@@ -171,8 +187,8 @@ def _answers(answers: Sequence[Answer], insight: Insight) -> Section:
             )
         )
     columns = (
-        "", "set", "answer", "expected before it", "predicted without it", "off by (std)",
-        "taught (nats)", *(("by", "when") if answers[0].at else ()),
+        "", "set", f"{about.word}{about.in_unit}", "expected before it", "predicted without it",
+        "off by (std)", "taught (nats)", *(("by", "when") if answers[0].at else ()),
     )  # fmt: skip
     caption = (
         f"± is one standard deviation, noise included. Bold: outside the "
@@ -181,8 +197,8 @@ def _answers(answers: Sequence[Answer], insight: Insight) -> Section:
     return Section(title, table=TextTable(columns, rows, caption.strip(), outside))
 
 
-def _individuals(sets: Sets, found: Predictions | None) -> Section:
-    title = "Individuals"
+def _individuals(sets: Sets, found: Predictions | None, about: About) -> Section:
+    title = "Individuals" if about.outcome is None else f"Individuals: {label(about.outcome)}"
     if found is None or found.ids is None:
         return Section(title, ["Predictions have no unit before the first answer."])
     words, chosen = _which(found)
@@ -205,7 +221,7 @@ def _individuals(sets: Sets, found: Predictions | None) -> Section:
         "set",
         "no." if own is None else "id",
         *heads,
-        "predicted",
+        f"predicted{about.in_unit}",
         f"{percent(found.level)} interval",
     )
     return Section(title, [words], table=TextTable(columns, rows))
@@ -268,7 +284,7 @@ def _settings(study: Study | ActiveLearner, sets: Sets, strategy: str) -> Sectio
     largest = count_of(int(sets.sizes.max()), "individual")
     rows = [
         ("sets", f"{len(sets):,}, of {sets.sizes.min():,} to {largest}"),
-        ("individuals", f"{len(sets.x):,}, each with {inputs}"),
+        ("individuals", f"{len(sets.own_x):,}, each with {inputs}"),
         ("a measurement tells", _told(sets)),
         ("model", _model(study.model.get_params())),
         ("strategy", f"{strategy}, seed {study.seed}"),

@@ -14,16 +14,26 @@ import numpy as np
 from sumwise.acquisition.objective import Objective, StudyOptions, read
 from sumwise.acquisition.strategies import per_cost
 from sumwise.data import validate
+from sumwise.data.about import About, AboutOptions
 from sumwise.data.geo import Geometry
+from sumwise.data.known import KNOWN, Known, with_known
+from sumwise.data.pool_edits import PoolMark
 from sumwise.data.sets import Sets
 from sumwise.errors import SettingError
 from sumwise.learning.estimator import AggregateRegressor, resolve
+from sumwise.learning.learner import weighed
 from sumwise.model.fit import ModelConfig, Prepared
 from sumwise.model.serialize import pack_config
 from sumwise.outofcore.design_store import Embedded, as_sets
 from sumwise.study.storage import blobs, records, transactions
 from sumwise.study.storage.database import PATIENCE, Database
 from sumwise.study.study import Study
+
+
+class CreateOptions(StudyOptions, AboutOptions, total=False):
+    """What a study is for, and what it measures, and where."""
+
+    geometry: Geometry | Sequence[bytes | None] | None
 
 
 def create_study(
@@ -37,8 +47,8 @@ def create_study(
     preset: str | None = None,
     claim_days: float = 7.0,
     sets_file: str | os.PathLike[str] | None = None,
-    geometry: Geometry | Sequence[bytes | None] | None = None,
-    **objective: Unpack[StudyOptions],
+    known: Any = None,
+    **options: Unpack[CreateOptions],
 ) -> Study:
     """Begin a study, and store its sets, its settings and what the basis has drawn.
 
@@ -55,35 +65,74 @@ def create_study(
         claim_days: How many days a claim on a set lasts.
         sets_file: Keep the sets in this Parquet file instead of inside the database, which refers
             to it with a checksum; for sets that take gigabytes.
-        geometry: The geometry of each individual as WKB, in the order of `sets.x`, which the study
-            keeps for maps and exports; None where there is none.
-        **objective: `targets` and `target_weights`: individuals whose predictions count, as in
-            `sumwise.score`. `noise_std`: noise that measuring each set will have; `tell` takes the
-            noise that an answer really had. `cost`: what measuring each set costs, as in
-            `sumwise.select`; questions are then asked by gain per cost, and `ask` takes a budget.
-            `enough`: an improvement of predictions, as a standard deviation in your units, below
-            which the next questions are no longer worth asking; `status` and the report say so.
+        known: What is known already, as in `AggregateRegressor.fit`: the first answers. Individuals
+            and areas become more sets of the study, which are never asked for.
+        **options: `outcome`: what is measured, such as "maths score", and `unit`: its unit, which
+            all outputs use. `low` and `high`: the least and the most that an individual's output
+            can be (a share is 0 to 1); a total that is impossible then is refused, and predictions
+            keep within these bounds. `targets` and `target_weights`: individuals whose predictions
+            count, as in `sumwise.score`. `noise_std`: noise that measuring each set will have;
+            `tell` takes the noise that an answer really had. `cost`: what measuring each set costs,
+            as in `sumwise.select`; questions are then asked by gain per cost, and `ask` takes a
+            budget. `enough`: an improvement of predictions, as a standard deviation in your units,
+            below which the next questions are no longer worth asking; `status` and the report say
+            so. `geometry`: the geometry of each individual as WKB, in the order of `sets.x`, which
+            the study keeps for maps and exports; None where there is none.
     """
     named = "study" if name is None else validate.study_name(name)
-    plain = as_sets(sets)
+    days, plain = validate.days(claim_days, "claim_days"), as_sets(sets)
     config, chosen = _settings(sets, model, strategy, seed, preset)
-    days = validate.days(claim_days, "claim_days")
     if isinstance(sets, Embedded) and sets_file is not None:
         raise SettingError("the sets are in files already; leave sets_file out")
-    wishes = read(plain, objective, "create_study", StudyOptions)
+    shapes = _geometry(options.pop("geometry", None), sets)
+    measured: dict[str, Any] = {name: options.get(name) for name in AboutOptions.__annotations__}
+    wanted = {name: value for name, value in options.items() if name not in measured}
+    wishes = read(plain, wanted, "create_study", StudyOptions)
     per_cost(chosen, np.zeros(len(sets)), wishes.cost)  # refuses what cost means nothing to
-    settings = {
-        "name": named,
+    about = About(weights=weighed(sets), **measured)
+    more, told = with_known(plain, known)
+    settings: dict[str, Any] = {
         "strategy": chosen,
         "config": pack_config(config),
         "seed": str(int(seed)),
-        "claim_days": days,
     }
-    shapes = None if geometry is None else _geometry(geometry, sets)
-    return _store(url, sets, sets.prepare(config), wishes, settings, sets_file, geometry=shapes)
+    settings |= {"name": named, "claim_days": days, "arrivals": len(told), "changes": len(told)}
+    kept = (sets, wishes) if more is plain else (more, wishes.extended(len(more)))
+    begun = kept[0], sets.prepare(config), kept[1], about, settings, sets_file
+    return _store(url, *begun, _begun(more, told, about), geometry=shapes)
 
 
-def _geometry(given: Geometry | Sequence[bytes | None], sets: Sets | Embedded) -> Geometry:
+def _begun(
+    sets: Sets, told: Sequence[Known], about: About
+) -> dict[str, list[dict[str, Any]]] | None:
+    """The past of a study of which something is known from the start, if that is so."""
+    for each in told:
+        about.check(each.y_bar, each.noise_std, sets.take([sets.position(each.set_id)]))
+    if not told:
+        return None
+    at = records.now()
+    rows: list[dict[str, Any]] = [
+        {
+            "position": sets.position(each.set_id),
+            "y_bar": each.y_bar,
+            "noise_std": each.noise_std,
+            "by": None,
+            "at": at,
+            "note": KNOWN,
+        }
+        for each in told
+    ]
+    empty = dict.fromkeys(("position", "y_bar", "noise_std", "by", "note"))
+    history = [{**empty, "at": at, "what": "created"}, *({**row, "what": "told"} for row in rows)]
+    answers = [{**row, "arrival": number} for number, row in enumerate(rows)]
+    return {"answers": answers, "history": history}
+
+
+def _geometry(
+    given: Geometry | Sequence[bytes | None] | None, sets: Sets | Embedded
+) -> Geometry | None:
+    if given is None:
+        return None
     shapes = given if isinstance(given, Geometry) else Geometry(list(given))
     n = None if isinstance(sets, Embedded) else len(sets.x)
     if len(shapes.wkb) != n or not all(isinstance(wkb, bytes | None) for wkb in shapes.wkb):
@@ -147,8 +196,8 @@ def import_study(
     named = {} if name is None else {"name": validate.study_name(name)}
     found = exported.read(folder)
     settings = {**found.settings, **named}
-    known = found.sets, found.prepared, found.aims, settings
-    return _store(url, *known, sets_file, found.happened, found.geometry)
+    known = found.sets, found.prepared, found.aims, found.about, settings
+    return _store(url, *known, sets_file, found.happened, found.pool, found.geometry)
 
 
 def _store(
@@ -156,9 +205,11 @@ def _store(
     sets: Sets | Embedded,
     prepared: Prepared,
     aims: Objective,
+    about: About,
     settings: Mapping[str, Any],
     sets_file: str | os.PathLike[str] | None,
     happened: Mapping[str, Any] | None = None,
+    pool: PoolMark | None = None,
     geometry: Geometry | None = None,
 ) -> Study:
     """Add a study to a database, and write its sets to a file beside it if there is to be one."""
@@ -167,9 +218,11 @@ def _store(
         if isinstance(sets, Embedded):
             packed = blobs.pack_embedded(sets, database.folder)
         else:
-            packed = blobs.pack(sets, prepared, beside, database.folder)
+            packed = blobs.pack(sets, prepared, beside, database.folder, pool)
         if aims:
             packed["aims"] = blobs.pack_aims(aims)
+        if about != About():
+            packed["about"] = about.pack()
         if geometry is not None:
             packed["geometry"] = blobs.pack_geometry(geometry)
         database.ensure()

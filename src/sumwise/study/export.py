@@ -6,7 +6,9 @@
                      the set whose effect it has
     basis.parquet    a row per array that was drawn: name, dtype, shape, values
     geometry.parquet a row per individual: its geometry, as GeoParquet; if the table had geometries
-    answers.csv, claims.csv, skips.csv, history.csv        a row per row of their tables
+    answers.csv, claims.csv, skips.csv, history.csv        a row per row of their tables; where an
+                     answer covers a part of its set, answers and history have a last column `part`:
+                     the numbers of its individuals within the set, or the share that was measured
 
 The folder is written under another name beside its place and renamed, so it is whole or not there.
 What can be computed again, such as what a model has learned, is left out. `id` is how people see a
@@ -29,6 +31,7 @@ from typing import Any, Final
 import numpy as np
 
 from sumwise.acquisition.objective import StudyOptions
+from sumwise.data.about import About
 from sumwise.data.sets import Sets
 from sumwise.errors import SettingError, StorageError
 from sumwise.model import serialize
@@ -58,6 +61,9 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {  # columns of each CSV file, 
         **{**_SET, **_TOTAL, "by": "by", "note": "note", "question": "question"},
     },
 }
+PART: Final = (
+    "part"  # the last column of answers and history where an answer covers a part of a set
+)
 SETTINGS: Final = ("name", "created", "strategy", "seed", "claim_days")  # of study.json
 COUNTERS: Final = ("questions", "arrivals", "changes")
 OF_SET: Final = ("set", "id", "id_json", "theta")  # columns of sets.parquet before the inputs
@@ -130,6 +136,11 @@ def _contents(database: Database, record: StudyRecord, sets: Sets) -> dict[str, 
         known["row_ids"] = True
     if sets.recipe is not None:
         known["recipe"] = sets.recipe.to_json()
+    if record.about != About():
+        known["about"] = record.about.to_json()
+    if record.pool.changes:
+        known["pool"] = json.loads(record.pool.to_json())
+    known |= blobs.origin_json(sets.origin)
     if record.aims:
         given = blobs.arrays_of_aims(record.aims)
         options = StudyOptions.__annotations__
@@ -210,10 +221,11 @@ def _csv(table: str, rows: Sequence[Mapping[str, Any]], ids: Sequence[Hashable])
     """Numbers as Python writes them, which is exact; history is numbered from 1."""
     text = io.StringIO(newline="")
     writer = csv.writer(text)
-    writer.writerow(TABLES[table])
+    columns = {**TABLES[table], **({PART: PART} if any(row.get(PART) for row in rows) else {})}
+    writer.writerow(columns)
     for number, row in enumerate(rows, start=1):
         at = row["position"]
-        cells = {name: _cell(row.get(stored, number)) for name, stored in TABLES[table].items()}
+        cells = {name: _cell(row.get(stored, number)) for name, stored in columns.items()}
         writer.writerow({**cells, "set": "" if at is None else shown(ids[at])}.values())
     return text.getvalue().encode()
 

@@ -29,18 +29,23 @@ from sumwise.acquisition import objective
 from sumwise.acquisition.objective import Objective, StudyOptions
 from sumwise.acquisition.strategies import ACQUISITIONS, per_cost
 from sumwise.data import validate
+from sumwise.data.about import About
 from sumwise.data.frames import to_float
 from sumwise.data.geo import Geometry, from_geoparquet
+from sumwise.data.origin import Origin
+from sumwise.data.pool_edits import PoolMark
 from sumwise.data.recipe import Recipe
 from sumwise.data.sets import Sets
 from sumwise.data.targets import Targets
 from sumwise.errors import DataError, MissingExtraError, SumwiseError
+from sumwise.learning.parts import some_members
+from sumwise.learning.propose import Answer
 from sumwise.model import serialize
 from sumwise.model.basis.auto import OF_HYPOTHESES, as_former
 from sumwise.model.fit import ModelConfig, Prepared
 from sumwise.model.serialize import pack_config, unpack_config, unpack_prepared
 from sumwise.study import export
-from sumwise.study.export import BASIS, GEOMETRY, OF_SET, SETS, STUDY, TABLES
+from sumwise.study.export import BASIS, GEOMETRY, OF_SET, PART, SETS, STUDY, TABLES
 from sumwise.study.storage import blobs, records
 from sumwise.study.storage.id_json import many_from_json
 
@@ -56,7 +61,9 @@ class Imported:
     sets: Sets
     prepared: Prepared
     aims: Objective
+    about: About
     happened: Mapping[str, Sequence[Mapping[str, Any]]]  # as `records.happened` gave it
+    pool: PoolMark
     geometry: Geometry | None = None
 
 
@@ -87,36 +94,46 @@ def _read(place: Path) -> Imported:
         for name, given in zip(("overlap", "row_ids"), about, strict=True):
             if not isinstance(given, bool):
                 raise ValueError(f"{name} is {given!r:.60}; give true or false")
-        recipe = blobs.recipe_of(head)
+        recipe, origin = blobs.recipe_of(head), blobs.origin_of(head)
+        about_it = About.from_json(head.get("about", {}))
         if not isinstance(names, list | None):
             raise ValueError(f"inputs is {names!r:.60}; give a list of names, or null")
         inputs = None if names is None else many_from_json(json.dumps(names))
     content = _content(place, SETS, sha256)
     with _refusals(SETS):
-        sets = _sets(content, inputs, about[0], about[1], recipe)
+        sets = _sets(content, inputs, about[0], about[1], recipe, origin)
     geometry = None
     if GEOMETRY in sha256:
         content = _content(place, GEOMETRY, sha256)
         with _refusals(GEOMETRY):
             geometry = from_geoparquet(content)
-            if len(geometry.wkb) != len(sets.x):
-                raise ValueError(f"{len(geometry.wkb)} rows instead of {len(sets.x)}")
+            if len(geometry.wkb) != len(sets.own_x):
+                raise ValueError(f"{len(geometry.wkb)} rows instead of {len(sets.own_x)}")
     with _refusals(STUDY):
         aims = _aims(head["aims"], sets, head["strategy"]) if "aims" in head else Objective()
+        pool = PoolMark()
+        if "pool" in head:
+            pool = PoolMark.from_json(json.dumps(head["pool"]), len(sets))
     content = _content(place, BASIS, sha256)
     with _refusals(BASIS):
-        prepared, former = _basis(content, config, sets)
+        prepared, former = _basis(content, config, pool.sets(sets))
     happened = {}
     for table in TABLES:
         content = _content(place, f"{table}.csv", sha256)
         with _refusals(f"{table}.csv"):
             happened[table] = _rows(content, table, sets.ids)
     _check_answers(happened["answers"], happened["history"])
+    with _refusals("answers.csv"):
+        for row in happened["answers"]:
+            at, told = row["position"], (row["y_bar"], row["noise_std"])
+            part = records.part_of(row[PART])
+            new = Answer(0, sets.ids[at], row["y_bar"], position=at, of=part.get("of"))
+            about_it.check(*told, some_members(sets, [new]), new.of is None)
     if former:
-        columns = dict.fromkeys(filter(None, TABLES["history"].values()))
+        columns = dict.fromkeys([*filter(None, TABLES["history"].values()), PART])
         happened["history"].append({**columns, "at": records.now(), **records.TO_MIXTURE})
         settings["changes"] += 1
-    return Imported(settings, sets, prepared, aims, happened, geometry)
+    return Imported(settings, sets, prepared, aims, about_it, happened, pool, geometry)
 
 
 def _content(place: Path, name: str, sha256: Mapping[str, Any]) -> bytes:
@@ -192,6 +209,7 @@ def _sets(
     overlap: bool,
     row_ids: bool,
     recipe: Recipe | None,
+    origin: Origin,
 ) -> Sets:
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -215,7 +233,10 @@ def _sets(
     )
     starts = np.append(np.flatnonzero(np.diff(owner.to_numpy(), prepend=-1)), len(owner))
     ids = many_from_json(f"[{','.join(exact.take(starts[:-1]).to_pylist())}]")
-    return Sets(ids, np.column_stack(inputs), theta, starts, names, members, effects, recipe, rows)
+    if origin.extra >= len(ids):
+        raise ValueError(f"{STUDY} says that {origin.extra} of {len(ids)} sets are extra")
+    more = names, members, effects, recipe, rows, origin
+    return Sets(ids, np.column_stack(inputs), theta, starts, *more)
 
 
 def _basis(content: bytes, config: ModelConfig, sets: Sets) -> tuple[Prepared, bool]:
@@ -287,7 +308,10 @@ def _rows(content: bytes, table: str, ids: Sequence[Hashable]) -> list[dict[str,
     columns = TABLES[table]
     rows: list[dict[str, Any]] = []
     try:
-        if next(reader, None) != list(columns):
+        heading = next(reader, None)
+        if table in ("answers", "history") and heading == [*columns, PART]:
+            columns = {**columns, PART: PART}
+        if heading != list(columns):
             raise ValueError(f"the columns must be {','.join(columns)}")
         for cells in filter(None, reader):  # without blank lines
             if len(cells) != len(columns):
@@ -301,6 +325,8 @@ def _rows(content: bytes, table: str, ids: Sequence[Hashable]) -> list[dict[str,
                 )
             named = zip(columns.items(), cells, strict=True)
             row = {stored: _value(name, cell) for (name, stored), cell in named if stored}
+            if table in ("answers", "history"):
+                row.setdefault(PART, None)
             records.check_row(table, row, ids)
             rows.append(row)
     except Exception as error:
@@ -326,7 +352,7 @@ def _check_answers(
             left.pop(event["position"], None)
         elif event["what"] in ("told", "amended"):
             left[event["position"]] = event
-    said = itemgetter("position", "y_bar", "noise_std", "by", "note")
+    said = itemgetter("position", "y_bar", "noise_std", "by", "note", PART)
     if [*map(said, answers)] != [*map(said, left.values())]:
         raise DataError(
             "answers.csv does not have the answers that history.csv leaves. Export the study "

@@ -13,13 +13,18 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext, suppress
+from dataclasses import replace
 from functools import cached_property
 
+import numpy as np
+
+from sumwise.data.sets import Sets
+from sumwise.data.targets import thinned
 from sumwise.errors import StorageError
 from sumwise.learning.learner import fit_answers, quick
 from sumwise.learning.propose import Answer
 from sumwise.model.basis import Scaled
-from sumwise.model.design import Pool
+from sumwise.model.design import Pool, add_products
 from sumwise.model.fit import Model
 from sumwise.model.posterior import Hyperparameters
 from sumwise.study.storage import model_states, records
@@ -35,6 +40,7 @@ def keys(answers: Sequence[Answer]) -> list[str]:
     for answer in answers:
         noise = "" if answer.noise_std is None else answer.noise_std.hex()
         link = f"{digest} {answer.position} {answer.y_bar.hex()} {noise}"
+        link += "" if answer.of is None else f" {answer.of}"
         digest = hashlib.sha256(link.encode()).hexdigest()
         out.append(digest)
     return out
@@ -70,7 +76,7 @@ class ModelCache:
                 if latest is not None and latest[0] in names:
                     start = names.index(latest[0]), latest[1]
                 model = self._fold(answers, names, start, store=not locked)
-                pool = self._record.sets.pool(model) if self._learns else self._drawn
+                pool = self._of_pool(self._record.sets.pool(model)) if self._learns else self._drawn
                 latest = self._latest = names[-1], model, pool
         return latest[1], latest[2]
 
@@ -91,9 +97,25 @@ class ModelCache:
         """The sets under the basis as it was drawn."""
         record = self._record
         if "design" not in record.blobs.names:
-            return (record.embedded or record.sets).pool(record.prepared)
+            return self._of_pool((record.embedded or record.sets).pool(record.prepared))
         with self._database.read() as connection:
-            return record.blobs.pool(connection, record.sets, record.prepared.basis)
+            return record.blobs.pool(connection, record.sets, record.prepared.basis, record.pool)
+
+    def _of_pool(self, pool: Pool) -> Pool:
+        """The same, aimed at individuals of the pool: those of retired sets do not count."""
+        if not self._record.pool.retired:
+            return pool
+        x = self._people.own_x
+        moment = None
+        if not self._learns:
+            moment = np.zeros((pool.design.u.shape[1],) * 2)
+            add_products(x, pool.basis, moment)
+            moment /= len(x)
+        return replace(pool, targets=replace(thinned(x), everyone=len(x)), moment=moment)
+
+    @cached_property
+    def _people(self) -> Sets:
+        return self._record.pool.sets(self._record.sets)
 
     def _fold(
         self,

@@ -11,15 +11,21 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
 from typing import Any, TypeAlias
 
-from sumwise.learning.moment import Fitted
+import numpy as np
+
+from sumwise.data.sets import LazySets, Sets
+from sumwise.learning.moment import Fitted, in_words
 from sumwise.learning.propose import Answer, Ask, Prices, draws_of, propose
 from sumwise.study.model_cache import ModelCache
 from sumwise.study.storage import records
 from sumwise.study.storage.database import Database
 from sumwise.study.storage.records import Claim, Event, Snapshot, StudyRecord
-from sumwise.study.storage.transactions import refuse_taken, transaction
+from sumwise.study.storage.transactions import refuse_retired, refuse_taken, transaction
+from sumwise.util.shapes import Float
 
 Fit: TypeAlias = Fitted[Snapshot]
 OVERTAKEN = 2  # attempts before the lock is held while questions are worked out
@@ -36,6 +42,17 @@ class StudyState:
         self._fitted: Fit | None = None
         self._proposing = threading.Lock()
         self._proposed: tuple[Snapshot, list[Ask]] | None = None
+
+    @cached_property
+    def people(self) -> Sets:
+        """The sets of the pool with their individuals, which are read now if they were not."""
+        return self.record.pool.sets(self.whole)
+
+    @property
+    def whole(self) -> Sets:
+        """The same with sets that are not part of the pool any more."""
+        sets = self.record.sets
+        return sets.whole if isinstance(sets, LazySets) else sets
 
     # --- moments ------------------------------------------------------------------------------
 
@@ -80,7 +97,14 @@ class StudyState:
     def fit_anew(self, seen: Snapshot, *, locked: bool = False) -> Fit:
         """The same for any answers, such as those of all other sets; it is not kept."""
         model, pool = self.models.after(seen.answers, locked=locked)
-        return Fitted(model, self.record.aims.apply(pool, model), pool.design, seen)
+        aimed = self.record.aims.apply(pool, model)
+        return Fitted(model, aimed, pool.design, seen, self.ranges)
+
+    @cached_property
+    def ranges(self) -> Float[np.ndarray, "2 A"] | None:
+        """The least and the greatest that each total can be, where outputs have bounds."""
+        about = self.record.about
+        return about.ranges(self.record.sets) if about.bounded else None
 
     def recent_fit(self, lag: int) -> Fit | None:
         """A fitted model that need not know the latest answers.
@@ -100,10 +124,12 @@ class StudyState:
 
     # --- questions ----------------------------------------------------------------------------
 
-    def propose(self, seen: Snapshot, n: int) -> list[Ask]:
-        """The next n questions, not claimed, or as many as sets are free."""
-        free = len(self.record.sets) - len(seen.answers) - len(seen.claims) - len(seen.skips)
+    def propose(self, seen: Snapshot, n: int, budget: float = math.inf) -> list[Ask]:
+        """The next n questions, not claimed, or as many as sets are free or a budget pays for."""
+        free = seen.sets - len(seen.answers) - len(seen.claims) - len(seen.skips)
         n = min(n, free)
+        if n > 0 and budget < math.inf:
+            return self._questions(seen, n, budget=budget)
         return self._next(seen, n) if n > 0 else []
 
     def _next(self, seen: Snapshot, n: int) -> list[Ask]:
@@ -124,9 +150,10 @@ class StudyState:
         locked: bool = False,
     ) -> list[Ask]:
         if wanted is not None:
+            refuse_retired(self.record, wanted)
             refuse_taken(seen, wanted)
         fit = self.fit_anew(seen, locked=True) if locked else self.fitted(seen)
-        return propose(
+        asked = propose(
             fit.pool,
             fit.model,
             self.record.strategy,
@@ -136,6 +163,15 @@ class StudyState:
             wanted=wanted,
             prices=Prices(self.record.aims.cost, budget),
         )
+        return [self._possible(ask) for ask in asked]
+
+    def _possible(self, ask: Ask) -> Ask:
+        """The question in the study's words, with an expected total that can be."""
+        ask = in_words(ask, self.record.about)
+        if self.ranges is None:
+            return ask
+        low, high = self.ranges[:, self.record.sets.position(ask.set_id)].tolist()
+        return replace(ask, expected=min(max(ask.expected, low), high))
 
     def claim(
         self, owners: Sequence[str | None], wanted: int | None = None, budget: float = math.inf

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Hashable
+import threading
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,18 +18,23 @@ import numpy as np
 
 from sumwise.acquisition.objective import Objective
 from sumwise.data import validate
+from sumwise.data.about import About
+from sumwise.data.frames import column_names
 from sumwise.data.geo import from_geoparquet
+from sumwise.data.matching import by_id
 from sumwise.data.parquet import Scan
-from sumwise.data.sets import LazySets, Sets
-from sumwise.errors import SettingError, SumwiseError
+from sumwise.data.sets import Sets, rows_among
+from sumwise.errors import LabelError, SettingError, SumwiseError
 from sumwise.learning.estimator import AggregateRegressor
 from sumwise.learning.moment import AHEAD, Moment, answers_html, predict, predict_totals
+from sumwise.learning.parts import rows_of, sampling_noise, share_of, some_members
 from sumwise.learning.propose import FEWEST, Answer, Ask
 from sumwise.learning.selection import check_budget
 from sumwise.learning.status import Status
 from sumwise.model.predict import Predictions
 from sumwise.study.state import Fit, StudyState
 from sumwise.study.storage import records
+from sumwise.study.storage.blobs import version_of
 from sumwise.study.storage.database import Database
 from sumwise.study.storage.records import Claim, Event, Skip, Snapshot, StudyRecord
 from sumwise.study.storage.transactions import Transaction, refusal, transaction
@@ -60,8 +66,22 @@ class Study:
 
     def __init__(self, database: Database, kept: StudyRecord) -> None:
         self._database = database
-        self._kept = kept
-        self.state = StudyState(database, kept)  # what the labelling page needs beside the methods
+        self._state = StudyState(database, kept)
+        self._reading = threading.Lock()
+
+    @property
+    def state(self) -> StudyState:
+        """What the methods and the labelling page stand on; another one once the pool has changed.
+
+        A method takes it once, so that all it does is about the same sets.
+        """
+        with self._reading:
+            kept = self._state.record
+            with self._database.read() as connection:
+                if version_of(connection, kept.id) != kept.blobs.version:
+                    anew = records.load(connection, kept.name, self._database)
+                    self._state = StudyState(self._database, anew)
+            return self._state
 
     # --- asking and telling -------------------------------------------------------------------
 
@@ -78,21 +98,28 @@ class Study:
             budget: Ask only for what this pays for, in the units of the study's costs: the sets
                 that gain most in all, of three ways to spend it; see `sumwise.select`.
         """
-        money = check_budget(budget, self._kept.aims.cost)
-        most = 1 if budget is None else len(self._kept.sets)
+        state = self.state
+        money = check_budget(budget, state.record.aims.cost)
+        most = 1 if budget is None else len(state.record.sets)
         most = most if n is None else validate.count(n, "n")
-        claimed = self.state.claim([validate.text(by, "by")] * most, budget=money)
+        claimed = state.claim([validate.text(by, "by")] * most, budget=money)
         return claimed[0] if n == 1 or (n is None and budget is None) else claimed
 
     def claim(self, set_id: Hashable, by: str | None = None) -> Ask:
         """Hold a set of one's own choice, as if it had been asked for."""
-        position = self._kept.sets.position(set_id)
-        return self.state.claim([validate.text(by, "by")], wanted=position)[0]
+        state = self.state
+        position = state.record.sets.position(set_id)
+        return state.claim([validate.text(by, "by")], wanted=position)[0]
 
-    def propose(self, n: int = 5) -> list[Ask]:
-        """The next questions, without claiming anything; there are fewer if fewer sets are free."""
-        wanted = validate.count(n, "n")
-        return self.state.propose(self.state.snapshot(), wanted)
+    def propose(self, n: int = 5, *, budget: float | None = None) -> list[Ask]:
+        """The next questions, without claiming anything; there are fewer if fewer sets are free.
+
+        Args:
+            budget: As in `ask`.
+        """
+        state = self.state
+        wanted, money = validate.count(n, "n"), check_budget(budget, state.record.aims.cost)
+        return state.propose(state.snapshot(), wanted, money)
 
     def tell(
         self,
@@ -101,19 +128,32 @@ class Study:
         by: str | None = None,
         note: str | None = None,
         noise_std: float | None = None,
+        *,
+        of: Sequence[Hashable] | None = None,
+        covers: float | None = None,
     ) -> None:
         """Record the measured total of a set, asked for or not; it is on disk when this returns.
 
         Args:
             noise_std: Standard deviation of noise that this measurement is known to have beside
                 that of its individuals, such as noise added for privacy.
+            of: The members that the total covers, where it does not cover all: ids of rows if the
+                sets have them (`Sets.row_ids`), otherwise their numbers within the set, from 1.
+                The others are predicted as members whom the total does not contain. Of sets whose
+                mean is measured, it is the mean of these members.
+            covers: The share of the set's weight that the total covers, if it is not known whose.
+                The members who answered are taken for a random sample of the set: the total is
+                divided by the share (a mean is not), and gets the noise that sampling without
+                replacement adds: √((1 − c) / c · Σθ²) times the standard deviation within the set
+                that the model expects after the answers so far and this one. Both are kept as of
+                now.
         """
-        self.record(set_id, y_bar, by, note, noise_std)
+        self.record(set_id, y_bar, by, note, noise_std, of=of, covers=covers)
 
     def tell_many(
         self,
         set_ids: Any,
-        y_bar: Any,
+        y_bar: Any = None,
         by: Any = None,
         note: Any = None,
         noise_std: Any = None,
@@ -122,23 +162,29 @@ class Study:
         """Record totals of many sets, all of them or none; gives how many were new.
 
         Args:
-            set_ids: Ids of the sets; `y_bar` has their totals in the same order.
+            set_ids: Ids of the sets; `y_bar` has their totals in the same order. Or both in one: a
+                dict, a pandas Series or a data frame by id, as in `AggregateRegressor.fit`.
             by: One name for all answers, or one for each; `note` and `noise_std` likewise.
             where: Takes the number of an answer, from 0, and says in a refusal where it is.
         """
+        if y_bar is None:
+            named = by_id(set_ids, self.state.record.sets, "totals", LabelError)
+            if named is None:
+                raise SettingError("totals are missing; give y_bar, or a dict of totals by id")
+            set_ids, y_bar = named
         ids = validate.as_list(set_ids, "set_ids")
         if not ids:
             raise SettingError("no answers were given; give at least one set id and its total")
         columns = [_column("y_bar", validate.as_list(y_bar, "y_bar"), len(ids))]
         for name, values in (("noise_std", noise_std), ("by", by), ("note", note)):
             columns.append(_column(name, values, len(ids)))
-        given = []
+        given, state = [], self.state
         for number, row in enumerate(zip(ids, *columns, strict=True)):
             try:
-                given.append(self._checked(*row))
+                given.append(self._checked(state, *row))
             except SumwiseError as error:
                 raise refusal(error, where(number)) from None
-        with transaction(self._database, self._kept) as change:
+        with transaction(self._database, state.record) as change:
             return change.tell_many(given, where)
 
     def amend(
@@ -148,9 +194,16 @@ class Study:
         by: str | None = None,
         note: str | None = None,
         noise_std: float | None = None,
+        *,
+        of: Sequence[Hashable] | None = None,
+        covers: float | None = None,
     ) -> None:
-        """Correct an answer; without `noise_std` it keeps the noise it had, and 0 takes it away."""
-        self.record(set_id, y_bar, by, note, noise_std, correct=True)
+        """Correct an answer; without `noise_std` it keeps the noise it had, and 0 takes it away.
+
+        It also covers the members it covered, unless `of` or `covers` say otherwise; `covers=1`
+        stands for the whole set. An answer that was scaled up from a share needs one of the two.
+        """
+        self.record(set_id, y_bar, by, note, noise_std, correct=True, of=of, covers=covers)
 
     def record(
         self,
@@ -161,12 +214,15 @@ class Study:
         noise_std: float | None = None,
         *,
         correct: bool = False,
+        of: Sequence[Hashable] | None = None,
+        covers: float | None = None,
     ) -> tuple[Answer, bool]:
         """`tell`, or `amend` if `correct`; gives the answer as stored, and whether it is new."""
-        new = self._checked(set_id, y_bar, noise_std, by, note)
-        with transaction(self._database, self._kept) as change:
+        state = self.state
+        new = self._checked(state, set_id, y_bar, noise_std, by, note, of, covers, correct=correct)
+        with transaction(self._database, state.record) as change:
             if correct:
-                return change.amend(new, keep_noise=noise_std is None)
+                return change.amend(new, keep_noise=noise_std is None and covers is None)
             return change.tell(new)
 
     def retract(self, set_id: Hashable, by: str | None = None, note: str | None = None) -> None:
@@ -187,19 +243,86 @@ class Study:
 
     def renew(self, set_id: Hashable, days: float | None = None, by: str | None = None) -> str:
         """Hold a claimed set for some more days from now; gives the new time it expires."""
-        longer = self._kept.claim_days if days is None else validate.days(days, "days")
+        longer = self._state.record.claim_days if days is None else validate.days(days, "days")
         return self._change(Transaction.renew, set_id, longer, by=by)
 
+    def change_pool(
+        self,
+        *,
+        add: Any = None,
+        drop: Any = None,
+        correct: Any = None,
+        group: Any = "set",
+        id: Any = "id",
+        weights: Any = None,
+        cost: float | None = None,
+        noise_std: float | None = None,
+        by: str | None = None,
+        note: str | None = None,
+    ) -> str:
+        """Let individuals join, leave, move or be corrected, all of them or none.
+
+        An answer stays that of the members its set had when it was measured: if they change, the
+        former set keeps the answer under another name, and the set may be asked for again.
+        Corrected inputs are those of the same members, so answers stay where they are. The basis
+        is drawn anew, as if the study had begun with this pool. Gives what has changed, in words.
+
+        Args:
+            add: A table of individuals that join, with their set and the study's input columns.
+                A set that is not there yet is new.
+            drop: A table of individuals that leave. A set that nobody is left in is gone.
+            correct: A table of individuals with the columns to correct. Where rows have ids and
+                the column of the set says another set, they move: that splits and merges sets.
+            group: The column that names the set, or several as in `Sets.from_frame`.
+            id: The column with the individual's id. Where the study's rows have no ids, they are
+                named by their set and a column `row`, as in predictions: 1 for the first.
+            weights: The column with θ of those who join, where individuals have weights.
+            cost: What measuring each new set costs, in a study with costs.
+            noise_std: Noise that measuring each new set will have, in a study that knows it.
+
+        >>> import tempfile, pandas as pd, sumwise as sw
+        >>> table = pd.DataFrame({"set": list("aabb"), "id": [1, 2, 3, 4], "x": [0.0, 1, 2, 4]})
+        >>> sets = sw.Sets.from_frame(table, by="set", x=["x"], id="id")
+        >>> study = sw.create_study(tempfile.mkdtemp() + "/small.db", sets)
+        >>> study.tell("a", 3.0)
+        >>> study.change_pool(add=pd.DataFrame({"set": ["b", "c"], "id": [5, 6], "x": [1.0, 3]}))
+        '2 individuals joined 2 sets, 1 set new'
+        >>> study.ids
+        ('a', 'b', 'c')
+        """
+        from sumwise.data.pool_edits import Columns
+        from sumwise.study import pool_change
+
+        tables = pool_change.read_tables({"add": add, "drop": drop, "correct": correct})
+        columns = Columns(column_names(group, "group"), id, weights=weights)
+        who, said = validate.text(by, "by"), validate.text(note, "note")
+        of_new = {"cost": cost, "noise_std": noise_std}
+        return pool_change.change(self.state, tables, columns, of_new, who, said)
+
     def _change(self, rule: Callable[..., T], set_id: Hashable, *values: Any, **texts: Any) -> T:
-        position = self._kept.sets.position(set_id)
+        kept = self.state.record
+        position = kept.sets.position(set_id)
         checked = {name: validate.text(text, name) for name, text in texts.items()}
-        with transaction(self._database, self._kept) as change:
+        with transaction(self._database, kept) as change:
             return rule(change, position, *values, **checked)
 
-    def _checked(self, set_id: Hashable, y_bar: Any, noise_std: Any, by: Any, note: Any) -> Answer:
-        position = self._kept.sets.position(set_id)
-        own = self._kept.sets.ids[position]  # 4.0 finds the set 4
-        return Answer(
+    def _checked(
+        self,
+        state: StudyState,
+        set_id: Hashable,
+        y_bar: Any,
+        noise_std: Any,
+        by: Any,
+        note: Any,
+        of: Any = None,
+        covers: Any = None,
+        *,
+        correct: bool = False,
+    ) -> Answer:
+        sets, about = state.record.sets, state.record.about
+        position = sets.position(set_id)
+        own = sets.ids[position]  # 4.0 finds the set 4
+        new = Answer(
             number=0,
             set_id=own,
             y_bar=validate.total(y_bar, own),
@@ -208,13 +331,63 @@ class Study:
             note=validate.text(note, "note"),
             position=position,
         )
+        new = self._covering(state, new, of, covers, correct=correct)
+        if about.bounded:
+            one = some_members(sets, [new])
+            about.check(new.y_bar, new.noise_std, one, new.of is None)
+        if new.covers is None:
+            return new
+        return dataclasses.replace(new, noise_std=self._sampled(state, new))
+
+    def _covering(
+        self, state: StudyState, new: Answer, of: Any, covers: Any, *, correct: bool
+    ) -> Answer:
+        """The answer with the part of its set that it covers; a share is scaled up."""
+        kept, position = state.record, new.position
+        sets = kept.sets
+        if of is not None and covers is not None:
+            raise SettingError("give `of`, members by name, or `covers`, a share; not both")
+        if of is not None and kept.embedded is not None:
+            raise SettingError(
+                "the individuals of this study stay in their files, where members have no numbers; "
+                "give the share that was measured (covers)"
+            )
+        if of is not None:
+            return dataclasses.replace(new, of=rows_of(sets, position, of))
+        known = state.answer(position) if correct and covers is None else None
+        if known is not None and known.of is not None:
+            return dataclasses.replace(new, of=known.of)
+        if known is not None and known.covers is not None:
+            raise SettingError(
+                f"the answer of set {new.set_id!r} was scaled up from a share of {known.covers:g}. "
+                f"Say what the new total covers (covers, --covers in the shell): {known.covers:g}, "
+                "or 1 if it is that of the whole set"
+            )
+        if covers is None:
+            return new
+        part = share_of(covers, int(sets.sizes[position]), new.set_id)
+        if part is None:
+            return new
+        up = 1.0 if kept.about.weights == "mean" else part  # a mean is not scaled
+        noise = None if new.noise_std is None else new.noise_std / up
+        total = validate.total(new.y_bar / up, new.set_id)
+        return dataclasses.replace(new, y_bar=total, noise_std=noise, covers=part)
+
+    def _sampled(self, state: StudyState, new: Answer) -> float:
+        """The noise of a total that was scaled up, its own known noise included."""
+        seen = state.snapshot()
+        others = tuple(told for told in seen.answers if told.position != new.position)
+        model = state.fit_anew(dataclasses.replace(seen, answers=(*others, new))).model
+        assert new.covers is not None
+        noise = sampling_noise(model, state.record.sets.take([new.position]), new.covers)
+        return float(np.hypot(noise, new.noise_std or 0.0))
 
     # --- looking ------------------------------------------------------------------------------
 
     @property
     def name(self) -> str:
         """Name of the study in its database."""
-        return self._kept.name
+        return self._state.record.name
 
     @property
     def location(self) -> str:
@@ -224,28 +397,41 @@ class Study:
     @property
     def seed(self) -> int:
         """Seed of the strategy's random draws."""
-        return self._kept.seed
+        return self._state.record.seed
 
     @property
     def aims(self) -> Objective:
         """Costs, known noise, targets and the threshold that the study was made with."""
-        return self._kept.aims
+        kept = self.state.record
+        if not kept.pool.retired:
+            return kept.aims
+        some = kept.pool.positions(len(kept.sets))
+        noise, cost = (v if v is None else v[some] for v in (kept.aims.noise_std, kept.aims.cost))
+        return dataclasses.replace(kept.aims, noise_std=noise, cost=cost)
+
+    @property
+    def about(self) -> About:
+        """What is measured: the outcome, its unit and bounds, and how sets are weighed."""
+        return self._state.record.about
 
     @property
     def sets(self) -> Sets:
         """The sets that the study asks for."""
-        sets = self._kept.sets
-        return sets.whole if isinstance(sets, LazySets) else sets
+        return self.state.people
 
     @property
     def ids(self) -> tuple[Hashable, ...]:
         """Ids of the sets; of a large study, without reading their individuals."""
-        return self._kept.sets.ids
+        kept = self.state.record
+        if not kept.pool.retired:
+            return kept.sets.ids
+        return tuple(kept.sets.ids[at] for at in kept.pool.positions(len(kept.sets)))
 
     @property
     def scan(self) -> Scan | None:
         """The Parquet files of the individuals, if the study is on a design on disk."""
-        return None if self._kept.embedded is None else self._kept.embedded.scan
+        made = self._state.record.embedded
+        return None if made is None else made.scan
 
     @property
     def answers(self) -> tuple[Answer, ...]:
@@ -262,21 +448,31 @@ class Study:
         """Sets that are not asked for."""
         return self.state.snapshot().skips
 
+    @property
+    def progress(self) -> tuple[int, int]:
+        """How many sets are measured, and how many may be asked for."""
+        state = self.state
+        seen, sets = state.snapshot(), state.record.sets
+        measured = sum(answer.position < sets.n_asked for answer in seen.answers)
+        return measured, seen.sets - sets.origin.extra
+
     def history(self) -> tuple[Event, ...]:
         """All events, the oldest first."""
+        kept = self.state.record
         with self._database.read() as connection:
-            return records.history(connection, self._kept)
+            return records.history(connection, kept)
 
     @property
     def model(self) -> AggregateRegressor:
         """The model after all answers so far; before the first, the prior."""
-        kept, fitted = self._kept, self.state.fitted().model
-        return AggregateRegressor.from_fitted(kept.prepared.config, fitted, kept.sets)
+        return _model(self.state)
 
     def predict(self, frame: Any = None, level: float = 0.9, *, groups: Any = None) -> Predictions:
         """Predict the outputs of all individuals, set by set, or of the rows of a table.
 
-        Members of a measured set are predicted given its total, so that they add up to it.
+        Members of a measured set are predicted given its total, so that they add up to it. Where
+        the study has bounds (`low`, `high`), means are moved within them and intervals cut there;
+        `std` is that before.
 
         Args:
             frame: A data frame with the study's input columns, or an (n, D) array.
@@ -284,29 +480,39 @@ class Study:
             groups: Id of the set that each row of `frame` belongs to, as in
                 `AggregateRegressor.predict`.
         """
-        return predict(self.model, lambda: self.sets, frame, level, groups)
+        state = self.state
+        ends, whole = state.record.about, lambda: state.whole
+        return predict(_model(state), lambda: state.people, frame, level, groups, ends, whole)
 
     def predict_sets(self, level: float = 0.9) -> Predictions:
         """Predict the total of every set, measured or not."""
-        return predict_totals(self.state.fitted(), level)
+        state = self.state
+        pool, n_sets = state.record.pool, len(state.record.sets)
+        which = pool.positions(n_sets) if pool.retired else None
+        return predict_totals(state.fitted(), level, which)
 
-    def expected(self, set_id: Hashable) -> tuple[float, float] | None:
+    def expected(
+        self, set_id: Hashable, of: Sequence[Hashable] | None = None
+    ) -> tuple[float, float] | None:
         """Mean and standard deviation of a set's total, predicted from the answers of other sets.
 
         None before there are three of them, and for models that take long to learn.
+
+        Args:
+            of: Of the total of these members alone, as in `tell`.
         """
-        position = self._kept.sets.position(set_id)
-        seen = self.state.snapshot()
+        state = self.state
+        position, seen = state.record.sets.position(set_id), state.snapshot()
         others = tuple(a for a in seen.answers if a.position != position)
-        if len(others) < FEWEST or not self.state.models.quick:
+        if len(others) < FEWEST or not state.models.quick:
             return None
-        fit = self.state.fit_anew(dataclasses.replace(seen, answers=others))
-        mean, std = fit.totals([position])
-        return float(mean[0]), float(std[0])
+        fit, sets = state.fit_anew(dataclasses.replace(seen, answers=others)), state.record.sets
+        rows = None if of is None else rows_of(sets, position, of)
+        return fit.expected(Answer(0, sets.ids[position], 0.0, position=position, of=rows))
 
     def status(self) -> Status:
         """Where the study stands, and how much there is still to learn."""
-        return self._moment().status()
+        return self._moment(self.state).status()
 
     def insight(self, level: float = 0.9) -> Insight:
         """What each answer was expected to be and what it taught, whether intervals are right, and
@@ -315,18 +521,19 @@ class Study:
         Args:
             level: Probability of the intervals that answers are compared with.
         """
-        moment = self._moment()
-        return moment.insight(partial(self.state.models.along, moment.fit.seen.answers), level)
+        state = self.state
+        moment = self._moment(state)
+        return moment.insight(partial(state.models.along, moment.fit.seen.answers), level)
 
-    def _moment(self) -> Moment[Snapshot]:
-        kept, fit = self._kept, self.state.fitted()
-        without = partial(self._without, fit) if self.state.models.quick else None
-        ahead = self.state.propose(fit.seen, AHEAD)
-        return Moment(kept.name, kept.strategy, fit, kept.aims, ahead, without)
+    def _moment(self, state: StudyState) -> Moment[Snapshot]:
+        kept, fit = state.record, state.fitted()
+        without = partial(self._without, state, fit) if state.models.quick else None
+        ahead = state.propose(fit.seen, AHEAD)
+        return Moment(kept.name, kept.strategy, fit, kept.aims, ahead, without, kept.about)
 
-    def _without(self, fit: Fit, answer: Answer) -> Fit:
+    def _without(self, state: StudyState, fit: Fit, answer: Answer) -> Fit:
         others = tuple(told for told in fit.seen.answers if told is not answer)
-        return self.state.fit_anew(dataclasses.replace(fit.seen, answers=others))
+        return state.fit_anew(dataclasses.replace(fit.seen, answers=others))
 
     def report(self, path: str | os.PathLike[str]) -> Path:
         """Write the study as a page that opens in any browser, offline, such as "report.html"."""
@@ -337,9 +544,13 @@ class Study:
     @property
     def geometry(self) -> tuple[bytes | None, ...] | None:
         """The geometry of each individual as WKB, in the order of `sets.x`, if there are any."""
+        state = self.state
         with self._database.read() as connection:
-            packed = self._kept.blobs.geometry(connection)
-        return None if packed is None else tuple(from_geoparquet(packed).wkb)
+            packed = state.record.blobs.geometry(connection)
+        if packed is None:
+            return None
+        wkb, ids = from_geoparquet(packed).wkb, state.people.ids[: state.people.n_asked]
+        return tuple(wkb[row] for row in rows_among(state.record.sets, ids))
 
     def export(self, folder: Any) -> Path:
         """Write everything to a folder of CSV, Parquet and JSON, for `import_study` or others.
@@ -349,7 +560,8 @@ class Study:
         """
         from sumwise.study import export as exported
 
-        return exported.write(folder, self._database, self._kept, self.sets)
+        state = self.state
+        return exported.write(folder, self._database, state.record, state.whole)
 
     def close(self) -> None:
         """Close the connections to the database."""
@@ -365,10 +577,11 @@ class Study:
         return answers_html(repr(self), self.answers)
 
     def __repr__(self) -> str:
-        seen = self.state.snapshot()
+        state = self.state
+        seen, strategy, (measured, sets) = state.snapshot(), state.record.strategy, self.progress
         return (
-            f"Study {self.name!r}: {len(seen.answers)} of {len(self._kept.sets)} sets measured, "
-            f"{count(len(seen.claims), 'open question')}, strategy {self._kept.strategy!r}"
+            f"Study {self.name!r}: {measured} of {sets} sets measured, "
+            f"{count(len(seen.claims), 'open question')}, strategy {strategy!r}"
         )
 
 
@@ -380,3 +593,8 @@ def _column(name: str, values: Any, length: int) -> list[Any]:
     if len(column) != length:
         raise SettingError(f"{name} has {len(column)} values for {length} sets; give one for each")
     return column
+
+
+def _model(state: StudyState) -> AggregateRegressor:
+    kept, fitted = state.record, state.fitted().model
+    return AggregateRegressor.from_fitted(kept.prepared.config, fitted, kept.sets)

@@ -39,17 +39,19 @@ def by_text(ids: Sequence[Hashable]) -> Mapping[str, Hashable | None]:
     return found
 
 
-def find(known: Mapping[str, Hashable | None], text: str) -> Hashable:
+def find(known: Mapping[str, Hashable | None], text: str, what: str = "set") -> Hashable:
     """The id that is shown as `text`, of those in `by_text(ids)`."""
     found = known.get(text)
     if found is not None:
         return found
     if text in known:
-        raise UnknownSetError(f"several sets are shown as {text!r}; in Python their ids differ")
+        raise UnknownSetError(f"several {what}s are shown as {text!r}; in Python their ids differ")
     compared = list(known)[:MOST_COMPARED]
     near = get_close_matches(text, compared, n=3) or compared[:3]
     listed = ", ".join(f"{name!r:.80}" for name in near)
-    raise UnknownSetError(f"no set is called {text!r:.80}; there is {listed}. Check the spelling.")
+    raise UnknownSetError(
+        f"no {what} is called {text!r:.80}; there is {listed}. Check the spelling."
+    )
 
 
 def label(name: Hashable, longest: int = LONGEST) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -61,8 +62,6 @@ def create_app(
         raise SettingError("the token is too short to be one; leave it out, and one is made")
     if not isinstance(study, Study):
         study = open_study(study, name, patience=session.PATIENCE)
-    served = session.Session(study)
-    pages = Pages(served)
     app = FastAPI(
         title="sumwise",
         version=__version__,
@@ -76,18 +75,29 @@ def create_app(
         exception_handlers=problems.HANDLERS,
     )
     app.state.token = new_token() if token is None else token
-    app.state.served = Served(
-        session=served,
-        asker=AskQueue(served.state),
-        pages=pages,
-        pictures=Pictures(pages, places),
-        live=Live(served.state.changes, stopping),
-    )
+    live = Live(lambda: study.state.changes(), stopping)
+    app.state.served = _served(study, places, live)
+    serving = threading.Lock()
+
+    def serve() -> Served:
+        with serving, suppress(SumwiseError):  # a route that cannot read the study says so
+            if app.state.served.session.state is not study.state:  # the pool has changed
+                app.state.served = _served(study, places, live)
+        return app.state.served
+
+    app.state.serve = serve
     for part in (api_study, pool, asking, answers):
         app.include_router(part.router)
     _add_pages(app)
     app.add_middleware(Guard, token=app.state.token, host=host)
     return app
+
+
+def _served(study: Study, places: tuple[str, str] | None, live: Live) -> Served:
+    here = session.Session(study)
+    pages = Pages(here)
+    pictures = Pictures(pages, places)
+    return Served(here, AskQueue(here.state), pages, pictures, live)
 
 
 def _add_pages(app: FastAPI) -> None:

@@ -15,9 +15,11 @@ import numpy as np
 
 from sumwise.acquisition.known_noise import given_answers, given_questions
 from sumwise.data.sets import Sets
+from sumwise.learning import moment
+from sumwise.learning.parts import weights_in_totals
 from sumwise.learning.propose import information as teaches
 from sumwise.model import predict as outputs
-from sumwise.model.fit import Model
+from sumwise.model.bounded import totals_of, within
 from sumwise.model.predict import Predictions, input_columns
 from sumwise.study.state import Fit
 from sumwise.study.storage.records import Snapshot
@@ -75,7 +77,7 @@ class Pages:
         self.pool = session.per_change(lambda seen: _view(session, seen))
         # of all individuals, for sorting
         self._predictions = SingleFlight(
-            self._model, lambda model: predict(model, self._sets, np.arange(len(self._sets.x)))
+            session.state.fitted, lambda fit: predict(session, fit, np.arange(len(self._sets.x)))
         )
 
     # --- sets ---------------------------------------------------------------------------------
@@ -83,6 +85,7 @@ class Pages:
     def sets(self, query: PageQuery, state: str = "") -> dict[str, Any]:
         view = self.pool.get()
         wanted, order = self._named(query.search), self._order(view, query)
+        wanted[list(view.seen.gone)] = False
         if state:
             wanted &= view.state == STATES.index(state)
         found = order[wanted[order]]
@@ -137,9 +140,9 @@ class Pages:
         return self._set_by_set(np.array([position]), PageQuery(page, size))
 
     def individuals(self, query: PageQuery) -> dict[str, Any]:
-        wanted = self._named(query.search)
+        wanted = self._named(query.search) & self.session.in_pool
         if query.sort in ("mean", "std"):
-            order = query.order(self._predictions.get()[("mean", "std").index(query.sort)])
+            order = query.order(getattr(self._predictions.get(), query.sort))
             found = order[np.repeat(wanted, self.session.sizes)[order]]
             return query.answer(self._rows(query.of(found)), len(found))
         order = np.argsort(self._rank) if query.sort == "set" else np.arange(len(self._sets))
@@ -162,7 +165,7 @@ class Pages:
         x = list(zip(*map(list, input_columns(self._sets, which).values()), strict=True))
         names = [None] * len(which) if own is None else [shown(name) for name in own[which]]
         owners = np.searchsorted(starts, which, side="right") - 1
-        found = intervals(self._model(), self._sets, which)
+        found = predict(self.session, self.session.state.fitted(), which)
         values = zip(found.mean, found.std, found.lower, found.upper, strict=True)
         columns = zip(owners.tolist(), which.tolist(), names, x, values, strict=True)
         return [
@@ -176,8 +179,29 @@ class Pages:
             for owner, row, name, inputs, (mean, std, lower, upper) in columns
         ]
 
-    def _model(self) -> Model:
-        return self.session.state.fitted().model
+
+def predict(session: Session, fit: Fit, which: Int[np.ndarray, " n"]) -> Predictions:
+    """What is predicted of some individuals, given the totals of the sets they are members of.
+
+    Within bounds members of a set move together, so those that are not asked for are predicted,
+    too; where sets overlap, everyone is.
+    """
+    sets, about, model = session.sets, session.record.about, fit.model
+    if not about.bounded:
+        return outputs.interval(model, sets.x[which], LEVEL, _members(fit, sets, which))
+    if sets.members is not None:
+        everyone = session.study.model, lambda: sets, None, LEVEL, None, about
+        _, first, same = np.unique(sets.members, return_index=True, return_inverse=True)
+        found, at = moment.predict(*everyone), first[same[which]]
+    else:
+        owners = np.unique(np.searchsorted(sets.starts, which, side="right") - 1)
+        rows = np.concatenate([np.arange(*sets.starts[a : a + 2]) for a in owners])
+        own, at = _members(fit, sets, rows), np.searchsorted(rows, which)
+        squares = np.empty(0) if model.labelled is None else model.labelled.design.own_scale
+        found = outputs.interval(model, sets.x[rows], LEVEL, own)
+        found = within(found, *about.ends, totals_of(own, squares))
+    ends = np.stack([found.lower, found.upper])
+    return Predictions(found.mean[at], found.std[at], LEVEL, ends=ends[:, at])
 
 
 def as_value(value: Any) -> float | str | None:
@@ -185,25 +209,13 @@ def as_value(value: Any) -> float | str | None:
     return float(value) if isinstance(value, float | int) else value and shown(value)
 
 
-def intervals(model: Model, sets: Sets, which: Int[np.ndarray, " n"]) -> Predictions:
-    """What is predicted of some individuals, given the totals of the sets they are members of."""
-    return outputs.interval(model, sets.x[which], LEVEL, _members(model, sets, which))
-
-
-def predict(
-    model: Model, sets: Sets, which: Int[np.ndarray, " n"]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of some individuals, noise included."""
-    own = _members(model, sets, which)
-    mean, std = outputs.predict_individuals(model, sets.x[which], own=own)
-    return mean[:, 0], std[:, 0]
-
-
-def _members(model: Model, sets: Sets, which: Int[np.ndarray, " n"]) -> outputs.Members:
+def _members(fit: Fit, sets: Sets, which: Int[np.ndarray, " n"]) -> outputs.Members:
+    model = fit.model
     if model.labelled is not None and model.labelled.overlap is not None:
         return outputs.Members.of_sparse(*model.labelled.overlap.of_rows(which))
     owners = np.searchsorted(sets.starts, which, side="right") - 1
-    return outputs.members_at(model, [sets.ids[owner] for owner in owners], sets.theta[which])
+    theta = weights_in_totals(sets, fit.seen.answers)
+    return outputs.members_at(model, [sets.ids[owner] for owner in owners], theta[which])
 
 
 def _view(session: Session, now: Snapshot) -> PoolView:

@@ -17,7 +17,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from sumwise.data.sets import Sets
 from sumwise.data.targets import Inputs
 from sumwise.errors import SettingError
 from sumwise.report.page import Section
@@ -27,7 +26,7 @@ from sumwise.util.shapes import Float, Int
 from sumwise.util.text import figure, label
 from sumwise.web.pages import Pages, PoolView, predict
 from sumwise.web.problems import Refused
-from sumwise.web.session import SingleFlight, as_json
+from sumwise.web.session import Session, SingleFlight, as_json
 
 MOST: Final = 3000  # points
 PROPOSED: Final = 5
@@ -90,6 +89,8 @@ class Pictures:
         for question in self._session.state.propose(view.seen, PROPOSED):
             state[sets.position(question.set_id)] = PROPOSAL
         which = sample(sets.starts, state)
+        inside = self._session.in_pool
+        which = which[inside[np.searchsorted(sets.starts, which, side="right") - 1]]
         if kind == "tsne" and len(which) < FEWEST_TSNE:
             words = f"t-SNE takes at least {FEWEST_TSNE} individuals."
             return Section(TITLES[kind], [words])
@@ -106,7 +107,7 @@ class Pictures:
             _rounded(points),
             owners.tolist(),
             (which - sets.starts[owners] + 1).tolist(),
-            _predicted(view, sets, which),
+            _predicted(self._session, view, which),
         )
         rows = [
             {
@@ -120,7 +121,7 @@ class Pictures:
             }
             for (x, y), owner, row, predicted in zip(*columns, strict=True)
         ]
-        sentences, total = [words], int(sets.starts[-1])
+        sentences, total = [words], int(sets.sizes[inside].sum())
         if len(which) < total:
             sentences.append(
                 f"Of {total:,} individuals {len(which):,} are drawn; those of sets that are "
@@ -214,11 +215,12 @@ def _column(names: list[str], name: str) -> int:
     return names.index(name)
 
 
-def _predicted(view: PoolView, sets: Sets, which: Int[np.ndarray, " n"]) -> list[str]:
+def _predicted(session: Session, view: PoolView, which: Int[np.ndarray, " n"]) -> list[str]:
     """Means and standard deviations of individuals as text; none before the first answer."""
     if not view.seen.answers:
         return ["not before the first answer"] * len(which)
-    pairs = zip(*predict(view.fit.model, sets, which), strict=True)
+    found = predict(session, view.fit, which)
+    pairs = zip(found.mean, found.std, strict=True)
     return [f"{figure(float(mean), 4)} ± {figure(float(std))}" for mean, std in pairs]
 
 

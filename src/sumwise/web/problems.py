@@ -118,6 +118,7 @@ WORDS: Final = {
     "int_type": "give a whole number, without quotation marks",
     "bool_type": "give true or false",
     "string_type": "give text",
+    "string_too_short": "give some text",
     "string_too_long": "give up to {max_length} characters",
     "literal_error": "give {expected}",
     "string_unicode": "give valid Unicode",

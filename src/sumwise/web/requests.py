@@ -43,6 +43,13 @@ Noise = Annotated[
     ),
 ]
 
+Covers = Annotated[
+    Annotated[float, Field(gt=0, le=1, strict=True)] | None,
+    Field(
+        description="The share of the set that the total covers, if it is not known whose. The "
+        "total is scaled up, with known noise for those who did not answer."
+    ),
+]
 Sure = Annotated[
     bool, Field(strict=True, description="Store it even if it is far from what is expected.")
 ]
@@ -126,7 +133,34 @@ class NewAnswer(ChosenSet):
     total: Annotated[Number, Field(description="In the study's units.", examples=[843.0])]
     note: Note = None
     noise_std: Noise = None
+    of: Annotated[
+        list[Text | Annotated[int, Field(strict=True)]] | None,
+        Field(
+            min_length=1,
+            max_length=100_000,
+            description="Whom the total covers, if not all: ids of rows, or where rows have none, "
+            "their numbers within the set, from 1.",
+        ),
+    ] = None
+    covers: Covers = None
     sure: Sure = False
+
+
+class PoolChange(Remark):
+    """Individuals that join, leave or are corrected."""
+
+    change: Annotated[Literal["add", "drop", "correct"], Field(examples=["add"])]
+    csv: Annotated[
+        str,
+        Field(
+            min_length=1,
+            description="A CSV table with a row for each individual, as `sumwise pool` reads it; "
+            "larger ones than a body may be are for the shell.",
+            examples=["set,id,lunch,enroll\nAnn Arbor,1207,0.31,420\n"],
+        ),
+    ]
+    set: Annotated[Text, Field(description="The column that names the set.")] = "set"
+    id: Annotated[Text, Field(description="The column with the individual's id.")] = "id"
 
 
 class Correction(Remark):
@@ -136,4 +170,5 @@ class Correction(Remark):
     noise_std: Annotated[
         Spread | None, Field(description="Left out, the noise stays as it was; 0 takes it away.")
     ] = None
+    covers: Covers = None
     sure: Sure = False

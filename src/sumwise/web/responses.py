@@ -108,6 +108,10 @@ class Answer(Aside, SetName):
 
     total: float
     noise_std: float | None
+    part: str | None = Field(
+        description="What of the set it covers, in words; null if all of it.",
+        examples=["3 of 5 individuals"],
+    )
 
 
 class Unlikely(Expectation, Problem):
@@ -146,10 +150,15 @@ class Event(BaseModel):
     noise_std: float | None
     by: str | None
     note: str | None
+    part: str | None = Field(description="As in an answer.")
 
 
 class Events(Rows):
     rows: list[Event]
+
+
+class PoolChanged(BaseModel):
+    words: str = Field(examples=["2 individuals joined 2 sets, 1 set new"])
 
 
 class SetState(Expectation, SetName):
@@ -219,8 +228,22 @@ class Counts(BaseModel):
     words: list[str]
 
 
+class About(BaseModel):
+    """What is measured."""
+
+    outcome: str | None = Field(examples=["maths score"])
+    unit: str | None = Field(examples=["points"])
+    word: Literal["total", "mean", "weighted sum"] = Field(
+        description="What measuring a set gives."
+    )
+    low: float | None = Field(description="The least that an individual's output can be.")
+    high: float | None = Field(description="The most.")
+
+
 class Study(Counts):
     """What the study is, and how far it is."""
+
+    about: About
 
     individuals: int
     inputs: list[str]

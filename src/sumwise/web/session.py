@@ -14,6 +14,7 @@ import numpy as np
 
 from sumwise.errors import UnknownSetError
 from sumwise.learning.insight import Insight
+from sumwise.learning.parts import design_of, part_in_words
 from sumwise.learning.propose import FEWEST, Answer, Ask, arrays_of
 from sumwise.model.leave_one_out import leave_one_out
 from sumwise.report.page import Section
@@ -21,7 +22,7 @@ from sumwise.report.panels import PANELS
 from sumwise.study.state import Fit
 from sumwise.study.storage.records import Event, Snapshot
 from sumwise.study.study import Study
-from sumwise.util.shapes import Int
+from sumwise.util.shapes import Bool, Int
 from sumwise.util.text import by_text, find, json_ready, shown
 
 PATIENCE: Final = 10.0  # seconds to wait for others who write, while a page is waiting
@@ -71,8 +72,8 @@ class Session:
     def __init__(self, study: Study) -> None:
         self.study = study
         self.state = study.state
-        self.record = study.state.record
-        self.sets = study.state.record.sets  # individuals of a large study are read when first used
+        self.record = self.state.record
+        self.sets = self.record.sets  # individuals of a large study are read when first used
         self.status = self.per_change(lambda _: study.status())
         self._insight = self.per_change(lambda _: study.insight())
         self.panels = {kind: self._panel(draw) for kind, draw in PANELS.items()}
@@ -117,6 +118,14 @@ class Session:
         """How many individuals each set has."""
         return self.sets.sizes
 
+    @cached_property
+    def in_pool(self) -> Bool[np.ndarray, " A"]:
+        """Which sets are part of the pool; others were before it changed, or were known."""
+        found = np.ones(len(self.sets), dtype=bool)
+        found[list(self.record.pool.retired)] = False
+        found[self.sets.n_asked :] = False
+        return found
+
     def spent(self, seen: Snapshot) -> float | None:
         """The cost of all answers."""
         cost = self.record.aims.cost
@@ -148,12 +157,14 @@ class Session:
         network, from which an answer cannot be left out.
         """
         fit = self.state.recent_fit(LAG)
-        at, y_bar, noise = arrays_of(self.state.snapshot().answers)
+        told = self.state.snapshot().answers
+        at, y_bar, noise = arrays_of(told)
         if fit is None or fit.model.log_evidence is None or len(at) <= FEWEST or position not in at:
             return None
         planned, place = self.record.aims.noise_std, at.index(position)
         noise[place] = 0.0 if planned is None else planned[position]  # a new answer brings its own
-        mean, std = leave_one_out(fit.model, fit.design.rows(at), y_bar[:, None], noise)
+        rows = design_of(fit.design.rows, self.sets, fit.pool.basis, told)
+        mean, std = leave_one_out(fit.model, rows, y_bar[:, None], noise)
         return float(mean[place, 0]), float(std[place, 0])
 
     # --- rows of responses ----------------------------------------------------------------------
@@ -223,11 +234,18 @@ class Session:
         return [{**asdict(skip), **self.name(skip.position)} for skip in seen.skips]
 
     def answer_row(self, answer: Answer) -> Row:
-        return {**asdict(answer), **self.name(answer.position), "total": answer.y_bar}
+        row = {**asdict(answer), **self.name(answer.position), "total": answer.y_bar}
+        return {**row, "part": self._part(answer, answer.position)}
+
+    def _part(self, told: Answer | Event, position: int) -> str | None:
+        return part_in_words(told.of, told.covers, int(self.sizes[position]))
 
     def event_row(self, event: Event) -> Row:
-        named = None if event.set_id is None else self.name(self.sets.position(event.set_id))
-        return {**asdict(event), "set": named, "total": event.y_bar}
+        row = {**asdict(event), "set": None, "total": event.y_bar, "part": None}
+        if event.set_id is None:
+            return row
+        position = self.sets.position(event.set_id)
+        return {**row, "set": self.name(position), "part": self._part(event, position)}
 
 
 def expectations(fit: Fit, positions: Sequence[int]) -> list[Row]:

@@ -8,7 +8,9 @@
     moment       mean of φ φᵀ over individuals  } nor does the expected improvement
     sample       a subsample of individuals     } nor scoring by their predictions
     aims         costs, known noise, targets and the threshold, where they were given
+    about        the outcome, its unit and bounds, and how sets are weighed, where that was given
     geometry     of every individual, as GeoParquet, where the table had geometries
+    pool         how often the pool was changed, and which positions are retired, if it was
 
 A small study is read and checked whole when it is opened; of a large one, `index` is read at once
 and the rest when it is needed. Each blob has a checksum that is compared when it is read. Numbers
@@ -30,7 +32,10 @@ import numpy as np
 import sqlalchemy as sa
 
 from sumwise.acquisition.objective import Objective
+from sumwise.data.about import About
 from sumwise.data.geo import Geometry, to_geoparquet
+from sumwise.data.origin import Origin
+from sumwise.data.pool_edits import PoolMark
 from sumwise.data.recipe import Recipe
 from sumwise.data.sets import LazySets, Sets
 from sumwise.data.targets import Targets, thinned
@@ -59,18 +64,26 @@ LARGEST_BLOB: Final = 10**9  # bytes that SQLite and PostgreSQL store in one val
 
 
 def pack(
-    sets: Sets, prepared: Prepared, sets_file: str | None, folder: str | None
+    sets: Sets,
+    prepared: Prepared,
+    sets_file: str | None,
+    folder: str | None,
+    mark: PoolMark | None = None,
 ) -> dict[str, bytes]:
     """The blobs of a study on these sets.
 
     Args:
         sets_file: Where the sets will be written (`write_file`) instead of into the database.
         folder: Of the database, if that is a file: a `sets_file` inside it may move along with it.
+        mark: What became of the pool, if it was changed.
     """
     if sets_file is not None and os.path.lexists(sets_file):
         raise SettingError(f"{sets_file} exists; name another file for the sets")
     parquet = pack_sets(sets)
     packed = {"basis": pack_prepared(prepared)}
+    mark = mark or PoolMark()
+    if mark.changes:
+        packed["pool"] = mark.to_json().encode()
     if sets_file is not None:
         digest = hashlib.sha256(parquet).hexdigest()
         known = {"path": _inside(sets_file, folder), "bytes": len(parquet), "sha256": digest}
@@ -98,22 +111,25 @@ def pack(
             index["overlap"] = True
         if sets.recipe is not None:
             index["recipe"] = sets.recipe.to_json()
+        index |= origin_json(sets.origin)
         packed["index"] = json.dumps(index).encode()
         if 8 * len(sets) * (n_basis + 2) <= LARGEST_DESIGN:
-            packed |= _pack_design(sets, prepared, n_basis)
+            packed |= _pack_design(sets, prepared, n_basis, mark.sets(sets).own_x)
     return packed
 
 
-def _pack_design(sets: Sets, prepared: Prepared, n_basis: int) -> dict[str, bytes]:
+def _pack_design(
+    sets: Sets, prepared: Prepared, n_basis: int, x: Float[np.ndarray, "N D"]
+) -> dict[str, bytes]:
     products = np.zeros((n_basis, n_basis))
     with one_thread():  # many small products: threads would wait for one another
         design = prepared.pool(sets).design
-        add_products(sets.x, prepared.basis, products)
+        add_products(x, prepared.basis, products)
     flat = [design.noise_scale, design.theta_sum, design.u.ravel()]
     return {
         "design": _pack_numbers(np.concatenate(flat)),
-        "moment": _pack_numbers(products.ravel() / len(sets.x)),
-        "sample": pack_aims(Objective(thinned(sets.x))),
+        "moment": _pack_numbers(products.ravel() / len(x)),
+        "sample": pack_aims(Objective(thinned(x))),
     }
 
 
@@ -152,6 +168,7 @@ class Blobs:
     what: str  # names the study in messages
     folder: str | None  # of the database, if that is a file
     names: frozenset[str]
+    version: str | None = None  # of the pool, if it was changed: the checksum of "pool"
 
     @classmethod
     def of(cls, connection: Connection, study_id: int, what: str, folder: str | None) -> Blobs:
@@ -160,10 +177,30 @@ class Blobs:
         names = frozenset(connection.execute(known).scalars())
         if "basis" not in names or not names & {"sets", "sets_file", "embedded"}:
             raise DataError(f"{what} is incomplete; restore it from a copy")
-        return cls(study_id, what, folder, names)
+        return cls(study_id, what, folder, names, version_of(connection, study_id))
+
+    def refuse_outdated(self, connection: Connection) -> None:
+        """Refuse to go on with sets that are not those of the study any more."""
+        if version_of(connection, self.study_id) != self.version:
+            raise StorageError(
+                f"the pool of {self.what} has just been changed by another program, and nothing "
+                "was stored. Do this again."
+            )
+
+    def mark(self, connection: Connection, n_sets: int) -> PoolMark:
+        """What became of the pool since the study was made."""
+        if "pool" not in self.names:
+            return PoolMark()
+        try:
+            return PoolMark.from_json(self.read(connection, "pool"), n_sets)
+        except (ValueError, TypeError, KeyError) as error:
+            raise DataError(
+                f"what became of the pool of {self.what} cannot be read ({error})"
+            ) from (error)
 
     def read(self, connection: Connection, name: str) -> bytes:
         """A blob as it was written; one that was changed is refused."""
+        self.refuse_outdated(connection)
         here = (files.c.study_id == self.study_id) & (files.c.name == name)
         if connection.dialect.name == "sqlite":
             row = sa.select(sa.literal_column("rowid"), files.c.sha256).where(here)
@@ -194,7 +231,7 @@ class Blobs:
         names = None if known["inputs"] is None else many_from_json(known["inputs"])
         ids = many_from_json(known["ids"])
         about = known["sizes"], known["n_inputs"], names, load, known.get("overlap", False)
-        return LazySets(ids, *about, recipe_of(known))
+        return LazySets(ids, *about, recipe_of(known), origin_of(known))
 
     def _sets(self, connection: Connection) -> Sets:
         if "sets_file" in self.names:
@@ -223,6 +260,10 @@ class Blobs:
             )
         return content
 
+    def sets_path(self, connection: Connection) -> str:
+        """The file that the sets are in."""
+        return self._referred(connection, "sets_file")[0]
+
     def _referred(self, connection: Connection, name: str) -> tuple[str, Mapping[str, Any]]:
         """The path that a blob refers to, and all it says of it."""
         try:
@@ -250,11 +291,16 @@ class Blobs:
         """What the study is for; empty where nothing was said."""
         return unpack_aims(self.read(connection, name)) if name in self.names else Objective()
 
+    def about(self, connection: Connection) -> About:
+        """What the study measures; of older studies, totals without a name."""
+        known = "about" in self.names
+        return About.unpack(self.read(connection, "about")) if known else About()
+
     def geometry(self, connection: Connection) -> bytes | None:
         """Geometries of individuals as GeoParquet, where the table had them."""
         return self.read(connection, "geometry") if "geometry" in self.names else None
 
-    def pool(self, connection: Connection, sets: Sets, basis: Scaled) -> Pool:
+    def pool(self, connection: Connection, sets: Sets, basis: Scaled, mark: PoolMark) -> Pool:
         """The sets as a strategy sees them, as they were stored when the study was made."""
         n_sets = len(sets)
         flat = _view(self.read(connection, "design"))
@@ -264,8 +310,19 @@ class Blobs:
         moment = _view(self.read(connection, "moment")).reshape(u.shape[1], u.shape[1])
         targets = self.aims(connection, "sample").targets  # None in studies of older versions
         if targets is not None:
-            targets = replace(targets, everyone=int(sets.starts[-1]))
+            everyone = sets.sizes[mark.positions(sets.n_asked)].sum()
+            targets = replace(targets, everyone=int(everyone))
         return Pool(sets, basis, design, moment=moment, targets=targets)
+
+
+_VERSION: Final = sa.select(files.c.sha256).where(
+    files.c.study_id == sa.bindparam("study"), files.c.name == "pool"
+)
+
+
+def version_of(connection: Connection, study_id: int) -> str | None:
+    """What tells one state of a study's pool from another; None if it was never changed."""
+    return connection.execute(_VERSION, {"study": study_id}).scalar()
 
 
 # --- formats --------------------------------------------------------------------------------------
@@ -291,6 +348,7 @@ def pack_sets(sets: Sets) -> bytes:
         names["inputs"] = [to_json(name) for name in sets.input_names]
     if sets.recipe is not None:
         names["recipe"] = sets.recipe.to_json()
+    names |= origin_json(sets.origin)
     if sets.row_ids is not None:
         columns[ROW_ID] = pa.array([to_json(name) for name in sets.row_ids])
     table = pa.table(columns).replace_schema_metadata({"sumwise": json.dumps(names)})
@@ -331,7 +389,7 @@ def unpack_sets(packed: bytes) -> Sets:
             None if given is None else many_from_json(f"[{','.join(given)}]")
             for given in (names["ids"], names.get("inputs"))
         )
-        more = named, members, effects, recipe_of(names), rows
+        more = named, members, effects, recipe_of(names), rows, origin_of(names)
         return Sets(ids or (), x, np.array(theta), starts, *more)
     except (pa.ArrowException, OSError, ValueError, TypeError, KeyError) as error:
         raise DataError(f"the study's sets cannot be read ({error})") from error
@@ -340,6 +398,25 @@ def unpack_sets(packed: bytes) -> Sets:
 def recipe_of(known: Mapping[str, Any]) -> Recipe | None:
     """How inputs were made of a table, if they were not taken as they are."""
     return None if known.get("recipe") is None else Recipe.from_json(known["recipe"])
+
+
+def origin_json(origin: Origin) -> dict[str, Any]:
+    """Names of the columns that sets were made of, to be kept beside other names."""
+    if not origin.by and not origin.extra and origin.id is None:
+        return {}
+    names = many_to_json([*origin.by, origin.id])
+    return {"origin": {"names": names, "mean": origin.mean, "extra": origin.extra}}
+
+
+def origin_of(known: Mapping[str, Any]) -> Origin:
+    """What `origin_json` gave; studies from before it know no columns."""
+    if "origin" not in known:
+        return Origin()
+    *by, own = many_from_json(known["origin"]["names"])
+    mean, extra = known["origin"]["mean"], known["origin"]["extra"]
+    if not isinstance(mean, bool) or type(extra) is not int or extra < 0:
+        raise DataError(f"origin is {known['origin']!r:.80}, which no study has")
+    return Origin(tuple(by), own, mean, extra)
 
 
 def row_ids_of(texts: Sequence[str]) -> np.ndarray:

@@ -12,6 +12,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
 
@@ -20,6 +21,8 @@ import sqlalchemy as sa
 from sumwise.acquisition.objective import Objective
 from sumwise.acquisition.strategies import ACQUISITIONS
 from sumwise.data import validate
+from sumwise.data.about import About
+from sumwise.data.pool_edits import PoolMark
 from sumwise.data.sets import Sets
 from sumwise.errors import DataError, SettingError
 from sumwise.learning.propose import Answer, PoolState
@@ -54,6 +57,8 @@ class StudyRecord:
     blobs: Blobs
     embedded: Embedded | None = None  # the design on disk that the study refers to
     aims: Objective = field(default_factory=Objective)
+    about: About = field(default_factory=About)
+    pool: PoolMark = field(default_factory=PoolMark)  # positions that are not asked for any more
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +90,15 @@ class Event:
 
     number: int  # 1 for the first
     at: str  # UTC
-    what: str  # created, asked, told, amended, retracted, skipped, released, upgraded, expired, …
+    what: str  # created, asked, told, amended, retracted, skipped, released, upgraded, pool, …
     set_id: Hashable
     y_bar: float | None
     noise_std: float | None
     by: str | None
     note: str | None
     question: Mapping[str, Any] | None  # what was known when it was asked
+    of: tuple[int, ...] | None = None  # as in an answer
+    covers: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +112,8 @@ class Snapshot:
     claims: tuple[Claim, ...]  # open ones, in order of asking
     expired: tuple[Claim, ...]
     skips: tuple[Skip, ...]  # in order of the sets
+    sets: int = 0  # that are part of the pool, or were measured when they were
+    gone: tuple[int, ...] = ()  # positions that are neither
 
     @property
     def state(self) -> PoolState:
@@ -114,6 +123,7 @@ class Snapshot:
             tuple(claim.position for claim in self.claims),
             tuple(skip.position for skip in self.skips),
             self.questions,
+            self.gone,
         )
 
 
@@ -207,6 +217,8 @@ def load(connection: Connection, name: str | None, database: Database) -> StudyR
         blobs=blobs,
         embedded=made,
         aims=blobs.aims(connection),
+        about=blobs.about(connection),
+        pool=blobs.mark(connection, len(sets)),
     )
 
 
@@ -246,6 +258,7 @@ def state(connection: Connection, record: StudyRecord, *, lock: bool) -> Any:
         for value in (row.changes, row.questions, row.arrivals):
             if not isinstance(value, int) or not 0 <= value < 2**53:
                 raise ValueError(f"{value!r:.40} is no count")
+    record.blobs.refuse_outdated(connection)
     return row
 
 
@@ -270,7 +283,9 @@ def snapshot(
         skipped = tuple(_skip(row, ids) for row in connection.execute(_SKIPS, mine))
     running = tuple(claim for claim in held if claim.expires > moment)
     expired = tuple(claim for claim in held if claim.expires <= moment)
-    return Snapshot(row.changes, row.questions, last, told, running, expired, skipped)
+    gone = tuple(sorted({*record.pool.retired} - {answer.position for answer in told}))
+    counted = len(record.sets) - len(gone), gone
+    return Snapshot(row.changes, row.questions, last, told, running, expired, skipped, *counted)
 
 
 def answer_at(connection: Connection, record: StudyRecord, position: int) -> Answer | None:
@@ -379,7 +394,28 @@ def _answer(row: Any, ids: Sequence[Hashable]) -> Answer:
         at=row.at,
         note=row.note,
         position=row.position,
+        **part_of(row.part),
     )
+
+
+def part_of(text: str | None) -> dict[str, Any]:
+    """The part of a set that an answer covers, as it is stored: row numbers, or a share."""
+    known = None if text is None else json.loads(text)
+    if known is None:
+        return {}
+    if isinstance(known, float) and 0 < known < 1:
+        return {"covers": known}
+    rising = isinstance(known, list) and known and all(type(row) is int for row in known)
+    if not rising or known[0] < 1 or any(b <= a for a, b in pairwise(known)):
+        raise ValueError(f"{text!r:.40} is no part of a set")
+    return {"of": tuple(known)}
+
+
+def part_json(answer: Answer) -> str | None:
+    """What `part_of` reads."""
+    if answer.of is None:
+        return None if answer.covers is None else json.dumps(answer.covers)
+    return json.dumps(answer.of)
 
 
 def _claim(row: Any, ids: Sequence[Hashable]) -> Claim:
@@ -395,7 +431,7 @@ def _event(row: Any, ids: Sequence[Hashable], number: int = 0) -> Event:
     set_id = None if row.position is None else _set_at(ids, row.position)
     asked = None if row.question is None else question(row.question)
     values = (row.y_bar, row.noise_std, row.by, row.note)
-    return Event(number, row.at, row.what, set_id, *values, asked)
+    return Event(number, row.at, row.what, set_id, *values, asked, **part_of(row.part))
 
 
 def check_row(table: str, row: Mapping[str, Any], ids: Sequence[Hashable]) -> None:

@@ -10,7 +10,7 @@ from typing import Final
 import sqlalchemy as sa
 from sqlalchemy import Column, Float, ForeignKey, Integer, LargeBinary, Table, Text
 
-VERSION: Final = "0003"
+VERSION: Final = "0004"
 VERSION_TABLE: Final = "sumwise_version"
 
 metadata = sa.MetaData()
@@ -75,6 +75,7 @@ answers = Table(
     Column("by", Text),
     Column("at", Text, nullable=False),
     Column("note", Text),
+    Column("part", Text),  # of the set that the total covers, JSON: row numbers, or a share
 )
 
 events = Table(
@@ -90,6 +91,7 @@ events = Table(
     Column("by", Text),
     Column("note", Text),
     Column("question", Text),  # as asked, JSON
+    Column("part", Text),
     sa.ForeignKeyConstraint(["study_id"], [studies.c.id]),
     sa.Index("sumwise_events_of_study", "study_id", "id"),
 )

@@ -22,7 +22,7 @@ from sumwise.study.storage import records
 from sumwise.study.storage.database import Connection, Database
 from sumwise.study.storage.id_json import to_json
 from sumwise.study.storage.records import Claim, Snapshot, StudyRecord
-from sumwise.study.storage.schema import answers, claims, events, files, skips, studies
+from sumwise.study.storage.schema import answers, chain, claims, events, files, skips, studies
 from sumwise.util.text import moment
 
 Place = Callable[[int], str]  # where an answer of many comes from, in words
@@ -70,15 +70,19 @@ def create(
     row = {"created": at, "changes": 0, "questions": 0, "arrivals": 0, **settings}
     connection.execute(studies.insert(), row)
     study_id = int(connection.execute(here).scalar_one())
-    for kind, content in packed.items():
-        digest = hashlib.sha256(content).hexdigest()
-        file = {"study_id": study_id, "name": kind, "content": content, "sha256": digest}
-        connection.execute(files.insert(), file)
+    _store_files(connection, study_id, packed)
     past = {"history": [{"at": at, "what": "created"}]} if happened is None else happened
     for kind, rows in past.items():
         if rows:
             table, _ = records.HAPPENED[kind]
             connection.execute(table.insert(), [{**row, "study_id": study_id} for row in rows])
+
+
+def _store_files(connection: Connection, study_id: int, packed: Mapping[str, bytes]) -> None:
+    for kind, content in packed.items():
+        digest = hashlib.sha256(content).hexdigest()
+        file = {"study_id": study_id, "name": kind, "content": content, "sha256": digest}
+        connection.execute(files.insert(), file)
 
 
 @contextmanager
@@ -165,6 +169,7 @@ class Transaction:
 
     def skip(self, position: int, by: str | None, note: str | None) -> None:
         """Exclude a set from questions; a claim on it ends."""
+        refuse_retired(self._record, position)
         if records.answer_at(self.connection, self._record, position) is not None:
             raise rules.nothing_to_skip(self._id(position))
         self._drop(claims, position)
@@ -187,6 +192,7 @@ class Transaction:
         """
         known = records.answer_at(self.connection, self._record, new.position)
         if known is None:
+            refuse_retired(self._record, new.position)
             self._store([new])
             return self._answer(new.position), True
         if rules.total(known) != rules.total(new):
@@ -201,6 +207,10 @@ class Transaction:
         for number, new in enumerate(given):
             before = known.get(new.position) or fresh.get(new.position)
             if before is None:
+                try:
+                    refuse_retired(self._record, new.position)
+                except SumwiseError as retired:
+                    raise refusal(retired, where(number)) from None
                 fresh[new.position] = new
             elif rules.total(before) != rules.total(new):
                 error = rules.another_total(before, new)
@@ -226,7 +236,8 @@ class Transaction:
             if new is None:
                 continue
             last = withdrawn.setdefault(event.position, event)
-            if rules.total(event) == rules.total(new):
+            whole = replace(new, y_bar=event.y_bar, noise_std=event.noise_std, of=None, covers=None)
+            if rules.total(replace(whole, **records.part_of(event.part))) == rules.total(new):
                 error = LabelError(
                     f"set {new.set_id!r} was told {rules.value(new)} before, and that was "
                     f"withdrawn{rules.signed(last)}. Drop the row; if it is right after all, tell "
@@ -255,23 +266,56 @@ class Transaction:
         """
         known = self._answer(new.position)
         new = replace(new, noise_std=known.noise_std) if keep_noise else new
-        if rules.total(known) == rules.total(new):
+        if rules.total(known) == rules.total(new) and known.noise_std == new.noise_std:
             return known, False
         at = self._change("amended", new.position, **_values(new))
         self._update(answers, new.position, at=at, **_values(new))
         return self._answer(new.position), True
 
     def retract(self, position: int, by: str | None, note: str | None) -> None:
-        """Withdraw an answer; its set may be asked for again."""
+        """Withdraw an answer; its set may be asked for again, if it ever was to be asked for."""
         known = self._answer(position)
         self._drop(answers, position)
         self._change("retracted", position, **{**_values(known), "by": by, "note": note})
+        if position >= self._record.sets.n_asked:
+            self.skip(position, by, "it is no set of the study, and not asked for")
 
     def _answer(self, position: int) -> Answer:
         known = records.answer_at(self.connection, self._record, position)
         if known is None:
             raise rules.not_measured(self._id(position))
         return known
+
+    # --- the pool -----------------------------------------------------------------------------
+
+    def change_pool(
+        self,
+        seen: Snapshot,
+        packed: Mapping[str, bytes],
+        emptied: Sequence[int],
+        by: str | None,
+        note: str,
+    ) -> bool:
+        """Put other blobs in place of the study's own; False if outdated since it was `seen`.
+
+        What models have learned is forgotten, because it came from other inputs.
+
+        Args:
+            emptied: Positions of sets that have no members any more; their skips end.
+        """
+        if self._state.changes != seen.changes:
+            return False
+        mine = files.c.study_id == self._record.id
+        replaced = {*packed, "sets", "sets_file", "index", "design", "moment", "sample"}
+        self.connection.execute(files.delete().where(mine, files.c.name.in_(replaced)))
+        _store_files(self.connection, self._record.id, packed)
+        self.connection.execute(chain.delete().where(chain.c.study_id == self._record.id))
+        for position in emptied:
+            self._drop(claims, position)  # expired
+            self._drop(skips, position)
+        self._advance()
+        self._insert(events, at=records.now(), what="pool", by=by, note=note)
+        return True
 
     # --- rows ---------------------------------------------------------------------------------
 
@@ -307,6 +351,17 @@ class Transaction:
         return self.connection.execute(_DELETE[table], here).rowcount == 1
 
 
+def refuse_retired(record: StudyRecord, position: int) -> None:
+    """A set that is not part of the pool any more is neither asked for nor told."""
+    if position in record.pool.retired:
+        became = record.pool.retired[position]
+        now = "" if became is None else f"; it is {record.sets.ids[became]!r} now"
+        raise SettingError(
+            f"set {record.sets.ids[position]!r} is not part of the pool any more{now}. Its answer, "
+            "if it has one, can be amended and retracted."
+        )
+
+
 def refuse_taken(seen: Snapshot, position: int) -> None:
     """A set that is measured or claimed cannot be claimed."""
     for answer in seen.answers:
@@ -325,4 +380,5 @@ def refusal(error: SumwiseError, place: str) -> SumwiseError:
 
 
 def _values(new: Answer) -> dict[str, Any]:
-    return {"y_bar": new.y_bar, "noise_std": new.noise_std, "by": new.by, "note": new.note}
+    told = {"y_bar": new.y_bar, "noise_std": new.noise_std, "by": new.by, "note": new.note}
+    return {**told, "part": records.part_json(new)}

@@ -42,8 +42,9 @@ class Served:
     writing: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(8))
 
 
-async def _served(request: Request) -> Served:
-    return request.app.state.served
+def _served(request: Request) -> Served:
+    """The study as it is served; made anew where another program has changed its pool."""
+    return request.app.state.serve()
 
 
 Here = Annotated[Served, Depends(_served)]

@@ -53,16 +53,17 @@ def tell(here: Here, response: Response, body: requests.NewAnswer) -> Any:
     session = here.session
     position = session.position(body.position, body.set)
     own = session.id_at(position)
-    if not body.sure and session.state.answer(position) is None:  # else that is refused below
+    known = session.state.answer(position)
+    if not (body.sure or body.of or body.covers or known):  # another answer is refused below
         _check_likely(body.total, body.noise_std, session.expected(position))
     try:
         values = (body.total, body.by, body.note, body.noise_std)
-        answer, new = session.study.record(own, *values)
+        answer, new = session.study.record(own, *values, of=body.of, covers=body.covers)
     except LabelError as error:
         known = session.state.answer(position)
-        more = {}
-        if known is not None:
-            more["answer"] = responses.Answer(**session.answer_row(known)).model_dump()
+        if known is None:
+            raise  # the total itself is refused
+        more = {"answer": responses.Answer(**session.answer_row(known)).model_dump()}
         raise Refused(409, "answered", str(error), **more) from error
     if not new:
         response.status_code = 200
@@ -91,12 +92,12 @@ def amend(here: Here, position: Position, body: requests.Correction) -> Any:
     session = here.session
     own = session.id_at(position)
     known = None if body.sure else session.state.answer(position)
-    if known is not None and known.y_bar != body.total:
+    if known is not None and known.y_bar != body.total and not (known.of or known.covers):
         noise = known.noise_std if body.noise_std is None else body.noise_std
         _check_likely(body.total, noise, session.expected_without(position))
     with conflicts({LabelError: "not_answered"}):
         values = (body.total, body.by, body.note, body.noise_std)
-        answer, _ = session.study.record(own, *values, correct=True)
+        answer, _ = session.study.record(own, *values, correct=True, covers=body.covers)
     return session.answer_row(answer)
 
 

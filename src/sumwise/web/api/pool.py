@@ -12,14 +12,38 @@ from fastapi.responses import FileResponse
 from starlette.background import BackgroundTask
 from starlette.types import Receive, Scope, Send
 
-from sumwise.data.tables import write_table
-from sumwise.web import responses
-from sumwise.web.api import Here, computing, route
+from sumwise.data.pool_edits import Columns
+from sumwise.data.tables import read_changes, write_table
+from sumwise.errors import StorageError, SumwiseError
+from sumwise.web import requests, responses
+from sumwise.web.api import Here, computing, route, writing
 from sumwise.web.pages import PageQuery
+from sumwise.web.problems import Refused
 from sumwise.web.requests import Order, Page, Position, Search, Size
 from sumwise.web.session import LEVEL, Session
 
 router = APIRouter(tags=["pool"])
+
+
+@route(router, "POST /pool", responses.PoolChanged)
+@writing
+def change_pool(here: Here, body: requests.PoolChange) -> Any:
+    """Let individuals join, leave or be corrected, all of them or none.
+
+    An answer stays that of the members its set had when it was measured.
+    """
+    study = here.session.study
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "table.csv")
+        file.write_bytes(body.csv.encode("utf-8", "surrogatepass"))
+        try:
+            table = read_changes(file, study.state.record.sets, Columns((body.set,), body.id))
+            told: dict[str, Any] = {body.change: table, "by": body.by, "note": body.note}
+            return {"words": study.change_pool(group=body.set, id=body.id, **told)}
+        except SumwiseError as error:
+            said = str(error).replace(str(file), "the table")
+            status = 503 if isinstance(error, StorageError) else 422
+            raise Refused(status, "pool", said) from None
 
 
 @route(router, "GET /sets", responses.SetRows, 409)

@@ -25,12 +25,18 @@ def get_study(here: Here) -> Any:
     """What the study is, and how far."""
     session, places = here.session, here.pictures.places
     now, kept = session.state.snapshot(), session.record
-    counts = (len(session.sets), len(now.answers), len(now.claims), len(now.skips), now.questions)
+    asked = session.sets.n_asked  # without what was known from the start
+    answers, skips = (
+        sum(each.position < asked for each in told) for told in (now.answers, now.skips)
+    )
+    sets = now.sets - session.sets.origin.extra
+    counts = (sets, answers, len(now.claims), skips, now.questions)
     counted = Status(kept.name, kept.strategy, *counts, 0.0, 0.0, 0.0, 0, 0.0)
     return {
         **asdict(counted),
         "open": counted.open_claims,
-        "individuals": int(session.sets.starts[-1]),
+        "about": {**asdict(kept.about), "word": kept.about.word},
+        "individuals": int(session.sizes[session.in_pool].sum()),
         "inputs": session.input_names,
         "spent": session.spent(now),
         "words": counted.words[:1],

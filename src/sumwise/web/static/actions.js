@@ -7,7 +7,7 @@ import { percent, person } from "./pieces.js";
 import { named } from "./who.js";
 import { notice } from "./notices.js";
 import { exact, like, parse, spread } from "./numbers.js";
-import { emit, signed, who } from "./store.js";
+import { emit, measured, signed, who, word } from "./store.js";
 
 // what this page did itself: not announced again when it comes back as an event
 const own = [];
@@ -110,7 +110,7 @@ export function retract(set, answer) {
   const why = reason("Why is it taken back?");
   return ask({
     title: ["Retract the answer for ", name(set.id), "?"],
-    words: h("p", null, `The total ${exact(answer.total)} no longer counts, and the set may be asked for again. History keeps what was said.`),
+    words: h("p", null, `The ${word()} ${exact(answer.total)} no longer counts, and the set may be asked for again. History keeps what was said.`),
     fields: [why],
     confirm: "Retract it",
     danger: true,
@@ -124,12 +124,12 @@ export function retract(set, answer) {
 
 /** Correct an answer; `typed` is the text to start from. */
 export function amend(set, answer, typed = "") {
-  const total = field("Measured total", { value: typed || String(answer.total), inputmode: "decimal", maxlength: 100 });
+  const total = field(`Measured ${measured()}`, { value: typed || String(answer.total), inputmode: "decimal", maxlength: 100 });
   const why = reason("Why is it changed?");
   let value = 0;
   return ask({
     title: ["Amend the answer for ", name(set.id)],
-    words: h("p", null, `So far it is ${exact(answer.total)}. The new total takes its place, and history keeps both.`),
+    words: h("p", null, `So far it is ${exact(answer.total)}. The new ${word()} takes its place, and history keeps both.`),
     fields: [total, why],
     confirm: "Save the change",
     check: () => {

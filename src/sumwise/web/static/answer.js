@@ -8,11 +8,11 @@ import { failure, field } from "./dialogs.js";
 import { fill, h, name, shortened } from "./dom.js";
 import { notice } from "./notices.js";
 import { exact, parse } from "./numbers.js";
-import { draft, emit, keepDraft, on, signed } from "./store.js";
+import { draft, emit, keepDraft, measured, on, signed, unit } from "./store.js";
 
 /** The form and its methods; `saved` is called once the answer is stored. */
 export function answerForm(set, { saved = () => {}, cancel = null } = {}) {
-  const label = ["Measured total", h("span", { class: "unseen" }, ` of ${shortened(set.id, 60)}`)];
+  const label = [`Measured ${measured()}${unit() ? ` (${unit().trim()})` : ""}`, h("span", { class: "unseen" }, ` of ${shortened(set.id, 60)}`)];
   const total = field(label, { inputmode: "decimal", maxlength: 100, class: "total" });
   const note = field("Note (optional)", { rows: 2, hint: "Stored with the answer, for later readers." });
   const noise = field("Known noise (optional)", { inputmode: "decimal", maxlength: 100, hint: "Standard deviation of noise that this measurement is known to have, such as noise added for privacy." });

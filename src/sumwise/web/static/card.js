@@ -7,6 +7,7 @@ import { answerForm } from "./answer.js";
 import { fill, h, wholeName } from "./dom.js";
 import { counted, exact } from "./numbers.js";
 import { badge, expectation, person, scores, when } from "./pieces.js";
+import { measured, unit } from "./store.js";
 
 /** `{element, update, typed, form, close}`; `leave` is called when the card is finished. */
 export function setCard(set, { leave }) {
@@ -112,7 +113,7 @@ function sideline(shown) {
 
 function about(shown, typed) {
   if (shown.kind === "kept") return [kept(shown, typed)];
-  const expected = h("div", null, h("dt", null, "Expected total"), h("dd", null, expectation(shown)));
+  const expected = h("div", null, h("dt", null, `Expected ${measured()}`), h("dd", null, expectation(shown), unit()));
   if (shown.kind !== "proposed") return [h("dl", { class: "facts" }, expected)];
   return [
     h("p", { class: "why" }, shown.why),

@@ -2,7 +2,7 @@
 
 import { modal } from "./dialogs.js";
 import { h } from "./dom.js";
-import { setShortcuts, shortcuts } from "./store.js";
+import { setShortcuts, shortcuts, word } from "./store.js";
 import { LABEL_NOT_LOGIN } from "./who.js";
 
 const KEYS = [
@@ -12,10 +12,10 @@ const KEYS = [
   ["Esc", "Close what is in front"],
 ];
 
-const WORDS = [
-  ["Set", "a group whose total can be measured, such as the schools of a district."],
+const words = () => [
+  ["Set", `a group whose ${word()} can be measured, such as the schools of a district.`],
   ["Individual", "one member of a set, with inputs that are known; its own value is predicted, never measured."],
-  ["Expected total", "what the model thinks will be measured; ± is one standard deviation, and about two in three totals lie that close."],
+  [`Expected ${word()}`, `what the model thinks will be measured; ± is one standard deviation, and about two in three ${word()}s lie that close.`],
   ["Score", "how much the study's strategy wants a set; the highest is proposed first."],
   ["Information", "how much an answer narrows down what the model may be, in nats: 0.7 nats halve what is possible."],
 ];
@@ -30,17 +30,17 @@ export function openHelp() {
       const done = h("button", { type: "button", class: "primary" }, "Close");
       done.addEventListener("click", () => close());
       return [
-        h("p", null, "Individuals come in sets, and only a set's total can be measured. Each total teaches something about every individual; this page proposes which to measure next, and says why."),
+        h("p", null, `Individuals come in sets, and only a set's ${word()} can be measured. Each ${word()} teaches something about every individual; this page proposes which to measure next, and says why.`),
         h(
           "ol",
           null,
           h("li", null, h("strong", null, "Claim"), " a set, so that two people do not measure it."),
-          h("li", null, "Measure its total, and type it under ", h("strong", null, "Answer"), ". Write 843 or 12.5; spaces may group thousands."),
+          h("li", null, `Measure its ${word()}, and type it under `, h("strong", null, "Answer"), ". Write 843 or 12.5; spaces may group thousands."),
           h("li", null, h("strong", null, "Skip"), " what cannot be measured, and say why."),
         ),
         h("p", null, "A mistake can be amended or retracted under History; nothing is ever lost there."),
         h("h3", null, "Words"),
-        h("dl", { class: "terms" }, WORDS.map(([word, meaning]) => h("div", null, h("dt", null, word), h("dd", null, meaning)))),
+        h("dl", { class: "terms" }, words().map(([word, meaning]) => h("div", null, h("dt", null, word), h("dd", null, meaning)))),
         h("h3", null, "Your name"),
         h("p", null, LABEL_NOT_LOGIN),
         h("h3", null, "Keys"),

@@ -6,7 +6,7 @@ import { fill, h, name, undisturbed, visible } from "./dom.js";
 import { choice, empty, person, trouble, when } from "./pieces.js";
 import { exact, figure } from "./numbers.js";
 import { serverTable } from "./table.js";
-import { writable } from "./store.js";
+import { unit, word, writable } from "./store.js";
 
 const PARTS = { all: "Everything", answers: "Answers", skipped: "Skipped" };
 const VERBS = {
@@ -22,6 +22,7 @@ const VERBS = {
   expired: "ran out of time for",
   imported: "imported the study",
   upgraded: "upgraded the study",
+  pool: "changed the pool",
 };
 
 /** An event as a sentence: Bob answered Ann Arbor. */
@@ -34,7 +35,8 @@ export function create({ settings, remember }) {
   let show = settings.show in PARTS ? settings.show : "all";
   const link = (set) => h("a", { href: `#/history/set/${set.position}` }, name(set.id, 40));
   const note = (row) => (row.note ? h("bdi", { class: "note" }, visible(row.note).slice(0, 2000)) : "");
-  const total = (row) => (row.total === null || row.total === undefined ? "" : [exact(row.total), row.noise_std ? ` ± ${figure(row.noise_std)}` : ""]);
+  const total = (row) => (row.total === null || row.total === undefined ? "" : [exact(row.total), row.noise_std ? ` ± ${figure(row.noise_std)}` : "", row.part ? ` (${row.part})` : ""]);
+  const heading = word()[0].toUpperCase() + word().slice(1) + (unit() ? ` (${unit().trim()})` : "");
 
   const all = serverTable({
     path: "/api/history",
@@ -48,7 +50,7 @@ export function create({ settings, remember }) {
       { label: "Who", kind: "who", said: "", cell: (row) => person(row.by) },
       { label: "What", kind: "nowrap what", said: "", cell: (row) => VERBS[row.what] ?? row.what },
       { label: "Set", kind: "head", cell: (row) => (row.set ? link(row.set) : "") },
-      { label: "Total", kind: "number", cell: total },
+      { label: heading, kind: "number", cell: total },
       { label: "Note", kind: "notes", said: "", cell: (row) => (row.what === "renewed" ? ["until ", when(row.note)] : note(row)) },
     ],
   });
@@ -61,7 +63,7 @@ export function create({ settings, remember }) {
     none: () => empty("Nothing is measured yet.", "Answers appear here, and can be amended or retracted."),
     columns: [
       { label: "Set", kind: "head", cell: link },
-      { label: "Total", kind: "number", cell: total },
+      { label: heading, kind: "number", cell: total },
       { label: "Who", said: "by", cell: (row) => person(row.by) },
       { label: "When", kind: "nowrap soft aside", said: "", cell: (row) => when(row.at) },
       { label: "Note", kind: "notes", said: "", cell: note },

@@ -6,7 +6,7 @@ import { empty, informed, interval, percent, span } from "./pieces.js";
 import { figure, like, whole } from "./numbers.js";
 import { notice } from "./notices.js";
 import { searchField, serverTable } from "./table.js";
-import { state } from "./store.js";
+import { state, word } from "./store.js";
 
 export function create({ settings, remember }) {
   const table = serverTable({
@@ -33,7 +33,7 @@ export function create({ settings, remember }) {
 
   function refresh() {
     words.textContent = state.study.answers
-      ? `What is predicted for each of ${whole(state.study.individuals)} individuals, learned from ${whole(state.study.answers)} totals. ${percent()} of true values should lie in the interval that is drawn.`
+      ? `What is predicted for each of ${whole(state.study.individuals)} individuals, learned from ${whole(state.study.answers)} ${word()}s. ${percent()} of true values should lie in the interval that is drawn.`
       : "Nothing is measured yet. Predictions, with how sure they are, appear here with the first answer.";
     return table.refresh();
   }

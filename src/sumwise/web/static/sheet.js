@@ -10,7 +10,7 @@ import { individualColumns } from "./individuals.js";
 import { badge, expectation, person, span, trouble, working, when } from "./pieces.js";
 import { counted, exact, figure } from "./numbers.js";
 import { serverTable } from "./table.js";
-import { emit, writable } from "./store.js";
+import { emit, measured, unit, writable } from "./store.js";
 
 /** Open the sheet of a set: `{refresh, close, title}`; `closed` is called when it has gone. */
 export function openSheet(position, view, closed) {
@@ -90,11 +90,11 @@ function facts(found) {
   const row = (term, ...content) => h("div", null, h("dt", null, term), h("dd", null, ...content));
   const { answer } = found;
   const rows = [row("State", badge(found.state)), row("Size", counted(found.size, "individual"))];
-  if (answer) rows.push(row("Answer", h("strong", { class: "figure" }, exact(answer.total)), answer.noise_std ? ` ± ${figure(answer.noise_std)} known noise` : "", h("span", { class: "soft" }, " by ", person(answer.by), ", ", when(answer.at))));
+  if (answer) rows.push(row("Answer", h("strong", { class: "figure" }, exact(answer.total), unit()), answer.part ? ` (${answer.part})` : "", answer.noise_std ? ` ± ${figure(answer.noise_std)} known noise` : "", h("span", { class: "soft" }, " by ", person(answer.by), ", ", when(answer.at))));
   if (answer?.note) rows.push(row("Note", h("bdi", { class: "note" }, visible(answer.note))));
   if (found.claim) rows.push(row("With", person(found.claim.by), h("span", { class: "soft" }, ", claimed ", when(found.claim.asked), ", free again ", when(found.claim.expires))));
   if (found.skip) rows.push(row("Skipped by", person(found.skip.by), found.skip.note ? [": ", h("bdi", { class: "note" }, visible(found.skip.note))] : "", h("span", { class: "soft" }, " ", when(found.skip.at))));
-  rows.push(row(answer ? "Predicted now" : "Expected total", expectation(found)));
+  rows.push(row(answer ? "Predicted now" : `Expected ${measured()}`, expectation(found), unit()));
   if (!answer) rows.push(row("Would teach", `${figure(found.information)} nats`));
   return [h("dl", { class: "facts rows" }, rows), found.why ? h("p", { class: "why" }, "When it was asked for, ", when(found.claim.asked), ": ", found.why) : null].filter(Boolean);
 }

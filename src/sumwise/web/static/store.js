@@ -50,6 +50,11 @@ export const state = {
 export const token = () => read("token");
 export const who = () => read("who") ?? "";
 export const nameless = () => read("nameless") === "yes"; // the person chose to go on without a name
+/** What measuring a set gives: total, mean or weighted sum; of what; and the unit behind a number. */
+export const word = () => state.study?.about?.word ?? "total";
+export const measured = () => [word(), state.study?.about?.outcome].filter(Boolean).join(" ");
+export const unit = () => (state.study?.about?.unit ? ` ${state.study.about.unit}` : "");
+
 export const writable = () => Boolean(token()) && !state.refused && state.study?.writable !== false;
 export const shortcuts = () => read("shortcuts") !== "off";
 

@@ -1,0 +1,143 @@
+"""`sumwise pool`: individuals join, leave, move and are corrected while a study goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import rich_click as click
+
+from sumwise.cli import SETTINGS, Main, options
+from sumwise.cli.options import Address, option, to_number
+from sumwise.cli.output import message, show, show_json, suggest
+from sumwise.cli.progress import waiting
+from sumwise.data.dialect import Reading
+
+GROUP: Final = option(
+    "--set COLUMN",
+    "Column that names the set; may be repeated, as --by of init. Default: set.",
+    into="group",
+    multiple=True,
+)
+ID: Final = option(
+    "--id COLUMN", "Column with the id of each individual. Default: id.", into="row_id"
+)
+
+
+@click.group(cls=Main, context_settings=SETTINGS)
+def pool() -> None:
+    """Change who is in the sets: individuals join, leave or are corrected.
+
+    A total stays that of the members a set had when it was measured. If they change, the former
+    set keeps the total under a name such as "Ann Arbor (until 2026-03-31)", and Ann Arbor may be
+    asked for again. Corrected inputs are of the same members, so totals stay where they are.
+    Either all rows of a file are taken or none, and history keeps what has changed.
+
+    \b
+      sumwise pool add schools.db opened.csv --set district --id school
+      sumwise pool drop schools.db closed.csv --id school
+      sumwise pool correct schools.db corrected.csv --set district --id school
+    """
+
+
+def _change(
+    address: Address,
+    kind: str,
+    file: Path,
+    numbers: dict[str, str | None],
+    reading: Reading,
+    **given: Any,
+) -> None:
+    from sumwise.data.pool_edits import Columns
+    from sumwise.data.tables import read_changes
+
+    group, row_id = given.pop("group") or ("set",), given.pop("row_id") or "id"
+    changes: dict[str, Any] = {
+        name: None if text is None else to_number(text, f"--{name.replace('_', '-')}")
+        for name, text in numbers.items()
+    }
+    with address.open() as study, waiting("changing the pool"):
+        columns = Columns(group, row_id, weights=given.get("weights"))
+        changes[kind] = read_changes(file, study.state.record.sets, columns, reading)
+        said = study.change_pool(**changes, group=group, id=row_id, **given)
+        counts = {"sets": len(study.ids), "individuals": int(study.sets.sizes.sum())}
+    show_json({"changed": said, **counts})
+    show(
+        f"{message(said)}. The pool has {counts['sets']} sets of {counts['individuals']} "
+        "individuals now."
+    )
+    suggest("Next:", address.typed("ask", by=given["by"]))
+
+
+@options.study_command(
+    click.argument("file", type=options.PATH),
+    GROUP,
+    ID,
+    option("--weights COLUMN", "Column with the weights, in a study whose individuals have them."),
+    option("--cost NUMBER", "What measuring each new set costs, in a study with costs."),
+    option("--noise-std NUMBER", "Known noise of each new set, in a study that knows it."),
+    options.by("Who changes the pool."),
+    options.note,
+    options.reading(),
+)
+def add(
+    address: Address, file: Path, cost: str | None, noise_std: str | None, **given: Any
+) -> None:
+    """Let individuals join.
+
+    FILE is a table as for init with a row for each: its set, its id if rows of the study have ids,
+    and the study's input columns. A set that is not there yet is new.
+
+    \b
+      sumwise pool add schools.db opened.csv --set district --id school
+      sumwise pool add plots.db plots-2026.csv --cost 3.5 --note "second season"
+    """
+    _change(address, "add", file, {"cost": cost, "noise_std": noise_std}, **given)
+
+
+@options.study_command(
+    click.argument("file", type=options.PATH),
+    GROUP,
+    ID,
+    options.by("Who changes the pool."),
+    options.note,
+    options.reading(centroids=False),
+)
+def drop(address: Address, file: Path, **given: Any) -> None:
+    """Let individuals leave.
+
+    FILE names each by its id; if rows of the study have none, by its set and a column row, which is
+    1 for the first, as predictions have them. A set that nobody is left in is gone.
+
+    \b
+      sumwise pool drop schools.db closed.csv --id school
+      sumwise predict meters.db -o rows.csv   # keep the lines of those who leave, then
+      sumwise pool drop meters.db rows.csv
+    """
+    _change(address, "drop", file, {}, **given)
+
+
+@options.study_command(
+    click.argument("file", type=options.PATH),
+    GROUP,
+    ID,
+    options.by("Who changes the pool."),
+    options.note,
+    options.reading(),
+)
+def correct(address: Address, file: Path, **given: Any) -> None:
+    """Correct inputs, or move individuals to other sets.
+
+    FILE names each as for drop, and has the input columns that are to change; others may be left
+    out. Where rows have ids, another set means that the individual moves: that splits a set, and
+    merges two into one.
+
+    \b
+      sumwise pool correct schools.db corrected.csv --id school
+      sumwise pool correct schools.db new-districts.csv --set district --id school
+    """
+    _change(address, "correct", file, {}, **given)
+
+
+for _command in (add, drop, correct):
+    pool.add_command(_command)

@@ -1,0 +1,196 @@
+"""What a study measures: the outcome's name and unit, how a set sums it up, and its bounds.
+
+With every output between `low` and `high`, a total lies between
+
+    Σθ⁺·low + Σθ⁻·high    and    Σθ⁺·high + Σθ⁻·low
+
+where θ⁺ and θ⁻ are the positive and the negative weights of its individuals.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Hashable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final, TypedDict
+
+import numpy as np
+
+from sumwise.data.sets import Sets
+from sumwise.data.validate import is_unicode, real
+from sumwise.errors import DataError, LabelError, SettingError
+from sumwise.util.shapes import Float
+
+WORDS: Final = {"sum": "total", "mean": "mean", "weighted": "weighted sum"}
+LONGEST: Final = 80  # characters of an outcome or a unit
+ROUNDING: Final = 1e-9  # of the range of a total: what was added up elsewhere is rounded
+NOISES: Final = 4.0  # standard deviations that known noise may carry a total out of its range
+
+
+class AboutOptions(TypedDict, total=False):
+    """What users may say of it."""
+
+    outcome: str | None
+    unit: str | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What is measured. The default is what studies are that say nothing of it.
+
+    >>> about = About(outcome="maths score", unit="points", weights="mean", low=0, high=100)
+    >>> about.word, about.title, about.quantity("61.5")
+    ('mean', 'mean maths score', '61.5 points')
+    """
+
+    outcome: str | None = None  # of an individual, such as "maths score"
+    unit: str | None = None
+    weights: str = "sum"  # what measuring a set gives: a key of `WORDS`
+    low: float | None = None  # the least that an individual's output can be
+    high: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("outcome", "unit"):
+            text = getattr(self, name)
+            usable = text is None or (isinstance(text, str) and is_unicode(text))
+            if not usable or (text is not None and not (text.strip() and text.isprintable())):
+                raise SettingError(f"{name} is {text!r:.60}; give a word or two that can be seen")
+            if text is not None and len(text) > LONGEST:
+                raise SettingError(f"{name} has {len(text)} characters; give at most {LONGEST}")
+        if self.weights not in WORDS:
+            raise SettingError(f"weights is {self.weights!r:.60}; give one of {', '.join(WORDS)}")
+        for name in ("low", "high"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, real(getattr(self, name), name))
+        if self.low is not None and self.high is not None and not self.low < self.high:
+            raise SettingError(
+                f"an output is at least low={self.low:g} and at most high={self.high:g}; give a "
+                "low that is below high"
+            )
+
+    # --- words --------------------------------------------------------------------------------
+
+    @property
+    def word(self) -> str:
+        """What measuring a set gives: total, mean or weighted sum."""
+        return WORDS[self.weights]
+
+    @property
+    def title(self) -> str:
+        """The same of what, such as "mean maths score"."""
+        return self.word if self.outcome is None else f"{self.word} {self.outcome}"
+
+    @property
+    def in_unit(self) -> str:
+        """ " (points)" after the name of a column or an axis; empty without a unit."""
+        return "" if self.unit is None else f" ({self.unit})"
+
+    def quantity(self, number: str) -> str:
+        """A number with its unit."""
+        return number if self.unit is None else f"{number} {self.unit}"
+
+    # --- bounds -------------------------------------------------------------------------------
+
+    @property
+    def bounded(self) -> bool:
+        return self.low is not None or self.high is not None
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Bounds of an output, infinite where none is given."""
+        return (
+            -math.inf if self.low is None else self.low,
+            math.inf if self.high is None else self.high,
+        )
+
+    def ranges(self, sets: Sets) -> Float[np.ndarray, "2 A"]:
+        """The least and the greatest that the total of each set can be."""
+        if self.weights == "weighted":
+            first = sets.starts[:-1]
+            above = np.add.reduceat(np.maximum(sets.theta, 0.0), first)
+            below = np.add.reduceat(np.minimum(sets.theta, 0.0), first)
+        else:  # known without reading the individuals
+            above = sets.sizes.astype(float) if self.weights == "sum" else np.ones(len(sets))
+            below = np.zeros(len(sets))
+        low, high = self.ends
+        return np.stack(
+            [_times(above, low) + _times(below, high), _times(above, high) + _times(below, low)]
+        )
+
+    def check(self, total: float, noise_std: float | None, sets: Sets, whole: bool = True) -> None:
+        """Refuse a total that no outputs within the bounds add up to.
+
+        Args:
+            sets: The one set that was measured.
+            noise_std: Known noise, which may carry a total a little out of its range.
+            whole: Whether that set has all its members; of a part of them, means are weighted sums.
+        """
+        if not self.bounded:
+            return
+        about = self if whole else About(None, None, "weighted", self.low, self.high)
+        low, high = about.ranges(sets)[:, 0].tolist()
+        size = max(abs(end) for end in (total, low, high) if math.isfinite(end))
+        slack = ROUNDING * size + NOISES * (noise_std or 0.0)
+        if low - slack <= total <= high + slack:
+            return
+        raise impossible(self, sets.ids[0], total, low, high, noise_std)
+
+    # --- storage ------------------------------------------------------------------------------
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+    @classmethod
+    def from_json(cls, known: Any) -> About:
+        """What `to_json` gave; anything else is refused."""
+        if not isinstance(known, Mapping) or set(known) - set(cls.__dataclass_fields__):
+            raise DataError(f"what the study measures cannot be read: {known!r:.80}")
+        return cls(**known)
+
+    def pack(self) -> bytes:
+        return json.dumps(self.to_json()).encode()
+
+    @classmethod
+    def unpack(cls, packed: bytes) -> About:
+        try:
+            return cls.from_json(json.loads(packed))
+        except ValueError as error:
+            raise DataError(f"what the study measures cannot be read ({error})") from error
+
+
+def impossible(
+    about: About, set_id: Hashable, total: float, low: float, high: float, noise: float | None
+) -> LabelError:
+    if math.isinf(low) or math.isinf(high):
+        end = f"at most {high:.9g}" if math.isinf(low) else f"at least {low:.9g}"
+    else:
+        end = f"from {low:.9g} to {high:.9g}"
+    ends = [
+        f"at {name} {value:.9g}"
+        for name, value in (("least", about.low), ("most", about.high))
+        if value is not None
+    ]
+    more = f", and 4 times its noise of ± {noise:.6g} does not explain that" if noise else ""
+    return LabelError(
+        f"the {about.word} of set {set_id!r} is {total:.12g}, which is impossible: each output is "
+        f"{' and '.join(ends)}, so the {about.word} is {end}{more}. Is it mistyped, or of other "
+        "individuals?"
+    )
+
+
+def weights_of(sets: Sets) -> str:
+    """How sets are weighed, as a key of `WORDS`, read off θ."""
+    if (sets.theta == 1.0).all():
+        return "sum"
+    if (sets.theta == np.repeat(1.0 / sets.sizes, sets.sizes)).all():
+        return "mean"
+    return "weighted"
+
+
+def _times(weight: Float[np.ndarray, " A"], end: float) -> Float[np.ndarray, " A"]:
+    """weight · end, and 0 where the weight is 0 and the end infinite."""
+    with np.errstate(invalid="ignore"):
+        return np.where(weight == 0, 0.0, weight * end)

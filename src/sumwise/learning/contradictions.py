@@ -1,0 +1,67 @@
+"""Exact totals of overlapping sets that cannot all be right.
+
+A total without known noise that is a combination of earlier ones, such as that of a county after
+those of all its towns, is known before it is told. The model goes by the earlier ones; where the
+later one is another number, users must hear of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from sumwise.data.sets import Sets
+from sumwise.learning.parts import some_members
+from sumwise.learning.propose import Answer
+from sumwise.model.overlap import independent, shared
+from sumwise.util.text import label
+
+ROUNDING: Final = 1e-6  # of the totals: sums of numbers that were rounded are not contradictions
+NAMED: Final = 3  # totals that a sentence names
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """A total, and what it must be by earlier ones."""
+
+    set_id: Hashable
+    total: float
+    expected: float
+    others: tuple[Hashable, ...]  # the sets whose totals leave no other
+
+    @property
+    def words(self) -> str:
+        """The same in sentences."""
+        names = [label(name) for name in self.others[:NAMED]]
+        more = len(self.others) - NAMED
+        names += [f"{more} more"] * (more > 0)
+        together = ", ".join(names[:-1]) + " and " * (len(names) > 1) + names[-1]
+        makes = "make" if len(names) > 1 else "makes"
+        return (
+            f"Totals contradict each other: {label(self.set_id)} is {self.total:.9g}, and "
+            f"{together} {makes} it {self.expected:.9g}. Correct one of them, or give noise_std "
+            "where a total is not exact; until then the model goes by the earlier ones."
+        )
+
+
+def contradictions(sets: Sets, answers: Sequence[Answer]) -> tuple[Contradiction, ...]:
+    """Answers that earlier ones contradict, in order of arrival."""
+    exact = [answer for answer in answers if not answer.noise_std]
+    if sets.members is None or len(exact) < 2:
+        return ()
+    measured = some_members(sets, exact)
+    gram = shared(measured, measured)[0].toarray()
+    kept, y_bar = independent(gram), np.array([answer.y_bar for answer in exact])
+    found = []
+    for j in sorted({*range(len(exact))} - {*kept.tolist()}):
+        before = kept[kept < j]
+        parts = np.linalg.solve(gram[np.ix_(before, before)], gram[before, j])
+        terms = parts * y_bar[before]
+        if abs(terms.sum() - y_bar[j]) > ROUNDING * (abs(y_bar[j]) + np.abs(terms).sum()):
+            others = tuple(exact[i].set_id for i in before[np.abs(parts) > ROUNDING])
+            expected = float(terms.sum())
+            found.append(Contradiction(exact[j].set_id, exact[j].y_bar, expected, others))
+    return tuple(found)
