@@ -147,6 +147,7 @@ def test_init_as_json_is_one_document(data, tmp_path):
         "left_out": [], "weights": "sum", "strategy": "IVR", "basis": "auto", "seed": 4,
         "preset": None, "claim_days": 7.0, "cost": None, "noise_std": None, "targets": None,
         "target_weights": None, "enough": None,
+        "outcome": None, "unit": None, "low": None, "high": None, "known": 0,
     }  # fmt: skip
     with sw.open_study(tmp_path / "s.db") as study:
         assert (study.name, study.seed) == ("soil", 4)
@@ -188,7 +189,7 @@ def test_settings_reach_the_study(data, tmp_path):
         claim = study.claims[0]
     assert claim.expires[:10] > claim.asked[:10]
     shown = done("ask", tmp_path / "s.db").stdout
-    assert re.search(r"Its total would teach [\d.]+ nats\.", shown)  # MaxN's own score is a size
+    assert re.search(r"Its mean would teach [\d.]+ nats\.", shown)  # MaxN's own score is a size
 
 
 def test_the_preset_of_the_paper_brings_its_own_model(data, tmp_path):

@@ -22,6 +22,7 @@ from sumwise.model.mixture_algebra import per_feature
 from sumwise.model.overlap import independent
 from sumwise.study.storage import blobs
 from sumwise.web import pages
+from sumwise.web.session import Session
 from tests.marks import slow
 
 RNG = np.random.default_rng(7)
@@ -415,14 +416,16 @@ def test_studies_keep_the_membership(tmp_path, monkeypatch, large):
 
 
 @pytest.mark.parametrize("basis", ["auto", "linear"])
-def test_pages_show_members_of_overlapping_sets_given_their_totals(basis):
+def test_pages_show_members_of_overlapping_sets_given_their_totals(basis, tmp_path):
     sets, theta, measured = sets_of("overlap")
-    model = sw.AggregateRegressor(basis).fit(sets.take(measured), theta[measured] @ Y, pool=sets)
-    which = np.arange(2, len(sets.x), 3)
-    names = np.repeat(sets.ids, sets.sizes)[which]
-    expected = model.predict(sets.x[which], return_std=True, groups=names)
-    assert abs(expected[0] - model.predict(sets.x[which])).max() > 0.1
-    assert_allclose(pages.predict(model.fitted(), sets, which), expected, rtol=1e-9)
+    with sw.create_study(tmp_path / "a.db", sets, model=sw.AggregateRegressor(basis)) as study:
+        study.tell_many([sets.ids[at] for at in measured], theta[measured] @ Y)
+        which, model = np.arange(2, len(sets.x), 3), study.model
+        names = np.repeat(sets.ids, sets.sizes)[which]
+        expected = model.predict(sets.x[which], return_std=True, groups=names)
+        assert abs(expected[0] - model.predict(sets.x[which])).max() > 0.1
+        found = pages.predict(Session(study), study.state.fitted(), which)
+        assert_allclose((found.mean, found.std), expected, rtol=1e-9)
 
 
 def test_an_input_may_be_called_like_a_column_of_an_export(tmp_path):

@@ -205,7 +205,7 @@ def test_a_changed_piece_of_a_study_is_named(tmp_path, monkeypatch, large):
     path, rng = small_study(tmp_path / "a.db"), np.random.default_rng(8)
     with closing(sqlite3.connect(path)) as connection:
         pieces = connection.execute("SELECT name, content FROM sumwise_files").fetchall()
-    assert len(pieces) == (6 if large else 2)
+    assert len(pieces) == (7 if large else 3)
     for name, content in pieces:
         for _ in range(3):
             spoilt = bytearray(content)

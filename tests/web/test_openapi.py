@@ -24,9 +24,10 @@ IDS = [
     "x",
 ]
 OPERATIONS = (
-    "amend", "ask", "claim", "downloadCsv", "downloadParquet", "getAnswers", "getChart",
-    "getEvents", "getHistory", "getIndividuals", "getNext", "getPicture", "getSet", "getSets",
-    "getSkips", "getStatus", "getStudy", "release", "renew", "retract", "skip", "tell", "unskip",
+    "amend", "ask", "changePool", "claim", "downloadCsv", "downloadParquet", "getAnswers",
+    "getChart", "getEvents", "getHistory", "getIndividuals", "getNext", "getPicture", "getSet",
+    "getSets", "getSkips", "getStatus", "getStudy", "release", "renew", "retract", "skip", "tell",
+    "unskip",
 )  # fmt: skip
 
 

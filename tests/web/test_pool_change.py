@@ -45,7 +45,7 @@ def test_a_table_that_cannot_be_used_is_refused_without_a_path(tmp_path):
         ("set,id,x\na,0,1\n", "the id '0' already"),
     ):
         done = client.post("/api/pool", json={"change": "add", "csv": csv})
-        assert done.status_code == 422
+        assert done.status_code == 409
         assert said in done.json()["detail"]
         assert "/tmp" not in done.text
     anyone = {"Authorization": ""}

@@ -20,6 +20,7 @@ WRITES = (
     ("POST", "/api/questions"), ("POST", "/api/claims"), ("POST", "/api/claims/1/renew"),
     ("POST", "/api/claims/1/release"), ("POST", "/api/skips"), ("POST", "/api/skips/1/undo"),
     ("POST", "/api/answers"), ("PATCH", "/api/answers/1"), ("POST", "/api/answers/1/retract"),
+    ("POST", "/api/pool"),
 )  # fmt: skip
 
 

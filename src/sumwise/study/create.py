@@ -75,9 +75,8 @@ def create_study(
             `tell` takes the noise that an answer really had. `cost`: what measuring each set costs,
             as in `sumwise.select`; questions are then asked by gain per cost, and `ask` takes a
             budget. `enough`: an improvement of predictions, as a standard deviation in your units,
-            below which the next questions are no longer worth asking; `status` and the report say
-            so. `geometry`: the geometry of each individual as WKB, in the order of `sets.x`, which
-            the study keeps for maps and exports; None where there is none.
+            below which the next questions are no longer worth asking. `geometry`: the geometry of
+            each individual as WKB, in the order of `sets.x`, for maps and exports, or None.
     """
     named = "study" if name is None else validate.study_name(name)
     days, plain = validate.days(claim_days, "claim_days"), as_sets(sets)
@@ -91,12 +90,9 @@ def create_study(
     per_cost(chosen, np.zeros(len(sets)), wishes.cost)  # refuses what cost means nothing to
     about = About(weights=weighed(sets), **measured)
     more, told = with_known(plain, known)
-    settings: dict[str, Any] = {
-        "strategy": chosen,
-        "config": pack_config(config),
-        "seed": str(int(seed)),
-    }
-    settings |= {"name": named, "claim_days": days, "arrivals": len(told), "changes": len(told)}
+    settings: dict[str, Any] = {"name": named, "strategy": chosen, "seed": str(int(seed))}
+    settings |= {"config": pack_config(config), "claim_days": days}
+    settings |= dict.fromkeys(("arrivals", "changes"), len(told))
     kept = (sets, wishes) if more is plain else (more, wishes.extended(len(more)))
     begun = kept[0], sets.prepare(config), kept[1], about, settings, sets_file
     return _store(url, *begun, _begun(more, told, about), geometry=shapes)

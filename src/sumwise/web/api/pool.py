@@ -42,7 +42,7 @@ def change_pool(here: Here, body: requests.PoolChange) -> Any:
             return {"words": study.change_pool(group=body.set, id=body.id, **told)}
         except SumwiseError as error:
             said = str(error).replace(str(file), "the table")
-            status = 503 if isinstance(error, StorageError) else 422
+            status = 503 if isinstance(error, StorageError) else 409
             raise Refused(status, "pool", said) from None
 
 
