@@ -14,30 +14,29 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-
 from sumwise.acquisition.objective import Objective
 from sumwise.data import validate
 from sumwise.data.about import About
 from sumwise.data.frames import column_names
 from sumwise.data.geo import from_geoparquet
-from sumwise.data.matching import by_id
 from sumwise.data.parquet import Scan
 from sumwise.data.sets import Sets, rows_among
-from sumwise.errors import LabelError, SettingError, SumwiseError
+from sumwise.learning import told
 from sumwise.learning.estimator import AggregateRegressor
 from sumwise.learning.moment import AHEAD, Moment, answers_html, predict, predict_totals
-from sumwise.learning.parts import rows_of, sampling_noise, share_of, some_members
+from sumwise.learning.parts import rows_of
 from sumwise.learning.propose import FEWEST, Answer, Ask
 from sumwise.learning.selection import check_budget
 from sumwise.learning.status import Status
+from sumwise.learning.told import Measured, Told
+from sumwise.model.fit import Model
 from sumwise.model.predict import Predictions
 from sumwise.study.state import Fit, StudyState
 from sumwise.study.storage import records
 from sumwise.study.storage.blobs import version_of
 from sumwise.study.storage.database import Database
 from sumwise.study.storage.records import Claim, Event, Skip, Snapshot, StudyRecord
-from sumwise.study.storage.transactions import Transaction, refusal, transaction
+from sumwise.study.storage.transactions import Transaction, transaction
 from sumwise.util.text import count
 
 if TYPE_CHECKING:
@@ -158,32 +157,23 @@ class Study:
         note: Any = None,
         noise_std: Any = None,
         where: Callable[[int], str] = "row {}".format,
+        *,
+        of: Any = None,
+        covers: Any = None,
     ) -> int:
         """Record totals of many sets, all of them or none; gives how many were new.
 
         Args:
             set_ids: Ids of the sets; `y_bar` has their totals in the same order. Or both in one: a
                 dict, a pandas Series or a data frame by id, as in `AggregateRegressor.fit`.
-            by: One name for all answers, or one for each; `note` and `noise_std` likewise.
+            by: One name for all answers, or one for each; `note`, `noise_std` and `covers` as well.
+            of: The members that each total covers as in `tell`, and None for a whole set.
             where: Takes the number of an answer, from 0, and says in a refusal where it is.
         """
-        if y_bar is None:
-            named = by_id(set_ids, self.state.record.sets, "totals", LabelError)
-            if named is None:
-                raise SettingError("totals are missing; give y_bar, or a dict of totals by id")
-            set_ids, y_bar = named
-        ids = validate.as_list(set_ids, "set_ids")
-        if not ids:
-            raise SettingError("no answers were given; give at least one set id and its total")
-        columns = [_column("y_bar", validate.as_list(y_bar, "y_bar"), len(ids))]
-        for name, values in (("noise_std", noise_std), ("by", by), ("note", note)):
-            columns.append(_column(name, values, len(ids)))
-        given, state = [], self.state
-        for number, row in enumerate(zip(ids, *columns, strict=True)):
-            try:
-                given.append(self._checked(state, *row))
-            except SumwiseError as error:
-                raise refusal(error, where(number)) from None
+        state = self.state
+        columns = {"noise_std": noise_std, "of": of, "covers": covers, "by": by, "note": note}
+        many = told.listed(state.record.sets, set_ids, y_bar, **columns)
+        given = self._with_noise(state, _measured(state).all_checked(many, where))
         with transaction(self._database, state.record) as change:
             return change.tell_many(given, where)
 
@@ -219,10 +209,12 @@ class Study:
     ) -> tuple[Answer, bool]:
         """`tell`, or `amend` if `correct`; gives the answer as stored, and whether it is new."""
         state = self.state
-        new = self._checked(state, set_id, y_bar, noise_std, by, note, of, covers, correct=correct)
+        said = Told(set_id, y_bar, noise_std, of, covers, by, note)
+        new = _measured(state).checked(said, state.answer if correct else None)
+        (new,) = self._with_noise(state, [new])
         with transaction(self._database, state.record) as change:
             if correct:
-                return change.amend(new, keep_noise=noise_std is None and covers is None)
+                return change.amend(new, keep_noise=said.keeps_noise)
             return change.tell(new)
 
     def retract(self, set_id: Hashable, by: str | None = None, note: str | None = None) -> None:
@@ -306,81 +298,13 @@ class Study:
         with transaction(self._database, kept) as change:
             return rule(change, position, *values, **checked)
 
-    def _checked(
-        self,
-        state: StudyState,
-        set_id: Hashable,
-        y_bar: Any,
-        noise_std: Any,
-        by: Any,
-        note: Any,
-        of: Any = None,
-        covers: Any = None,
-        *,
-        correct: bool = False,
-    ) -> Answer:
-        sets, about = state.record.sets, state.record.about
-        position = sets.position(set_id)
-        own = sets.ids[position]  # 4.0 finds the set 4
-        new = Answer(
-            number=0,
-            set_id=own,
-            y_bar=validate.total(y_bar, own),
-            noise_std=(None if noise_std is None else validate.noise(noise_std, own)) or None,
-            by=validate.text(by, "by"),
-            note=validate.text(note, "note"),
-            position=position,
-        )
-        new = self._covering(state, new, of, covers, correct=correct)
-        if about.bounded:
-            one = some_members(sets, [new])
-            about.check(new.y_bar, new.noise_std, one, new.of is None)
-        if new.covers is None:
-            return new
-        return dataclasses.replace(new, noise_std=self._sampled(state, new))
+    def _with_noise(self, state: StudyState, new: list[Answer]) -> list[Answer]:
+        def model() -> Model:
+            seen = state.snapshot()
+            answers = told.together(seen.answers, new)
+            return state.fit_anew(dataclasses.replace(seen, answers=answers)).model
 
-    def _covering(
-        self, state: StudyState, new: Answer, of: Any, covers: Any, *, correct: bool
-    ) -> Answer:
-        """The answer with the part of its set that it covers; a share is scaled up."""
-        kept, position = state.record, new.position
-        sets = kept.sets
-        if of is not None and covers is not None:
-            raise SettingError("give `of`, members by name, or `covers`, a share; not both")
-        if of is not None and kept.embedded is not None:
-            raise SettingError(
-                "the individuals of this study stay in their files, where members have no numbers; "
-                "give the share that was measured (covers)"
-            )
-        if of is not None:
-            return dataclasses.replace(new, of=rows_of(sets, position, of))
-        known = state.answer(position) if correct and covers is None else None
-        if known is not None and known.of is not None:
-            return dataclasses.replace(new, of=known.of)
-        if known is not None and known.covers is not None:
-            raise SettingError(
-                f"the answer of set {new.set_id!r} was scaled up from a share of {known.covers:g}. "
-                f"Say what the new total covers (covers, --covers in the shell): {known.covers:g}, "
-                "or 1 if it is that of the whole set"
-            )
-        if covers is None:
-            return new
-        part = share_of(covers, int(sets.sizes[position]), new.set_id)
-        if part is None:
-            return new
-        up = 1.0 if kept.about.weights == "mean" else part  # a mean is not scaled
-        noise = None if new.noise_std is None else new.noise_std / up
-        total = validate.total(new.y_bar / up, new.set_id)
-        return dataclasses.replace(new, y_bar=total, noise_std=noise, covers=part)
-
-    def _sampled(self, state: StudyState, new: Answer) -> float:
-        """The noise of a total that was scaled up, its own known noise included."""
-        seen = state.snapshot()
-        others = tuple(told for told in seen.answers if told.position != new.position)
-        model = state.fit_anew(dataclasses.replace(seen, answers=(*others, new))).model
-        assert new.covers is not None
-        noise = sampling_noise(model, state.record.sets.take([new.position]), new.covers)
-        return float(np.hypot(noise, new.noise_std or 0.0))
+        return told.with_sampling_noise(new, state.record.sets, model)
 
     # --- looking ------------------------------------------------------------------------------
 
@@ -585,14 +509,9 @@ class Study:
         )
 
 
-def _column(name: str, values: Any, length: int) -> list[Any]:
-    """One value for each answer; a single one stands for all."""
-    if values is None or np.isscalar(values) or getattr(values, "ndim", 1) == 0:
-        return [values] * length
-    column = validate.as_list(values, name)
-    if len(column) != length:
-        raise SettingError(f"{name} has {len(column)} values for {length} sets; give one for each")
-    return column
+def _measured(state: StudyState) -> Measured:
+    kept = state.record
+    return Measured(kept.sets, kept.about, kept.embedded is not None)
 
 
 def _model(state: StudyState) -> AggregateRegressor:

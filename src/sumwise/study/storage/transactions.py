@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
@@ -18,14 +18,13 @@ import sqlalchemy as sa
 from sumwise.errors import LabelError, SettingError, SumwiseError
 from sumwise.learning import rules
 from sumwise.learning.propose import Answer, Ask
+from sumwise.learning.told import Place, not_yet_known, refusal
 from sumwise.study.storage import records
 from sumwise.study.storage.database import Connection, Database
 from sumwise.study.storage.id_json import to_json
 from sumwise.study.storage.records import Claim, Snapshot, StudyRecord
 from sumwise.study.storage.schema import answers, chain, claims, events, files, skips, studies
 from sumwise.util.text import moment
-
-Place = Callable[[int], str]  # where an answer of many comes from, in words
 
 # built once: building a statement takes longer than running it
 _STUDY: Final[sa.BindParameter[int]] = sa.bindparam("study")
@@ -202,39 +201,28 @@ class Transaction:
     def tell_many(self, given: Sequence[Answer], where: Place) -> int:
         """Record all of these answers or none; gives how many were new."""
         seen = records.snapshot(self.connection, self._record)
-        known = {answer.position: answer for answer in seen.answers}
-        fresh: dict[int, Answer] = {}
-        for number, new in enumerate(given):
-            before = known.get(new.position) or fresh.get(new.position)
-            if before is None:
-                try:
-                    refuse_retired(self._record, new.position)
-                except SumwiseError as retired:
-                    raise refusal(retired, where(number)) from None
-                fresh[new.position] = new
-            elif rules.total(before) != rules.total(new):
-                error = rules.another_total(before, new)
-                if new.position not in known:
-                    both = f"{rules.value(before)} and with {rules.value(new)}"
-                    error = LabelError(f"set {new.set_id!r} is there twice, with {both}; keep one")
-                raise refusal(error, where(number))
+        fresh = not_yet_known(given, seen.answers, where)
+        for number, new in fresh.items():
+            try:
+                refuse_retired(self._record, new.position)
+            except SumwiseError as retired:
+                raise refusal(retired, where(number)) from None
         if fresh:
-            self._refuse_retracted(given, fresh, where)
+            self._refuse_retracted(fresh, where)
             self._store(list(fresh.values()))
         return len(fresh)
 
-    def _refuse_retracted(
-        self, given: Sequence[Answer], fresh: Mapping[int, Answer], where: Place
-    ) -> None:
+    def _refuse_retracted(self, fresh: Mapping[int, Answer], where: Place) -> None:
         """A file that is read again must not bring back answers that were withdrawn since."""
         kinds = ("told", "amended", "retracted")
         mine = (events.c.study_id == self._record.id) & events.c.what.in_(kinds)
         newest_first = sa.select(events).where(mine).order_by(events.c.id.desc())
+        numbers = {new.position: number for number, new in fresh.items()}
         withdrawn: dict[int, Any] = {}  # by position: the last event of a set without an answer
         for event in self.connection.execute(newest_first):
-            new = fresh.get(event.position)
-            if new is None:
+            if event.position not in numbers:
                 continue
+            new = fresh[numbers[event.position]]
             last = withdrawn.setdefault(event.position, event)
             whole = replace(new, y_bar=event.y_bar, noise_std=event.noise_std, of=None, covers=None)
             if rules.total(replace(whole, **records.part_of(event.part))) == rules.total(new):
@@ -243,7 +231,7 @@ class Transaction:
                     f"withdrawn{rules.signed(last)}. Drop the row; if it is right after all, tell "
                     "this set alone"
                 )
-                raise refusal(error, where(given.index(new)))
+                raise refusal(error, where(numbers[event.position]))
 
     def _store(self, fresh: Sequence[Answer]) -> None:
         """Store answers; claims and skips of their sets end."""
@@ -372,11 +360,6 @@ def refuse_taken(seen: Snapshot, position: int) -> None:
             holder = "an unnamed user" if claim.by is None else repr(claim.by)
             until = moment(claim.expires)
             raise SettingError(f"set {claim.set_id!r} is claimed by {holder} until {until}")
-
-
-def refusal(error: SumwiseError, place: str) -> SumwiseError:
-    """The error with where in many answers it is."""
-    return type(error)(f"{place}: {str(error).rstrip('.')}. Nothing was stored.")
 
 
 def _values(new: Answer) -> dict[str, Any]:
