@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from sumwise.data import validate
+from sumwise.data.about import About
 from sumwise.data.frames import Table, as_frame, listed
 from sumwise.data.matching import by_id, id_columns, is_series, positions
 from sumwise.data.recipe import Recipe
@@ -23,6 +24,7 @@ from sumwise.errors import LabelError, SumwiseError
 from sumwise.util.shapes import Float, Int
 
 NOISE: Final = "noise_std"
+NOTHING_SAID: Final = About()
 KNOWN: Final = "known from the start"  # note of such an answer
 
 
@@ -36,7 +38,9 @@ class Known(NamedTuple):
     alone: bool = False  # whether it is the output of a single individual
 
 
-def with_known(sets: Sets, known: Any) -> tuple[Sets, tuple[Known, ...]]:
+def with_known(
+    sets: Sets, known: Any, about: About = NOTHING_SAID
+) -> tuple[Sets, tuple[Known, ...]]:
     """The sets, with more of them where these are needed; and what is known, each set once.
 
     Args:
@@ -46,6 +50,7 @@ def with_known(sets: Sets, known: Any) -> tuple[Sets, tuple[Known, ...]]:
             frame with columns that were `areas` of the sets, or some of several columns that the
             sets were grouped `by`, and one more for the total. A column `noise_std` holds known
             noise.
+        about: What is measured; a total that its bounds make impossible is refused.
 
     >>> frame = {"town": ["a", "a", "b"], "county": ["K", "K", "K"], "x": [1.0, 2.0, 3.0]}
     >>> import pyarrow as pa
@@ -66,7 +71,10 @@ def with_known(sets: Sets, known: Any) -> tuple[Sets, tuple[Known, ...]]:
         if found.setdefault(each.set_id, checked) is not checked:
             raise LabelError(f"what is known of {each.set_id!r:.80} is given twice; keep one")
     made = tuple(found.values())
-    return extended(sets, [each for each in made if each.rows is not None]), made
+    more = extended(sets, [each for each in made if each.rows is not None])
+    for each in made if about.bounded else ():
+        about.check(each.y_bar, each.noise_std, more.take([more.position(each.set_id)]))
+    return more, made
 
 
 def extended(sets: Sets, extra: Sequence[Known]) -> Sets:

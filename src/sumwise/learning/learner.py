@@ -6,10 +6,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -20,10 +21,10 @@ from sumwise.acquisition.objective import Objective, StudyOptions, read
 from sumwise.acquisition.screening import Ceiling, with_squares
 from sumwise.acquisition.strategies import Acquisition, named, per_cost
 from sumwise.data import validate
-from sumwise.data.about import About, weights_of
-from sumwise.data.known import KNOWN, Known, with_known
+from sumwise.data.about import About, AboutOptions, weights_of
+from sumwise.data.known import KNOWN, with_known
 from sumwise.data.sets import LazySets, Sets
-from sumwise.learning import rules
+from sumwise.learning import rules, told
 from sumwise.learning.estimator import AggregateRegressor, resolve
 from sumwise.learning.moment import (
     AHEAD,
@@ -45,7 +46,9 @@ from sumwise.learning.propose import (
     propose,
     questions,
 )
+from sumwise.learning.selection import check_budget
 from sumwise.learning.status import Status
+from sumwise.learning.told import Measured, Told
 from sumwise.model import fit as core
 from sumwise.model.basis import Scaled
 from sumwise.model.design import Design, Pool, embed
@@ -53,6 +56,7 @@ from sumwise.model.overlap import Overlap
 from sumwise.model.posterior import Hyperparameters
 from sumwise.model.predict import Predictions
 from sumwise.outofcore.design_store import Embedded, as_sets
+from sumwise.util.shapes import Float
 
 if TYPE_CHECKING:
     from sumwise.learning.insight import Insight
@@ -132,16 +136,34 @@ def tell(
     progress: Progress, position: int, y_bar: float, noise_std: float | None = None
 ) -> Progress:
     """Lines 5–9: label a set, estimate λ and β anew, and the posterior."""
-    pool, number = progress.pool, progress.arrived + 1
-    set_id = pool.sets.ids[position]
-    asked = next((question for question in progress.open if question.set_id == set_id), None)
-    new = Answer(number, set_id, y_bar, asked, noise_std, position=position)
-    answers = (*progress.answers, new)
-    data = pool.sets, pool.design.rows, answers
-    fitted = fit_answers(progress.prepared, *data, progress.model)
-    skipped = tuple(other for other in progress.skipped if other != position)
+    own = progress.pool.sets.ids[position]
+    return tell_all(progress, [Answer(0, own, y_bar, noise_std=noise_std, position=position)])
+
+
+def tell_all(progress: Progress, new: Sequence[Answer]) -> Progress:
+    """The same for several sets, one after the other."""
+    if not new:
+        return progress
+    prepared, pool, before = progress.prepared, progress.pool, len(progress.answers)
+    asked = {question.set_id: question for question in progress.open}
+    answers = (
+        *progress.answers,
+        *(
+            replace(each, number=number, ask=asked.get(each.set_id))
+            for number, each in enumerate(new, start=progress.arrived + 1)
+        ),
+    )
+    fitted, seen = progress.model, (pool.sets, pool.design.rows)
+    for n in range(len(answers) if quick(prepared) else before + 1, len(answers) + 1):
+        fitted = fit_answers(prepared, *seen, answers[:n], fitted)
+    told = {each.position for each in new}
     after = replace(
-        progress, answers=answers, model=fitted, skipped=skipped, open=(), arrived=number
+        progress,
+        answers=answers,
+        model=fitted,
+        skipped=tuple(other for other in progress.skipped if other not in told),
+        open=(),
+        arrived=progress.arrived + len(new),
     )
     return _seen_by(after, fitted)
 
@@ -182,22 +204,6 @@ def along(
             model = fit(answers[:n], model)
         done = length
         yield model
-
-
-def tell_known(progress: Progress, known: Sequence[Known]) -> Progress:
-    """What was known from the start, as answers; the model is fitted once, with the last."""
-    if not known:
-        return progress
-    *before, last = known
-    ids = progress.pool.sets
-    answers = tuple(
-        Answer(number, each.set_id, each.y_bar, None, each.noise_std, note=KNOWN, position=at)
-        for number, each in enumerate(before, start=1)
-        for at in [ids.position(each.set_id)]
-    )
-    position = ids.position(last.set_id)
-    after = tell(replace(progress, answers=answers), position, last.y_bar, last.noise_std)
-    return replace(after, answers=(*answers, replace(after.answers[-1], note=KNOWN)))
 
 
 def fit_answers(
@@ -241,6 +247,25 @@ def weighed(sets: Sets | Embedded) -> str:
     return sets.scan.weights if sets.scan.weights in ("sum", "mean") else "weighted"
 
 
+class LearnerOptions(StudyOptions, AboutOptions, total=False):
+    """What a learner is for, and what it measures."""
+
+
+def read_options(
+    sets: Sets | Embedded, options: Mapping[str, Any], function: str
+) -> tuple[Objective, About]:
+    """The same, checked.
+
+    Args:
+        options: As in `LearnerOptions`.
+        function: Named where an option is unknown.
+    """
+    measured: dict[str, Any] = {name: options.get(name) for name in AboutOptions.__annotations__}
+    wanted = {name: value for name, value in options.items() if name not in measured}
+    wishes = read(as_sets(sets), wanted, function, StudyOptions)
+    return wishes, About(weights=weighed(sets), **measured)
+
+
 class ActiveLearner:
     """Algorithm 1 in memory.
 
@@ -253,11 +278,8 @@ class ActiveLearner:
             and AggMI in one word.
         known: Totals, outputs of individuals and totals of areas that are known already, as in
             `AggregateRegressor.fit`; they are among the answers, and never asked for.
-        **objective: `targets` and `target_weights`: individuals whose predictions count, as in
-            `sumwise.score`. `noise_std`: noise that measuring each set will have; `tell` takes the
-            noise that an answer really had. `cost`: what measuring each set costs, as in
-            `sumwise.select`; questions are then asked by gain per cost. `enough`: as in
-            `sumwise.create_study`.
+        **options: `outcome`, `unit`, `low`, `high`, `targets`, `target_weights`, `noise_std`,
+            `cost` and `enough`, as in `sumwise.create_study`.
 
     A learner has what a study has, in the same words, but for names and times. The same seed and
     history give the same questions, in a study as well. A learner belongs to one thread.
@@ -286,61 +308,146 @@ class ActiveLearner:
         seed: int = 0,
         preset: str | None = None,
         known: Any = None,
-        **objective: Unpack[StudyOptions],
+        **options: Unpack[LearnerOptions],
     ) -> None:
         plain = as_sets(sets)
         config, self._strategy = resolve(model, strategy, seed, preset, sets)
-        self._seed, self._about = seed, About(weights=weighed(sets))
-        wanted = read(plain, objective, "ActiveLearner", StudyOptions)
+        self._seed, self._in_files = seed, isinstance(sets, Embedded)
+        wanted, self._about = read_options(sets, options, "ActiveLearner")
         per_cost(self._strategy, np.zeros(len(plain)), wanted.cost)  # refuses costs without gains
-        more, told = with_known(plain, known)
+        more, known_answers = with_known(plain, known, self._about)
         if more is plain:
             self._progress = begin(config, sets, wanted)
         else:
             self._progress = begin(config, more, wanted.extended(len(more)))
-        self._progress = tell_known(self._progress, told)
+        answers = [
+            Answer(0, each.set_id, each.y_bar, None, each.noise_std, note=KNOWN, position=at)
+            for each in known_answers
+            for at in [more.position(each.set_id)]
+        ]
+        self._progress = tell_all(self._progress, answers)
 
     # --- asking and telling -------------------------------------------------------------------
 
-    def ask(self, n: int | None = None) -> Any:
+    def ask(self, n: int | None = None, *, budget: float | None = None) -> Any:
         """The set to measure next, or a list of `n` that are good together.
 
         They stay the same until an answer or a skipped set changes what is known.
-        """
-        wanted = 1 if n is None else validate.count(n, "n")
-        asking = self._progress, self._strategy, self._seed, wanted
-        now = ask(*asking, runner_up=True)
-        self._progress = replace(now, open=tuple(in_words(each, self._about) for each in now.open))
-        return self._progress.open[0] if n in (None, 1) else list(self._progress.open[:wanted])
 
-    def tell(self, set_id: Hashable, y_bar: float, noise_std: float | None = None) -> None:
+        Args:
+            n: One question if left out, or with a budget a list of as many as it pays for.
+            budget: Ask only for what this pays for, as in `Study.ask`. It is spent anew, whatever
+                was asked for before.
+        """
+        now, wanted = self._progress, 1 if n is None else validate.count(n, "n")
+        if budget is None:
+            now = ask(now, self._strategy, self._seed, wanted, runner_up=True)
+            now = replace(now, open=tuple(map(self._in_words, now.open)))
+        else:
+            money = check_budget(budget, now.objective.cost)
+            now = replace(now, open=(), questions=now.questions - len(now.open))
+            now.state.free(len(now.pool.sets), least=1)  # refuses to ask where nothing is left
+            wanted = len(now.pool.sets) if n is None else wanted
+            bought = self._next(now, wanted, money)
+            now = replace(now, open=tuple(bought), questions=now.questions + len(bought))
+        self._progress = now
+        one = n == 1 or (n is None and budget is None)
+        return now.open[0] if one else list(now.open[:wanted])
+
+    def propose(self, n: int = 5, *, budget: float | None = None) -> list[Ask]:
+        """The questions after those that are open; there are fewer if fewer sets are free.
+
+        Nothing is asked for: what `ask` gives stays the same.
+
+        Args:
+            budget: As in `ask`.
+        """
+        wanted, money = validate.count(n, "n"), check_budget(budget, self.aims.cost)
+        return self._next(self._progress, wanted, money)
+
+    def _next(self, now: Progress, n: int, budget: float = math.inf) -> list[Ask]:
+        n = min(n, int(now.state.free(len(now.pool.sets)).sum()))
+        if not n:
+            return []
+        seen = self._fit(now).pool, now.model, self._strategy, now.state, draws_of(self._seed)
+        asks = propose(*seen, n=n, prices=Prices(now.objective.cost, budget))
+        return [self._in_words(each) for each in asks]
+
+    def _in_words(self, question: Ask) -> Ask:
+        return in_words(question, self._about, self._progress.pool.sets, self._ranges)
+
+    def tell(
+        self,
+        set_id: Hashable,
+        y_bar: float,
+        noise_std: float | None = None,
+        *,
+        of: Sequence[Hashable] | None = None,
+        covers: float | None = None,
+    ) -> None:
         """Record the measured total of a set, whether or not it was asked for.
 
         Args:
             noise_std: Standard deviation of noise that this measurement is known to have beside
                 that of its individuals, such as noise added for privacy.
+            of, covers: The part of the set that the total covers, as in `Study.tell`.
         """
-        new = self._checked(set_id, y_bar, noise_std)
+        new = self._measured.checked(Told(set_id, y_bar, noise_std, of, covers))
         known = self._answer(new.position)
         if known is None:
-            self._progress = tell(self._progress, new.position, new.y_bar, new.noise_std)
+            self._progress = tell_all(self._progress, self._with_noise([new]))
         elif rules.total(known) != rules.total(new):
             raise rules.another_total(known, new)
 
-    def amend(self, set_id: Hashable, y_bar: float, noise_std: float | None = None) -> None:
-        """Correct an answer; without `noise_std` it keeps the noise it had, and 0 takes it away."""
-        new = self._checked(set_id, y_bar, noise_std)
-        known = self._measured(new.position)
-        noise = known.noise_std if noise_std is None else new.noise_std
-        new = replace(known, y_bar=new.y_bar, noise_std=noise)
-        if rules.total(known) != rules.total(new):
-            changed = [new if told is known else told for told in self.answers]
+    def tell_many(
+        self,
+        set_ids: Any,
+        y_bar: Any = None,
+        noise_std: Any = None,
+        *,
+        of: Any = None,
+        covers: Any = None,
+    ) -> int:
+        """Record totals of many sets, all of them or none; gives how many were new.
+
+        Args:
+            set_ids, y_bar, noise_std, of, covers: As in `Study.tell_many`.
+        """
+        where, sets = "row {}".format, self._progress.pool.sets
+        many = told.listed(sets, set_ids, y_bar, noise_std=noise_std, of=of, covers=covers)
+        given = self._with_noise(self._measured.all_checked(many, where))
+        fresh = told.not_yet_known(given, self.answers, where)
+        self._progress = tell_all(self._progress, list(fresh.values()))
+        return len(fresh)
+
+    def amend(
+        self,
+        set_id: Hashable,
+        y_bar: float,
+        noise_std: float | None = None,
+        *,
+        of: Sequence[Hashable] | None = None,
+        covers: float | None = None,
+    ) -> None:
+        """Correct an answer; without `noise_std` it keeps the noise it had, and 0 takes it away.
+
+        Args:
+            of, covers: The part of the set that it covers; as in `Study.amend`.
+        """
+        said = Told(set_id, y_bar, noise_std, of, covers)
+        new = self._measured.checked(said, self._answer)
+        known = self._known(new.position)
+        (new,) = self._with_noise([new])
+        noise = rules.noise_of(known, new, keep=said.keeps_noise)
+        new = replace(known, y_bar=new.y_bar, noise_std=noise, of=new.of, covers=new.covers)
+        if new != known:
+            changed = [new if each is known else each for each in self.answers]
             self._progress = revise(self._progress, changed)
 
     def retract(self, set_id: Hashable) -> None:
         """Withdraw an answer: its set may be asked for again, if it ever was to be asked for."""
-        known = self._measured(self._progress.pool.sets.position(set_id))
-        kept = [told for told in self.answers if told is not known]
+        known = self._known(self._progress.pool.sets.position(set_id))
+        kept = [each for each in self.answers if each is not known]
         now = revise(self._progress, kept)
         extra = [known.position] if known.position >= now.pool.sets.n_asked else []
         self._progress = replace(now, skipped=tuple(sorted({*now.skipped, *extra})))
@@ -361,17 +468,24 @@ class ActiveLearner:
         left = tuple(other for other in now.skipped if other != position)
         self._progress = replace(now, skipped=left, open=(), ceiling=None)
 
-    def _checked(self, set_id: Hashable, y_bar: Any, noise_std: Any) -> Answer:
-        position = self._progress.pool.sets.position(set_id)
-        own = self._progress.pool.sets.ids[position]  # 4.0 finds the set 4, and is not its name
-        total = validate.total(y_bar, own)
-        noise = (None if noise_std is None else validate.noise(noise_std, own)) or None
-        return Answer(0, own, total, noise_std=noise, position=position)
+    @property
+    def _measured(self) -> Measured:
+        return Measured(self._progress.pool.sets, self._about, self._in_files)
+
+    def _with_noise(self, new: list[Answer]) -> list[Answer]:
+        now = self._progress
+
+        def model() -> core.Model:
+            answers = told.together(now.answers, new)
+            data = now.pool.sets, now.pool.design.rows, answers
+            return fit_answers(now.prepared, *data, now.model)
+
+        return told.with_sampling_noise(new, now.pool.sets, model)
 
     def _answer(self, position: int) -> Answer | None:
-        return next((told for told in self.answers if told.position == position), None)
+        return next((each for each in self.answers if each.position == position), None)
 
-    def _measured(self, position: int) -> Answer:
+    def _known(self, position: int) -> Answer:
         known = self._answer(position)
         if known is None:
             raise rules.not_measured(self._progress.pool.sets.ids[position])
@@ -385,7 +499,7 @@ class ActiveLearner:
         Args:
             frame, level, groups: As in `Study.predict`.
         """
-        return predict(self.model, lambda: self.sets, frame, level, groups)
+        return predict(self.model, lambda: self.sets, frame, level, groups, self._about)
 
     def predict_sets(self, level: float = 0.9) -> Predictions:
         """Predict the total of every set, measured or not."""
@@ -412,22 +526,21 @@ class ActiveLearner:
 
     def _fit(self, now: Progress) -> Fitted[Progress]:
         pool = now.objective.apply(now.pool, now.model)
-        return Fitted(now.model, pool, now.pool.design, now)
+        return Fitted(now.model, pool, now.pool.design, now, self._ranges)
+
+    @cached_property
+    def _ranges(self) -> Float[np.ndarray, "2 A"] | None:
+        sets = self._progress.pool.sets
+        return self._about.ranges(sets) if self._about.bounded else None
 
     def _moment(self) -> Moment[Progress]:
-        now, strategy = self._progress, self._strategy
-        fit, state = self._fit(now), now.state
-        n = min(AHEAD, int(state.free(len(now.pool.sets)).sum()))
-        ahead = (fit.pool, now.model, strategy, state, draws_of(self._seed))
-        prices = Prices(now.objective.cost)
-        asks = propose(*ahead, n=n, prices=prices) if n else []
+        now, name = self._progress, named(self._strategy).name
         without = self._without if quick(now.prepared) else None
-        asks = [in_words(each, self._about) for each in asks]
-        told = fit, now.objective, asks, without, self._about
-        return Moment("learner", named(strategy).name, *told)
+        ahead = self._next(now, AHEAD)
+        return Moment("learner", name, self._fit(now), now.objective, ahead, without, self._about)
 
     def _without(self, answer: Answer) -> Fitted[Progress]:
-        others = [told for told in self.answers if told is not answer]
+        others = [each for each in self.answers if each is not answer]
         return self._fit(revise(self._progress, others))
 
     def _repr_html_(self) -> str:
@@ -435,7 +548,7 @@ class ActiveLearner:
 
     def __repr__(self) -> str:
         total = self._progress.pool.sets.n_asked
-        answered = sum(told.position < total for told in self.answers)
+        answered = sum(each.position < total for each in self.answers)
         return (
             f"ActiveLearner: {answered} of {total} sets measured, strategy {self._strategy!r}, "
             f"{AggregateRegressor.from_config(self._progress.prepared.config)!r}"
@@ -467,6 +580,11 @@ class ActiveLearner:
     def aims(self) -> Objective:
         """Costs, known noise, targets and the threshold that the learner was made with."""
         return self._progress.objective
+
+    @property
+    def about(self) -> About:
+        """What is measured: the outcome, its unit and bounds, and how sets are weighed."""
+        return self._about
 
     @property
     def answers(self) -> tuple[Answer, ...]:

@@ -188,10 +188,13 @@ class Moment(Generic[S]):
         return mean, float(np.hypot(std, answer.noise_std or 0.0))
 
 
-def in_words(ask: Ask, about: About) -> Ask:
-    """A question whose reason calls what is measured by its name."""
-    why = re.sub(r"\btotal\b", about.word, ask.why)
-    return ask if why == ask.why else replace(ask, why=why)
+def in_words(ask: Ask, about: About, sets: Sets, ranges: Float[np.ndarray, "2 A"] | None) -> Ask:
+    """A question whose reason calls what is measured by its name, and with a total that can be."""
+    why, expected = re.sub(r"\btotal\b", about.word, ask.why), ask.expected
+    if ranges is not None:
+        expected = float(np.clip(expected, *ranges[:, sets.position(ask.set_id)]))
+    same = (why, expected) == (ask.why, ask.expected)
+    return ask if same else replace(ask, why=why, expected=expected)
 
 
 def answers_html(said: str, answers: Sequence[Answer]) -> str:

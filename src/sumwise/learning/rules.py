@@ -19,6 +19,11 @@ def total(known: Answer) -> tuple[Any, ...]:
     return known.y_bar, known.of, known.covers, noise
 
 
+def noise_of(known: Answer, new: Answer, *, keep: bool) -> float | None:
+    """Noise of a corrected answer: if it is kept, what it had, unless that was of a share."""
+    return known.noise_std if keep and known.covers is None else new.noise_std
+
+
 def another_total(known: Answer, new: Answer) -> LabelError:
     return LabelError(
         f"set {new.set_id!r} is measured already ({said(known)}), and this is another answer "

@@ -152,7 +152,8 @@ def listed(sets: Sets, set_ids: Any, y_bar: Any, **columns: Any) -> list[Told]:
     ids = validate.as_list(set_ids, "set_ids")
     if not ids:
         raise SettingError("no answers were given; give at least one set id and its total")
-    known = {"y_bar": validate.as_list(y_bar, "y_bar"), **columns}
+    totals = y_bar.tolist() if isinstance(y_bar, np.ndarray) and y_bar.ndim else y_bar
+    known = {"y_bar": validate.as_list(totals, "y_bar"), **columns}
     every = [_column(name, values, len(ids)) for name, values in known.items()]
     return [
         Told(own, **dict(zip(known, row, strict=True)))

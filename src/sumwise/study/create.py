@@ -11,17 +11,17 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from sumwise.acquisition.objective import Objective, StudyOptions, read
+from sumwise.acquisition.objective import Objective
 from sumwise.acquisition.strategies import per_cost
 from sumwise.data import validate
-from sumwise.data.about import About, AboutOptions
+from sumwise.data.about import About
 from sumwise.data.geo import Geometry
 from sumwise.data.known import KNOWN, Known, with_known
 from sumwise.data.pool_edits import PoolMark
 from sumwise.data.sets import Sets
 from sumwise.errors import SettingError
 from sumwise.learning.estimator import AggregateRegressor, resolve
-from sumwise.learning.learner import weighed
+from sumwise.learning.learner import LearnerOptions, read_options
 from sumwise.model.fit import ModelConfig, Prepared
 from sumwise.model.serialize import pack_config
 from sumwise.outofcore.design_store import Embedded, as_sets
@@ -30,7 +30,7 @@ from sumwise.study.storage.database import PATIENCE, Database
 from sumwise.study.study import Study
 
 
-class CreateOptions(StudyOptions, AboutOptions, total=False):
+class CreateOptions(LearnerOptions, total=False):
     """What a study is for, and what it measures, and where."""
 
     geometry: Geometry | Sequence[bytes | None] | None
@@ -84,26 +84,19 @@ def create_study(
     if isinstance(sets, Embedded) and sets_file is not None:
         raise SettingError("the sets are in files already; leave sets_file out")
     shapes = _geometry(options.pop("geometry", None), sets)
-    measured: dict[str, Any] = {name: options.get(name) for name in AboutOptions.__annotations__}
-    wanted = {name: value for name, value in options.items() if name not in measured}
-    wishes = read(plain, wanted, "create_study", StudyOptions)
+    wishes, about = read_options(sets, options, "create_study")
     per_cost(chosen, np.zeros(len(sets)), wishes.cost)  # refuses what cost means nothing to
-    about = About(weights=weighed(sets), **measured)
-    more, told = with_known(plain, known)
+    more, told = with_known(plain, known, about)
     settings: dict[str, Any] = {"name": named, "strategy": chosen, "seed": str(int(seed))}
     settings |= {"config": pack_config(config), "claim_days": days}
     settings |= dict.fromkeys(("arrivals", "changes"), len(told))
     kept = (sets, wishes) if more is plain else (more, wishes.extended(len(more)))
     begun = kept[0], sets.prepare(config), kept[1], about, settings, sets_file
-    return _store(url, *begun, _begun(more, told, about), geometry=shapes)
+    return _store(url, *begun, _begun(more, told), geometry=shapes)
 
 
-def _begun(
-    sets: Sets, told: Sequence[Known], about: About
-) -> dict[str, list[dict[str, Any]]] | None:
+def _begun(sets: Sets, told: Sequence[Known]) -> dict[str, list[dict[str, Any]]] | None:
     """The past of a study of which something is known from the start, if that is so."""
-    for each in told:
-        about.check(each.y_bar, each.noise_std, sets.take([sets.position(each.set_id)]))
     if not told:
         return None
     at = records.now()

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -163,15 +162,8 @@ class StudyState:
             wanted=wanted,
             prices=Prices(self.record.aims.cost, budget),
         )
-        return [self._possible(ask) for ask in asked]
-
-    def _possible(self, ask: Ask) -> Ask:
-        """The question in the study's words, with an expected total that can be."""
-        ask = in_words(ask, self.record.about)
-        if self.ranges is None:
-            return ask
-        low, high = self.ranges[:, self.record.sets.position(ask.set_id)].tolist()
-        return replace(ask, expected=min(max(ask.expected, low), high))
+        known = self.record.about, self.record.sets, self.ranges
+        return [in_words(ask, *known) for ask in asked]
 
     def claim(
         self, owners: Sequence[str | None], wanted: int | None = None, budget: float = math.inf

@@ -253,7 +253,7 @@ class Transaction:
         Returns the answer as it is stored, and whether it has changed.
         """
         known = self._answer(new.position)
-        new = replace(new, noise_std=known.noise_std) if keep_noise else new
+        new = replace(new, noise_std=rules.noise_of(known, new, keep=keep_noise))
         if rules.total(known) == rules.total(new) and known.noise_std == new.noise_std:
             return known, False
         at = self._change("amended", new.position, **_values(new))
