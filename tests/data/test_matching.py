@@ -62,6 +62,49 @@ def test_group_by_gives_totals_that_fit_as_they_are():
         assert fitted.predict([[3.0]]).shape == (1,)  # one output, not two
 
 
+@given(st.permutations([0, 1, 2, 3]), st.sampled_from([0, 7]), st.booleans())
+def test_numbers_of_groups_are_ids_wherever_the_index_names_them(order, first, named):
+    """What groupby gives is sorted by group, and sets are in the order of the table."""
+    ids = [first + group for group in order]
+    frame = pd.DataFrame({"g": np.repeat(ids, 2), "x": np.arange(8.0), "y": np.arange(8.0) ** 2})
+    sets = sw.Sets.from_frame(frame, by="g", x="x")
+    expected = dict(zip(ids, [1.0, 13.0, 41.0, 85.0], strict=True))
+    series = frame.groupby("g")["y"].sum()
+    for totals in (
+        series if named else series.rename_axis(None),
+        pd.Series(series.to_list(), pd.RangeIndex(first, first + 4, name="g")),
+        series.to_frame() if named else series.to_frame().rename_axis(None),
+        series.reset_index(),
+        frame.groupby("g", as_index=False)[["y"]].sum(),
+        pl.DataFrame(frame).group_by("g").agg(pl.col("y").sum()),
+        pa.table(frame.to_dict("list")).group_by("g").aggregate([("y", "sum")]),
+    ):
+        assert _matched(totals, sets) == expected
+        assert _cost(totals, sets) == list(expected.values())
+    bare = series.reset_index(drop=True)
+    if ids == [0, 1, 2, 3]:
+        assert _matched(bare, sets) == expected
+        assert _matched(bare[:2], sets) == {0: 1.0, 1: 13.0}
+    else:
+        with pytest.raises(sw.LabelError, match=r"numbered 0, 1, 2, …, and ids are other numbers"):
+            _matched(bare, sets)
+
+
+def _cost(totals, sets):
+    return sw.ActiveLearner(sets, sw.AggregateRegressor("linear"), cost=totals).aims.cost.tolist()
+
+
+def test_totals_in_another_order_are_never_learned_from():
+    """By position they would give R² 0.24 in place of 0.98."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"g": rng.permutation(np.arange(40).repeat(4)), "x": rng.normal(size=160)})
+    frame["y"] = 3 + 2 * frame["x"] + 0.3 * rng.normal(size=160)
+    sets, totals = sw.Sets.from_frame(frame, by="g", x="x"), frame.groupby("g")["y"].sum()
+    for given_ in (totals, totals.rename_axis(None), totals.to_dict(), totals.reset_index()):
+        model = sw.AggregateRegressor("linear").fit(sets, given_)
+        assert model.score(frame[["x"]], frame["y"]) > 0.95
+
+
 def test_ids_of_several_columns_are_matched_whatever_their_order():
     expected = {("MI", 2): 3.0, ("OH", 1): 7.0, ("MI", 1): 5.0, ("IN", 1): 6.0}
     for by in (["state", "year"], ["year", "state"]):
@@ -89,6 +132,8 @@ def test_totals_of_some_sets_fit_on_those_with_the_inputs_of_all():
 
 
 NUMBERED = sw.Sets.from_arrays([[[1.0]], [[2.0]], [[3.0]]], ids=[3, 1, 2])
+COUNTED = sw.Sets.from_arrays([[[1.0]], [[2.0]], [[3.0]]])  # 0, 1, 2
+TEXTS = sw.Sets.from_arrays([[[1.0]], [[2.0]], [[3.0]]], ids=["2", "0", "1"])
 
 
 @pytest.mark.parametrize(
@@ -115,6 +160,17 @@ NUMBERED = sw.Sets.from_arrays([[[1.0]], [[2.0]], [[3.0]]], ids=[3, 1, 2])
         (SETS, pl.DataFrame({"set": ["MI"], "total": [1], "n": [2]}), "one of 'total', 'n'"),
         (SETS, pl.DataFrame({"set": ["MI"], "id": [1], "y": [2]}), "columns 'set' and 'id'"),
         (SETS, pl.DataFrame({"set": ["MI"]}), "there is no other column"),
+        (SETS, pd.Series([8.0, 7.0]), "2 numbers without ids; give one for each of 3 sets"),
+        (SETS, pd.Series([8.0, 7.0, 6.0], pd.RangeIndex(3, name="row")), "name 0, and no set has"),
+        (SETS, pd.Series([8.0, 7.0, 6.0], [0, 1, 2]), "name 0, and no set has that id"),
+        (TEXTS, pd.Series([8.0, 7.0, 6.0]), "ids are other numbers .'2', '0', '1'"),
+        (TEXTS, pd.Series([8.0, 7.0, 6.0], [2, 0, 1]), "ids are text here: write '2'"),
+        (NUMBERED, pd.Series([1.0], ["1"]), "ids are numbers here: write 1"),
+        (COUNTED, pd.DataFrame({"g": [2, 0, 1], "y": [1.0, 2, 3]}), "none of them names the sets"),
+        (COUNTED, pd.DataFrame({"g": [2, 0], "y": [1.0, 2]}, [0, 2]), "none of them names"),
+        (COUNTED, pd.Series([1.0, 2, 3, 4]), "name 3, and no set has that id"),
+        (SETS, {"MI": float("nan")}, "total of set 'MI' is nan"),
+        (SETS, [8.0, float("nan"), 6.0], "total of set 'OH' is nan"),
         (SETS, [8.0, 7.0], "give one for each of 3 sets"),
         (SETS, [[8.0, 7.0, 6.0]], "give one for each of 3 sets"),
         (SETS, 8.0, "give one for each of 3 sets"),

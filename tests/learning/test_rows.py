@@ -127,6 +127,38 @@ def test_an_index_of_groups_counts_though_groups_are_called_0_1_2():
         sw.AggregateRegressor("linear").fit(x[:3], totals, groups=[2, 0, 1])
 
 
+def test_totals_of_groups_are_matched_or_refused_and_never_two_outputs():
+    x, groups = np.arange(6.0)[:, None], pd.Series([2, 2, 0, 0, 1, 1], name="g")
+    by_group, rows = {2: 1.0, 0: 5.0, 1: 9.0}, groups.tolist()
+    model = sw.AggregateRegressor("linear").fit(x, by_group, groups=groups)
+    sums = pd.Series(by_group, name="y").rename_axis("g").sort_index()
+    for totals, ids in (
+        (sums, rows),
+        (sums.rename_axis(None), rows),
+        (sums.to_frame(), rows),
+        (sums.rename_axis("id").reset_index(), rows),
+        (sums.reset_index(), groups),
+        (pl.DataFrame(sums.reset_index()), groups),
+    ):
+        other = sw.AggregateRegressor("linear").fit(x, totals, groups=ids)
+        assert_allclose(other.predict(x), model.predict(x))
+        assert model.score(x, totals, groups=ids) == pytest.approx(
+            model.score(x, by_group, groups=groups)
+        )
+    assert 0 < model.score(x, {2: 1.0, 1: 9.0}, groups=groups) < 1
+    for totals, said in (
+        (sums.reset_index(), "none of them names the sets"),
+        (pl.DataFrame(sums.reset_index()), "none of them names the sets"),
+        (pl.Series([5.0, 9.0, 1.0]), "polars Series, which has no ids"),
+        ({"2": 1.0}, "ids are numbers here: write 2"),
+        ({2: float("nan")}, "total of set 2 is nan"),
+        (pd.DataFrame({"set": [2, 2], "y": [1.0, 1.0]}), "name set 2 twice"),
+    ):
+        for act in (sw.AggregateRegressor("linear").fit, model.score):
+            with pytest.raises(sw.LabelError, match=said):
+                act(x, totals, groups=rows)
+
+
 def test_without_groups_every_row_is_a_group_of_one(exam):
     shuffled = exam.sample(frac=1, random_state=0)  # its index is in no order, and is not used
     x, y = shuffled[["normexam"]], shuffled["schavg"]

@@ -3,7 +3,8 @@
     dict                        by id
     data frame                  by the columns that sets were grouped by, or `set` or `id`, or the
                                 index of pandas; all other columns are values
-    Series of pandas            by its index; by position if that only counts as many rows as sets
+    Series of pandas            by its index; by position if that only counts rows (a RangeIndex
+                                from 0 without a name), and refused then if ids are numbers, too
     list, array                 by position, one entry for each set
     Series of polars or Arrow   refused: it has no ids, and no order that can be relied on
 
@@ -75,18 +76,9 @@ def by_id(
         keys = list(given)
         return keys, to_float(list(given.values()), what, refusal)
     if is_series(given):
-        index = list(given.index)
-        if index == list(range(len(sets))):
-            numbered = all(isinstance(i, int | np.integer) for i in sets.ids)
-            if numbered and list(sets.ids) != index:
-                raise refusal(
-                    f"{what} are numbered 0, 1, 2, …, and ids are other numbers "
-                    f"({listed(sets.ids[:3])}, …). Give the data frame with its id column, a dict "
-                    "by id, or an array in the order of sets.ids."
-                )
-            index = list(sets.ids)
-        else:
-            index = _index(given.index, sets)
+        index = _index(given.index, sets)
+        if counts_rows(given.index) and list(sets.ids) != list(range(len(sets))):
+            index = _in_order(index, sets, what, refusal)
         frame = as_frame(given.to_frame("value").reset_index(drop=True))
         return index, _numbers(Table(frame), ["value"], index, what, refusal)[:, 0]
     frame = None if isinstance(given, np.ndarray | list | tuple) else as_frame(given)
@@ -99,6 +91,32 @@ def by_id(
 def is_series(given: Any) -> bool:
     """Whether it is a Series of pandas, or of a package that is like it."""
     return hasattr(given, "index") and hasattr(given, "loc") and hasattr(given, "to_frame")
+
+
+def counts_rows(index: Any) -> bool:
+    """Whether an index of pandas only counts rows, and names nothing."""
+    if type(index).__name__ != "RangeIndex" or index.name is not None:
+        return False
+    return index.start == 0 and index.step == 1
+
+
+def _in_order(
+    numbers: Sequence[Hashable], sets: Sets, what: str, refusal: type[SumwiseError]
+) -> list[Hashable]:
+    """Ids of sets whose numbers come in their order, and cannot be taken for ids."""
+    texts = {*map(str, numbers)}
+    if any(isinstance(i, int | float | np.number) or str(i) in texts for i in sets.ids):
+        raise refusal(
+            f"{what} are numbered 0, 1, 2, …, and ids are other numbers ({listed(sets.ids[:3])}, "
+            "…). Give the data frame with its id column, a dict by id, or an array in the order of "
+            "sets.ids."
+        )
+    if len(numbers) != len(sets):
+        raise refusal(
+            f"{what} are {len(numbers)} numbers without ids; give one for each of {len(sets)} "
+            "sets, in the order of sets.ids, or those that you have as a dict by id"
+        )
+    return list(sets.ids)
 
 
 def refuse_series(given: Any, what: str, refusal: type[SumwiseError]) -> None:
@@ -135,9 +153,7 @@ def _of_frame(
     fix = f"Name the id column {' and '.join(map(repr, sets.origin.by)) or repr('set')}"
     if ids:
         keys = _keys(table, ids, refusal)
-    elif hasattr(given, "index") and (
-        list(given.index) != list(range(len(given))) or list(sets.ids) == list(given.index)
-    ):
+    elif hasattr(given, "index") and _names_sets(given.index, sets, len(values)):
         keys = _index(given.index, sets)
     else:
         raise refusal(
@@ -154,6 +170,17 @@ def _of_frame(
         )
     numbers = _numbers(table, values, keys, what, refusal)
     return keys, numbers[:, 0] if len(values) == 1 else numbers
+
+
+def _names_sets(index: Any, sets: Sets, n_values: int) -> bool:
+    """Whether the index of a frame names sets.
+
+    One that counts rows does where their ids are the same numbers. Beside several columns, of which
+    one may hold ids, numbers without a name never do: they may be those of rows.
+    """
+    if n_values > 1 and index.nlevels == 1 and index.name is None and index.dtype.kind in "iu":
+        return False
+    return not counts_rows(index) or list(sets.ids) == list(index)
 
 
 def _index(index: Any, sets: Sets) -> list[Hashable]:

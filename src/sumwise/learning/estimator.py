@@ -450,11 +450,12 @@ class AggregateRegressor:
         if groups is not None:
             known = by_row.groups_of(groups, len(predicted))
             theta = known.theta(weights or vars(self).get("_weights"), sample_weight)
-            totals = check_labels(known.of_groups(y), known.ids)
-            self._refuse_cut(known, totals, X)
+            at, values = known.match(y)
+            totals = check_labels(values, [known.ids[a] for a in at])
+            self._refuse_cut(known, dict(zip(at.tolist(), totals.tolist(), strict=True)), X)
             found = np.zeros((len(known.ids), *predicted.shape[1:]))
             np.add.at(found, known.codes, (theta * predicted.T).T)
-            return float(r2_score(totals, found))
+            return float(r2_score(totals, found.reshape(len(found), -1)[at]))
         if weights is not None:
             raise SettingError("weights goes with groups; give the group of each row as well")
         truth = to_float(y, "y")
@@ -622,11 +623,11 @@ class AggregateRegressor:
             _refuse_look_alikes(names, ids)
         return outputs.members_of(self.fitted(), names, x)
 
-    def _refuse_cut(self, groups: by_row.Groups, totals: Float[np.ndarray, "A M"], x: Any) -> None:
+    def _refuse_cut(self, groups: by_row.Groups, totals: Mapping[int, list[float]], x: Any) -> None:
         """Refuse groups of which `fit` had the totals, but other rows."""
         learned: dict[Any, list[float]] = vars(self).get("_totals", {})
-        again = [a for a, name in enumerate(groups.ids) if name in learned]
-        if not again or any(learned[groups.ids[a]] != totals[a].tolist() for a in again):
+        again = [a for a in totals if groups.ids[a] in learned]
+        if not again or any(learned[groups.ids[a]] != totals[a] for a in again):
             return  # new groups, or new totals of groups that were measured before
         own = outputs.members_of(self.fitted(), groups.keys, self._inputs(x).x)
         found = np.bincount(groups.codes[own.row], abs(own.theta), len(groups.ids))

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 
 from sumwise.data.frames import Table, as_frame, group_codes, input_matrix, to_float
+from sumwise.data.matching import IDS, counts_rows, is_series, match
+from sumwise.data.origin import UNKNOWN, Origin
 from sumwise.data.recipe import Recipe, learn
 from sumwise.data.sets import Sets, group_individuals
 from sumwise.data.validate import as_list
@@ -28,26 +30,44 @@ class Groups:
     keys: Sequence[Any]
     ids: tuple[Hashable, ...]
     codes: Int[np.ndarray, " N"]  # number of each row's group
+    name: Hashable = None  # of the column that they were
+
+    def match(self, totals: Any) -> tuple[Int[np.ndarray, " t"], Float[np.ndarray, "..."]]:
+        """Numbers of the groups that totals are given for, and the totals; see `matching.match`."""
+        made = Sets.from_arrays([[[0.0]]] * len(self.ids), ids=self.ids)
+        plain = replace(made, origin=self.origin)
+        return match(self.of_groups(totals), plain, "totals", LabelError)
+
+    @property
+    def origin(self) -> Origin:
+        """What totals may call the groups."""
+        return UNKNOWN if self.name is None else Origin((self.name,))
 
     def of_groups(self, totals: Any) -> Any:
         """Totals with one entry a group, of totals that may have one a row.
 
-        A pandas object whose index has the ids of groups is read by id, and a dict stays as it is.
+        A pandas object whose index has the ids of groups is read by id; a dict stays as it is, and
+        so does a frame with a column of ids.
         """
         if totals is None:
             raise LabelError("fit requires y to be passed, but the target y is None; give totals")
         if not hasattr(totals, "__len__"):
             totals = to_float(totals, "totals", LabelError)
         n_rows, is_one = len(self.keys), not getattr(totals, "ndim", 1)
-        if isinstance(totals, Mapping) or is_one:
+        if isinstance(totals, Mapping) or is_one or self._named_by(totals):
             return totals
         named = list(totals.index) if hasattr(totals, "loc") and self.keys is not self.ids else []
+        is_frame = bool(named) and totals.ndim > 1
+        if is_frame and counts_rows(totals.index):
+            named = []  # one of its columns may hold the ids
         if len(named) == len(self.ids) and set(named) == set(self.ids):
             if named == list(range(n_rows)) and named != list(self.ids):
                 raise LabelError(
                     "totals have the index 0, 1, 2 … of rows, which are also the names of groups "
                     "of one row. Give a dict by group, or an array in the order of rows."
                 )
+            if is_frame:
+                return totals
             at = {name: a for a, name in enumerate(named)}
             return to_float(totals, "totals", LabelError)[[at[name] for name in self.ids]]
         if len(totals) != n_rows:
@@ -65,6 +85,12 @@ class Groups:
                 "dict of totals by group."
             )
         return values[first]
+
+    def _named_by(self, totals: Any) -> bool:
+        """Whether totals are a frame with a column that names groups."""
+        bare = isinstance(totals, np.ndarray | list | tuple) or is_series(totals)
+        frame = None if bare or self.keys is self.ids else as_frame(totals)
+        return frame is not None and bool({*frame.columns} & {*IDS, *self.origin.by})
 
     def theta(self, weights: Any, sample_weight: Any) -> Float[np.ndarray, " N"]:
         """θ of each row."""
@@ -97,7 +123,8 @@ def groups_of(groups: Any, n_rows: int) -> Groups:
         numbers = tuple(range(n_rows))
         return Groups(numbers, numbers, np.arange(n_rows))
     keys = ids_of(groups, n_rows)
-    return Groups(keys, *group_codes(keys))
+    name = getattr(groups, "name", None)
+    return Groups(keys, *group_codes(keys), name if isinstance(name, Hashable) else None)
 
 
 def ids_of(groups: Any, n_rows: int) -> list[Any]:
@@ -139,6 +166,7 @@ def sets_of(x: Any, groups: Any, weights: Any, sample_weight: Any) -> tuple[Sets
         made = learn(Table(frame, "X", "X, row {}".format), frame.columns, role="an input")
     known = groups_of(groups, len(made[1]))
     sets, _ = group_individuals(known.keys, made, known.theta(weights, sample_weight))
+    sets = replace(sets, origin=known.origin)
     return sets if frame is not None else replace(sets, input_names=None), known
 
 
