@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from click.testing import CliRunner
 
@@ -55,3 +57,43 @@ def test_parts_and_impossible_means(run):
     assert "mean (points)" in run("answers", "a.db")
     run("answers", "a.db", "-o", "answers.csv")
     assert "cover a part of their set" in run("tell", "a.db", "--from", "answers.csv", code=1)
+
+
+def test_parts_come_in_columns_of_a_file(run, tmp_path):
+    (tmp_path / "many.csv").write_text(
+        "school,total,covers,of,noise_std\ns0,4,,p00; p02,\ns1,5,0.5,,\ns2,6,,,1\ns3,7,1,,\n"
+    )
+    assert "4 new totals recorded from 4 rows" in run("tell", "a.db", "--from", "many.csv")
+    assert "0 new totals recorded" in run("tell", "a.db", "--from", "many.csv")
+    with sw.open_study("a.db") as study:
+        found = {each.set_id: (each.y_bar, each.of, each.covers) for each in study.answers}
+        noise = {each.set_id: each.noise_std for each in study.answers}
+    assert found == {
+        "s0": (4.0, (1, 3), None),
+        "s1": (5.0, None, 0.5),  # a mean is not scaled up
+        "s2": (6.0, None, None),
+        "s3": (7.0, None, None),
+    }
+    assert (noise["s0"], noise["s2"], noise["s3"]) == (None, 1.0, None)
+    assert noise["s1"] > 0
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ("s1,5,1.5,", "line 3: covers is 1.5; give a share above 0, up to 1"),
+        ("s1,5,half,", "line 3: 'covers' of set 's1': .*half"),
+        ("s1,5,,p11;p99", "line 3: of: 'p99' is no member of set 's1'; give ids of its rows"),
+        ("s1,5,,p11;p11", "line 3: of: 'p11' is named twice"),
+        ("s1,5,,p11;", "line 3: of: '' is no member of set 's1'"),
+        ("s1,5,0.5,p11", "line 3: give `of`, members by name, or `covers`, a share; not both"),
+        ("s1,-5,0.5,", "line 3: .*which is impossible"),
+    ],
+)
+def test_parts_that_cannot_be_are_refused_with_their_row_and_column(run, tmp_path, row, said):
+    (tmp_path / "bad.csv").write_text(f"set,total,covers,of\ns0,4,,p00\n{row}\n")
+    found = run("tell", "a.db", "--from", "bad.csv", code=1)
+    assert re.search(said, found), found
+    assert "Nothing was stored" in found
+    with sw.open_study("a.db") as study:
+        assert study.answers == ()

@@ -33,8 +33,9 @@ PART: Final = "part"  # a column of `sumwise answers` that no total of a whole s
     option(
         "--from FILE",
         "Read totals from a table (CSV, Parquet or Excel) with the columns set and total, and "
-        "optionally by, note and noise_std. In place of set it may have the columns that were --by "
-        "of the study. Either all rows are recorded or none.",
+        "optionally by, note, noise_std, and covers or of (ids of members, separated by ;) where a "
+        "total covers a part of its set. In place of set it may have the columns that were --by of "
+        "the study. Either all rows are recorded or none.",
         into="file",
         type=options.PATH,
     ),
@@ -78,7 +79,7 @@ def tell(
     wanted = "give a SET and its TOTAL, or a file with --from"
     if file is not None:
         if any(given is not None for given in (set_text, note, noise_std, of, covers)):
-            raise click.UsageError(f"{wanted}, in which notes and noise are columns")
+            raise click.UsageError(f"{wanted}, in which notes, noise, covers and of are columns")
         _tell_file(address, file, by, reading)
         return
     if set_text is None or total is None:
@@ -159,9 +160,9 @@ def _tell_file(address: Address, file: Path, by: str | None, reading: Reading) -
         told, ignored = read_totals(file, study.state.record.sets, by, reading)
         if PART in ignored:
             raise DataError(
-                f"{file} has a column {PART!r}: totals that cover a part of their set. Tell those "
-                "one by one with --of or --covers, and drop their rows and the column. Nothing was "
-                "stored."
+                f"{file} has a column {PART!r}: totals that cover a part of their set, as "
+                "sumwise answers writes them. Give them as they were measured, with a column 'of' "
+                "or 'covers' instead. Nothing was stored."
             )
         new, rows = study.tell_many(**told), len(told["y_bar"])
         measured, sets = study.progress

@@ -557,6 +557,7 @@ def _unfit(table: Table, name: str) -> str | None:
 
 TOTALS: Final = ("total", "y_bar")
 OPTIONAL: Final = ("by", "note", "noise_std")
+PARTS: Final = ("covers", "of")  # columns of totals that cover a part of their set
 Naming = tuple[tuple[str, ...], Callable[[str], Any]]  # columns, and what their text stands for
 
 
@@ -566,7 +567,8 @@ def read_totals(
     """Measured totals of these sets as arguments of `Study.tell_many`, and ignored columns.
 
     Sets are named by a column `set`, by the columns that they were grouped by, or by that of the
-    areas or individuals that were known from the start.
+    areas or individuals that were known from the start. A column `of` has the members that a total
+    covers, separated by ";".
 
     Args:
         by: Who measured the rows that have no name of their own.
@@ -583,7 +585,7 @@ def read_totals(
                 return columns, lambda text: find(known, f"{columns[0]}{BETWEEN}{text}")
         return columns, lambda text: find(known, text)
 
-    return _read_totals(path, by, naming, sets.origin.by, reading)
+    return _read_totals(path, by, naming, sets.origin.by, reading, PARTS)
 
 
 def read_known(
@@ -625,7 +627,7 @@ def _group_columns(table: Table, by: Sequence[Hashable]) -> tuple[str, ...]:
     names, own = table.frame.columns, tuple(map(str, by))
     if "set" in names:
         return ("set",)
-    usable = own and {*own} <= {*names} and not {*own} & {*TOTALS, *OPTIONAL}
+    usable = own and {*own} <= {*names} and not {*own} & {*TOTALS, *OPTIONAL, *PARTS}
     return own if usable else ()
 
 
@@ -635,8 +637,9 @@ def _read_totals(
     naming: Callable[[Table], Naming],
     own: Sequence[Hashable],
     reading: Reading,
+    parts: Sequence[str] = (),
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    numeric = (*TOTALS, "noise_std")
+    numeric = (*TOTALS, "noise_std", *parts[:1])
     table = read_table(path, lambda name: True, reading, numeric.__contains__)
     names = table.frame.columns
     columns, whose = naming(table)
@@ -646,12 +649,12 @@ def _read_totals(
     if len(held) > 1:
         raise DataError(f"{path} has columns 'total' and 'y_bar'; leave one of them out")
     table.require(held or TOTALS[:1], "the measured total; y_bar is understood too")
-    cells = {name: [""] * len(table.frame) for name in (*columns, held[0], *OPTIONAL)}
+    cells = {name: [""] * len(table.frame) for name in (*columns, held[0], *OPTIONAL, *parts)}
     for name in {*names} & {*cells}:
         values = table.frame.get_column(name).to_list()
         cells[name] = ["" if value is None else shown(value) for value in values]
-    parts = zip(*(cells[name] for name in columns), strict=True)
-    called = [BETWEEN.join(each) if all(each) else "" for each in parts]
+    names_of = zip(*(cells[name] for name in columns), strict=True)
+    called = [BETWEEN.join(each) if all(each) else "" for each in names_of]
 
     def each(name: str, read: Callable[[str], Any]) -> list[Any]:
         out = []
@@ -677,6 +680,9 @@ def _read_totals(
     def optional(text: str) -> float | None:
         return number(text, table.decimal) if text.strip() else None
 
+    def members(text: str) -> list[str] | None:
+        return [name.strip() for name in text.split(";")] if text.strip() else None
+
     table.refuse_unclear(numeric)
     told = {
         "set_ids": each("", find_set),
@@ -686,6 +692,8 @@ def _read_totals(
         "noise_std": each("noise_std", optional),
         "where": table.where,
     }
+    if parts:
+        told |= {"covers": each("covers", optional), "of": each("of", members)}
     return told, tuple(name for name in names if name not in cells)
 
 

@@ -61,15 +61,15 @@ def rows_of(sets: Sets, position: int, of: Any) -> tuple[int, ...] | None:
     for name in wanted:
         text = shown(name.item() if isinstance(name, np.generic) else name)
         if text not in known:
-            raise LabelError(f"{text!r:.60} is no member of set {own!r}; give {kind}")
+            raise LabelError(f"of: {text!r:.60} is no member of set {own!r}; give {kind}")
         found.append(known[text])
     if not found:
-        raise LabelError(f"no member of set {own!r} is named; give {kind}")
+        raise LabelError(f"of: no member of set {own!r} is named; give {kind}")
     if len(set(found)) < len(found):
         twice = next(name for n, name in zip(found, wanted, strict=True) if found.count(n) > 1)
-        raise LabelError(f"{shown(twice)!r:.60} is named twice; name each member once")
+        raise LabelError(f"of: {shown(twice)!r:.60} is named twice; name each member once")
     if not sets.theta[first + np.array(found) - 1].any():
-        raise LabelError(f"the members of set {own!r} that are named have no weight in it")
+        raise LabelError(f"of: the members of set {own!r} that are named have no weight in it")
     return None if len(found) == end - first else tuple(sorted(found))
 
 
