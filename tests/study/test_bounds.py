@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,6 +16,8 @@ import sumwise as sw
 from sumwise.data.about import About
 from sumwise.model.bounded import within
 from sumwise.model.predict import Predictions
+from sumwise.study.storage import blobs
+from tests.studies import GIVEN as LINEAR
 from tests.web.apps import client_of, got
 
 GIVEN = {"outcome": "turnout", "unit": "voters", "low": 0, "high": 1}
@@ -134,3 +139,32 @@ def test_the_page_knows_bounds_words_and_parts(tmp_path):
 def test_settings_that_cannot_be_are_refused(tmp_path, options, said):
     with pytest.raises(sw.SettingError, match=said):
         sw.create_study(tmp_path / "a.db", pool(), **options)
+
+
+@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize("weights", ["sum", "mean", [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]])
+def test_a_study_from_before_names_and_bounds_weighs_its_sets_as_it_did(
+    tmp_path, weights, large, monkeypatch
+):
+    """A mean of a share is not scaled up, and a sum is."""
+    if large:
+        monkeypatch.setattr(blobs, "LARGE", 1)
+    monkeypatch.setattr(blobs, "origin_json", lambda origin: {})
+    frame = pd.DataFrame({"town": [*"aaabbb"], "x": np.arange(6.0)})
+    if not isinstance(weights, str):
+        frame["w"], weights = weights, "w"
+    sets = sw.Sets.from_frame(frame, by="town", x="x", weights=weights)
+    model = sw.AggregateRegressor(**LINEAR)
+    sw.create_study(tmp_path / "a.db", sets, model=model).close()
+    with closing(sqlite3.connect(tmp_path / "a.db")) as connection, connection:
+        connection.execute("DELETE FROM sumwise_files WHERE name = 'about'")
+    with sw.open_study(tmp_path / "a.db") as study:
+        assert study.about.weights == ("weighted" if weights == "w" else weights)
+        study.tell("a", 3.0, covers=0.5)
+        assert study.answers[0].y_bar == (3.0 if weights == "mean" else 6.0)
+        folder, known = study.export(tmp_path / "out"), study.about
+    head = json.loads((folder / "study.json").read_text())
+    head.pop("about", None)
+    (folder / "study.json").write_text(json.dumps(head))
+    with sw.import_study(folder, tmp_path / "b.db") as again:
+        assert again.about == known

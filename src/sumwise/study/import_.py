@@ -29,7 +29,7 @@ from sumwise.acquisition import objective
 from sumwise.acquisition.objective import Objective, StudyOptions
 from sumwise.acquisition.strategies import ACQUISITIONS, per_cost
 from sumwise.data import validate
-from sumwise.data.about import About
+from sumwise.data.about import About, weights_of
 from sumwise.data.frames import to_float
 from sumwise.data.geo import Geometry, from_geoparquet
 from sumwise.data.origin import Origin
@@ -95,13 +95,14 @@ def _read(place: Path) -> Imported:
             if not isinstance(given, bool):
                 raise ValueError(f"{name} is {given!r:.60}; give true or false")
         recipe, origin = blobs.recipe_of(head), blobs.origin_of(head)
-        about_it = About.from_json(head.get("about", {}))
+        about_it = About.from_json(head["about"]) if "about" in head else None
         if not isinstance(names, list | None):
             raise ValueError(f"inputs is {names!r:.60}; give a list of names, or null")
         inputs = None if names is None else many_from_json(json.dumps(names))
     content = _content(place, SETS, sha256)
     with _refusals(SETS):
         sets = _sets(content, inputs, about[0], about[1], recipe, origin)
+        about_it = about_it or About(weights=weights_of(sets))  # older exports do not say it
     geometry = None
     if GEOMETRY in sha256:
         content = _content(place, GEOMETRY, sha256)

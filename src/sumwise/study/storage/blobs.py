@@ -34,12 +34,13 @@ import sqlalchemy as sa
 from sumwise.acquisition.objective import Objective
 from sumwise.data.about import About
 from sumwise.data.geo import Geometry, to_geoparquet
-from sumwise.data.origin import Origin
+from sumwise.data.origin import UNKNOWN, Origin
 from sumwise.data.pool_edits import PoolMark
 from sumwise.data.recipe import Recipe
 from sumwise.data.sets import LazySets, Sets
 from sumwise.data.targets import Targets, thinned
 from sumwise.errors import DataError, SettingError, StorageError
+from sumwise.learning.learner import weighed
 from sumwise.model import overlap, serialize
 from sumwise.model.basis import Scaled
 from sumwise.model.design import Design, Pool, add_products
@@ -291,10 +292,13 @@ class Blobs:
         """What the study is for; empty where nothing was said."""
         return unpack_aims(self.read(connection, name)) if name in self.names else Objective()
 
-    def about(self, connection: Connection) -> About:
-        """What the study measures; of older studies, totals without a name."""
-        known = "about" in self.names
-        return About.unpack(self.read(connection, "about")) if known else About()
+    def about(self, connection: Connection, sets: Sets | Embedded) -> About:
+        """What the study measures; of older studies, θ alone says how sets are weighed."""
+        if "about" in self.names:
+            return About.unpack(self.read(connection, "about"))
+        if isinstance(sets, LazySets) and sets.origin is not UNKNOWN:  # as new as what is missing
+            return About(weights="mean" if sets.origin.mean else "sum")
+        return About(weights=weighed(sets))
 
     def geometry(self, connection: Connection) -> bytes | None:
         """Geometries of individuals as GeoParquet, where the table had them."""
@@ -411,7 +415,7 @@ def origin_json(origin: Origin) -> dict[str, Any]:
 def origin_of(known: Mapping[str, Any]) -> Origin:
     """What `origin_json` gave; studies from before it know no columns."""
     if "origin" not in known:
-        return Origin()
+        return UNKNOWN
     *by, own = many_from_json(known["origin"]["names"])
     mean, extra = known["origin"]["mean"], known["origin"]["extra"]
     if not isinstance(mean, bool) or type(extra) is not int or extra < 0:

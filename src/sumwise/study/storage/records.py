@@ -217,7 +217,7 @@ def load(connection: Connection, name: str | None, database: Database) -> StudyR
         blobs=blobs,
         embedded=made,
         aims=blobs.aims(connection),
-        about=blobs.about(connection),
+        about=blobs.about(connection, made or sets),
         pool=blobs.mark(connection, len(sets)),
     )
 
