@@ -65,6 +65,8 @@ def test_the_same_is_told_and_the_same_is_said(both, weights):
         assert one.tell_many(pl.DataFrame({"town": ["d", "c"], "y": [0.7, 0.4]})) == 1
     assert_same(study, learner)
     assert (learner.answers[2].of, learner.answers[3].covers) == ((1, 3), 0.75)
+    for own, of in (("d", None), ("e", ["p14"]), ("a", ["p1"])):
+        assert learner.expected(own, of) == pytest.approx(study.expected(own, of), rel=1e-9)
     for one in (study, learner):
         one.amend("a", 0.9)  # of the same members
         one.amend("b", 0.7, of=["p3"])  # without the noise of a share

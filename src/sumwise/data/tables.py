@@ -680,9 +680,6 @@ def _read_totals(
     def optional(text: str) -> float | None:
         return number(text, table.decimal) if text.strip() else None
 
-    def members(text: str) -> list[str] | None:
-        return [name.strip() for name in text.split(";")] if text.strip() else None
-
     table.refuse_unclear(numeric)
     told = {
         "set_ids": each("", find_set),
@@ -693,8 +690,12 @@ def _read_totals(
         "where": table.where,
     }
     if parts:
-        told |= {"covers": each("covers", optional), "of": each("of", members)}
+        told |= {"covers": each("covers", optional), "of": each("of", _members)}
     return told, tuple(name for name in names if name not in cells)
+
+
+def _members(text: str) -> list[str] | None:
+    return [name.strip() for name in text.split(";")] if text.strip() else None
 
 
 # --- numbers as people write them -----------------------------------------------------------------

@@ -35,8 +35,9 @@ from sumwise.learning.moment import (
     predict,
     predict_totals,
 )
-from sumwise.learning.parts import design_of, in_whole_sets, some_members
+from sumwise.learning.parts import design_of, in_whole_sets, rows_of, some_members
 from sumwise.learning.propose import (
+    FEWEST,
     Answer,
     Ask,
     PoolState,
@@ -296,8 +297,11 @@ class ActiveLearner:
     >>> learner.skip(3)
     >>> [ask.set_id for ask in learner.ask(n=2)]
     [0, 2]
+    >>> learner.tell_many({2: 4.0})
+    1
+    >>> learner.tell(0, 3.5, of=[2])  # its second member alone
     >>> learner.labels
-    {1: 13.0}
+    {1: 13.0, 2: 4.0, 0: 3.5}
     """
 
     def __init__(
@@ -504,6 +508,25 @@ class ActiveLearner:
     def predict_sets(self, level: float = 0.9) -> Predictions:
         """Predict the total of every set, measured or not."""
         return predict_totals(self._fit(self._progress), level)
+
+    def expected(
+        self, set_id: Hashable, of: Sequence[Hashable] | None = None
+    ) -> tuple[float, float] | None:
+        """Mean and standard deviation of a set's total, predicted from the answers of other sets.
+
+        None where `Study.expected` has none.
+
+        Args:
+            of: Of the total of these members alone, as in `tell`.
+        """
+        now, sets = self._progress, self._progress.pool.sets
+        position = sets.position(set_id)
+        rows = None if of is None else rows_of(sets, position, of)
+        others = [each for each in self.answers if each.position != position]
+        if len(others) < FEWEST or not quick(now.prepared):
+            return None
+        whole = Answer(0, sets.ids[position], 0.0, position=position, of=rows)
+        return self._fit(revise(now, others)).expected(whole)
 
     def status(self) -> Status:
         """Where the learner stands, and how much there is still to learn."""
