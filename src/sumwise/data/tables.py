@@ -641,8 +641,7 @@ def _read_totals(
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     numeric = (*TOTALS, "noise_std", *parts[:1])
     table = read_table(path, lambda name: True, reading, numeric.__contains__)
-    names = table.frame.columns
-    columns, whose = naming(table)
+    names, (columns, whose) = table.frame.columns, naming(table)
     if not columns:
         table.require(["set"], " or ".join(["the set's id", *(f"as {name!r}" for name in own)]))
     held = [name for name in TOTALS if name in names]
