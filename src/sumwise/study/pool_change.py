@@ -7,6 +7,7 @@ would be if it had begun with this pool and had the same answers.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -169,4 +170,7 @@ def _sets_file(state: StudyState, changes: int) -> str | None:
         return None
     with state.database.read() as connection:
         stem, ending = os.path.splitext(record.blobs.sets_path(connection))
-    return f"{stem.removesuffix(f'-{changes - 1}')}-{changes}{ending}"
+    stem = re.sub(r"-[0-9]+$", "", stem) if changes > 1 else stem
+    while os.path.lexists(f"{stem}-{changes}{ending}"):  # of a program that was killed
+        changes += 1
+    return f"{stem}-{changes}{ending}"
