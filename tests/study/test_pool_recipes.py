@@ -81,7 +81,7 @@ def test_new_texts_and_gaps_are_read_as_if_they_had_been_there_from_the_start(
     made = begin(tmp_path, frame, known=known, weights=weights, targets=targets)
     fresh = begin(tmp_path, edited(frame), "b", known, weights, targets=targets)
     said = made.change_pool(**edit_of(frame))
-    assert "'kind' has new values 'boarding', 'charter'" in said
+    assert "new in 'kind': 'boarding', 'charter'" in said
     for study in (made, fresh):
         study.tell("s2" if "s2" in study.ids else "s0", 1.25)
         study.tell("s4", -2.0)

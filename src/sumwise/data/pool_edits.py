@@ -16,13 +16,13 @@ they had, and give nobody an effect. The recipe is learned anew from all who are
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
 
-from sumwise.data.frames import Table
+from sumwise.data.frames import Table, column_names
 from sumwise.data.recipe import Encoded, Recipe, learned_again, widened
 from sumwise.data.sets import Sets
 from sumwise.errors import SettingError, SumwiseError
@@ -81,7 +81,7 @@ def _taken(sets: Sets, positions: Sequence[int], extra: int) -> Sets:
     return replace(some, members=None, effects=None)  # they overlapped with others only
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Columns:
     """Names of the columns of the tables that say what changes."""
 
@@ -89,6 +89,20 @@ class Columns:
     id: Any = "id"
     row: Any = "row"  # the number of a row in its set, from 1, where rows have no ids
     weights: Any = None
+
+
+def columns_of(sets: Sets, tables: Iterable[Table], group: Any, id: Any) -> Columns:
+    """The columns that were named; else those that the study was made with, where a table has them.
+
+    Args:
+        group: None if it was not named; `id` likewise.
+    """
+    names, origin = {name for table in tables for name in table.frame.columns}, sets.origin
+    own = origin.by if origin.by and {*origin.by} <= names else Columns.group
+    one = Columns.id if origin.id is None or origin.id not in names else origin.id
+    return Columns(
+        own if group is None else column_names(group, "group"), one if id is None else id
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,6 +156,7 @@ def edit(
     tables: Mapping[str, Table],
     columns: Columns,
     today: str,
+    measured: str = "total",
 ) -> Edited:
     """The sets after these changes, all of them at once.
 
@@ -149,6 +164,7 @@ def edit(
         answered: Positions of measured sets.
         tables: By kind, which is one of `KINDS`.
         today: The date that a former set is named by.
+        measured: What measuring a set gives, in a word.
     """
     before, sets = sets, _with_new_texts(sets, tables)
     pool = _Pool.of(sets, mark)
@@ -168,7 +184,7 @@ def edit(
         raise SettingError("nothing would change: every value is what the study has already")
     placed = _place(pool, mark, answered, gone, arrivals, today)
     made = _learned_again(_assemble(pool, placed, x, joined, answered), placed.mark, answered)
-    words = _words(pool, placed, left, moved, joined, n_corrected)
+    words = _words(pool, placed, left, moved, joined, n_corrected, measured)
     words += _new_texts(before, made)
     came_from, emptied = tuple(placed.came_from), tuple(placed.emptied)
     return Edited(made, placed.mark, came_from, emptied, np.concatenate(placed.rows), words)
@@ -503,6 +519,7 @@ def _words(
     moved: Mapping[int, Hashable],
     joined: _Joined,
     n_corrected: int,
+    measured: str,
 ) -> str:
     """What has changed, in a line."""
     homes = {int(pool.owner[row]) for rows in left for row in rows}
@@ -521,7 +538,7 @@ def _words(
     if placed.renamed:
         names = ", ".join(f"{name!r:.80}" for name in placed.renamed[:5])
         more = ", …" if len(placed.renamed) > 5 else ""
-        lines.append(f"totals of former members kept as {names}{more}")
+        lines.append(f"{measured}s of former members kept as {names}{more}")
     return ", ".join(lines)
 
 
@@ -534,5 +551,5 @@ def _new_texts(before: Sets, after: Sets) -> str:
         new = [text for text in source.levels or () if text not in (former.levels or ())]
         if new:
             names = ", ".join(f"{text!r:.40}" for text in new[:5]) + (", …" if len(new) > 5 else "")
-            lines.append(f", {source.name!r:.80} has new values {names}")
+            lines.append(f", new in {source.name!r:.80}: {names}")
     return "".join(lines)

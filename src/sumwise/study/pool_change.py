@@ -76,7 +76,7 @@ def change(
         seen = state.snapshot()
         answered = {answer.position for answer in seen.answers}
         today = records.now()[:10]
-        made = edit(whole, record.pool, answered, tables, columns, today)
+        made = edit(whole, record.pool, answered, tables, columns, today, record.about.word)
         _refuse_claimed(state, seen, made)
         aims = _aims(state, made, of_new_sets)
         prepared = record.prepared.config.prepare(made.mark.asked(made.sets))
