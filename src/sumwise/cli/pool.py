@@ -60,8 +60,9 @@ def _change(
     }
     with address.open() as study, waiting("changing the pool"):
         sets, weights = study.state.record.sets, given.get("weights")
-        names = group or (*sets.origin.by, "set"), row_id or sets.origin.id or "id"
-        changes[kind] = read_changes(file, sets, Columns(*names, weights=weights), reading)
+        texts = group or (*sets.origin.by, "set"), row_id or sets.origin.id or "id"
+        named = Columns((*texts[0], row_id or "id"), texts[1], weights=weights)
+        changes[kind] = read_changes(file, sets, named, reading)
         said = study.change_pool(**changes, group=group, id=row_id, **given)
         counts = {"sets": len(study.ids), "individuals": int(study.sets.sizes.sum())}
     show_json({"changed": said, **counts})
