@@ -98,6 +98,33 @@ def test_the_noise_of_a_share_is_what_sampling_gives():
     assert np.sqrt(np.mean(centre**2)) == pytest.approx(expected, rel=0.02)
 
 
+@pytest.mark.parametrize("weights", ["sum", "mean", "own"])
+def test_the_noise_of_a_share_of_weights_and_means_is_what_sampling_gives(weights):
+    """Half of 60 members answer; their total is scaled up by their share of the weight."""
+    rng, size = np.random.default_rng(4), 60
+    theta = {"sum": np.ones(size), "mean": np.full(size, 1 / size)}.get(weights)
+    theta = rng.uniform(0.5, 2.0, size) if theta is None else theta
+    x = rng.normal(size=(size, 2))
+    sets = sw.Sets.from_arrays([x, *np.split(x[:8], 2)], weights=[theta, *np.split(theta[:8], 2)])
+    model = sw.AggregateRegressor(**GIVEN).fit(sets.take([1, 2]), [2.0, -1.0], pool=sets)
+    drawn = model.sample_y(x, 20_000, random_state=2)
+    taken = np.argsort(rng.random(drawn.shape), axis=0) < size // 2
+    theirs = np.where(taken, theta[:, None], 0.0)
+    up = theta.sum() / theirs.sum(axis=0)
+    off = up * (theirs * drawn).sum(axis=0) - theta @ drawn
+    expected = sampling_noise(model.fitted_, sets.take([0]), 0.5)
+    assert np.sqrt(np.mean(off**2)) == pytest.approx(expected, rel=0.04)  # ratios: up to 1/size
+
+
+def test_a_set_of_one_individual_has_no_part(tmp_path):
+    sets = sw.Sets.from_arrays([[[1.0]], [[2.0], [3.0]]])
+    with sw.create_study(tmp_path / "a.db", sets) as study:
+        with pytest.raises(sw.SettingError, match="set 0 has one individual, so no part of it"):
+            study.tell(0, 1.0, covers=0.5)
+        study.tell(0, 1.0, covers=1)
+        assert study.answers[0].covers is None
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import sumwise as sw
-from sumwise.errors import LabelError, SettingError
+from sumwise.errors import LabelError
 from sumwise.web.app import create_app
 from tests.web.apps import client_of, got
 
@@ -63,16 +63,6 @@ def test_geometries_are_those_of_individuals_and_come_back(tmp_path):
     with sw.import_study(tmp_path / "out", tmp_path / "b.db") as again:
         assert again.geometry == shapes
         assert again.progress == study.progress == (0, 6)
-
-
-def test_the_pool_stays_as_it_is_where_areas_are_known(tmp_path):
-    study = begin(tmp_path)
-    with pytest.raises(SettingError, match="were known from the start"):
-        study.change_pool(drop=pd.DataFrame({"id": [101]}))
-    with begin(tmp_path, known=[{"s1": 2.0}], name="other") as other:
-        other.change_pool(drop=pd.DataFrame({"id": [101]}))
-        assert other.progress == (1, 6)
-        assert other.state.record.sets.origin.by == ("set",)
 
 
 def test_totals_of_some_members_contradict_nobody_they_do_not_cover(tmp_path):

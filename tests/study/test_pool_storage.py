@@ -134,6 +134,7 @@ def test_a_large_study_and_its_file_change_as_well(tmp_path, monkeypatch):
         study.tell("s0", 3.0)
     assert (tmp_path / "sets-1.parquet").exists()
     assert_same(*made)
+    (tmp_path / "sets-2.parquet").write_bytes(b"of a program that was killed before it was done")
     made[0].change_pool(drop=pd.DataFrame({"id": [100]}))
     assert sw.open_study(tmp_path / "a.db").predict_sets().ids[-1] == "s0"
 

@@ -15,12 +15,14 @@ from sumwise.data.dialect import Reading
 
 GROUP: Final = option(
     "--set COLUMN",
-    "Column that names the set; may be repeated, as --by of init. Default: set.",
+    "Column that names the set; may be repeated. Default: --by of init, or set.",
     into="group",
     multiple=True,
 )
 ID: Final = option(
-    "--id COLUMN", "Column with the id of each individual. Default: id.", into="row_id"
+    "--id COLUMN",
+    "Column with the id of each individual. Default: --id of init, or id.",
+    into="row_id",
 )
 
 
@@ -51,14 +53,16 @@ def _change(
     from sumwise.data.pool_edits import Columns
     from sumwise.data.tables import read_changes
 
-    group, row_id = given.pop("group") or ("set",), given.pop("row_id") or "id"
+    group, row_id = given.pop("group") or None, given.pop("row_id")
     changes: dict[str, Any] = {
         name: None if text is None else to_number(text, f"--{name.replace('_', '-')}")
         for name, text in numbers.items()
     }
     with address.open() as study, waiting("changing the pool"):
-        columns = Columns(group, row_id, weights=given.get("weights"))
-        changes[kind] = read_changes(file, study.state.record.sets, columns, reading)
+        sets, weights = study.state.record.sets, given.get("weights")
+        texts = group or (*sets.origin.by, "set"), row_id or sets.origin.id or "id"
+        named = Columns((*texts[0], row_id or "id"), texts[1], weights=weights)
+        changes[kind] = read_changes(file, sets, named, reading)
         said = study.change_pool(**changes, group=group, id=row_id, **given)
         counts = {"sets": len(study.ids), "individuals": int(study.sets.sizes.sum())}
     show_json({"changed": said, **counts})

@@ -8,19 +8,22 @@ asked for; one without an answer keeps a single row, which stands for nobody.
 Former and present sets share individuals, and so their noise (`Sets.members`). An individual has
 the effect of the smallest of its sets, where a former set and the one it became count as one.
 Corrected inputs are those of the same individuals, in former sets too.
+
+Areas and individuals that were known from the start come after all other sets, keep the members
+they had, and give nobody an effect. The recipe is learned anew from all who are in a set.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
 
-from sumwise.data.frames import Table
-from sumwise.data.recipe import Encoded, Recipe
+from sumwise.data.frames import Table, column_names
+from sumwise.data.recipe import Encoded, Recipe, learned_again, widened
 from sumwise.data.sets import Sets
 from sumwise.errors import SettingError, SumwiseError
 from sumwise.util.shapes import Float, Int
@@ -62,13 +65,23 @@ class PoolMark:
         """The sets of the pool, without retired ones."""
         if not self.retired:
             return sets
-        some = sets.take(self.positions(len(sets)))
-        if some.members is None or len(np.unique(some.members)) < len(some.members):
-            return some
-        return replace(some, members=None, effects=None)  # they overlapped with retired ones only
+        some = self.positions(len(sets))
+        return _taken(sets, some, sum(at >= sets.n_asked for at in some))
+
+    def asked(self, sets: Sets) -> Sets:
+        """The same without what was known from the start."""
+        return _taken(sets, self.positions(sets.n_asked), 0)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+def _taken(sets: Sets, positions: Sequence[int], extra: int) -> Sets:
+    some = sets.take(positions)
+    some = replace(some, origin=replace(some.origin, extra=extra))
+    if some.members is None or len(np.unique(some.members)) < len(some.members):
+        return some
+    return replace(some, members=None, effects=None)  # they overlapped with others only
+
+
+@dataclass(frozen=True, eq=False)
 class Columns:
     """Names of the columns of the tables that say what changes."""
 
@@ -78,13 +91,28 @@ class Columns:
     weights: Any = None
 
 
+def columns_of(sets: Sets, tables: Iterable[Table], group: Any, id: Any) -> Columns:
+    """The columns that were named; else those that the study was made with, where a table has them.
+
+    Args:
+        group: None if it was not named; `id` likewise.
+    """
+    names, origin = {name for table in tables for name in table.frame.columns}, sets.origin
+    own = origin.by if origin.by and {*origin.by} <= names else Columns.group
+    one = Columns.id if origin.id is None or origin.id not in names else origin.id
+    return Columns(
+        own if group is None else column_names(group, "group"), one if id is None else id
+    )
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Edited:
     """Sets after a change."""
 
     sets: Sets
     mark: PoolMark
-    came_from: tuple[int | None, ...]  # for each new position, the one that it continues
+    came_from: tuple[int | None, ...]  # for each new position, the one that it continues; new ones
+    # come after those of the former sets, and before what was known from the start
     emptied: tuple[int, ...]  # positions that have lost all members
     rows: Int[np.ndarray, " N"]  # the former row of each; rows that join are counted after those
     words: str
@@ -97,15 +125,15 @@ class _Pool:
     sets: Sets
     owner: Int[np.ndarray, " N"]
     member: Int[np.ndarray, " N"]
-    rows: Int[np.ndarray, " n"]  # of sets that are not retired
+    rows: Int[np.ndarray, " n"]  # of sets that may be asked for
     ids: Mapping[str, Hashable | None]  # of these sets, by text
 
     @classmethod
     def of(cls, sets: Sets, mark: PoolMark) -> _Pool:
         owner = np.repeat(np.arange(len(sets)), sets.sizes)
         member = np.arange(len(owner)) if sets.members is None else sets.members
-        rows = np.flatnonzero(~np.isin(owner, list(mark.retired)))
-        ids = by_text([sets.ids[at] for at in mark.positions(len(sets))])
+        rows = np.flatnonzero(~np.isin(owner, list(mark.retired)) & (owner < sets.n_asked))
+        ids = by_text([sets.ids[at] for at in mark.positions(sets.n_asked)])
         return cls(sets, owner, member, rows, ids)
 
     def position(self, table: Table, number: int, key: Hashable) -> int:
@@ -128,6 +156,7 @@ def edit(
     tables: Mapping[str, Table],
     columns: Columns,
     today: str,
+    measured: str = "total",
 ) -> Edited:
     """The sets after these changes, all of them at once.
 
@@ -135,7 +164,9 @@ def edit(
         answered: Positions of measured sets.
         tables: By kind, which is one of `KINDS`.
         today: The date that a former set is named by.
+        measured: What measuring a set gives, in a word.
     """
+    before, sets = sets, _with_new_texts(sets, tables)
     pool = _Pool.of(sets, mark)
     left = _named(pool, tables["drop"], columns, narrow=True) if "drop" in tables else []
     x, moved, n_corrected = np.array(sets.x), dict[int, Hashable](), 0
@@ -152,8 +183,9 @@ def edit(
     if not (len(gone) or arrivals or n_corrected):
         raise SettingError("nothing would change: every value is what the study has already")
     placed = _place(pool, mark, answered, gone, arrivals, today)
-    made = _assemble(pool, placed, x, joined, answered)
-    words = _words(pool, placed, left, moved, joined, n_corrected)
+    made = _learned_again(_assemble(pool, placed, x, joined, answered), placed.mark, answered)
+    words = _words(pool, placed, left, moved, joined, n_corrected, measured)
+    words += _new_texts(before, made)
     came_from, emptied = tuple(placed.came_from), tuple(placed.emptied)
     return Edited(made, placed.mark, came_from, emptied, np.concatenate(placed.rows), words)
 
@@ -230,22 +262,36 @@ def _refuse_both(
         taken.update(rows)
 
 
+def _with_new_texts(sets: Sets, tables: Mapping[str, Table]) -> Sets:
+    """The same sets, with inputs for texts that nobody had so far."""
+    given = [table for kind, table in tables.items() if kind != "drop"]
+    if sets.recipe is None:
+        return sets
+    recipe = widened(sets.recipe, given)
+    x = recipe.recast(sets.recipe, sets.x)
+    return replace(sets, x=x, recipe=recipe, input_names=recipe.labels)
+
+
+def _learned_again(sets: Sets, mark: PoolMark, answered: Collection[int]) -> Sets:
+    """The same sets, with the inputs that they would have had from the start."""
+    if sets.recipe is None:
+        return sets
+    nobody = [at for at in mark.retired if at not in answered]
+    real = np.flatnonzero(~np.isin(np.repeat(np.arange(len(sets)), sets.sizes), nobody))
+    if sets.members is not None:  # each once
+        real = real[np.sort(np.unique(sets.members[real], return_index=True)[1])]
+    recipe = learned_again(sets.recipe, sets.x[real])
+    x, kept = recipe.recast(sets.recipe, sets.x), None if recipe.is_plain else recipe
+    return replace(sets, x=x, recipe=kept, input_names=recipe.labels)
+
+
 def _encoded(table: Table, recipe: Recipe) -> Encoded:
-    """Inputs of all rows; what the study does not know is refused."""
+    """Inputs of all rows; what is missing where nothing was is refused."""
     made = recipe.encode(table, INPUT)
     for number, s in np.argwhere(made.unknown).tolist():
-        source = recipe.sources[s]
-        value = table.frame.get_column(source.name)[number]
-        if source.levels is None:
-            raise table.refusal(
-                f"{table.where(number)}: {source.name!r:.80} is missing. Fill it in, or drop the "
-                "row."
-            )
-        levels = ", ".join(f"{level!r:.40}" for level in source.levels[:10])
         raise table.refusal(
-            f"{table.where(number)}: {source.name!r:.80} is {value!r:.80}, which the study does "
-            f"not know: it has {levels}{', …' if len(source.levels) > 10 else ''}. Correct it; a "
-            "new kind of individuals needs a new study."
+            f"{table.where(number)}: {recipe.sources[s].name!r:.80} is missing. Fill it in, or "
+            "drop the row."
         )
     return made
 
@@ -375,12 +421,13 @@ def _place(
     arrivals: Mapping[Hashable, list[int]],
     today: str,
 ) -> _Placed:
-    sets, retired = pool.sets, dict(mark.retired)
+    sets, retired, first = pool.sets, dict(mark.retired), pool.sets.n_asked
     rows = [np.arange(low, high) for low, high in zip(sets.starts, sets.starts[1:], strict=False)]
-    made = _Placed([*sets.ids], rows, PoolMark(mark.changes + 1, retired), [], [], [])
+    known, rows = rows[first:], rows[:first]
+    made = _Placed([*sets.ids[:first]], rows, PoolMark(mark.changes + 1, retired), [], [], [])
     come = {key: np.array(each) for key, each in arrivals.items()}
     touched = {*pool.owner[gone].tolist()}
-    touched |= {sets.position(key) for key in come if key in sets}
+    touched |= {at for at, key in enumerate(made.ids) if key in come}
     for at in sorted(touched):
         key = sets.ids[at]
         stay = rows[at][:0] if at in retired else np.setdiff1d(rows[at], gone)
@@ -401,6 +448,8 @@ def _place(
         _append(made, key, now, None)
     if len(retired) == len(made.ids):
         raise SettingError("no set would be left; a study needs some to choose from")
+    made.ids += sets.ids[first:]
+    made.rows += known
     return made
 
 
@@ -441,22 +490,26 @@ def _assemble(
     number[starts[nobody]] = last + len(joined.x) + np.arange(len(nobody))
     everyone, number = np.unique(number, return_inverse=True)
     members = effects = None
-    if len(everyone) < len(number):
+    if len(everyone) < len(number) or sets.origin.extra:
         label = np.arange(len(sizes))
         label[list(retired)] = [at if became is None else became for at, became in retired.items()]
         effect = np.empty(len(everyone), dtype=int)
-        for at in np.argsort(sizes, kind="stable")[::-1].tolist():  # the smallest set comes last
+        if sets.effects is not None:  # of those who are in no set any more
+            old = flat < len(sets.x)
+            effect[number[old]] = label[sets.effects[flat[old]]]
+        own = sizes[: len(sizes) - sets.origin.extra]
+        for at in np.argsort(own, kind="stable")[::-1].tolist():  # the smallest set comes last
             effect[number[starts[at] : starts[at + 1]]] = label[at]
         members, effects = number, effect[number]
-    own = None
+    names = None
     if sets.row_ids is not None:
-        own = np.empty(len(sets.x) + len(joined.x), dtype=object)
-        own[: len(sets.x)], own[len(sets.x) :] = sets.row_ids, list(joined.row_ids)
-        own = own[flat]
+        names = np.empty(len(sets.x) + len(joined.x), dtype=object)
+        names[: len(sets.x)], names[len(sets.x) :] = sets.row_ids, list(joined.row_ids)
+        names = names[flat]
     inputs = np.concatenate([x, joined.x])[flat]
     known = tuple(placed.ids), inputs, theta, starts, sets.input_names
     origin = replace(sets.origin, areas={})
-    return Sets(*known, members, effects, sets.recipe, own, origin)
+    return Sets(*known, members, effects, sets.recipe, names, origin)
 
 
 def _words(
@@ -466,6 +519,7 @@ def _words(
     moved: Mapping[int, Hashable],
     joined: _Joined,
     n_corrected: int,
+    measured: str,
 ) -> str:
     """What has changed, in a line."""
     homes = {int(pool.owner[row]) for rows in left for row in rows}
@@ -484,5 +538,18 @@ def _words(
     if placed.renamed:
         names = ", ".join(f"{name!r:.80}" for name in placed.renamed[:5])
         more = ", …" if len(placed.renamed) > 5 else ""
-        lines.append(f"totals of former members kept as {names}{more}")
+        lines.append(f"{measured}s of former members kept as {names}{more}")
     return ", ".join(lines)
+
+
+def _new_texts(before: Sets, after: Sets) -> str:
+    """Texts that nobody had before: one of them may be mistyped."""
+    if before.recipe is None or after.recipe is None:
+        return ""
+    lines = []
+    for former, source in zip(before.recipe.sources, after.recipe.sources, strict=True):
+        new = [text for text in source.levels or () if text not in (former.levels or ())]
+        if new:
+            names = ", ".join(f"{text!r:.40}" for text in new[:5]) + (", …" if len(new) > 5 else "")
+            lines.append(f", new in {source.name!r:.80}: {names}")
+    return "".join(lines)

@@ -17,7 +17,7 @@ import json
 import math
 import zlib
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
@@ -126,6 +126,27 @@ class Recipe:
         """Inputs with those of an average individual where nothing is known of a column."""
         return np.where(known.unknown[:, self.source_of], self.sample.mean(axis=0), known.x)
 
+    def recast(self, other: Recipe, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N M"]:
+        """Inputs that another recipe has made of the same columns, as this one would make them.
+
+        A text that is no level here becomes an average individual's.
+        """
+        out = np.zeros((len(x), len(self.labels)))
+        for s, (source, former) in enumerate(zip(self.sources, other.sources, strict=True)):
+            own, at = x[:, other.source_of == s], np.flatnonzero(self.source_of == s)
+            if source.levels is None:
+                missing = own[:, -1] != 0 if former.flagged else np.zeros(len(x), dtype=bool)
+                for d, column in zip(at, _columns(source, own[:, 0], missing), strict=True):
+                    out[:, d] = column
+                continue
+            known = {level: d for d, level in zip(at.tolist(), source.levels, strict=True)}
+            for level, column in zip(former.levels or (), own.T, strict=True):
+                if level in known:
+                    out[:, known[level]] = column
+                elif len(self.sample):
+                    out[:, at] += np.outer(column, self.sample[:, at].mean(axis=0))
+        return out
+
     def decode(self, x: Float[np.ndarray, "N D"]) -> dict[Hashable, list[Any]]:
         """The user's columns of these inputs; what was missing is None."""
         columns: dict[Hashable, list[Any]] = {}
@@ -181,8 +202,53 @@ def learn(
     sources = tuple(source for source, _ in found)
     draft = Recipe(sources, np.empty((0, 0)))
     x, _ = draft.encode(table, role, {source.name: column for source, column in found})
+    return _with_sample(draft, x), x
+
+
+def _with_sample(draft: Recipe, x: Float[np.ndarray, "N D"]) -> Recipe:
     evenly = np.linspace(0, len(x) - 1, min(len(x), SAMPLE)).round().astype(int)
-    return Recipe(sources, x[np.argpartition(_places(draft, x), evenly)[evenly]]), x
+    return Recipe(draft.sources, x[np.argpartition(_places(draft, x), evenly)[evenly]])
+
+
+def widened(recipe: Recipe, tables: Sequence[Table]) -> Recipe:
+    """The same with all texts that these tables have in its columns."""
+    sources = []
+    for source in recipe.sources:
+        here = [table for table in tables if source.name in table.frame.columns]
+        if source.levels is not None:
+            known = {*source.levels}
+            more = {text for table in here for text in _levels(table, source.name)[0]} - known
+            levels = sorted({text for text in more | known if text is not None})
+            gap = (None,) if None in known else ()
+            source = replace(source, levels=(*levels, *gap))
+        sources.append(source)
+    made = Recipe(tuple(sources), np.empty((0, 0)))
+    return Recipe(made.sources, made.recast(recipe, recipe.sample))
+
+
+def learned_again(recipe: Recipe, x: Float[np.ndarray, "N D"]) -> Recipe:
+    """What `learn` would have made of the table of individuals whose inputs these are."""
+    sources = []
+    for s, source in enumerate(recipe.sources):
+        own = x[:, recipe.source_of == s]
+        if source.levels is not None:
+            levels = tuple(source.levels[d] for d in np.flatnonzero(own.any(axis=0)))
+            if len(levels) > MOST_LEVELS:
+                raise SettingError(
+                    f"{source.name!r:.80} would hold {len(levels)} different texts; up to "
+                    f"{MOST_LEVELS} can be an input. Write fewer, or begin a study without it."
+                )
+            source = replace(source, levels=levels)
+        elif source.flagged:
+            there = own[own[:, -1] == 0, 0]
+            if not len(there):
+                raise SettingError(f"{source.name!r:.80} would be missing of all individuals")
+            gaps = len(there) < len(own)
+            source = replace(source, fill=2 * float((there / 2).mean()) if gaps else 0.0)
+            source = replace(source, flagged=gaps)
+        sources.append(source)
+    draft = Recipe(tuple(sources), np.empty((0, 0)))
+    return _with_sample(draft, draft.recast(recipe, x))
 
 
 def _places(recipe: Recipe, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, " N"]:

@@ -4,7 +4,8 @@ The model is Gaussian and knows no bounds, so what it predicts is brought within
 
 - A mean beyond a bound is moved to it. Among the members of a measured total the others take over
   what that adds or takes away, each in proportion to its weight and variance, so that the means
-  still add up to the total: the nearest means that do, in units of their standard deviations.
+  still add up to the total: the nearest means that do, in units of their standard deviations. The
+  same holds for totals that share members, all at once.
 - The ends of an interval are cut at the bounds. What was cut off could not be, so the interval
   holds as many values as before. An interval around a mean that has moved is widened by as much.
 
@@ -14,7 +15,7 @@ The model is Gaussian and knows no bounds, so what it predicts is brought within
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -23,9 +24,12 @@ from sumwise.model.overlap import weights
 from sumwise.model.predict import Members, Predictions
 from sumwise.util.shapes import Float
 
-SWEEPS: Final = 500  # over totals that share members
-ENOUGH: Final = 1e-12  # change of a mean, relative to the largest, that ends the sweeps
-HALVINGS: Final = 200
+STEPS: Final = 100  # of Newton's method
+NEAR: Final = 1e-6  # a gap below which rounding hides what a step gains
+LONGEST: Final = 2.0**40  # that a step is stretched, or divided by
+ENOUGH: Final = 1e-13  # gap between totals, relative to the largest, that ends the steps
+DAMPING: Final = 1e-2  # of steps that are far from the end, relative to what members can move
+LEAST_VARIANCE: Final = 1e-6  # of a member, relative to the largest
 
 Total = tuple[np.ndarray, np.ndarray]  # rows of its members, and θ of each
 
@@ -102,57 +106,46 @@ def _keeping(
     high: float,
     totals: list[Total],
 ) -> Float[np.ndarray, " n"]:
-    """The means within bounds, with the sums they have; in sweeps if members are shared."""
-    sums = [float(theta @ mean[rows]) for rows, theta in totals]
-    out = np.clip(mean, low, high)
-    several = np.bincount(np.concatenate([rows for rows, _ in totals])).max() > 1
-    begin = np.where(np.isfinite(mean), mean, 0.0)
-    for _ in range(SWEEPS if several else 1):
-        before = out.copy()
-        for (rows, theta), total in zip(totals, sums, strict=True):
-            start = out[rows] if several else begin[rows]
-            out[rows] = _nearest(start, variance[rows], theta, total, low, high)
-        if abs(out - before).max(initial=0.0) <= ENOUGH * abs(out).max(initial=1.0):
-            break
-    return out
+    """m' = clip(m + v Θᵀ λ) with Θ m' = Θ m, or as near to that as bounds allow.
 
-
-def _nearest(
-    mean: Float[np.ndarray, " n"],
-    variance: Float[np.ndarray, " n"],
-    theta: Float[np.ndarray, " n"],
-    total: float,
-    low: float,
-    high: float,
-) -> Float[np.ndarray, " n"]:
-    """m' = clip(m + λ v θ) with Σ θ m' = total, or as near to that as bounds allow.
-
-    Σ θ m' rises with λ, so λ is found by halving.
+    These are the m' within bounds and with the same sums whose Σ (m' − m)² / v is least. λ is where
+    the convex G(λ) = Σ c (2 z − c) / 2v − λᵀ Θ m is least, with z = m + v Θᵀ λ and c = clip(z): its
+    gradient is Θ c − Θ m. Newton's method finds it, since that is linear between kinks.
     """
-    inside = np.clip(mean, low, high)
-    if abs(float(theta @ inside) - total) <= 1e-14 * (abs(theta) @ abs(inside)):
-        return inside
-    pull = np.maximum(variance, 1e-12 * variance.max(initial=0.0)) * theta
-    pull = pull if pull.any() else theta
+    out = np.clip(mean, low, high)
+    if not (out != mean).any() or not np.isfinite(variance).all():
+        return out
+    from scipy.sparse import csr_array, diags_array
+    from scipy.sparse.linalg import spsolve
 
-    def gap(amount: float) -> float:
-        return float(theta @ np.clip(mean + amount * pull, low, high)) - total
+    begin = np.where(np.isfinite(mean), mean, np.where(np.isfinite(out), out, 0.0))
+    columns, weight = (np.concatenate(parts) for parts in zip(*totals, strict=True))
+    starts = np.cumsum([0, *(len(rows) for rows, _ in totals)])
+    theta = csr_array((weight, columns, starts), shape=(len(totals), len(mean)))
+    ends = np.sort([weight * low, weight * high], axis=0)
+    wanted = np.clip(theta @ begin, *(np.add.reduceat(end, starts[:-1]) for end in ends))
+    v = np.maximum(variance / (variance.max() or 1.0), LEAST_VARIANCE)
+    whole = (theta * theta) @ v
 
-    reach = float(np.max(np.ptp([mean.min(), mean.max(), *np.clip([total], low, high)])))
-    reach = max(reach, abs(total), 1.0) / float(abs(pull)[pull != 0].min())
-    left, right = -reach, reach
-    for _ in range(60):
-        if gap(left) <= 0 <= gap(right):
+    def at(amount: Float[np.ndarray, " t"]) -> tuple[Any, Any, float]:
+        z = begin + v * (theta.T @ amount)
+        c = np.clip(z, low, high)
+        return z, theta @ c - wanted, float((c * (2 * z - c) / v).sum() / 2 - amount @ wanted)
+
+    amount, size = np.zeros(len(totals)), float(abs(wanted).max() + abs(out).max()) or 1.0
+    z, gap, value = at(amount)
+    for _ in range(STEPS):
+        off = abs(gap).max() / size
+        if off <= ENOUGH:
             break
-        left, right = 2 * left, 2 * right
-    for _ in range(HALVINGS):
-        middle = 0.5 * (left + right)
-        if not left < middle < right:
-            break
-        left, right = (middle, right) if gap(middle) < 0 else (left, middle)
-    out = np.clip(mean + right * pull, low, high)
-    free = (out > low) & (out < high)  # rounding of λ is left to those who can move
-    if free.any():
-        rest = (total - float(theta @ out)) / float(theta[free] @ pull[free])
-        out[free] = np.clip(out[free] + rest * pull[free], low, high)
-    return out
+        curve = theta @ diags_array(v * ((z > low) & (z < high))) @ theta.T
+        damped = max(ENOUGH, min(DAMPING, off))  # where few members can move
+        step = -spsolve((curve + diags_array(damped * whole)).tocsc(), gap)
+        rate, found = 1.0, at(amount + step)
+        if off > NEAR or abs(found[1]).max() > off * size / 2:
+            while rate < LONGEST and (longer := at(amount + 2 * rate * step))[2] < found[2]:
+                rate, found = 2 * rate, longer
+            while rate > 1 / LONGEST and found[2] > value + 1e-4 * rate * (gap @ step):
+                rate, found = rate / 2, at(amount + rate / 2 * step)
+        amount, (z, gap, value) = amount + rate * step, found
+    return np.clip(z, low, high)

@@ -95,14 +95,19 @@ def independent(
         gram: Products of the vectors.
         size: Squared lengths that rounding is measured by; those of the vectors if left out.
     """
-    left, kept = gram.copy(), list[int]()
+    from scipy.sparse.csgraph import connected_components
+
     least = ROUNDING * (np.diagonal(gram) if size is None else size)
-    for j in range(len(left)):
-        if left[j, j] > least[j]:
-            kept.append(j)
-            column = left[j:, j] / left[j, j] ** 0.5
-            left[j:, j:] -= np.outer(column, column)
-    return np.array(kept, dtype=int)
+    _, label = connected_components(gram != 0, directed=False)  # others have nothing in common
+    order, kept = np.argsort(label, kind="stable"), list[int]()
+    for part in np.split(order, np.flatnonzero(np.diff(label[order])) + 1):
+        left = gram[np.ix_(part, part)]
+        for j, at in enumerate(part.tolist()):
+            if left[j, j] > least[at]:
+                kept.append(at)
+                column = left[j:, j] / left[j, j] ** 0.5
+                left[j:, j:] -= np.outer(column, column)
+    return np.array(sorted(kept), dtype=int)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,6 +7,7 @@ would be if it had begun with this pool and had the same answers.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -17,7 +18,7 @@ from sumwise.acquisition.objective import Objective
 from sumwise.data import validate
 from sumwise.data.frames import Table, as_frame
 from sumwise.data.geo import Geometry, from_geoparquet
-from sumwise.data.pool_edits import Columns, Edited, edit
+from sumwise.data.pool_edits import Columns, Edited, edit, inputs_of
 from sumwise.data.sets import LazySets
 from sumwise.errors import InvalidSetError, SettingError, StorageError
 from sumwise.study.state import StudyState
@@ -70,21 +71,15 @@ def change(
             "changed. Change the files, begin a study on them (sumwise init), and give it the "
             "answers that there are (sumwise answers -o, sumwise tell --from)."
         )
-    if record.sets.origin.extra:
-        raise SettingError(
-            "areas or individuals of this study were known from the start, and its pool cannot be "
-            "changed with these. Begin a study with the changed table and what is known (known=, "
-            "or --known in the shell)."
-        )
     whole = record.sets.whole if isinstance(record.sets, LazySets) else record.sets
     for _ in range(ATTEMPTS):
         seen = state.snapshot()
         answered = {answer.position for answer in seen.answers}
         today = records.now()[:10]
-        made = edit(whole, record.pool, answered, tables, columns, today)
+        made = edit(whole, record.pool, answered, tables, columns, today, record.about.word)
         _refuse_claimed(state, seen, made)
         aims = _aims(state, made, of_new_sets)
-        prepared = record.prepared.config.prepare(made.mark.sets(made.sets))
+        prepared = record.prepared.config.prepare(made.mark.asked(made.sets))
         beside = _sets_file(state, made.mark.changes)
         packed = blobs.pack(made.sets, prepared, beside, state.database.folder, made.mark)
         if aims:
@@ -93,7 +88,7 @@ def change(
             packed["geometry"] = blobs.pack_geometry(shapes)
         said = made.words if note is None else f"{made.words}: {note}"
         with transaction(state.database, record) as changing:
-            if changing.change_pool(seen, packed, made.emptied, by, said):
+            if changing.change_pool(seen, packed, made.emptied, len(made.came_from), by, said):
                 if beside is not None:
                     blobs.write_file(made.sets, beside)
                 return made.words
@@ -115,8 +110,8 @@ def _refuse_claimed(state: StudyState, seen: Snapshot, made: Edited) -> None:
 
 def _aims(state: StudyState, made: Edited, given: Mapping[str, float | None]) -> Objective:
     """Costs and known noise with those of new sets; sets that go on keep theirs."""
-    aims = state.record.aims
-    new = [len(state.record.sets) + i for i, at in enumerate(made.came_from) if at is None]
+    aims, first = state.record.aims, state.record.sets.n_asked
+    new = [first + i for i, at in enumerate(made.came_from) if at is None]
     found: dict[str, Any] = {}
     for name, what in NEW_SETS.items():
         values, value = getattr(aims, name), given.get(name)
@@ -132,7 +127,10 @@ def _aims(state: StudyState, made: Edited, given: Mapping[str, float | None]) ->
         if value is not None:
             value = validate.amount(value, name, "the study", or_zero=name == "noise_std")
         more = [value if at is None else values[at] for at in made.came_from]
-        found[name] = np.append(values, np.array(more, dtype=float))
+        found[name] = np.insert(values, first, np.array(more, dtype=float))
+    if aims.targets is not None:
+        former, now = inputs_of(state.record.sets), inputs_of(made.sets)
+        found["targets"] = replace(aims.targets, x=now.recast(former, aims.targets.x))
     return replace(aims, **found)
 
 
@@ -159,8 +157,10 @@ def _geometry(state: StudyState, made: Edited, tables: Mapping[str, Table]) -> G
                 "convert them to that"
             )
         joined = new.geometry.wkb
-    wkb = [*known.wkb, *joined]
-    return Geometry([wkb[row] for row in made.rows.tolist()], known.about)
+    again = [None] * (int(state.record.sets.starts[-1]) - len(known.wkb))  # in known areas
+    wkb = [*known.wkb, *again, *joined]
+    rows = made.rows[: len(made.sets.own_x)].tolist()
+    return Geometry([wkb[row] for row in rows], known.about)
 
 
 def _sets_file(state: StudyState, changes: int) -> str | None:
@@ -170,4 +170,7 @@ def _sets_file(state: StudyState, changes: int) -> str | None:
         return None
     with state.database.read() as connection:
         stem, ending = os.path.splitext(record.blobs.sets_path(connection))
-    return f"{stem.removesuffix(f'-{changes - 1}')}-{changes}{ending}"
+    stem = re.sub(r"-[0-9]+$", "", stem) if changes > 1 else stem
+    while os.path.lexists(f"{stem}-{changes}{ending}"):  # of a program that was killed
+        changes += 1
+    return f"{stem}-{changes}{ending}"

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sumwise.acquisition.objective import Objective
 from sumwise.data import validate
 from sumwise.data.about import About
-from sumwise.data.frames import column_names
 from sumwise.data.geo import from_geoparquet
 from sumwise.data.parquet import Scan
 from sumwise.data.sets import Sets, rows_among
@@ -244,8 +243,8 @@ class Study:
         add: Any = None,
         drop: Any = None,
         correct: Any = None,
-        group: Any = "set",
-        id: Any = "id",
+        group: Any = None,
+        id: Any = None,
         weights: Any = None,
         cost: float | None = None,
         noise_std: float | None = None,
@@ -265,8 +264,10 @@ class Study:
             drop: A table of individuals that leave. A set that nobody is left in is gone.
             correct: A table of individuals with the columns to correct. Where rows have ids and
                 the column of the set says another set, they move: that splits and merges sets.
-            group: The column that names the set, or several as in `Sets.from_frame`.
-            id: The column with the individual's id. Where the study's rows have no ids, they are
+            group: The column that names the set, or several as in `Sets.from_frame`; if left out,
+                those that the sets were made with, or `set`.
+            id: The column with the individual's id; the one that the sets were made with, or `id`.
+                Where the study's rows have no ids, they are
                 named by their set and a column `row`, as in predictions: 1 for the first.
             weights: The column with θ of those who join, where individuals have weights.
             cost: What measuring each new set costs, in a study with costs.
@@ -282,14 +283,16 @@ class Study:
         >>> study.ids
         ('a', 'b', 'c')
         """
-        from sumwise.data.pool_edits import Columns
+        from sumwise.data.pool_edits import columns_of
         from sumwise.study import pool_change
 
         tables = pool_change.read_tables({"add": add, "drop": drop, "correct": correct})
-        columns = Columns(column_names(group, "group"), id, weights=weights)
+        state = self.state
+        named = columns_of(state.record.sets, tables.values(), group, id)
+        columns = dataclasses.replace(named, weights=weights)
         who, said = validate.text(by, "by"), validate.text(note, "note")
         of_new = {"cost": cost, "noise_std": noise_std}
-        return pool_change.change(self.state, tables, columns, of_new, who, said)
+        return pool_change.change(state, tables, columns, of_new, who, said)
 
     def _change(self, rule: Callable[..., T], set_id: Hashable, *values: Any, **texts: Any) -> T:
         kept = self.state.record

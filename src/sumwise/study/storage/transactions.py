@@ -281,6 +281,7 @@ class Transaction:
         seen: Snapshot,
         packed: Mapping[str, bytes],
         emptied: Sequence[int],
+        new: int,
         by: str | None,
         note: str,
     ) -> bool:
@@ -290,6 +291,7 @@ class Transaction:
 
         Args:
             emptied: Positions of sets that have no members any more; their skips end.
+            new: How many positions come before those of what was known from the start.
         """
         if self._state.changes != seen.changes:
             return False
@@ -301,6 +303,8 @@ class Transaction:
         for position in emptied:
             self._drop(claims, position)  # expired
             self._drop(skips, position)
+        for table in (answers, claims, skips, events):
+            self._shift(table, self._record.sets.n_asked, new)
         self._advance()
         self._insert(events, at=records.now(), what="pool", by=by, note=note)
         return True
@@ -332,6 +336,12 @@ class Transaction:
     def _update(self, table: sa.Table, position: int, **values: Any) -> None:
         here = (table.c.study_id == self._record.id) & (table.c.position == position)
         self.connection.execute(table.update().where(here).values(**values))
+
+    def _shift(self, table: sa.Table, first: int, by: int) -> None:
+        """Add to positions from the first on; by way of negative ones, which are nobody's."""
+        mine, at = table.c.study_id == self._record.id, table.c.position
+        for which, to in ((at >= first, -(at + by)), (at < 0, -at)):
+            self.connection.execute(table.update().where(mine, which).values(position=to))
 
     def _drop(self, table: sa.Table, position: int) -> bool:
         """Delete the answer, claim or skip of a set; gives whether there was one."""
