@@ -84,6 +84,18 @@ def test_sets_say_what_their_totals_can_be(tmp_path):
     assert {(row["low"], row["high"]) for row in rows} == {(0.0, 500.0)}
 
 
+def test_an_impossible_total_is_refused_before_anybody_is_asked_to_be_sure(tmp_path):
+    web, study, frame = served(tmp_path, low=0, high=100)
+    totals = frame.groupby("district").y.sum()
+    for name in study.ids[:4]:
+        study.tell(name, float(totals[name]))
+    assert (
+        got(web.post("/api/answers", json={"position": 5, "total": 1}), 409)["code"] == "unlikely"
+    )
+    assert got(web.post("/api/answers", json={"position": 5, "total": -1}), 422)["code"] == "total"
+    assert got(web.patch("/api/answers/1", json={"total": 501}), 422)["code"] == "total"
+
+
 def test_without_bounds_and_with_one_nothing_is_made_up(tmp_path):
     web, _, _ = served(tmp_path, weights="mean", low=0)
     row = got(web.get("/api/sets/0"))

@@ -6,7 +6,6 @@ said here.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypeVar
@@ -190,7 +189,7 @@ class Moment(Generic[S]):
 
 def in_words(ask: Ask, about: About) -> Ask:
     """A question whose reason calls what is measured by its name."""
-    why = re.sub(r"\btotal\b", about.word, ask.why)
+    why = about.worded(ask.why)
     return ask if why == ask.why else replace(ask, why=why)
 
 

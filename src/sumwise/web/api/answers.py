@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fastapi import APIRouter, Response
@@ -58,7 +58,7 @@ def tell(here: Here, response: Response, body: requests.NewAnswer) -> Any:
     known = session.state.answer(position)
     _check_members(session, position, body.of)
     if not (body.sure or body.of or body.covers or known):  # another answer is refused below
-        _check_likely(body.total, body.noise_std, session.expected(position))
+        _check_likely(session, position, body, body.noise_std, session.expected)
     try:
         values = (body.total, body.by, body.note, body.noise_std)
         answer, new = session.study.record(own, *values, of=body.of, covers=body.covers)
@@ -99,7 +99,7 @@ def amend(here: Here, position: Position, body: requests.Correction) -> Any:
     part = body.of or body.covers or (known is not None and (known.of or known.covers))
     if not (body.sure or part or known is None or known.y_bar == body.total):
         noise = known.noise_std if body.noise_std is None else body.noise_std
-        _check_likely(body.total, noise, session.expected_without(position))
+        _check_likely(session, position, body, noise, session.expected_without)
     values = (body.total, body.by, body.note, body.noise_std)
     try:
         answer, _ = session.study.record(own, *values, correct=True, of=body.of, covers=body.covers)
@@ -132,17 +132,26 @@ def _check_members(session: Session, position: int, of: Sequence[str | int] | No
         raise Refused(422, "of", str(error)) from error
 
 
-def _check_likely(total: float, noise: float | None, expected: Row | None) -> None:
-    """Refuse a total that is far from what is expected of it."""
+def _check_likely(
+    session: Session,
+    position: int,
+    body: requests.NewAnswer | requests.Correction,
+    noise: float | None,
+    expecting: Callable[[int], Row | None],
+) -> None:
+    """Refuse a total that is far from what is expected of it, or that cannot be at all."""
+    expected = expecting(position)
     if expected is None:
         return
-    missed = far_from((expected["expected"], expected["std"]), total, noise)
+    missed = far_from((expected["expected"], expected["std"]), body.total, noise)
     if missed is not None:
+        if session.record.about.bounded:  # nobody is asked to be sure of what is impossible
+            session.record.about.check(body.total, noise, session.sets.take([position]))
         mean, std = map(plain, missed)
         raise Refused(
             409,
             "unlikely",
-            f"{total:.12g} is far from what is expected, {mean} ± {std}; nothing was stored. If it "
-            "is right, send it again and say so (sure: true).",
+            f"{body.total:.12g} is far from what is expected, {mean} ± {std}; nothing was stored. "
+            "If it is right, send it again and say so (sure: true).",
             **responses.Expectation(**widened(expected, missed[1])).model_dump(),
         )
