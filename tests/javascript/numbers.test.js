@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { alike, counted, decimalComma, exact, figure, like, parse, spread, steady, whole } from "../../src/sumwise/web/static/numbers.js";
+import { alike, bounds, counted, decimalComma, exact, figure, like, listed, parse, shareOf, spread, steady, whole } from "../../src/sumwise/web/static/numbers.js";
 
 // [text, value where 1.5 is written, value where 1,5 is written]; null is refused
 const TYPED = [
@@ -112,4 +112,33 @@ test("things are counted", () => {
   assert.equal(counted(1, "set"), "1 set");
   assert.equal(counted(12345, "set"), "12\u202f345 sets");
   assert.equal(whole(1e6), "1\u202f000\u202f000");
+});
+
+test("a share is a percentage", () => {
+  assert.deepEqual(shareOf("80", false), { value: 0.8 });
+  assert.deepEqual(shareOf(" 62.5 % ", false), { value: 0.625 });
+  assert.deepEqual(shareOf("62,5", false), { value: 0.625 });
+  assert.deepEqual(shareOf("100", false), { value: 1 });
+  for (const text of ["0", "-5", "101", "4/5", "%", "half"]) assert.ok(shareOf(text, false).problem, text);
+});
+
+test("ids are separated by commas or lines, and may stand in quotation marks", () => {
+  assert.deepEqual(listed("7, 12\n p3,,\n"), ["7", "12", "p3"]);
+  assert.deepEqual(listed('"Smith, Ann", Bob\n"say ""hi"""'), ["Smith, Ann", "Bob", 'say "hi"']);
+  assert.deepEqual(listed('5" pipe, "half'), ['5" pipe', '"half']);
+  assert.deepEqual(listed("  \n ,, "), []);
+});
+
+test("what is listed reads back whatever it holds", () => {
+  const ids = ["a", "a,b", 'q"', '"q"', '",', "ü 🐟", "1 2", "<b>"];
+  const quoted = ids.map((id) => (/[",\n]/.test(id) ? `"${id.replaceAll('"', '""')}"` : id));
+  assert.deepEqual(listed(quoted.join(", ")), ids);
+  assert.deepEqual(listed(quoted.join("\n")), ids);
+});
+
+test("bounds are said in words", () => {
+  assert.equal(bounds(0, 420, " points"), "from 0 to 420 points");
+  assert.equal(bounds(0, null), "at least 0");
+  assert.equal(bounds(null, 1.5, " kg"), "at most 1.5 kg");
+  assert.equal(bounds(null, undefined, " kg"), "");
 });

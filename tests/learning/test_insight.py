@@ -284,7 +284,7 @@ def test_networks_are_judged_by_their_forecasts(tmp_path, problem, kind, words):
         assert (row.set_id, row.answer) == (step.set_id, step.answer)
         assert (row.predicted, row.std) == (step.forecast, step.forecast_std)
     assert found.calibration[0].answers == 11
-    assert "of 11 totals, each forecast before it was told, lie in" in found.trust
+    assert "of 11 weighted sums, each forecast before it was told, lie in" in found.trust
     assert found.typical_error == found.steps[-1].typical_error
     assert found.typical_naive_error == found.steps[-1].typical_naive_error
 

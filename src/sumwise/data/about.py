@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Hashable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final, TypedDict
@@ -82,6 +83,15 @@ class About:
     def title(self) -> str:
         """The same of what, such as "mean maths score"."""
         return self.word if self.outcome is None else f"{self.word} {self.outcome}"
+
+    def worded(self, text: str) -> str:
+        """A text that speaks of totals, with the word for what is measured instead.
+
+        >>> About(weights="mean").worded("Totals of 3 sets; one total is missing.")
+        'Means of 3 sets; one mean is missing.'
+        """
+        text = re.sub(r"\btotal(?=s?\b)", self.word, text)
+        return re.sub(r"\bTotal(?=s?\b)", self.word.capitalize(), text)
 
     @property
     def in_unit(self) -> str:

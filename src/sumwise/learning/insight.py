@@ -262,7 +262,7 @@ def review(
         unit=_unit(pool),
         by_forecast=(NO_CLOSED_FORM if model.spectrum is None else HAS_LEARNED) if learns else "",
         calibration=calibration,
-        trust=verdict(calibration, level, FORECAST if learns else LEFT_OUT),
+        trust=status.about.worded(verdict(calibration, level, FORECAST if learns else LEFT_OUT)),
         next_questions=tuple(ahead),
     )
 

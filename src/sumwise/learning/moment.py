@@ -6,7 +6,6 @@ said here.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypeVar
@@ -190,7 +189,7 @@ class Moment(Generic[S]):
 
 def in_words(ask: Ask, about: About, sets: Sets, ranges: Float[np.ndarray, "2 A"] | None) -> Ask:
     """A question whose reason calls what is measured by its name, and with a total that can be."""
-    why, expected = re.sub(r"\btotal\b", about.word, ask.why), ask.expected
+    why, expected = about.worded(ask.why), ask.expected
     if ranges is not None:
         expected = float(np.clip(expected, *ranges[:, sets.position(ask.set_id)]))
     same = (why, expected) == (ask.why, ask.expected)

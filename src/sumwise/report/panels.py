@@ -60,7 +60,8 @@ def progress(insight: Insight) -> Section:
     ]
     if len(insight.steps) < FEWEST:
         return Section(title, [_needs("How the error falls shows", insight)], rows=rows)
-    now = figure(insight.typical_error or 0.0)
+    about = insight.status.about
+    now = about.quantity(figure(insight.typical_error or 0.0))
     if insight.by_forecast:
         said = f"Forecasts are off by {now} per individual"
         how = f"Over the last {WINDOW} answers."
@@ -72,18 +73,18 @@ def progress(insight: Insight) -> Section:
             "The lines show forecasts that were made when less was known; the heading describes "
             "the current model. "
         )
-    noise = figure(insight.steps[-1].noise_std)
+    noise = about.quantity(figure(insight.steps[-1].noise_std))
     words = (
         f"Before each answer the model forecasts it. “{ERROR.capitalize()}” is the typical error "
         f"of these forecasts over the last {WINDOW} answers; “{EVERYONE}” is that of predicting "
-        f"the mean so far for every individual. {then}The error of a total is divided by the "
-        "square root of its size, which gives that of one individual if individuals err "
+        f"the mean so far for every individual. {then}The error of a {about.word} is divided "
+        "by the square root of its size, which gives that of one individual if individuals err "
         f"independently. “{SPREAD.capitalize()}” is the model's average uncertainty about an "
         f"individual; the individuals' own noise, {noise} by the latest estimate, "
         "is not in it, and no question removes that. Uncertainty may also rise: the model's "
         "settings are estimated anew with every answer, and a surprise makes it less sure."
     )
-    naive = figure(insight.typical_naive_error or 0.0)
+    naive = about.quantity(figure(insight.typical_naive_error or 0.0))
     against = f"The same for everyone would be off by {naive}."
     chart = _progress_chart(rows, said, [how, against])
     return Section(title, [words], [chart], _progress_table(rows), rows)
@@ -192,6 +193,7 @@ def predicted(insight: Insight) -> Section:
         [f"About {insight.level * n:.0f} should."],
         level=level,
         per=("" if insight.unit is None else f" per {insight.unit}") + insight.status.about.in_unit,
+        word=insight.status.about.word,
     )
     return Section(title, [words], [chart], rows=rows)
 
@@ -207,7 +209,7 @@ def _predicted_rows(insight: Insight) -> list[Row]:
         names = ("answer", "predicted", "lower", "upper")
         each = {name: getattr(row, name) / weight for name in names}
         side = OUTSIDE if row.outside else INSIDE
-        total = {"total": row.answer, "z": row.z, "interval": side}
+        total = {insight.status.about.word: row.answer, "z": row.z, "interval": side}
         rows.append({"set": label(row.set_id), **each, **total})
     return rows
 
@@ -223,7 +225,7 @@ def _thinned(rows: Sequence[Compared]) -> Sequence[Compared]:
 
 
 def _predicted_chart(
-    rows: Rows, title: str, subtitle: Sequence[str], *, level: str, per: str
+    rows: Rows, title: str, subtitle: Sequence[str], *, level: str, per: str, word: str
 ) -> Any:
     """Predictions with intervals against answers; those outside stand out in colour and shape."""
     import altair as alt
@@ -243,7 +245,7 @@ def _predicted_chart(
     colour, shape = channels((alt.Color, alt.Shape), "side:N", looks, legend)
     tooltip = tooltips(
         ("set:N", "set"),
-        ("total:Q", "answer", ",.6~g"),
+        (f"{word}:Q", "answer", ",.6~g"),
         ("answer:Q", f"answered{per}", ",.4~g"),
         ("predicted:Q", "predicted", ",.4~g"),
         ("lower:Q", f"{level} interval from", ",.4~g"),
@@ -295,7 +297,7 @@ def calibration(insight: Insight) -> Section:
         base.mark_rule(color=COLOURS[0], strokeWidth=2.5).encode(y="low:Q", y2="high:Q"),
         base.mark_point(filled=True, size=110, opacity=1, color=COLOURS[0]).encode(y),
     )
-    found = headline(insight.calibration, insight.level)
+    found = insight.status.about.worded(headline(insight.calibration, insight.level))
     chart = finish(chart, found, [], height=260, wide=True)
     cells = [
         (

@@ -86,6 +86,7 @@ class Pages:
         view = self.pool.get()
         wanted, order = self._named(query.search), self._order(view, query)
         wanted[list(view.seen.gone)] = False
+        wanted[self._sets.n_asked :] = False  # known from the start
         if state:
             wanted &= view.state == STATES.index(state)
         found = order[wanted[order]]

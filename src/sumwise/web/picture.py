@@ -220,8 +220,9 @@ def _predicted(session: Session, view: PoolView, which: Int[np.ndarray, " n"]) -
     if not view.seen.answers:
         return ["not before the first answer"] * len(which)
     found = predict(session, view.fit, which)
-    pairs = zip(found.mean, found.std, strict=True)
-    return [f"{figure(float(mean), 4)} ± {figure(float(std))}" for mean, std in pairs]
+    pairs, about = zip(found.mean, found.std, strict=True), session.record.about
+    said = (f"{figure(float(mean), 4)} ± {figure(float(std))}" for mean, std in pairs)
+    return [*map(about.quantity, said)]
 
 
 # --- drawing --------------------------------------------------------------------------------------

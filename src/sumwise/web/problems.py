@@ -60,7 +60,7 @@ MEANINGS: Final = {
     404: "There is no such set.",
     408: "The body did not come in time, and nothing was stored.",
     409: "It contradicts what is there: the words say what, and what to do.",
-    413: "The body is larger than 64 kB.",
+    413: "The body is larger than 64 kB; that of a table of individuals, than 4 MB.",
     422: "A value cannot be used: the words say which, and what to give.",
     503: "The database cannot be used at the moment, and nothing was stored.",
 }

@@ -43,6 +43,15 @@ Noise = Annotated[
     ),
 ]
 
+Members = Annotated[
+    list[Text | Annotated[int, Field(strict=True)]] | None,
+    Field(
+        min_length=1,
+        max_length=100_000,
+        description="Whom the total covers, if not all: ids of rows, or where rows have none, "
+        "their numbers within the set, from 1.",
+    ),
+]
 Covers = Annotated[
     Annotated[float, Field(gt=0, le=1, strict=True)] | None,
     Field(
@@ -133,15 +142,7 @@ class NewAnswer(ChosenSet):
     total: Annotated[Number, Field(description="In the study's units.", examples=[843.0])]
     note: Note = None
     noise_std: Noise = None
-    of: Annotated[
-        list[Text | Annotated[int, Field(strict=True)]] | None,
-        Field(
-            min_length=1,
-            max_length=100_000,
-            description="Whom the total covers, if not all: ids of rows, or where rows have none, "
-            "their numbers within the set, from 1.",
-        ),
-    ] = None
+    of: Members = None
     covers: Covers = None
     sure: Sure = False
 
@@ -154,12 +155,15 @@ class PoolChange(Remark):
         str,
         Field(
             min_length=1,
-            description="A CSV table with a row for each individual, as `sumwise pool` reads it; "
-            "larger ones than a body may be are for the shell.",
+            description="A CSV table with a row for each individual, as `sumwise pool` reads it. "
+            "The body may be up to 4 MB; larger tables are for the shell.",
             examples=["set,id,lunch,enroll\nAnn Arbor,1207,0.31,420\n"],
         ),
     ]
-    set: Annotated[Text, Field(description="The column that names the set.")] = "set"
+    set: Annotated[
+        Text | Annotated[list[Text], Field(min_length=1, max_length=20)],
+        Field(description="The column that names the set, or several."),
+    ] = "set"
     id: Annotated[Text, Field(description="The column with the individual's id.")] = "id"
 
 
@@ -170,5 +174,8 @@ class Correction(Remark):
     noise_std: Annotated[
         Spread | None, Field(description="Left out, the noise stays as it was; 0 takes it away.")
     ] = None
-    covers: Covers = None
+    of: Members = None
+    covers: Annotated[
+        Covers, Field(description="As in a new answer; 1 says that the total is of the whole set.")
+    ] = None
     sure: Sure = False

@@ -39,6 +39,8 @@ class Expectation(BaseModel):
     std: Real = Field(description="Noise included.")
     lower: Real = Field(description="9 in 10 totals lie from here to `upper`.")
     upper: Real
+    low: Real = Field(None, description="The least that it can be, where outputs have bounds.")
+    high: Real = Field(None, description="The most.")
 
 
 class Question(Expectation, SetName):
@@ -112,6 +114,8 @@ class Answer(Aside, SetName):
         description="What of the set it covers, in words; null if all of it.",
         examples=["3 of 5 individuals"],
     )
+    of: list[str] | None = Field(description="Members it covers, named as in a new answer.")
+    covers: float | None = Field(description="The share that `total` was scaled up from.")
 
 
 class Unlikely(Expectation, Problem):
@@ -247,6 +251,16 @@ class Study(Counts):
 
     individuals: int
     inputs: list[str]
+    known: int = Field(
+        description="Areas and individuals known from the start, which are never asked for and "
+        "not counted among `sets` and `answers`."
+    )
+    members_by: Literal["id", "row"] | None = Field(
+        description="How members of a set are named: by ids of their own, or by their numbers "
+        "within the set; null where individuals stay in their files."
+    )
+    set_columns: list[str] = Field(description="Of the table that the study was made of, if known.")
+    id_column: str | None
     open: int
     claim_days: float
     changes: int = Field(description="One more with every change.")

@@ -30,6 +30,8 @@ from sumwise.util.files import atomic_write
 from sumwise.web.problems import Refused, problem
 
 LARGEST_BODY: Final = 64 * 1024
+LARGEST_TABLE: Final = 4 * 1024 * 1024  # of the one request that brings a table
+TABLES: Final = "/api/pool"
 SLOWEST_BODY: Final = 30.0  # seconds
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})
@@ -83,11 +85,12 @@ class Guard:
         headers = Headers(scope=scope)
         try:
             self._check(scope["method"], scope["path"], headers)
+            most = LARGEST_TABLE if scope["path"] == TABLES else LARGEST_BODY
             length = headers.get("content-length", "0")
-            if not length.isascii() or not length.isdigit() or int(length[:20]) > LARGEST_BODY:
-                raise _too_large()
+            if not length.isascii() or not length.isdigit() or int(length[:20]) > most:
+                raise _too_large(most)
             if scope["method"] not in READING:
-                receive = _replay(await _body(scope, receive), receive)
+                receive = _replay(await _body(scope, receive, most), receive)
             await self._app(scope, receive, guarded)
         except ClientDisconnect:
             return  # before the whole body was here, so nothing is done
@@ -173,23 +176,25 @@ def _add_headers(message: Message, path: str) -> None:
         headers.setdefault("Cache-Control", "no-cache")  # cached, but revalidated
 
 
-async def _body(scope: Scope, receive: Receive) -> bytes:
+async def _body(scope: Scope, receive: Receive, most: int) -> bytes:
     """The whole body of a request; one that is too large or too slow is refused."""
-    body = b""
+    body = bytearray()
     try:
         async with asyncio.timeout(SLOWEST_BODY):
             async for part in Request(scope, receive).stream():
                 body += part
-                if len(body) > LARGEST_BODY:
-                    raise _too_large()
+                if len(body) > most:
+                    raise _too_large(most)
     except TimeoutError:
         words = f"the body was not here after {SLOWEST_BODY:g} seconds; nothing was stored"
         raise Refused(408, "too_slow", words) from None
-    return body
+    return bytes(body)
 
 
-def _too_large() -> Refused:
-    return Refused(413, "too_large", f"the body is larger than {LARGEST_BODY // 1024} kB")
+def _too_large(most: int) -> Refused:
+    size = f"{most // 1024} kB" if most == LARGEST_BODY else f"{most // 1024**2} MB"
+    more = "" if most == LARGEST_BODY else "; use sumwise pool in the shell"
+    return Refused(413, "too_large", f"the body is larger than {size}{more}")
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

@@ -7,30 +7,31 @@ import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
-from statistics import NormalDist
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Literal, TypeVar
 
 import numpy as np
 
+from sumwise.data.sets import LazySets
 from sumwise.errors import UnknownSetError
 from sumwise.learning.insight import Insight
 from sumwise.learning.parts import design_of, part_in_words
 from sumwise.learning.propose import FEWEST, Answer, Ask, arrays_of
-from sumwise.model.leave_one_out import leave_one_out
+from sumwise.model import leave_one_out
+from sumwise.model.bounded import within
+from sumwise.model.predict import Predictions
 from sumwise.report.page import Section
 from sumwise.report.panels import PANELS
 from sumwise.study.state import Fit
 from sumwise.study.storage.records import Event, Snapshot
 from sumwise.study.study import Study
-from sumwise.util.shapes import Bool, Int
+from sumwise.util.shapes import Bool, Float, Int
 from sumwise.util.text import by_text, find, json_ready, shown
 
 PATIENCE: Final = 10.0  # seconds to wait for others who write, while a page is waiting
 LAG: Final = 10  # a model that checks new totals may miss one in ten answers
 LEVEL: Final = 0.9  # of the intervals that are shown
-REACH: Final = NormalDist().inv_cdf(0.5 + 0.5 * LEVEL)
+SHOWN: Final = ("expected", "std", "lower", "upper")
 
-Expectation = tuple[float, float]  # mean and standard deviation
 Row = dict[str, Any]
 K = TypeVar("K")
 V = TypeVar("V")
@@ -126,6 +127,15 @@ class Session:
         found[self.sets.n_asked :] = False
         return found
 
+    @cached_property
+    def members_by(self) -> Literal["id", "row"] | None:
+        """How members of a set are named; None where individuals stay in their files."""
+        if self.record.embedded is not None:
+            return None
+        lazy = isinstance(self.sets, LazySets)  # whose rows are not read to say this
+        named = self.sets.origin.id if lazy else self.sets.row_ids
+        return "row" if named is None else "id"
+
     def spent(self, seen: Snapshot) -> float | None:
         """The cost of all answers."""
         cost = self.record.aims.cost
@@ -139,7 +149,7 @@ class Session:
 
     # --- what totals are expected to be ---------------------------------------------------------
 
-    def expected(self, position: int) -> Expectation | None:
+    def expected(self, position: int) -> Row | None:
         """The total as a recent model predicts it, which may miss the latest answers.
 
         None if too little is known, or if models take long to learn and none is there yet.
@@ -147,25 +157,34 @@ class Session:
         fit = self.state.recent_fit(LAG)
         if fit is None or len(fit.seen.answers) < FEWEST:
             return None
-        mean, std = fit.totals([position])
-        return float(mean[0]), float(std[0])
+        return expectations(fit, [position])[0]
 
-    def expected_without(self, position: int) -> Expectation | None:
-        """The total of an answered set as all other answers predict it.
+    def expected_without(self, position: int) -> Row | None:
+        """The total of an answered set as all other answers predict it, or all but the latest.
 
         λ, β and the basis are those of a model that may know the answer. None also for a dropout
-        network, from which an answer cannot be left out.
+        network, from which an answer cannot be left out, and for a total that follows from others.
         """
         fit = self.state.recent_fit(LAG)
-        told = self.state.snapshot().answers
+        if fit is None or all(told.position != position for told in fit.seen.answers):
+            return self.expected(position)  # the model does not know the answer
+        told, known = fit.seen.answers, fit.model.labelled
+        if known is not None and known.overlap is not None:
+            told = tuple(told[i] for i in known.overlap.kept.tolist())
         at, y_bar, noise = arrays_of(told)
-        if fit is None or fit.model.log_evidence is None or len(at) <= FEWEST or position not in at:
+        if fit.model.log_evidence is None or len(at) <= FEWEST or position not in at:
             return None
         planned, place = self.record.aims.noise_std, at.index(position)
         noise[place] = 0.0 if planned is None else planned[position]  # a new answer brings its own
         rows = design_of(fit.design.rows, self.sets, fit.pool.basis, told)
-        mean, std = leave_one_out(fit.model, rows, y_bar[:, None], noise)
-        return float(mean[place, 0]), float(std[place, 0])
+        mean, std = leave_one_out.leave_one_out(fit.model, rows, y_bar[:, None], noise)
+        ends = None
+        if fit.model.mixture is not None:
+            ends = leave_one_out.interval(fit.model, rows, LEVEL)[0][:, [place]]
+        found = Predictions(mean[place], std[place], LEVEL, ends=ends)
+        if fit.ranges is not None:
+            found = within(found, *fit.ranges[:, [position]])
+        return _rows(found, fit.ranges, [position])[0]
 
     # --- rows of responses ----------------------------------------------------------------------
 
@@ -234,8 +253,12 @@ class Session:
         return [{**asdict(skip), **self.name(skip.position)} for skip in seen.skips]
 
     def answer_row(self, answer: Answer) -> Row:
-        row = {**asdict(answer), **self.name(answer.position), "total": answer.y_bar}
-        return {**row, "part": self._part(answer, answer.position)}
+        position = answer.position
+        row = {**asdict(answer), **self.name(position), "total": answer.y_bar}
+        if answer.of is not None:
+            first, names = int(self.sets.starts[position]) - 1, self.sets.row_ids
+            row["of"] = [str(n) if names is None else shown(names[first + n]) for n in answer.of]
+        return {**row, "part": self._part(answer, position)}
 
     def _part(self, told: Answer | Event, position: int) -> str | None:
         return part_in_words(told.of, told.covers, int(self.sizes[position]))
@@ -250,16 +273,29 @@ class Session:
 
 def expectations(fit: Fit, positions: Sequence[int]) -> list[Row]:
     """What the totals of some sets are expected to be, with the intervals that are shown."""
-    found = fit.intervals(LEVEL, list(positions))
-    columns = found.mean, found.std, found.lower, found.upper
-    names = ("expected", "std", "lower", "upper")
-    return [dict(zip(names, row, strict=True)) for row in np.column_stack(columns).tolist()]
+    return _rows(fit.intervals(LEVEL, list(positions)), fit.ranges, positions)
 
 
-def interval(mean: float, std: float) -> dict[str, float]:
-    """The same from a mean and a standard deviation alone, as if the total were Gaussian."""
-    reach = REACH * std
-    return {"expected": mean, "std": std, "lower": mean - reach, "upper": mean + reach}
+def _rows(
+    found: Predictions, ranges: Float[np.ndarray, "2 A"] | None, positions: Sequence[int]
+) -> list[Row]:
+    """Predictions of sets with what their totals can be, where that has bounds."""
+    columns = dict(zip(SHOWN, (found.mean, found.std, found.lower, found.upper), strict=True))
+    if ranges is not None:
+        columns["low"], columns["high"] = ranges[:, list(positions)]
+    table = np.column_stack([*columns.values()]).tolist()
+    return [dict(zip(columns, row, strict=True)) for row in table]
+
+
+def widened(row: Row, std: float) -> Row:
+    """What is expected with a larger standard deviation, and its interval in proportion.
+
+    >>> widened({"expected": 5.0, "std": 1.0, "lower": 4.0, "upper": 7.0}, 2.0)
+    {'expected': 5.0, 'std': 2.0, 'lower': 3.0, 'upper': 9.0}
+    """
+    mean, factor = row["expected"], std / row["std"] if row["std"] else 1.0
+    ends = {end: mean + factor * (row[end] - mean) for end in ("lower", "upper")}
+    return {**row, "std": std, **ends}
 
 
 def as_json(panel: Section) -> Row:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fastapi import APIRouter, Response
 
 from sumwise.errors import LabelError
+from sumwise.learning.parts import rows_of
 from sumwise.learning.propose import far_from
 from sumwise.util.text import plain
 from sumwise.web import requests, responses
@@ -14,7 +16,7 @@ from sumwise.web.api import Here, route, writing
 from sumwise.web.pages import PageQuery
 from sumwise.web.problems import MEANINGS, Refused, conflicts
 from sumwise.web.requests import Page, Position, Size
-from sumwise.web.session import Expectation, interval
+from sumwise.web.session import Row, Session, widened
 
 router = APIRouter(tags=["answers"])
 
@@ -54,8 +56,9 @@ def tell(here: Here, response: Response, body: requests.NewAnswer) -> Any:
     position = session.position(body.position, body.set)
     own = session.id_at(position)
     known = session.state.answer(position)
+    _check_members(session, position, body.of)
     if not (body.sure or body.of or body.covers or known):  # another answer is refused below
-        _check_likely(body.total, body.noise_std, session.expected(position))
+        _check_likely(session, position, body, body.noise_std, session.expected)
     try:
         values = (body.total, body.by, body.note, body.noise_std)
         answer, new = session.study.record(own, *values, of=body.of, covers=body.covers)
@@ -91,13 +94,19 @@ def amend(here: Here, position: Position, body: requests.Correction) -> Any:
     """
     session = here.session
     own = session.id_at(position)
-    known = None if body.sure else session.state.answer(position)
-    if known is not None and known.y_bar != body.total and not (known.of or known.covers):
+    known = session.state.answer(position)
+    _check_members(session, position, body.of)
+    part = body.of or body.covers or (known is not None and (known.of or known.covers))
+    if not (body.sure or part or known is None or known.y_bar == body.total):
         noise = known.noise_std if body.noise_std is None else body.noise_std
-        _check_likely(body.total, noise, session.expected_without(position))
-    with conflicts({LabelError: "not_answered"}):
-        values = (body.total, body.by, body.note, body.noise_std)
-        answer, _ = session.study.record(own, *values, correct=True, covers=body.covers)
+        _check_likely(session, position, body, noise, session.expected_without)
+    values = (body.total, body.by, body.note, body.noise_std)
+    try:
+        answer, _ = session.study.record(own, *values, correct=True, of=body.of, covers=body.covers)
+    except LabelError as error:
+        if session.state.answer(position) is not None:
+            raise  # the total itself is refused
+        raise Refused(409, "not_answered", str(error)) from error
     return session.answer_row(answer)
 
 
@@ -113,15 +122,36 @@ def retract(here: Here, position: Position, body: requests.Remark | None = None)
         here.session.study.retract(here.session.id_at(position), wanted.by, wanted.note)
 
 
-def _check_likely(total: float, noise: float | None, expected: Expectation | None) -> None:
-    """Refuse a total that is far from what is expected of it."""
-    missed = far_from(expected, total, noise)
+def _check_members(session: Session, position: int, of: Sequence[str | int] | None) -> None:
+    """Refuse members that are not those of the set, apart from refusals of the total."""
+    if of is None or session.members_by is None:
+        return
+    try:
+        rows_of(session.sets, position, of)
+    except LabelError as error:
+        raise Refused(422, "of", str(error)) from error
+
+
+def _check_likely(
+    session: Session,
+    position: int,
+    body: requests.NewAnswer | requests.Correction,
+    noise: float | None,
+    expecting: Callable[[int], Row | None],
+) -> None:
+    """Refuse a total that is far from what is expected of it, or that cannot be at all."""
+    expected = expecting(position)
+    if expected is None:
+        return
+    missed = far_from((expected["expected"], expected["std"]), body.total, noise)
     if missed is not None:
+        if session.record.about.bounded:  # nobody is asked to be sure of what is impossible
+            session.record.about.check(body.total, noise, session.sets.take([position]))
         mean, std = map(plain, missed)
         raise Refused(
             409,
             "unlikely",
-            f"{total:.12g} is far from what is expected, {mean} ± {std}; nothing was stored. If it "
-            "is right, send it again and say so (sure: true).",
-            **responses.Expectation(**interval(*missed)).model_dump(),
+            f"{body.total:.12g} is far from what is expected, {mean} ± {std}; nothing was stored. "
+            "If it is right, send it again and say so (sure: true).",
+            **responses.Expectation(**widened(expected, missed[1])).model_dump(),
         )

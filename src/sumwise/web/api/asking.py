@@ -64,7 +64,8 @@ def release(here: Here, position: Position, body: requests.Signed | None = None)
 @route(router, "GET /skips", responses.Skips)
 def get_skips(here: Here) -> Any:
     """Sets that are not asked for."""
-    found = here.session.skip_rows()
+    session = here.session
+    found = [row for row in session.skip_rows() if row["position"] < session.sets.n_asked]
     return {"rows": found, "total": len(found)}
 
 

@@ -37,9 +37,10 @@ def change_pool(here: Here, body: requests.PoolChange) -> Any:
         file = Path(folder, "table.csv")
         file.write_bytes(body.csv.encode("utf-8", "surrogatepass"))
         try:
-            table = read_changes(file, study.state.record.sets, Columns((body.set,), body.id))
+            group = [body.set] if isinstance(body.set, str) else body.set
+            table = read_changes(file, study.state.record.sets, Columns((*group,), body.id))
             told: dict[str, Any] = {body.change: table, "by": body.by, "note": body.note}
-            return {"words": study.change_pool(group=body.set, id=body.id, **told)}
+            return {"words": study.change_pool(group=group, id=body.id, **told)}
         except SumwiseError as error:
             said = str(error).replace(str(file), "the table")
             status = 503 if isinstance(error, StorageError) else 409

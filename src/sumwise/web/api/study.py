@@ -10,6 +10,7 @@ from fastapi.responses import StreamingResponse
 
 from sumwise import __version__
 from sumwise.learning.status import Status
+from sumwise.util.text import shown
 from sumwise.web import responses
 from sumwise.web.api import Here, computing, route
 from sumwise.web.pages import PageQuery
@@ -29,7 +30,8 @@ def get_study(here: Here) -> Any:
     answers, skips = (
         sum(each.position < asked for each in told) for told in (now.answers, now.skips)
     )
-    sets = now.sets - session.sets.origin.extra
+    origin = session.sets.origin
+    sets = now.sets - origin.extra
     counts = (sets, answers, len(now.claims), skips, now.questions)
     counted = Status(kept.name, kept.strategy, *counts, 0.0, 0.0, 0.0, 0, 0.0)
     return {
@@ -38,6 +40,10 @@ def get_study(here: Here) -> Any:
         "about": {**asdict(kept.about), "word": kept.about.word},
         "individuals": int(session.sizes[session.in_pool].sum()),
         "inputs": session.input_names,
+        "known": len(now.answers) - answers,
+        "members_by": session.members_by,
+        "set_columns": [*map(shown, origin.by)],
+        "id_column": None if origin.id is None else shown(origin.id),
         "spent": session.spent(now),
         "words": counted.words[:1],
         "claim_days": kept.claim_days,

@@ -7,7 +7,8 @@ import { percent, person } from "./pieces.js";
 import { named } from "./who.js";
 import { notice } from "./notices.js";
 import { exact, like, parse, spread } from "./numbers.js";
-import { emit, measured, signed, who, word } from "./store.js";
+import { partFields, partOf, refusedField } from "./part.js";
+import { emit, inUnit, measured, signed, unit, who, word } from "./store.js";
 
 // what this page did itself: not announced again when it comes back as an event
 const own = [];
@@ -110,7 +111,7 @@ export function retract(set, answer) {
   const why = reason("Why is it taken back?");
   return ask({
     title: ["Retract the answer for ", name(set.id), "?"],
-    words: h("p", null, `The ${word()} ${exact(answer.total)} no longer counts, and the set may be asked for again. History keeps what was said.`),
+    words: h("p", null, `The ${word()} ${exact(answer.total)}${unit()} no longer counts, and the set may be asked for again. History keeps what was said.`),
     fields: [why],
     confirm: "Retract it",
     danger: true,
@@ -122,33 +123,44 @@ export function retract(set, answer) {
   });
 }
 
-/** Correct an answer; `typed` is the text to start from. */
-export function amend(set, answer, typed = "") {
-  const total = field(`Measured ${measured()}`, { value: typed || String(answer.total), inputmode: "decimal", maxlength: 100 });
+/** Correct an answer; `typed` holds total, share and members to start from, as they were typed. */
+export function amend(set, answer, typed = null) {
+  const whole = !answer.of && !answer.covers;
+  const measuredNow = answer.covers && word() !== "mean" ? Number((answer.total * answer.covers).toPrecision(12)) : answer.total;
+  const total = field(`Measured ${measured()}${inUnit()}`, { value: typed?.total || String(measuredNow), inputmode: "decimal", maxlength: 100 });
+  const part = partFields();
+  part.element.hidden = set.size === 1;
+  part.put(typed ?? partOf(answer));
   const why = reason("Why is it changed?");
-  let value = 0;
+  let sent = {};
   return ask({
     title: ["Amend the answer for ", name(set.id)],
-    words: h("p", null, `So far it is ${exact(answer.total)}. The new ${word()} takes its place, and history keeps both.`),
-    fields: [total, why],
+    words: h("p", null, `So far it is ${exact(answer.total)}${unit()}${answer.part ? ` (${answer.part})` : ""}. The new ${word()} takes its place, and history keeps both.`),
+    fields: [total, part, why],
     confirm: "Save the change",
     check: () => {
       const read = parse(total.input.value);
       if (read.problem) return [total, read.problem];
-      value = read.value;
+      const { problem, ...covered } = part.read();
+      if (problem) return problem;
+      sent = signed({ total: read.value, note: why.input.value.trim(), ...covered });
+      if (!whole && !covered.of && !covered.covers) sent.covers = 1; // it covers all of the set now
       return why.missing();
     },
     submit: async () => {
-      const note = why.input.value.trim();
-      const sent = signed({ total: value, note });
       const save = (sure) => send("PATCH", `/api/answers/${set.position}`, sure ? { ...sent, sure } : sent);
+      let saved;
       try {
-        await save(false);
+        saved = await save(false);
       } catch (error) {
+        const where = refusedField(error, total, part);
+        if (where) where.complain(error.message);
+        if (where) return KEEP_OPEN;
         if (error.code !== "unlikely") throw error;
-        if (!(await confirmUnlikely(set, value, error.body, () => save(true)))) return KEEP_OPEN;
+        saved = await confirmUnlikely(set, sent.total, error.body, () => save(true));
+        if (!saved) return KEEP_OPEN;
       }
-      await done("amended", set.position, ["Changed ", name(set.id), ` to ${exact(value)}.`]);
+      await done("amended", set.position, ["Changed ", name(set.id), ` to ${exact(saved.total)}${unit()}.`]);
     },
   });
 }
@@ -159,12 +171,12 @@ export function confirmUnlikely(set, total, { expected, std, lower, upper }, sub
   return ask({
     title: "Sure?",
     words: [
-      h("p", null, "This is far from what is predicted for ", name(set.id), "."),
+      h("p", null, `This is far from the ${measured()} that is predicted for `, name(set.id), "."),
       h(
         "dl",
         { class: "facts compare" },
-        h("div", null, h("dt", null, "Predicted"), h("dd", null, h("strong", null, spread(expected, std)), h("span", { class: "soft" }, ` ${percent()} within ${low} to ${high}`))),
-        h("div", null, h("dt", null, "You typed"), h("dd", null, h("strong", null, exact(total)))),
+        h("div", null, h("dt", null, "Predicted"), h("dd", null, h("strong", null, spread(expected, std)), unit(), h("span", { class: "soft" }, ` ${percent()} within ${low} to ${high}`))),
+        h("div", null, h("dt", null, "You typed"), h("dd", null, h("strong", null, exact(total)), unit())),
       ),
       h("p", null, "If it is what was measured, save it: the prediction may well be wrong. A digit too many or a wrong unit is what this question is for."),
     ],

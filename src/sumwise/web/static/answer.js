@@ -8,13 +8,16 @@ import { failure, field } from "./dialogs.js";
 import { fill, h, name, shortened } from "./dom.js";
 import { notice } from "./notices.js";
 import { exact, parse } from "./numbers.js";
-import { draft, emit, keepDraft, measured, on, signed, unit } from "./store.js";
+import { partFields, refusedField } from "./part.js";
+import { draft, emit, inUnit, keepDraft, measured, on, signed, unit, word } from "./store.js";
 
 /** The form and its methods; `saved` is called once the answer is stored. */
 export function answerForm(set, { saved = () => {}, cancel = null } = {}) {
-  const label = [`Measured ${measured()}${unit() ? ` (${unit().trim()})` : ""}`, h("span", { class: "unseen" }, ` of ${shortened(set.id, 60)}`)];
+  const label = [`Measured ${measured()}${inUnit()}`, h("span", { class: "unseen" }, ` of ${shortened(set.id, 60)}`)];
   const total = field(label, { inputmode: "decimal", maxlength: 100, class: "total" });
   const note = field("Note (optional)", { rows: 2, hint: "Stored with the answer, for later readers." });
+  const part = partFields();
+  part.element.hidden = set.size === 1;
   const noise = field("Known noise (optional)", { inputmode: "decimal", maxlength: 100, hint: "Standard deviation of noise that this measurement is known to have, such as noise added for privacy." });
   const known = h("button", { type: "button", class: "quiet known" }, "This measurement has known noise…");
   const more = h("div", { class: "more", hidden: true }, note.element, known, noise.element);
@@ -25,13 +28,15 @@ export function answerForm(set, { saved = () => {}, cancel = null } = {}) {
     "form",
     { class: "answer", novalidate: true },
     h("div", { class: "line" }, total.element, h("div", { class: "buttons" }, save, cancel ? drop : null)),
+    part.element,
     more,
     trouble,
   );
+  const fields = [total, note, noise, ...part.fields];
   let busy = false;
 
-  const content = () => ({ id: set.id.slice(0, 200), total: total.input.value, note: note.input.value, noise: noise.input.value });
-  const typed = () => Boolean(total.input.value.trim() || note.input.value.trim() || noise.input.value.trim());
+  const content = () => ({ id: set.id.slice(0, 200), total: total.input.value, note: note.input.value, noise: noise.input.value, ...part.values() });
+  const typed = () => fields.some((each) => each.input.value.trim());
 
   function restore() {
     const kept = draft(set.position);
@@ -39,6 +44,7 @@ export function answerForm(set, { saved = () => {}, cancel = null } = {}) {
     total.input.value = mine?.total ?? "";
     note.input.value = mine?.note ?? "";
     noise.input.value = mine?.noise ?? "";
+    part.put(mine ?? {});
     more.hidden = !(mine?.note || mine?.noise) && more.hidden;
     showNoise(Boolean(mine?.noise));
     readBack();
@@ -50,13 +56,15 @@ export function answerForm(set, { saved = () => {}, cancel = null } = {}) {
     known.hidden = wanted;
   }
 
-  /** Show how the text will be read, unless it is a plain number. */
+  /** Show how the text will be read, unless it is a plain number, and what the number can be. */
   function readBack() {
     const read = total.input.value.trim() ? parse(total.input.value) : {};
-    total.hint.textContent = "value" in read && !read.plain ? `Saved as ${exact(read.value)}` : "";
+    const range = part.range(set);
+    total.hint.textContent = "value" in read && !read.plain ? `Saved as ${exact(read.value)}` : range && range[0].toUpperCase() + range.slice(1);
   }
 
   function clear() {
+    part.clear();
     for (const each of [total, note, noise]) {
       each.input.value = "";
       each.complain("");
@@ -69,9 +77,12 @@ export function answerForm(set, { saved = () => {}, cancel = null } = {}) {
   }
 
   function body() {
+    if (!total.input.value.trim()) return complain(total, `Type the measured ${word()} first.`);
     const read = parse(total.input.value);
     if (read.problem) return complain(total, read.problem);
-    const sent = { position: set.position, total: read.value };
+    const { problem, ...covered } = part.read();
+    if (problem) return complain(...problem);
+    const sent = { position: set.position, total: read.value, ...covered };
     if (noise.input.value.trim()) {
       const std = parse(noise.input.value);
       if (std.problem || std.value < 0) return complain(noise, std.problem ?? "Noise cannot be negative.");
@@ -82,7 +93,8 @@ export function answerForm(set, { saved = () => {}, cancel = null } = {}) {
   }
 
   function complain(where, words) {
-    if (where !== total) more.hidden = false;
+    if ([note, noise].includes(where)) more.hidden = false;
+    if (part.fields.includes(where)) part.element.open = true;
     if (where === noise) showNoise(true);
     where.complain(words);
     where.input.focus();
@@ -99,7 +111,8 @@ export function answerForm(set, { saved = () => {}, cancel = null } = {}) {
     save.setAttribute("aria-disabled", "true");
     save.textContent = "Saving…";
     try {
-      if (await deliver(sent)) finish(sent);
+      const kept = await deliver(sent);
+      if (kept) finish(kept);
     } catch (error) {
       refused(error);
     } finally {
@@ -111,7 +124,7 @@ export function answerForm(set, { saved = () => {}, cancel = null } = {}) {
 
   async function deliver(sent) {
     try {
-      return (await send("POST", "/api/answers", sent)) ?? true;
+      return await send("POST", "/api/answers", sent);
     } catch (error) {
       if (error.code !== "unlikely") throw error;
       const kept = await confirmUnlikely(set, sent.total, error.body, () => send("POST", "/api/answers", { ...sent, sure: true }));
@@ -120,28 +133,27 @@ export function answerForm(set, { saved = () => {}, cancel = null } = {}) {
     }
   }
 
-  function finish(sent) {
+  function finish(answer) {
     mark("told", set.position);
     clear();
-    notice(["Saved ", exact(sent.total), " for ", name(set.id), "."], "done");
+    notice(["Saved ", exact(answer.total), unit(), " for ", name(set.id), answer.part ? ` (${answer.part}).` : "."], "done");
     saved();
     emit("done");
   }
 
   function refused(error) {
-    if (error.code !== "answered") {
-      fill(trouble, failure(error));
-      return;
-    }
+    const where = refusedField(error, total, part);
+    if (where) return void complain(where, error.message);
+    if (error.code !== "answered") return void fill(trouble, failure(error));
     const button = h("button", { type: "button" }, "Amend it…");
     button.addEventListener("click", async () => {
-      if (await amend(set, error.body.answer, total.input.value)) clear();
+      if (await amend(set, error.body.answer, content())) clear();
     });
     fill(trouble, error.message, " ", button);
     emit("done");
   }
 
-  for (const each of [total, note, noise]) {
+  for (const each of fields) {
     each.input.addEventListener("input", () => {
       readBack();
       keepDraft(set.position, content(), element);
@@ -167,6 +179,12 @@ export function answerForm(set, { saved = () => {}, cancel = null } = {}) {
     typed,
     clear,
     dispose,
+    /** What the server says of the set now: its bounds may have changed. */
+    update: ({ low, high, size }) => {
+      set = { ...set, low, high, size };
+      part.element.hidden = size === 1;
+      readBack();
+    },
     /** Focus the field and add `text`, which was typed before the field existed. */
     focus: (text = "") => {
       total.input.focus();

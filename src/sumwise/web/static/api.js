@@ -24,9 +24,9 @@ export function get(path, { signal, seconds = 60 } = {}) {
   return call(path, { method: "GET", headers: headers() }, signal, seconds);
 }
 
-export function send(method, path, body) {
+export function send(method, path, body, seconds = 30) {
   const sent = { ...headers(), "Content-Type": "application/json" };
-  return call(path, { method, headers: sent, body: JSON.stringify(body) }, undefined, 30);
+  return call(path, { method, headers: sent, body: JSON.stringify(body) }, undefined, seconds);
 }
 
 async function call(path, options, signal, seconds) {

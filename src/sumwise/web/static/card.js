@@ -84,6 +84,7 @@ export function setCard(set, { leave }) {
     element.classList.toggle("compact", kind === "other");
     rank.textContent = shown.rank ?? "";
     rank.hidden = !shown.rank;
+    form.update(shown);
     fill(side, ...sideline(shown));
     fill(facts, ...about(shown, form.typed()));
     settled = kind === "kept" && shown.state === "answered";
@@ -113,7 +114,7 @@ function sideline(shown) {
 
 function about(shown, typed) {
   if (shown.kind === "kept") return [kept(shown, typed)];
-  const expected = h("div", null, h("dt", null, `Expected ${measured()}`), h("dd", null, expectation(shown), unit()));
+  const expected = h("div", null, h("dt", null, `Expected ${measured()}`), h("dd", null, expectation(shown)));
   if (shown.kind !== "proposed") return [h("dl", { class: "facts" }, expected)];
   return [
     h("p", { class: "why" }, shown.why),
@@ -126,7 +127,7 @@ function kept(shown, typed) {
   const words = {
     free: ["Not among the best any more."],
     open: ["With ", person(shown.by), " by now."],
-    answered: ["Answered with ", h("strong", null, exact(shown.answer?.total)), " by ", person(shown.by), " meanwhile."],
+    answered: ["Answered with ", h("strong", null, exact(shown.answer?.total), unit()), " by ", person(shown.by), " meanwhile."],
     skipped: ["Skipped by ", person(shown.by), " meanwhile."],
   };
   const unsaved = typed ? " What you typed is not saved yet." : "";

@@ -60,7 +60,7 @@ function refocus(back) {
 /**
  * Ask for a few fields and do something with them; the dialog stays, with words, if that fails.
  *
- * `fields` are made by `field`; `check` gives a problem as [field, words], and `submit` is awaited;
+ * `fields` are made by `field`, or groups of them; `check` gives a problem as [field, words], and `submit` is awaited;
  * if it gives KEEP_OPEN, the dialog stays for further changes.
  * Resolves with what `submit` gave, or null.
  */
@@ -82,7 +82,7 @@ export function ask({ title, words = [], fields = [], confirm, cancel = "Cancel"
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
       if (busy) return;
-      for (const each of fields) each.complain("");
+      for (const each of fields) for (const one of each.fields ?? [each]) one.complain("");
       trouble.textContent = "";
       const problem = check?.();
       if (problem) {

@@ -2,7 +2,8 @@
 
 import { modal } from "./dialogs.js";
 import { h } from "./dom.js";
-import { setShortcuts, shortcuts, word } from "./store.js";
+import { bounds } from "./numbers.js";
+import { measured, setShortcuts, shortcuts, state, unit, word } from "./store.js";
 import { LABEL_NOT_LOGIN } from "./who.js";
 
 const KEYS = [
@@ -12,13 +13,20 @@ const KEYS = [
   ["Esc", "Close what is in front"],
 ];
 
-const words = () => [
-  ["Set", `a group whose ${word()} can be measured, such as the schools of a district.`],
-  ["Individual", "one member of a set, with inputs that are known; its own value is predicted, never measured."],
-  [`Expected ${word()}`, `what the model thinks will be measured; ± is one standard deviation, and about two in three ${word()}s lie that close.`],
+const terms = () => [
+  ["Set", `a group whose ${measured()} can be measured, such as the schools of a district.`],
+  ["Individual", "one member of a set, with inputs that are known; its own value is predicted."],
+  [`Expected ${measured()}`, `what the model thinks will be measured; ± is one standard deviation, and about two in three ${word()}s lie that close.`],
   ["Score", "how much the study's strategy wants a set; the highest is proposed first."],
   ["Information", "how much an answer narrows down what the model may be, in nats: 0.7 nats halve what is possible."],
 ];
+
+/** What an individual's own value can be, as a sentence; empty if it can be anything. */
+function possible() {
+  const { low, high } = state.study?.about ?? {};
+  const range = bounds(low, high, unit());
+  return range && ` The value of each individual is ${range}.`;
+}
 
 export function openHelp() {
   const use = h("input", { type: "checkbox", id: "use-shortcuts" });
@@ -30,21 +38,21 @@ export function openHelp() {
       const done = h("button", { type: "button", class: "primary" }, "Close");
       done.addEventListener("click", () => close());
       return [
-        h("p", null, `Individuals come in sets, and only a set's ${word()} can be measured. Each ${word()} teaches something about every individual; this page proposes which to measure next, and says why.`),
+        h("p", null, `Individuals come in sets, and only a set's ${measured()} can be measured. Each ${word()} teaches something about every individual; this page proposes which to measure next, and says why.`),
         h(
           "ol",
           null,
           h("li", null, h("strong", null, "Claim"), " a set, so that two people do not measure it."),
-          h("li", null, `Measure its ${word()}, and type it under `, h("strong", null, "Answer"), ". Write 843 or 12.5; spaces may group thousands."),
+          h("li", null, `Measure its ${word()}, and type it under `, h("strong", null, "Answer"), `${unit() ? `, in${unit()}` : ""}. Write 843 or 12.5; spaces may group thousands.${possible()}`),
           h("li", null, h("strong", null, "Skip"), " what cannot be measured, and say why."),
         ),
         h("p", null, "A mistake can be amended or retracted under History; nothing is ever lost there."),
         h("h3", null, "Words"),
-        h("dl", { class: "terms" }, words().map(([word, meaning]) => h("div", null, h("dt", null, word), h("dd", null, meaning)))),
+        h("dl", { class: "terms" }, terms().map(([term, meaning]) => h("div", null, h("dt", null, term), h("dd", null, meaning)))),
         h("h3", null, "Your name"),
         h("p", null, LABEL_NOT_LOGIN),
         h("h3", null, "Keys"),
-        h("table", { class: "keys" }, h("thead", { class: "unseen" }, h("tr", null, h("th", { scope: "col" }, "Key"), h("th", { scope: "col" }, "What it does"))), h("tbody", null, KEYS.map(([key, words]) => h("tr", null, h("th", { scope: "row" }, h("kbd", null, key)), h("td", null, words))))),
+        h("table", { class: "keys" }, h("thead", { class: "unseen" }, h("tr", null, h("th", { scope: "col" }, "Key"), h("th", { scope: "col" }, "What it does"))), h("tbody", null, KEYS.map(([key, work]) => h("tr", null, h("th", { scope: "row" }, h("kbd", null, key)), h("td", null, work))))),
         h("p", { class: "check" }, use, h("label", { for: "use-shortcuts" }, "Use these keys (they never change anything)")),
         h("div", { class: "buttons end" }, done),
       ];

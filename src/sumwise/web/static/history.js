@@ -6,7 +6,7 @@ import { fill, h, name, undisturbed, visible } from "./dom.js";
 import { choice, empty, person, trouble, when } from "./pieces.js";
 import { exact, figure } from "./numbers.js";
 import { serverTable } from "./table.js";
-import { unit, word, writable } from "./store.js";
+import { inUnit, word, writable } from "./store.js";
 
 const PARTS = { all: "Everything", answers: "Answers", skipped: "Skipped" };
 const VERBS = {
@@ -36,7 +36,7 @@ export function create({ settings, remember }) {
   const link = (set) => h("a", { href: `#/history/set/${set.position}` }, name(set.id, 40));
   const note = (row) => (row.note ? h("bdi", { class: "note" }, visible(row.note).slice(0, 2000)) : "");
   const total = (row) => (row.total === null || row.total === undefined ? "" : [exact(row.total), row.noise_std ? ` ± ${figure(row.noise_std)}` : "", row.part ? ` (${row.part})` : ""]);
-  const heading = word()[0].toUpperCase() + word().slice(1) + (unit() ? ` (${unit().trim()})` : "");
+  const heading = word()[0].toUpperCase() + word().slice(1) + inUnit();
 
   const all = serverTable({
     path: "/api/history",

@@ -3,10 +3,10 @@
 import { download } from "./api.js";
 import { h, name } from "./dom.js";
 import { empty, informed, interval, percent, span } from "./pieces.js";
-import { figure, like, whole } from "./numbers.js";
+import { counted, figure, like, whole } from "./numbers.js";
 import { notice } from "./notices.js";
 import { searchField, serverTable } from "./table.js";
-import { state, word } from "./store.js";
+import { inUnit, state, word } from "./store.js";
 
 export function create({ settings, remember }) {
   const table = serverTable({
@@ -32,8 +32,11 @@ export function create({ settings, remember }) {
   );
 
   function refresh() {
-    words.textContent = state.study.answers
-      ? `What is predicted for each of ${whole(state.study.individuals)} individuals, learned from ${whole(state.study.answers)} ${word()}s. ${percent()} of true values should lie in the interval that is drawn.`
+    const { about, answers, individuals, known } = state.study;
+    const what = about.outcome ? `The ${about.outcome} that is predicted` : "What is predicted";
+    const learned = [answers || !known ? counted(answers, word()) : "", known ? `${whole(known)} known from the start` : ""].filter(Boolean).join(" and ");
+    words.textContent = informed()
+      ? `${what} for each of ${whole(individuals)} individuals, learned from ${learned}. ${percent()} of true values should lie in the interval that is drawn.`
       : "Nothing is measured yet. Predictions, with how sure they are, appear here with the first answer.";
     return table.refresh();
   }
@@ -68,7 +71,7 @@ export function individualColumns(view, { set = false, sortable = true } = {}) {
   return [
     ...(set ? [{ label: "Set", sort: sort("set"), kind: "head", cell: (row) => h("a", { href: `#/${view}/set/${row.set.position}` }, name(row.set.id, 32)) }] : []),
     { label: "Row", sort: sort("row"), kind: set ? "number soft" : "head", cell: (row) => (row.id === null ? whole(row.row) : name(row.id, 24)) },
-    { label: "Predicted", sort: sort("mean"), kind: "number", first: "desc", cell: known((row) => like(row.std, row.mean)[0]) },
+    { label: `Predicted${inUnit()}`, sort: sort("mean"), kind: "number", first: "desc", cell: known((row) => like(row.std, row.mean)[0]) },
     { label: h("span", null, "±", h("span", { class: "unseen" }, " uncertainty")), said: "±", sort: sort("std"), kind: "number", first: "desc", cell: known((row) => like(row.std, row.std)[0]) },
     { label: "Interval", kind: "drawing", said: "", cell: known((row, found) => interval(row, shared(found))) },
     { label: "From", kind: "number soft", cell: known((row) => like(row.std, row.lower)[0]) },

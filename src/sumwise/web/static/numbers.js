@@ -17,7 +17,7 @@ const NUMBER_ONLY = "Write the number only, without a unit, such as 843 or 12.5.
 /** `{value, plain}`, or `{problem}` in words that say what to type instead. */
 export function parse(text, comma = decimalComma()) {
   const typed = plainDigits(text.trim());
-  if (!typed) return { problem: "Type the measured total first." };
+  if (!typed) return { problem: "Type a number first." };
   if (/[^\d\s.,'’+\-e]/i.test(typed)) return { problem: NUMBER_ONLY };
   const joined = ungrouped(typed);
   if (joined === null) {
@@ -69,6 +69,20 @@ function ungrouped(text) {
     return body[1] + body[2].replaceAll(sign, "") + (body[3] ?? "");
   }
   return text;
+}
+
+/** Ids that are separated by commas or lines; one with a comma stands in quotation marks. */
+export function listed(text) {
+  const found = [...text.matchAll(/\s*(?:"((?:[^"]|"")*)"\s*(?=[,\n]|$)|([^,\n]+))/g)];
+  return found.map(([, quoted, plain]) => quoted?.replaceAll('""', '"') ?? plain.trim()).filter(Boolean);
+}
+
+/** The share that a percentage stands for, `{value}`, or `{problem}`. */
+export function shareOf(text, comma = decimalComma()) {
+  const read = parse(text.replace(/%\s*$/, ""), comma);
+  if (read.problem) return read;
+  if (read.value <= 0 || read.value > 100) return { problem: "Give a percentage above 0, up to 100." };
+  return { value: read.value / 100 };
 }
 
 // --- showing -----------------------------------------------------------------------------------
@@ -134,4 +148,13 @@ export const whole = (count) => grouped(count, 0);
 
 export function counted(count, thing) {
   return `${whole(count)} ${thing}${count === 1 ? "" : "s"}`;
+}
+
+/** What a number can be, in words: "from 0 to 420 points"; empty without bounds. */
+export function bounds(low, high, unit = "") {
+  const some = [low, high].map((end) => Number.isFinite(end));
+  if (!some[0] && !some[1]) return "";
+  if (!some[0]) return `at most ${exact(high)}${unit}`;
+  if (!some[1]) return `at least ${exact(low)}${unit}`;
+  return `from ${exact(low)} to ${exact(high)}${unit}`;
 }

@@ -2,7 +2,7 @@
 
 import { fill, h, name, svg } from "./dom.js";
 import { alike, counted, exact, like, spread, whole } from "./numbers.js";
-import { state, who } from "./store.js";
+import { state, unit, who } from "./store.js";
 import { said } from "./times.js";
 
 const STATES = { free: "free", open: "being measured", answered: "answered", skipped: "skipped" };
@@ -17,8 +17,8 @@ export function person(by) {
   return by === who() ? h("span", null, "you") : name(by, 30);
 }
 
-/** Whether there is an answer yet: before the first one, predictions have no unit. */
-export const informed = () => (state.study?.answers ?? 0) > 0;
+/** Whether anything is measured or known yet: before that, predictions have no unit. */
+export const informed = () => (state.study?.answers ?? 0) + (state.study?.known ?? 0) > 0;
 
 export function percent() {
   return `${Math.round(1000 * (state.study?.level ?? 0.9)) / 10} %`;
@@ -32,6 +32,7 @@ export function expectation(set) {
     "span",
     null,
     h("strong", { class: "figure" }, spread(set.expected, set.std)),
+    unit(),
     h("span", { class: "soft" }, ` ${percent()} within ${low} to ${high}`),
   );
 }
@@ -69,10 +70,11 @@ function bar(value, text, best, label, kind) {
 
 /** How far along the study is, as a bar in three shades and a sentence. */
 export function advance() {
-  const { sets, answers, open, skipped, spent } = state.study;
+  const { sets, answers, open, skipped, known, spent } = state.study;
   const free = Math.max(0, sets - answers - open - skipped);
   const words = [`${whole(answers)} of ${counted(sets, "set")} measured`, `${whole(open)} being measured`, `${whole(free)} free`];
   if (skipped) words.push(`${whole(skipped)} skipped`);
+  if (known) words.push(`${whole(known)} known from the start`);
   if (Number.isFinite(spent)) words.push(`${exact(spent)} spent`);
   let from = 0;
   const parts = [[answers, "answered"], [open, "open"], [skipped, "skipped"]].map(([count, kind]) => {

@@ -1,11 +1,12 @@
-// Pool: all sets as a table, or all individuals as a picture.
+// Pool: all sets as a table, all individuals as a picture, or a form that changes who is in it.
 
 import { h, name } from "./dom.js";
 import { choice, badge, empty, informed, person } from "./pieces.js";
 import { figure, spread, steady, whole } from "./numbers.js";
 import { panel } from "./panel.js";
 import { searchField, serverTable } from "./table.js";
-import { state } from "./store.js";
+import { inUnit, state, word } from "./store.js";
+import { changeForm } from "./change.js";
 
 const FILTERS = { "": "All", free: "Free", open: "Being measured", answered: "Answered", skipped: "Skipped" };
 
@@ -24,8 +25,8 @@ export function create({ settings, remember }) {
       { label: "Set", sort: "id", kind: "head", cell: (row) => h("a", { href: `#/pool/set/${row.position}` }, name(row.id, 40)) },
       { label: "Size", sort: "size", kind: "number", first: "desc", cell: (row) => whole(row.size) },
       { label: "State", sort: "state", kind: "aside", said: "", cell: stateOf },
-      { label: "Answer", sort: "answer", kind: "number", first: "desc", cell: (row) => figure(row.answer, 6) },
-      { label: "Expected", sort: "expected", kind: "number", first: "desc", cell: (row) => (informed() ? spread(row.expected, row.std) : "–") },
+      { label: `Answer${inUnit()}`, sort: "answer", kind: "number", first: "desc", cell: (row) => figure(row.answer, 6) },
+      { label: `Expected ${word()}${inUnit()}`, said: "Expected", sort: "expected", kind: "number", first: "desc", cell: (row) => (informed() ? spread(row.expected, row.std) : "–") },
       { label: "Information", sort: "information", kind: "number", first: "desc", cell: (row) => steady(row.information) },
     ],
   });
@@ -49,13 +50,16 @@ export function create({ settings, remember }) {
   });
   const pictureBox = h("div", null, h("div", { class: "filters" }, kindChoice.element), drawing.element);
 
-  const tabs = choice("Show", { table: "Table", picture: "Picture" }, show, (key) => {
+  const changing = changeForm();
+  const parts = { table: tableBox, picture: pictureBox, change: changing.element };
+  if (!(show in parts)) show = "table";
+  const tabs = choice("Show", { table: "Table", picture: "Picture", change: "Change" }, show, (key) => {
     show = key;
     put();
     arrangeParts();
     refresh();
   });
-  const element = h("section", { class: "view pool" }, h("div", { class: "titleline" }, h("h1", { tabindex: "-1" }, "Pool"), tabs.element), tableBox, pictureBox);
+  const element = h("section", { class: "view pool" }, h("div", { class: "titleline" }, h("h1", { tabindex: "-1" }, "Pool"), tabs.element), Object.values(parts));
 
   function put() {
     remember({ show: show === "table" ? "" : show, kind: kind === "pca" ? "" : kind, ...table.settings });
@@ -63,13 +67,12 @@ export function create({ settings, remember }) {
 
   function arrangeParts() {
     tabs.choose(show);
-    tableBox.hidden = show !== "table";
-    pictureBox.hidden = show !== "picture";
+    for (const [key, box] of Object.entries(parts)) box.hidden = key !== show;
   }
 
   /** Settings from an address, such as a bookmark. */
   function adopt({ show: part = "table", kind: other = "pca", ...others }) {
-    show = part === "picture" ? part : "table";
+    show = part in parts ? part : "table";
     if (other in kinds && other !== kind) {
       kind = other;
       kindChoice.choose(kind);
@@ -81,7 +84,7 @@ export function create({ settings, remember }) {
     arrangeParts();
   }
 
-  const refresh = () => (show === "table" ? table.refresh() : drawing.refresh());
+  const refresh = () => ({ table, picture: drawing, change: changing })[show].refresh();
   arrangeParts();
   return { element, refresh, adopt, title: "Pool", search: search.input };
 }

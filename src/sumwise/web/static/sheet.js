@@ -67,6 +67,7 @@ export function openSheet(position, view, closed) {
       form = answerForm(found, { saved: () => dialog.querySelector("h2").focus() });
       fill(answerBox, form.element);
     }
+    form?.update(found);
     answerBox.hidden = !wanted;
   }
 
@@ -94,7 +95,7 @@ function facts(found) {
   if (answer?.note) rows.push(row("Note", h("bdi", { class: "note" }, visible(answer.note))));
   if (found.claim) rows.push(row("With", person(found.claim.by), h("span", { class: "soft" }, ", claimed ", when(found.claim.asked), ", free again ", when(found.claim.expires))));
   if (found.skip) rows.push(row("Skipped by", person(found.skip.by), found.skip.note ? [": ", h("bdi", { class: "note" }, visible(found.skip.note))] : "", h("span", { class: "soft" }, " ", when(found.skip.at))));
-  rows.push(row(answer ? "Predicted now" : `Expected ${measured()}`, expectation(found), unit()));
+  rows.push(row(answer ? "Predicted now" : `Expected ${measured()}`, expectation(found)));
   if (!answer) rows.push(row("Would teach", `${figure(found.information)} nats`));
   return [h("dl", { class: "facts rows" }, rows), found.why ? h("p", { class: "why" }, "When it was asked for, ", when(found.claim.asked), ": ", found.why) : null].filter(Boolean);
 }

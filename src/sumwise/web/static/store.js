@@ -54,6 +54,7 @@ export const nameless = () => read("nameless") === "yes"; // the person chose to
 export const word = () => state.study?.about?.word ?? "total";
 export const measured = () => [word(), state.study?.about?.outcome].filter(Boolean).join(" ");
 export const unit = () => (state.study?.about?.unit ? ` ${state.study.about.unit}` : "");
+export const inUnit = () => (unit() ? ` (${unit().trim()})` : ""); // behind the name of a field or column
 
 export const writable = () => Boolean(token()) && !state.refused && state.study?.writable !== false;
 export const shortcuts = () => read("shortcuts") !== "off";
@@ -99,13 +100,13 @@ addEventListener("storage", (event) => {
 
 // --- drafts ------------------------------------------------------------------------------------
 
-// several studies may be served from one address, one after the other
+// several studies may be served from one address, one after the other; a pool may change its size
 function prefix() {
-  const { name, sets, individuals } = state.study;
-  return `draft/${name.slice(0, 200)}/${sets}/${individuals}/`;
+  const { name, inputs } = state.study;
+  return `draft/${name.slice(0, 200)}/${inputs.join().slice(0, 200)}/`;
 }
 
-/** `{id, total, note, noise}` as they were typed, or null. */
+/** `{id, total, note, noise, share, members}` as they were typed, or null. */
 export function draft(position) {
   try {
     return JSON.parse(read(prefix() + position));
@@ -115,7 +116,7 @@ export function draft(position) {
 }
 
 export function keepDraft(position, content, from) {
-  const empty = !content || ![content.total, content.note, content.noise].some((text) => text?.trim());
+  const empty = !Object.entries(content ?? {}).some(([key, text]) => key !== "id" && text?.trim());
   write(prefix() + position, empty ? null : JSON.stringify(content));
   emit("draft", position, from);
 }

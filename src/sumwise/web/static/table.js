@@ -3,11 +3,11 @@
 
 import { get } from "./api.js";
 import { arrange, fill, h, undisturbed } from "./dom.js";
-import { trouble, working } from "./pieces.js";
+import { informed, trouble, working } from "./pieces.js";
 import { whole } from "./numbers.js";
 import { speak } from "./notices.js";
 import { query } from "./routes.js";
-import { state, who, writable } from "./store.js";
+import { who, writable } from "./store.js";
 
 const SIZE = 50;
 
@@ -99,7 +99,7 @@ export function serverTable({ path, label, columns, key, none, settings, changed
     box.hidden = !found.rows.length;
     fill(message, found.rows.length ? null : none(current));
     const gone = new Set(rows.keys());
-    const seen = JSON.stringify([who(), writable(), state.study.answers > 0, stamp(found)]);
+    const seen = JSON.stringify([who(), writable(), informed(), stamp(found)]);
     const order = found.rows.map((row) => {
       const name = String(key(row));
       gone.delete(name);
@@ -111,10 +111,11 @@ export function serverTable({ path, label, columns, key, none, settings, changed
       if (known?.element.contains(document.activeElement)) {
         keepFocus(known.element, made);
         known.text = text;
+        Object.assign(known.row, row); // for the buttons of the cell that stays
         return known.element;
       }
       known?.element.remove();
-      rows.set(name, { element: made, text });
+      rows.set(name, { element: made, text, row });
       return made;
     });
     for (const name of gone) rows.delete(name);
