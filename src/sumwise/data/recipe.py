@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import zlib
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -31,6 +32,10 @@ MOST_LEVELS: Final = 200  # of text that is an input
 SAMPLE: Final = 32  # individuals that stand for what is unknown
 PERIODS: Final = {"day": 1.0, "week": 7.0, "month": 365.2425 / 12, "year": 365.2425}
 DAY: Final = 86_400_000_000  # microseconds
+DATE: Final = re.compile(  # as people write it
+    r"([0-9]{4}[-/.][0-9]{1,2}[-/.][0-9]{1,2}|[0-9]{1,2}[-/.][0-9]{1,2}[-/.]([0-9]{4}|[0-9]{2}))"
+    r"([ T][0-9:.]+Z?)?"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +216,11 @@ def _source(
         known = [level for level in levels if level is not None]
         if not known:
             raise table.refusal(_empty(table, name))
+        if day := odd_date(known):
+            raise table.refusal(
+                f"{table.where(int(np.argmax(codes == levels.index(day))))}: {name!r:.80} is "
+                f"{day!r:.80}, and dates are understood as 2024-03-31. Write all of them so."
+            )
         odd = [level for level in known if not NUMBER.fullmatch(level.strip())]
         if 2 * len(odd) <= len(known):  # numbers, some of them mistyped
             row = int(np.argmax(codes == levels.index(odd[0]))) if odd else 0
@@ -237,6 +247,18 @@ def _source(
     half = known_values / 2  # whose mean is finite where that of the values might not be
     filled = Source(name, None, 2 * float(half.mean()), True, turns, is_date)
     return filled, (values, missing)
+
+
+def odd_date(texts: Sequence[Any]) -> str | None:
+    """The first text that is no ISO date, if all of them are dates; otherwise None.
+
+    >>> odd_date(["2024-03-30", "31.3.2024"])
+    '31.3.2024'
+    >>> odd_date(["31.3.2024", "later"])
+    """
+    if not all(isinstance(text, str) and DATE.fullmatch(text.strip()) for text in texts):
+        return None
+    return next((text for text in texts if not text.strip()[:4].isdigit()), None)
 
 
 def _empty(table: Table, name: Hashable) -> str:

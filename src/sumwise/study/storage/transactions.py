@@ -23,7 +23,7 @@ from sumwise.study.storage.database import Connection, Database
 from sumwise.study.storage.id_json import to_json
 from sumwise.study.storage.records import Claim, Snapshot, StudyRecord
 from sumwise.study.storage.schema import answers, chain, claims, events, files, skips, studies
-from sumwise.util.text import moment
+from sumwise.util.text import moment, sentence
 
 Place = Callable[[int], str]  # where an answer of many comes from, in words
 
@@ -376,7 +376,7 @@ def refuse_taken(seen: Snapshot, position: int) -> None:
 
 def refusal(error: SumwiseError, place: str) -> SumwiseError:
     """The error with where in many answers it is."""
-    return type(error)(f"{place}: {str(error).rstrip('.')}. Nothing was stored.")
+    return type(error)(f"{place}: {sentence(error)} Nothing was stored.")
 
 
 def _values(new: Answer) -> dict[str, Any]:
