@@ -387,9 +387,7 @@ def read_individuals(
             table.require([name], option)
     beside = [name for name in others if name in table.frame.columns]
     used = {*texts, *beside, *hidden}
-    own = None if row_id is None else table.keys([row_id], "given as --id")
-    if own is not None:
-        _refuse_twice(table, str(row_id), own, keys)
+    own = None if row_id is None else _row_ids(table, row_id, keys)
     taken, left_out = choose_inputs(table, used, x, without, role or "given as --x")
     table.refuse_unclear([*taken, *beside])
     table = table.with_numbers(texts & {*taken, *beside})
@@ -411,10 +409,9 @@ def read_individuals(
     )
 
 
-def _refuse_twice(
-    table: Table, name: str, own: Sequence[Hashable], keys: Sequence[Hashable]
-) -> None:
-    """Refuse ids that two rows of a set have; rows of different sets may have the same."""
+def _row_ids(table: Table, name: str, keys: Sequence[Hashable]) -> list[Hashable]:
+    """The ids of rows; those of different sets may be the same, and others are refused."""
+    own = table.keys([name], "given as --id")
     first: dict[Any, int] = {}
     for row, each in enumerate(zip(keys, own, strict=True)):
         if first.setdefault(each, row) != row:
@@ -423,6 +420,7 @@ def _refuse_twice(
                 f"{table.where(first[each])}, which is of the same set. Give each row its own id, "
                 "or leave --id out."
             )
+    return own
 
 
 def known_columns(
