@@ -574,7 +574,8 @@ def _unfit(table: Table, name: str) -> str | None:
     missing = table.missing(name)
     if missing.all():
         return "it is empty"
-    if n > 1 and not missing.any() and not column.dtype.is_nested() and column.n_unique() == 1:
+    simple = not column.dtype.is_nested() and not missing.any()
+    if n > 1 and simple and bool((column == column.item(0)).all()):
         return "it is the same in every row"
     if is_numeric(column):
         values = column.to_numpy() if column.dtype.is_integer() else np.empty(0)
