@@ -42,7 +42,7 @@ def test_it_says_first_what_it_does_and_with_which_columns(shown):
     result, _ = shown
     assert result.exit_code == 0
     talk = one_line(result.stderr)
-    assert "12 groups by g; target y; inputs a, b, note." in talk
+    assert "12 groups by g; target y; inputs a, b." in talk
     assert "In each of 3 splits, 3 strategies measure 4 of 10 groups" in talk
     assert "9/9" in talk
 
@@ -143,7 +143,7 @@ def test_names_of_columns_and_files_cannot_act_on_the_terminal(tmp_path):
     result = run(data, "--by", "g", "--y", "\x1b[2J", *SHORT, "--out", out)
     assert result.exit_code == 0
     assert all(c.isprintable() or c == "\n" for c in result.output)
-    assert r"target \x1b[2J; inputs a, b, note." in one_line(result.stderr)
+    assert r"target \x1b[2J; inputs a, b." in one_line(result.stderr)
     assert r"\x1b[31m.html" in result.stdout
 
 

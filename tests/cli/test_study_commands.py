@@ -133,8 +133,8 @@ def test_the_report_is_written_once_unless_forced(url, tmp_path):
 def test_init_says_which_columns_it_took_and_which_not(data, tmp_path):
     made = done("init", tmp_path / "s.db", data, "--by", "g")
     talk = one_line(made.stderr)
-    assert "Sets by g; inputs y, a, b, note." in talk
-    assert "Text, of which each level has an effect of its own: note." in talk
+    assert "Sets by g; inputs y, a, b." in talk
+    assert "Left out: note (it is the same in every row)." in talk
     made = done("init", tmp_path / "t.db", data, "--by", "g", "--not", "note")
     assert "Left out: note (it is not wanted)." in one_line(made.stderr)
 
@@ -143,8 +143,8 @@ def test_init_as_json_is_one_document(data, tmp_path):
     made = data_of("init", tmp_path / "s.db", data, "--by", "g", "--name", "soil", "--seed", 4)
     assert made == {
         "study": "soil", "sets": 12, "individuals": 35, "by": ["g"],
-        "inputs": ["y", "a", "b", "note"],
-        "left_out": [], "weights": "sum", "strategy": "IVR", "basis": "auto", "seed": 4,
+        "inputs": ["y", "a", "b"],
+        "left_out": ["note"], "weights": "sum", "strategy": "IVR", "basis": "auto", "seed": 4,
         "preset": None, "claim_days": 7.0, "cost": None, "noise_std": None, "targets": None,
         "target_weights": None, "enough": None,
         "outcome": None, "unit": None, "low": None, "high": None, "known": 0,

@@ -139,11 +139,28 @@ def test_indicators_and_gaps_are_those_of_scikit_learn(columns):
         ([float("inf")] + [1.0] * 299, "row 0: 'a' is inf"),
         ([None] * 300, "no value in any row"),
         ([[1]] * 300, "cannot"),
+        ([*map(str, range(20)), "about 3"], "row 20: 'a' is 'about 3', not a number as others are"),
+        (["0", "1", "3+", "-"] * 2, "row 2: 'a' is '3[+]'"),
+        (["2024-03-31", None, "31.3.2024"], "row 2: 'a' is '31.3.2024', and dates are understood"),
     ],
 )
 def test_columns_that_are_no_inputs_are_refused(column, said):
     with pytest.raises(sw.SumwiseError, match=said):
         learned(pa.table({"a": column}))
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pd.Series(["0", "1", "2", "3+"] * 5),
+        pd.Series(["0", "1", "2"], dtype="category"),
+        pl.Series(["1", "2"], dtype=pl.Enum(["1", "2"])),
+    ],
+)
+def test_numbers_may_name_categories(column):
+    kind = pl.DataFrame if isinstance(column, pl.Series) else pd.DataFrame
+    recipe, _ = learned(kind({"a": column}))
+    assert recipe.sources[0].levels == tuple(sorted(map(str, column.unique())))
 
 
 @pytest.mark.parametrize(

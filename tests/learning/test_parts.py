@@ -128,7 +128,10 @@ def test_a_set_of_one_individual_has_no_part(tmp_path):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"of": [9]}, "'9' is no member of set 'd'; give row numbers from 1 to 5"),
+        (
+            {"of": [9]},
+            "'9', number 1 of those named, is no member of set 'd'; give row numbers from 1 to 5",
+        ),
         ({"of": []}, "no member of set 'd' is named"),
         ({"of": [1, 1]}, "'1' is named twice"),
         ({"covers": 0}, "covers is 0; give a share above 0"),

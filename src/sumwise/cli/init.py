@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
+import numpy as np
 import rich_click as click
 
 from sumwise import ACQUISITIONS, BASES, AggregateRegressor, Embedded, Sets
@@ -25,6 +27,8 @@ from sumwise.data.frames import Table as Rows
 from sumwise.data.frames import as_frame
 from sumwise.data.known import Known
 from sumwise.data.parquet import find_files, open_parquet
+from sumwise.data.pool_edits import inputs_of
+from sumwise.data.recipe import Source
 from sumwise.data.tables import (
     Individuals,
     choose_inputs,
@@ -225,7 +229,7 @@ def init(
     given = None if basis is None else AggregateRegressor(basis, random_state=seed)
     config, chosen = resolve(given, strategy, seed, preset)
     model = AggregateRegressor.from_config(config)
-    sets, made = _read(table, address, model, objective, sets_file, reading)
+    sets, made = _read(table, address, model, objective, measured.outcome, sets_file, reading)
     meant = objective.read(made, reading)
     method: dict[str, Any] = {"strategy": str(chosen), "seed": seed, "claim_days": claim_days}
     place: dict[str, Any] = {"name": address.name, "sets_file": sets_file}
@@ -238,6 +242,7 @@ def init(
     ):
         name, about = study.name, study.about
     _remark(made, str(chosen), objective)
+    _remark_inputs(made)
     taken = {"by": made.by, "inputs": made.x, "left_out": list(made.left_out)}
     counts = {"sets": len(made.sets), "individuals": int(made.sets.sizes.sum())}
     counts["known"] = len(made.known)
@@ -269,6 +274,7 @@ def _read(
     address: Address,
     model: AggregateRegressor,
     objective: Objective,
+    outcome: str | None,
     sets_file: Path | None,
     reading: Reading,
 ) -> tuple[Sets | Embedded, Individuals]:
@@ -278,7 +284,7 @@ def _read(
             raise SettingError("these individuals stay in their own files; leave --sets-file out")
         if reading.centroid:
             raise SettingError("individuals that stay in their own files have no --centroid yet")
-        return _embed(table, address, model, objective)
+        return _embed(table, address, model, objective, outcome)
     path = Path(table.data)
     with waiting(f"reading {visible(path.name)}"):
         found = known_columns(path, table.known, (*table.by, table.row_id), reading)
@@ -297,11 +303,26 @@ def _read(
             reading=reading,
         )
         made = with_known_columns(made, path, found, reading)
+    _refuse_outcome(made.x, outcome, table)
     return made.sets, made
 
 
+def _refuse_outcome(inputs: Sequence[str], outcome: str | None, table: Table) -> None:
+    """Refuse a column that has the name of what is measured as an input."""
+    if outcome in inputs:
+        raise SettingError(
+            f"{table.data} has a column {outcome!r:.80}, the outcome, which would be an input. "
+            f"Leave it out with --not {shlex.quote(str(outcome))}; where it holds outputs that are "
+            "known already, name it with --known instead."
+        )
+
+
 def _embed(
-    table: Table, address: Address, model: AggregateRegressor, objective: Objective
+    table: Table,
+    address: Address,
+    model: AggregateRegressor,
+    objective: Objective,
+    outcome: str | None,
 ) -> tuple[Embedded, Individuals]:
     """A design on disk, in single precision if double precision would take half the limit."""
     objective.refuse_columns()
@@ -317,6 +338,7 @@ def _embed(
     with open_parquet(find_files(str(table.data))[0]) as file:
         first = Rows(as_frame(file.schema_arrow.empty_table()), str(table.data), in_file=True)
     x, left_out = choose_inputs(first, used, inputs, table.without, numbers_only=True)
+    _refuse_outcome(x, outcome, table)
     scan = Sets.scan_parquet(str(table.data), by=by, x=x, weights=table.weights)
     n_basis = model.n_basis * (3 if model.basis == "auto" else 1)  # or a little more
     dtype = "float64" if 8 * scan.rows * n_basis <= table.limit // 2 else "float32"
@@ -372,6 +394,34 @@ def _remark(made: Individuals, strategy: str, objective: Objective) -> None:
     if aimed and not ACQUISITIONS[strategy].uses_targets:
         names = " and ".join(s.name for s in ACQUISITIONS.values() if s.uses_targets)
         talk(f"{strategy} asks the same questions whatever the targets are; {names} use them.")
+
+
+def _remark_inputs(made: Individuals) -> None:
+    """Say which inputs teach nothing, and which are indicators that a text column would replace."""
+    sets = made.sets
+    if not len(made.order):
+        return  # they stay in their files
+    recipe = inputs_of(sets)
+    x, same = sets.x, tuple[str, ...]()
+    bits: dict[str, list[int]] = {}
+    for s, source in enumerate(recipe.sources):
+        own = x[:, recipe.source_of == s]
+        if (own == own[0]).all():
+            same += (str(source.name),)
+        elif source == Source(source.name) and np.isin(own, (0, 1)).all():
+            stem = re.split(r"[^0-9A-Za-z]", str(source.name))[0]
+            bits.setdefault(stem, []).append(int(np.argmax(recipe.source_of == s)))
+    if sets.row_ids is not None and len({*sets.row_ids}) < len(sets.row_ids):
+        talk("Rows of different sets have the same id, so a row is named by its set and its id.")
+    if same:
+        talk(f"The same in every row, so nothing can be learned of it: {_named(same)}.")
+    for columns in bits.values():
+        if len(columns) > 2 and x[:, columns].sum(axis=1).max() == 1:
+            names = tuple(str(recipe.labels[d]) for d in columns)
+            talk(
+                f"{len(names)} inputs seem to be indicators of one category, from {names[0]:.40} "
+                f"to {names[-1]:.40}. One column of text in their place is understood better."
+            )
 
 
 def _named(columns: tuple[str, ...]) -> str:

@@ -166,6 +166,12 @@ def _tell_file(address: Address, file: Path, by: str | None, reading: Reading) -
             )
         new, rows = study.tell_many(**told), len(told["y_bar"])
         measured, sets = study.progress
+        same = _told_input(study)
+    if same is not None:
+        talk(
+            f"All totals are those of the input {named(same)}. If it holds what is measured, what "
+            "is learned holds nowhere else: make a study without it (init --not)."
+        )
     if ignored:
         talk(f"Ignored columns: {', '.join(map(named, ignored))}.")
     rest = f", {rows - new} already recorded" if rows > new else ""
@@ -175,6 +181,21 @@ def _tell_file(address: Address, file: Path, by: str | None, reading: Reading) -
         f"{measured} of {count(sets, 'set')} measured."
     )
     suggest("Next:", address.typed("status"), address.typed("ask"))
+
+
+def _told_input(study: Study) -> Hashable | None:
+    """The input whose own totals are those that were measured, if there is one."""
+    answers = [answer for answer in study.answers if answer.of is None]
+    if len(answers) < 3 or study.scan is not None:
+        return None
+    import numpy as np
+
+    sets = study.sets
+    sums = np.add.reduceat(sets.theta[:, None] * sets.x, sets.starts[:-1])
+    own, told = sums[[a.position for a in answers]], np.array([a.y_bar for a in answers])
+    same = np.isclose(own, told[:, None], rtol=1e-9, atol=0).all(axis=0) & (np.ptp(own, axis=0) > 0)
+    labels = sets.input_names if sets.recipe is None else sets.recipe.labels
+    return labels[int(np.argmax(same))] if same.any() and labels else None
 
 
 @options.set_command(

@@ -97,9 +97,27 @@ def detect(path: Path, reading: Reading) -> Dialect:
         head = file.read(HEAD)
         whole = not file.read(1)
     encoding = reading.encoding or _unicode(head)
+    if Dialect(encoding=encoding).is_utf8:
+        _refuse_nul(path)
     text = head.decode(encoding, "replace")
     sep = reading.sep or _separator(path, text, whole)
     return Dialect(sep, reading.decimal or ".", UTF8 if encoding == "utf-8" else encoding)
+
+
+def _refuse_nul(path: Path) -> None:
+    """Refuse a file that is not text."""
+    with path.open("rb") as file:
+        for start in itertools.count(0, 2**20):
+            block = file.read(2**20)
+            if not block:
+                return
+            if (at := block.find(b"\0")) >= 0:
+                content = path.read_bytes()
+                raise DataError(
+                    f"{_line(path, content, start + at)}: {_near(content, start + at)} holds a "
+                    "zero byte, which no text has. Give a CSV file, or a file whose name ends in "
+                    "what it is, such as .xlsx; in a CSV file, remove the byte."
+                )
 
 
 def _unicode(head: bytes) -> str:
@@ -138,8 +156,6 @@ def before_unicode(path: Path) -> str:
         content.decode()
     except UnicodeDecodeError as error:
         first = error.start
-    if b"\0" in content:
-        raise DataError(f"{path} cannot be read as a table: it is not text. Give a CSV file.")
     if re.search(rb"[\xc2\xc3][\x80-\xbf]", content):
         raise DataError(
             f"{_line(path, content, first)}: {_near(content, first)} is not UTF-8, and other lines "
@@ -158,6 +174,8 @@ def before_unicode(path: Path) -> str:
 def decoded(path: Path, encoding: str) -> bytes:
     """A whole file as UTF-8."""
     content = path.read_bytes()
+    if codecs.lookup(encoding).name in ("iso8859-1", "cp1252"):
+        _refuse_unicode(path, content, encoding)
     try:
         return content.decode(encoding).removeprefix("\ufeff").encode()
     except UnicodeError as error:
@@ -166,6 +184,20 @@ def decoded(path: Path, encoding: str) -> bytes:
             f"{_line(path, content, at)}: {_near(content, at)} is not {encoding}. Name the "
             "encoding of the file with --encoding."
         ) from None
+
+
+def _refuse_unicode(path: Path, content: bytes, encoding: str) -> None:
+    """Refuse to read UTF-8 in another encoding, which would give two wrong letters for each."""
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return
+    if found := re.search(rb"[\x80-\xff]", content):
+        at = found.start()
+        raise DataError(
+            f"{_line(path, content, at)}: {_near(content, at)} is UTF-8, and --encoding says "
+            f"{encoding}. Leave --encoding out."
+        )
 
 
 def _line(path: Path, content: bytes, at: int) -> str:

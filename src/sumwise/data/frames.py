@@ -78,6 +78,11 @@ class Table:
                     "numbers or dates."
                 ) from error
             for row, value in enumerate(columns[-1]):
+                if self.in_file and isinstance(value, str) and not value.strip():
+                    raise self.refusal(
+                        f"{self.where(row)}: {name!r} is {value!r:.80}, which names nothing. Fill "
+                        "it in, or drop the row."
+                    )
                 try:
                     hash(value)
                 except TypeError as error:

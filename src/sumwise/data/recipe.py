@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import zlib
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -31,6 +32,11 @@ MOST_LEVELS: Final = 200  # of text that is an input
 SAMPLE: Final = 32  # individuals that stand for what is unknown
 PERIODS: Final = {"day": 1.0, "week": 7.0, "month": 365.2425 / 12, "year": 365.2425}
 DAY: Final = 86_400_000_000  # microseconds
+FEW: Final = 5  # rows that have each level, where numbers and other texts name categories
+DATE: Final = re.compile(  # as people write it
+    r"([0-9]{4}[-/.][0-9]{1,2}[-/.][0-9]{1,2}|[0-9]{1,2}[-/.][0-9]{1,2}[-/.]([0-9]{4}|[0-9]{2}))"
+    r"([ T][0-9:.]+Z?)?"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,13 +283,19 @@ def _source(
         known = [level for level in levels if level is not None]
         if not known:
             raise table.refusal(_empty(table, name))
+        if day := odd_date(known):
+            raise table.refusal(
+                f"{table.where(int(np.argmax(codes == levels.index(day))))}: {name!r:.80} is "
+                f"{day!r:.80}, and dates are understood as 2024-03-31. Write all of them so."
+            )
         odd = [level for level in known if not NUMBER.fullmatch(level.strip())]
-        if 2 * len(odd) <= len(known):  # numbers, some of them mistyped
+        if 2 * len(odd) <= len(known) and not _are_names(column, known, odd, levels, codes):
             row = int(np.argmax(codes == levels.index(odd[0]))) if odd else 0
             raise table.refusal(
                 f"{table.where(row)}: {name!r:.80} is {levels[codes[row]]!r:.80}, "
                 + ("not a number as others are" if odd else "a number that is written as text")
-                + ". Correct it, or leave it empty if it is missing."
+                + ". Correct it, or leave it empty if it is missing; if these are names of "
+                "categories, put a letter before each."
             )
         if len(known) > MOST_LEVELS:
             raise table.refusal(
@@ -303,6 +315,35 @@ def _source(
     half = known_values / 2  # whose mean is finite where that of the values might not be
     filled = Source(name, None, 2 * float(half.mean()), True, turns, is_date)
     return filled, (values, missing)
+
+
+def _are_names(
+    column: Any,
+    known: Sequence[str],
+    odd: Sequence[str],
+    levels: Sequence[str | None],
+    codes: Int[np.ndarray, " N"],
+) -> bool:
+    """Whether texts that are numbers, but for the `odd` ones, name categories: 0, 1, 2, 3+."""
+    import narwhals as nw
+
+    if column.dtype == nw.Categorical or column.dtype == nw.Enum:
+        return True
+    times = np.bincount(codes, minlength=len(levels))
+    repeated = all(times[levels.index(each)] >= FEW for each in odd)
+    return bool(odd) and repeated and FEW * len(known) <= len(codes)
+
+
+def odd_date(texts: Sequence[Any]) -> str | None:
+    """The first text that is no ISO date, if all of them are dates; otherwise None.
+
+    >>> odd_date(["2024-03-30", "31.3.2024"])
+    '31.3.2024'
+    >>> odd_date(["31.3.2024", "later"])
+    """
+    if not all(isinstance(text, str) and DATE.fullmatch(text.strip()) for text in texts):
+        return None
+    return next((text for text in texts if not text.strip()[:4].isdigit()), None)
 
 
 def _empty(table: Table, name: Hashable) -> str:

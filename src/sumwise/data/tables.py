@@ -43,12 +43,12 @@ from sumwise.data.known import Known, areas_of, individual, individuals_of, name
 from sumwise.data.origin import Origin
 from sumwise.data.parquet import open_parquet
 from sumwise.data.pool_edits import Columns, inputs_of
-from sumwise.data.recipe import Encoded, Recipe, is_moment, learn
+from sumwise.data.recipe import Encoded, Recipe, is_moment, learn, odd_date
 from sumwise.data.sets import Sets, as_objects, group_individuals
 from sumwise.errors import DataError, LabelError, SettingError, SumwiseError
 from sumwise.util.files import atomic_write
 from sumwise.util.shapes import Float, Int
-from sumwise.util.text import BETWEEN, by_text, find, shown
+from sumwise.util.text import BETWEEN, by_text, find, sentence, shown
 
 MOST_TEXTS: Final = 50  # different ones in a column that is an input without being asked for
 FEWEST: Final = 5  # rows that a column must count to be taken for their id
@@ -85,7 +85,7 @@ def read_table(
     if not path.is_file():
         raise DataError(f"there is no file {path}. Check the name.")
     if path.stat().st_size == 0:
-        raise DataError(f"{path} is empty")
+        raise DataError(f"{path} is empty; give a table with a heading")
     known = judged or (lambda name: not text(name))
     try:
         made, said = _read(path, text, reading, known)
@@ -110,8 +110,26 @@ def _named_once(table: Any, path: Path) -> Any:
     names = list(table.column_names)
     for name in names:
         if names.count(name) > 1:
-            raise DataError(f"{path} has two columns called {name!r}; give each its own name")
+            first, second = [n for n, own in enumerate(names, start=1) if own == name][:2]
+            raise DataError(
+                f"{path} has two columns called {name!r:.80}, numbers {first} and {second}; give "
+                "each its own name"
+            )
+    if "" in names:
+        at = names.index("")
+        if not _is_index(table[at]):
+            raise DataError(f"{path}: column {at + 1} has no name; give it one in the heading")
+        return table.remove_column(at)
     return table
+
+
+def _is_index(column: Any) -> bool:
+    """Whether a column is empty, or counts rows as programs do that write tables."""
+    if column.null_count == len(column):
+        return True
+    values = column.to_numpy()
+    whole = values.dtype.kind == "i" and values[0] in (0, 1)
+    return bool(whole and np.array_equal(values, values[0] + np.arange(len(values))))
 
 
 def _read(
@@ -133,9 +151,9 @@ def _read(
             table = table.drop_columns([found[0]])
         return Table(table, str(path), each("row"), in_file=True, geometry=geometry), ""
     if kind in EXCEL:
-        columns, numbers, said = read_sheet(path, reading.sheet)
+        columns, numbers, said, odd = read_sheet(path, reading.sheet)
         table, where = _arrow(columns, text), lambda row: f"{path}, row {numbers[row]}"
-        unclear = _judge(table, {}, judged, replace(reading, decimal="."), True)[1]
+        unclear = _judge(table, {}, judged, replace(reading, decimal="."), True)[1] | odd
         made = Table(table, str(path), where, in_file=True, unclear=_placed(unclear, where))
         return made, said
     if kind in GEOJSON or kind == GEOPACKAGE:
@@ -369,7 +387,7 @@ def read_individuals(
             table.require([name], option)
     beside = [name for name in others if name in table.frame.columns]
     used = {*texts, *beside, *hidden}
-    own = None if row_id is None else table.keys([row_id], "given as --id")
+    own = None if row_id is None else _row_ids(table, row_id, keys)
     taken, left_out = choose_inputs(table, used, x, without, role or "given as --x")
     table.refuse_unclear([*taken, *beside])
     table = table.with_numbers(texts & {*taken, *beside})
@@ -389,6 +407,20 @@ def read_individuals(
     return Individuals(
         sets, groups, taken, left_out, kept, order, lambda row: where(int(order[row])), shapes
     )
+
+
+def _row_ids(table: Table, name: str, keys: Sequence[Hashable]) -> list[Hashable]:
+    """The ids of rows; those of different sets may be the same, and others are refused."""
+    own = table.keys([name], "given as --id")
+    first: dict[Any, int] = {}
+    for row, each in enumerate(zip(keys, own, strict=True)):
+        if first.setdefault(each, row) != row:
+            raise DataError(
+                f"{table.where(row)}: {name!r:.80} is {shown(own[row])!r:.80}, and so it is in "
+                f"{table.where(first[each])}, which is of the same set. Give each row its own id, "
+                "or leave --id out."
+            )
+    return own
 
 
 def known_columns(
@@ -537,8 +569,14 @@ def _matching(table: Table, patterns: Sequence[str], role: str) -> list[str]:
 def _unfit(table: Table, name: str) -> str | None:
     """Why a column is no input unless the user asks for it; None if it is one."""
     column, n = table.frame.get_column(name), len(table.frame)
-    if table.missing(name).all():
+    if name in table.unclear:
+        return None  # it is refused with its row
+    missing = table.missing(name)
+    if missing.all():
         return "it is empty"
+    simple = not column.dtype.is_nested() and not missing.any()
+    if n > 1 and simple and bool((column == column.item(0)).all()):
+        return "it is the same in every row"
     if is_numeric(column):
         values = column.to_numpy() if column.dtype.is_integer() else np.empty(0)
         if n >= FEWEST and len(values) == n and values[0] in (0, 1):
@@ -550,7 +588,12 @@ def _unfit(table: Table, name: str) -> str | None:
     if column.dtype.is_nested() or column.dtype.is_temporal():
         return f"it holds {column.dtype}"
     levels = int(column.n_unique())
-    return None if levels <= MOST_TEXTS else f"it holds {levels} different texts"
+    texts = [text for text in column.unique(maintain_order=True).to_list() if text]
+    if odd := odd_date(texts):
+        row = int(np.argmax((column == odd).fill_null(False).to_numpy()))
+        return f"{table.where(row)} has {odd!r:.40}; dates are inputs if written as 2024-03-31"
+    mostly_numbers = 2 * sum(map(bool, map(NUMBER.fullmatch, texts))) >= len(texts)  # refused later
+    return None if levels <= MOST_TEXTS or mostly_numbers else f"it holds {levels} different texts"
 
 
 # --- measured totals ------------------------------------------------------------------------------
@@ -662,7 +705,7 @@ def _read_totals(
                 out.append(read(text))
             except SumwiseError as error:
                 of = "" if name == "" else f"{name!r} of set {called[row]!r:.80}: "
-                said = f"{table.where(row)}: {of}{str(error).rstrip('.')}. Nothing was stored."
+                said = f"{table.where(row)}: {of}{sentence(error)} Nothing was stored."
                 raise type(error)(said) from None
         return out
 

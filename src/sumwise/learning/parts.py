@@ -58,10 +58,13 @@ def rows_of(sets: Sets, position: int, of: Any) -> tuple[int, ...] | None:
             )
         kind = f"ids of its rows, such as {', '.join(names[:3])}"
     found = list[int]()
-    for name in wanted:
+    for n, name in enumerate(wanted, start=1):
         text = shown(name.item() if isinstance(name, np.generic) else name)
         if text not in known:
-            raise LabelError(f"of: {text!r:.60} is no member of set {own!r}; give {kind}")
+            raise LabelError(
+                f"of: {text!r:.60}, number {n} of those named, is no member of set {own!r}; give "
+                f"{kind}"
+            )
         found.append(known[text])
     if not found:
         raise LabelError(f"of: no member of set {own!r} is named; give {kind}")

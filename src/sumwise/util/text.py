@@ -132,6 +132,16 @@ def json_ready(value: Any) -> Any:
     return [json_ready(part) for part in value] if isinstance(value, list | tuple) else value
 
 
+def sentence(error: object) -> str:
+    """What is said, with a mark at its end.
+
+    >>> sentence("it is missing"), sentence("Is it mistyped?")
+    ('it is missing.', 'Is it mistyped?')
+    """
+    said = str(error)
+    return said if said.endswith((".", "?")) else f"{said}."
+
+
 def count(number: int, thing: str) -> str:
     """So many of a thing, in the singular or plural."""
     return f"{number} {thing}" + ("" if number == 1 else "s")
