@@ -18,6 +18,7 @@ from sumwise.learning import rules
 from sumwise.learning.parts import rows_of, sampling_noise, share_of, some_members
 from sumwise.learning.propose import Answer
 from sumwise.model.fit import Model
+from sumwise.util.text import sentence
 
 Place = Callable[[int], str]  # where an answer of many comes from, in words
 
@@ -181,7 +182,7 @@ def not_yet_known(
 
 def refusal(error: SumwiseError, place: str) -> SumwiseError:
     """The error with where in many answers it is."""
-    return type(error)(f"{place}: {str(error).rstrip('.')}. Nothing was stored.")
+    return type(error)(f"{place}: {sentence(error)} Nothing was stored.")
 
 
 def _column(name: str, values: Any, length: int) -> list[Any]:
