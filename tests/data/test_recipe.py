@@ -333,3 +333,24 @@ def test_targets_with_a_new_level_are_average_individuals_there():
     assert known[of_region].tolist() == [1, 0, 0, 0, 0, 0]
     assert_allclose(new[of_region], sets.recipe.sample[:, of_region].mean(axis=0))
     assert (known[~of_region] == new[~of_region]).all()
+
+
+@pytest.mark.parametrize("n_rows", range(1000, 1040, 5))
+def test_what_one_row_alone_has_is_uncertain_within_reason(n_rows):
+    """Whether or not that row is in the sample that the basis is drawn by.
+
+    The effect of a level is as uncertain as that of any other level. A number that is standardised
+    lies √N standard deviations from its mean in that row, and its slope may count as much.
+    """
+    rng = np.random.default_rng(n_rows)
+    kind, once = rng.choice(["a", "b"], n_rows).tolist(), np.zeros(n_rows)
+    kind[-1], once[-1] = "typo", 1.0
+    table = pd.DataFrame({"set": np.arange(n_rows) % 40, "kind": kind, "once": once})
+    table["x"] = rng.normal(size=n_rows)
+    y = table.x + (table.kind == "a") + rng.normal(size=n_rows)
+    totals = y.groupby(table.set).sum().iloc[:10]
+    for name, most in (("kind", 2), ("once", 2 * math.sqrt(n_rows))):
+        sets = sw.Sets.from_frame(table, by="set", x=["x", name])
+        model = sw.AggregateRegressor(random_state=0).fit(sets, totals)
+        _, std = model.predict(table, return_std=True)
+        assert std[-1] < most * std[:-1].max()

@@ -44,6 +44,7 @@ BOUNDARY: Final = 5.0  # L; squashed inputs beyond it are rare, and see a mirror
 CURVE_LENGTHSCALE: Final = 1.5  # ℓ of the curve of one input
 CURVE: Final = 5  # M; the next function would have a seventh of the first one's amplitude
 VANISHING: Final = 1e-20  # mean power of a part that is rounding
+RARE: Final = 0.5  # of the variance of an input: where a sample has less, it has missed the rest
 FEWEST: Final = 3  # functions that make a curve; with room for fewer, there is none
 BIAS: Final = 1.0  # prior variance of the level, in units of an individual's variance
 N_HYPOTHESES: Final = 400
@@ -238,6 +239,7 @@ class Auto:
             *(np.empty(0),) * 4,
         )
         basis, power = plain._normalised(some)
+        power = _linear_power(basis, power, (low, high), source)
         about = {"n_lengths": lengths.shape[1], "bent": bent, "source": source}
         known = Hypotheses.draw(power, rng, **about, correlation=correlation)
         return basis.with_hypotheses(known)
@@ -390,6 +392,35 @@ def as_former(
             for name, shape in shapes.items()
         }
     return {name: wanted[name] for name in wanted.keys() - frozenset().union(*lacking(stored))}
+
+
+def _linear_power(
+    basis: Auto,
+    power: Float[np.ndarray, "2 D"],
+    ends: tuple[Float[np.ndarray, " D"], Float[np.ndarray, " D"]],
+    source: Int[np.ndarray, " D"],
+) -> Float[np.ndarray, "2 D"]:
+    """The power of each linear feature, by which the prior of slopes is scaled.
+
+    A sample may miss what is rare. Over all individuals the variance of an input is 1, which is
+    1 / (high − low)² of its range squared: p (1 − p) of a level that the share p has. No power is
+    taken to be far below that. Effects of the levels of one column have the same prior variance,
+    however rare a level is, and together they have the variance of the column.
+
+    Args:
+        power: The same in a sample.
+        ends: The least and the greatest value of each input, standardised.
+        source: The column that each input comes from.
+    """
+    low, high = ends
+    varies = high > low
+    part = np.where(varies, 1 / np.where(varies, high - low, 1.0) ** 2, 0.0)
+    both = zip(basis.scaled(low[None]), basis.scaled(high[None]), strict=True)
+    step = np.concatenate([above - below for below, above in both]) / basis.size[:2, None]
+    levels, whole = np.bincount(source)[source], np.bincount(source, part)[source]
+    shared = np.where(levels > 1, whole / levels, 0.0) * step**2
+    own = np.maximum(power, RARE * part * step**2)
+    return np.where(varies, np.where(levels > 1, shared, own), 0.0)
 
 
 def _lengths(n_waves: int, n_inputs: int) -> Float[np.ndarray, "2 L"]:
