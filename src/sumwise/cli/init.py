@@ -25,17 +25,17 @@ from sumwise.data.about import About
 from sumwise.data.dialect import Reading
 from sumwise.data.frames import Table as Rows
 from sumwise.data.frames import as_frame
-from sumwise.data.known import Known
-from sumwise.data.parquet import find_files, open_parquet
-from sumwise.data.pool_edits import inputs_of
-from sumwise.data.recipe import Source
-from sumwise.data.tables import (
+from sumwise.data.individuals import (
     Individuals,
     choose_inputs,
     known_columns,
     read_individuals,
     with_known_columns,
 )
+from sumwise.data.known import Known
+from sumwise.data.parquet import find_files, open_parquet
+from sumwise.data.pool_edits import inputs_of
+from sumwise.data.recipe import Source
 from sumwise.distributed import connect, on
 from sumwise.errors import SettingError
 from sumwise.util.text import count

@@ -128,7 +128,7 @@ class Address:
 
 def to_number(text: str, what: str) -> float:
     """The number that was typed for an option or argument, which a refusal names."""
-    from sumwise.data.tables import number
+    from sumwise.data.totals import number
 
     try:
         return number(text)

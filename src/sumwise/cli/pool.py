@@ -50,8 +50,8 @@ def _change(
     reading: Reading,
     **given: Any,
 ) -> None:
+    from sumwise.data.individuals import read_changes
     from sumwise.data.pool_edits import Columns
-    from sumwise.data.tables import read_changes
 
     group, row_id = given.pop("group") or None, given.pop("row_id")
     changes: dict[str, Any] = {

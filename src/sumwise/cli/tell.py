@@ -154,7 +154,7 @@ def read_members(file: Path, reading: Reading) -> list[str]:
 
 
 def _tell_file(address: Address, file: Path, by: str | None, reading: Reading) -> None:
-    from sumwise.data.tables import read_totals
+    from sumwise.data.totals import read_totals
 
     with address.open() as study:
         told, ignored = read_totals(file, study.state.record.sets, by, reading)
