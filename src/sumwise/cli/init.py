@@ -34,7 +34,7 @@ from sumwise.data.individuals import (
 )
 from sumwise.data.known import Known
 from sumwise.data.parquet import find_files, open_parquet
-from sumwise.data.pool_edits import inputs_of
+from sumwise.data.pool_tables import inputs_of
 from sumwise.data.recipe import Source
 from sumwise.distributed import connect, on
 from sumwise.errors import SettingError

@@ -51,7 +51,7 @@ def _change(
     **given: Any,
 ) -> None:
     from sumwise.data.individuals import read_changes
-    from sumwise.data.pool_edits import Columns
+    from sumwise.data.pool_tables import Columns
 
     group, row_id = given.pop("group") or None, given.pop("row_id")
     changes: dict[str, Any] = {

@@ -15,7 +15,7 @@ from sumwise.data.frames import NUMBER, Table, is_numeric, listed
 from sumwise.data.geo import Geometry
 from sumwise.data.known import Known, individual
 from sumwise.data.origin import Origin
-from sumwise.data.pool_edits import Columns, inputs_of
+from sumwise.data.pool_tables import Columns, inputs_of
 from sumwise.data.recipe import Encoded, Recipe, is_moment, learn, odd_date
 from sumwise.data.sets import Sets, as_objects, group_individuals
 from sumwise.data.tables import PLAIN, read_table

@@ -17,7 +17,7 @@ from sumwise.data import validate
 from sumwise.data.about import About
 from sumwise.data.geo import Geometry
 from sumwise.data.known import KNOWN, Known, with_known
-from sumwise.data.pool_edits import PoolMark
+from sumwise.data.pool_mark import PoolMark
 from sumwise.data.sets import Sets
 from sumwise.errors import SettingError
 from sumwise.learning.estimator import AggregateRegressor, resolve

@@ -283,7 +283,7 @@ class Study:
         >>> study.ids
         ('a', 'b', 'c')
         """
-        from sumwise.data.pool_edits import columns_of
+        from sumwise.data.pool_tables import columns_of
         from sumwise.study import pool_change
 
         tables = pool_change.read_tables({"add": add, "drop": drop, "correct": correct})

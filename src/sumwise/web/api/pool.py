@@ -13,7 +13,7 @@ from starlette.background import BackgroundTask
 from starlette.types import Receive, Scope, Send
 
 from sumwise.data.individuals import read_changes
-from sumwise.data.pool_edits import Columns
+from sumwise.data.pool_tables import Columns
 from sumwise.data.tables import write_table
 from sumwise.errors import StorageError, SumwiseError
 from sumwise.web import requests, responses
