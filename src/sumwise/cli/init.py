@@ -223,7 +223,7 @@ def init(
       sumwise init plots.db plots.csv --by state --strategy IVR --cost hours --enough 0.5
       sumwise init votes.db people.csv --by precinct --outcome turnout --min 0 --max 1
     """
-    from sumwise.learning.estimator import resolve
+    from sumwise.learning.resolve import resolve
     from sumwise.study.create import create_study
 
     given = None if basis is None else AggregateRegressor(basis, random_state=seed)

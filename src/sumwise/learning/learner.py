@@ -29,7 +29,7 @@ from sumwise.learning.algorithm import (
     revise,
     tell_all,
 )
-from sumwise.learning.estimator import AggregateRegressor, resolve
+from sumwise.learning.estimator import AggregateRegressor
 from sumwise.learning.moment import (
     AHEAD,
     Fitted,
@@ -41,6 +41,7 @@ from sumwise.learning.moment import (
 )
 from sumwise.learning.parts import rows_of
 from sumwise.learning.propose import FEWEST, Answer, Ask, Prices, draws_of, propose
+from sumwise.learning.resolve import resolve
 from sumwise.learning.selection import check_budget
 from sumwise.learning.status import Status
 from sumwise.learning.told import Measured, Told
