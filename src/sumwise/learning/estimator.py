@@ -8,6 +8,7 @@ is really needed: `score`, estimator tags, metadata requests, and `NotFittedErro
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from typing import Any, Final
 
@@ -21,7 +22,6 @@ from sumwise.data.sets import Sets
 from sumwise.data.validate import check_labels, count
 from sumwise.errors import InvalidSetError, SettingError
 from sumwise.learning import individuals as rows_in
-from sumwise.learning import routing
 from sumwise.learning import rows as by_row
 from sumwise.learning import summary as describing
 from sumwise.learning.fitting import fit_sets
@@ -38,6 +38,11 @@ from sumwise.util.progress import Slow
 from sumwise.util.shapes import Float
 
 SETTINGS: Final = tuple(setting.name for setting in fields(core.ModelConfig))
+REQUESTS: Final = {  # what scikit-learn may route to a method
+    "fit": ("groups", "sample_weight", "weights", "pool", "noise_std"),
+    "predict": ("groups", "return_std", "return_cov", "include_noise"),
+    "score": ("groups", "sample_weight", "weights"),
+}
 
 
 @dataclass(eq=False, repr=False)
@@ -462,19 +467,49 @@ class AggregateRegressor:
 
     def get_metadata_routing(self) -> Any:
         """What this estimator asks scikit-learn to route to it, as a `MetadataRequest`."""
-        return routing.requests_of(self)
+        from copy import deepcopy
+
+        from sklearn.utils.metadata_routing import MetadataRequest
+
+        if "_metadata_request" in vars(self):
+            return deepcopy(self._metadata_request)
+        made = MetadataRequest(owner=type(self).__name__)
+        for method, names in REQUESTS.items():
+            for name in names:
+                getattr(made, method).add_request(param=name, alias=None)
+        return made
 
     def set_fit_request(self, **wanted: bool | str | None) -> AggregateRegressor:
         """Ask scikit-learn to route `groups=True` and other arguments to `fit`."""
-        return routing.request(self, "fit", wanted)
+        return self._request("fit", wanted)
 
     def set_predict_request(self, **wanted: bool | str | None) -> AggregateRegressor:
         """Ask scikit-learn to route `groups=True` and other arguments to `predict`."""
-        return routing.request(self, "predict", wanted)
+        return self._request("predict", wanted)
 
     def set_score_request(self, **wanted: bool | str | None) -> AggregateRegressor:
         """Ask scikit-learn to route `groups=True` and other arguments to `score`."""
-        return routing.request(self, "score", wanted)
+        return self._request("score", wanted)
+
+    def _request(self, method: str, wanted: Mapping[str, Any]) -> AggregateRegressor:
+        from sklearn import get_config
+
+        if not get_config()["enable_metadata_routing"]:
+            raise RuntimeError(
+                "scikit-learn routes nothing yet; call "
+                "sklearn.set_config(enable_metadata_routing=True) first"
+            )
+        for name in wanted:
+            if name not in REQUESTS[method]:
+                raise TypeError(
+                    f"{method} has no argument {name!r} to route; it has "
+                    f"{', '.join(REQUESTS[method])}"
+                )
+        requests = self.get_metadata_routing()
+        for name, alias in wanted.items():
+            getattr(requests, method).add_request(param=name, alias=alias)
+        self._metadata_request = requests
+        return self
 
     def __sklearn_is_fitted__(self) -> bool:
         return "fitted_" in vars(self)
