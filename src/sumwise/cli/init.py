@@ -332,8 +332,8 @@ def _embed(
     used = {*by, table.weights, *objective.columns, *objective.hidden}
     if table.row_id is not None or table.period or table.known:
         raise SettingError(
-            "individuals that stay in their files have no --id, --period or --known yet; record "
-            "totals that are known with tell --from"
+            "individuals that stay in their files take no --id, --period or --known yet; leave "
+            "these options out, and record known totals with tell --from"
         )
     with open_parquet(find_files(str(table.data))[0]) as file:
         first = Rows(as_frame(file.schema_arrow.empty_table()), str(table.data), in_file=True)

@@ -172,7 +172,7 @@ noise: Final = option(
 part: Final = (
     option(
         "--of FILE",
-        "A CSV or Parquet file that lists the members whom the total covers: their ids (init --id) "
+        "A CSV or Parquet file that lists the members that the total covers: their ids (init --id) "
         "or, without ids, their row numbers within the set.",
         type=FILE,
     ),

@@ -116,8 +116,8 @@ def _row_ids(table: Table, name: str, keys: Sequence[Hashable]) -> list[Hashable
     for row, each in enumerate(zip(keys, own, strict=True)):
         if first.setdefault(each, row) != row:
             raise DataError(
-                f"{table.where(row)}: {name!r:.80} is {shown(own[row])!r:.80}, and so it is in "
-                f"{table.where(first[each])}, which is of the same set. Give each row its own id, "
+                f"{table.where(row)}: {name!r:.80} is {shown(own[row])!r:.80}, as in "
+                f"{table.where(first[each])}, which is in the same set. Give each row its own id, "
                 "or leave --id out."
             )
     return own

@@ -96,8 +96,8 @@ def refuse_numbers(sets: Sets) -> None:
         theta = sets.theta[sets.starts[bad] : sets.starts[bad + 1]]
         problem = "are all zero" if not theta.any() else f"have a squared sum of {noise_scale[bad]}"
         raise InvalidSetError(
-            f"weights of set {sets.ids[bad]!r} {problem}: its total would say nothing that can "
-            "be computed with. Drop the set or rescale its weights."
+            f"weights of set {sets.ids[bad]!r} {problem}: nothing can be learned from its "
+            "total. Drop the set or rescale its weights."
         )
 
 

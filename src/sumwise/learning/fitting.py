@@ -87,7 +87,9 @@ def _joined(
 ) -> tuple[Any, Any, Any]:
     """Positions, totals and noise, those that are known beside included."""
     if values.ndim > 1:
-        raise SettingError("known works with one output, and totals have several; fit one by one")
+        raise SettingError(
+            "known works with one output, and totals have several; fit each output by itself"
+        )
     for each in beside:
         if sets.position(each.set_id) in at:
             raise LabelError(f"the total of {each.set_id!r:.80} is in known too; leave one out")
