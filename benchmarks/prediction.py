@@ -15,7 +15,7 @@ import numpy as np
 import sumwise as sw
 from benchmarks.report import Row, at_most, faster
 from benchmarks.timing import in_turns, say
-from sumwise.learning import learner
+from sumwise.learning import algorithm
 from sumwise.model.fit import ModelConfig
 from sumwise.util.text import count
 
@@ -114,13 +114,13 @@ def _auto(strategy: str) -> Row:
     sets = sw.Sets.from_arrays([rng.standard_normal((n, 8)) for n in sizes])
     y = np.sin(sets.x[:, 0]) + sets.x[:, 1]
     y_bar = np.add.reduceat(y, sets.starts[:-1])
-    begun = {b: learner.begin(ModelConfig(basis=b), sets) for b in ("fourier", "auto")}
+    begun = {b: algorithm.begin(ModelConfig(basis=b), sets) for b in ("fourier", "auto")}
 
-    def questions(basis: str) -> learner.Progress:
+    def questions(basis: str) -> algorithm.Progress:
         progress = begun[basis]
         for _ in range(QUESTIONS):
-            at = sets.position(learner.ask(progress, strategy, 1)[0].set_id)
-            progress = learner.tell(progress, at, float(y_bar[at]))
+            at = sets.position(algorithm.ask(progress, strategy, 1, runner_up=True).open[0].set_id)
+            progress = algorithm.tell(progress, at, float(y_bar[at]))
         return progress
 
     times = in_turns({b: lambda b=b: questions(b) for b in begun}, 3)

@@ -13,7 +13,7 @@ from benchmarks.peers import fit_ridge
 from benchmarks.pools import rows_for_ridge
 from benchmarks.report import Row, at_most, faster
 from benchmarks.timing import in_turns, say
-from sumwise.learning import learner
+from sumwise.learning import algorithm
 
 SIZES = (2000, 20_000, 200_000)
 ROUNDS = 9
@@ -42,18 +42,19 @@ def _query(n_sets: int) -> tuple[Row, float]:
     y_bar = theta * (x @ rng.standard_normal(N_BASIS - 1) + rng.standard_normal(n_sets))
     sets = sw.Sets(tuple(range(n_sets)), x, theta, np.arange(n_sets + 1))
     model = sw.AggregateRegressor(basis="linear", standardize=False)
-    progress = learner.begin(model.config(), sets)
+    progress = algorithm.begin(model.config(), sets)
     for _ in range(LABELS - 1):
-        asked = sets.position(learner.ask(progress, "AggMI", 0)[0].set_id)
-        progress = learner.tell(progress, asked, y_bar[asked])
-    last = sets.position(learner.ask(progress, "AggMI", 0)[0].set_id)
+        asked = sets.position(algorithm.ask(progress, "AggMI", 0, runner_up=True).open[0].set_id)
+        progress = algorithm.tell(progress, asked, y_bar[asked])
+    last = sets.position(algorithm.ask(progress, "AggMI", 0, runner_up=True).open[0].set_id)
 
     def query() -> sw.Ask:
-        return learner.ask(learner.tell(progress, last, y_bar[last]), "AggMI", 0)[0]
+        told = algorithm.tell(progress, last, y_bar[last])
+        return algorithm.ask(told, "AggMI", 0, runner_up=True).open[0]
 
     rows, targets = rows_for_ridge(progress.pool.design, y_bar)
     ridge = fit_ridge(rows, targets, [*progress.labels, last])
-    _check(learner.tell(progress, last, y_bar[last]), query(), rows)
+    _check(algorithm.tell(progress, last, y_bar[last]), query(), rows)
     times = in_turns({"sumwise": query, PEER: lambda: ridge.predict(rows, return_std=True)}, ROUNDS)
     row = faster(
         "one query, 30 labels",
@@ -68,13 +69,13 @@ def _query(n_sets: int) -> tuple[Row, float]:
     return row, times.median("sumwise")
 
 
-def _check(progress: learner.Progress, ask: sw.Ask, rows: np.ndarray) -> None:
+def _check(progress: algorithm.Progress, ask: sw.Ask, rows: np.ndarray) -> None:
     """Eq. 21 with S inverted outright, on 60 sets; and the set asked for is the best of all."""
     hyper, known = progress.model.posterior.hyper, rows[list(progress.labels)]
     precision = hyper.prior_precision * np.eye(N_BASIS) + hyper.noise_precision * known.T @ known
     covariance = np.linalg.inv(precision)
     kept: list[np.ndarray] = []
-    learner.ask(progress, _keeping(kept), 0)
+    algorithm.ask(progress, _keeping(kept), 0, runner_up=False)
     some = np.linspace(0, len(rows) - 1, 60).astype(int)
     signal = np.einsum("ak,kl,al->a", rows[some], covariance, rows[some])
     expected = 0.5 * np.log1p(hyper.noise_precision * signal)

@@ -132,7 +132,7 @@ MUTANTS = [
         "np.exp(2 * np.log(scale /",
         "np.exp(0 * np.log(scale /",
     ),
-    ("cold start of Adam", "learning/learner.py", "answers[:n], fitted)", "answers[:n])"),
+    ("cold start of Adam", "learning/algorithm.py", "answers[:n], fitted)", "answers[:n])"),
     (
         "stale scores in a batch",
         "acquisition/batches.py",

@@ -122,7 +122,7 @@ def test_a_series_is_read_by_id_as_a_dict_is():
     [
         ({"cost": [1.0, 2.0]}, "give one for each of 3 sets"),
         ({"cost": [1.0, 0.0, 2.0]}, r"cost of set 1 is 0; it must be above 0"),
-        ({"cost": {0: 1.0}}, "says nothing of set 1"),
+        ({"cost": {0: 1.0}}, "has no number for set 1"),
         ({"cost": pd.Series([1.0, 2.0, 3.0], index=[2, 0, 3])}, "cost name 3, and no set"),
         ({"cost": pd.Series([1.0, 2.0, 3.0], index=[2, 0, 0])}, "name set .* twice"),
         ({"cost": [1.0, np.nan, 2.0]}, "cost of set 1 is nan"),

@@ -85,7 +85,8 @@ def test_parts_come_in_columns_of_a_file(run, tmp_path):
         ("s1,5,half,", "line 3: 'covers' of set 's1': .*half"),
         (
             "s1,5,,p11;p99",
-            "line 3: of: 'p99', number 2 of those named, is no member of set 's1'; give ids",
+            "line 3: of: 'p99', number 2 of those named, is no member of set 's1'; "
+            "give ids of its rows",
         ),
         ("s1,5,,p11;p11", "line 3: of: 'p11' is named twice"),
         ("s1,5,,p11;", "line 3: of: '', number 2 of those named, is no member of set 's1'"),

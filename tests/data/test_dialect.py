@@ -15,8 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sumwise.data.dialect import Reading
+from sumwise.data.individuals import read_individuals
 from sumwise.data.sets import Sets
-from sumwise.data.tables import number, read_individuals, read_table, read_totals
+from sumwise.data.tables import read_table
+from sumwise.data.totals import number, read_totals
 from sumwise.errors import DataError, LabelError, MissingExtraError, SettingError
 
 

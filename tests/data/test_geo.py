@@ -17,7 +17,8 @@ from shapely.geometry import mapping, shape
 
 from sumwise.data.dialect import Reading
 from sumwise.data.geo import Geometry, centroid, from_geoparquet, to_geoparquet, to_wkb
-from sumwise.data.tables import read_individuals, read_table
+from sumwise.data.individuals import read_individuals
+from sumwise.data.tables import read_table
 from sumwise.errors import DataError
 
 SQUARE = "POLYGON ((0 0, 4 0, 4 4, 0 4, 0 0), (1 1, 1 2, 2 2, 2 1, 1 1))"

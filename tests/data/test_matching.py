@@ -127,7 +127,7 @@ def test_totals_of_some_sets_fit_on_those_with_the_inputs_of_all():
     assert_allclose(some.predict([[3.0]]), same.predict([[3.0]]))
     array = sw.AggregateRegressor().fit(SETS, {"IN": 6.0, "MI": 8.0}, noise_std=[2.0, 9.0, 1.0])
     assert_allclose(array.predict([[3.0]]), same.predict([[3.0]]))
-    with pytest.raises(sw.SettingError, match="noise_std says nothing of set 'MI'"):
+    with pytest.raises(sw.SettingError, match="noise_std has no number for set 'MI'"):
         sw.AggregateRegressor().fit(SETS, {"IN": 6.0, "MI": 8.0}, noise_std={"IN": 1.0})
 
 
@@ -191,7 +191,7 @@ def test_costs_and_noise_are_matched_in_the_same_way():
         assert learner._progress.objective.noise_std.tolist() == [1, 2, 3]
     for cost, message in (
         (pl.Series([1.0, 2.0, 3.0]), "polars Series, which has no ids"),
-        ({"OH": 2.0, "IN": 3.0}, "cost says nothing of set 'MI'"),
+        ({"OH": 2.0, "IN": 3.0}, "cost has no number for set 'MI'"),
         ({"OH": 2.0, "IN": 3.0, "MI": 1.0, "XX": 2.0}, "cost name 'XX'"),
     ):
         with pytest.raises(sw.SettingError, match=message):

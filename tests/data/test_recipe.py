@@ -19,8 +19,8 @@ from sklearn.preprocessing import OneHotEncoder
 import sumwise as sw
 from sumwise.data import targets
 from sumwise.data.frames import Table, as_frame
+from sumwise.data.individuals import read_individuals
 from sumwise.data.recipe import Recipe, learn
-from sumwise.data.tables import read_individuals
 from tests.builders import seeds
 
 TEXTS = st.text("abcé '=", max_size=4)

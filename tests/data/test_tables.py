@@ -10,13 +10,9 @@ from pyarrow import parquet
 
 from sumwise.data.dialect import Dialect, place
 from sumwise.data.frames import no_column
-from sumwise.data.tables import (
-    check_output,
-    number,
-    read_individuals,
-    read_table,
-    write_table,
-)
+from sumwise.data.individuals import read_individuals
+from sumwise.data.tables import check_output, read_table, write_table
+from sumwise.data.totals import number
 from sumwise.errors import DataError, LabelError, SettingError
 
 TABLE = pa.table({"name": ["a", 'b "and", c', "d\ne"], "value": [1.5, -2.0, 1 / 3]})

@@ -132,7 +132,7 @@ def test_every_answer_is_there_with_what_was_predicted(lively):
     assert [row[1] for row in rows] == [told.set_id for told in study.answers]
     assert rows[0][2:4] == ["1.5", "–"]
     assert rows[-1][2] == "2 (± 0.250)"
-    assert rows[-1][7] == "somebody"
+    assert rows[-1][7] == "someone"
     for row, step, compared in zip(rows, found.steps, found.compared, strict=True):
         assert row[5] == f"{compared.z:.1f}".replace("-", "−")
         assert float(row[6]) == pytest.approx(step.information, rel=1e-2)
@@ -147,7 +147,7 @@ def test_history_says_who_did_how_much(lively):
     assert rows["ann"] == ["16", "17", "16", "–", "–", "–"]
     assert rows["bob"] == ["6", "9", "8", "–", "–", "1"]  # one taken back, one corrected
     assert rows["cem"] == ["1", "–", "–", "1", "1", "–"]
-    assert rows["somebody"][0] == "1"
+    assert rows["someone"][0] == "1"
     assert sum(int(row[0]) for row in rows.values()) == len(study.answers)
 
 

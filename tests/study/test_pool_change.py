@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import sumwise as sw
-from sumwise.data.pool_edits import PoolMark
+from sumwise.data.pool_mark import PoolMark
 from sumwise.study import create
 
 X = ["size", "lunch"]

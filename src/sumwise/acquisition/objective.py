@@ -148,7 +148,7 @@ def _per_set(
         values[at], unsaid[at] = numbers, False
         for bad in np.flatnonzero(unsaid) if needed is None else filter(unsaid.item, needed):
             raise SettingError(
-                f"{name} says nothing of set {sets.ids[bad]!r}; give a number for each"
+                f"{name} has no number for set {sets.ids[bad]!r}; give one for each set"
             )
     usable = np.isfinite(values) & (values >= least) & (values <= most)
     for bad in np.flatnonzero(~usable):

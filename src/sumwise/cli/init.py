@@ -25,17 +25,17 @@ from sumwise.data.about import About
 from sumwise.data.dialect import Reading
 from sumwise.data.frames import Table as Rows
 from sumwise.data.frames import as_frame
-from sumwise.data.known import Known
-from sumwise.data.parquet import find_files, open_parquet
-from sumwise.data.pool_edits import inputs_of
-from sumwise.data.recipe import Source
-from sumwise.data.tables import (
+from sumwise.data.individuals import (
     Individuals,
     choose_inputs,
     known_columns,
     read_individuals,
     with_known_columns,
 )
+from sumwise.data.known import Known
+from sumwise.data.parquet import find_files, open_parquet
+from sumwise.data.pool_tables import inputs_of
+from sumwise.data.recipe import Source
 from sumwise.distributed import connect, on
 from sumwise.errors import SettingError
 from sumwise.util.text import count
@@ -223,7 +223,7 @@ def init(
       sumwise init plots.db plots.csv --by state --strategy IVR --cost hours --enough 0.5
       sumwise init votes.db people.csv --by precinct --outcome turnout --min 0 --max 1
     """
-    from sumwise.learning.estimator import resolve
+    from sumwise.learning.resolve import resolve
     from sumwise.study.create import create_study
 
     given = None if basis is None else AggregateRegressor(basis, random_state=seed)
@@ -332,8 +332,8 @@ def _embed(
     used = {*by, table.weights, *objective.columns, *objective.hidden}
     if table.row_id is not None or table.period or table.known:
         raise SettingError(
-            "individuals that stay in their files have no --id, --period or --known yet; record "
-            "totals that are known with tell --from"
+            "individuals that stay in their files take no --id, --period or --known yet; leave "
+            "these options out, and record known totals with tell --from"
         )
     with open_parquet(find_files(str(table.data))[0]) as file:
         first = Rows(as_frame(file.schema_arrow.empty_table()), str(table.data), in_file=True)

@@ -12,7 +12,7 @@ import numpy as np
 from sumwise.cli.options import PATH, option, to_number
 from sumwise.data.dialect import Reading
 from sumwise.data.frames import NUMBER
-from sumwise.data.tables import Individuals, read_inputs
+from sumwise.data.individuals import Individuals, read_inputs
 from sumwise.errors import DataError, SettingError
 from sumwise.util.shapes import Float
 

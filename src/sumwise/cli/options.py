@@ -128,7 +128,7 @@ class Address:
 
 def to_number(text: str, what: str) -> float:
     """The number that was typed for an option or argument, which a refusal names."""
-    from sumwise.data.tables import number
+    from sumwise.data.totals import number
 
     try:
         return number(text)
@@ -172,7 +172,7 @@ noise: Final = option(
 part: Final = (
     option(
         "--of FILE",
-        "A CSV or Parquet file that lists the members whom the total covers: their ids (init --id) "
+        "A CSV or Parquet file that lists the members that the total covers: their ids (init --id) "
         "or, without ids, their row numbers within the set.",
         type=FILE,
     ),

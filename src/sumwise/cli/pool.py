@@ -50,8 +50,8 @@ def _change(
     reading: Reading,
     **given: Any,
 ) -> None:
-    from sumwise.data.pool_edits import Columns
-    from sumwise.data.tables import read_changes
+    from sumwise.data.individuals import read_changes
+    from sumwise.data.pool_tables import Columns
 
     group, row_id = given.pop("group") or None, given.pop("row_id")
     changes: dict[str, Any] = {
@@ -111,7 +111,7 @@ def drop(address: Address, file: Path, **given: Any) -> None:
     """Let individuals leave.
 
     FILE names each by its id; if rows of the study have none, by its set and a column row, which is
-    1 for the first, as predictions have them. A set that nobody is left in is gone.
+    1 for the first, as predictions have them. A set without members leaves the pool.
 
     \b
       sumwise pool drop schools.db closed.csv --id school

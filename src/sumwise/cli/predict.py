@@ -15,9 +15,10 @@ from sumwise.cli.options import Address, option
 from sumwise.cli.output import visible
 from sumwise.data.about import About
 from sumwise.data.dialect import Reading
+from sumwise.data.individuals import read_inputs
 from sumwise.data.parquet import Scan, batches
 from sumwise.data.recipe import Encoded
-from sumwise.data.tables import check_output, read_inputs, write_table
+from sumwise.data.tables import check_output, write_table
 from sumwise.errors import DataError, SettingError
 from sumwise.model.predict import check_level, individuals
 from sumwise.outofcore import predict_parquet as streams

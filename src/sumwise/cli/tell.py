@@ -147,14 +147,15 @@ def read_members(file: Path, reading: Reading) -> list[str]:
     names = names if len(table.frame.columns) > 1 else list(table.frame.columns)
     if len(names) != 1:
         raise DataError(
-            f"{file} must say whom the total covers in its only column, or in one called id or row"
+            f"{file} must list the members that the total covers, in its only column or in one "
+            "called id or row"
         )
     values = table.frame.get_column(names[0]).to_list()
     return ["" if value is None else shown(value) for value in values]
 
 
 def _tell_file(address: Address, file: Path, by: str | None, reading: Reading) -> None:
-    from sumwise.data.tables import read_totals
+    from sumwise.data.totals import read_totals
 
     with address.open() as study:
         told, ignored = read_totals(file, study.state.record.sets, by, reading)
@@ -169,8 +170,8 @@ def _tell_file(address: Address, file: Path, by: str | None, reading: Reading) -
         same = _told_input(study)
     if same is not None:
         talk(
-            f"All totals are those of the input {named(same)}. If it holds what is measured, what "
-            "is learned holds nowhere else: make a study without it (init --not)."
+            f"Every total is the total of the input {named(same)}. If that input is the outcome "
+            "itself, the model only copies it: make a study without it (init --not)."
         )
     if ignored:
         talk(f"Ignored columns: {', '.join(map(named, ignored))}.")

@@ -191,13 +191,12 @@ def impossible(
     )
 
 
-def weights_of(sets: Sets) -> str:
-    """How sets are weighed, as a key of `WORDS`, read off θ."""
-    if (sets.theta == 1.0).all():
+def weights_of(sets: Sets, rows: Any = slice(None)) -> str:
+    """How sets are weighed, as a key of `WORDS`, read off θ of these rows."""
+    theta = sets.theta[rows]
+    if (theta == 1.0).all():
         return "sum"
-    if (sets.theta == np.repeat(1.0 / sets.sizes, sets.sizes)).all():
-        return "mean"
-    return "weighted"
+    return "mean" if (theta == np.repeat(1.0 / sets.sizes, sets.sizes)[rows]).all() else "weighted"
 
 
 def _times(weight: Float[np.ndarray, " A"], end: float) -> Float[np.ndarray, " A"]:

@@ -20,6 +20,14 @@ from sumwise.data.integrals import midpoints
 from sumwise.data.origin import UNKNOWN, Origin
 from sumwise.data.parquet import Scan, scan_parquet
 from sumwise.data.recipe import Recipe, learn
+from sumwise.data.valid_sets import (
+    is_whole,
+    names_of,
+    refuse_numbers,
+    refuse_shapes,
+    starts_of,
+    theta_of,
+)
 from sumwise.data.validate import as_list, is_unicode
 from sumwise.errors import InvalidSetError, SettingError, UnknownSetError
 from sumwise.util import html
@@ -55,8 +63,8 @@ class Sets:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_positions", positions_of(self.ids))
-        _refuse_shapes(self)
-        _refuse_numbers(self)
+        refuse_shapes(self)
+        refuse_numbers(self)
         for array in (self.x, self.theta, self.starts, self.members, self.effects, self.row_ids):
             if array is not None:
                 array.setflags(write=False)
@@ -133,7 +141,7 @@ class Sets:
         """
         given = as_list(arrays, "arrays")
         read = [frames.matrix_and_names(block, f"array {a}") for a, block in enumerate(given)]
-        names = _names(ids, len(read))
+        names = names_of(ids, len(read))
         first, inputs = read[0]
         width = first.shape[1] if first.ndim == 2 else "D"
         for set_id, (block, columns) in zip(names, read, strict=True):
@@ -147,7 +155,7 @@ class Sets:
                     "same width for all sets. Drop the set or fix its rows."
                 )
         blocks = [block for block, _ in read]
-        starts = _starts([len(block) for block in blocks])
+        starts = starts_of([len(block) for block in blocks])
         return cls(names, np.concatenate(blocks), theta_of(weights, names, starts), starts, inputs)
 
     @classmethod
@@ -168,13 +176,13 @@ class Sets:
         """
         rows, inputs = frames.matrix_and_names(x, "x")
         members = as_list(members, "members")
-        names = _names(ids, len(members))
+        names = names_of(ids, len(members))
         if rows.ndim != 2:
             raise InvalidSetError(f"x has shape {rows.shape}; expected (N, D)")
         picked = []
         for set_id, member in zip(names, members, strict=True):
             index = as_list(member, f"members of set {set_id!r}")
-            if not index or not all(map(_is_whole, index)):
+            if not index or not all(map(is_whole, index)):
                 raise InvalidSetError(
                     f"members of set {set_id!r} are {member!r:.60}; give at least one, as numbers "
                     "of rows in x"
@@ -185,7 +193,7 @@ class Sets:
                         f"set {set_id!r} names row {row}; x has rows 0 to {len(rows) - 1}"
                     )
             picked.append(np.array(index, dtype=int))
-        starts = _starts([len(index) for index in picked])
+        starts = starts_of([len(index) for index in picked])
         theta, flat = theta_of(weights, names, starts), np.concatenate(picked)
         known = names, rows[flat], theta, starts, inputs
         if len(np.unique(flat)) == len(flat):
@@ -219,7 +227,7 @@ class Sets:
         """
         points, theta, n_cells = midpoints(boxes, weight, bins)
         starts = np.arange(0, len(points) + 1, n_cells)
-        return cls(_names(ids, len(starts) - 1), points, theta, starts)
+        return cls(names_of(ids, len(starts) - 1), points, theta, starts)
 
     @staticmethod
     def scan_parquet(path: Any, *, by: Any, x: Any, weights: str = "sum") -> Scan:
@@ -289,13 +297,13 @@ class Sets:
         """The sets at these positions, in this order."""
         wanted = as_list(positions, "positions")
         for position in wanted:
-            if not _is_whole(position) or not -len(self) <= position < len(self):
+            if not is_whole(position) or not -len(self) <= position < len(self):
                 raise UnknownSetError(
                     f"there is no position {position!r}; {len(self)} sets have whole numbers from 0"
                 )
         index = np.arange(len(self))[np.asarray(wanted, dtype=int)]
         sizes = self.sizes[index]
-        starts = _starts(sizes)
+        starts = starts_of(sizes)
         rows = np.repeat(self.starts[index] - starts[:-1], sizes) + np.arange(starts[-1])
         chosen = tuple(self.ids[a] for a in index)
         members, effects, row_ids = (
@@ -365,7 +373,7 @@ class LazySets(Sets):
         recipe: Recipe | None = None,
         origin: Origin | None = None,
     ) -> None:
-        object.__setattr__(self, "starts", _starts(sizes))
+        object.__setattr__(self, "starts", starts_of(sizes))
         object.__setattr__(self, "input_names", input_names)
         object.__setattr__(self, "recipe", recipe)
         object.__setattr__(self, "origin", origin or UNKNOWN)
@@ -442,7 +450,7 @@ def group_individuals(
     recipe, x = made
     ids, codes = frames.group_codes(keys)
     order = np.argsort(codes, kind="stable")
-    starts = _starts(np.bincount(codes))
+    starts = starts_of(np.bincount(codes))
     if weights is None or isinstance(weights, str):
         theta = theta_of(weights, ids, starts)
     else:
@@ -466,28 +474,13 @@ def look_alike(name: Any, known: Iterable[Hashable]) -> Hashable | None:
     return next((each for each in known if shown(each) == text), None)
 
 
-# --- checks ---------------------------------------------------------------------------------------
+# --- names and rows -------------------------------------------------------------------------------
 
 
 def rows_among(sets: Sets, ids: Sequence[Hashable]) -> Int[np.ndarray, " n"]:
     """The rows of the sets with these ids, set by set."""
     ends = [sets.starts[at : at + 2] for at in map(sets.position, ids)]
     return np.concatenate([np.arange(low, high) for low, high in ends])
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
-
-
-def _names(ids: Sequence[Hashable] | None, n_sets: int) -> tuple[Hashable, ...]:
-    if not n_sets:
-        raise InvalidSetError("no sets were given; pass at least one")
-    names = tuple(range(n_sets)) if ids is None else tuple(as_list(ids, "ids"))
-    if len(names) != n_sets:
-        raise InvalidSetError(f"{len(names)} ids were given for {n_sets} sets")
-    if not names:
-        raise InvalidSetError("no sets were given; pass at least one")
-    return names
 
 
 def positions_of(ids: tuple[Hashable, ...]) -> dict[Hashable, int]:
@@ -521,80 +514,3 @@ def _refuse_name(set_id: Hashable, a: int) -> None:
             raise InvalidSetError(
                 f"id {set_id!r} of set number {a} is not valid Unicode; correct its text"
             )
-
-
-def _starts(sizes: Sequence[int] | Int[np.ndarray, " A"]) -> Int[np.ndarray, " A1"]:
-    return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
-
-
-def theta_of(
-    weights: Any, ids: tuple[Hashable, ...], starts: Int[np.ndarray, " A1"]
-) -> Float[np.ndarray, " N"]:
-    """θ of every instance: "sum", "mean", or one array of numbers for each set."""
-    sizes = np.diff(starts)
-    if weights is None or (isinstance(weights, str) and weights == "sum"):
-        return np.ones(starts[-1])
-    if isinstance(weights, str) and weights == "mean":
-        return np.repeat(1.0 / sizes, sizes)
-    if isinstance(weights, str):
-        raise SettingError(f"weights is {weights!r}; give 'sum', 'mean' or numbers")
-    given = as_list(weights, "weights")
-    per_set = [frames.to_float(w, f"weights of set number {a}") for a, w in enumerate(given)]
-    if len(per_set) != len(ids):
-        raise InvalidSetError(f"weights were given for {len(per_set)} sets; there are {len(ids)}")
-    for set_id, theta, size in zip(ids, per_set, sizes, strict=True):
-        if theta.shape != (size,):
-            raise InvalidSetError(
-                f"weights of set {set_id!r} have shape {theta.shape}; it has {size} instances"
-            )
-    return np.concatenate(per_set)
-
-
-def _refuse_shapes(sets: Sets) -> None:
-    n, starts = len(sets.x), sets.starts
-    if sets.x.ndim != 2 or sets.x.shape[1] == 0:
-        raise InvalidSetError(f"x has shape {sets.x.shape}; expected (N, D) with D >= 1")
-    if len(starts) != len(sets.ids) + 1 or starts[0] != 0 or starts[-1] != n:
-        raise InvalidSetError(
-            f"starts must have {len(sets.ids) + 1} entries running from 0 to {n}, one more than "
-            "there are ids"
-        )
-    if sets.theta.shape != (n,):
-        raise InvalidSetError(f"theta has shape {sets.theta.shape}; expected ({n},) like x")
-    for name, numbers in (("members", sets.members), ("effects", sets.effects)):
-        if numbers is not None and (numbers.shape != (n,) or numbers.dtype.kind != "i"):
-            raise InvalidSetError(f"{name} must be {n} whole numbers, one for each row of x")
-    if (sets.members is None) != (sets.effects is None):
-        raise InvalidSetError("members and effects belong together; give both or none")
-    if sets.input_names is not None and len(sets.input_names) != sets.x.shape[1]:
-        raise InvalidSetError(f"{len(sets.input_names)} input names for {sets.x.shape[1]} inputs")
-    empty = np.flatnonzero(np.diff(starts) < 1)
-    if len(empty):
-        raise InvalidSetError(f"set {sets.ids[empty[0]]!r} is empty; drop it or add its rows")
-
-
-def _refuse_numbers(sets: Sets) -> None:
-    for row, column in np.argwhere(~np.isfinite(sets.x)).tolist():
-        label = repr(sets.input_names[column]) if sets.input_names else str(column)
-        raise InvalidSetError(
-            f"{_where(sets, row)} has {sets.x[row, column]} in input {label}. "
-            "Fill it in or drop the row."
-        )
-    for row in np.flatnonzero(~np.isfinite(sets.theta)).tolist():
-        raise InvalidSetError(f"{_where(sets, row)} has weight {sets.theta[row]}; give a number")
-    if not len(sets.ids):
-        return
-    with np.errstate(over="ignore"):
-        noise_scale = np.add.reduceat(sets.theta**2, sets.starts[:-1])
-    for bad in np.flatnonzero(~(np.isfinite(noise_scale) & (noise_scale > 0))).tolist():
-        theta = sets.theta[sets.starts[bad] : sets.starts[bad + 1]]
-        problem = "are all zero" if not theta.any() else f"have a squared sum of {noise_scale[bad]}"
-        raise InvalidSetError(
-            f"weights of set {sets.ids[bad]!r} {problem}: its total would say nothing that can "
-            "be computed with. Drop the set or rescale its weights."
-        )
-
-
-def _where(sets: Sets, row: int) -> str:
-    a = int(np.searchsorted(sets.starts, row, side="right")) - 1
-    return f"row {row - sets.starts[a]} of set {sets.ids[a]!r}"

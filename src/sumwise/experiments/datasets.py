@@ -22,8 +22,9 @@ import numpy as np
 
 from sumwise.data.dialect import Reading
 from sumwise.data.frames import Table, as_frame, column_names, group_codes, listed
+from sumwise.data.individuals import choose_inputs, read_individuals
 from sumwise.data.recipe import Recipe, learn
-from sumwise.data.tables import PLAIN, choose_inputs, read_individuals
+from sumwise.data.tables import PLAIN
 from sumwise.errors import DataError, InvalidSetError, SettingError
 from sumwise.util.files import write_file
 from sumwise.util.shapes import Float, Int

@@ -29,7 +29,7 @@ from sumwise.experiments import datasets as paper_data
 from sumwise.experiments import grouped_data
 from sumwise.experiments.datasets import LIBSVM, NAMES, Dataset
 from sumwise.experiments.readings import READINGS
-from sumwise.learning import learner
+from sumwise.learning import algorithm
 from sumwise.model.basis import Neural, with_dropout
 from sumwise.model.design import features
 from sumwise.model.fit import ModelConfig
@@ -248,14 +248,14 @@ def run_split(experiment: Experiment, name: str, number: int, split: Split) -> l
         queries = min(queries, len(split.sets) - 1)
     checked = [min(query, queries) for query in experiment.checked]
     split = averaged(split) if experiment.weights == "mean" else split
-    begun: dict[ModelConfig, tuple[learner.Progress, Float[np.ndarray, "N K"]]] = {}
+    begun: dict[ModelConfig, tuple[algorithm.Progress, Float[np.ndarray, "N K"]]] = {}
     curves = []
     for method in experiment.methods:
         strategy, config = named(method.strategy), method.model(name, number)
         if strategy.needs_dropout:
             config = replace(config, basis=with_dropout(config.basis, config.n_basis))
         if config not in begun:
-            first = learner.begin(config, split.sets)
+            first = algorithm.begin(config, split.sets)
             begun[config] = first, features(first.prepared.basis, split.x_test)
         progress, phi = begun[config]
         if method.start is not None:
@@ -264,9 +264,9 @@ def run_split(experiment: Experiment, name: str, number: int, split: Split) -> l
         seed = experiment.seed(name, strategy.name, number)
         for query in range(queries):
             start = time.perf_counter()
-            progress = learner.ask(progress, strategy, seed, runner_up=False)
+            progress = algorithm.ask(progress, strategy, seed, runner_up=False)
             index = split.sets.position(progress.open[0].set_id)
-            progress = learner.tell(progress, index, float(split.y_bar[index]))
+            progress = algorithm.tell(progress, index, float(split.y_bar[index]))
             seconds[query] = time.perf_counter() - start
             error = _predict(progress, split.x_test, phi) - split.y_test
             mse[query] = np.mean(error**2)
@@ -278,15 +278,15 @@ def run_split(experiment: Experiment, name: str, number: int, split: Split) -> l
     return curves
 
 
-def _from_start(progress: learner.Progress, start: Hyperparameters) -> learner.Progress:
+def _from_start(progress: algorithm.Progress, start: Hyperparameters) -> algorithm.Progress:
     """The same before any answer, with λ and β beginning here."""
     prepared, pool = replace(progress.prepared, start=start), progress.pool
-    model = learner.fit_answers(prepared, pool.sets, pool.design.rows, ())
+    model = algorithm.fit_answers(prepared, pool.sets, pool.design.rows, ())
     return replace(progress, prepared=prepared, model=model)
 
 
 def _predict(
-    progress: learner.Progress, x: Float[np.ndarray, "N D"], phi: Float[np.ndarray, "N K"]
+    progress: algorithm.Progress, x: Float[np.ndarray, "N D"], phi: Float[np.ndarray, "N K"]
 ) -> Float[np.ndarray, " N"]:
     model = progress.model
     if model.basis is not progress.prepared.basis:

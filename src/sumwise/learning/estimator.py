@@ -8,31 +8,27 @@ is really needed: `score`, estimator tags, metadata requests, and `NotFittedErro
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
-from sumwise.acquisition.objective import read
-from sumwise.acquisition.strategies import DEFAULT, Acquisition, named
 from sumwise.data.about import About
-from sumwise.data.frames import Table, as_frame, input_matrix, to_float
-from sumwise.data.known import Known, with_known
-from sumwise.data.matching import by_id, match
+from sumwise.data.frames import as_frame, to_float
 from sumwise.data.parquet import Scan
 from sumwise.data.recipe import Encoded, Recipe
 from sumwise.data.sets import Sets
-from sumwise.data.validate import as_list, check_labels, count
-from sumwise.errors import InvalidSetError, LabelError, SettingError
+from sumwise.data.validate import check_labels, count
+from sumwise.errors import InvalidSetError, SettingError
+from sumwise.learning import individuals as rows_in
 from sumwise.learning import rows as by_row
 from sumwise.learning import summary as describing
+from sumwise.learning.fitting import fit_sets
 from sumwise.model import fit as core
 from sumwise.model import predict as outputs
-from sumwise.model.basis import Basis, Neural, with_dropout
+from sumwise.model.basis import Basis, Neural
 from sumwise.model.bounded import totals_of, within
-from sumwise.model.overlap import Overlap
 from sumwise.model.predict import Predictions, check_level
 from sumwise.outofcore import predict_parquet as streams
 from sumwise.outofcore.build import embed_scan, in_threads
@@ -40,7 +36,6 @@ from sumwise.outofcore.design_store import Embedded, as_sets
 from sumwise.util import html
 from sumwise.util.progress import Slow
 from sumwise.util.shapes import Float
-from sumwise.util.text import shown
 
 SETTINGS: Final = tuple(setting.name for setting in fields(core.ModelConfig))
 REQUESTS: Final = {  # what scikit-learn may route to a method
@@ -95,6 +90,7 @@ class AggregateRegressor:
     prepared_: core.Prepared = field(init=False)
     n_features_in_: int = field(init=False)
     _one_output: bool = field(init=False)
+    _recipe: Recipe | None = field(init=False)
     _weights: str | None = field(init=False)  # "sum" or "mean", where fit was told
     _totals: dict[Any, list[float]] = field(init=False)
 
@@ -153,56 +149,13 @@ class AggregateRegressor:
             y_bar = known_groups.of_groups(y_bar)
         elif groups is not None or sample_weight is not None or weights != "sum":
             raise SettingError("groups, sample_weight and weights go with X; sets have their own")
-        self._learn(sets, y_bar, pool, noise_std, known)
-        self._weights = kind
-        return self
-
-    def _learn(self, sets: Any, y_bar: Any, pool: Sets | None, noise_std: Any, known: Any) -> None:
-        """`fit` on sets."""
-        config, all_sets = self.config(), as_sets(sets)
-        if isinstance(sets, Embedded):  # of which only some are measured
-            named = y_bar is None or by_id(y_bar, all_sets, "totals", LabelError) is not None
-            if config != sets.config or not named:
-                raise SettingError(
-                    "on sets that are embedded already, fit takes the totals that are known as a "
-                    "dict by id, and a model with the settings they were embedded with"
-                )
-            prepared, pool = sets.prepared, None
-        else:
-            pool = all_sets if pool is None else as_sets(pool, "pool")
-            prepared = pool.prepare(config)
-        given = {} if y_bar is None and known is not None else y_bar
-        at, values = match(given, all_sets, "totals", LabelError)
-        noise = read(all_sets, {"noise_std": noise_std}, "fit", needed=at).noise_std
-        noise = None if noise is None else noise[at]
-        more, beside = with_known(all_sets, known)
-        if beside:
-            at, values, noise = _joined(more, beside, at, values, noise)
-            pool, all_sets = more if more is not all_sets else pool, more
-        if isinstance(sets, Embedded):
-            some = at.tolist()
-            measured: Sets
-            design, measured = sets.own_pool.design.rows(some), sets.some(some)
-        else:
-            in_order = np.array_equal(at, np.arange(len(all_sets)))
-            measured = all_sets if in_order else all_sets.take(at.tolist())
-            design = measured.pool(prepared).design
-        labels = check_labels(values, measured.ids)
-        fitted = core.fit(
-            prepared,
-            measured,
-            design,
-            labels,
-            noise_std=noise,
-            members=(measured.ids, partial(measured.take, range(len(measured)))),
-            overlap=None
-            if measured.members is None
-            else Overlap.of(pool or measured, measured, noise),
-        )
+        learned = fit_sets(self.config(), sets, y_bar, pool, noise_std, known)
+        measured, one_output = learned.measured, learned.one_output
         vars(self).pop("feature_names_in_", None)  # of another fit
-        vars(self).update(_fitted_attributes(fitted, measured, one_output=values.ndim < 2))
-        self.prepared_ = prepared
-        self._totals = dict(zip(measured.ids, labels.tolist(), strict=True))
+        vars(self).update(_fitted_attributes(learned.fitted, measured, one_output=one_output))
+        self.prepared_, self._weights = learned.prepared, kind
+        self._totals = dict(zip(measured.ids, learned.labels.tolist(), strict=True))
+        return self
 
     def embed(
         self,
@@ -288,22 +241,22 @@ class AggregateRegressor:
             raise SettingError(
                 "return_cov knows no groups; ask for return_std, or leave groups out"
             )
-        fitted, known = self.fitted(), self._inputs(X)
+        fitted, known = self.fitted(), self._encode(X)
         x = known.x
         if return_cov:
-            self._refuse_unknown(known, "return_cov")
-        own = self._members(groups, x) if include_noise else None
+            rows_in.refuse_unknown(self._recipe, known, "return_cov")
+        own = rows_in.members(fitted, groups, x) if include_noise else None
         if return_std:
             with Slow("predicting", len(x)) as slow:
                 mean, std = outputs.predict_individuals(
                     fitted, x, include_noise=include_noise, own=own, on_progress=slow.at
                 )
-            for rows, some, names in self._unknown(known, groups):
+            for rows, some, names in rows_in.fill_unknown(self._recipe, known, groups):
                 each = self.predict(some, True, include_noise=include_noise, groups=names)
-                mean[rows], std[rows] = _averaged(each[0], each[1], len(rows))
+                mean[rows], std[rows] = rows_in.averaged(each[0], each[1], len(rows))
             return self._outputs(mean), self._outputs(std)
         mean = outputs.predict_mean(fitted, x, own)
-        for rows, some, names in self._unknown(known, groups):
+        for rows, some, names in rows_in.fill_unknown(self._recipe, known, groups):
             each = self.predict(some, include_noise=include_noise, groups=names)
             mean[rows] = each.reshape(len(rows), -1, mean.shape[1]).mean(axis=1)
         mean = self._outputs(mean)
@@ -347,13 +300,13 @@ class AggregateRegressor:
     ) -> tuple[Predictions, outputs.Members | None]:
         if not self._one_output:
             raise SettingError("intervals are of one output; use predict with return_std")
-        share, known = check_level(level), self._inputs(X)
-        own = self._members(groups, known.x)
+        share, known = check_level(level), self._encode(X)
+        own = rows_in.members(self.fitted(), groups, known.x)
         found = outputs.interval(self.fitted(), known.x, share, own)
         columns = found.mean, found.std, found.lower, found.upper
-        for rows, some, names in self._unknown(known, groups):
+        for rows, some, names in rows_in.fill_unknown(self._recipe, known, groups):
             each = self.intervals(some, share, groups=names)
-            (mean,), (std,) = (v.T for v in _averaged(each.mean, each.std, len(rows)))
+            (mean,), (std,) = (v.T for v in rows_in.averaged(each.mean, each.std, len(rows)))
             wider = std / np.sqrt((each.std**2).reshape(len(rows), -1).mean(axis=1))
             below, above = (
                 wider * ends.reshape(len(rows), -1).mean(axis=1)
@@ -409,8 +362,8 @@ class AggregateRegressor:
         include_noise: bool = True,
     ) -> Float[np.ndarray, "..."]:
         """Joint draws of individuals' outputs: (n, n_samples), or (n, M, n_samples)."""
-        fitted, known = self.fitted(), self._inputs(X)
-        self._refuse_unknown(known, "sample_y")
+        fitted, known = self.fitted(), self._encode(X)
+        rows_in.refuse_unknown(self._recipe, known, "sample_y")
         x = known.x
         if random_state is not None:
             count(random_state, "random_state", 0)
@@ -452,7 +405,9 @@ class AggregateRegressor:
             theta = known.theta(weights or vars(self).get("_weights"), sample_weight)
             at, values = known.match(y)
             totals = check_labels(values, [known.ids[a] for a in at])
-            self._refuse_cut(known, dict(zip(at.tolist(), totals.tolist(), strict=True)), X)
+            said = dict(zip(at.tolist(), totals.tolist(), strict=True))
+            learned = vars(self).get("_totals", {})
+            rows_in.refuse_cut(self.fitted(), learned, known, said, self._encode(X).x)
             found = np.zeros((len(known.ids), *predicted.shape[1:]))
             np.add.at(found, known.codes, (theta * predicted.T).T)
             return float(r2_score(totals, found.reshape(len(found), -1)[at]))
@@ -468,8 +423,7 @@ class AggregateRegressor:
 
     def summary(self) -> str:
         """The fitted model in words: what `"auto"` has chosen and why, noise, evidence."""
-        recipe = vars(self).get("_recipe")
-        return "\n".join(describing.summary(self.fitted(), self.lengthscale, recipe))
+        return "\n".join(describing.summary(self.fitted(), self.lengthscale, self._recipe))
 
     @property
     def log_evidence_(self) -> float:
@@ -573,71 +527,8 @@ class AggregateRegressor:
 
     # --- helpers ------------------------------------------------------------------------------
 
-    def _inputs(self, x: Any) -> Encoded:
-        if isinstance(x, Sets):
-            raise InvalidSetError(
-                "predict takes individuals: use predict(sets.x), or predict_sets(sets) for totals"
-            )
-        if isinstance(x, Encoded):
-            return x
-        by_row.refuse_sparse(x)
-        fitted, recipe = self.fitted(), vars(self).get("_recipe")
-        if recipe is not None:
-            frame = None if isinstance(x, np.ndarray | list | tuple) else as_frame(x)
-            if frame is not None:
-                return recipe.encode(Table(frame, "X", "X, row {}".format))
-        matrix = input_matrix(x, fitted.input_names, len(fitted.basis.shift))
-        return Encoded(matrix, np.zeros((len(matrix), 0), dtype=bool))
-
-    def _unknown(self, known: Encoded, groups: Any) -> Iterator[tuple[Any, Any, Any]]:
-        """Rows of which a column is not known, the same with what others have there, and groups."""
-        if not known.unknown.any():
-            return
-        recipe: Recipe = vars(self)["_recipe"]
-        names = None if groups is None else as_list(groups, "groups")
-        for pattern in np.unique(known.unknown[known.unknown.any(axis=1)], axis=0):
-            rows = np.flatnonzero((known.unknown == pattern).all(axis=1))
-            at, count = pattern[recipe.source_of], len(recipe.sample)
-            some = np.repeat(known.x[rows], count, axis=0)
-            some[:, at] = np.tile(recipe.sample[:, at], (len(rows), 1))
-            yield (
-                rows,
-                some,
-                None if names is None else [names[r] for r in rows for _ in range(count)],
-            )
-
-    def _refuse_unknown(self, known: Encoded, what: str) -> None:
-        for row, column in np.argwhere(known.unknown).tolist():
-            name = vars(self)["_recipe"].names[column]
-            raise InvalidSetError(
-                f"{what} takes rows that are known in full; in row {row}, {name!r:.80} is missing "
-                "or a text that was not there before. Leave the row out."
-            )
-
-    def _members(self, groups: Any, x: Float[np.ndarray, "N D"]) -> outputs.Members | None:
-        if groups is None:
-            return None
-        names, known = by_row.ids_of(groups, len(x)), self.fitted().labelled
-        if known is not None:
-            ids = known.ids if known.overlap is None else known.overlap.pool.ids
-            _refuse_look_alikes(names, ids)
-        return outputs.members_of(self.fitted(), names, x)
-
-    def _refuse_cut(self, groups: by_row.Groups, totals: Mapping[int, list[float]], x: Any) -> None:
-        """Refuse groups of which `fit` had the totals, but other rows."""
-        learned: dict[Any, list[float]] = vars(self).get("_totals", {})
-        again = [a for a in totals if groups.ids[a] in learned]
-        if not again or any(learned[groups.ids[a]] != totals[a] for a in again):
-            return  # new groups, or new totals of groups that were measured before
-        own = outputs.members_of(self.fitted(), groups.keys, self._inputs(x).x)
-        found = np.bincount(groups.codes[own.row], abs(own.theta), len(groups.ids))
-        for a in again:
-            if not found[a]:
-                raise SettingError(
-                    f"group {groups.ids[a]!r:.80} has rows here that fit did not have, and the "
-                    "total that fit had: it was cut in two. Keep groups whole, for example with "
-                    "cv=GroupKFold()."
-                )
+    def _encode(self, x: Any) -> Encoded:
+        return rows_in.encode(x, self.fitted(), self._recipe)
 
     def _outputs(self, values: Float[np.ndarray, "... M"]) -> Float[np.ndarray, "..."]:
         return values[..., 0] if self._one_output else values
@@ -645,44 +536,6 @@ class AggregateRegressor:
     def _precision(self, inside: float) -> Any:
         values = inside / self.fitted().posterior.output_scale ** 2
         return float(values[0]) if self._one_output else values
-
-
-def _joined(
-    sets: Sets, beside: Sequence[Known], at: Any, values: Any, noise: Any
-) -> tuple[Any, Any, Any]:
-    """Positions, totals and noise, those that are known beside included."""
-    if values.ndim > 1:
-        raise SettingError("known works with one output, and totals have several; fit one by one")
-    for each in beside:
-        if sets.position(each.set_id) in at:
-            raise LabelError(f"the total of {each.set_id!r:.80} is in known too; leave one out")
-    noise = np.zeros(len(at)) if noise is None else noise
-    return (
-        np.append(at, [sets.position(each.set_id) for each in beside]),
-        np.append(values, [each.y_bar for each in beside]),
-        np.append(noise, [each.noise_std or 0.0 for each in beside]),
-    )
-
-
-def _refuse_look_alikes(groups: Sequence[Hashable], ids: Sequence[Hashable]) -> None:
-    """Refuse "1" where a measured set has the id 1: its members would miss their total."""
-    others = {*groups} - {*ids}
-    texts = {shown(set_id): set_id for set_id in ids} if others else {}
-    for name in others:
-        if shown(name) in texts:
-            raise SettingError(
-                f"groups names {name!r:.80}, and no set has that id; ids are of another type here: "
-                f"write {texts[shown(name)]!r:.80}"
-            )
-
-
-def _averaged(
-    mean: Float[np.ndarray, "..."], std: Float[np.ndarray, "..."], n_rows: int
-) -> tuple[Float[np.ndarray, "n M"], Float[np.ndarray, "n M"]]:
-    """Moments of a mixture in equal parts of as many predictions as each of the rows has."""
-    means, stds = (v.reshape(n_rows, -1, v.shape[1] if v.ndim > 1 else 1) for v in (mean, std))
-    centre = means.mean(axis=1)
-    return centre, np.sqrt((stds**2).mean(axis=1) + means.var(axis=1))
 
 
 def _fitted_attributes(fitted: core.Model, sets: Sets, *, one_output: bool) -> dict[str, Any]:
@@ -710,46 +563,3 @@ def _check_scan(scan: Any, known: core.Prepared | core.Model | None) -> None:
         raise InvalidSetError(f"pool is a {type(scan).__name__}; scan files with Sets.scan_parquet")
     if known is not None:
         core.check_inputs(known, len(scan.x), scan.x)
-
-
-def resolve(
-    model: AggregateRegressor | None,
-    strategy: str | Acquisition | None,
-    seed: int,
-    preset: str | None,
-    sets: Sets | Embedded | None = None,
-) -> tuple[core.ModelConfig, str | Acquisition]:
-    """The model's settings and the strategy that these arguments mean.
-
-    Contradictions are refused.
-
-    Args:
-        sets: Where they are embedded, they bring the model they were embedded with.
-    """
-    if model is not None and not isinstance(model, AggregateRegressor):
-        raise SettingError(
-            f"model is {model!r}; give an AggregateRegressor, for example "
-            "AggregateRegressor('linear')"
-        )
-    if preset not in (None, "paper"):
-        raise SettingError(f"no preset is called {preset!r}; there is 'paper'")
-    if preset is not None and (model is not None or strategy is not None):
-        raise SettingError("a preset brings its own model and strategy; give one or the other")
-    count(seed, "seed", 0)
-    if preset is not None:
-        model = AggregateRegressor("fourier", hyperparameters="adam", random_state=int(seed))
-        strategy = "AggMI"
-    if isinstance(sets, Embedded):
-        config = sets.config
-        if model is not None and model.config() != config:
-            own = AggregateRegressor.from_config(config)
-            raise SettingError(
-                f"these sets are embedded with {own!r}; leave model and preset out, or embed them "
-                "anew with another model"
-            )
-    else:
-        config = (model or AggregateRegressor(random_state=int(seed))).config()
-    strategy = DEFAULT if strategy is None else strategy
-    if named(strategy).needs_dropout:
-        config = replace(config, basis=with_dropout(config.basis, config.n_basis))
-    return config, strategy

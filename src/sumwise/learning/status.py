@@ -75,10 +75,10 @@ class Status:
         said = [self.contradicted, self.to_check]
         if now is not None and naive is not None and now >= naive:
             said.append(
-                "So far the model does not beat guessing the mean: with each of "
-                f"{self.answers + self.known} answers predicted from the others, half of its "
-                f"predictions are off by less than {plain(now)} per individual, and half of those "
-                f"by the mean of the others by less than {plain(naive)}."
+                "So far the model does not beat guessing the mean: where each of "
+                f"{self.answers + self.known} answers is predicted from the others, its median "
+                f"error per individual is {plain(now)}, and that of guessing their mean is "
+                f"{plain(naive)}."
             )
         return tuple(filter(None, said))
 

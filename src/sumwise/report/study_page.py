@@ -31,7 +31,7 @@ from sumwise.util.text import NONE, as_given, count, figure, label, moment
 MOST: Final = 1000  # rows of a table
 MOST_INPUTS: Final = 6  # columns of individuals' inputs
 OF_STUDY: Final = ("created", "upgraded")  # events that are no work on a set
-UNNAMED: Final = "somebody"  # where no name was given
+UNNAMED: Final = "someone"  # where no name was given
 ATTEMPTS: Final = 3  # to read a study while answers keep arriving
 
 

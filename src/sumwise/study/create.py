@@ -17,11 +17,12 @@ from sumwise.data import validate
 from sumwise.data.about import About
 from sumwise.data.geo import Geometry
 from sumwise.data.known import KNOWN, Known, with_known
-from sumwise.data.pool_edits import PoolMark
+from sumwise.data.pool_mark import PoolMark
 from sumwise.data.sets import Sets
 from sumwise.errors import SettingError
-from sumwise.learning.estimator import AggregateRegressor, resolve
+from sumwise.learning.estimator import AggregateRegressor
 from sumwise.learning.learner import LearnerOptions, read_options
+from sumwise.learning.resolve import resolve
 from sumwise.model.fit import ModelConfig, Prepared
 from sumwise.model.serialize import pack_config
 from sumwise.outofcore.design_store import Embedded, as_sets

@@ -33,7 +33,7 @@ from sumwise.data.about import About, weights_of
 from sumwise.data.frames import to_float
 from sumwise.data.geo import Geometry, from_geoparquet
 from sumwise.data.origin import Origin
-from sumwise.data.pool_edits import PoolMark
+from sumwise.data.pool_mark import PoolMark
 from sumwise.data.recipe import Recipe
 from sumwise.data.sets import Sets
 from sumwise.data.targets import Targets

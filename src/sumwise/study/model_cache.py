@@ -21,7 +21,7 @@ import numpy as np
 from sumwise.data.sets import Sets
 from sumwise.data.targets import thinned
 from sumwise.errors import StorageError
-from sumwise.learning.learner import fit_answers, quick
+from sumwise.learning.algorithm import fit_answers, quick
 from sumwise.learning.propose import Answer
 from sumwise.model.basis import Scaled
 from sumwise.model.design import Pool, add_products

@@ -18,7 +18,8 @@ from sumwise.acquisition.objective import Objective
 from sumwise.data import validate
 from sumwise.data.frames import Table, as_frame
 from sumwise.data.geo import Geometry, from_geoparquet
-from sumwise.data.pool_edits import Columns, Edited, edit, inputs_of
+from sumwise.data.pool_edits import Edited, edit
+from sumwise.data.pool_tables import Columns, inputs_of
 from sumwise.data.sets import LazySets
 from sumwise.errors import InvalidSetError, SettingError, StorageError
 from sumwise.study.state import StudyState

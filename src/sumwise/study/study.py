@@ -104,7 +104,7 @@ class Study:
         return claimed[0] if n == 1 or (n is None and budget is None) else claimed
 
     def claim(self, set_id: Hashable, by: str | None = None) -> Ask:
-        """Hold a set of one's own choice, as if it had been asked for."""
+        """Hold a set of your own choice, as if it had been asked for."""
         state = self.state
         position = state.record.sets.position(set_id)
         return state.claim([validate.text(by, "by")], wanted=position)[0]
@@ -261,7 +261,7 @@ class Study:
         Args:
             add: A table of individuals that join, with their set and the study's input columns.
                 A set that is not there yet is new.
-            drop: A table of individuals that leave. A set that nobody is left in is gone.
+            drop: A table of individuals that leave. A set without members leaves the pool.
             correct: A table of individuals with the columns to correct. Where rows have ids and
                 the column of the set says another set, they move: that splits and merges sets.
             group: The column that names the set, or several as in `Sets.from_frame`; if left out,
@@ -283,7 +283,7 @@ class Study:
         >>> study.ids
         ('a', 'b', 'c')
         """
-        from sumwise.data.pool_edits import columns_of
+        from sumwise.data.pool_tables import columns_of
         from sumwise.study import pool_change
 
         tables = pool_change.read_tables({"add": add, "drop": drop, "correct": correct})

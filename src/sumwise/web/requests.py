@@ -48,8 +48,8 @@ Members = Annotated[
     Field(
         min_length=1,
         max_length=100_000,
-        description="Whom the total covers, if not all: ids of rows, or where rows have none, "
-        "their numbers within the set, from 1.",
+        description="The members that the total covers, if not all: ids of rows, or where rows "
+        "have none, their numbers within the set, from 1.",
     ),
 ]
 Covers = Annotated[

@@ -35,7 +35,7 @@ from sumwise.acquisition.objective import Objective
 from sumwise.data.about import About
 from sumwise.data.geo import Geometry, to_geoparquet
 from sumwise.data.origin import UNKNOWN, Origin
-from sumwise.data.pool_edits import PoolMark
+from sumwise.data.pool_mark import PoolMark
 from sumwise.data.recipe import Recipe
 from sumwise.data.sets import LazySets, Sets
 from sumwise.data.targets import Targets, thinned

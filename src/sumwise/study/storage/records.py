@@ -22,7 +22,7 @@ from sumwise.acquisition.objective import Objective
 from sumwise.acquisition.strategies import ACQUISITIONS
 from sumwise.data import validate
 from sumwise.data.about import About
-from sumwise.data.pool_edits import PoolMark
+from sumwise.data.pool_mark import PoolMark
 from sumwise.data.sets import Sets
 from sumwise.errors import DataError, SettingError
 from sumwise.learning.propose import Answer, PoolState

@@ -33,7 +33,7 @@ async def ask(here: Here, body: requests.Asking | None = None) -> Any:
 @route(router, "POST /claims", responses.Question, 404)
 @computing
 def claim(here: Here, body: requests.ChosenSet) -> Any:
-    """Claim a set of one's own choice.
+    """Claim a set of your own choice.
 
     As if it had been asked for. A set that was skipped is no longer skipped then.
     """

@@ -12,8 +12,9 @@ from fastapi.responses import FileResponse
 from starlette.background import BackgroundTask
 from starlette.types import Receive, Scope, Send
 
-from sumwise.data.pool_edits import Columns
-from sumwise.data.tables import read_changes, write_table
+from sumwise.data.individuals import read_changes
+from sumwise.data.pool_tables import Columns
+from sumwise.data.tables import write_table
 from sumwise.errors import StorageError, SumwiseError
 from sumwise.web import requests, responses
 from sumwise.web.api import Here, computing, route, writing

@@ -52,7 +52,7 @@ export function changeForm() {
     const listed = inputs.slice(0, 8).map((each) => visible(each).slice(0, 40)).join(", ") + (inputs.length > 8 ? ", …" : "");
     fill(words, {
       add: `A table of those who join: the set of each, ${by === "id" ? "its id, " : ""}and its inputs (${listed}). A set that is not there yet is new.`,
-      drop: `A table of those who leave: ${who}. A set that nobody is left in is gone.`,
+      drop: `A table of those who leave: ${who}. A set without members leaves the pool.`,
       correct: `A table of those to correct: ${who}, and the columns that change.${by === "id" ? " If the column of the set names another set, the individual moves there." : ""}`,
     }[kind], " An answer stays that of the members its set had when it was measured.");
     if (!busy) save.textContent = BUTTONS[kind];

@@ -13,7 +13,7 @@ import { state, unit, word } from "./store.js";
  */
 export function partFields() {
   const { members_by: by } = state.study;
-  const scaled = word() === "mean" ? "The mean of those who answered, whoever they are." : `The ${word()} of that share, as it was measured; it is scaled up to the set.`;
+  const scaled = word() === "mean" ? "The mean of those who answered." : `The ${word()} of that share, as it was measured; it is scaled up to the set.`;
   const share = field("Share of the set that answered, in per cent", { inputmode: "decimal", maxlength: 20, class: "short", hint: `${scaled} 80 says that four in five answered.` });
   const named = by === "id" ? "Their ids" : "Their numbers within the set, from 1";
   const members = field("Or who answered, if that is known", { rows: 2, maxlength: 4_000_000, hint: `${named}, separated by commas or lines. The ${word()} is theirs alone.` });

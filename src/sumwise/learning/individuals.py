@@ -1,0 +1,119 @@
+"""Individuals that a model predicts: their inputs, what is unknown of them, and their sets."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from sumwise.data.frames import Table, as_frame, input_matrix
+from sumwise.data.recipe import Encoded, Recipe
+from sumwise.data.sets import Sets
+from sumwise.data.validate import as_list
+from sumwise.errors import InvalidSetError, SettingError
+from sumwise.learning import rows as by_row
+from sumwise.model import predict as outputs
+from sumwise.model.fit import Model
+from sumwise.util.shapes import Float
+from sumwise.util.text import shown
+
+
+def encode(x: Any, fitted: Model, recipe: Recipe | None) -> Encoded:
+    """Inputs of the rows of an array or a data frame, as numbers."""
+    if isinstance(x, Sets):
+        raise InvalidSetError(
+            "predict takes individuals: use predict(sets.x), or predict_sets(sets) for totals"
+        )
+    if isinstance(x, Encoded):
+        return x
+    by_row.refuse_sparse(x)
+    if recipe is not None:
+        frame = None if isinstance(x, np.ndarray | list | tuple) else as_frame(x)
+        if frame is not None:
+            return recipe.encode(Table(frame, "X", "X, row {}".format))
+    matrix = input_matrix(x, fitted.input_names, len(fitted.basis.shift))
+    return Encoded(matrix, np.zeros((len(matrix), 0), dtype=bool))
+
+
+def fill_unknown(
+    recipe: Recipe | None, known: Encoded, groups: Any
+) -> Iterator[tuple[Any, Any, Any]]:
+    """Rows of which a column is not known, the same with what others have there, and groups."""
+    if recipe is None or not known.unknown.any():
+        return
+    names = None if groups is None else as_list(groups, "groups")
+    for pattern in np.unique(known.unknown[known.unknown.any(axis=1)], axis=0):
+        rows = np.flatnonzero((known.unknown == pattern).all(axis=1))
+        at, count = pattern[recipe.source_of], len(recipe.sample)
+        some = np.repeat(known.x[rows], count, axis=0)
+        some[:, at] = np.tile(recipe.sample[:, at], (len(rows), 1))
+        yield (
+            rows,
+            some,
+            None if names is None else [names[r] for r in rows for _ in range(count)],
+        )
+
+
+def refuse_unknown(recipe: Recipe | None, known: Encoded, what: str) -> None:
+    """Refuse rows of which a column is not known."""
+    for row, column in np.argwhere(known.unknown).tolist():
+        name = recipe.names[column] if recipe else column
+        raise InvalidSetError(
+            f"{what} takes rows that are known in full; in row {row}, {name!r:.80} is missing "
+            "or a text that was not there before. Leave the row out."
+        )
+
+
+def members(fitted: Model, groups: Any, x: Float[np.ndarray, "N D"]) -> outputs.Members | None:
+    """Which members of measured sets these rows are, by the groups that they are said to be of."""
+    if groups is None:
+        return None
+    names, known = by_row.ids_of(groups, len(x)), fitted.labelled
+    if known is not None:
+        ids = known.ids if known.overlap is None else known.overlap.pool.ids
+        _refuse_look_alikes(names, ids)
+    return outputs.members_of(fitted, names, x)
+
+
+def refuse_cut(
+    fitted: Model,
+    learned: Mapping[Any, list[float]],
+    groups: by_row.Groups,
+    totals: Mapping[int, list[float]],
+    x: Float[np.ndarray, "N D"],
+) -> None:
+    """Refuse groups of which `fit` had the totals, but other rows."""
+    again = [a for a in totals if groups.ids[a] in learned]
+    if not again or any(learned[groups.ids[a]] != totals[a] for a in again):
+        return  # new groups, or new totals of groups that were measured before
+    own = outputs.members_of(fitted, groups.keys, x)
+    found = np.bincount(groups.codes[own.row], abs(own.theta), len(groups.ids))
+    for a in again:
+        if not found[a]:
+            raise SettingError(
+                f"group {groups.ids[a]!r:.80} has rows here that fit did not have, and the "
+                "total that fit had: it was cut in two. Keep groups whole, for example with "
+                "cv=GroupKFold()."
+            )
+
+
+def _refuse_look_alikes(groups: Sequence[Hashable], ids: Sequence[Hashable]) -> None:
+    """Refuse "1" where a measured set has the id 1: its members would miss their total."""
+    others = {*groups} - {*ids}
+    texts = {shown(set_id): set_id for set_id in ids} if others else {}
+    for name in others:
+        if shown(name) in texts:
+            raise SettingError(
+                f"groups names {name!r:.80}, and no set has that id; ids are of another type here: "
+                f"write {texts[shown(name)]!r:.80}"
+            )
+
+
+def averaged(
+    mean: Float[np.ndarray, "..."], std: Float[np.ndarray, "..."], n_rows: int
+) -> tuple[Float[np.ndarray, "n M"], Float[np.ndarray, "n M"]]:
+    """Moments of a mixture in equal parts of as many predictions as each of the rows has."""
+    means, stds = (v.reshape(n_rows, -1, v.shape[1] if v.ndim > 1 else 1) for v in (mean, std))
+    centre = means.mean(axis=1)
+    return centre, np.sqrt((stds**2).mean(axis=1) + means.var(axis=1))
