@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -98,3 +99,20 @@ def test_predictions_of_files_are_those_of_the_table_whatever_is_unknown(table, 
         expected = model.intervals(new)
         for name in ("mean", "std", "lower", "upper"):
             assert np.allclose(found[name], getattr(expected, name), rtol=1e-12, atol=0)
+
+
+def test_what_is_kept_of_columns_does_not_grow_with_rows(tmp_path, monkeypatch):
+    monkeypatch.setattr(learn_recipe, "KEPT", 100)
+    kept = []
+    for n in (2_000, 20_000):
+        table = pa.table({"set": np.zeros(n), "name": [str(i) + "x" for i in range(n)]})
+        pq.write_table(table, tmp_path / "d.parquet", row_group_size=500)
+        scan = sw.Sets.scan_parquet(tmp_path / "d.parquet", by="set", x="name")
+        monkeypatch.setattr("sumwise.data.parquet.PART_ROWS", 500)
+        found = learn_recipe.look_at(scan, in_threads, scan.x)
+        rows = sum(len(columns["name"]) for columns in found.rows.values())
+        kept.append((rows, len(found.seen["name"].texts)))
+        assert found.seen["name"].rows == n
+        with pytest.raises(sw.DataError, match="row 201: 'name' holds more than 200 different"):
+            learn_recipe.learn(scan, found)
+    assert kept == [(100, 202), (100, 202)]

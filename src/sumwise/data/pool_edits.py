@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from sumwise.data.frames import Table, column_names
+from sumwise.data.frames import Table, column_names, listed
 from sumwise.data.recipe import Encoded, Recipe, learned_again, widened
 from sumwise.data.sets import Sets
 from sumwise.errors import SettingError, SumwiseError
@@ -185,7 +185,7 @@ def edit(
     placed = _place(pool, mark, answered, gone, arrivals, today)
     made = _learned_again(_assemble(pool, placed, x, joined, answered), placed.mark, answered)
     words = _words(pool, placed, left, moved, joined, n_corrected, measured)
-    words += _new_texts(before, made)
+    words += _new_texts(before, made) + _unused(before, tables.get("add"), columns)
     came_from, emptied = tuple(placed.came_from), tuple(placed.emptied)
     return Edited(made, placed.mark, came_from, emptied, np.concatenate(placed.rows), words)
 
@@ -540,6 +540,14 @@ def _words(
         more = ", …" if len(placed.renamed) > 5 else ""
         lines.append(f"{measured}s of former members kept as {names}{more}")
     return ", ".join(lines)
+
+
+def _unused(sets: Sets, add: Table | None, columns: Columns) -> str:
+    """Columns of those who join that nothing is made of, such as weights that were not named."""
+    used = {*inputs_of(sets).names, *columns.group, columns.id, columns.row, columns.weights}
+    used |= {*sets.origin.areas}
+    left = [] if add is None else [name for name in add.frame.columns if name not in used]
+    return f"; not used: {listed(left)}" if left else ""
 
 
 def _new_texts(before: Sets, after: Sets) -> str:
