@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from fractions import Fraction
 from itertools import pairwise
 from tempfile import TemporaryDirectory
 
@@ -71,6 +72,9 @@ def inputs(scan, **how):
 @given(tables(), st.randoms(use_true_random=False), st.lists(st.integers(1, 11), max_size=3))
 def test_a_scan_has_the_recipe_and_the_inputs_of_the_table_in_any_order(table, random, cuts):
     sets = sw.Sets.from_frame(table, by="set", x=X, periods=PERIODS)
+    there = [Fraction(v) for v in table["real"].to_pylist() if v is not None and v == v]
+    mean = float(sum(there) / len(there)) if len(there) < table.num_rows else 0.0
+    assert sets.recipe.sources[X.index("real")].fill == mean
     cuts = [cut for cut in cuts if cut < table.num_rows]
     for order in (lambda numbers: numbers, lambda numbers: random.sample(numbers, len(numbers))):
         with TemporaryDirectory() as folder:
