@@ -8,6 +8,7 @@ import warnings
 from contextlib import contextmanager
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
@@ -112,6 +113,43 @@ def test_a_file_beyond_the_limit_stays_where_it_is(sets, tmp_path):
          "--preset", "paper")  # fmt: skip
     with sw.open_study(tmp_path / "c.db") as study:
         assert study.model.hyperparameters == "adam"
+
+
+def test_raw_columns_in_files_are_chosen_read_and_predicted_as_in_memory(tmp_path):
+    rng, n = np.random.default_rng(0), 120
+    columns = {
+        "set": [f"s{a}" for a in np.sort(rng.integers(0, 8, n))],
+        "number": np.arange(1, n + 1),
+        "same": ["x"] * n,
+        "name": [f"name {i}" for i in range(n)],
+        "kind": [None if i % 9 == 0 else "abc"[i % 3] for i in range(n)],
+        "size": [None if i % 7 == 0 else float(v) for i, v in enumerate(rng.normal(size=n))],
+        "day": (np.datetime64("2024-01-01") + rng.integers(0, 99, n)).astype("datetime64[D]"),
+        "list": [[1]] * n,
+    }
+    pq.write_table(pa.table(columns), tmp_path / "d.parquet", row_group_size=17)
+    given = ("--by", "set", "--period", "day=year", "--json", "--basis", "linear")
+    told = []
+    for name, more in (("a", ()), ("b", ("--memory-limit", "1KB"))):
+        made = done("init", tmp_path / f"{name}.db", tmp_path / "d.parquet", *given, *more)
+        about = json.loads(made.stdout)
+        told.append((about["inputs"], about["left_out"]))
+        done("tell", tmp_path / f"{name}.db", "s3", "12.5")
+        assert "kind" in done("predict", tmp_path / f"{name}.db").output
+    assert told[0] == told[1]
+    assert told[0][0] == ["kind", "size", "day"]
+    new = {"kind": ["never seen", "a"], "size": [1.5, None], "day": columns["day"][:2]}
+    with sw.open_study(tmp_path / "a.db") as one, sw.open_study(tmp_path / "b.db") as other:
+        one_recipe = one.sets.recipe.sources
+        assert other.scan.recipe.sources == one_recipe
+        mine, theirs = (each.predict(pa.table(new)) for each in (one, other))
+        np.testing.assert_allclose(mine.mean, theirs.mean, rtol=1e-5)  # single precision
+        assert theirs.std[0] > 0
+        other.export(tmp_path / "out")
+    with sw.import_study(tmp_path / "out", tmp_path / "c.db") as again:
+        assert again.sets.recipe.sources == one_recipe
+    done("predict", tmp_path / "b.db", "-o", tmp_path / "p.parquet")
+    assert pq.read_table(tmp_path / "p.parquet").num_rows == n
 
 
 @pytest.mark.parametrize(

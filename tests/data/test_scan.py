@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from tempfile import mkdtemp
@@ -79,14 +80,22 @@ def test_nothing_is_read_but_footers(tmp_path):
     assert [part.first_individual for part in pool.parts()] == [0, 14, 20, 34, 48]
 
 
-def test_a_missing_value_is_refused_with_its_file_and_row(tmp_path):
-    table = parquet.table_of(some_sets())
-    holes = table["x1"].to_pylist()
-    holes[30] = None
-    table = table.set_column(2, "x1", pa.array(holes))
-    pool = parquet.scan(parquet.write(table, tmp_path / "d", cuts=[20]))
-    with pytest.raises(sw.InvalidSetError, match=r"001\.parquet, row 11: 'x1' is missing"):
-        MODEL.embed(pool, tmp_path / "out")
+@pytest.mark.parametrize("gap", [None, np.nan])
+def test_a_gap_is_refused_with_its_file_and_row_where_it_cannot_be_filled(tmp_path, gap):
+    sets, table = some_sets(), parquet.table_of(some_sets())
+    for number, name in ((2, "x1"), (4, "theta")):
+        holes = table[name].to_pylist()
+        holes[30] = gap
+        changed = table.set_column(number, name, pa.array(holes))
+        pool = parquet.scan(parquet.write(changed, tmp_path / name, cuts=[20]))
+        model = MODEL
+        if name == "x1":  # a model that has seen no gaps
+            pool = replace(pool, weights="sum")
+            whole = parquet.scan(parquet.write(table, tmp_path / "whole"), weights="sum")
+            design = MODEL.embed(whole, tmp_path / "whole.design")
+            model = sw.AggregateRegressor.from_config(design.config).fit(design, {sets.ids[0]: 1.0})
+        with pytest.raises(sw.InvalidSetError, match=rf"001\.parquet, row 11: '{name}' is missing"):
+            model.embed(pool, tmp_path / f"{name}.design")
 
 
 def test_an_infinite_value_is_refused_with_its_file_and_row(tmp_path):
@@ -113,7 +122,8 @@ def test_a_row_without_a_group_is_refused_with_its_file_and_row(tmp_path):
     ("change", "message"),
     [
         ({"by": "sett"}, "no column 'sett' .given as by."),
-        ({"x": "text"}, "holds string, not numbers"),
+        ({"x": "list"}, "'list' .given as x. holds list<.*, which cannot be an input"),
+        ({"weights": "text"}, "holds string, not numbers"),
         ({"weights": "w"}, "no column 'w' .given as weights.*'sum' or 'mean'"),
         ({"by": "list"}, "cannot name a group"),
         ({"x": ()}, "name at least one column"),

@@ -192,3 +192,10 @@ def test_an_answer_belongs_to_the_members_that_its_set_had(tmp_path):
         )
     )
     assert sum(by_id[i] for i in frame["id"][frame["set"] == "s2"]) == pytest.approx(-1.5)
+
+
+def test_a_column_that_is_not_used_is_named(tmp_path):
+    study = begin(tmp_path, with_lunch(table()))
+    new = pd.DataFrame({"set": ["s2"], "id": [7], "size": [0.5], "lunch": [1.0], "w": [4.0]})
+    assert study.change_pool(add=new).endswith("; not used: 'w'")
+    assert "not used" not in study.change_pool(add=new.assign(id=8).drop(columns="w"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -33,11 +33,13 @@ from sumwise.data.individuals import (
     with_known_columns,
 )
 from sumwise.data.known import Known
-from sumwise.data.parquet import find_files, open_parquet
+from sumwise.data.parquet import Scan, find_files, open_parquet
 from sumwise.data.pool_tables import inputs_of
-from sumwise.data.recipe import Source
+from sumwise.data.recipe import Seen, Source
 from sumwise.distributed import connect, on
 from sumwise.errors import SettingError
+from sumwise.outofcore.build import in_threads
+from sumwise.outofcore.learn_recipe import Looked, learn, look_at, place_of
 from sumwise.util.text import count
 
 MOST_NAMED: Final = 20  # columns in a sentence
@@ -328,30 +330,45 @@ def _embed(
     objective.refuse_columns()
     _refuse_existing(address)
     place = _design_folder(table.data, address)
-    by, inputs = tuple(dict.fromkeys(table.by)), tuple(dict.fromkeys(table.x))
-    used = {*by, table.weights, *objective.columns, *objective.hidden}
-    if table.row_id is not None or table.period or table.known:
+    if table.row_id is not None or table.known:
         raise SettingError(
-            "individuals that stay in their files take no --id, --period or --known yet; leave "
-            "these options out, and record known totals with tell --from"
+            "individuals that stay in their files take no --id or --known yet; leave these options "
+            "out, and record known totals with tell --from"
         )
-    with open_parquet(find_files(str(table.data))[0]) as file:
-        first = Rows(as_frame(file.schema_arrow.empty_table()), str(table.data), in_file=True)
-    x, left_out = choose_inputs(first, used, inputs, table.without, numbers_only=True)
-    _refuse_outcome(x, outcome, table)
-    scan = Sets.scan_parquet(str(table.data), by=by, x=x, weights=table.weights)
+    with nullcontext() if table.dask is None else connect(table.dask) as client:
+        run = in_threads if client is None else on(client)
+        scan, left_out = _scan(table, {*objective.columns, *objective.hidden}, run)
+    _refuse_outcome(scan.x, outcome, table)
     n_basis = model.n_basis * (3 if model.basis == "auto" else 1)  # or a little more
     dtype = "float64" if 8 * scan.rows * n_basis <= table.limit // 2 else "float32"
     try:
         with nullcontext() if table.dask is None else connect(table.dask) as client:
-            run = None if client is None else on(client)
+            run = in_threads if client is None else on(client)
             memory = max(1, table.limit // 4)
             made = model.embed(scan, place, dtype=dtype, memory=memory, run=run)
     except KeyboardInterrupt:
         talk(f"Stopped. Finished parts are in {place}; the same command continues.")
         raise
     talk(f"The design of {table.data} is in {place}.")
-    return made, Individuals(made.sets, by, x, left_out)
+    return made, Individuals(made.sets, scan.by, scan.x, left_out)
+
+
+def _scan(table: Table, aside: set[str], run: Any) -> tuple[Scan, dict[str, str]]:
+    """The files with the recipe of their inputs, which the same rules choose as in memory."""
+    by, path = tuple(dict.fromkeys(table.by)), str(table.data)
+    with open_parquet(find_files(path)[0]) as file:
+        first = Rows(as_frame(file.schema_arrow.empty_table()), path, in_file=True)
+    looked: list[Looked] = []
+
+    def see(names: Sequence[str]) -> tuple[Mapping[str, Seen], Callable[[int], str]]:
+        scan = Sets.scan_parquet(path, by=by, x=names, weights=table.weights)
+        looked.append(look_at(scan, run, names))
+        return looked[0].seen, place_of(scan)
+
+    used, wanted = {*by, table.weights, *aside}, tuple(dict.fromkeys(table.x))
+    x, left_out = choose_inputs(first, used, wanted, table.without, see=see)
+    scan = Sets.scan_parquet(path, by=by, x=x, weights=table.weights, periods=table.periods)
+    return learn(scan, looked[0]) if looked else scan, left_out
 
 
 def _design_folder(data: Path | str, address: Address) -> Path:

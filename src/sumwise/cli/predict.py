@@ -130,7 +130,10 @@ def _table(
         first = next(batches(scan, scan.parts()[0]))
         x = np.ascontiguousarray(first.inputs.T, dtype=np.float64)
         columns = {name: key.slice(0, few) for name, key in zip(scan.by, first.keys, strict=True)}
-        columns |= {name: x[:few, d] for d, name in enumerate(scan.x) if name not in columns}
+        inputs: dict[Any, Any] = dict(zip(scan.x, x[:few].T, strict=False))
+        if scan.recipe is not None:
+            inputs = scan.recipe.decode(x[:few])
+        columns |= {name: values for name, values in inputs.items() if name not in columns}
         about, groups = {"inputs": columns}, None
     else:
         x, about, groups = study.sets.own_x, individuals(study.sets, few), None

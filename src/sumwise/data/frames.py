@@ -106,7 +106,7 @@ class Table:
         if missing is None:
             self.refuse_missing(name)
         elif missing.any():
-            column = column.fill_null(0)
+            column = column.fill_null(False if column.dtype == nw.Boolean else 0)
         if not is_numeric(column):
             cells = column.to_list() or ["empty"]
             odd = (row for row, cell in enumerate(cells) if not NUMBER.fullmatch(str(cell).strip()))

@@ -11,12 +11,12 @@ from typing import Any, Final
 import numpy as np
 
 from sumwise.data.dialect import Reading
-from sumwise.data.frames import NUMBER, Table, is_numeric, listed
+from sumwise.data.frames import NUMBER, Table, listed
 from sumwise.data.geo import Geometry
 from sumwise.data.known import Known, individual
 from sumwise.data.origin import Origin
 from sumwise.data.pool_tables import Columns, inputs_of
-from sumwise.data.recipe import Encoded, Recipe, is_moment, learn, odd_date
+from sumwise.data.recipe import MOST_LEVELS, Encoded, Recipe, Seen, is_moment, learn, look, odd_date
 from sumwise.data.sets import Sets, as_objects, group_individuals
 from sumwise.data.tables import PLAIN, read_table
 from sumwise.data.totals import OPTIONAL, TOTALS, read_known
@@ -220,35 +220,37 @@ def choose_inputs(
     without: Sequence[str] = (),
     role: str = "given as --x",
     *,
-    numbers_only: bool = False,
+    see: Callable[[Sequence[str]], tuple[Mapping[str, Seen], Callable[[int], str]]] | None = None,
 ) -> tuple[tuple[str, ...], dict[str, str]]:
     """Columns that are inputs; and the rest that has no other use, each with the reason.
 
     Without wishes, inputs are numbers, dates, and text of few levels.
 
     Args:
-        numbers_only: Whether the table is an empty one that shows the kinds of columns.
+        see: If the table is an empty one that only shows the kinds of columns, gives what columns
+            of these names hold, and where rows are.
     """
     names = list(table.frame.columns)
     taken = _matching(table, wanted, role)
     unwanted = {*_matching(table, without, "given as --not")}
     left_out = {name: "it is not wanted" for name in names if name in unwanted - {*used}}
     if not wanted:
-        for name in names:
-            if name not in used and name not in unwanted:
-                reason = None if numbers_only else _unfit(table, name)
-                if numbers_only and not is_numeric(table.frame.get_column(name)):
-                    reason = "files that stay where they are take numbers only"
-                if reason is None:
-                    taken.append(name)
-                else:
-                    left_out[name] = reason
+        others = [name for name in names if name not in used and name not in unwanted]
+        reasons = {name: _odd_kind(table, name) for name in others}
+        simple = [name for name in others if reasons[name] is None]
+        if see is not None and simple:
+            found, where = see(simple)
+            reasons |= {name: why_unfit(found[name], where, "") for name in simple}
+        elif see is None:
+            reasons |= {name: _unfit(table, name) for name in simple}
+        taken += [name for name in others if reasons[name] is None]
+        left_out |= {name: reason for name, reason in reasons.items() if reason is not None}
     chosen = tuple(name for name in dict.fromkeys(taken) if name not in unwanted)
     if not chosen:
-        reasons = "".join(f" {name!r:.80}: {reason}." for name, reason in left_out.items())
+        why = "".join(f" {name!r:.80}: {reason}." for name, reason in left_out.items())
         raise DataError(
             f"{table.name} has no input columns beside {listed(n for n in names if n in used)}. "
-            f"What is known of each individual must be there.{reasons:.500}"
+            f"What is known of each individual must be there.{why:.500}"
         )
     return chosen, left_out
 
@@ -266,31 +268,37 @@ def _matching(table: Table, patterns: Sequence[str], role: str) -> list[str]:
     return found
 
 
+def _odd_kind(table: Table, name: str) -> str | None:
+    """Why a column of this kind is no input; None if it may be one."""
+    column = table.frame.get_column(name)
+    if not column.dtype.is_nested() and (not column.dtype.is_temporal() or is_moment(column)):
+        return None
+    empty = len(column) and table.missing(name).all()
+    return "it is empty" if empty else f"it holds {column.dtype}"
+
+
 def _unfit(table: Table, name: str) -> str | None:
     """Why a column is no input unless the user asks for it; None if it is one."""
-    column, n = table.frame.get_column(name), len(table.frame)
     if name in table.unclear:
         return None  # it is refused with its row
-    missing = table.missing(name)
-    if missing.all():
+    return why_unfit(look(table, name)[0], table.where, f"; --id {name} makes it their id")
+
+
+def why_unfit(seen: Seen, where: Callable[[int], str], hint: str) -> str | None:
+    """`_unfit` by what a column holds; `hint` is what to do with one that counts rows."""
+    if not seen.known:
         return "it is empty"
-    simple = not column.dtype.is_nested() and not missing.any()
-    if n > 1 and simple and bool((column == column.item(0)).all()):
+    if seen.is_same:
         return "it is the same in every row"
-    if is_numeric(column):
-        values = column.to_numpy() if column.dtype.is_integer() else np.empty(0)
-        if n >= FEWEST and len(values) == n and values[0] in (0, 1):
-            counted = np.array_equal(values, values[0] + np.arange(n))
-            return f"it counts rows; --id {name} makes it their id" if counted else None
-        return None
-    if is_moment(column):
-        return None
-    if column.dtype.is_nested() or column.dtype.is_temporal():
-        return f"it holds {column.dtype}"
-    levels = int(column.n_unique())
-    texts = [text for text in column.unique(maintain_order=True).to_list() if text]
+    if seen.texts is None:
+        counted = seen.rows >= FEWEST and seen.counts in (0, 1)
+        return f"it counts rows{hint}" if counted else None
+    texts = [text for text in seen.texts if text]
     if odd := odd_date(texts):
-        row = int(np.argmax((column == odd).fill_null(False).to_numpy()))
-        return f"{table.where(row)} has {odd!r:.40}; dates are inputs if written as 2024-03-31"
+        place = where(seen.texts[odd][1])
+        return f"{place} has {odd!r:.40}; dates are inputs if written as 2024-03-31"
     mostly_numbers = 2 * sum(map(bool, map(NUMBER.fullmatch, texts))) >= len(texts)  # refused later
-    return None if levels <= MOST_TEXTS or mostly_numbers else f"it holds {levels} different texts"
+    if len(seen.texts) <= MOST_TEXTS or mostly_numbers:
+        return None
+    number = f"more than {MOST_LEVELS}" if seen.many else f"{len(seen.texts)}"
+    return f"it holds {number} different texts"

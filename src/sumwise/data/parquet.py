@@ -15,20 +15,22 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, Final
 
 import numpy as np
 
 from sumwise.data import frames
+from sumwise.data.recipe import Recipe, is_moment, periods_of
 from sumwise.errors import DataError, InvalidSetError, SettingError, needs_extra
-from sumwise.util.shapes import Float, Int
+from sumwise.util.shapes import Bool, Float, Int
 from sumwise.util.text import count
 
 PART_ROWS: Final = 2**19  # of a part, where row groups are smaller; larger ones are parts
 BATCH_ROWS: Final = 2**17  # in memory at once
+WIDE: Final = 2**22  # inputs in memory at once, where a recipe makes many of few columns
 TAIL: Final = 8  # bytes at the end of a file: the length of its footer, and PAR1
 
 
@@ -63,6 +65,18 @@ class Scan:
     by: tuple[str, ...]
     x: tuple[str, ...]
     weights: str  # "sum", "mean", or the column that holds θ
+    periods: tuple[tuple[str, float | str], ...] = ()  # of inputs that go round
+    recipe: Recipe | None = None  # how x becomes inputs, once it is known; None takes x as it is
+
+    @property
+    def input_names(self) -> tuple[Hashable, ...]:
+        """Names of the inputs."""
+        return self.x if self.recipe is None else self.recipe.labels
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of inputs D of each individual."""
+        return len(self.input_names)
 
     @property
     def rows(self) -> int:
@@ -104,23 +118,32 @@ class Scan:
         )
 
 
-def scan_parquet(path: Any, *, by: Any, x: Any, weights: str = "sum") -> Scan:
+def scan_parquet(
+    path: Any,
+    *,
+    by: Any,
+    x: Any,
+    weights: str = "sum",
+    periods: Mapping[str, float | str] | None = None,
+) -> Scan:
     """What `Sets.scan_parquet` does."""
     groups, inputs = frames.column_names(by, "by"), frames.column_names(x, "x")
     if not isinstance(weights, str):
         raise SettingError(f"weights is {weights!r:.60}; give 'sum', 'mean' or a column's name")
     if twice := [name for name in groups if groups.count(name) > 1]:
         raise SettingError(f"by names the column {twice[0]!r} twice; name it once")
-    scan = Scan((), tuple(groups), tuple(inputs), weights)
+    turns = tuple(periods_of(inputs, periods).items())
+    scan = Scan((), tuple(groups), tuple(inputs), weights, turns)
     scanned = [_scan_file(where, scan) for where in find_files(path)]
     (first, kinds), *rest = scanned
     for file, others in rest:
-        if others != kinds:
-            raise InvalidSetError(
-                f"group columns hold {', '.join(kinds)} in {first.path} and {', '.join(others)} in "
-                f"{file.path}; give them the same type in all files"
-            )
-    scan = Scan(tuple(file for file, _ in scanned), scan.by, scan.x, weights)
+        for name in kinds:
+            if others[name] != kinds[name]:
+                raise InvalidSetError(
+                    f"column {name!r} holds {kinds[name]} in {first.path} and {others[name]} in "
+                    f"{file.path}; give it the same type in all files"
+                )
+    scan = replace(scan, files=tuple(file for file, _ in scanned))
     if not scan.rows:
         raise InvalidSetError(f"{path} has no rows; there is nothing to group")
     return scan
@@ -129,16 +152,16 @@ def scan_parquet(path: Any, *, by: Any, x: Any, weights: str = "sum") -> Scan:
 # --- columns -------------------------------------------------------------------------------------
 
 
-def _scan_file(path: str, scan: Scan) -> tuple[File, list[str]]:
-    """The footer of a file and the types of its group columns; what cannot be used is refused."""
+def _scan_file(path: str, scan: Scan) -> tuple[File, dict[str, str]]:
+    """The footer of a file and what its columns hold; what cannot be used is refused."""
     with open_parquet(path) as file:
         schema, about = file.schema_arrow, file.metadata
         counts = tuple(about.row_group(i).num_rows for i in range(about.num_row_groups))
-    table = frames.Table(frames.as_frame(schema.empty_table()), path)
-    numeric = dict.fromkeys(scan.x, "given as x")
-    if scan.theta_column is not None:
-        numeric[scan.theta_column] = "given as weights, which may also be 'sum' or 'mean'"
-    for name, role in {**dict.fromkeys(scan.by, "given as by"), **numeric}.items():
+    table, kinds = frames.Table(frames.as_frame(schema.empty_table()), path), dict[str, str]()
+    weighed = "given as weights, which may also be 'sum' or 'mean'"
+    roles = dict.fromkeys(scan.x, "given as x")
+    roles |= {} if scan.theta_column is None else {scan.theta_column: weighed}
+    for name, role in {**dict.fromkeys(scan.by, "given as by"), **roles}.items():
         table.require([name], role)
         kind = schema.field(name).type
         if name in scan.by and not _can_name(kind):
@@ -146,14 +169,28 @@ def _scan_file(path: str, scan: Scan) -> tuple[File, list[str]]:
                 f"{path}: column {name!r} holds {kind}, which cannot name a group. Use text, "
                 "numbers or dates."
             )
-        if name in numeric and not frames.is_numeric(table.frame.get_column(name)):
+        numeric = frames.is_numeric(table.frame.get_column(name))
+        if name == scan.theta_column and not numeric:
             raise InvalidSetError(
-                f"{path}: column {name!r} ({role}) holds {kind}, not numbers. Convert it, or "
-                "encode categories as numeric columns."
+                f"{path}: column {name!r} ({role}) holds {kind}, not numbers. Convert it."
             )
-    kinds = [str(schema.field(name).type) for name in scan.by]
+        if table.frame.get_column(name).dtype.is_nested():
+            raise InvalidSetError(
+                f"{path}: column {name!r} ({role}) holds {kind}, which cannot be an input. Leave "
+                "the column out, or turn it into numbers or text."
+            )
+        dated = is_moment(table.frame.get_column(name))
+        kinds[name] = "dates" if dated else "numbers" if numeric else "text"
+    kinds |= {name: str(schema.field(name).type) for name in scan.by}
     size, footer = _size_and_footer(path)
     return File(path, size, counts, footer), kinds
+
+
+def holds_numbers(scan: Scan) -> bool:
+    """Whether all columns of x are numbers, though some may be missing."""
+    with open_parquet(scan.files[0].path) as file:
+        frame = frames.as_frame(file.schema_arrow.empty_table())
+    return all(frames.is_numeric(frame.get_column(name)) for name in scan.x)
 
 
 def _can_name(kind: Any) -> bool:
@@ -180,31 +217,41 @@ class Batch:
     keys: tuple[Any, ...]  # Arrow arrays, one for each `by` column
     inputs: Float[np.ndarray, "D n"]  # a row per input column, as stored or in double precision
     theta: Float[np.ndarray, " n"] | None  # of the weights column, if there is one
+    unknown: Bool[np.ndarray, "n S"] | None = None  # columns of x of which nothing is known
 
     def __len__(self) -> int:
         return len(self.keys[0])
 
 
-def batches(scan: Scan, part: Part, *, inputs: bool = True) -> Iterator[Batch]:
+def batches(
+    scan: Scan, part: Part, *, inputs: bool = True, unknown: bool = False
+) -> Iterator[Batch]:
     """The rows of a part, some at a time; what cannot be used is refused with file and row.
 
     Args:
         inputs: Without it, only the columns that name sets are read.
+        unknown: Whether rows are given of which a column is not known, which are refused otherwise.
     """
+    for seen, columns in raw_batches(scan, part, scan.columns if inputs else scan.by):
+        yield batch_of(scan, part, seen, columns, inputs=inputs, unknown=unknown)
+
+
+def raw_batches(
+    scan: Scan, part: Part, columns: Sequence[str]
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Some rows of a part at a time as Arrow arrays, and how many came before."""
     import pyarrow as pa
 
+    size = BATCH_ROWS if scan.recipe is None else max(1, min(BATCH_ROWS, WIDE // scan.n_inputs))
     seen = 0
     with open_parquet(part.path, part.footer) as file:
         reader = file.iter_batches(
-            BATCH_ROWS, row_groups=list(part.groups),
-            columns=list(scan.columns if inputs else scan.by), use_threads=False,
-        )  # fmt: skip
+            size, row_groups=list(part.groups), columns=list(columns), use_threads=False
+        )
         try:
             for found in reader:
-                first = part.first_row + seen, part.first_individual + seen
-                columns = dict(zip(found.schema.names, found.columns, strict=True))
                 if found.num_rows:
-                    yield _batch(scan, part.path, first, columns, inputs)
+                    yield seen, dict(zip(found.schema.names, found.columns, strict=True))
                 seen += found.num_rows
         except (pa.ArrowException, OSError) as error:
             reason = str(error).splitlines()[0]
@@ -216,21 +263,68 @@ def batches(scan: Scan, part: Part, *, inputs: bool = True) -> Iterator[Batch]:
         raise DataError(f"{part.path} has changed while it was read; scan it again")
 
 
-def _batch(
-    scan: Scan, path: str, first: tuple[int, int], columns: Mapping[str, Any], inputs: bool
+def batch_of(
+    scan: Scan,
+    part: Part,
+    seen: int,
+    columns: Mapping[str, Any],
+    *,
+    inputs: bool = True,
+    unknown: bool = False,
 ) -> Batch:
+    """Rows that `raw_batches` gave, as in `batches`."""
+    path, first = part.path, (part.first_row + seen, part.first_individual + seen)
+
     def where(row: int) -> str:
         return f"{path}, row {first[0] + row + 1}"
 
     keys = tuple(_key(columns[name], name, where) for name in scan.by)
     if not inputs:
         return Batch(path, *first, keys, np.empty((0, len(keys[0]))), None)
-    matrix = np.stack([_numbers(columns[name], name, where) for name in scan.x])
+    missing = None
+    if scan.recipe is None:
+        found = [_numbers(columns[name], name, where) for name in scan.x]
+        matrix = np.stack(found) if found else np.empty((0, len(keys[0])))
+    else:
+        x, missing = scan.recipe.encode(raw_table(columns, scan.x, where))
+        if not unknown:
+            _refuse_unknown(scan.recipe, missing, columns, where)
+        matrix = np.ascontiguousarray(x.T)
     theta = None
     if scan.theta_column is not None:
         theta = _numbers(columns[scan.theta_column], scan.theta_column, where)
         theta = theta.astype(np.float64, copy=False)
-    return Batch(path, *first, keys, matrix, theta)
+    return Batch(path, *first, keys, matrix, theta, missing)
+
+
+def raw_table(
+    columns: Mapping[str, Any], names: Sequence[str], where: Callable[[int], str]
+) -> frames.Table:
+    """Some rows of a file for a recipe; empty text is missing there."""
+    import pyarrow as pa
+
+    rows = pa.table({name: columns[name] for name in names})
+    return frames.Table(frames.as_frame(rows), where=where, in_file=True)
+
+
+def _refuse_unknown(
+    recipe: Recipe, unknown: Bool[np.ndarray, "n S"], columns: Mapping[str, Any], where: Any
+) -> None:
+    for row, column in np.argwhere(unknown).tolist():
+        name = recipe.names[column]
+        raise InvalidSetError(
+            f"{where(row)}: {name!r:.80} is {columns[str(name)][row].as_py()!r:.80}, and the model "
+            "knows nothing like it. Correct it, or embed with a model that is not fitted."
+        )
+
+
+def decoded(column: Any) -> Any:
+    """A column as one that Arrow can compare, group and take rows of."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    return column.cast(pa.string()) if pa.types.is_string_view(column.type) else column
 
 
 def _key(column: Any, name: str, where: Any) -> Any:
@@ -238,10 +332,7 @@ def _key(column: Any, name: str, where: Any) -> Any:
     import pyarrow as pa
     from pyarrow import compute
 
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    if pa.types.is_string_view(column.type):  # which Arrow can neither compare nor group
-        column = column.cast(pa.string())
+    column = decoded(column)
     if pa.types.is_floating(column.type):
         column = compute.add(column, pa.scalar(0.0, column.type))  # −0.0 is the set 0.0
     if column.null_count or pa.types.is_floating(column.type):
@@ -254,16 +345,31 @@ def _numbers(column: Any, name: str, where: Any) -> np.ndarray:
     import pyarrow as pa
     from pyarrow import compute
 
+    if not frames.is_numeric(_alone(column, name, where).frame.get_column(name)):
+        _alone(column, name, where).numbers(name)  # refuses it
     if column.null_count:
-        _alone(column, name, where).refuse_missing(name)
+        _refuse_gap(column, name, where)
     if not (pa.types.is_float32(column.type) or pa.types.is_float64(column.type)):
         column = compute.cast(column, pa.float64(), safe=False)
     values = np.from_dlpack(column)
     with np.errstate(over="ignore", invalid="ignore"):
         total = values.sum(dtype=np.float64)  # a mask would cost more than this
     if not np.isfinite(total):
+        if np.isnan(values).any():
+            _refuse_gap(column, name, where)
         _alone(column, name, where).numbers(name)  # refuses it, unless the sum alone is too large
     return values
+
+
+class GapError(InvalidSetError):
+    """A number is missing, for which a recipe may know what to do."""
+
+
+def _refuse_gap(column: Any, name: str, where: Any) -> None:
+    try:
+        _alone(column, name, where).refuse_missing(name)
+    except InvalidSetError as error:
+        raise GapError(str(error)) from None
 
 
 def _alone(column: Any, name: str, where: Any) -> frames.Table:

@@ -22,13 +22,14 @@ from typing import Final
 import numpy as np
 
 from sumwise.data.about import weights_of
-from sumwise.data.frames import Table
+from sumwise.data.frames import Table, listed
 from sumwise.data.pool_mark import PoolMark
 from sumwise.data.pool_tables import (
     Columns,
     Joined,
     PoolRows,
     correct,
+    inputs_of,
     joining,
     moves,
     nobody_joins,
@@ -94,7 +95,7 @@ def edit(
     placed = _place(pool, mark, answered, gone, arrivals, today)
     made = _learned_again(_assemble(pool, placed, x, joined, answered), placed.mark, answered)
     words = _words(pool, placed, left, moved, joined, n_corrected, measured)
-    words += _new_texts(before, made)
+    words += _new_texts(before, made) + _unused(before, tables.get("add"), columns)
     came_from, emptied = tuple(placed.came_from), tuple(placed.emptied)
     return Edited(made, placed.mark, came_from, emptied, np.concatenate(placed.rows), words)
 
@@ -267,6 +268,14 @@ def _words(
         more = ", …" if len(placed.renamed) > 5 else ""
         lines.append(f"{measured}s of former members kept as {names}{more}")
     return ", ".join(lines)
+
+
+def _unused(sets: Sets, add: Table | None, columns: Columns) -> str:
+    """Columns of those who join that nothing is made of, such as weights that were not named."""
+    used = {*inputs_of(sets).names, *columns.group, columns.id, columns.row, columns.weights}
+    used |= {*sets.origin.areas}
+    left = [] if add is None else [name for name in add.frame.columns if name not in used]
+    return f"; not used: {listed(left)}" if left else ""
 
 
 def _new_texts(before: Sets, after: Sets) -> str:

@@ -17,7 +17,7 @@ import json
 import math
 import re
 import zlib
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, Final, NamedTuple
@@ -132,6 +132,18 @@ class Recipe:
         """Inputs with those of an average individual where nothing is known of a column."""
         return np.where(known.unknown[:, self.source_of], self.sample.mean(axis=0), known.x)
 
+    def stand_ins(self, known: Encoded) -> Iterator[tuple[Int[np.ndarray, " r"], Any]]:
+        """Rows of which a column is not known, and each with what every one of `sample` has there.
+
+        As many rows as `sample` has follow one another for each.
+        """
+        for pattern in np.unique(known.unknown[known.unknown.any(axis=1)], axis=0):
+            rows = np.flatnonzero((known.unknown == pattern).all(axis=1))
+            at = pattern[self.source_of]
+            some = np.repeat(known.x[rows], len(self.sample), axis=0)
+            some[:, at] = np.tile(self.sample[:, at], (len(rows), 1))
+            yield rows, some
+
     def recast(self, other: Recipe, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N M"]:
         """Inputs that another recipe has made of the same columns, as this one would make them.
 
@@ -200,18 +212,28 @@ def learn(
         periods: Of columns that go round, in their own unit, or of dates: day, week, month, year.
     """
     table.require(names, role)
+    turns, sources, read = periods_of(names, periods), list[Source](), dict[Hashable, Any]()
+    for name in names:
+        seen, read[name] = look(table, name)
+        sources.append(source_of(table, seen, turns.get(name)))
+    draft = Recipe(tuple(sources), np.empty((0, 0)))
+    x, _ = draft.encode(table, role, read)
+    return with_sample(draft, x), x
+
+
+def periods_of(
+    names: Sequence[Hashable], periods: Mapping[Any, float | str] | None
+) -> dict[Any, float | str]:
+    """Periods by column; those of other columns are refused."""
     turns = dict(periods or {})
     for name in turns:
         if name not in names:
             raise SettingError(f"a period is given for {name!r:.80}, which is no input")
-    found = [_source(table, name, turns.get(name)) for name in names]
-    sources = tuple(source for source, _ in found)
-    draft = Recipe(sources, np.empty((0, 0)))
-    x, _ = draft.encode(table, role, {source.name: column for source, column in found})
-    return _with_sample(draft, x), x
+    return turns
 
 
-def _with_sample(draft: Recipe, x: Float[np.ndarray, "N D"]) -> Recipe:
+def with_sample(draft: Recipe, x: Float[np.ndarray, "N D"]) -> Recipe:
+    """The recipe with some of these individuals, evenly from all kinds of them."""
     evenly = np.linspace(0, len(x) - 1, min(len(x), SAMPLE)).round().astype(int)
     return Recipe(draft.sources, x[np.argpartition(_places(draft, x), evenly)[evenly]])
 
@@ -250,11 +272,11 @@ def learned_again(recipe: Recipe, x: Float[np.ndarray, "N D"]) -> Recipe:
             if not len(there):
                 raise SettingError(f"{source.name!r:.80} would be missing of all individuals")
             gaps = len(there) < len(own)
-            source = replace(source, fill=2 * float((there / 2).mean()) if gaps else 0.0)
-            source = replace(source, flagged=gaps)
+            fill = _sum(there) / (len(there) << 1126) if gaps else 0.0
+            source = replace(source, fill=fill, flagged=gaps)
         sources.append(source)
     draft = Recipe(tuple(sources), np.empty((0, 0)))
-    return _with_sample(draft, draft.recast(recipe, x))
+    return with_sample(draft, draft.recast(recipe, x))
 
 
 def _places(recipe: Recipe, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, " N"]:
@@ -269,69 +291,145 @@ def _places(recipe: Recipe, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, " 
     return places
 
 
-def _source(
-    table: Table, name: Hashable, period: float | str | None
-) -> tuple[Source, tuple[Any, Any]]:
-    """What becomes of a column, and the column as `_levels` or `_numbers` reads it."""
-    column = table.frame.get_column(name)
-    turns = None if period is None else _period(name, period)
-    is_date = is_moment(column)
-    if not is_date and not is_numeric(column):
-        if turns is not None:
-            raise SettingError(f"{name!r:.80} has a period and holds text; give numbers or dates")
-        levels, codes = _levels(table, name)
-        known = [level for level in levels if level is not None]
-        if not known:
-            raise table.refusal(_empty(table, name))
-        if day := odd_date(known):
-            raise table.refusal(
-                f"{table.where(int(np.argmax(codes == levels.index(day))))}: {name!r:.80} is "
-                f"{day!r:.80}, and dates are understood as 2024-03-31. Write all of them so."
-            )
-        odd = [level for level in known if not NUMBER.fullmatch(level.strip())]
-        if 2 * len(odd) <= len(known) and not _are_names(column, known, odd, levels, codes):
-            row = int(np.argmax(codes == levels.index(odd[0]))) if odd else 0
-            raise table.refusal(
-                f"{table.where(row)}: {name!r:.80} is {levels[codes[row]]!r:.80}, "
-                + ("not a number as others are" if odd else "a number that is written as text")
-                + ". Correct it, or leave it empty if it is missing; if these are names of "
-                "categories, put a letter before each."
-            )
-        if len(known) > MOST_LEVELS:
-            raise table.refusal(
-                f"{table.where(int(np.argmax(codes == MOST_LEVELS)))}: {name!r:.80} holds "
-                f"{len(known)} different texts, such as {known[0]!r:.40}; up to {MOST_LEVELS} can "
-                "be an input. Leave the column out, or write numbers in it."
-            )
-        gap = (None,) if len(known) < len(levels) else ()
-        return Source(name, (*sorted(known), *gap)), (levels, codes)
-    plain = Source(name, period=turns, is_date=is_date)
-    values, missing = _numbers(table, plain)
-    if missing.all():
-        raise table.refusal(_empty(table, name))
-    if not missing.any():
-        return plain, (values, missing)
-    known_values = values[~missing]
-    half = known_values / 2  # whose mean is finite where that of the values might not be
-    filled = Source(name, None, 2 * float(half.mean()), True, turns, is_date)
-    return filled, (values, missing)
+@dataclass(frozen=True, slots=True, eq=False)
+class Seen:
+    """What a column holds, in all rows of a table or in some that follow one another."""
+
+    name: Hashable
+    rows: int
+    known: int  # rows that have a value
+    texts: Mapping[str | None, tuple[int, int]] | None  # how often, and the first row; of text
+    many: bool = False  # whether there are more texts than these
+    is_category: bool = False
+    is_date: bool = False
+    total: int = 0  # exact sum of numbers, in units of 2⁻¹¹²⁶
+    low: float = math.inf
+    high: float = -math.inf
+    counts: int | None = None  # what whole numbers that count rows would count the first row as
+
+    @property
+    def is_same(self) -> bool:
+        """Whether all of several rows have the same value."""
+        same = self.low == self.high if self.texts is None else len(self.texts) == 1
+        return same and self.known == self.rows > 1
+
+    def __add__(self, other: Seen) -> Seen:
+        """What the column holds in the rows of both; few more texts are kept than can be inputs."""
+        texts = None if self.texts is None else dict(self.texts)
+        for text, (times, first) in (other.texts or {}).items():
+            assert texts is not None  # columns have one kind in all files
+            before = texts.get(text, (0, first))
+            texts[text] = before[0] + times, min(before[1], first)
+        many = self.many or other.many
+        if texts is not None and len(texts) > MOST_LEVELS + 2:
+            order = sorted(texts.items(), key=lambda item: item[1][1])
+            texts, many = dict(order[: MOST_LEVELS + 2]), True
+        return replace(
+            self,
+            rows=self.rows + other.rows,
+            known=self.known + other.known,
+            texts=texts,
+            many=many,
+            is_category=self.is_category or other.is_category,
+            total=self.total + other.total,
+            low=min(self.low, other.low),
+            high=max(self.high, other.high),
+            counts=self.counts if self.counts == other.counts else None,
+        )
 
 
-def _are_names(
-    column: Any,
-    known: Sequence[str],
-    odd: Sequence[str],
-    levels: Sequence[str | None],
-    codes: Int[np.ndarray, " N"],
-) -> bool:
-    """Whether texts that are numbers, but for the `odd` ones, name categories: 0, 1, 2, 3+."""
+def look(table: Table, name: Hashable, first: int | None = None) -> tuple[Seen, tuple[Any, Any]]:
+    """What a column holds, and the column as `_levels` or `_numbers` reads it.
+
+    Args:
+        first: The number of the first row, if these are some rows of a larger table.
+    """
     import narwhals as nw
 
-    if column.dtype == nw.Categorical or column.dtype == nw.Enum:
-        return True
-    times = np.bincount(codes, minlength=len(levels))
-    repeated = all(times[levels.index(each)] >= FEW for each in odd)
-    return bool(odd) and repeated and FEW * len(known) <= len(codes)
+    at = first or 0
+
+    column = table.frame.get_column(name)
+    n, is_date = len(column), is_moment(column)
+    if not is_date and not is_numeric(column):
+        levels, codes = _levels(table, name)
+        times, rows = np.bincount(codes, minlength=len(levels)), np.zeros(len(levels), dtype=int)
+        rows[codes[::-1]] = np.arange(at, at + n)[::-1]
+        each = zip(times.tolist(), rows.tolist(), strict=True)
+        texts = dict(zip(levels, each, strict=True))
+        category = column.dtype == nw.Categorical or column.dtype == nw.Enum
+        known = n - texts.get(None, (0, 0))[0]
+        return Seen(name, n, known, texts, is_category=category), (levels, codes)
+    values, missing = _numbers(table, Source(name, is_date=is_date))
+    there = values[~missing] if missing.any() else values
+    counts = None
+    if column.dtype.is_integer() and len(there) == n:
+        counted = np.array_equal(values, values[0] + np.arange(n)) if n else False
+        counts = int(values[0]) - at if counted else None
+    ends = (float(there.min()), float(there.max())) if len(there) else (math.inf, -math.inf)
+    total = _sum(there) if first is not None or len(there) < n else 0  # where gaps are filled
+    seen = Seen(name, n, len(there), None, False, False, is_date, total, *ends, counts)
+    return seen, (values, missing)
+
+
+def _sum(values: Float[np.ndarray, " N"]) -> int:
+    """The sum of finite numbers in units of 2⁻¹¹²⁶, exact, so that their order does not matter."""
+    total = 0
+    for low in range(0, len(values), 2**20):  # of which sums of 27 bits are exact
+        part, exponent = np.frexp(values[low : low + 2**20])
+        whole, least = np.ldexp(part, 53).astype(np.int64), int(exponent.min())
+        for bits, shift in ((whole >> 27, 27), (whole & (2**27 - 1), 0)):
+            sums = np.bincount(exponent - least, bits)
+            at = np.flatnonzero(sums)
+            pairs = zip(sums[at].tolist(), at.tolist(), strict=True)
+            total += sum(int(each) << (e + least + 1073 + shift) for each, e in pairs)
+    return total
+
+
+def source_of(table: Table, seen: Seen, period: float | str | None = None) -> Source:
+    """What becomes of a column; one that cannot be an input is refused in the table's words."""
+    name, turns = seen.name, None if period is None else _period(seen.name, period)
+    if seen.texts is not None and turns is not None:
+        raise SettingError(f"{name!r:.80} has a period and holds text; give numbers or dates")
+    if not seen.known:
+        raise table.refusal(
+            f"{name!r:.80} of {table.name} has no value in any row. Leave the column out."
+        )
+    if seen.texts is None:
+        plain = Source(name, period=turns, is_date=seen.is_date)
+        if seen.known == seen.rows:
+            return plain
+        return replace(plain, fill=seen.total / (seen.known << 1126), flagged=True)
+    known = [level for level in seen.texts if level is not None]
+    if day := odd_date(known):
+        raise table.refusal(
+            f"{table.where(seen.texts[day][1])}: {name!r:.80} is {day!r:.80}, and dates are "
+            "understood as 2024-03-31. Write all of them so."
+        )
+    odd = [level for level in known if not NUMBER.fullmatch(level.strip())]
+    if 2 * len(odd) <= len(known) and not _are_names(seen, known, odd):
+        text = odd[0] if odd else known[0]
+        raise table.refusal(
+            f"{table.where(seen.texts[text][1])}: {name!r:.80} is {text!r:.80}, "
+            + ("not a number as others are" if odd else "a number that is written as text")
+            + ". Correct it, or leave it empty if it is missing; if these are names of "
+            "categories, put a letter before each."
+        )
+    if seen.many or len(known) > MOST_LEVELS:
+        number = f"more than {MOST_LEVELS}" if seen.many else f"{len(known)}"
+        raise table.refusal(
+            f"{table.where(seen.texts[known[MOST_LEVELS]][1])}: {name!r:.80} holds {number} "
+            f"different texts, such as {known[0]!r:.40}; up to {MOST_LEVELS} can be an input. "
+            "Leave the column out, or write numbers in it."
+        )
+    gap = (None,) if len(known) < len(seen.texts) else ()
+    return Source(name, (*sorted(known), *gap))
+
+
+def _are_names(seen: Seen, known: Sequence[str], odd: Sequence[str]) -> bool:
+    """Whether texts that are numbers, but for the `odd` ones, name categories: 0, 1, 2, 3+."""
+    assert seen.texts is not None
+    repeated = all(seen.texts[each][0] >= FEW for each in odd)
+    return seen.is_category or (bool(odd) and repeated and FEW * len(known) <= seen.rows)
 
 
 def odd_date(texts: Sequence[Any]) -> str | None:
@@ -344,10 +442,6 @@ def odd_date(texts: Sequence[Any]) -> str | None:
     if not all(isinstance(text, str) and DATE.fullmatch(text.strip()) for text in texts):
         return None
     return next((text for text in texts if not text.strip()[:4].isdigit()), None)
-
-
-def _empty(table: Table, name: Hashable) -> str:
-    return f"{name!r:.80} of {table.name} has no value in any row. Leave the column out."
 
 
 def is_moment(column: Any) -> bool:

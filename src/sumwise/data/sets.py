@@ -230,21 +230,30 @@ class Sets:
         return cls(names_of(ids, len(starts) - 1), points, theta, starts)
 
     @staticmethod
-    def scan_parquet(path: Any, *, by: Any, x: Any, weights: str = "sum") -> Scan:
+    def scan_parquet(
+        path: Any,
+        *,
+        by: Any,
+        x: Any,
+        weights: str = "sum",
+        periods: Mapping[str, float | str] | None = None,
+    ) -> Scan:
         """A pool in Parquet files that need not fit in memory; nothing is read yet.
 
         Args:
             path: A file, a folder with files that end in .parquet, an address that fsspec knows
                 (such as s3://bucket/meters), or a list of these.
             by: Column that names the group; several columns make tuples of ids.
-            x: Input columns, numeric.
+            x: Input columns, as in `from_frame`: numbers with or without gaps, text, dates. Empty
+                text is a gap, as in other files.
             weights: `"sum"`, `"mean"`, or the name of a column with θ.
+            periods: As in `from_frame`.
 
         Sets come in order of first appearance. Rows need not be sorted by set, but reading is
         cheaper if the rows of a set follow one another (docs/scale.md). What to do with it:
         `AggregateRegressor.embed`.
         """
-        return scan_parquet(path, by=by, x=x, weights=weights)
+        return scan_parquet(path, by=by, x=x, weights=weights, periods=periods)
 
     # --- looking inside ---------------------------------------------------------------------
 

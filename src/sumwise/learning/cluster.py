@@ -31,7 +31,8 @@ from sumwise.model import fit as core
 from sumwise.model.basis import Scaled
 from sumwise.model.design import Design, Pool
 from sumwise.model.posterior import Posterior
-from sumwise.outofcore.build import SMALLEST_SINGLE, check_dtype
+from sumwise.outofcore.build import SMALLEST_SINGLE, check_dtype, surveyed
+from sumwise.outofcore.dask import on
 from sumwise.outofcore.design_store import lazy_sets
 from sumwise.outofcore.embed_part import Rows, runs
 from sumwise.outofcore.index import (
@@ -117,9 +118,13 @@ def embed(
     appearance, as everywhere.
     """
     check_dtype(dtype)
-    parts, prepared = scan.parts(), drawn_for(model, scan)
-    surveys = client.map(partial(survey_part, scan, inputs=True), parts, pure=False)
-    found: list[PartSurvey] = client.gather(surveys)
+    (prepared, scan), parts = drawn_for(model, scan), scan.parts()
+
+    def survey(scan: Scan) -> tuple[list[Any], list[PartSurvey]]:
+        surveys = client.map(partial(survey_part, scan, inputs=True), parts, pure=False)
+        return surveys, client.gather(surveys)
+
+    scan, (surveys, found) = surveyed(scan, survey, on(client), prepared)
     index = index_of(found)
     refuse_ids(index.keys)
     if index.sizes is None:

@@ -180,9 +180,9 @@ class AggregateRegressor:
                 half a gigabyte if left out.
             run: Where parts are worked on: in threads, unless `sumwise.distributed` says otherwise.
         """
-        drawn, run = drawn_for(self, pool), run or in_threads
-        config = self.config()
-        return embed_scan(pool, config, out, prepared=drawn, dtype=dtype, memory=memory, run=run)
+        drawn, scan = drawn_for(self, pool)
+        config, run = self.config(), run or in_threads
+        return embed_scan(scan, config, out, prepared=drawn, dtype=dtype, memory=memory, run=run)
 
     @classmethod
     def from_config(cls, config: core.ModelConfig) -> AggregateRegressor:
@@ -253,7 +253,7 @@ class AggregateRegressor:
                 )
             for rows, some, names in rows_in.fill_unknown(self._recipe, known, groups):
                 each = self.predict(some, True, include_noise=include_noise, groups=names)
-                mean[rows], std[rows] = rows_in.averaged(each[0], each[1], len(rows))
+                mean[rows], std[rows] = outputs.averaged(each[0], each[1], len(rows))
             return self._outputs(mean), self._outputs(std)
         mean = outputs.predict_mean(fitted, x, own)
         for rows, some, names in rows_in.fill_unknown(self._recipe, known, groups):
@@ -303,19 +303,8 @@ class AggregateRegressor:
         share, known = check_level(level), self._encode(X)
         own = rows_in.members(self.fitted(), groups, known.x)
         found = outputs.interval(self.fitted(), known.x, share, own)
-        columns = found.mean, found.std, found.lower, found.upper
         for rows, some, names in rows_in.fill_unknown(self._recipe, known, groups):
-            each = self.intervals(some, share, groups=names)
-            (mean,), (std,) = (v.T for v in rows_in.averaged(each.mean, each.std, len(rows)))
-            wider = std / np.sqrt((each.std**2).reshape(len(rows), -1).mean(axis=1))
-            below, above = (
-                wider * ends.reshape(len(rows), -1).mean(axis=1)
-                for ends in (each.mean - each.lower, each.upper - each.mean)
-            )
-            for column, values in zip(
-                columns, (mean, std, mean - below, mean + above), strict=True
-            ):
-                column[rows] = values
+            outputs.average_into(found, rows, self.intervals(some, share, groups=names))
         arrays = Encoded, np.ndarray, list, tuple
         frame = None if isinstance(X, arrays) or as_frame(X) is None else X
         return replace(found, frame=frame), own
@@ -337,8 +326,8 @@ class AggregateRegressor:
             How many individuals there were.
         """
         share, fitted = check_level(level), self.fitted()
-        _check_scan(pool, fitted)
-        return streams.predict(fitted, pool, os.fspath(out), share, run or in_threads)
+        scan = scan_for(self, pool, fitted)
+        return streams.predict(fitted, scan, os.fspath(out), share, run or in_threads)
 
     def predict_sets(
         self, sets: Sets | Embedded, return_std: bool = False, include_noise: bool = True
@@ -550,16 +539,25 @@ def _fitted_attributes(fitted: core.Model, sets: Sets, *, one_output: bool) -> d
     return known
 
 
-def drawn_for(model: AggregateRegressor, scan: Scan) -> core.Prepared | None:
-    """The basis that a fitted model brings to a scan; None if one is still to be drawn."""
+def drawn_for(model: AggregateRegressor, scan: Scan) -> tuple[core.Prepared | None, Scan]:
+    """The basis and the recipe that a fitted model brings to a scan; None and the scan if none."""
     drawn: core.Prepared | None = vars(model).get("prepared_")
-    _check_scan(scan, drawn)
-    return drawn
+    return drawn, scan_for(model, scan, drawn)
 
 
-def _check_scan(scan: Any, known: core.Prepared | core.Model | None) -> None:
-    """Refuse anything but a scan of the inputs that a model knows, if there is one yet."""
+def scan_for(
+    model: AggregateRegressor, scan: Any, known: core.Prepared | core.Model | None
+) -> Scan:
+    """A scan as a model reads it, which must be of the columns it knows, if it knows any yet."""
     if not isinstance(scan, Scan):
         raise InvalidSetError(f"pool is a {type(scan).__name__}; scan files with Sets.scan_parquet")
-    if known is not None:
+    if known is None:
+        return scan
+    recipe: Recipe | None = vars(model).get("_recipe")
+    if recipe is None:
         core.check_inputs(known, len(scan.x), scan.x)
+    elif scan.x != recipe.names:
+        raise InvalidSetError(
+            f"the scan has the inputs {scan.x}; the model knows {recipe.names}, in that order"
+        )
+    return replace(scan, recipe=recipe)

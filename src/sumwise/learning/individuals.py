@@ -43,16 +43,9 @@ def fill_unknown(
     if recipe is None or not known.unknown.any():
         return
     names = None if groups is None else as_list(groups, "groups")
-    for pattern in np.unique(known.unknown[known.unknown.any(axis=1)], axis=0):
-        rows = np.flatnonzero((known.unknown == pattern).all(axis=1))
-        at, count = pattern[recipe.source_of], len(recipe.sample)
-        some = np.repeat(known.x[rows], count, axis=0)
-        some[:, at] = np.tile(recipe.sample[:, at], (len(rows), 1))
-        yield (
-            rows,
-            some,
-            None if names is None else [names[r] for r in rows for _ in range(count)],
-        )
+    for rows, some in recipe.stand_ins(known):
+        each = None if names is None else [names[r] for r in rows for _ in recipe.sample]
+        yield rows, some, each
 
 
 def refuse_unknown(recipe: Recipe | None, known: Encoded, what: str) -> None:
@@ -108,12 +101,3 @@ def _refuse_look_alikes(groups: Sequence[Hashable], ids: Sequence[Hashable]) -> 
                 f"groups names {name!r:.80}, and no set has that id; ids are of another type here: "
                 f"write {texts[shown(name)]!r:.80}"
             )
-
-
-def averaged(
-    mean: Float[np.ndarray, "..."], std: Float[np.ndarray, "..."], n_rows: int
-) -> tuple[Float[np.ndarray, "n M"], Float[np.ndarray, "n M"]]:
-    """Moments of a mixture in equal parts of as many predictions as each of the rows has."""
-    means, stds = (v.reshape(n_rows, -1, v.shape[1] if v.ndim > 1 else 1) for v in (mean, std))
-    centre = means.mean(axis=1)
-    return centre, np.sqrt((stds**2).mean(axis=1) + means.var(axis=1))

@@ -325,6 +325,29 @@ def interval(
     )
 
 
+def averaged(
+    mean: Float[np.ndarray, "..."], std: Float[np.ndarray, "..."], n_rows: int
+) -> tuple[Float[np.ndarray, "n M"], Float[np.ndarray, "n M"]]:
+    """Moments of a mixture in equal parts of as many predictions as each of the rows has."""
+    means, stds = (v.reshape(n_rows, -1, v.shape[1] if v.ndim > 1 else 1) for v in (mean, std))
+    centre = means.mean(axis=1)
+    return centre, np.sqrt((stds**2).mean(axis=1) + means.var(axis=1))
+
+
+def average_into(found: Predictions, rows: Int[np.ndarray, " r"], each: Predictions) -> None:
+    """Write to some rows the mixture of as many predictions as `each` has for one of them."""
+    n_rows = len(rows)
+    (mean,), (std,) = (v.T for v in averaged(each.mean, each.std, n_rows))
+    wider = std / np.sqrt((each.std**2).reshape(n_rows, -1).mean(axis=1))
+    below, above = (
+        wider * ends.reshape(n_rows, -1).mean(axis=1)
+        for ends in (each.mean - each.lower, each.upper - each.mean)
+    )
+    columns = found.mean, found.std, found.lower, found.upper
+    for column, values in zip(columns, (mean, std, mean - below, mean + above), strict=True):
+        column[rows] = values
+
+
 def interval_sets(model: Model, design: Design, level: float, own: Members | None) -> Predictions:
     """The same for the totals of sets, given what was measured."""
     mean, std = (v[:, 0] for v in predict_sets(model, design, include_noise=True, own=own))

@@ -20,7 +20,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from sumwise.data.parquet import PART_ROWS, Scan
+from sumwise.data.parquet import PART_ROWS, GapError, Scan, holds_numbers
 from sumwise.data.targets import Inputs
 from sumwise.errors import DataError, InvalidSetError, SettingError
 from sumwise.model import serialize
@@ -33,6 +33,7 @@ from sumwise.outofcore.design_store import DesignManifest, Embedded, Settings
 from sumwise.outofcore.embed_part import embed_part, part_file, write_all
 from sumwise.outofcore.external_sort import BUCKET_BYTES, sorted_copy
 from sumwise.outofcore.index import Index, ids_of, index_of, refuse_ids, survey_part
+from sumwise.outofcore.learn_recipe import learn, look_at
 from sumwise.util.files import PARTIAL, atomic_write, lock, sha256_of, write_file
 from sumwise.util.progress import Slow
 from sumwise.util.shapes import Float
@@ -92,7 +93,8 @@ def embed_scan(
             "or keep the individuals in memory."
         )
     basis = None if prepared is None else hashlib.sha256(pack_prepared(prepared)).hexdigest()
-    settings = Settings(pack_config(config), dtype, scan, PART_ROWS, basis)
+    plain = replace(scan, recipe=None)  # files and columns say what it is
+    settings = Settings(pack_config(config), dtype, plain, PART_ROWS, basis)
     busy = f"another process is embedding to {folder}; wait for it, or name another folder"
     manifest = os.path.join(folder, store.MANIFEST)
     check = os.path.exists(manifest)  # what is made now has been checked
@@ -103,7 +105,7 @@ def embed_scan(
             with lock(os.path.join(folder, LOCK), busy):
                 if not os.path.exists(manifest):
                     if not os.path.exists(os.path.join(folder, store.BEGUN)):
-                        _begin(folder, settings, config, prepared, memory, run)
+                        _begin(folder, settings, scan, prepared, memory, run)
                     begun = read_begun(folder)
                     if begun.settings != settings:
                         raise _other(folder)
@@ -135,7 +137,7 @@ def _refuse_other_files(folder: str) -> None:
     """Refuse a folder that holds anything but a design in the making."""
     if os.path.exists(os.path.join(folder, store.BEGUN)):
         return
-    ours = (*store.PIECES, "u.npy", SORTED, "parts", LOCK, store.BEGUN)
+    ours = (*store.PIECES, store.RECIPE, "u.npy", SORTED, "parts", LOCK, store.BEGUN)
     partial = (PARTIAL, *(f"{name}." for name in ours))  # also basis.npz.77.part of old
     for name in os.listdir(folder):
         if name not in ours and not (name.startswith(partial) and name.endswith(".part")):
@@ -152,13 +154,14 @@ def read_begun(folder: str) -> DesignManifest:
     if not os.path.isfile(os.path.join(folder, "u.npy")):
         raise store.damaged(folder, "u.npy")
     store.refuse_ids_out_of_order(folder, manifest)
-    return manifest
+    recipe = store.recipe_in(folder, manifest)
+    return replace(manifest, source=replace(manifest.source, recipe=recipe))
 
 
 def _begin(
     folder: str,
     settings: Settings,
-    config: ModelConfig,
+    scan: Scan,
     prepared: Prepared | None,
     memory: int | None,
     run: Run,
@@ -166,10 +169,9 @@ def _begin(
     """Index the files, sort them if need be, draw the basis, and make room for u."""
     import pyarrow as pa
 
-    scan = settings.scan
     shutil.rmtree(os.path.join(folder, "parts"), ignore_errors=True)  # of an earlier beginning
     os.makedirs(os.path.join(folder, "parts"))
-    index = survey(scan, inputs=prepared is None, run=run)
+    scan, index = surveyed(scan, partial(survey, run=run, inputs=prepared is None), run, prepared)
     refuse_ids(index.keys)
     source, statistics = scan, index.statistics
     if index.sizes is None:
@@ -183,8 +185,8 @@ def _begin(
         by_set = Inputs.combine(index.statistics).alike
         inputs = replace(Inputs.combine(statistics), alike=by_set)
         blank = store.lazy_sets(partial(ids_of, index.keys), index.sizes, scan)
-        prepared = config.prepare(blank, inputs)
-    n_basis = features(prepared.basis, np.zeros((1, len(scan.x)))).shape[1]
+        prepared = unpack_config(settings.config).prepare(blank, inputs)
+    n_basis = features(prepared.basis, np.zeros((1, scan.n_inputs))).shape[1]
     with (
         atomic_write(os.path.join(folder, "ids.arrow")) as file,
         pa.ipc.new_file(file, index.keys.schema) as writer,
@@ -192,12 +194,16 @@ def _begin(
         writer.write_table(index.keys)
     _save(folder, "sizes.npy", index.sizes)
     write_file(os.path.join(folder, "basis.npz"), pack_prepared(prepared))
+    names: tuple[str, ...] = store.BEGUN_PIECES
+    if scan.recipe is not None:
+        write_file(os.path.join(folder, store.RECIPE), scan.recipe.to_json())
+        names = (*names, store.RECIPE)
     shape = len(index.sizes), n_basis
     path = os.path.join(folder, "u.npy")
     u = np.lib.format.open_memmap(path, "w+", np.dtype(settings.dtype), shape)
     offset = u.offset
     del u
-    pieces = _checksums(folder, store.BEGUN_PIECES)
+    pieces = _checksums(folder, names)
     home = os.path.abspath(folder)
     manifest = DesignManifest(
         settings, *shape, offset, home, pieces, source, index.first_sets, ids_in_order=True
@@ -212,6 +218,24 @@ def _checksums(folder: str, names: Sequence[str]) -> dict[str, str]:
 def _save(folder: str, name: str, array: Any) -> None:
     with atomic_write(os.path.join(folder, name)) as file:
         np.save(file, array, allow_pickle=False)
+
+
+def surveyed(
+    scan: Scan, survey: Callable[[Scan], Any], run: Run, prepared: Prepared | None = None
+) -> tuple[Scan, Any]:
+    """The scan with its recipe, if it needs one, and its survey.
+
+    Numbers are taken as they are until one is missing, so that most files are read once for both.
+    """
+    if scan.recipe is not None or prepared is not None:
+        return scan, survey(scan)
+    if holds_numbers(scan) and not scan.periods:
+        try:
+            return scan, survey(scan)
+        except GapError:
+            pass
+    scan = learn(scan, look_at(scan, run, scan.x))
+    return scan, survey(scan)
 
 
 def survey(scan: Scan, *, inputs: bool, run: Run = in_threads) -> Index:
@@ -241,7 +265,7 @@ def _embed_parts(folder: str, manifest: DesignManifest, run: Run) -> None:
     """Embed the parts that are not finished."""
     os.makedirs(os.path.join(folder, "parts"), exist_ok=True)
     settings = manifest.settings
-    prepared = store.prepared_in(folder, unpack_config(settings.config), settings.scan)
+    prepared = store.prepared_in(folder, unpack_config(settings.config), manifest.source)
     parts = manifest.source.parts()
     place = os.path.abspath(folder)  # workers may run in another folder
     jobs = [
@@ -299,7 +323,8 @@ def _finish(folder: str, manifest: DesignManifest) -> None:
     _save(folder, "moment.npy", products / sampled)
     _save(folder, store.SUBSAMPLE, np.concatenate(subsample))
     regions += [(at, 1, manifest.checksum_of(folder, at, 1)) for at in sorted(shared)]
-    home, pieces = os.path.abspath(folder), _checksums(folder, store.PIECES)
+    home = os.path.abspath(folder)
+    pieces = _checksums(folder, list(dict.fromkeys((*store.PIECES, *manifest.pieces))))
     whole = replace(manifest, home=home, pieces=pieces, regions=tuple(regions))
     write_file(os.path.join(folder, store.MANIFEST), whole.to_json(), durable=True)
     os.unlink(os.path.join(folder, store.BEGUN))

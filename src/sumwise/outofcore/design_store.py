@@ -7,6 +7,7 @@ A folder holds
     basis.npz       the basis, and the scaling of inputs
     u.npy           u_a, single or double precision
     sums.npy        s_a, Σθ and ‖u_a‖²
+    recipe.json     how columns become inputs, unless they are taken as they are
     moment.npy      mean of φ φᵀ over individuals, over a sample if there are many
     stand_ins.npy   a subsample of individuals (`targets`); older designs have none
 
@@ -41,10 +42,12 @@ from sumwise.util.shapes import Int
 MANIFEST: Final = "manifest.json"
 BEGUN: Final = "begun.json"  # in its place until the design is whole
 SUBSAMPLE: Final = "stand_ins.npy"
+RECIPE: Final = "recipe.json"
 FORMAT: Final = "sumwise design 1"
 DTYPES: Final = ("float64", "float32")
 BEGUN_PIECES: Final = ("ids.arrow", "sizes.npy", "basis.npz")  # written before parts are embedded
 PIECES: Final = (*BEGUN_PIECES, "sums.npy", "moment.npy", SUBSAMPLE)
+OPTIONAL: Final = (SUBSAMPLE, RECIPE)  # which not all designs have
 UNREADABLE: Final = (
     AttributeError, EOFError, LookupError, OSError, OverflowError, TypeError, ValueError
 )  # fmt: skip
@@ -78,7 +81,9 @@ class DesignManifest:
     ids_in_order: bool = False  # whether ids.arrow has the order of u.npy, whatever the ids are
 
     def to_json(self) -> str:
-        known = asdict(self)
+        settings = replace(self.settings, scan=replace(self.settings.scan, recipe=None))
+        plain = replace(self, settings=settings, source=replace(self.source, recipe=None))
+        known = asdict(plain)  # the recipe is a file of its own
         if self.regions:  # the design is whole
             del known["source"], known["first_sets"]
         return json.dumps({"format": FORMAT, **known.pop("settings"), **known})
@@ -156,7 +161,7 @@ class Embedded:
         """The sets at these positions; their individuals are not read either."""
         ids, sizes = tuple(self.ids[at] for at in positions), self.sets.sizes[list(positions)]
         known = ids, sizes, self.sets.n_inputs, self.sets.input_names
-        return LazySets(*known, lambda: self.sets.take(positions))
+        return LazySets(*known, lambda: self.sets.take(positions), recipe=self.sets.recipe)
 
     def prepare(self, config: ModelConfig) -> Prepared:
         """What a model knows before any answer: what it knew when the design was made."""
@@ -227,6 +232,7 @@ def _unreadable(path: str, error: Exception) -> DataError:
 def _opened(folder: str, manifest: DesignManifest) -> Embedded:
     n_sets, n_basis, here = manifest.sets, manifest.features, os.path.abspath(folder)
     scan = _moved_along(manifest.settings.scan, manifest.home, here)
+    scan = replace(scan, recipe=recipe_in(folder, manifest))
     config = unpack_config(manifest.settings.config)
     u = _array(folder, "u.npy", (n_sets, n_basis), mapped=True)
     if u.dtype.name not in DTYPES:
@@ -239,7 +245,7 @@ def _opened(folder: str, manifest: DesignManifest) -> Embedded:
     targets = None
     if SUBSAMPLE in manifest.pieces:
         chosen, weights = subsample(scan.rows)
-        few = _array(folder, SUBSAMPLE, (len(chosen), len(scan.x)))
+        few = _array(folder, SUBSAMPLE, (len(chosen), scan.n_inputs))
         targets = Targets(few, weights, scan.rows)
     sets = lazy_sets(partial(ids_in, here, n_sets), sizes, scan)
     prepared = prepared_in(folder, config, scan, sets)
@@ -259,7 +265,7 @@ def _array(folder: str, name: str, shape: tuple[int, ...], mapped: bool = False)
 
 def _compare(folder: str, manifest: DesignManifest) -> None:
     """Compare all checksums; they must be of every file and of every row of u.npy."""
-    if {*manifest.pieces, SUBSAMPLE} != {*PIECES}:
+    if {*manifest.pieces, *OPTIONAL} != {*PIECES, *OPTIONAL}:
         raise damaged(folder, MANIFEST)
     compare_pieces(folder, manifest)
     end = 0
@@ -291,7 +297,16 @@ def _scan_from(known: Mapping[str, Any]) -> Scan:
         File(f["path"], f["n_bytes"], tuple(f["group_rows"]), f.get("footer", ""))
         for f in known["files"]
     )
-    return Scan(files, tuple(known["by"]), tuple(known["x"]), known["weights"])
+    periods = tuple((name, period) for name, period in known.get("periods", ()))
+    return Scan(files, tuple(known["by"]), tuple(known["x"]), known["weights"], periods)
+
+
+def recipe_in(folder: str, manifest: DesignManifest) -> Recipe | None:
+    """How columns become inputs; None if they are taken as they are."""
+    if RECIPE not in manifest.pieces:
+        return None
+    with open(os.path.join(folder, RECIPE), "rb") as file:
+        return Recipe.from_json(file.read())
 
 
 def _moved_along(scan: Scan, home: str | None, here: str) -> Scan:
@@ -346,14 +361,15 @@ def prepared_in(folder: str, config: ModelConfig, scan: Scan, sets: Sets | None 
 
 
 def lazy_sets(ids: Any, sizes: Int[np.ndarray, " A"], scan: Scan) -> LazySets:
-    return LazySets(ids, sizes, len(scan.x), scan.x, partial(read_whole, scan, ids))
+    load = partial(read_whole, scan, ids)
+    return LazySets(ids, sizes, scan.n_inputs, scan.input_names, load, recipe=scan.recipe)
 
 
 def read_whole(scan: Scan, ids: Any) -> Sets:
     """All individuals in memory, where they fit, by set in the order of `ids`."""
     import pyarrow as pa
 
-    n_bytes = 8 * scan.rows * (len(scan.x) + 2)
+    n_bytes = 8 * scan.rows * (scan.n_inputs + 2)
     if n_bytes > LARGEST_READ:
         raise SettingError(
             f"this looks at every individual, and {scan.rows} of them would take "
@@ -368,6 +384,6 @@ def read_whole(scan: Scan, ids: Any) -> Sets:
     if scan.theta_column is not None:
         weights = np.concatenate([batch.theta for batch in found])
     names = ids_of(pa.table(keys, names=list(scan.by)))
-    sets, _ = group_individuals(names, (Recipe.plain(scan.x), inputs), weights)
+    sets, _ = group_individuals(names, (scan.recipe or Recipe.plain(scan.x), inputs), weights)
     wanted = ids() if callable(ids) else ids  # former versions had another order in unsorted files
     return sets if sets.ids == wanted else sets.take([sets.position(name) for name in wanted])

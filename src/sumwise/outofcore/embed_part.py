@@ -53,7 +53,7 @@ def embed_part(basis: Scaled, manifest: DesignManifest, folder: str, job: tuple[
     products = np.zeros((n_basis, n_basis))
     sums: list[Float[np.ndarray, "3 r"]] = []
     edges: list[Float[np.ndarray, " K"]] = []
-    subsample = [np.empty((0, len(source.x)))]
+    subsample = [np.empty((0, source.n_inputs))]
     checksum, written, sampled = 0, 0, 0
     sizes = np.load(os.path.join(folder, "sizes.npy"), mmap_mode="r")[first_set:]
     with open(os.path.join(folder, "u.npy"), "r+b", buffering=0) as file:

@@ -9,13 +9,24 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 
-from sumwise.data.parquet import PART_ROWS, Batch, Scan, batches, scan_parquet
+from sumwise.data.parquet import (
+    PART_ROWS,
+    Batch,
+    Part,
+    Scan,
+    batch_of,
+    batches,
+    decoded,
+    raw_batches,
+    scan_parquet,
+)
 from sumwise.util.progress import Slow
 from sumwise.util.shapes import Int
 
@@ -45,9 +56,9 @@ def sorted_copy(
     writers: list[Any] = [None] * n_buckets
     with ExitStack() as opened, Slow("sorting by set", 2 * len(parts)) as slow:
         for part in parts:
-            for batch in batches(scan, part):
+            for batch, columns in _batches(scan, part):
                 at = _positions(batch, positions)
-                table = _table(scan, batch).append_column("position", [at])
+                table = _table(scan, batch, columns).append_column("position", [at])
                 bucket = at * n_buckets // len(ids)
                 order = np.argsort(bucket, kind="stable")
                 ends = np.searchsorted(bucket[order], np.arange(n_buckets + 1))
@@ -72,7 +83,8 @@ def sorted_copy(
             )
             os.unlink(f"{name}.arrow")
             slow.at(n_buckets + b + 1)
-    return scan_parquet(found, by=scan.by, x=scan.x, weights=scan.weights)
+    made = scan_parquet(found, by=scan.by, x=scan.x, weights=scan.weights)
+    return replace(made, periods=scan.periods, recipe=scan.recipe)
 
 
 def _positions(batch: Batch, known: Mapping[Hashable, int]) -> Int[np.ndarray, " n"]:
@@ -85,11 +97,22 @@ def _positions(batch: Batch, known: Mapping[Hashable, int]) -> Int[np.ndarray, "
     return np.fromiter((known[name] for name in names), np.int64, len(batch))
 
 
-def _table(scan: Scan, batch: Batch) -> Any:
+def _batches(scan: Scan, part: Part) -> Iterator[tuple[Batch, Mapping[str, Any]]]:
+    """The rows of a part, and columns of x as they are in the file where a recipe reads them."""
+    if scan.recipe is None:
+        yield from ((batch, {}) for batch in batches(scan, part))
+        return
+    plain = replace(scan, recipe=None, x=())  # of which x is not read
+    for seen, columns in raw_batches(plain, part, scan.columns):
+        own = {name: decoded(columns[name]) for name in scan.x}
+        yield batch_of(plain, part, seen, columns), own
+
+
+def _table(scan: Scan, batch: Batch, columns: Mapping[str, Any]) -> Any:
     import pyarrow as pa
 
-    columns: dict[str, Any] = dict(zip(scan.x, batch.inputs, strict=True))
+    made = dict(columns) or dict(zip(scan.x, batch.inputs, strict=True))
     if scan.theta_column is not None:
-        columns[scan.theta_column] = batch.theta
-    columns |= dict(zip(scan.by, batch.keys, strict=True))  # a column may be an input as well
-    return pa.table(columns)
+        made[scan.theta_column] = batch.theta
+    made |= dict(zip(scan.by, batch.keys, strict=True))  # a column may be an input as well
+    return pa.table(made)

@@ -17,6 +17,7 @@ from typing import Final
 import numpy as np
 
 from sumwise.data.parquet import Batch, Part, Scan, batches
+from sumwise.data.recipe import Encoded
 from sumwise.errors import DataError, InvalidSetError, SettingError
 from sumwise.model import predict as outputs
 from sumwise.model.bounded import within
@@ -101,10 +102,9 @@ def _one_file(
     added, writer = own_names(ADDED, scan.by).values(), None
     with atomic_write(path, overwrite=overwrite) as file, ExitStack() as opened:
         for part in parts:
-            for batch in batches(scan, part):
-                x = np.ascontiguousarray(batch.inputs.T, dtype=np.float64)
+            for batch in batches(scan, part, unknown=True):
                 try:
-                    found = outputs.interval(model, x, level, _members(model, scan, batch, x))
+                    found = _intervals(model, scan, batch, level)
                     found = found if ends == UNBOUNDED else within(found, *ends)
                 except InvalidSetError as error:
                     where = f"{batch.path}, rows from {batch.first_row + 1} on"
@@ -119,6 +119,22 @@ def _one_file(
                     writer = opened.enter_context(parquet.ParquetWriter(file, table.schema))
                 writer.write_table(table)
             yield part.rows
+
+
+def _intervals(model: Model, scan: Scan, batch: Batch, level: float) -> outputs.Predictions:
+    """Predictions of a batch; averages over what others have where nothing is known."""
+    x = np.ascontiguousarray(batch.inputs.T, dtype=np.float64)
+    found = outputs.interval(model, x, level, _members(model, scan, batch, x))
+    if scan.recipe is None or batch.unknown is None:
+        return found
+    for rows, some in scan.recipe.stand_ins(Encoded(x, batch.unknown)):
+        again = np.repeat(rows, len(scan.recipe.sample))
+        theta = None if batch.theta is None else batch.theta[again]
+        keys = tuple(column.take(again) for column in batch.keys)
+        each = replace(batch, keys=keys, theta=theta)
+        own = _members(model, scan, each, some)
+        outputs.average_into(found, rows, outputs.interval(model, some, level, own))
+    return found
 
 
 def _members(
