@@ -89,7 +89,7 @@ def test_a_climate_file_is_checked_column_by_column(tmp_path):
         with pytest.raises(DataError, match=r"(is empty|no rows).*26 variables"):
             datasets.read_climate(path, "MAT")
     path.write_bytes(b"\x89PNG\r\n\x1a\n\0\xff")
-    with pytest.raises(DataError, match=r"climate.csv cannot be read .* not text"):
+    with pytest.raises(DataError, match=r"climate.csv, line 3: .* holds a zero byte"):
         datasets.read_climate(path, "MAT")
     for name in ("lon", "state"):
         path.write_text(climate_text().replace(name, "other", 1))

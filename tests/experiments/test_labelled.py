@@ -23,10 +23,10 @@ def table(tmp_path_factory):
 
 
 def test_all_other_columns_are_inputs(table):
-    assert table.x == ("a", "b", "note")
-    assert table.left_out == {}
+    assert table.x == ("a", "b")
+    assert table.left_out == {"note": "it is the same in every row"}
     assert table.n_groups == 12
-    assert table.data.x.shape == (len(table.data.y), 3)  # all notes are the same text
+    assert table.data.x.shape == (len(table.data.y), 2)
 
 
 def test_inputs_are_those_that_were_named_in_that_order(tmp_path):
@@ -71,7 +71,10 @@ def test_parquet_gives_the_same_as_csv(tmp_path, table):
 REFUSED = {
     "an empty file": (b"", "is empty"),
     "a heading alone": (b"g,y,a\n", "has a heading and no rows"),
-    "no table": (b"\x89PNG\r\n\x1a\n\0\xff", "cannot be read as a table: it is not text"),
+    "no table": (
+        b"\x89PNG\r\n\x1a\n\0\xff",
+        "holds a zero byte, which no text has",
+    ),
     "another encoding": (b"g,y,a\n\x81,1,1\n", "line 2: .* neither UTF-8 nor Windows-1252"),
     "a short line": (b"g,y,a\na,1,1\n\nb,2\n", r"line 4: there are 2 cells .* heading has 3"),
     "two columns of one name": (b"g,y,a,a\n1,2,3,4\n", "two columns called 'a'"),
@@ -80,10 +83,10 @@ REFUSED = {
     "colons": (b"g:y:a\n1:2:3\n", r"has 'g:y:a'"),
     "no inputs": (b"g,y,t\n1,2,\n", "has no input columns"),
     "text in the target": (
-        b'g,y,a\n"1\n1",2,3\n\n2,much,3\n',
+        b'g,y,a\n"1\n1",2,3\n\n2,much,4\n',
         "line 5, .*: 'y' is 'much'",
     ),
-    "a missing target": (b"g,y,a\n1,2,3\n2,,3\n", "line 3, set '2': 'y' is missing"),
+    "a missing target": (b"g,y,a\n1,2,3\n2,,4\n", "line 3, set '2': 'y' is missing"),
     "a mistyped input": (b"g,y,a\n1,2,3\n2,1,4O\n", "line 3: 'a' is '4O', not a number"),
     "an infinite input": (b"g,y,a\n1,2,inf\n2,3,1\n", "line 2: 'a' is inf; give a finite number"),
     "a missing group": (b"g,y,a\n1,2,3\n,3,3\n", "line 3: 'g' is missing"),
