@@ -80,7 +80,7 @@ def test_information_is_that_of_the_joint_gaussian(tmp_path, problem):
         seen.append(at)
 
 
-def test_typical_errors_are_over_ten_forecasts_per_root_of_the_size(tmp_path, problem):
+def test_typical_errors_are_over_ten_forecasts_per_individual(tmp_path, problem):
     sets, answers = problem
     with begun(tmp_path, problem) as study:
         play(study, answers, 15)
@@ -94,7 +94,7 @@ def test_typical_errors_are_over_ten_forecasts_per_root_of_the_size(tmp_path, pr
                 theta = sets[earlier.set_id].theta
                 top += theta.sum() * earlier.answer / (theta**2).sum()
                 bottom += theta.sum() ** 2 / (theta**2).sum()
-            size = math.sqrt((own**2).sum())
+            size = max(abs(own.sum()), math.sqrt((own**2).sum()))
             errors.append((step.answer - step.forecast) / size)
             naive.append((step.answer - own.sum() * top / bottom) / size)
             assert_allclose([step.error, step.naive_error], [errors[-1], naive[-1]], rtol=1e-9)
@@ -115,7 +115,7 @@ def test_the_mean_for_all_is_what_naive_means_for_plain_sums(tmp_path):
         for set_id, y_bar in ((0, 30.0), (1, 14.0), (2, 44.0)):
             study.tell(set_id, y_bar)
         last = study.insight().steps[-1]
-    assert_allclose(last.naive_error, (44.0 - 4 * 44.0 / 4) / 2)
+    assert_allclose(last.naive_error, (44.0 - 4 * 44.0 / 4) / 4)
 
 
 def test_known_noise_blunts_information_and_errors(tmp_path, problem):
@@ -139,8 +139,9 @@ def test_known_noise_blunts_information_and_errors(tmp_path, problem):
         if k:
             assert_allclose(step.forecast, pull @ y[past], rtol=1e-9)
             assert_allclose(step.forecast_std, math.sqrt(variance), rtol=1e-9)
-            per_noise = math.sqrt(4.0 * own[k])  # √(s + β r²)
-            assert_allclose(step.error, (y[k] - step.forecast) / per_noise, rtol=1e-9)
+            theta = sets[step.set_id].theta
+            size = max(abs(theta.sum()), np.linalg.norm(theta))
+            assert_allclose(step.error, (y[k] - step.forecast) / size, rtol=1e-9)
     for k, row in enumerate(found.compared):
         others = [i for i in range(6) if i != k]
         pull = np.linalg.solve(cov[np.ix_(others, others)], cov[others, k])
@@ -255,12 +256,13 @@ def test_the_typical_error_is_of_the_model_of_now_and_forgets_early_forecasts(tm
     y = np.array([answers[i] for i in told])
     weight = np.array([sets[i].theta.sum() for i in told])
     root = np.array([np.linalg.norm(sets[i].theta) for i in told])
-    error = [(row.answer - row.predicted) / r for row, r in zip(found.compared, root, strict=True)]
+    size = np.maximum(abs(weight), root)
+    error = [(row.answer - row.predicted) / n for row, n in zip(found.compared, size, strict=True)]
     naive = []
     for a in range(len(told)):
         rest = np.arange(len(told)) != a
         mean = np.linalg.lstsq((weight / root)[rest, None], (y / root)[rest])[0][0]
-        naive.append((y[a] - mean * weight[a]) / root[a])
+        naive.append((y[a] - mean * weight[a]) / size[a])
     assert_allclose(found.typical_error, np.median(np.abs(error)))
     assert_allclose(found.typical_naive_error, np.median(np.abs(naive)))
     assert found.typical_error < found.steps[-1].typical_error

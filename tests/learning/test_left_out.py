@@ -216,7 +216,7 @@ def test_a_model_that_does_not_beat_the_mean_is_called_that():
     useless = status_with(typical_error=2.0, typical_naive_error=1.5)
     assert useless.headline == useless.words[:1]
     assert useless.headline[0].startswith("So far the model does not beat guessing the mean: ")
-    assert "less than 2.00 per individual" in useless.headline[0]
+    assert "its median error per individual is 2.00" in useless.headline[0]
     assert "less than 1.50" in useless.headline[0]
     assert status_with(typical_error=1.4, typical_naive_error=1.5).headline == ()
     assert status_with().headline == ()

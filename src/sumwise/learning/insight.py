@@ -44,8 +44,8 @@ HAS_LEARNED: Final = (
 class Step:
     """An answer and what it changed, in the units of the answers.
 
-    Errors are of forecasts made before the answer was known, divided by √s_a so that sets of
-    different sizes compare: the error of one individual, if those of several are independent.
+    Errors are of forecasts made before the answer was known, divided by |Σθ| so that sets of
+    different sizes compare: the error of their mean, not that of each individual.
     """
 
     number: int  # 1 for the first answer
@@ -173,7 +173,7 @@ def _step(
         mean, stds = predict.predict_sets(before, new, include_noise=True, own=own)
         forecast, std = float(mean[0, 0]), float(stds[0, 0])
         so_far = scaling.offset_of(design.rows(slice(latest)), y_bar[:latest, None])
-        each = math.sqrt(new.noise_scale[0])
+        each = float(new.size[0])
         error, naive = (y - forecast) / each, (y - float((so_far * new.theta_sum)[0])) / each
     return Step(
         number=len(at),

@@ -67,9 +67,10 @@ class Suspect:
 def left_out(pool: Pool, model: Model, answers: Sequence[Answer]) -> Judged:
     """Each answer predicted by the present model without it; none for a basis that learns.
 
-    Errors are medians per √s_a, of these predictions and of the mean of the other answers. The
-    median keeps one large and unusual set from speaking for the rest. The mean is
-    `scaling.offset_of` without each answer, from the sums before and after it, which do not cancel.
+    Errors are medians per individual (`Design.size`), of these predictions and of the mean of the
+    other answers. The median keeps one large and unusual set from speaking for the rest. The mean
+    is `scaling.offset_of` without each answer, from the sums before and after it, which do not
+    cancel.
 
     Args:
         pool: The sets under the model's basis; answers bring their own noise.
@@ -88,7 +89,7 @@ def left_out(pool: Pool, model: Model, answers: Sequence[Answer]) -> Judged:
     total, weight = _sums_of_others(pull * y_bar), _sums_of_others(pull * design.theta_sum)
     others = np.divide(total, weight, out=np.zeros(len(total)), where=weight > 0)
     error, naive = (
-        float(np.median(abs((y_bar - expected) / np.sqrt(design.noise_scale))))
+        float(np.median(abs((y_bar - expected) / rows.size)))
         for expected in (means[:, 0], others * design.theta_sum)
     )
     found = zip((i + 1 for i in kept), means[:, 0].tolist(), stds[:, 0].tolist(), strict=True)

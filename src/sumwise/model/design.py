@@ -54,6 +54,11 @@ class Design:
         return self.noise_scale if self.squares is None else self.squares
 
     @property
+    def size(self) -> Float[np.ndarray, " A"]:
+        """|Σθ|, by which a total's error is one per individual; ‖θ_a‖ where weights cancel."""
+        return np.maximum(abs(self.theta_sum), np.sqrt(self.own_scale))
+
+    @property
     def effect_scale(self) -> Float[np.ndarray, " A"]:
         """(Σθ)² over the individuals of each effect in the set, added up over effects."""
         return self.theta_sum**2 if self.effect is None else self.effect

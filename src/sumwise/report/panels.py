@@ -77,9 +77,9 @@ def progress(insight: Insight) -> Section:
     words = (
         f"Before each answer the model forecasts it. “{ERROR.capitalize()}” is the typical error "
         f"of these forecasts over the last {WINDOW} answers; “{EVERYONE}” is that of predicting "
-        f"the mean so far for every individual. {then}The error of a {about.word} is divided "
-        "by the square root of its size, which gives that of one individual if individuals err "
-        f"independently. “{SPREAD.capitalize()}” is the model's average uncertainty about an "
+        f"the mean so far for every individual. {then}Errors are those of a "
+        "set's mean: errors of its individuals are larger, and cancel in part. "
+        f"“{SPREAD.capitalize()}” is the model's average uncertainty about an "
         f"individual; the individuals' own noise, {noise} by the latest estimate, "
         "is not in it, and no question removes that. Uncertainty may also rise: the model's "
         "settings are estimated anew with every answer, and a surprise makes it less sure."
