@@ -62,6 +62,7 @@ SHEET = [["set", "size"], ["a", 1.5], ["b", 2.5], ["a", 3.5]]
 
 TABLES = {
     "a line with a cell too many": (changed("p1,0.25", "p1,0,25"), INIT),
+    "a quotation mark that is not closed": (changed("p2,1.00", 'p2,"1.00'), INIT),
     "two ways of writing decimals": (
         "set;id;size\n" + "".join(f"a;p{n};{n}{'.,'[n % 2]}5\n" for n in range(6)), INIT),
     "a German number in an English file": (changed("p2,1.00", 'p2,"1.234,5"'), INIT),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 import csv
 import datetime
 import io
@@ -89,10 +90,44 @@ def test_one_odd_letter_in_the_last_of_many_rows_is_found(tmp_path):
 
 
 def test_quotes_hide_separators_and_newlines_and_lines_are_counted_as_an_editor_does(tmp_path):
-    path = write(tmp_path, 'a;b\n"x;\ny";1,5\n\n"z ""w""";2,5\n', encoding="utf-16")
+    path = write(tmp_path, 'a;b\n"x;\ny;";1,5\n\n"z ""w""";2,5\n', encoding="utf-16")
     table, _ = read(path)
-    assert columns_of(table) == {"a": ["x;\ny", 'z "w"'], "b": [1.5, 2.5]}
+    assert columns_of(table) == {"a": ["x;\ny;", 'z "w"'], "b": [1.5, 2.5]}
     assert table.where(1) == f"{path}, line 5"
+
+
+@pytest.mark.parametrize(
+    ("cells", "line"),
+    [
+        ({5: 's1,5.5,"k'}, "line 6: the quotation mark in .* is not closed"),
+        ({5: 's1,"k,5.5', 9: 's1,"k,9.5'}, r"line 6: .* has text after the one that closes it\."),
+        ({5: 's1,5.5,"k', 9: 's1,9.5,k"'}, "line 6: .* closes 4 lines later, and each of these"),
+        ({5: 's1,"k,5.5', 6: 's1,k",6.5'}, "line 6: .* closes 1 lines later, and each of these"),
+        ({1: 's"1,"k,5.5'}, "line 2: .* is not closed"),
+        ({12: 's1,12.5,"k'}, "line 13: .* is not closed"),
+        ({5: 's1,5.5,"k"x'}, "line 6: .* has text after"),
+    ],
+)
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_quotes_that_would_swallow_rows_are_refused(tmp_path, cells, line, encoding):
+    rows = [cells.get(n, f"s1,{n}.5,k") for n in range(1, 13)]
+    path = write(tmp_path, "\n".join(["set,v,kind", *rows, ""]), encoding=encoding)
+    with pytest.raises(DataError, match=f"(?s){line}"):
+        read(path, sep=",")
+
+
+@given(cells=st.lists(st.text('ab"\n,;5', max_size=6), min_size=1, max_size=20))
+def test_cells_that_were_written_in_quotes_are_read_as_they_are_or_refused(cells):
+    file = io.StringIO(newline="")
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerows([["a", "b", "c"], *(["x", f"k{each}", "y"] for each in cells)])
+    with tempfile.TemporaryDirectory() as folder:
+        path = write(Path(folder), file.getvalue())
+        if any("\n" in each and "," in each for each in cells):
+            with contextlib.suppress(DataError):
+                assert columns_of(read(path, sep=",")[0])["b"] == [f"k{each}" for each in cells]
+        else:
+            assert columns_of(read(path, sep=",")[0])["b"] == [f"k{each}" for each in cells]
 
 
 def test_what_is_given_is_used_and_not_said(tmp_path):

@@ -120,6 +120,38 @@ def _refuse_nul(path: Path) -> None:
                 )
 
 
+def refuse_odd_quotes(path: Path, dialect: Dialect) -> None:
+    """Refuse quotation marks that hide the end of a line, and with it the rows that follow."""
+    content = path.read_bytes() if dialect.is_utf8 else decoded(path, dialect.encoding)
+    content = content.removeprefix(codecs.BOM_UTF8)
+    sep = dialect.sep.encode()
+    ends = b"[" + re.escape(sep) + rb"\r\n]"
+    begins = rb'(?:\A|(?<=%s))"' % ends
+    fine = re.compile(rb'(?:[^"]++|%s(?:[^"\r\n]++|"")*+"(?=%s|\Z))*+' % (begins, ends))
+    cell = re.compile(begins + rb'(?:[^"]++|"")*+(?:(")(%s|\Z)?)?' % ends)
+    first = io.StringIO(content[:HEAD].decode("utf-8", "replace"), newline="")
+    width = len(next(filter(None, csv.reader(first, delimiter=dialect.sep)), ()))
+    at = 0
+    while (at := fine.match(content, at).end()) < len(content):  # type: ignore[union-attr]
+        if (found := cell.match(content, at)) is None:
+            at += 1  # a mark within a cell, such as 5"
+            continue
+        whole = re.compile(rb"[^\r\n]*").match(content, found.end(1))
+        begin = max(content.rfind(mark, 0, at) for mark in (b"\n", b"\r")) + 1
+        lines = content[begin : whole.end() if whole else at].splitlines()
+        why = "is not closed" if found[1] is None else "has text after the one that closes it"
+        if found[2] is not None:
+            at = found.end(1)
+            if width < 2 or any(line.count(sep) + 1 != width for line in lines if line):
+                continue
+            why = f"closes {len(lines) - 1} lines later, and each of these is a row by itself"
+        raise DataError(
+            f"{_line(path, content, found.start())}: the quotation mark in "
+            f"{_near(content, found.start())} {why}. Close it in its line; a mark within text in "
+            "quotation marks is written twice."
+        )
+
+
 def _unicode(head: bytes) -> str:
     """UTF-16 with a byte-order mark or with every other byte empty; else UTF-8."""
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):

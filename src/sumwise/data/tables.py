@@ -24,6 +24,7 @@ from sumwise.data.dialect import (
     detect,
     judge,
     may_be_numbers,
+    refuse_odd_quotes,
     surely_points,
 )
 from sumwise.data.dialect import place as line_of
@@ -207,6 +208,7 @@ def _read_csv(
     path: Path, text: Callable[[str], bool], reading: Reading, judged: Callable[[str], bool]
 ) -> tuple[Table, str]:
     dialect = detect(path, reading)
+    refuse_odd_quotes(path, dialect)
     try:
         table = _parse(path, dialect, text)
     except UnicodeError:
