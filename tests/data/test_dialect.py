@@ -8,6 +8,7 @@ import csv
 import datetime
 import io
 import tempfile
+import zipfile
 from pathlib import Path
 
 import openpyxl
@@ -384,3 +385,77 @@ def test_without_the_extra_the_refusal_says_how_to_install_it(workbook, monkeypa
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(MissingExtraError, match=r"pip install 'sumwise\[excel\]'"):
         read(workbook)
+
+
+def sheet_with(path, cells, rows=()):
+    book = openpyxl.Workbook()
+    for row in rows:
+        book.active.append(row)
+    for place, value in cells.items():
+        book.active[place] = value
+    book.save(path)
+    return path
+
+
+def test_one_cell_far_away_is_refused_before_memory_is_filled(tmp_path):
+    rows = [["set", "size"], ["a", 1]]
+    path = sheet_with(tmp_path / "d.xlsx", {"XFD40000": 1}, rows)
+    with pytest.raises(DataError, match=r"row 40000: a cell in column 16384 .*655,360,000 cells"):
+        read(path)
+    path = sheet_with(tmp_path / "e.xlsx", {"C40000": 1, "A1": "set", "B1": "v", "C1": "w"})
+    assert columns_of(read(path)[0])["w"] == [1]
+
+
+def test_a_sheet_that_unpacks_to_blanks_is_refused(tmp_path):
+    path = sheet_with(tmp_path / "d.xlsx", {"A1": "set", "A2": 1})
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("xl/more.xml", " " * (2**26 + 1))
+    with pytest.raises(DataError, match=r"'xl/more.xml' unpacks from .* to 67,108,865 bytes"):
+        read(path)
+
+
+def test_a_formula_without_result_is_refused_whatever_its_heading(tmp_path):
+    path = sheet_with(tmp_path / "d.xlsx", {}, [["g", 2001], ["a", 1], ["b", "=A1"], ["a", 2]])
+    with pytest.raises(DataError, match="row 3: '2001' is the formula 'A1' without its result"):
+        read_individuals(path, ["g"], [])
+
+
+def ods(path, rows):
+    """An OpenDocument sheet; each cell is its attributes and text, each row how often it is."""
+    body = "".join(
+        f'<table:table-row table:number-rows-repeated="{times}">'
+        + "".join(f"<table:table-cell {a}><text:p>{t}</text:p></table:table-cell>" for a, t in row)
+        + "</table:table-row>"
+        for times, row in rows
+    )
+    named = "".join(
+        f' xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"'
+        for name in ("office", "table", "text", "calcext")
+    )
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("mimetype", "application/vnd.oasis.opendocument.spreadsheet")
+        file.writestr("META-INF/manifest.xml", "<manifest/>")
+        file.writestr(
+            "content.xml",
+            f"<office:document-content{named}><office:body><office:spreadsheet>"
+            f'<table:table table:name="T">{body}</table:table>'
+            "</office:spreadsheet></office:body></office:document-content>",
+        )
+    return path
+
+
+TEXT, ONE = 'office:value-type="string"', 'office:value-type="float" office:value="1"'
+ERROR = 'table:formula="of:=1/0" office:value-type="string" calcext:value-type="error"'
+FAR = f'{ONE} table:number-columns-repeated="1000"'
+
+
+def test_errors_and_repeats_in_opendocument_sheets_are_refused(tmp_path):
+    heading = (1, [(TEXT, "g"), (TEXT, "v")])
+    rows = [heading, (3, [(TEXT, "a"), (ONE, "1")])]
+    path = ods(tmp_path / "d.ods", [*rows, (1, [(TEXT, "b"), (ERROR, "#DIV/0!")])])
+    with pytest.raises(DataError, match="row 5: 'v' is '#DIV/0!', an error of LibreOffice"):
+        read_individuals(path, ["g"], [])
+    path = ods(tmp_path / "e.ods", [heading, (100_000, [(FAR, "1")])])
+    with pytest.raises(DataError, match="row 100001: a cell in column 1000 makes a sheet of"):
+        read(path)
+    assert columns_of(read(ods(tmp_path / "f.ods", rows))[0])["v"] == [1, 1, 1]
