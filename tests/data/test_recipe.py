@@ -6,6 +6,7 @@ import datetime as dt
 import math
 
 import numpy as np
+import openpyxl
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -333,3 +334,40 @@ def test_targets_with_a_new_level_are_average_individuals_there():
     assert known[of_region].tolist() == [1, 0, 0, 0, 0, 0]
     assert_allclose(new[of_region], sets.recipe.sample[:, of_region].mean(axis=0))
     assert (known[~of_region] == new[~of_region]).all()
+
+
+# --- truth values ---------------------------------------------------------------------------------
+
+
+def truths(kind, values, folder):
+    """Sets from the same truth values, None for gaps, in a file or a frame of this kind."""
+    groups = ["a", "b", "c"] * (len(values) // 3)
+    if kind == "csv":
+        cells = ["" if value is None else str(value).lower() for value in values]
+        rows = "".join(f"{g},{cell}\n" for g, cell in zip(groups, cells, strict=True))
+        (folder / "d.csv").write_text(f"g,b\n{rows}")
+        return read_individuals(folder / "d.csv", ["g"], []).sets
+    if kind == "xlsx":
+        book = openpyxl.Workbook()
+        for row in [("g", "b"), *zip(groups, values, strict=True)]:
+            book.active.append(row)
+        book.save(folder / "d.xlsx")
+        return read_individuals(folder / "d.xlsx", ["g"], []).sets
+    if kind in ("arrow", "polars"):
+        made = {"arrow": pa.table, "polars": pl.DataFrame}[kind]({"g": groups, "b": values})
+    else:
+        made = pd.DataFrame({"g": groups, "b": pd.Series(values, dtype=kind)})
+    return sw.Sets.from_frame(made, by="g", x=["b"])
+
+
+@pytest.mark.parametrize(
+    "kind", ["csv", "xlsx", "arrow", "polars", "boolean", "bool[pyarrow]", "object"]
+)
+@pytest.mark.parametrize("gap", [None, True])
+def test_truth_values_with_gaps_are_numbers_wherever_they_come_from(kind, gap, tmp_path):
+    values = [True, False, gap, False, True, True]
+    sets = truths(kind, values, tmp_path)
+    gaps = [[0.6, 1], [1, 0]] if gap is None else [[1], [1]]
+    assert sets.input_names == (("b", "b is missing") if gap is None else ("b",))
+    assert sets[["c"]].x.tolist() == gaps
+    assert sets[["a"]].x[:, 0].tolist() == [1, 0]

@@ -42,6 +42,17 @@ class Table:
     decimal: str = "."  # mark for decimals in text that is a number
     geometry: Geometry | None = None  # of each row
 
+    def __post_init__(self) -> None:
+        """Read objects of pandas that are True, False or missing as such."""
+        import narwhals as nw
+
+        if isinstance(self.frame, nw.DataFrame) and self.frame.implementation.is_pandas_like():
+            for name, dtype in self.frame.schema.items():
+                column = self.frame.get_column(name) if dtype == nw.Object else None
+                if column is not None and {*map(type, column.drop_nulls().to_list())} == {bool}:
+                    flags = nw.from_native(column.to_native().astype("boolean"), series_only=True)
+                    object.__setattr__(self, "frame", self.frame.with_columns(flags))
+
     @property
     def refusal(self) -> type[SumwiseError]:
         return DataError if self.in_file else InvalidSetError
@@ -106,7 +117,7 @@ class Table:
         if missing is None:
             self.refuse_missing(name)
         elif missing.any():
-            column = column.fill_null(0)
+            column = column.fill_null(False if column.dtype == nw.Boolean else 0)
         if not is_numeric(column):
             cells = column.to_list() or ["empty"]
             odd = (row for row, cell in enumerate(cells) if not NUMBER.fullmatch(str(cell).strip()))
