@@ -91,6 +91,8 @@ TABLES = {
         column("note", [""] * 12), (*INIT, "--x", "size,note")),
     "dates written in two ways": (column("day", DAYS), INIT),
     "such dates, if asked for": (column("day", DAYS), (*INIT, "--x", "size,day")),
+    "a date that does not exist": (
+        column("day", ["2024-03-30", "2024-03-31", "2024-13-45", "2024-04-01"] * 3), INIT),
     "26 indicators": (
         "set,id," + ",".join(f"kind_{c}" for c in LETTERS) + "\n"
         + "".join(f"s{n % 3},p{n}," + ",".join(str(int(n == m)) for m in range(26)) + "\n"

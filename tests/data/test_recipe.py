@@ -21,7 +21,7 @@ import sumwise as sw
 from sumwise.data import targets
 from sumwise.data.frames import Table, as_frame
 from sumwise.data.individuals import read_individuals
-from sumwise.data.recipe import Recipe, learn
+from sumwise.data.recipe import Recipe, learn, odd_date
 from tests.builders import seeds
 
 TEXTS = st.text("abcé '=", max_size=4)
@@ -371,3 +371,20 @@ def test_truth_values_with_gaps_are_numbers_wherever_they_come_from(kind, gap, t
     assert sets.input_names == (("b", "b is missing") if gap is None else ("b",))
     assert sets[["c"]].x.tolist() == gaps
     assert sets[["a"]].x[:, 0].tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("texts", "odd"),
+    [
+        (["2024/03/01", "2024/03/02"], "2024/03/01"),
+        (["2024-03-01", "2024-13-45"], "2024-13-45"),
+        (["2024-03-01", "2024-3-2"], "2024-3-2"),
+        (["2024-03-01", "2024-02-29 12:00"], None),
+    ],
+)
+def test_a_date_that_is_not_written_as_iso_or_does_not_exist_is_odd(texts, odd):
+    assert odd_date(texts) == odd
+    frame = pd.DataFrame({"day": texts * 3, "g": list("abcabc")})
+    if odd is not None:
+        with pytest.raises(sw.InvalidSetError, match=f"'day' is '{odd}', and dates are understood"):
+            sw.Sets.from_frame(frame, by="g", x=["day"])

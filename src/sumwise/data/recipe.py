@@ -19,6 +19,7 @@ import re
 import zlib
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from datetime import date
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
@@ -339,11 +340,18 @@ def odd_date(texts: Sequence[Any]) -> str | None:
 
     >>> odd_date(["2024-03-30", "31.3.2024"])
     '31.3.2024'
+    >>> odd_date(["2024-03-30", "2024-13-45"])
+    '2024-13-45'
     >>> odd_date(["31.3.2024", "later"])
     """
     if not all(isinstance(text, str) and DATE.fullmatch(text.strip()) for text in texts):
         return None
-    return next((text for text in texts if not text.strip()[:4].isdigit()), None)
+    for text in texts:
+        try:
+            date.fromisoformat(text.strip()[:10])
+        except ValueError:
+            return str(text)
+    return None
 
 
 def _empty(table: Table, name: Hashable) -> str:
