@@ -67,6 +67,7 @@ TABLES = {
         "set;id;size\n" + "".join(f"a;p{n};{n}{'.,'[n % 2]}5\n" for n in range(6)), INIT),
     "a German number in an English file": (changed("p2,1.00", 'p2,"1.234,5"'), INIT),
     "text among numbers": (changed("p2,1.00", "p2,about 1"), INIT),
+    "numbers in per cent": (column("share", [f"{n * n}%" for n in range(12)]), INIT),
     "an infinite number": (changed("p2,1.00", "p2,inf"), INIT),
     "two rows with one id": (changed("p3", "p0"), INIT),
     "a set without a name": (changed("south,p2", ",p2"), INIT),

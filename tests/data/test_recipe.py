@@ -388,3 +388,30 @@ def test_a_date_that_is_not_written_as_iso_or_does_not_exist_is_odd(texts, odd):
     if odd is not None:
         with pytest.raises(sw.InvalidSetError, match=f"'day' is '{odd}', and dates are understood"):
             sw.Sets.from_frame(frame, by="g", x=["day"])
+
+
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [
+        (["5%", "6 %", "7.5%"], "'v' is '5%', a number that is not written as -1.5 is"),
+        (["(5)", "(6)", "7"], r"'v' is '\(5\)', a number that is not"),
+        (["\N{MINUS SIGN}3.5", "2", "1"], "'v' is '\N{MINUS SIGN}3.5', a number that is not"),
+        (["\N{ARABIC-INDIC DIGIT THREE}", "\N{ARABIC-INDIC DIGIT FOUR}"], "a number that is not"),
+        (["1", "n/a", "-", "NULL"], "'v' is 'n/a', not a number as others are"),
+        (["1", "2", "n/a"], "'v' is 'n/a', not a number as others are"),
+        (["low", "5%", "high"], None),
+        (["n/a", "-"], None),
+        (["0", "1", "3+"], None),
+        (["(a)", "x%", "-"], None),
+    ],
+)
+def test_numbers_in_other_notations_and_words_for_gaps_are_no_categories(texts, said):
+    frame = pd.DataFrame({"v": texts * 12})
+    frame["g"] = ["a", "b", "c"] * (len(frame) // 3)
+    if said is None:
+        assert len(sw.Sets.from_frame(frame, by="g", x=["v"]).input_names) == len(texts)
+    else:
+        with pytest.raises(sw.InvalidSetError, match=said):
+            sw.Sets.from_frame(frame, by="g", x=["v"])
+    named = frame.assign(v=frame["v"].astype("category"))  # names, whatever they look like
+    assert len(sw.Sets.from_frame(named, by="g", x=["v"]).input_names) == len(texts)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
+from unicodedata import decimal
 
 import numpy as np
 
@@ -19,6 +20,19 @@ from sumwise.errors import DataError, InvalidSetError, SettingError, SumwiseErro
 from sumwise.util.shapes import Bool, Float, Int
 
 NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+GAPS: Final = frozenset(("na", "n/a", "#n/a", "nan", "null", "none", "-", "--", "."))  # to people
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a number in any notation.
+
+    >>> is_number(" (5) "), is_number("−3.5 %"), is_number("about 1")
+    (True, True, False)
+    """
+    digits = "".join(str(decimal(each, each)) for each in text.strip())
+    plain = digits.translate({0x2212: "-", 0x66B: "."}).removesuffix("%").strip()
+    return bool(NUMBER.fullmatch(re.sub(r"^\((.*)\)$", r"\1", plain)))
 
 
 def group_codes(

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from sumwise.data.dialect import Reading
-from sumwise.data.frames import NUMBER, Table, is_numeric, listed
+from sumwise.data.frames import Table, is_number, is_numeric, listed
 from sumwise.data.geo import Geometry
 from sumwise.data.known import Known, individual
 from sumwise.data.origin import Origin
@@ -292,5 +292,5 @@ def _unfit(table: Table, name: str) -> str | None:
     if odd := odd_date(texts):
         row = int(np.argmax((column == odd).fill_null(False).to_numpy()))
         return f"{table.where(row)} has {odd!r:.40}; dates are inputs if written as 2024-03-31"
-    mostly_numbers = 2 * sum(map(bool, map(NUMBER.fullmatch, texts))) >= len(texts)  # refused later
+    mostly_numbers = 2 * sum(map(is_number, texts)) >= len(texts)  # refused later
     return None if levels <= MOST_TEXTS or mostly_numbers else f"it holds {levels} different texts"

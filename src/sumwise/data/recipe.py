@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from sumwise.data.frames import NUMBER, Table, is_numeric
+from sumwise.data.frames import GAPS, NUMBER, Table, is_number, is_numeric
 from sumwise.errors import SettingError
 from sumwise.util.shapes import Bool, Float, Int
 
@@ -289,15 +289,7 @@ def _source(
                 f"{table.where(int(np.argmax(codes == levels.index(day))))}: {name!r:.80} is "
                 f"{day!r:.80}, and dates are understood as 2024-03-31. Write all of them so."
             )
-        odd = [level for level in known if not NUMBER.fullmatch(level.strip())]
-        if 2 * len(odd) <= len(known) and not _are_names(column, known, odd, levels, codes):
-            row = int(np.argmax(codes == levels.index(odd[0]))) if odd else 0
-            raise table.refusal(
-                f"{table.where(row)}: {name!r:.80} is {levels[codes[row]]!r:.80}, "
-                + ("not a number as others are" if odd else "a number that is written as text")
-                + ". Correct it, or leave it empty if it is missing; if these are names of "
-                "categories, put a letter before each."
-            )
+        _refuse_numbers(table, name, known, levels, codes)
         if len(known) > MOST_LEVELS:
             raise table.refusal(
                 f"{table.where(int(np.argmax(codes == MOST_LEVELS)))}: {name!r:.80} holds "
@@ -316,6 +308,32 @@ def _source(
     half = known_values / 2  # whose mean is finite where that of the values might not be
     filled = Source(name, None, 2 * float(half.mean()), True, turns, is_date)
     return filled, (values, missing)
+
+
+def _refuse_numbers(
+    table: Table,
+    name: Hashable,
+    known: Sequence[str],
+    levels: Sequence[str | None],
+    codes: Int[np.ndarray, " N"],
+) -> None:
+    """Refuse texts that are numbers, in any notation, but for a few that are not or mean gaps."""
+    numbers = {level for level in known if is_number(level)}
+    odd = [level for level in known if not NUMBER.fullmatch(level.strip())]
+    words = [level for level in odd if level not in numbers and level.strip().lower() not in GAPS]
+    if not numbers or (words and 2 * len(odd) > len(known)):
+        return
+    if _are_names(table.frame.get_column(name), known, words, levels, codes):
+        return
+    row = int(np.argmax(codes == levels.index((words or odd)[0]))) if odd else 0
+    what = "not a number as others are" if odd else "a number that is written as text"
+    if odd and levels[codes[row]] in numbers:
+        what = "a number that is not written as -1.5 is"
+    raise table.refusal(
+        f"{table.where(row)}: {name!r:.80} is {levels[codes[row]]!r:.80}, {what}. Correct it, or "
+        "leave it empty if it is missing; if these are names of categories, put a letter before "
+        "each."
+    )
 
 
 def _are_names(
