@@ -415,3 +415,39 @@ def test_numbers_in_other_notations_and_words_for_gaps_are_no_categories(texts, 
             sw.Sets.from_frame(frame, by="g", x=["v"])
     named = frame.assign(v=frame["v"].astype("category"))  # names, whatever they look like
     assert len(sw.Sets.from_frame(named, by="g", x=["v"]).input_names) == len(texts)
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ([10**30 + n for n in range(12)], "holds values of several kinds, or numbers beyond 64"),
+        (pd.Categorical([1, "1", 2.5] * 4), "holds values of several kinds, or numbers beyond 64"),
+        (pd.to_timedelta(range(12), "D"), r"'v' of .* holds duration.*, which cannot be an"),
+    ],
+)
+def test_what_can_be_neither_numbers_nor_text_is_refused_by_its_kind(values, said):
+    frame = pd.DataFrame({"g": list("abc") * 4, "v": values})
+    with pytest.raises(sw.InvalidSetError, match=said):
+        sw.Sets.from_frame(frame, by="g", x=["v"])
+
+
+def test_every_input_has_a_label_of_its_own():
+    columns = {
+        "b": ["?", "x", None],
+        "b = x": [1.0, 2.0, 3.0],
+        "c": [1.5, None, 2.0],
+        "c is missing": [1.0, 5.0, 2.0],
+    }
+    recipe, x = learn(read(pl.DataFrame(columns)), [*columns])
+    assert recipe.labels == (
+        *("b = ?", "b = x (of b)", "b = missing", "b = x", "c", "c is missing (of c)"),
+        "c is missing",
+    )
+    assert recipe.decode(x) == columns
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_mean_of_the_largest_numbers_fills_a_gap():
+    recipe, x = learn(read(pl.DataFrame({"v": [1.7e308] * 4 + [None]})), ["v"])
+    assert x[-1].tolist() == [1.7e308, 1.0]
+    assert np.isfinite(recipe.sample).all()

@@ -55,7 +55,8 @@ class Source:
     def labels(self) -> tuple[Hashable, ...]:
         """Names of the inputs it becomes."""
         if self.levels is not None:
-            return tuple(f"{self.name} = {'?' if v is None else v}" for v in self.levels)
+            gap = "?" if "?" not in self.levels else "missing"
+            return tuple(f"{self.name} = {gap if v is None else v}" for v in self.levels)
         waves = (f"sin {self.name}", f"cos {self.name}") if self.period is not None else ()
         return (self.name, *waves, *([f"{self.name} is missing"] if self.flagged else ()))
 
@@ -76,8 +77,14 @@ class Recipe:
 
     @cached_property
     def labels(self) -> tuple[Hashable, ...]:
-        """Names of the inputs."""
-        return tuple(label for source in self.sources for label in source.labels)
+        """Names of the inputs, each its own; those of the user's columns stay as they are."""
+        found: dict[Hashable, None] = {}
+        for source in self.sources:
+            for label in source.labels:
+                while label != source.name and (label in found or label in self.names):
+                    label = f"{label} (of {source.name})"
+                found[label] = None
+        return tuple(found)
 
     @cached_property
     def source_of(self) -> Int[np.ndarray, " D"]:
@@ -251,7 +258,7 @@ def learned_again(recipe: Recipe, x: Float[np.ndarray, "N D"]) -> Recipe:
             if not len(there):
                 raise SettingError(f"{source.name!r:.80} would be missing of all individuals")
             gaps = len(there) < len(own)
-            source = replace(source, fill=2 * float((there / 2).mean()) if gaps else 0.0)
+            source = replace(source, fill=_mean(there) if gaps else 0.0)
             source = replace(source, flagged=gaps)
         sources.append(source)
     draft = Recipe(tuple(sources), np.empty((0, 0)))
@@ -266,7 +273,7 @@ def _places(recipe: Recipe, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, " 
         weight = zlib.crc32(str(source.name).encode("utf-8", "replace")) / 2**32 + 1
         ranks = np.linspace(0.0, 1.0, len(at)) if source.levels is not None else np.ones(1)
         own = x[:, at[0] : at[0] + len(ranks)] @ ranks
-        places += weight * own / max(abs(own).max(initial=0.0), np.finfo(float).tiny)
+        places += weight * (own / max(abs(own).max(initial=0.0), np.finfo(float).tiny))
     return places
 
 
@@ -304,10 +311,13 @@ def _source(
         raise table.refusal(_empty(table, name))
     if not missing.any():
         return plain, (values, missing)
-    known_values = values[~missing]
-    half = known_values / 2  # whose mean is finite where that of the values might not be
-    filled = Source(name, None, 2 * float(half.mean()), True, turns, is_date)
+    filled = Source(name, None, _mean(values[~missing]), True, turns, is_date)
     return filled, (values, missing)
+
+
+def _mean(values: Float[np.ndarray, " N"]) -> float:
+    """The mean, which is finite where the sum of the values might not be."""
+    return float(np.ldexp(np.ldexp(values, -64).mean(), 64))
 
 
 def _refuse_numbers(
@@ -438,19 +448,22 @@ def _levels(table: Table, name: Hashable) -> tuple[list[str | None], Int[np.ndar
     import pyarrow as pa
     from pyarrow import compute
 
-    column = table.frame.get_column(name).to_arrow()
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
-    if pa.types.is_dictionary(column.type):
-        column = compute.cast(column, column.type.value_type)
-    if not pa.types.is_string(column.type):
-        try:
-            column = compute.cast(column, pa.string())
-        except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
-            raise table.refusal(
-                f"{name!r:.80} of {table.name} holds {column.type}, which cannot be an input. "
-                "Leave the column out, or turn it into numbers or text."
-            ) from None
+    held = "values of several kinds, or numbers beyond 64 bits"
+    try:
+        column = table.frame.get_column(name).to_arrow()
+        held = str(column.type)
+        if isinstance(column, pa.ChunkedArray):
+            column = column.combine_chunks()
+        if pa.types.is_dictionary(column.type):
+            column = compute.cast(column, column.type.value_type)
+        if pa.types.is_duration(column.type):
+            raise TypeError("a length of time is no name")
+        column = compute.cast(column, pa.string())
+    except (pa.ArrowException, OverflowError, TypeError, UnicodeError):
+        raise table.refusal(
+            f"{name!r:.80} of {table.name} holds {held}, which cannot be an input. Leave the "
+            "column out, or turn it into numbers or text."
+        ) from None
     coded = column.dictionary_encode(null_encoding="encode")
     raw = coded.dictionary.to_pylist()
     blank = table.in_file
