@@ -131,6 +131,17 @@ def test_cells_that_were_written_in_quotes_are_read_as_they_are_or_refused(cells
             assert columns_of(read(path, sep=",")[0])["b"] == [f"k{each}" for each in cells]
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "latin-1"])
+def test_the_line_with_which_excel_names_the_separator_is_understood(tmp_path, encoding):
+    path = write(tmp_path, "sep=;\r\nid;é,b\r\n007;1,5\r\n8;2,5\r\n", encoding=encoding)
+    table, _ = read(path, text=lambda name: name == "id")
+    assert columns_of(table) == {"id": ["007", "8"], "é,b": [1.5, 2.5]}
+    assert table.where(0) == f"{path}, line 3"
+    bad = write(tmp_path, "sep=;\na;b\n1;2\n1;2;3\n", encoding=encoding)
+    with pytest.raises(DataError, match="line 4: there are 3 cells and the heading has 2"):
+        read(bad)
+
+
 def test_what_is_given_is_used_and_not_said(tmp_path):
     path = write(tmp_path, "a:b\n1,234:é\n", encoding="cp850")
     table, said = read(path, sep=":", decimal=",", encoding="cp850")

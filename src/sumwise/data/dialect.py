@@ -71,6 +71,7 @@ class Dialect:
     sep: str = ","
     decimal: str = "."
     encoding: str = UTF8
+    skipped: int = 0  # lines before the heading
 
     @property
     def is_utf8(self) -> bool:
@@ -80,7 +81,7 @@ class Dialect:
         """What is unusual and was not given, in words."""
         words = []
         if reading.sep is None and self.sep != ",":
-            words.append(f"{SEPARATORS[self.sep]} between columns")
+            words.append(f"{SEPARATORS.get(self.sep, self.sep)} between columns")
         if reading.decimal is None and self.decimal != ".":
             words.append("decimal commas")
         if reading.encoding is None and not self.is_utf8:
@@ -100,8 +101,10 @@ def detect(path: Path, reading: Reading) -> Dialect:
     if Dialect(encoding=encoding).is_utf8:
         _refuse_nul(path)
     text = head.decode(encoding, "replace")
-    sep = reading.sep or _separator(path, text, whole)
-    return Dialect(sep, reading.decimal or ".", UTF8 if encoding == "utf-8" else encoding)
+    first = re.match("\ufeff?sep=([,;:|\t])\r?\n", text)  # as Excel writes and reads it
+    sep = reading.sep or (first[1] if first else _separator(path, text, whole))
+    encoding = UTF8 if encoding == "utf-8" else encoding
+    return Dialect(sep, reading.decimal or ".", encoding, int(first is not None))
 
 
 def _refuse_nul(path: Path) -> None:
@@ -130,7 +133,8 @@ def refuse_odd_quotes(path: Path, dialect: Dialect) -> None:
     fine = re.compile(rb'(?:[^"]++|%s(?:[^"\r\n]++|"")*+"(?=%s|\Z))*+' % (begins, ends))
     cell = re.compile(begins + rb'(?:[^"]++|"")*+(?:(")(%s|\Z)?)?' % ends)
     first = io.StringIO(content[:HEAD].decode("utf-8", "replace"), newline="")
-    width = len(next(filter(None, csv.reader(first, delimiter=dialect.sep)), ()))
+    rows = filter(None, csv.reader(first, delimiter=dialect.sep))
+    width = len(next(itertools.islice(rows, dialect.skipped, None), ()))
     at = 0
     while (at := fine.match(content, at).end()) < len(content):  # type: ignore[union-attr]
         if (found := cell.match(content, at)) is None:
@@ -249,7 +253,7 @@ def place(path: Path, dialect: Dialect) -> Callable[[int], str]:
             reader = csv.reader(lines, delimiter=dialect.sep)
             filled = (reader.line_num for cells in reader if cells)  # Arrow skips blank lines
             try:
-                number = next(itertools.islice(filled, row + 1, None), row + 2)
+                number = next(itertools.islice(filled, row + 1 + dialect.skipped, None), row + 2)
             except csv.Error:  # a cell that is too long to be read
                 return f"{path}, row {row + 1}"
         return f"{path}, line {number}"
