@@ -420,8 +420,8 @@ def test_numbers_in_other_notations_and_words_for_gaps_are_no_categories(texts, 
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ([10**30 + n for n in range(12)], "holds values of several kinds, or numbers beyond 64"),
-        (pd.Categorical([1, "1", 2.5] * 4), "holds values of several kinds, or numbers beyond 64"),
+        ([10**30 + n for n in range(12)], "holds values of several kinds, numbers beyond 64"),
+        (pd.Categorical([1, "1", 2.5] * 4), "holds values of several kinds, numbers beyond 64"),
         (pd.to_timedelta(range(12), "D"), r"'v' of .* holds duration.*, which cannot be an"),
     ],
 )
@@ -451,3 +451,16 @@ def test_the_mean_of_the_largest_numbers_fills_a_gap():
     recipe, x = learn(read(pl.DataFrame({"v": [1.7e308] * 4 + [None]})), ["v"])
     assert x[-1].tolist() == [1.7e308, 1.0]
     assert np.isfinite(recipe.sample).all()
+
+
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [("g", "row 1: 'g' is .* not valid Unicode"), ("id", "row 1: 'id' is .* not valid Unicode"),
+     ("t", "'t' of .* holds .* text that is not Unicode")],
+)  # fmt: skip
+def test_half_a_surrogate_pair_is_refused_wherever_it_is(column, said):
+    frame = pd.DataFrame({"g": list("abc"), "id": list("pqr"), "t": list("xyz"), "v": [1, 2, 3]})
+    frame = frame.astype({"g": object, "id": object, "t": object})
+    frame.loc[1, column] = "s\ud800"
+    with pytest.raises(sw.InvalidSetError, match=said):
+        sw.Sets.from_frame(frame, by="g", x=["v", "t"], id="id")

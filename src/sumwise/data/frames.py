@@ -35,6 +35,11 @@ def is_number(text: str) -> bool:
     return bool(NUMBER.fullmatch(re.sub(r"^\((.*)\)$", r"\1", plain)))
 
 
+def is_unicode(value: str) -> bool:
+    """Whether UTF-8 can hold the text; half a surrogate pair has no encoding."""
+    return re.search("[\ud800-\udfff]", value) is None
+
+
 def group_codes(
     keys: Sequence[Hashable],
 ) -> tuple[tuple[Hashable, ...], Int[np.ndarray, " N"]]:
@@ -107,6 +112,11 @@ class Table:
                     raise self.refusal(
                         f"{self.where(row)}: {name!r} is {value!r:.80}, which names nothing. Fill "
                         "it in, or drop the row."
+                    )
+                if isinstance(value, str) and not value.isascii() and not is_unicode(value):
+                    raise self.refusal(
+                        f"{self.where(row)}: {name!r} is {value!r:.80}, which is not valid "
+                        "Unicode; correct its text"
                     )
                 try:
                     hash(value)

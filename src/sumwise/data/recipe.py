@@ -448,7 +448,7 @@ def _levels(table: Table, name: Hashable) -> tuple[list[str | None], Int[np.ndar
     import pyarrow as pa
     from pyarrow import compute
 
-    held = "values of several kinds, or numbers beyond 64 bits"
+    held = "values of several kinds, numbers beyond 64 bits, or text that is not Unicode"
     try:
         column = table.frame.get_column(name).to_arrow()
         held = str(column.type)
