@@ -62,10 +62,12 @@ SHEET = [["set", "size"], ["a", 1.5], ["b", 2.5], ["a", 3.5]]
 
 TABLES = {
     "a line with a cell too many": (changed("p1,0.25", "p1,0,25"), INIT),
+    "a quotation mark that is not closed": (changed("p2,1.00", 'p2,"1.00'), INIT),
     "two ways of writing decimals": (
         "set;id;size\n" + "".join(f"a;p{n};{n}{'.,'[n % 2]}5\n" for n in range(6)), INIT),
     "a German number in an English file": (changed("p2,1.00", 'p2,"1.234,5"'), INIT),
     "text among numbers": (changed("p2,1.00", "p2,about 1"), INIT),
+    "numbers in per cent": (column("share", [f"{n * n}%" for n in range(12)]), INIT),
     "an infinite number": (changed("p2,1.00", "p2,inf"), INIT),
     "two rows with one id": (changed("p3", "p0"), INIT),
     "a set without a name": (changed("south,p2", ",p2"), INIT),
@@ -90,6 +92,8 @@ TABLES = {
         column("note", [""] * 12), (*INIT, "--x", "size,note")),
     "dates written in two ways": (column("day", DAYS), INIT),
     "such dates, if asked for": (column("day", DAYS), (*INIT, "--x", "size,day")),
+    "a date that does not exist": (
+        column("day", ["2024-03-30", "2024-03-31", "2024-13-45", "2024-04-01"] * 3), INIT),
     "26 indicators": (
         "set,id," + ",".join(f"kind_{c}" for c in LETTERS) + "\n"
         + "".join(f"s{n % 3},p{n}," + ",".join(str(int(n == m)) for m in range(26)) + "\n"

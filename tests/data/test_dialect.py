@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 import csv
 import datetime
 import io
 import tempfile
+import zipfile
 from pathlib import Path
 
 import openpyxl
@@ -89,10 +91,55 @@ def test_one_odd_letter_in_the_last_of_many_rows_is_found(tmp_path):
 
 
 def test_quotes_hide_separators_and_newlines_and_lines_are_counted_as_an_editor_does(tmp_path):
-    path = write(tmp_path, 'a;b\n"x;\ny";1,5\n\n"z ""w""";2,5\n', encoding="utf-16")
+    path = write(tmp_path, 'a;b\n"x;\ny;";1,5\n\n"z ""w""";2,5\n', encoding="utf-16")
     table, _ = read(path)
-    assert columns_of(table) == {"a": ["x;\ny", 'z "w"'], "b": [1.5, 2.5]}
+    assert columns_of(table) == {"a": ["x;\ny;", 'z "w"'], "b": [1.5, 2.5]}
     assert table.where(1) == f"{path}, line 5"
+
+
+@pytest.mark.parametrize(
+    ("cells", "line"),
+    [
+        ({5: 's1,5.5,"k'}, "line 6: the quotation mark in .* is not closed"),
+        ({5: 's1,"k,5.5', 9: 's1,"k,9.5'}, r"line 6: .* has text after the one that closes it\."),
+        ({5: 's1,5.5,"k', 9: 's1,9.5,k"'}, "line 6: .* closes 4 lines later, and each of these"),
+        ({5: 's1,"k,5.5', 6: 's1,k",6.5'}, "line 6: .* closes 1 lines later, and each of these"),
+        ({1: 's"1,"k,5.5'}, "line 2: .* is not closed"),
+        ({12: 's1,12.5,"k'}, "line 13: .* is not closed"),
+        ({5: 's1,5.5,"k"x'}, "line 6: .* has text after"),
+    ],
+)
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_quotes_that_would_swallow_rows_are_refused(tmp_path, cells, line, encoding):
+    rows = [cells.get(n, f"s1,{n}.5,k") for n in range(1, 13)]
+    path = write(tmp_path, "\n".join(["set,v,kind", *rows, ""]), encoding=encoding)
+    with pytest.raises(DataError, match=f"(?s){line}"):
+        read(path, sep=",")
+
+
+@given(cells=st.lists(st.text('ab"\n,;5', max_size=6), min_size=1, max_size=20))
+def test_cells_that_were_written_in_quotes_are_read_as_they_are_or_refused(cells):
+    file = io.StringIO(newline="")
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerows([["a", "b", "c"], *(["x", f"k{each}", "y"] for each in cells)])
+    with tempfile.TemporaryDirectory() as folder:
+        path = write(Path(folder), file.getvalue())
+        if any("\n" in each and "," in each for each in cells):
+            with contextlib.suppress(DataError):
+                assert columns_of(read(path, sep=",")[0])["b"] == [f"k{each}" for each in cells]
+        else:
+            assert columns_of(read(path, sep=",")[0])["b"] == [f"k{each}" for each in cells]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "latin-1"])
+def test_the_line_with_which_excel_names_the_separator_is_understood(tmp_path, encoding):
+    path = write(tmp_path, "sep=;\r\nid;é,b\r\n007;1,5\r\n8;2,5\r\n", encoding=encoding)
+    table, _ = read(path, text=lambda name: name == "id")
+    assert columns_of(table) == {"id": ["007", "8"], "é,b": [1.5, 2.5]}
+    assert table.where(0) == f"{path}, line 3"
+    bad = write(tmp_path, "sep=;\na;b\n1;2\n1;2;3\n", encoding=encoding)
+    with pytest.raises(DataError, match="line 4: there are 3 cells and the heading has 2"):
+        read(bad)
 
 
 def test_what_is_given_is_used_and_not_said(tmp_path):
@@ -349,3 +396,77 @@ def test_without_the_extra_the_refusal_says_how_to_install_it(workbook, monkeypa
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(MissingExtraError, match=r"pip install 'sumwise\[excel\]'"):
         read(workbook)
+
+
+def sheet_with(path, cells, rows=()):
+    book = openpyxl.Workbook()
+    for row in rows:
+        book.active.append(row)
+    for place, value in cells.items():
+        book.active[place] = value
+    book.save(path)
+    return path
+
+
+def test_one_cell_far_away_is_refused_before_memory_is_filled(tmp_path):
+    rows = [["set", "size"], ["a", 1]]
+    path = sheet_with(tmp_path / "d.xlsx", {"XFD40000": 1}, rows)
+    with pytest.raises(DataError, match=r"row 40000: a cell in column 16384 .*655,360,000 cells"):
+        read(path)
+    path = sheet_with(tmp_path / "e.xlsx", {"C40000": 1, "A1": "set", "B1": "v", "C1": "w"})
+    assert columns_of(read(path)[0])["w"] == [1]
+
+
+def test_a_sheet_that_unpacks_to_blanks_is_refused(tmp_path):
+    path = sheet_with(tmp_path / "d.xlsx", {"A1": "set", "A2": 1})
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("xl/more.xml", " " * (2**26 + 1))
+    with pytest.raises(DataError, match=r"'xl/more.xml' unpacks from .* to 67,108,865 bytes"):
+        read(path)
+
+
+def test_a_formula_without_result_is_refused_whatever_its_heading(tmp_path):
+    path = sheet_with(tmp_path / "d.xlsx", {}, [["g", 2001], ["a", 1], ["b", "=A1"], ["a", 2]])
+    with pytest.raises(DataError, match="row 3: '2001' is the formula 'A1' without its result"):
+        read_individuals(path, ["g"], [])
+
+
+def ods(path, rows):
+    """An OpenDocument sheet; each cell is its attributes and text, each row how often it is."""
+    body = "".join(
+        f'<table:table-row table:number-rows-repeated="{times}">'
+        + "".join(f"<table:table-cell {a}><text:p>{t}</text:p></table:table-cell>" for a, t in row)
+        + "</table:table-row>"
+        for times, row in rows
+    )
+    named = "".join(
+        f' xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"'
+        for name in ("office", "table", "text", "calcext")
+    )
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("mimetype", "application/vnd.oasis.opendocument.spreadsheet")
+        file.writestr("META-INF/manifest.xml", "<manifest/>")
+        file.writestr(
+            "content.xml",
+            f"<office:document-content{named}><office:body><office:spreadsheet>"
+            f'<table:table table:name="T">{body}</table:table>'
+            "</office:spreadsheet></office:body></office:document-content>",
+        )
+    return path
+
+
+TEXT, ONE = 'office:value-type="string"', 'office:value-type="float" office:value="1"'
+ERROR = 'table:formula="of:=1/0" office:value-type="string" calcext:value-type="error"'
+FAR = f'{ONE} table:number-columns-repeated="1000"'
+
+
+def test_errors_and_repeats_in_opendocument_sheets_are_refused(tmp_path):
+    heading = (1, [(TEXT, "g"), (TEXT, "v")])
+    rows = [heading, (3, [(TEXT, "a"), (ONE, "1")])]
+    path = ods(tmp_path / "d.ods", [*rows, (1, [(TEXT, "b"), (ERROR, "#DIV/0!")])])
+    with pytest.raises(DataError, match="row 5: 'v' is '#DIV/0!', an error of LibreOffice"):
+        read_individuals(path, ["g"], [])
+    path = ods(tmp_path / "e.ods", [heading, (100_000, [(FAR, "1")])])
+    with pytest.raises(DataError, match="row 100001: a cell in column 1000 makes a sheet of"):
+        read(path)
+    assert columns_of(read(ods(tmp_path / "f.ods", rows))[0])["v"] == [1, 1, 1]

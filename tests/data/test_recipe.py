@@ -6,6 +6,7 @@ import datetime as dt
 import math
 
 import numpy as np
+import openpyxl
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -20,7 +21,7 @@ import sumwise as sw
 from sumwise.data import targets
 from sumwise.data.frames import Table, as_frame
 from sumwise.data.individuals import read_individuals
-from sumwise.data.recipe import Recipe, learn
+from sumwise.data.recipe import Recipe, learn, odd_date
 from tests.builders import seeds
 
 TEXTS = st.text("abcé '=", max_size=4)
@@ -354,3 +355,133 @@ def test_what_one_row_alone_has_is_uncertain_within_reason(n_rows):
         model = sw.AggregateRegressor(random_state=0).fit(sets, totals)
         _, std = model.predict(table, return_std=True)
         assert std[-1] < most * std[:-1].max()
+
+
+# --- truth values ---------------------------------------------------------------------------------
+
+
+def truths(kind, values, folder):
+    """Sets from the same truth values, None for gaps, in a file or a frame of this kind."""
+    groups = ["a", "b", "c"] * (len(values) // 3)
+    if kind == "csv":
+        cells = ["" if value is None else str(value).lower() for value in values]
+        rows = "".join(f"{g},{cell}\n" for g, cell in zip(groups, cells, strict=True))
+        (folder / "d.csv").write_text(f"g,b\n{rows}")
+        return read_individuals(folder / "d.csv", ["g"], []).sets
+    if kind == "xlsx":
+        book = openpyxl.Workbook()
+        for row in [("g", "b"), *zip(groups, values, strict=True)]:
+            book.active.append(row)
+        book.save(folder / "d.xlsx")
+        return read_individuals(folder / "d.xlsx", ["g"], []).sets
+    if kind in ("arrow", "polars"):
+        made = {"arrow": pa.table, "polars": pl.DataFrame}[kind]({"g": groups, "b": values})
+    else:
+        made = pd.DataFrame({"g": groups, "b": pd.Series(values, dtype=kind)})
+    return sw.Sets.from_frame(made, by="g", x=["b"])
+
+
+@pytest.mark.parametrize(
+    "kind", ["csv", "xlsx", "arrow", "polars", "boolean", "bool[pyarrow]", "object"]
+)
+@pytest.mark.parametrize("gap", [None, True])
+def test_truth_values_with_gaps_are_numbers_wherever_they_come_from(kind, gap, tmp_path):
+    values = [True, False, gap, False, True, True]
+    sets = truths(kind, values, tmp_path)
+    gaps = [[0.6, 1], [1, 0]] if gap is None else [[1], [1]]
+    assert sets.input_names == (("b", "b is missing") if gap is None else ("b",))
+    assert sets[["c"]].x.tolist() == gaps
+    assert sets[["a"]].x[:, 0].tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("texts", "odd"),
+    [
+        (["2024/03/01", "2024/03/02"], "2024/03/01"),
+        (["2024-03-01", "2024-13-45"], "2024-13-45"),
+        (["2024-03-01", "2024-3-2"], "2024-3-2"),
+        (["2024-03-01", "2024-02-29 12:00"], None),
+    ],
+)
+def test_a_date_that_is_not_written_as_iso_or_does_not_exist_is_odd(texts, odd):
+    assert odd_date(texts) == odd
+    frame = pd.DataFrame({"day": texts * 3, "g": list("abcabc")})
+    if odd is not None:
+        with pytest.raises(sw.InvalidSetError, match=f"'day' is '{odd}', and dates are understood"):
+            sw.Sets.from_frame(frame, by="g", x=["day"])
+
+
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [
+        (["5%", "6 %", "7.5%"], "'v' is '5%', a number that is not written as -1.5 is"),
+        (["(5)", "(6)", "7"], r"'v' is '\(5\)', a number that is not"),
+        (["\N{MINUS SIGN}3.5", "2", "1"], "'v' is '\N{MINUS SIGN}3.5', a number that is not"),
+        (["\N{ARABIC-INDIC DIGIT THREE}", "\N{ARABIC-INDIC DIGIT FOUR}"], "a number that is not"),
+        (["1", "n/a", "-", "NULL"], "'v' is 'n/a', not a number as others are"),
+        (["1", "2", "n/a"], "'v' is 'n/a', not a number as others are"),
+        (["low", "5%", "high"], None),
+        (["n/a", "-"], None),
+        (["0", "1", "3+"], None),
+        (["(a)", "x%", "-"], None),
+    ],
+)
+def test_numbers_in_other_notations_and_words_for_gaps_are_no_categories(texts, said):
+    frame = pd.DataFrame({"v": texts * 12})
+    frame["g"] = ["a", "b", "c"] * (len(frame) // 3)
+    if said is None:
+        assert len(sw.Sets.from_frame(frame, by="g", x=["v"]).input_names) == len(texts)
+    else:
+        with pytest.raises(sw.InvalidSetError, match=said):
+            sw.Sets.from_frame(frame, by="g", x=["v"])
+    named = frame.assign(v=frame["v"].astype("category"))  # names, whatever they look like
+    assert len(sw.Sets.from_frame(named, by="g", x=["v"]).input_names) == len(texts)
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ([10**30 + n for n in range(12)], "holds values of several kinds, numbers beyond 64"),
+        (pd.Categorical([1, "1", 2.5] * 4), "holds values of several kinds, numbers beyond 64"),
+        (pd.to_timedelta(range(12), "D"), r"'v' of .* holds duration.*, which cannot be an"),
+    ],
+)
+def test_what_can_be_neither_numbers_nor_text_is_refused_by_its_kind(values, said):
+    frame = pd.DataFrame({"g": list("abc") * 4, "v": values})
+    with pytest.raises(sw.InvalidSetError, match=said):
+        sw.Sets.from_frame(frame, by="g", x=["v"])
+
+
+def test_every_input_has_a_label_of_its_own():
+    columns = {
+        "b": ["?", "x", None],
+        "b = x": [1.0, 2.0, 3.0],
+        "c": [1.5, None, 2.0],
+        "c is missing": [1.0, 5.0, 2.0],
+    }
+    recipe, x = learn(read(pl.DataFrame(columns)), [*columns])
+    assert recipe.labels == (
+        *("b = ?", "b = x (of b)", "b = missing", "b = x", "c", "c is missing (of c)"),
+        "c is missing",
+    )
+    assert recipe.decode(x) == columns
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_mean_of_the_largest_numbers_fills_a_gap():
+    recipe, x = learn(read(pl.DataFrame({"v": [1.7e308] * 4 + [None]})), ["v"])
+    assert x[-1].tolist() == [1.7e308, 1.0]
+    assert np.isfinite(recipe.sample).all()
+
+
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [("g", "row 1: 'g' is .* not valid Unicode"), ("id", "row 1: 'id' is .* not valid Unicode"),
+     ("t", "'t' of .* holds .* text that is not Unicode")],
+)  # fmt: skip
+def test_half_a_surrogate_pair_is_refused_wherever_it_is(column, said):
+    frame = pd.DataFrame({"g": list("abc"), "id": list("pqr"), "t": list("xyz"), "v": [1, 2, 3]})
+    frame = frame.astype({"g": object, "id": object, "t": object})
+    frame.loc[1, column] = "s\ud800"
+    with pytest.raises(sw.InvalidSetError, match=said):
+        sw.Sets.from_frame(frame, by="g", x=["v", "t"], id="id")

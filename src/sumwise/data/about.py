@@ -18,8 +18,9 @@ from typing import Any, Final, TypedDict
 
 import numpy as np
 
+from sumwise.data.frames import is_unicode
 from sumwise.data.sets import Sets
-from sumwise.data.validate import is_unicode, real
+from sumwise.data.validate import real
 from sumwise.errors import DataError, LabelError, SettingError
 from sumwise.util.shapes import Float
 

@@ -71,6 +71,7 @@ class Dialect:
     sep: str = ","
     decimal: str = "."
     encoding: str = UTF8
+    skipped: int = 0  # lines before the heading
 
     @property
     def is_utf8(self) -> bool:
@@ -80,7 +81,7 @@ class Dialect:
         """What is unusual and was not given, in words."""
         words = []
         if reading.sep is None and self.sep != ",":
-            words.append(f"{SEPARATORS[self.sep]} between columns")
+            words.append(f"{SEPARATORS.get(self.sep, self.sep)} between columns")
         if reading.decimal is None and self.decimal != ".":
             words.append("decimal commas")
         if reading.encoding is None and not self.is_utf8:
@@ -100,8 +101,10 @@ def detect(path: Path, reading: Reading) -> Dialect:
     if Dialect(encoding=encoding).is_utf8:
         _refuse_nul(path)
     text = head.decode(encoding, "replace")
-    sep = reading.sep or _separator(path, text, whole)
-    return Dialect(sep, reading.decimal or ".", UTF8 if encoding == "utf-8" else encoding)
+    first = re.match("\ufeff?sep=([,;:|\t])\r?\n", text)  # as Excel writes and reads it
+    sep = reading.sep or (first[1] if first else _separator(path, text, whole))
+    encoding = UTF8 if encoding == "utf-8" else encoding
+    return Dialect(sep, reading.decimal or ".", encoding, int(first is not None))
 
 
 def _refuse_nul(path: Path) -> None:
@@ -118,6 +121,39 @@ def _refuse_nul(path: Path) -> None:
                     "zero byte, which no text has. Give a CSV file, or a file whose name ends in "
                     "what it is, such as .xlsx; in a CSV file, remove the byte."
                 )
+
+
+def refuse_odd_quotes(path: Path, dialect: Dialect) -> None:
+    """Refuse quotation marks that hide the end of a line, and with it the rows that follow."""
+    content = path.read_bytes() if dialect.is_utf8 else decoded(path, dialect.encoding)
+    content = content.removeprefix(codecs.BOM_UTF8)
+    sep = dialect.sep.encode()
+    ends = b"[" + re.escape(sep) + rb"\r\n]"
+    begins = rb'(?:\A|(?<=%s))"' % ends
+    fine = re.compile(rb'(?:[^"]++|%s(?:[^"\r\n]++|"")*+"(?=%s|\Z))*+' % (begins, ends))
+    cell = re.compile(begins + rb'(?:[^"]++|"")*+(?:(")(%s|\Z)?)?' % ends)
+    first = io.StringIO(content[:HEAD].decode("utf-8", "replace"), newline="")
+    rows = filter(None, csv.reader(first, delimiter=dialect.sep))
+    width = len(next(itertools.islice(rows, dialect.skipped, None), ()))
+    at = 0
+    while (at := fine.match(content, at).end()) < len(content):  # type: ignore[union-attr]
+        if (found := cell.match(content, at)) is None:
+            at += 1  # a mark within a cell, such as 5"
+            continue
+        whole = re.compile(rb"[^\r\n]*").match(content, found.end(1))
+        begin = max(content.rfind(mark, 0, at) for mark in (b"\n", b"\r")) + 1
+        lines = content[begin : whole.end() if whole else at].splitlines()
+        why = "is not closed" if found[1] is None else "has text after the one that closes it"
+        if found[2] is not None:
+            at = found.end(1)
+            if width < 2 or any(line.count(sep) + 1 != width for line in lines if line):
+                continue
+            why = f"closes {len(lines) - 1} lines later, and each of these is a row by itself"
+        raise DataError(
+            f"{_line(path, content, found.start())}: the quotation mark in "
+            f"{_near(content, found.start())} {why}. Close it in its line; a mark within text in "
+            "quotation marks is written twice."
+        )
 
 
 def _unicode(head: bytes) -> str:
@@ -217,7 +253,7 @@ def place(path: Path, dialect: Dialect) -> Callable[[int], str]:
             reader = csv.reader(lines, delimiter=dialect.sep)
             filled = (reader.line_num for cells in reader if cells)  # Arrow skips blank lines
             try:
-                number = next(itertools.islice(filled, row + 1, None), row + 2)
+                number = next(itertools.islice(filled, row + 1 + dialect.skipped, None), row + 2)
             except csv.Error:  # a cell that is too long to be read
                 return f"{path}, row {row + 1}"
         return f"{path}, line {number}"

@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
+from unicodedata import decimal
 
 import numpy as np
 
@@ -19,6 +20,24 @@ from sumwise.errors import DataError, InvalidSetError, SettingError, SumwiseErro
 from sumwise.util.shapes import Bool, Float, Int
 
 NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+GAPS: Final = frozenset(("na", "n/a", "#n/a", "nan", "null", "none", "-", "--", "."))  # to people
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a number in any notation.
+
+    >>> is_number(" (5) "), is_number("−3.5 %"), is_number("about 1")
+    (True, True, False)
+    """
+    digits = "".join(str(decimal(each, each)) for each in text.strip())
+    plain = digits.translate({0x2212: "-", 0x66B: "."}).removesuffix("%").strip()
+    return bool(NUMBER.fullmatch(re.sub(r"^\((.*)\)$", r"\1", plain)))
+
+
+def is_unicode(value: str) -> bool:
+    """Whether UTF-8 can hold the text; half a surrogate pair has no encoding."""
+    return re.search("[\ud800-\udfff]", value) is None
 
 
 def group_codes(
@@ -41,6 +60,17 @@ class Table:
     unclear: Mapping[str, str] = field(default_factory=dict)  # columns of numbers, and why not
     decimal: str = "."  # mark for decimals in text that is a number
     geometry: Geometry | None = None  # of each row
+
+    def __post_init__(self) -> None:
+        """Read objects of pandas that are True, False or missing as such."""
+        import narwhals as nw
+
+        if isinstance(self.frame, nw.DataFrame) and self.frame.implementation.is_pandas_like():
+            for name, dtype in self.frame.schema.items():
+                column = self.frame.get_column(name) if dtype == nw.Object else None
+                if column is not None and {*map(type, column.drop_nulls().to_list())} == {bool}:
+                    flags = nw.from_native(column.to_native().astype("boolean"), series_only=True)
+                    object.__setattr__(self, "frame", self.frame.with_columns(flags))
 
     @property
     def refusal(self) -> type[SumwiseError]:
@@ -82,6 +112,11 @@ class Table:
                     raise self.refusal(
                         f"{self.where(row)}: {name!r} is {value!r:.80}, which names nothing. Fill "
                         "it in, or drop the row."
+                    )
+                if isinstance(value, str) and not value.isascii() and not is_unicode(value):
+                    raise self.refusal(
+                        f"{self.where(row)}: {name!r} is {value!r:.80}, which is not valid "
+                        "Unicode; correct its text"
                     )
                 try:
                     hash(value)

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from sumwise.data.dialect import Reading
-from sumwise.data.frames import NUMBER, Table, listed
+from sumwise.data.frames import Table, is_number, listed
 from sumwise.data.geo import Geometry
 from sumwise.data.known import Known, individual
 from sumwise.data.origin import Origin
@@ -297,7 +297,7 @@ def why_unfit(seen: Seen, where: Callable[[int], str], hint: str) -> str | None:
     if odd := odd_date(texts):
         place = where(seen.texts[odd][1])
         return f"{place} has {odd!r:.40}; dates are inputs if written as 2024-03-31"
-    mostly_numbers = 2 * sum(map(bool, map(NUMBER.fullmatch, texts))) >= len(texts)  # refused later
+    mostly_numbers = 2 * sum(map(is_number, texts)) >= len(texts)  # refused later
     if len(seen.texts) <= MOST_TEXTS or mostly_numbers:
         return None
     number = f"more than {MOST_LEVELS}" if seen.many else f"{len(seen.texts)}"

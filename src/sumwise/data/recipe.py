@@ -19,12 +19,13 @@ import re
 import zlib
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from datetime import date
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from sumwise.data.frames import NUMBER, Table, is_numeric
+from sumwise.data.frames import GAPS, NUMBER, Table, is_number, is_numeric
 from sumwise.errors import SettingError
 from sumwise.util.shapes import Bool, Float, Int
 
@@ -54,7 +55,8 @@ class Source:
     def labels(self) -> tuple[Hashable, ...]:
         """Names of the inputs it becomes."""
         if self.levels is not None:
-            return tuple(f"{self.name} = {'?' if v is None else v}" for v in self.levels)
+            gap = "?" if "?" not in self.levels else "missing"
+            return tuple(f"{self.name} = {gap if v is None else v}" for v in self.levels)
         waves = (f"sin {self.name}", f"cos {self.name}") if self.period is not None else ()
         return (self.name, *waves, *([f"{self.name} is missing"] if self.flagged else ()))
 
@@ -75,8 +77,14 @@ class Recipe:
 
     @cached_property
     def labels(self) -> tuple[Hashable, ...]:
-        """Names of the inputs."""
-        return tuple(label for source in self.sources for label in source.labels)
+        """Names of the inputs, each its own; those of the user's columns stay as they are."""
+        found: dict[Hashable, None] = {}
+        for source in self.sources:
+            for label in source.labels:
+                while label != source.name and (label in found or label in self.names):
+                    label = f"{label} (of {source.name})"
+                found[label] = None
+        return tuple(found)
 
     @cached_property
     def source_of(self) -> Int[np.ndarray, " D"]:
@@ -287,7 +295,7 @@ def _places(recipe: Recipe, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, " 
         weight = zlib.crc32(str(source.name).encode("utf-8", "replace")) / 2**32 + 1
         ranks = np.linspace(0.0, 1.0, len(at)) if source.levels is not None else np.ones(1)
         own = x[:, at[0] : at[0] + len(ranks)] @ ranks
-        places += weight * own / max(abs(own).max(initial=0.0), np.finfo(float).tiny)
+        places += weight * (own / max(abs(own).max(initial=0.0), np.finfo(float).tiny))
     return places
 
 
@@ -405,15 +413,7 @@ def source_of(table: Table, seen: Seen, period: float | str | None = None) -> So
             f"{table.where(seen.texts[day][1])}: {name!r:.80} is {day!r:.80}, and dates are "
             "understood as 2024-03-31. Write all of them so."
         )
-    odd = [level for level in known if not NUMBER.fullmatch(level.strip())]
-    if 2 * len(odd) <= len(known) and not _are_names(seen, known, odd):
-        text = odd[0] if odd else known[0]
-        raise table.refusal(
-            f"{table.where(seen.texts[text][1])}: {name!r:.80} is {text!r:.80}, "
-            + ("not a number as others are" if odd else "a number that is written as text")
-            + ". Correct it, or leave it empty if it is missing; if these are names of "
-            "categories, put a letter before each."
-        )
+    _refuse_numbers(table, seen, known)
     if seen.many or len(known) > MOST_LEVELS:
         number = f"more than {MOST_LEVELS}" if seen.many else f"{len(known)}"
         raise table.refusal(
@@ -423,6 +423,25 @@ def source_of(table: Table, seen: Seen, period: float | str | None = None) -> So
         )
     gap = (None,) if len(known) < len(seen.texts) else ()
     return Source(name, (*sorted(known), *gap))
+
+
+def _refuse_numbers(table: Table, seen: Seen, known: Sequence[str]) -> None:
+    """Refuse texts that are numbers, in any notation, but for a few that are not or mean gaps."""
+    assert seen.texts is not None
+    numbers = {level for level in known if is_number(level)}
+    odd = [level for level in known if not NUMBER.fullmatch(level.strip())]
+    words = [level for level in odd if level not in numbers and level.strip().lower() not in GAPS]
+    if not numbers or (words and 2 * len(odd) > len(known)) or _are_names(seen, known, words):
+        return
+    text = (words or odd or known)[0]
+    what = "not a number as others are" if odd else "a number that is written as text"
+    if odd and text in numbers:
+        what = "a number that is not written as -1.5 is"
+    raise table.refusal(
+        f"{table.where(seen.texts[text][1])}: {seen.name!r:.80} is {text!r:.80}, {what}. Correct "
+        "it, or leave it empty if it is missing; if these are names of categories, put a letter "
+        "before each."
+    )
 
 
 def _are_names(seen: Seen, known: Sequence[str], odd: Sequence[str]) -> bool:
@@ -437,11 +456,18 @@ def odd_date(texts: Sequence[Any]) -> str | None:
 
     >>> odd_date(["2024-03-30", "31.3.2024"])
     '31.3.2024'
+    >>> odd_date(["2024-03-30", "2024-13-45"])
+    '2024-13-45'
     >>> odd_date(["31.3.2024", "later"])
     """
     if not all(isinstance(text, str) and DATE.fullmatch(text.strip()) for text in texts):
         return None
-    return next((text for text in texts if not text.strip()[:4].isdigit()), None)
+    for text in texts:
+        try:
+            date.fromisoformat(text.strip()[:10])
+        except ValueError:
+            return str(text)
+    return None
 
 
 def is_moment(column: Any) -> bool:
@@ -506,19 +532,22 @@ def _levels(table: Table, name: Hashable) -> tuple[list[str | None], Int[np.ndar
     import pyarrow as pa
     from pyarrow import compute
 
-    column = table.frame.get_column(name).to_arrow()
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
-    if pa.types.is_dictionary(column.type):
-        column = compute.cast(column, column.type.value_type)
-    if not pa.types.is_string(column.type):
-        try:
-            column = compute.cast(column, pa.string())
-        except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
-            raise table.refusal(
-                f"{name!r:.80} of {table.name} holds {column.type}, which cannot be an input. "
-                "Leave the column out, or turn it into numbers or text."
-            ) from None
+    held = "values of several kinds, numbers beyond 64 bits, or text that is not Unicode"
+    try:
+        column = table.frame.get_column(name).to_arrow()
+        held = str(column.type)
+        if isinstance(column, pa.ChunkedArray):
+            column = column.combine_chunks()
+        if pa.types.is_dictionary(column.type):
+            column = compute.cast(column, column.type.value_type)
+        if pa.types.is_duration(column.type):
+            raise TypeError("a length of time is no name")
+        column = compute.cast(column, pa.string())
+    except (pa.ArrowException, OverflowError, TypeError, UnicodeError):
+        raise table.refusal(
+            f"{name!r:.80} of {table.name} holds {held}, which cannot be an input. Leave the "
+            "column out, or turn it into numbers or text."
+        ) from None
     coded = column.dictionary_encode(null_encoding="encode")
     raw = coded.dictionary.to_pylist()
     blank = table.in_file

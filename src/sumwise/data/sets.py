@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from sumwise.data import frames
+from sumwise.data.frames import is_unicode
 from sumwise.data.integrals import midpoints
 from sumwise.data.origin import UNKNOWN, Origin
 from sumwise.data.parquet import Scan, scan_parquet
@@ -28,7 +29,7 @@ from sumwise.data.valid_sets import (
     starts_of,
     theta_of,
 )
-from sumwise.data.validate import as_list, is_unicode
+from sumwise.data.validate import as_list
 from sumwise.errors import InvalidSetError, SettingError, UnknownSetError
 from sumwise.util import html
 from sumwise.util.shapes import Float, Int

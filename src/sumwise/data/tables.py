@@ -10,6 +10,7 @@ import csv
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ from sumwise.data.dialect import (
     detect,
     judge,
     may_be_numbers,
+    refuse_odd_quotes,
     surely_points,
 )
 from sumwise.data.dialect import place as line_of
@@ -207,6 +209,7 @@ def _read_csv(
     path: Path, text: Callable[[str], bool], reading: Reading, judged: Callable[[str], bool]
 ) -> tuple[Table, str]:
     dialect = detect(path, reading)
+    refuse_odd_quotes(path, dialect)
     try:
         table = _parse(path, dialect, text)
     except UnicodeError:
@@ -275,7 +278,8 @@ def _parse(path: Path, dialect: Dialect, text: Callable[[str], bool]) -> Any:
         ) as file:
             table = arrow.read_csv(
                 file,
-                arrow.ReadOptions(use_threads=False),  # with threads, bad rows have no number
+                # with threads, bad rows have no number
+                arrow.ReadOptions(use_threads=False, skip_rows=dialect.skipped),
                 arrow.ParseOptions(
                     delimiter=dialect.sep, newlines_in_values=True, invalid_row_handler=keep
                 ),
@@ -303,7 +307,7 @@ def _heading(path: Path, dialect: Dialect) -> list[str]:
     with path.open(encoding=dialect.encoding, errors="replace", newline="") as lines:
         try:
             reader = csv.reader(lines, delimiter=dialect.sep)
-            cells = next((cells for cells in reader if cells), [])
+            cells = next(islice(filter(None, reader), dialect.skipped, None), [])
         except csv.Error:
             return []
     if "\ufffd" in "".join(cells):

@@ -6,13 +6,12 @@ A value is checked once, where it enters; what it is refused with names the set 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Hashable, Sequence
 from typing import Any, Final
 
 import numpy as np
 
-from sumwise.data.frames import to_float
+from sumwise.data.frames import is_unicode, to_float
 from sumwise.errors import InvalidSetError, LabelError, SettingError
 from sumwise.util.shapes import Float
 
@@ -101,11 +100,6 @@ def as_list(values: Any, what: str) -> list[Any]:
         return list(values)
     except TypeError:
         raise InvalidSetError(f"{what} is {values!r:.60}; give a list") from None
-
-
-def is_unicode(value: str) -> bool:
-    """Whether UTF-8 can hold the text; half a surrogate pair has no encoding."""
-    return re.search("[\ud800-\udfff]", value) is None
 
 
 def _number(value: Any) -> float | None:
