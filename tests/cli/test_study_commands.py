@@ -13,6 +13,7 @@ from math import inf, nan
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
@@ -409,6 +410,21 @@ def test_predictions_of_a_new_table_keep_its_columns_as_they_are(data, tmp_path)
     np.testing.assert_allclose(found["mean"], expected.mean)
     np.testing.assert_allclose(found["std"], expected.std)
     assert "The first 2 of 2" in done("predict", url, tmp_path / "new.csv").stdout
+
+
+def test_members_of_a_measured_set_add_up_in_a_table_that_names_sets(data, tmp_path):
+    url = tmp_path / "adds-up.db"
+    done("init", url, data, "--by", "g", "--x", "a", "--x", "b", "--basis", "linear")
+    done("tell", url, "003", 40)
+    shown = done("predict", url, data, "-o", tmp_path / "out.csv")
+    assert "given their totals, by g." in one_line(shown.stderr)
+    frame = pd.read_csv(tmp_path / "out.csv", dtype={"g": str})
+    assert frame["mean"][frame["g"] == "003"].sum() == pytest.approx(40)
+    (tmp_path / "none.csv").write_text("a,b\n1,2\n")
+    assert "totals, by" not in done("predict", url, tmp_path / "none.csv").stderr
+    (tmp_path / "gap.csv").write_text("g,a,b\n,1,2\n")
+    rows = [data_of("predict", url, tmp_path / f"{name}.csv")["rows"] for name in ("none", "gap")]
+    assert rows[0][0]["mean"] == rows[1][0]["mean"]
 
 
 def test_our_columns_step_back_where_a_name_is_taken(url, tmp_path):
