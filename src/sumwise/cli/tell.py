@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 UNPLANNED: Final = "It is recorded without known noise, although"
-PART: Final = "part"  # a column of `sumwise answers` that no total of a whole set has
+PART: Final = "part"  # a column that `sumwise answers` wrote once, and no total of a whole set has
 
 
 @options.set_command(
@@ -161,7 +161,7 @@ def _tell_file(address: Address, file: Path, by: str | None, reading: Reading) -
         if PART in ignored:
             raise DataError(
                 f"{file} has a column {PART!r}: totals that cover a part of their set, as "
-                "sumwise answers writes them. Give them as they were measured, with a column 'of' "
+                "sumwise answers wrote them once. Give them as they were measured, with a column 'of' "
                 "or 'covers' instead. Nothing was stored."
             )
         new, rows = study.tell_many(**told), len(told["y_bar"])
