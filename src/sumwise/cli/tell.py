@@ -161,7 +161,7 @@ def _tell_file(address: Address, file: Path, by: str | None, reading: Reading) -
         if PART in ignored:
             raise DataError(
                 f"{file} has a column {PART!r}: totals that cover a part of their set, as "
-                "sumwise answers wrote them once. Give them as they were measured, with a column 'of' "
+                "sumwise answers once wrote them. Give them as measured, with a column 'of' "
                 "or 'covers' instead. Nothing was stored."
             )
         new, rows = study.tell_many(**told), len(told["y_bar"])
