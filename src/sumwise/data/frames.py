@@ -109,8 +109,10 @@ class Table:
             column = column.fill_null(0)
         if not is_numeric(column):
             cells = column.to_list() or ["empty"]
-            odd = (row for row, cell in enumerate(cells) if not NUMBER.fullmatch(str(cell).strip()))
-            row = next(odd, 0)  # the first is shown if all of them are numbers as text
+            texts = [str(cell).strip() for cell in cells]
+            odd = [row for row, text in enumerate(texts) if not NUMBER.fullmatch(text)]
+            odd.sort(key=lambda row: texts[row].lower() in ("true", "false"))  # as good as 1 and 0
+            row = next(iter(odd), 0)  # the first is shown if all of them are numbers as text
             raise self.refusal(
                 f"{self.where(row)}: {name!r} is {cells[row]!r:.80}, not a number. Correct it, or "
                 "turn the column into numbers."
