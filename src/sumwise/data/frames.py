@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from typing import Any, Final
 
 import numpy as np
@@ -55,6 +56,21 @@ class Table:
         for name in wanted:
             if name not in self.frame.columns:
                 raise self.refusal(no_column(self.frame.columns, name, role, self.name))
+
+    def matching(self, patterns: Iterable[Any], role: str) -> list[Any]:
+        """Columns that these names and patterns (`ses_*`) mean, each once, in their order."""
+        names, found = list(self.frame.columns), list[Any]()
+        for pattern in patterns:
+            text = pattern if isinstance(pattern, str) else ""
+            hits = [n for n in names if isinstance(n, str) and text and fnmatchcase(n, text)]
+            if pattern in names:
+                hits = [pattern]
+            elif not hits and not {*text} & {*"*?["} and "," in text:
+                hits = self.matching([part.strip() for part in text.split(",")], role)
+            elif not hits:
+                self.require([pattern], role)
+            found += hits
+        return list(dict.fromkeys(found))
 
     def refuse_unclear(self, wanted: Iterable[Any]) -> None:
         """Refuse columns whose numbers can be read in two ways, or in none."""
