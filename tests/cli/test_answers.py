@@ -39,6 +39,27 @@ def test_a_preview_claims_nothing(run):
         assert study.claims == ()
 
 
+def test_hints_say_what_can_be_done_next_and_by_whom(run):
+    assert "sumwise ask a.db --by ben" in run("ask", "a.db", "--preview", "--by", "ben")
+    assert "; this one " in run("claim", "a.db", "s0")
+    for place in range(3):
+        assert "Next: sumwise ask" in run("tell", "a.db", f"s{place}", str(place))
+    last = run("tell", "a.db", "s3", "5")
+    assert "Next: sumwise predict" in last
+    with sw.open_study("a.db") as study:
+        study.retract("s3")
+        asked = study.propose(1)[0]
+    assert str(asked).startswith("Measure s3, expected ")
+    assert asked.why in str(asked)
+
+
+def test_gaps_of_text_are_mentioned(run, tmp_path):
+    (tmp_path / "g.csv").write_text("g,kind,a\n1,b,2\n1,,1\n2,c,\n2,b,3\n")
+    said = run("init", "g.db", "g.csv", "--by", "g")
+    assert "Text with gaps, which are a level of their own: kind." in said
+    assert "flagged: a." in said
+
+
 def test_one_line_says_what_is_special_about_an_answer(run):
     run("claim", "a.db", "s0", "--by", "bob")
     run("skip", "a.db", "s1", "--by", "eve", "--note", "they refuse")

@@ -547,7 +547,7 @@ def test_sentences_of_a_status_speak_in_units_and_per_cent():
     assert "would teach 40.3 nats" in text
     assert "± 9.42 (standard deviation)" in text
     assert "the next 5 answers should reduce that to ± 7.04 (44 % less variance)" in text
-    assert "Noise of each individual, ± 11.2" in text
+    assert "Noise of each individual, estimated at ± 11.2" in text
     waiting = said(open_claims=2)
     assert "answers to 2 open questions and the next 5 should" in waiting
     assert "answers to 1 open question should" in said(open_claims=1, next_questions=0)

@@ -105,7 +105,7 @@ def tell(
     if noise is None and share is None and planned and new:
         again = address.typed("amend", shown(own), total, "--noise-std", f"{planned:.6g}")
         suggest(f"{UNPLANNED} ± {planned:.6g} was planned. If it has that noise:", again)
-    suggest("Next:", address.typed("ask", by=by))
+    suggest("Next:", address.typed("ask", by=by) if measured < sets else address.typed("predict"))
 
 
 def _sentence(about: About, stored: Answer, part: str | None) -> str:
@@ -180,7 +180,8 @@ def _tell_file(address: Address, file: Path, by: str | None, reading: Reading) -
         f"{count(new, 'new total')} recorded from {count(rows, 'row')}{rest}. "
         f"{measured} of {count(sets, 'set')} measured."
     )
-    suggest("Next:", address.typed("status"), address.typed("ask"))
+    then = "ask" if measured < sets else "predict"
+    suggest("Next:", address.typed("status"), address.typed(then))
 
 
 def _told_input(study: Study) -> Hashable | None:
