@@ -78,7 +78,7 @@ def test_parts_and_impossible_means(run):
     assert "mean (points)" in run("answers", "a.db")
     with open("answers.csv", "w") as file:  # as former versions wrote it
         file.write("set,total,part\ns3,40,2 of 3 individuals\n")
-    assert "cover a part of their set" in run("tell", "a.db", "--from", "answers.csv", code=1)
+    assert "answers.csv has totals of parts, scaled up" in run("tell", "a.db", "--from", "answers.csv", code=1)
 
 
 def test_parts_come_in_columns_of_a_file(run, tmp_path):

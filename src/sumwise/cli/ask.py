@@ -109,9 +109,9 @@ def _show_question(question: Ask, numbered: str, known: bool, about: About) -> N
     if question.runner_up is not None and question.runner_up_score is not None:
         score, each = f"{question.runner_up_score:.3g}", question.runner_up_score_per_cost
         score += "" if each is None else f", {each:.3g} for each unit of cost"
-        own = f"{question.score:.3g}"
-        own = "" if own in question.why else f"; this one {own}"  # of a set that was chosen by hand
-        show(f"Next best: {named(question.runner_up)} ({score}{own}).", indent)
+        if f"{question.score:.3g}" not in question.why:  # a set that was chosen by hand
+            score += f"; this one {question.score:.3g}"
+        show(f"Next best: {named(question.runner_up)} ({score}).", indent)
     if not question.expires:
         return
     holder = "Held" if question.by is None else f"Held by {visible(question.by, 40)}"

@@ -97,9 +97,6 @@ def predict(
         output.suggest(f"All {rows} rows, in full:", again)
 
 
-# --- tables ---------------------------------------------------------------------------------------
-
-
 def _table(
     study: Study,
     scan: Scan | None,
@@ -162,9 +159,6 @@ def _write_scan(study: Study, scan: Scan, out: Path, level: float, force: bool) 
     model, share = study.model.fitted(), check_level(level)
     ends = study.about.ends
     return streams.predict(model, scan, str(out), share, in_threads, overwrite=force, ends=ends)
-
-
-# --- the screen -----------------------------------------------------------------------------------
 
 
 def _show(table: Any, rows: int, measured: int, level: float, about: About) -> None:

@@ -128,9 +128,6 @@ def answers(address: Address, out: Path | None, force: bool) -> None:
     _show_rows(rows, columns, at="when", part="covers", total=about.word + about.in_unit)
 
 
-# --- history --------------------------------------------------------------------------------------
-
-
 @options.study_command(
     options.count(
         "--last", f"How many of the latest lines. Default: {FEW} on the screen, all in a file."
@@ -164,9 +161,6 @@ def history(address: Address, last: int | None, out: Path | None, force: bool) -
     heads = ("when", "what", "set", "total", "by", "note")
     _show_rows(few, heads, total=about.word + about.in_unit)
     show(f"{len(few)} of {count(len(events), 'line')}; times are UTC.", err=True)
-
-
-# --- rows -----------------------------------------------------------------------------------------
 
 
 def _row(line: Claim | Skip | Answer | Event, columns: Sequence[str]) -> dict[str, Any]:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 
 UNPLANNED: Final = "It is recorded without known noise, although"
-PART: Final = "part"  # a column that `sumwise answers` wrote once, and no total of a whole set has
 
 
 @options.set_command(
@@ -158,12 +157,9 @@ def _tell_file(address: Address, file: Path, by: str | None, reading: Reading) -
 
     with address.open() as study:
         told, ignored = read_totals(file, study.state.record.sets, by, reading)
-        if PART in ignored:
-            raise DataError(
-                f"{file} has a column {PART!r}: totals that cover a part of their set, as "
-                "sumwise answers once wrote them. Give them as measured, with a column 'of' "
-                "or 'covers' instead. Nothing was stored."
-            )
+        if "part" in ignored:  # as `sumwise answers` wrote it once
+            said = "of parts, scaled up. Give them as measured, with a column 'of' or 'covers'."
+            raise DataError(f"{file} has totals {said} Nothing was stored.")
         new, rows = study.tell_many(**told), len(told["y_bar"])
         measured, sets = study.progress
         same = _told_input(study)

@@ -41,8 +41,8 @@ def groups_in(sets: Any, frame: Any) -> list[Any] | None:
     table, by = as_frame(frame), sets.origin.by
     if table is None or not by or not {*by} <= {*table.columns}:
         return None
-    columns = [table.get_column(name).to_list() for name in by]
-    return own_ids(sets, columns[0] if len(by) == 1 else [*zip(*columns, strict=True)])
+    keys = [*zip(*(table.get_column(name).to_list() for name in by), strict=True)]
+    return own_ids(sets, [key[0] for key in keys] if len(by) == 1 else keys)
 
 
 def own_ids(sets: Any, names: Sequence[Any]) -> list[Any]:
