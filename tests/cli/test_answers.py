@@ -39,6 +39,27 @@ def test_a_preview_claims_nothing(run):
         assert study.claims == ()
 
 
+def test_hints_say_what_can_be_done_next_and_by_whom(run):
+    assert "sumwise ask a.db --by ben" in run("ask", "a.db", "--preview", "--by", "ben")
+    assert "; this one " in run("claim", "a.db", "s0")
+    for place in range(3):
+        assert "Next: sumwise ask" in run("tell", "a.db", f"s{place}", str(place))
+    last = run("tell", "a.db", "s3", "5")
+    assert "Next: sumwise predict" in last
+    with sw.open_study("a.db") as study:
+        study.retract("s3")
+        asked = study.propose(1)[0]
+    assert str(asked).startswith("Measure s3, expected ")
+    assert asked.why in str(asked)
+
+
+def test_gaps_of_text_are_mentioned(run, tmp_path):
+    (tmp_path / "g.csv").write_text("g,kind,a\n1,b,2\n1,,1\n2,c,\n2,b,3\n")
+    said = run("init", "g.db", "g.csv", "--by", "g")
+    assert "Text with gaps, which are a level of their own: kind." in said
+    assert "flagged: a." in said
+
+
 def test_one_line_says_what_is_special_about_an_answer(run):
     run("claim", "a.db", "s0", "--by", "bob")
     run("skip", "a.db", "s1", "--by", "eve", "--note", "they refuse")
@@ -55,8 +76,11 @@ def test_parts_and_impossible_means(run):
     assert "(2 of 3 individuals)" in run("tell", "a.db", "s3", "40", "--of", "of.csv")
     assert "(from 50 % of the set)" in run("tell", "a.db", "s2", "40", "--covers", "0.5")
     assert "mean (points)" in run("answers", "a.db")
-    run("answers", "a.db", "-o", "answers.csv")
-    assert "cover a part of their set" in run("tell", "a.db", "--from", "answers.csv", code=1)
+    with open("answers.csv", "w") as file:  # as former versions wrote it
+        file.write("set,total,part\ns3,40,2 of 3 individuals\n")
+    assert "answers.csv has totals of parts, scaled up" in run(
+        "tell", "a.db", "--from", "answers.csv", code=1
+    )
 
 
 def test_parts_come_in_columns_of_a_file(run, tmp_path):
@@ -76,6 +100,27 @@ def test_parts_come_in_columns_of_a_file(run, tmp_path):
     }
     assert (noise["s0"], noise["s2"], noise["s3"]) == (None, 1.0, None)
     assert noise["s1"] > 0
+
+
+@pytest.mark.parametrize("kind", ["mean", "sum"])
+@pytest.mark.parametrize("ids", [(), ("--id", "pupil")])
+def test_answers_in_a_file_are_told_to_another_study_as_they_were_measured(run, kind, ids):
+    made = ("t.csv", "--by", "school", "--x", "ses", *ids, "--weights", kind, "--basis", "linear")
+    of = "p01;p02" if ids else "2;3"
+    with open("many.csv", "w") as file:
+        file.write(f"set,total,covers,of,noise_std\ns0,4,,{of},2\ns1,5.1,0.7,,\ns2,6,,,1\n")
+    for study in ("one.db", "two.db"):
+        run("init", study, *made)
+    run("tell", "one.db", "--from", "many.csv")
+    run("answers", "one.db", "-o", "totals.csv")
+    assert "0 new totals" in run("tell", "one.db", "--from", "totals.csv")
+    assert "3 new totals" in run("tell", "two.db", "--from", "totals.csv")
+    with sw.open_study("one.db") as one, sw.open_study("two.db") as two:
+        told = [
+            [(a.set_id, a.y_bar, a.of, a.covers, a.noise_std) for a in study.answers]
+            for study in (one, two)
+        ]
+    assert told[0] == told[1]
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,11 @@ def test_columns_are_found_by_the_names_that_the_study_was_made_with(run):
     joining = "school,pupil,ses,kind\ns0,90,1,a\ns9,91,2,zz\n"
     said = run("pool", "add", "a.db", "new.csv", "--by", "ann", table=joining)
     assert "2 individuals joined 2 sets, 1 set new, means of former members kept as 's0 (" in said
-    assert "new in 'kind': 'zz'. The pool has 5 sets of 14 individuals now." in said
+    now = "The pool has 5 sets of 14 individuals now, beside 1 former set still measured."
+    assert f"new in 'kind': 'zz'. {now}" in said
+    assert "1 of 6 sets measured" in run("status", "a.db")
+    refused = run("amend", "a.db", "s0", "3", code=1)
+    assert "'s0' is not measured yet; 's0 (until " in refused
     moving = "pupil,school\n10,s2\n11,s2\n12,s2\n30,s3 north\n"
     said = run("pool", "correct", "a.db", "new.csv", table=moving)
     assert "4 individuals moved to 2 sets, 1 set new, 1 set gone." in said

@@ -71,6 +71,7 @@ def test_geometries_go_with_a_study_its_export_and_its_import(tmp_path):
         assert again.geometry == kept
     rows = json.loads(run("predict", study, data, "--centroid", "--json").stdout)["rows"]
     assert len(rows) == 12
+    assert json.loads(run("predict", study, data, "--json").stdout)["rows"] == rows
 
 
 def test_geometries_must_be_one_for_each_individual(tmp_path):

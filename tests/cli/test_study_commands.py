@@ -13,6 +13,7 @@ from math import inf, nan
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
@@ -411,6 +412,21 @@ def test_predictions_of_a_new_table_keep_its_columns_as_they_are(data, tmp_path)
     assert "The first 2 of 2" in done("predict", url, tmp_path / "new.csv").stdout
 
 
+def test_members_of_a_measured_set_add_up_in_a_table_that_names_sets(data, tmp_path):
+    url = tmp_path / "adds-up.db"
+    done("init", url, data, "--by", "g", "--x", "a", "--x", "b", "--basis", "linear")
+    done("tell", url, "003", 40)
+    shown = done("predict", url, data, "-o", tmp_path / "out.csv")
+    assert "given their totals, by g." in one_line(shown.stderr)
+    frame = pd.read_csv(tmp_path / "out.csv", dtype={"g": str})
+    assert frame["mean"][frame["g"] == "003"].sum() == pytest.approx(40)
+    (tmp_path / "none.csv").write_text("a,b\n1,2\n")
+    assert "totals, by" not in done("predict", url, tmp_path / "none.csv").stderr
+    (tmp_path / "gap.csv").write_text("g,a,b\n,1,2\n")
+    rows = [data_of("predict", url, tmp_path / f"{name}.csv")["rows"] for name in ("none", "gap")]
+    assert rows[0][0]["mean"] == rows[1][0]["mean"]
+
+
 def test_our_columns_step_back_where_a_name_is_taken(url, tmp_path):
     (tmp_path / "new.csv").write_text("mean,b,a\nx,1,2.5\n")
     row = data_of("predict", url, tmp_path / "new.csv")["rows"][0]
@@ -531,7 +547,7 @@ def test_sentences_of_a_status_speak_in_units_and_per_cent():
     assert "would teach 40.3 nats" in text
     assert "± 9.42 (standard deviation)" in text
     assert "the next 5 answers should reduce that to ± 7.04 (44 % less variance)" in text
-    assert "Noise of each individual, ± 11.2" in text
+    assert "Noise of each individual, estimated at ± 11.2" in text
     waiting = said(open_claims=2)
     assert "answers to 2 open questions and the next 5 should" in waiting
     assert "answers to 1 open question should" in said(open_claims=1, next_questions=0)

@@ -306,3 +306,11 @@ def test_parts_that_do_not_fit_together_are_refused():
         ids, rows, weights, starts, *names = parts
         with pytest.raises(InvalidSetError, match=message):
             Sets(tuple(ids), rows.copy(), weights, np.array(starts), *names)
+
+
+def test_patterns_name_inputs_as_in_the_shell():
+    frame = pd.DataFrame({"g": [1, 2], "ses_b": [1.0, 2.0], "ses_a": [3.0, 4.0], 7: [5.0, 6.0]})
+    made = Sets.from_frame(frame, by="g", x=["ses_a", "ses_*", 7])
+    assert made.input_names == ("ses_a", "ses_b", 7)
+    with pytest.raises(InvalidSetError, match="'sex_\\*'"):
+        Sets.from_frame(frame, by="g", x="sex_*")

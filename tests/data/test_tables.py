@@ -216,3 +216,9 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch):
     with pytest.raises(SettingError, match=r"cannot be written \(No space left"):
         write_table(TABLE, tmp_path / "out.parquet")
     assert os.listdir(tmp_path) == []
+
+
+def test_the_text_among_truths_is_named_and_not_the_first_truth(tmp_path):
+    (tmp_path / "a.csv").write_text("id,small\n1,False\n2,maybe\n")
+    with pytest.raises(DataError, match="line 3: 'small' is 'maybe', not a number"):
+        read_table(tmp_path / "a.csv", lambda name: False).numbers("small")

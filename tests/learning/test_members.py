@@ -276,3 +276,29 @@ def test_groups_that_are_no_list_of_ids_are_refused(groups):
     model = sw.AggregateRegressor().fit(sets, [5.0, -1.0])
     with pytest.raises(sw.SumwiseError, match="give the id of a set for each row"):
         model.predict(sets.x[:2], groups=groups)
+
+
+def test_a_learner_uses_the_set_column_of_a_table_by_itself():
+    frame = pd.DataFrame({"g": [1, 1, 2, 2, 3, 3], "x": np.arange(6.0)})
+    sets = sw.Sets.from_frame(frame, by="g", x=["x"])
+    learner = sw.ActiveLearner(sets, model=sw.AggregateRegressor("linear"))
+    learner.tell(1, 30.0)
+    learner.tell(2, 10.0)
+    learner.tell(3, 20.0)
+    assert learner.predict(frame).mean[:2].sum() == pytest.approx(30)
+    as_text = learner.predict(frame.assign(g=frame["g"].astype(str)))
+    np.testing.assert_allclose(as_text.mean, learner.predict(frame).mean)
+    assert learner.predict(frame[["x"]]).mean[:2].sum() != pytest.approx(30)
+
+
+@pytest.mark.parametrize("basis", ["auto", "linear"])
+def test_the_rounding_of_an_individual_that_is_known_is_no_uncertainty(basis):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"g": np.repeat(range(8), 4), "id": range(32), "x": rng.normal(size=32)})
+    sets = sw.Sets.from_frame(frame, by="g", x="x", id="id")
+    known = pd.DataFrame({"id": [0, 5, 9, 20], "y": [50.0, 60.0, 72.0, 41.0]})
+    learner = sw.ActiveLearner(sets, model=sw.AggregateRegressor(basis), known=known)
+    learner.tell(1, 210.0)
+    std = learner.predict().std
+    assert (std[known["id"]] == 0).all()
+    assert (np.delete(std, known["id"]) > 0.01).all()

@@ -161,7 +161,7 @@ def test_totals_of_groups_are_matched_or_refused_and_never_two_outputs():
 
 def test_without_groups_every_row_is_a_group_of_one(exam):
     shuffled = exam.sample(frac=1, random_state=0)  # its index is in no order, and is not used
-    x, y = shuffled[["normexam"]], shuffled["schavg"]
+    x, y = shuffled[["schavg"]], shuffled["normexam"]  # marks that repeat, and no totals
     sets = sw.Sets.from_arrays(x.to_numpy()[:, None])
     expected = sw.AggregateRegressor("linear").fit(sets, y.to_numpy())
     model = sw.AggregateRegressor("linear").fit(x, y)
@@ -419,3 +419,40 @@ def test_sparse_rows_are_refused_with_what_to_do():
     sparse = OneHotEncoder().fit_transform([["a"], ["b"]])
     with pytest.raises(sw.InvalidSetError, match="sparse_output=False, and sparse_threshold=0"):
         sw.AggregateRegressor("linear").fit(sparse, [1.0, 2.0])
+
+
+def test_totals_that_reach_fit_without_their_groups_are_warned_of():
+    rng = np.random.default_rng(0)
+    groups, x = rng.integers(0, 30, 300), rng.normal(size=(300, 1))
+    outputs = {"real": 50 + 2 * x[:, 0], "counts": rng.poisson(90, 300).astype(float)}
+    for y in outputs.values():
+        per_row = np.bincount(groups, y)[groups]
+        model = sw.AggregateRegressor("linear")
+        with pytest.warns(UserWarning, match="set_fit_request"):
+            cross_val_score(model, x, per_row, groups=groups, cv=GroupKFold(3))
+        model.fit(x, per_row, groups=groups)
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda rng: rng.integers(0, 2, 300),
+        lambda rng: rng.choice([0, 1, 10, 100], 300),
+        lambda rng: rng.poisson(4, 300),
+        lambda rng: rng.poisson(100, 300),
+        lambda rng: rng.negative_binomial(1, 0.05, 300),  # counts with a long tail
+        lambda rng: rng.integers(1, 11, 300) / 2,  # marks
+        lambda rng: rng.integers(18, 90, 300),  # ages
+        lambda rng: np.round(rng.normal(170, 8, 300)),
+        lambda rng: np.round(rng.normal(170, 8, 300), 1),
+        lambda rng: np.round(rng.lognormal(10, 1, 300), -3),  # incomes in thousands
+        lambda rng: rng.integers(1, 30, 300) - 0.01,  # prices
+        lambda rng: np.where(rng.random(300) < 0.7, 0, rng.lognormal(size=300)),  # mostly none
+        lambda rng: np.repeat(rng.normal(size=4), 4),  # too few to tell
+    ],
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_outputs_of_individuals_that_repeat_are_not_warned_of(draw, seed):
+    rng = np.random.default_rng(seed)
+    y = draw(rng).astype(float)
+    sw.AggregateRegressor("linear").fit(rng.normal(size=(len(y), 1)), y)  # warnings are errors

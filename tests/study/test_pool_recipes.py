@@ -155,3 +155,16 @@ def test_gaps_where_there_were_none_and_too_many_texts_are_refused(tmp_path):
     )
     with pytest.raises(sw.SettingError, match="'kind' would hold 201 different texts; up to 200"):
         study.change_pool(add=many)
+
+
+def test_a_number_is_corrected_to_unknown_where_the_column_has_gaps(tmp_path):
+    frame = table()
+    who = int(frame["id"][frame["size"].notna()].iloc[0])
+    fixed = frame.assign(size=frame["size"].mask(frame["id"] == who))
+    made, fresh = begin(tmp_path, frame), begin(tmp_path, fixed, "b")
+    made.change_pool(correct=pd.DataFrame({"id": [who], "size": [None]}))
+    assert made.sets.recipe.to_json() == fresh.sets.recipe.to_json()
+    np.testing.assert_array_equal(made.sets.x, fresh.sets.x)
+    whole = begin(tmp_path, frame.assign(size=1.0), "c")
+    with pytest.raises(sw.SumwiseError, match="'size' is missing. Fill it in"):
+        whole.change_pool(correct=pd.DataFrame({"id": [who], "size": [None]}))

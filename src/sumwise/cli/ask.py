@@ -44,7 +44,7 @@ def ask(address: Address, n: int | None, budget: str | None, preview: bool, by: 
             asked = study.ask(n, by=by, budget=money)
         known, about = bool(study.answers), study.about
     questions = asked if isinstance(asked, list) else [asked]
-    _show_questions(address, questions, known, about, money)
+    _show_questions(address, questions, known, about, money, by)
 
 
 @options.set_command(options.by("Who will measure."))
@@ -69,6 +69,7 @@ def _show_questions(
     known: bool,
     about: About,
     budget: float | None = None,
+    by: str | None = None,
 ) -> None:
     """Print questions and how to answer them; before the first answer nothing is expected."""
     prices = [question.cost for question in questions if question.cost is not None]
@@ -88,7 +89,7 @@ def _show_questions(
         return
     if not questions[0].expires:
         show("Nothing is claimed: this is a preview.")
-        suggest("To be asked for real:", address.typed("ask"))
+        suggest("To be asked for real:", address.typed("ask", by=by))
         return
     suggest(
         "When one is measured, for example:" if several else "When it is measured:",
@@ -108,6 +109,8 @@ def _show_question(question: Ask, numbered: str, known: bool, about: About) -> N
     if question.runner_up is not None and question.runner_up_score is not None:
         score, each = f"{question.runner_up_score:.3g}", question.runner_up_score_per_cost
         score += "" if each is None else f", {each:.3g} for each unit of cost"
+        if f"{question.score:.3g}" not in question.why:  # a set that was chosen by hand
+            score += f"; this one {question.score:.3g}"
         show(f"Next best: {named(question.runner_up)} ({score}).", indent)
     if not question.expires:
         return

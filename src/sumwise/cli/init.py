@@ -403,6 +403,9 @@ def _remark(made: Individuals, strategy: str, objective: Objective) -> None:
         gaps = tuple(str(s.name) for s in recipe.sources if s.flagged)
         if text:
             talk(f"Text, of which each level has an effect of its own: {_named(text)}.")
+        empty = tuple(str(s.name) for s in recipe.sources if None in (s.levels or ()))
+        if empty:
+            talk(f"Text with gaps, which are a level of their own: {_named(empty)}.")
         if gaps:
             talk(f"Numbers with gaps, which are filled with the mean and flagged: {_named(gaps)}.")
     for name, reason in made.left_out.items():

@@ -12,6 +12,7 @@ from sumwise.cli.options import Address, option, to_number
 from sumwise.cli.output import message, show, show_json, suggest
 from sumwise.cli.progress import waiting
 from sumwise.data.dialect import Reading
+from sumwise.util.text import count
 
 GROUP: Final = option(
     "--set COLUMN",
@@ -65,10 +66,12 @@ def _change(
         changes[kind] = read_changes(file, sets, named, reading)
         said = study.change_pool(**changes, group=group, id=row_id, **given)
         counts = {"sets": len(study.ids), "individuals": int(study.sets.sizes.sum())}
+        former = study.progress[1] - len(study.ids)
     show_json({"changed": said, **counts})
     show(
         f"{message(said)}. The pool has {counts['sets']} sets of {counts['individuals']} "
-        "individuals now."
+        "individuals now"
+        + (f", beside {count(former, 'former set')} still measured." if former else ".")
     )
     suggest("Next:", address.typed("ask", by=given["by"]))
 

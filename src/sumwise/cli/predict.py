@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -20,10 +19,11 @@ from sumwise.data.parquet import Scan, batches
 from sumwise.data.recipe import Encoded
 from sumwise.data.tables import check_output, write_table
 from sumwise.errors import DataError, SettingError
+from sumwise.learning.individuals import groups_in, own_ids
 from sumwise.model.predict import check_level, individuals
 from sumwise.outofcore import predict_parquet as streams
 from sumwise.outofcore.build import in_threads
-from sumwise.util.text import count, json_ready, plain, shown
+from sumwise.util.text import count, json_ready, plain
 
 if TYPE_CHECKING:
     from sumwise.study.study import Study
@@ -34,7 +34,7 @@ FEW: Final = 10  # rows on the screen
 @options.study_command(
     click.argument("data", required=False, type=options.PATH),
     option("--sets", "Predict the totals of sets instead.", into="of_sets"),
-    option("--by COLUMN", "Column of DATA that names the set of each row, measured or not."),
+    option("--by COLUMN", "Column of DATA that names the set of each row, if not those of init."),
     option(
         "--level SHARE", "Share of values that should lie between lower and upper.", default=0.9
     ),
@@ -57,7 +57,8 @@ def predict(
     the table), inputs, mean, standard deviation and interval. With DATA, a table (CSV, Parquet,
     Excel, GeoJSON or GeoPackage) that has the study's input columns: its rows, with the last
     four columns added. Members of a measured set are predicted given its total, so that they
-    add up to it; rows of DATA too, if --by names the column with their sets.
+    add up to it; rows of DATA too, if it has the columns that name the study's sets, or --by names
+    a column that does. Without either, the totals of their own sets are not used for them.
 
     \b
       sumwise predict schools.db
@@ -96,9 +97,6 @@ def predict(
         output.suggest(f"All {rows} rows, in full:", again)
 
 
-# --- tables ---------------------------------------------------------------------------------------
-
-
 def _table(
     study: Study,
     scan: Scan | None,
@@ -123,9 +121,14 @@ def _table(
         table, known = read_inputs(data, tuple(map(str, names)), {}, kept.recipe, reading)
         x: Any = known.x
         native = table.frame.to_native()
+        few = None if study.about.bounded else few  # members of a set move together
         columns = {name: native.column(name).slice(0, few) for name in native.column_names}
         about: dict[str, Any] = {"inputs": columns}
-        groups = None if by is None else _groups(study, table.keys([by], "given as --by"))
+        named = None if by is None else own_ids(kept, table.keys([by], "given as --by"))
+        groups = named or groups_in(kept, native)
+        if groups and named is None and {*groups} & {a.set_id for a in study.answers}:
+            said = ", ".join(visible(str(name), 40) for name in kept.origin.by)
+            output.talk(f"Members of measured sets are predicted given their totals, by {said}.")
     elif scan is not None and few is not None:
         first = next(batches(scan, scan.parts()[0]))
         x = np.ascontiguousarray(first.inputs.T, dtype=np.float64)
@@ -149,12 +152,6 @@ def _table(
     return found.to_arrow(), len(x) if scan is None else scan.rows
 
 
-def _groups(study: Study, names: Sequence[Any]) -> list[Any]:
-    """The study's own ids for names of sets as a table has them; others stay what they are."""
-    own = {shown(set_id): set_id for set_id in study.ids}
-    return [own.get(shown(name), name) for name in names]
-
-
 def _write_scan(study: Study, scan: Scan, out: Path, level: float, force: bool) -> int:
     """Write group columns and predictions of every row of the study's files; gives how many."""
     if out.suffix.lower() != ".parquet":
@@ -165,9 +162,6 @@ def _write_scan(study: Study, scan: Scan, out: Path, level: float, force: bool) 
     model, share = study.model.fitted(), check_level(level)
     ends = study.about.ends
     return streams.predict(model, scan, str(out), share, in_threads, overwrite=force, ends=ends)
-
-
-# --- the screen -----------------------------------------------------------------------------------
 
 
 def _show(table: Any, rows: int, measured: int, level: float, about: About) -> None:

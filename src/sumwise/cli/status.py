@@ -13,7 +13,8 @@ from sumwise.cli.output import placeholder, show, show_file, show_json, show_tab
 from sumwise.cli.progress import waiting
 from sumwise.data.about import About
 from sumwise.data.tables import check_output, write_table
-from sumwise.learning.parts import part_in_words
+from sumwise.data.totals import PARTS
+from sumwise.learning.parts import as_told, part_in_words
 from sumwise.util.text import count, moment, shown
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ EVENT: Final = (
     "number", "at", "what", "set", "total", "noise_std", "by", "note", "expected", "std",
     "information", "why",
 )  # fmt: skip
-NUMBERS: Final = ("total", "noise_std", "expected", "std", "information")
+NUMBERS: Final = ("total", "noise_std", "covers", "expected", "std", "information")
 TIMES: Final = ("at", "asked", "expires")
 LONGEST: Final = {"set": 30, "by": 20}  # characters of a cell on the screen
 
@@ -101,7 +102,8 @@ def answers(address: Address, out: Path | None, force: bool) -> None:
     """List the recorded totals, in order of arrival.
 
     Retracted totals are left out, and of an amended total only the latest value is listed. The
-    file can be read by tell --from.
+    file can be read by tell --from: a total of a part of a set is there as it was told, with the
+    members (of) or the share (covers).
 
     \b
       sumwise answers schools.db
@@ -110,21 +112,20 @@ def answers(address: Address, out: Path | None, force: bool) -> None:
     if out is not None:
         check_output(out, force)
     with address.open() as study:
-        sizes, about = study.state.record.sets.sizes, study.about
+        sets, about = study.state.record.sets, study.about
         rows = [_row(answer, ANSWER) for answer in study.answers]
         for row, told in zip(rows, study.answers, strict=True):
-            row["part"] = part_in_words(told.of, told.covers, int(sizes[told.position]))
+            row["part"] = part_in_words(told.of, told.covers, int(sets.sizes[told.position]))
+            if out is not None:
+                row |= as_told(told, sets, about)
     if out is not None:
-        some = ("part",) if any(row["part"] for row in rows) else ()
-        _write(rows, (*ANSWER, *some), out, force, "answer")
+        told_parts = [name for name in PARTS if any(row[name] for row in rows)]
+        _write(rows, (*ANSWER, *told_parts), out, force, "answer")
         return
     show_json({"answers": rows})
     some = ("part",) if any(row["part"] for row in rows) else ()
     columns = ("set", "total", *some, "by", "at", "note")
     _show_rows(rows, columns, at="when", part="covers", total=about.word + about.in_unit)
-
-
-# --- history --------------------------------------------------------------------------------------
 
 
 @options.study_command(
@@ -160,9 +161,6 @@ def history(address: Address, last: int | None, out: Path | None, force: bool) -
     heads = ("when", "what", "set", "total", "by", "note")
     _show_rows(few, heads, total=about.word + about.in_unit)
     show(f"{len(few)} of {count(len(events), 'line')}; times are UTC.", err=True)
-
-
-# --- rows -----------------------------------------------------------------------------------------
 
 
 def _row(line: Claim | Skip | Answer | Event, columns: Sequence[str]) -> dict[str, Any]:

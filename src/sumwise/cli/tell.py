@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 
 UNPLANNED: Final = "It is recorded without known noise, although"
-PART: Final = "part"  # a column of `sumwise answers` that no total of a whole set has
 
 
 @options.set_command(
@@ -105,7 +104,7 @@ def tell(
     if noise is None and share is None and planned and new:
         again = address.typed("amend", shown(own), total, "--noise-std", f"{planned:.6g}")
         suggest(f"{UNPLANNED} ± {planned:.6g} was planned. If it has that noise:", again)
-    suggest("Next:", address.typed("ask", by=by))
+    suggest("Next:", address.typed("ask", by=by) if measured < sets else address.typed("predict"))
 
 
 def _sentence(about: About, stored: Answer, part: str | None) -> str:
@@ -159,12 +158,9 @@ def _tell_file(address: Address, file: Path, by: str | None, reading: Reading) -
 
     with address.open() as study:
         told, ignored = read_totals(file, study.state.record.sets, by, reading)
-        if PART in ignored:
-            raise DataError(
-                f"{file} has a column {PART!r}: totals that cover a part of their set, as "
-                "sumwise answers writes them. Give them as they were measured, with a column 'of' "
-                "or 'covers' instead. Nothing was stored."
-            )
+        if "part" in ignored:  # as `sumwise answers` wrote it once
+            said = "of parts, scaled up. Give them as measured, with a column 'of' or 'covers'."
+            raise DataError(f"{file} has totals {said} Nothing was stored.")
         new, rows = study.tell_many(**told), len(told["y_bar"])
         measured, sets = study.progress
         same = _told_input(study)
@@ -181,7 +177,8 @@ def _tell_file(address: Address, file: Path, by: str | None, reading: Reading) -
         f"{count(new, 'new total')} recorded from {count(rows, 'row')}{rest}. "
         f"{measured} of {count(sets, 'set')} measured."
     )
-    suggest("Next:", address.typed("status"), address.typed("ask"))
+    then = "ask" if measured < sets else "predict"
+    suggest("Next:", address.typed("status"), address.typed(then))
 
 
 def _told_input(study: Study) -> Hashable | None:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from typing import Any, Final
 from unicodedata import decimal
 
@@ -86,6 +87,21 @@ class Table:
             if name not in self.frame.columns:
                 raise self.refusal(no_column(self.frame.columns, name, role, self.name))
 
+    def matching(self, patterns: Iterable[Any], role: str) -> list[Any]:
+        """Columns that these names and patterns (`ses_*`) mean, each once, in their order."""
+        names, found = list(self.frame.columns), list[Any]()
+        for pattern in patterns:
+            text = pattern if isinstance(pattern, str) else ""
+            hits = [n for n in names if isinstance(n, str) and text and fnmatchcase(n, text)]
+            if pattern in names:
+                hits = [pattern]
+            elif not hits and not {*text} & {*"*?["} and "," in text:
+                hits = self.matching([part.strip() for part in text.split(",")], role)
+            elif not hits:
+                self.require([pattern], role)
+            found += hits
+        return list(dict.fromkeys(found))
+
     def refuse_unclear(self, wanted: Iterable[Any]) -> None:
         """Refuse columns whose numbers can be read in two ways, or in none."""
         for name in self.unclear:
@@ -144,8 +160,10 @@ class Table:
             column = column.fill_null(False if column.dtype == nw.Boolean else 0)
         if not is_numeric(column):
             cells = column.to_list() or ["empty"]
-            odd = (row for row, cell in enumerate(cells) if not NUMBER.fullmatch(str(cell).strip()))
-            row = next(odd, 0)  # the first is shown if all of them are numbers as text
+            texts = [str(cell).strip() for cell in cells]
+            odd = [row for row, text in enumerate(texts) if not NUMBER.fullmatch(text)]
+            odd.sort(key=lambda row: texts[row].lower() in ("true", "false"))  # as good as 1 and 0
+            row = next(iter(odd), 0)  # the first is shown if all of them are numbers as text
             raise self.refusal(
                 f"{self.where(row)}: {name!r} is {cells[row]!r:.80}, not a number. Correct it, or "
                 "turn the column into numbers."

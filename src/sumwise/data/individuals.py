@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
@@ -192,6 +191,10 @@ def read_inputs(
     text = [source.name for source in known.sources if source.levels is not None]
     numbers = {*known.names, *others} - {*text}
     table = read_table(path, lambda name: name not in numbers, reading)
+    axes = () if table.geometry is None else table.geometry.axes
+    if axes and {*axes} & numbers - {*table.frame.columns}:  # the study has them of geometries
+        reading = replace(reading, centroid=True)
+        table = read_table(path, lambda name: name not in numbers, reading)
     table.refuse_unclear(numbers)
     for name, role in others.items():
         table.require([name], role)
@@ -231,8 +234,8 @@ def choose_inputs(
             of these names hold, and where rows are.
     """
     names = list(table.frame.columns)
-    taken = _matching(table, wanted, role)
-    unwanted = {*_matching(table, without, "given as --not")}
+    taken = table.matching(wanted, role)
+    unwanted = {*table.matching(without, "given as --not")}
     left_out = {name: "it is not wanted" for name in names if name in unwanted - {*used}}
     if not wanted:
         others = [name for name in names if name not in used and name not in unwanted]
@@ -253,19 +256,6 @@ def choose_inputs(
             f"What is known of each individual must be there.{why:.500}"
         )
     return chosen, left_out
-
-
-def _matching(table: Table, patterns: Sequence[str], role: str) -> list[str]:
-    """Columns that these names and patterns mean, each once, in their order."""
-    names, found = list(table.frame.columns), []
-    for pattern in patterns:
-        hits = [pattern] if pattern in names else [n for n in names if fnmatchcase(n, pattern)]
-        if not hits and not {*pattern} & {*"*?["} and "," in pattern:
-            hits = _matching(table, [part.strip() for part in pattern.split(",")], role)
-        if not hits:
-            table.require([pattern], role)
-        found += hits
-    return found
 
 
 def _odd_kind(table: Table, name: str) -> str | None:

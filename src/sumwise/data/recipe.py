@@ -116,7 +116,7 @@ class Recipe:
         for s, source in enumerate(self.sources):
             at = np.flatnonzero(self.source_of == s)
             if source.levels is None:
-                if read is None and not len(self.sample):  # nothing to average over
+                if read is None and not len(self.sample) and not source.flagged:
                     table.refuse_missing(source.name)
                 values, missing = read[source.name] if read else _numbers(table, source)
                 for d, column in zip(at.tolist(), _columns(source, values, missing), strict=True):

@@ -88,9 +88,9 @@ class Sets:
 
         Args:
             by: Column that names the group; several columns make tuples of ids.
-            x: Input columns. Text and categories become indicators, missing numbers are filled
-                with the mean and flagged, and dates become days; `recipe` keeps how, so that
-                predictions take tables with the same columns.
+            x: Input columns, `*` and `?` standing for any characters. Text and categories become
+                indicators, missing numbers are filled with the mean and flagged, and dates become
+                days; `recipe` keeps how, so that predictions take tables with the same columns.
             weights: What a measurement of a group gives: the `"sum"` of its individuals, their
                 `"mean"`, or a weighted sum with θ from a column or an array with one value a row.
             id: Column with the name of each row, which predictions carry.
@@ -107,7 +107,8 @@ class Sets:
                 f"from_frame was given {type(frame).__name__}; pass a pandas, polars or Arrow "
                 "table, or use Sets.from_arrays."
             )
-        names, groups = frames.column_names(x, "x"), frames.column_names(by, "by")
+        groups = frames.column_names(by, "by")
+        names = frames.Table(table).matching(frames.column_names(x, "x"), "given as x")
         if len(table) == 0:
             raise InvalidSetError("the table has no rows; there is nothing to group")
         rows = frames.Table(table)

@@ -36,6 +36,21 @@ def encode(x: Any, fitted: Model, recipe: Recipe | None) -> Encoded:
     return Encoded(matrix, np.zeros((len(matrix), 0), dtype=bool))
 
 
+def groups_in(sets: Any, frame: Any) -> list[Any] | None:
+    """The set that each row of a data frame names, in the columns that the sets were made by."""
+    table, by = as_frame(frame), sets.origin.by
+    if table is None or not by or not {*by} <= {*table.columns}:
+        return None
+    keys = [*zip(*(table.get_column(name).to_list() for name in by), strict=True)]
+    return own_ids(sets, [key[0] for key in keys] if len(by) == 1 else keys)
+
+
+def own_ids(sets: Any, names: Sequence[Any]) -> list[Any]:
+    """The ids of sets for their names as a table has them; others stay what they are."""
+    own = {shown(set_id): set_id for set_id in sets.ids}
+    return [own.get(shown(name), name) for name in names]
+
+
 def fill_unknown(
     recipe: Recipe | None, known: Encoded, groups: Any
 ) -> Iterator[tuple[Any, Any, Any]]:

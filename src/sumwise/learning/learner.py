@@ -30,6 +30,7 @@ from sumwise.learning.algorithm import (
     tell_all,
 )
 from sumwise.learning.estimator import AggregateRegressor
+from sumwise.learning.individuals import groups_in
 from sumwise.learning.moment import (
     AHEAD,
     Fitted,
@@ -316,6 +317,7 @@ class ActiveLearner:
         Args:
             frame, level, groups: As in `Study.predict`.
         """
+        groups = groups_in(self._progress.pool.sets, frame) if groups is None else groups
         return predict(self.model, lambda: self.sets, frame, level, groups, self._about)
 
     def predict_sets(self, level: float = 0.9) -> Predictions:

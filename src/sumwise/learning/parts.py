@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from sumwise.data.about import About
 from sumwise.data.sets import Sets
 from sumwise.data.validate import as_list, share
 from sumwise.errors import DataError, LabelError, SettingError
@@ -173,3 +174,16 @@ def part_in_words(of: Sequence[int] | None, covers: float | None, size: int) -> 
     if of is not None:
         return f"{len(of)} of {count(size, 'individual')}"
     return None if covers is None else f"from {100 * covers:.4g} % of the set"
+
+
+def as_told(answer: Answer, sets: Sets, about: About) -> dict[str, Any]:
+    """Columns of an answer as `tell` takes them: not scaled up, and without the noise of that."""
+    told: dict[str, Any] = {"covers": answer.covers, "of": None}
+    if answer.of is not None:
+        first, own = int(sets.starts[answer.position]), sets.row_ids
+        names = (shown(n if own is None else own[first + n - 1]) for n in answer.of)
+        told["of"] = ";".join(names)
+    elif answer.covers is not None:
+        up = 1.0 if about.weights == "mean" else answer.covers
+        told |= {"total": float(f"{answer.y_bar * up:.15g}"), "noise_std": None}
+    return told

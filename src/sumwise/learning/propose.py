@@ -27,7 +27,7 @@ from sumwise.model.fit import Model
 from sumwise.model.posterior import Posterior
 from sumwise.util import html
 from sumwise.util.shapes import Float, Mask, PerSet
-from sumwise.util.text import count, plain
+from sumwise.util.text import count, plain, shown
 
 FEWEST: Final = 3  # other answers from which a total is expected well enough to question it
 FAR: Final = 4.0  # standard deviations
@@ -53,6 +53,10 @@ class Ask:
     expires: str = ""  # when a study's claim on the set ends, UTC
     cost: float | None = None  # of measuring it; None where measuring has no cost
     runner_up_cost: float | None = None
+
+    def __str__(self) -> str:
+        known = f", expected {plain(self.expected)} ± {plain(self.std)}" if self.expected else ""
+        return f"Measure {shown(self.set_id)}{known}. {self.why}"
 
     def _repr_html_(self) -> str:
         rows = [("measure", self.set_id), ("why", self.why), ("score", self.score)]

@@ -7,6 +7,7 @@ by rows.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -168,6 +169,32 @@ def sets_of(x: Any, groups: Any, weights: Any, sample_weight: Any) -> tuple[Sets
     sets, _ = group_individuals(known.keys, made, known.theta(weights, sample_weight))
     sets = replace(sets, origin=known.origin)
     return sets if frame is not None else replace(sets, input_names=None), known
+
+
+def warn_of_repeats(y: Any, groups: Any) -> Any:
+    """Warn of outputs, one for each row without a group, that repeat as totals of groups do.
+
+    Counts, marks and rounded values repeat too, but a gap between two of them is about as wide as
+    the next, or some occur once; totals are scattered, and each is in all rows of its group.
+    """
+    plain = groups is None and isinstance(y, np.ndarray) and y.ndim == 1 and len(y) >= 20
+    if not plain or not np.isfinite(y).all():
+        return y
+    values, times = np.unique(y, return_counts=True)
+    gaps = np.diff(values)
+    gaps = gaps[gaps > 1e-9 * (values[-1] - values[0])]  # others are rounding
+    few = len(gaps) < 6 or 2 * len(values) >= len(y) or (times == 1).mean() > 0.1
+    if few or np.median(np.exp(-abs(np.diff(np.log(gaps))))) >= 0.5:  # 1/3 at random
+        return y
+    warnings.warn(
+        f"y has {len(values)} different values in {len(y)} rows, as if rows repeat totals of their "
+        "groups, and fit has no groups, so each counts as the output of its row. If these are "
+        "totals, give fit groups=…; in cross_val_score, sklearn.set_config(enable_metadata_routing="
+        "True), model.set_fit_request(groups=True).set_score_request(groups=True) and params=…",
+        UserWarning,
+        stacklevel=3,
+    )
+    return y
 
 
 def refuse_empty(shape: tuple[int, int]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 from sumwise.errors import LabelError, SettingError
@@ -31,8 +31,10 @@ def another_total(known: Answer, new: Answer) -> LabelError:
     )
 
 
-def not_measured(set_id: Hashable) -> LabelError:
-    return LabelError(f"set {set_id!r} is not measured yet; record its total with tell")
+def not_measured(set_id: Hashable, former: Sequence[Hashable] = ()) -> LabelError:
+    """Refuse to change an answer that is not there; `former` sets of that name may have one."""
+    was = f"; {former[-1]!r}, as it was before the pool changed, is" if former else ""
+    return LabelError(f"set {set_id!r} is not measured yet{was}; record its total with tell")
 
 
 def nothing_to_skip(set_id: Hashable) -> LabelError:

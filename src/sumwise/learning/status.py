@@ -157,8 +157,8 @@ class Status:
         return [
             f"Predictions of {whose} are uncertain by ± {unit(plain(before**0.5))} (standard "
             f"deviation) because of what the model does not know{then}.",
-            f"Noise of each individual, ± {unit(plain(self.noise_variance**0.5))}, adds to that, "
-            "and no answer reduces it.",
+            f"Noise of each individual, estimated at ± {unit(plain(self.noise_variance**0.5))}, "
+            "adds to that, and no answer reduces it.",
         ]
 
     @property

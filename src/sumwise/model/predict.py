@@ -299,7 +299,9 @@ def predict_individuals(
         on_progress(high)
     if include_noise and own is not None and len(own.row):
         rows = np.unique(own.row)
-        mean[rows], spread[rows] = _in_blocks(model, _alone(model, x), own, rows)
+        alone = spread[rows]
+        mean[rows], given = _in_blocks(model, _alone(model, x), own, rows)
+        spread[rows] = np.where(given > 1e-20 * alone, given, 0.0)  # below is rounding
     scale = posterior.output_scale
     return finite_rows(model.offset + scale * mean), finite_rows(scale * np.sqrt(spread))
 

@@ -22,6 +22,7 @@ from sumwise.data.parquet import Scan
 from sumwise.data.sets import Sets, rows_among
 from sumwise.learning import told
 from sumwise.learning.estimator import AggregateRegressor
+from sumwise.learning.individuals import groups_in
 from sumwise.learning.moment import AHEAD, Moment, answers_html, predict, predict_totals
 from sumwise.learning.parts import rows_of
 from sumwise.learning.propose import FEWEST, Answer, Ask
@@ -405,9 +406,11 @@ class Study:
             frame: A data frame with the study's input columns, or an (n, D) array.
             level: Probability of the interval from `lower` to `upper`.
             groups: Id of the set that each row of `frame` belongs to, as in
-                `AggregateRegressor.predict`.
+                `AggregateRegressor.predict`. If left out, the columns that name the study's sets,
+                where `frame` has them all.
         """
         state = self.state
+        groups = groups_in(state.record.sets, frame) if groups is None else groups
         ends, whole = state.record.about, lambda: state.whole
         return predict(_model(state), lambda: state.people, frame, level, groups, ends, whole)
 

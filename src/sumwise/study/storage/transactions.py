@@ -24,7 +24,7 @@ from sumwise.study.storage.database import Connection, Database
 from sumwise.study.storage.id_json import to_json
 from sumwise.study.storage.records import Claim, Snapshot, StudyRecord
 from sumwise.study.storage.schema import answers, chain, claims, events, files, skips, studies
-from sumwise.util.text import moment
+from sumwise.util.text import moment, shown
 
 # built once: building a statement takes longer than running it
 _STUDY: Final[sa.BindParameter[int]] = sa.bindparam("study")
@@ -271,7 +271,9 @@ class Transaction:
     def _answer(self, position: int) -> Answer:
         known = records.answer_at(self.connection, self._record, position)
         if known is None:
-            raise rules.not_measured(self._id(position))
+            begin, ids = f"{shown(self._id(position))} (until ", self._record.sets.ids
+            former = [ids[at] for at in self._record.pool.retired if str(ids[at]).startswith(begin)]
+            raise rules.not_measured(self._id(position), former)
         return known
 
     # --- the pool -----------------------------------------------------------------------------
