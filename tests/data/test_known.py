@@ -189,3 +189,13 @@ def test_a_learner_begins_with_what_is_known_and_never_asks_for_it():
     assert sorted(asked) == sorted({*SETS.ids} - {"s1"})
     with pytest.raises(sw.PoolExhaustedError):
         learner.ask()
+
+
+def test_predicted_totals_are_of_sets_to_ask_for_with_their_own_ids():
+    people = FRAME.assign(school=FRAME.school.str[1:].astype(int))
+    sets = sw.Sets.from_frame(people, by="school", x=INPUTS, id="pupil", areas=["county"])
+    known = [people[["pupil", "y"]].iloc[:2], people.groupby("county")["y"].sum()]
+    learner = sw.ActiveLearner(sets, model=_linear(), known=known)
+    found = learner.predict_sets()
+    assert found.ids == sets.ids
+    assert found.to_pandas()["set"].tolist() == list(sets.ids)

@@ -236,12 +236,12 @@ def predict(
 
 
 def predict_totals(fit: Fitted[S], level: float, which: Sequence[int] | None = None) -> Predictions:
-    """The total of every set, measured or not, or of those at some positions."""
-    some = slice(None) if which is None else which
+    """The total of every set to ask for, measured or not, or of those at some positions."""
+    some = slice(fit.pool.sets.n_asked) if which is None else which
     found, ids = fit.intervals(check_level(level), some), fit.pool.sets.ids
     measured = np.full(len(ids), np.nan)
     for answer in fit.seen.answers:
         if answer.of is None:
             measured[answer.position] = answer.y_bar
-    own = ids if which is None else tuple(ids[at] for at in which)
+    own = ids[some] if isinstance(some, slice) else tuple(ids[at] for at in some)
     return replace(found, ids=own, beside={"measured": np.ma.masked_invalid(measured[some])})
