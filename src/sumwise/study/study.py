@@ -416,7 +416,7 @@ class Study:
         state = self.state
         pool, n_sets = state.record.pool, state.record.sets.n_asked
         which = pool.positions(n_sets) if pool.retired else None
-        return predict_totals(state.fitted(), level, which)
+        return predict_totals(state.fitted(), level, state.record.about, which)
 
     def expected(
         self, set_id: Hashable, of: Sequence[Hashable] | None = None
