@@ -306,3 +306,9 @@ def test_parts_that_do_not_fit_together_are_refused():
         ids, rows, weights, starts, *names = parts
         with pytest.raises(InvalidSetError, match=message):
             Sets(tuple(ids), rows.copy(), weights, np.array(starts), *names)
+
+
+def test_sets_that_look_the_same_are_refused():
+    frame = pd.DataFrame({"g": pd.Series([1, "1", 2], dtype=object), "x": [0.0, 1, 2]})
+    with pytest.raises(InvalidSetError, match="called 1 and '1', which look the same"):
+        Sets.from_frame(frame, by="g", x="x")

@@ -205,3 +205,12 @@ def test_leaving_takes_time_in_proportion_to_the_rows():
     made = edit(pool, PoolMark(), {1, 2}, {"drop": drop}, Columns(), "2026-01-01")
     assert process_time() - began < 4  # half a minute where each set looks at all rows
     assert len(made.emptied) == 3990
+
+
+def test_numbers_become_text_where_ids_are_text(tmp_path):
+    frame = pd.DataFrame({"set": list("778"), "id": list("123"), "size": [0.0, 1, 2]})
+    pool = sw.Sets.from_frame(frame, by="set", x=["size"], id="id")
+    study = sw.create_study(tmp_path / "a.db", pool, model=sw.AggregateRegressor("linear"))
+    study.change_pool(add=pd.DataFrame({"set": [7, 9], "id": [4, 5], "size": [3.0, 4]}))
+    assert study.ids == ("7", "8", "9")
+    assert sorted(study.sets.row_ids) == list("12345")
