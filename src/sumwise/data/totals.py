@@ -113,17 +113,12 @@ def _read_totals(
     numeric = (*TOTALS, *words, "noise_std", *parts[:1])
     table = read_table(path, lambda name: True, reading, numeric.__contains__)
     names, (columns, whose) = table.frame.columns, naming(table)
-    used = {*columns, *TOTALS, *OPTIONAL, *parts}
-    words = [name for name in dict.fromkeys(words) if name in names and name not in used]
     if not columns:
         table.require(["set"], " or ".join(["the set's id", *(f"as {name!r}" for name in own)]))
-    held = [name for name in TOTALS if name in names] or words
-    if len(held) > 1:
-        raise DataError(
-            f"{path} has columns {' and '.join(map(repr, held))}; leave one of them out"
-        )
-    table.require(held or TOTALS[:1], "the measured total; y_bar is understood too")
-    cells = {name: [""] * len(table.frame) for name in (*columns, held[0], *OPTIONAL, *parts)}
+    held = _value_column(
+        table, [name for name in words if name not in (*columns, *OPTIONAL, *parts)]
+    )
+    cells = {name: [""] * len(table.frame) for name in (*columns, held, *OPTIONAL, *parts)}
     for name in {*names} & {*cells}:
         values = table.frame.get_column(name).to_list()
         cells[name] = ["" if value is None else shown(value) for value in values]
@@ -157,7 +152,7 @@ def _read_totals(
     table.refuse_unclear(numeric)
     told = {
         "set_ids": each("", find_set),
-        "y_bar": each(held[0], total),
+        "y_bar": each(held, total),
         "by": [text or by for text in cells["by"]],
         "note": [text or None for text in cells["note"]],
         "noise_std": each("noise_std", optional),
@@ -166,6 +161,18 @@ def _read_totals(
     if parts:
         told |= {"covers": each("covers", optional), "of": each("of", _members)}
     return told, tuple(name for name in names if name not in cells)
+
+
+def _value_column(table: Table, words: Sequence[str]) -> str:
+    """The column of totals: by our names, or else by the study's own."""
+    names = table.frame.columns
+    held = [name for name in TOTALS if name in names]
+    held = held or [name for name in dict.fromkeys(words) if name in names]
+    if len(held) > 1:
+        both = " and ".join(map(repr, held))
+        raise DataError(f"{table.name} has columns {both}; leave one of them out")
+    table.require(held or TOTALS[:1], "the measured total; y_bar is understood too")
+    return held[0]
 
 
 def _members(text: str) -> list[str] | None:
