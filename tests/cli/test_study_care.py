@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -213,3 +214,17 @@ def test_a_reader_that_has_seen_enough_is_no_failure(url, words):
         assert process.wait(120) == 0
         assert process.stderr is not None
         assert "Traceback" not in process.stderr.read()
+
+
+def test_a_file_of_means_is_read_by_the_word_of_the_study(tmp_path):
+    data, told = tmp_path / "people.csv", tmp_path / "means.csv"
+    data.write_text("school,x\n" + "".join(f"s{i % 3},{i * i % 7}\n" for i in range(12)))
+    db = str(tmp_path / "a.db")
+    run = partial(subprocess.run, capture_output=True, text=True, check=False)
+    shell = [sys.executable, "-m", "sumwise"]
+    made = run([*shell, "init", db, str(data), "--by", "school", "--weights", "mean"])
+    assert made.returncode == 0, made.stderr
+    told.write_text("school,mean\ns0,1.5\ns1,2\n")
+    done = run([*shell, "tell", db, "--from", str(told)])
+    assert done.returncode == 0, done.stderr
+    assert "2 new means recorded from 2 rows" in done.stdout

@@ -77,6 +77,29 @@ def test_a_fit_with_what_is_known_is_that_of_overlapping_sets(pupils, counties, 
     assert_allclose(by_county[areas.index], areas, rtol=1e-8)  # and areas add up
 
 
+@given(
+    st.sets(st.integers(0, N - 1), max_size=4),
+    st.sets(st.sampled_from(sorted(FRAME.county.unique())), min_size=1, max_size=2),
+    st.sampled_from(SETS.ids),
+    st.sampled_from(["sum", "mean"]),
+)
+def test_totals_of_sets_are_those_of_their_members(pupils, counties, school, weights):
+    sets = _sets(weights=weights)
+    people = FRAME.iloc[sorted(pupils)][["pupil", "y"]]
+    areas = FRAME[FRAME.county.isin(counties)].groupby("county")["y"].agg(weights)
+    told = {school: FRAME.groupby("school")["y"].agg(weights)[school]}
+    model = _linear().fit(sets, told, known=[people, areas])
+    each = model.predict(FRAME[INPUTS], groups=FRAME.school)
+    expected = pd.Series(each).groupby(FRAME.school).agg(weights)
+    mean, std = model.predict_sets(sets, return_std=True)
+    assert_allclose(mean, expected[list(sets.ids)])
+    assert_allclose(mean[sets.position(school)], told[school])
+    assert_allclose(std[sets.position(school)], 0, atol=1e-5)
+    moved = sw.Sets.from_arrays([sets[school].x + 1], ids=[school])  # others of the same name
+    prior = model.predict_sets(moved, return_std=True, include_noise=True)
+    assert prior[1][0] > 0.1
+
+
 def _ids(known, sets=SETS):
     return [each.set_id for each in with_known(sets, known)[1]]
 
@@ -166,3 +189,13 @@ def test_a_learner_begins_with_what_is_known_and_never_asks_for_it():
     assert sorted(asked) == sorted({*SETS.ids} - {"s1"})
     with pytest.raises(sw.PoolExhaustedError):
         learner.ask()
+
+
+def test_predicted_totals_are_of_sets_to_ask_for_with_their_own_ids():
+    people = FRAME.assign(school=FRAME.school.str[1:].astype(int))
+    sets = sw.Sets.from_frame(people, by="school", x=INPUTS, id="pupil", areas=["county"])
+    known = [people[["pupil", "y"]].iloc[:2], people.groupby("county")["y"].sum()]
+    learner = sw.ActiveLearner(sets, model=_linear(), known=known)
+    found = learner.predict_sets()
+    assert found.ids == sets.ids
+    assert found.to_pandas()["set"].tolist() == list(sets.ids)

@@ -314,3 +314,9 @@ def test_patterns_name_inputs_as_in_the_shell():
     assert made.input_names == ("ses_a", "ses_b", 7)
     with pytest.raises(InvalidSetError, match="'sex_\\*'"):
         Sets.from_frame(frame, by="g", x="sex_*")
+
+
+def test_sets_that_look_the_same_are_refused():
+    frame = pd.DataFrame({"g": pd.Series([1, "1", 2], dtype=object), "x": [0.0, 1, 2]})
+    with pytest.raises(InvalidSetError, match="called 1 and '1', which look the same"):
+        Sets.from_frame(frame, by="g", x="x")

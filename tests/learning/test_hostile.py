@@ -229,3 +229,30 @@ def test_models_and_sets_survive_copying():
     for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):  # noqa: S301 - our own
         assert_allclose(twin.predict(SETS.x), model.predict(SETS.x))
     assert pickle.loads(pickle.dumps(SETS)).ids == SETS.ids  # noqa: S301
+
+
+def test_a_bare_text_is_no_list_of_members():
+    sets = sw.Sets.from_frame(
+        pd.DataFrame({"set": ["s", "s", "s"], "id": list("abc"), "x": [0.0, 1, 2]}),
+        by="set",
+        x="x",
+        id="id",
+    )
+    learner = sw.ActiveLearner(sets)
+    with pytest.raises(sw.LabelError, match=r"of is 'ab'; give a list of members"):
+        learner.tell("s", 1.0, of="ab")
+    learner.tell("s", 1.0, of=["a", "b"])
+
+
+def test_no_rows_of_text_have_no_predictions():
+    frame = pd.DataFrame({"x": [1.0, 2, 3, 4], "kind": list("uvuv")})
+    model = sw.AggregateRegressor("linear").fit(frame, [1.0, 2, 3, 4])
+    assert [part.shape for part in model.predict(frame[:0], return_std=True)] == [(0,), (0,)]
+    assert len(model.intervals(frame[:0])) == 0
+
+
+@pytest.mark.parametrize("value", [np.datetime64("2020-01-01"), np.timedelta64(3, "D")])
+def test_a_date_is_no_total(value):
+    sets = sw.Sets.from_arrays([[[0.0]], [[1.0]]])
+    with pytest.raises(sw.LabelError, match="must be an array of numbers"):
+        sw.AggregateRegressor("linear").fit(sets, {0: value, 1: 2})

@@ -456,3 +456,36 @@ def test_outputs_of_individuals_that_repeat_are_not_warned_of(draw, seed):
     rng = np.random.default_rng(seed)
     y = draw(rng).astype(float)
     sw.AggregateRegressor("linear").fit(rng.normal(size=(len(y), 1)), y)  # warnings are errors
+
+
+@given(st.permutations(range(12)), st.booleans())
+def test_groups_and_totals_of_rows_are_those_with_the_same_labels(order, named):
+    x = pd.DataFrame({"a": np.random.default_rng(0).normal(size=12)})
+    x.index = [f"r{i}" for i in range(12)] if named else x.index
+    groups = pd.Series(["u", "v", "w"] * 4, x.index)
+    totals = groups.map({"u": 1.0, "v": 5.0, "w": 2.0})
+    expected = sw.AggregateRegressor("linear").fit(x, totals, groups=groups)
+    mixed = groups.iloc[list(order)]
+    model = sw.AggregateRegressor("linear").fit(x, totals.iloc[list(order)], groups=mixed)
+    assert same(model, expected, x)
+    found = model.predict(x, groups=mixed)
+    np.testing.assert_allclose(found, expected.predict(x, groups=groups))
+    assert model.score(x, totals.iloc[::-1], groups=mixed) == expected.score(
+        x, totals, groups=groups
+    )
+
+
+def test_labels_of_other_rows_are_refused_and_a_count_of_rows_is_none():
+    x = pd.DataFrame({"a": [0.0, 1, 2]}, index=["p", "q", "r"])
+    model, other = sw.AggregateRegressor("linear"), pd.Series(["u", "v", "w"], ["p", "q", "s"])
+    with pytest.raises(sw.SettingError, match="index of groups has other labels"):
+        model.fit(x, [1.0, 2, 3], groups=other)
+    model.fit(x, [1.0, 2, 3], groups=other.reset_index(drop=True))
+    with pytest.raises(sw.SettingError, match="index of groups has other labels"):
+        model.predict(x, groups=other)
+
+
+def test_a_count_of_rows_is_refused_where_x_has_the_same_numbers_in_another_order():
+    x = pd.DataFrame({"a": [0.0, 1, 2]}, index=[2, 0, 1])
+    with pytest.raises(sw.SettingError, match="labels of X in another order"):
+        sw.AggregateRegressor("linear").fit(x, [1.0, 2, 3], groups=pd.Series(["u", "v", "w"]))

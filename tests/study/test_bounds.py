@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from contextlib import closing
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -168,3 +169,43 @@ def test_a_study_from_before_names_and_bounds_weighs_its_sets_as_it_did(
     (folder / "study.json").write_text(json.dumps(head))
     with sw.import_study(folder, tmp_path / "b.db") as again:
         assert again.about == known
+
+
+@given(st.data())
+def test_totals_of_overlapping_sets_agree_with_their_members_and_can_be(data):
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    members = [rng.choice(6, rng.integers(1, 5), replace=False) for _ in range(4)]
+    sets = sw.Sets.from_members(rng.normal(size=(6, 1)), [*members, range(6)])
+    y = rng.integers(0, 2, 6).astype(float)
+    truth = [y[list(rows)].sum() for rows in [*members, range(6)]]
+    model = sw.AggregateRegressor("linear", hyperparameters=(0.1, 2.0))
+    learner = sw.ActiveLearner(sets, model, low=0, high=1)
+    told = data.draw(st.sets(st.integers(0, 4), min_size=1))
+    learner.tell_many({at: truth[at] for at in sorted(told)})
+    found, each = learner.predict_sets(), learner.predict()
+    by_set = pd.Series(each.mean).groupby(np.array(each.ids)).sum()
+    np.testing.assert_allclose(found.mean, by_set[list(sets.ids)], atol=1e-9)
+    every = np.array(list(product([0.0, 1.0], repeat=6)))  # a corner has each exact end here
+    fits = [
+        abs(every[:, list(rows)].sum(axis=1) - truth[at]) < 1e-9
+        for at, rows in enumerate([*members, range(6)])
+        if at in told
+    ]
+    can = every[np.all(fits, axis=0)]
+    for at, rows in enumerate([*members, range(6)]):
+        sums = can[:, list(rows)].sum(axis=1)
+        assert found.lower[at] <= sums.max() + 1e-6
+        assert found.upper[at] >= sums.min() - 1e-6
+    assert not learner.status().contradictions
+
+
+def test_a_total_that_others_leave_no_room_for_is_said():
+    x = np.random.default_rng(0).normal(size=(6, 1))
+    sets = sw.Sets.from_members(x, [[0, 1, 2], [2, 3, 4], range(6)], ids=list("ABC"))
+    learner = sw.ActiveLearner(sets, low=0, high=1)
+    learner.tell_many({"A": 3.0, "C": 3.0})
+    found = learner.predict_sets()
+    np.testing.assert_allclose([found.mean[1], found.lower[1], found.upper[1]], 1, atol=1e-6)
+    assert not learner.status().headline
+    learner.tell("B", 0.0)
+    assert "B is 0, and A and C make it at least 1" in learner.status().headline[0]

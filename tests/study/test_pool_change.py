@@ -199,3 +199,12 @@ def test_a_column_that_is_not_used_is_named(tmp_path):
     new = pd.DataFrame({"set": ["s2"], "id": [7], "size": [0.5], "lunch": [1.0], "w": [4.0]})
     assert study.change_pool(add=new).endswith("; not used: 'w'")
     assert "not used" not in study.change_pool(add=new.assign(id=8).drop(columns="w"))
+
+
+def test_numbers_become_text_where_ids_are_text(tmp_path):
+    frame = pd.DataFrame({"set": list("778"), "id": list("123"), "size": [0.0, 1, 2]})
+    pool = sw.Sets.from_frame(frame, by="set", x=["size"], id="id")
+    study = sw.create_study(tmp_path / "a.db", pool, model=sw.AggregateRegressor("linear"))
+    study.change_pool(add=pd.DataFrame({"set": [7, 9], "id": [4, 5], "size": [3.0, 4]}))
+    assert study.ids == ("7", "8", "9")
+    assert sorted(study.sets.row_ids) == list("12345")

@@ -166,5 +166,5 @@ def test_a_number_is_corrected_to_unknown_where_the_column_has_gaps(tmp_path):
     assert made.sets.recipe.to_json() == fresh.sets.recipe.to_json()
     np.testing.assert_array_equal(made.sets.x, fresh.sets.x)
     whole = begin(tmp_path, frame.assign(size=1.0), "c")
-    with pytest.raises(sw.SumwiseError, match="'size' is missing. Fill it in"):
+    with pytest.raises(sw.SumwiseError, match=r"'size' is missing\. Fill it in"):
         whole.change_pool(correct=pd.DataFrame({"id": [who], "size": [None]}))

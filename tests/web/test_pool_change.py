@@ -60,3 +60,14 @@ def test_the_page_notices_what_another_program_has_changed(tmp_path):
         other.change_pool(drop=pd.DataFrame({"id": [0, 1]}))
     assert sorted(row["id"] for row in client.get("/api/sets").json()["rows"]) == ["b", "c"]
     assert len(client.get("/api/next").json()["questions"]) == 2
+
+
+def test_the_columns_are_those_of_the_study_unless_others_are_named(tmp_path):
+    frame = pd.DataFrame({"g": list("aabb"), "who": range(4), "x": [0.0, 1, 2, 3]})
+    sets = sw.Sets.from_frame(frame, by="g", x=["x"], id="who")
+    sw.create_study(tmp_path / "a.db", sets).close()
+    client = TestClient(create_app(tmp_path / "a.db", token=TOKEN), base_url="http://127.0.0.1")
+    client.headers["Authorization"] = f"Bearer {TOKEN}"
+    for csv in ("g,who,x\na,10,0.5\n", "set,id,x\na,11,0.5\n"):
+        done = client.post("/api/pool", json={"change": "add", "csv": csv})
+        assert done.status_code == 201, done.text

@@ -31,7 +31,8 @@ UNPLANNED: Final = "It is recorded without known noise, although"
     click.argument("total", required=False),
     option(
         "--from FILE",
-        "Read totals from a table (CSV, Parquet or Excel) with the columns set and total, and "
+        "Read totals from a table (CSV, Parquet or Excel) with the columns set and total (or mean, "
+        "or the --outcome), and "
         "optionally by, note, noise_std, and covers or of (ids of members, separated by ;) where a "
         "total covers a part of its set. In place of set it may have the columns that were --by of "
         "the study. Either all rows are recorded or none.",
@@ -157,7 +158,8 @@ def _tell_file(address: Address, file: Path, by: str | None, reading: Reading) -
     from sumwise.data.totals import read_totals
 
     with address.open() as study:
-        told, ignored = read_totals(file, study.state.record.sets, by, reading)
+        about = study.about
+        told, ignored = read_totals(file, study.state.record.sets, by, reading, about)
         if "part" in ignored:  # as `sumwise answers` wrote it once
             said = "of parts, scaled up. Give them as measured, with a column 'of' or 'covers'."
             raise DataError(f"{file} has totals {said} Nothing was stored.")
@@ -174,7 +176,7 @@ def _tell_file(address: Address, file: Path, by: str | None, reading: Reading) -
     rest = f", {rows - new} already recorded" if rows > new else ""
     show_json({"rows": rows, "new": new, "measured": measured})
     show(
-        f"{count(new, 'new total')} recorded from {count(rows, 'row')}{rest}. "
+        f"{count(new, f'new {about.word}')} recorded from {count(rows, 'row')}{rest}. "
         f"{measured} of {count(sets, 'set')} measured."
     )
     then = "ask" if measured < sets else "predict"

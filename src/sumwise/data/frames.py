@@ -330,6 +330,8 @@ def to_float(
                 raise TypeError(f"its type is {array.dtype}")
             if any(isinstance(value, str | bytes) for value in array.flat):
                 raise TypeError("it holds text")
+            if any(isinstance(value, np.datetime64 | np.timedelta64) for value in array.flat):
+                raise TypeError("it holds dates")
         return np.array(array, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise refusal(f"{what} must be an array of numbers: {error}") from error

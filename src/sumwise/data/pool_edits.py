@@ -156,18 +156,23 @@ def _place(
     come = {key: np.array(each) for key, each in arrivals.items()}
     touched = {*pool.owner[gone].tolist()}
     touched |= {at for at, key in enumerate(made.ids) if key in come}
+    leaves, texts = np.isin(np.arange(len(sets.x)), gone), {*map(shown, made.ids)}
+    earlier: dict[int | None, list[int]] = {}  # positions that became each
+    for before, became in retired.items():
+        earlier.setdefault(became, []).append(before)
     for at in sorted(touched):
         key = sets.ids[at]
-        stay = rows[at][:0] if at in retired else np.setdiff1d(rows[at], gone)
+        stay = rows[at][:0] if at in retired else rows[at][~leaves[rows[at]]]
         now = np.concatenate([stay, come.pop(key, rows[at][:0])])
         if not len(now):
             retired[at] = None
             made.emptied.append(at)
         elif at in answered:
-            made.ids[at] = _former(key, made.ids, today)
+            made.ids[at] = _former(key, texts, today)
+            texts.add(made.ids[at])
             made.renamed.append(made.ids[at])
-            retired |= {k: len(made.ids) for k, became in retired.items() if became == at}
-            retired[at] = len(made.ids)
+            same = [before for before in earlier.get(at, ()) if retired.get(before) == at]
+            retired |= dict.fromkeys([*same, at], len(made.ids))
             _append(made, key, now, at)
         else:
             rows[at] = now
@@ -187,10 +192,10 @@ def _append(made: _Placed, key: Hashable, rows: Int[np.ndarray, " n"], origin: i
     made.came_from.append(origin)
 
 
-def _former(key: Hashable, taken: Sequence[Hashable], today: str) -> str:
+def _former(key: Hashable, taken: Collection[str], today: str) -> str:
     """A name for a measured set as it was."""
-    name, number, texts = f"{shown(key)} (until {today})", 1, {*map(shown, taken)}
-    while name in texts:
+    name, number = f"{shown(key)} (until {today})", 1
+    while name in taken:
         number += 1
         name = f"{shown(key)} (until {today}, {number})"
     return name

@@ -237,7 +237,9 @@ def joining(pool: PoolRows, table: Table, columns: Columns) -> Joined:
 
 
 def _like(own: Hashable, name: Hashable) -> Hashable:
-    """An id that was read as text, as a number where the study's own are numbers."""
+    """An id of the type that the study's own have: text, or a number that was read as text."""
+    if isinstance(own, str) and not isinstance(name, str | tuple):
+        return shown(name)
     whole = isinstance(own, int) and isinstance(name, str) and name.strip().isdecimal()
     return int(str(name)) if whole else name
 

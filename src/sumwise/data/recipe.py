@@ -125,7 +125,7 @@ class Recipe:
             else:
                 levels, codes = read[source.name] if read else _levels(table, source.name)
                 known = {level: d for d, level in zip(at.tolist(), source.levels, strict=True)}
-                column = np.array([known.get(level, -1) for level in levels])[codes]
+                column = np.array([known.get(level, -1) for level in levels], dtype=int)[codes]
                 unknown[:, s] = column < 0
                 seen = np.flatnonzero(column >= 0)
                 out[seen, column[seen]] = 1.0

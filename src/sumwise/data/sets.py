@@ -460,6 +460,7 @@ def group_individuals(
     """
     recipe, x = made
     ids, codes = frames.group_codes(keys)
+    _refuse_look_alikes(ids)
     order = np.argsort(codes, kind="stable")
     starts = starts_of(np.bincount(codes))
     if weights is None or isinstance(weights, str):
@@ -477,6 +478,17 @@ def as_objects(values: Sequence[Hashable]) -> np.ndarray:
     made = np.empty(len(values), dtype=object)
     made[:] = values
     return made
+
+
+def _refuse_look_alikes(ids: Sequence[Hashable]) -> None:
+    """Refuse ids of different types that are shown alike, such as 1 and "1"."""
+    seen: dict[str, Hashable] = {}
+    for each in ids if len({*map(type, ids)}) > 1 else ():
+        if type(seen.setdefault(shown(each), each)) is not type(each):
+            raise InvalidSetError(
+                f"sets are called {seen[shown(each)]!r:.80} and {each!r:.80}, which look the same; "
+                "give ids of one type, such as frame['set'].astype(str)"
+            )
 
 
 def look_alike(name: Any, known: Iterable[Hashable]) -> Hashable | None:

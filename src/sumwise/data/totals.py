@@ -9,9 +9,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from sumwise.data.about import About
 from sumwise.data.dialect import Reading
 from sumwise.data.frames import NUMBER, Table, listed
-from sumwise.data.known import Known, areas_of, individuals_of, named
+from sumwise.data.known import NOTHING_SAID, Known, areas_of, individuals_of, named
 from sumwise.data.sets import Sets
 from sumwise.data.tables import PLAIN, read_table
 from sumwise.errors import DataError, LabelError, SumwiseError
@@ -25,7 +26,11 @@ Naming = tuple[tuple[str, ...], Callable[[str], Any]]  # columns, and what their
 
 
 def read_totals(
-    path: Path, sets: Sets, by: str | None, reading: Reading = PLAIN
+    path: Path,
+    sets: Sets,
+    by: str | None,
+    reading: Reading = PLAIN,
+    about: About = NOTHING_SAID,
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Measured totals of these sets as arguments of `Study.tell_many`, and ignored columns.
 
@@ -36,6 +41,7 @@ def read_totals(
     Args:
         by: Who measured the rows that have no name of their own.
         reading: As in `read_table`.
+        about: What is measured: its word and its name are understood as names of the column, too.
     """
     known = by_text(sets.ids)
     extra = {each[0] for each in sets.ids[sets.n_asked :] if isinstance(each, tuple)}
@@ -48,7 +54,8 @@ def read_totals(
                 return columns, lambda text: find(known, f"{columns[0]}{BETWEEN}{text}")
         return columns, lambda text: find(known, text)
 
-    return _read_totals(path, by, naming, sets.origin.by, reading, PARTS)
+    more = (about.word, *(() if about.outcome is None else (about.outcome, about.title)))
+    return _read_totals(path, by, naming, sets.origin.by, reading, PARTS, more)
 
 
 def read_known(
@@ -101,17 +108,17 @@ def _read_totals(
     own: Sequence[Hashable],
     reading: Reading,
     parts: Sequence[str] = (),
+    words: Sequence[str] = (),
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    numeric = (*TOTALS, "noise_std", *parts[:1])
+    numeric = (*TOTALS, *words, "noise_std", *parts[:1])
     table = read_table(path, lambda name: True, reading, numeric.__contains__)
     names, (columns, whose) = table.frame.columns, naming(table)
     if not columns:
         table.require(["set"], " or ".join(["the set's id", *(f"as {name!r}" for name in own)]))
-    held = [name for name in TOTALS if name in names]
-    if len(held) > 1:
-        raise DataError(f"{path} has columns 'total' and 'y_bar'; leave one of them out")
-    table.require(held or TOTALS[:1], "the measured total; y_bar is understood too")
-    cells = {name: [""] * len(table.frame) for name in (*columns, held[0], *OPTIONAL, *parts)}
+    held = _value_column(
+        table, [name for name in words if name not in (*columns, *OPTIONAL, *parts)]
+    )
+    cells = {name: [""] * len(table.frame) for name in (*columns, held, *OPTIONAL, *parts)}
     for name in {*names} & {*cells}:
         values = table.frame.get_column(name).to_list()
         cells[name] = ["" if value is None else shown(value) for value in values]
@@ -145,7 +152,7 @@ def _read_totals(
     table.refuse_unclear(numeric)
     told = {
         "set_ids": each("", find_set),
-        "y_bar": each(held[0], total),
+        "y_bar": each(held, total),
         "by": [text or by for text in cells["by"]],
         "note": [text or None for text in cells["note"]],
         "noise_std": each("noise_std", optional),
@@ -154,6 +161,18 @@ def _read_totals(
     if parts:
         told |= {"covers": each("covers", optional), "of": each("of", _members)}
     return told, tuple(name for name in names if name not in cells)
+
+
+def _value_column(table: Table, words: Sequence[str]) -> str:
+    """The column of totals: by our names, or else by the study's own."""
+    names = table.frame.columns
+    held = [name for name in TOTALS if name in names]
+    held = held or [name for name in dict.fromkeys(words) if name in names]
+    if len(held) > 1:
+        both = " and ".join(map(repr, held))
+        raise DataError(f"{table.name} has columns {both}; leave one of them out")
+    table.require(held or TOTALS[:1], "the measured total; y_bar is understood too")
+    return held[0]
 
 
 def _members(text: str) -> list[str] | None:

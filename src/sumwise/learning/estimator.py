@@ -145,8 +145,9 @@ class AggregateRegressor:
             if pool is not None or known is not None:
                 raise SettingError("pool and known go with sets: make these with Sets.from_frame")
             kind = weights if sample_weight is None else None
-            sets, known_groups = by_row.sets_of(sets, groups, weights, sample_weight)
-            y_bar = by_row.warn_of_repeats(known_groups.of_groups(y_bar), groups)
+            made, known_groups = by_row.sets_of(sets, groups, weights, sample_weight)
+            y_bar = by_row.warn_of_repeats(known_groups.of_groups(y_bar, sets), groups)
+            sets = made
         elif groups is not None or sample_weight is not None or weights != "sum":
             raise SettingError("groups, sample_weight and weights go with X; sets have their own")
         learned = fit_sets(self.config(), sets, y_bar, pool, noise_std, known)
@@ -242,7 +243,7 @@ class AggregateRegressor:
                 "return_cov knows no groups; ask for return_std, or leave groups out"
             )
         fitted, known = self.fitted(), self._encode(X)
-        x = known.x
+        x, groups = known.x, by_row.aligned(X, groups, "groups")
         if return_cov:
             rows_in.refuse_unknown(self._recipe, known, "return_cov")
         own = rows_in.members(fitted, groups, x) if include_noise else None
@@ -301,6 +302,7 @@ class AggregateRegressor:
         if not self._one_output:
             raise SettingError("intervals are of one output; use predict with return_std")
         share, known = check_level(level), self._encode(X)
+        groups = by_row.aligned(X, groups, "groups")
         own = rows_in.members(self.fitted(), groups, known.x)
         found = outputs.interval(self.fitted(), known.x, share, own)
         for rows, some, names in rows_in.fill_unknown(self._recipe, known, groups):
@@ -390,9 +392,10 @@ class AggregateRegressor:
 
         predicted = self.predict(X)
         if groups is not None:
-            known = by_row.groups_of(groups, len(predicted))
-            theta = known.theta(weights or vars(self).get("_weights"), sample_weight)
-            at, values = known.match(y)
+            known = by_row.groups_of(by_row.aligned(X, groups, "groups"), len(predicted))
+            theta = by_row.aligned(X, sample_weight, "sample_weight")
+            theta = known.theta(weights or vars(self).get("_weights"), theta)
+            at, values = known.match(y, X)
             totals = check_labels(values, [known.ids[a] for a in at])
             said = dict(zip(at.tolist(), totals.tolist(), strict=True))
             learned = vars(self).get("_totals", {})

@@ -322,7 +322,7 @@ class ActiveLearner:
 
     def predict_sets(self, level: float = 0.9) -> Predictions:
         """Predict the total of every set, measured or not."""
-        return predict_totals(self._fit(self._progress), level)
+        return predict_totals(self._fit(self._progress), level, self._about)
 
     def expected(
         self, set_id: Hashable, of: Sequence[Hashable] | None = None

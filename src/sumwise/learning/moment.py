@@ -20,7 +20,7 @@ from sumwise.learning.left_out import Judged, left_out, suspects
 from sumwise.learning.parts import some_members
 from sumwise.learning.propose import Answer, Ask, PoolState
 from sumwise.learning.status import Status, outlook
-from sumwise.model.bounded import within, within_overlapping
+from sumwise.model.bounded import possible, within, within_overlapping
 from sumwise.model.design import Design, Pool
 from sumwise.model.fit import Model
 from sumwise.model.predict import (
@@ -29,7 +29,9 @@ from sumwise.model.predict import (
     check_level,
     in_common,
     individuals,
+    interval,
     interval_sets,
+    members_of,
     predict_sets,
 )
 from sumwise.util import html
@@ -167,7 +169,7 @@ class Moment(Generic[S]):
         left["suspects"] = suspects(judged, fit.seen.answers, *checks)
         left |= {"typical_error": judged.error, "typical_naive_error": judged.naive_error}
         left |= {"known": len(state.answered) - answers}
-        left["contradictions"] = contradictions(sets, fit.seen.answers)
+        left["contradictions"] = contradictions(sets, fit.seen.answers, self.about)
         counts = sets.n_asked - len(state.gone), *taken, state.questions
         return Status(self.name, self.strategy, *counts, **left, about=self.about)
 
@@ -235,13 +237,43 @@ def predict(
     return replace(found, **about)
 
 
-def predict_totals(fit: Fitted[S], level: float, which: Sequence[int] | None = None) -> Predictions:
-    """The total of every set, measured or not, or of those at some positions."""
-    some = slice(None) if which is None else which
+def predict_totals(
+    fit: Fitted[S],
+    level: float,
+    about: About = NOTHING_SAID,
+    which: Sequence[int] | None = None,
+) -> Predictions:
+    """The total of every set to ask for, measured or not, or of those at some positions."""
+    some = slice(fit.pool.sets.n_asked) if which is None else which
     found, ids = fit.intervals(check_level(level), some), fit.pool.sets.ids
+    if about.bounded and fit.model.labelled is not None and fit.model.labelled.overlap is not None:
+        found = _as_members(fit, found, some, about, fit.model.labelled.overlap.measured)
     measured = np.full(len(ids), np.nan)
     for answer in fit.seen.answers:
         if answer.of is None:
             measured[answer.position] = answer.y_bar
-    own = ids if which is None else tuple(ids[at] for at in which)
+    own = ids[some] if isinstance(some, slice) else tuple(ids[at] for at in some)
     return replace(found, ids=own, beside={"measured": np.ma.masked_invalid(measured[some])})
+
+
+def _as_members(
+    fit: Fitted[S], found: Predictions, some: Any, about: About, measured: Sets
+) -> Predictions:
+    """Totals of overlapping sets that are those of their members' means within bounds, with
+    intervals of what can be."""
+    sets, model = fit.pool.sets, fit.model
+    own = members_of(model, individuals(sets)["ids"], sets.own_x)
+    each = interval(model, sets.own_x, found.level, own)
+    each = within_overlapping(each, sets, measured, *about.ends)
+    shares = sets.theta[: len(each)] * each.mean
+    mean = np.add.reduceat(shares, sets.starts[: sets.n_asked])[some]
+    moved, ends = mean - found.mean, about.ranges(sets)[:, some]
+    reach = [found.lower + np.minimum(moved, 0.0), found.upper + np.maximum(moved, 0.0)]
+    exact = [answer for answer in fit.seen.answers if not answer.noise_std]
+    free = np.flatnonzero(found.std > 0)  # others are known already
+    if exact and len(free):
+        told = some_members(sets, exact), np.array([answer.y_bar for answer in exact])
+        at = np.arange(len(sets))[some][free]
+        can = possible(sets.take(at), *told, about.ends)
+        ends[:, free] = np.where(np.isnan(can), ends[:, free], can)
+    return within(replace(found, mean=mean, ends=np.stack(reach)), *ends)

@@ -44,6 +44,8 @@ def rows_of(sets: Sets, position: int, of: Any) -> tuple[int, ...] | None:
     Args:
         of: Ids of rows where the sets have them, otherwise numbers within the set from 1.
     """
+    if isinstance(of, str | bytes):
+        raise LabelError(f"of is {of!r:.60}; give a list of members, such as [{of!r:.60}]")
     own, wanted = sets.ids[position], as_list(of, "of")
     first, end = sets.starts[position : position + 2].tolist()
     if sets.row_ids is None:

@@ -33,22 +33,25 @@ class Groups:
     codes: Int[np.ndarray, " N"]  # number of each row's group
     name: Hashable = None  # of the column that they were
 
-    def match(self, totals: Any) -> tuple[Int[np.ndarray, " t"], Float[np.ndarray, "..."]]:
+    def match(self, totals: Any, x: Any) -> tuple[Int[np.ndarray, " t"], Float[np.ndarray, "..."]]:
         """Numbers of the groups that totals are given for, and the totals; see `matching.match`."""
         made = Sets.from_arrays([[[0.0]]] * len(self.ids), ids=self.ids)
         plain = replace(made, origin=self.origin)
-        return match(self.of_groups(totals), plain, "totals", LabelError)
+        return match(self.of_groups(totals, x), plain, "totals", LabelError)
 
     @property
     def origin(self) -> Origin:
         """What totals may call the groups."""
         return UNKNOWN if self.name is None else Origin((self.name,))
 
-    def of_groups(self, totals: Any) -> Any:
+    def of_groups(self, totals: Any, x: Any = None) -> Any:
         """Totals with one entry a group, of totals that may have one a row.
 
         A pandas object whose index has the ids of groups is read by id; a dict stays as it is, and
         so does a frame with a column of ids.
+
+        Args:
+            x: The rows, whose index says which is which.
         """
         if totals is None:
             raise LabelError("fit requires y to be passed, but the target y is None; give totals")
@@ -73,7 +76,7 @@ class Groups:
             return to_float(totals, "totals", LabelError)[[at[name] for name in self.ids]]
         if len(totals) != n_rows:
             return totals
-        values = to_float(totals, "totals", LabelError)
+        values = to_float(aligned(x, totals, "totals"), "totals", LabelError)
         first = np.full(len(self.ids), len(values))
         np.minimum.at(first, self.codes, np.arange(len(values)))
         of_first = values[first][self.codes]
@@ -165,7 +168,8 @@ def sets_of(x: Any, groups: Any, weights: Any, sample_weight: Any) -> tuple[Sets
     else:
         refuse_empty(frame.shape)
         made = learn(Table(frame, "X", "X, row {}".format), frame.columns, role="an input")
-    known = groups_of(groups, len(made[1]))
+    known = groups_of(aligned(x, groups, "groups"), len(made[1]))
+    sample_weight = aligned(x, sample_weight, "sample_weight")
     sets, _ = group_individuals(known.keys, made, known.theta(weights, sample_weight))
     sets = replace(sets, origin=known.origin)
     return sets if frame is not None else replace(sets, input_names=None), known
@@ -195,6 +199,29 @@ def warn_of_repeats(y: Any, groups: Any) -> Any:
         stacklevel=3,
     )
     return y
+
+
+def aligned(x: Any, given: Any, what: str) -> Any:
+    """What pandas has for each row of X, in the order of X: by label where both have the same ones.
+
+    An index that only counts rows goes by position, unless X has these numbers in another order:
+    then nobody can know which was meant. Other labels are refused.
+    """
+    if not (hasattr(x, "loc") and hasattr(given, "loc")) or len(x) != len(given):
+        return given
+    mine, theirs = x.index, given.index
+    if mine.equals(theirs):
+        return given
+    same = mine.is_unique and theirs.is_unique and bool(mine.isin(theirs).all())
+    if same and not counts_rows(theirs):
+        return given.loc[mine]
+    if not same and (counts_rows(mine) or counts_rows(theirs)):
+        return given
+    how = "the labels of X in another order" if same else "other labels than that of X"
+    raise SettingError(
+        f"the index of {what} has {how}, such as {theirs[0]!r:.60} first; give one with the index "
+        "of X, or an array in the order of rows"
+    )
 
 
 def refuse_empty(shape: tuple[int, int]) -> None:

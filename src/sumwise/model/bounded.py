@@ -99,6 +99,48 @@ def within_overlapping(
     return replace(found, mean=one.mean[row], ends=np.stack([one.lower, one.upper])[:, row])
 
 
+def possible(
+    sets: Sets, exact: Sets, y_bar: Float[np.ndarray, " t"], ends: tuple[float, float]
+) -> Float[np.ndarray, "2 A"]:
+    """The least and the greatest that totals of sets can be, given exact ones that share members.
+
+    A linear program for each end. NaN for a set that shares no members with exact totals, or where
+    no outputs within bounds have these.
+
+    Args:
+        ends: Of an output.
+    """
+    from scipy.optimize import linprog
+    from scipy.sparse.csgraph import connected_components
+
+    (theta, _), (mine, _) = weights(exact), weights(sets)
+    width, found = max(theta.shape[1], mine.shape[1]), np.full((2, len(sets)), np.nan)
+    theta.resize((len(exact), width))
+    mine.resize((len(sets), width))
+    _, part = connected_components(theta @ theta.T, directed=False)
+    for a in range(len(sets)):
+        c = mine[[a]].toarray()[0]
+        rows = np.flatnonzero(np.isin(part, part[abs(theta) @ abs(c) > 0]))
+        if not len(rows):
+            continue
+        used = np.flatnonzero((c != 0) | (abs(theta[rows]).sum(axis=0) > 0))
+        told = theta[rows][:, used], y_bar[rows]
+        for end, sign in enumerate((1.0, -1.0)):
+            made = linprog(sign * c[used], None, None, *told, bounds=ends)
+            if made.status in (0, 3):  # solved, or without an end
+                found[end, a] = sign * (made.fun if made.status == 0 else -np.inf)
+    return found
+
+
+def can_be(exact: Sets, y_bar: Float[np.ndarray, " t"], ends: tuple[float, float]) -> bool:
+    """Whether some outputs within bounds have all these totals."""
+    from scipy.optimize import linprog
+
+    theta, _ = weights(exact)
+    made = linprog(np.zeros(theta.shape[1]), None, None, theta, y_bar, bounds=ends)
+    return bool(made.status != 2)  # which says that there are none
+
+
 def _keeping(
     mean: Float[np.ndarray, " n"],
     variance: Float[np.ndarray, " n"],

@@ -134,6 +134,24 @@ def _matched(
     return found
 
 
+def _recognised(pool: Sets, sets: Sets) -> Sets:
+    """Disjoint sets, with the numbers that their individuals have in a pool of overlapping ones.
+
+    An individual is the one with the same inputs in the set of the same name; others are new.
+    """
+    if sets.members is not None:
+        return sets
+    owner = np.array([pool.position(name) if name in pool else -1 for name in sets.ids], dtype=int)
+    found = _matched(pool, np.repeat(owner, sets.sizes), sets.x)
+    new = np.arange(len(found))
+    members, effects = (
+        np.where(found >= 0, known[found], known.max(initial=-1) + 1 + new)
+        for known in (pool.members, pool.effects)
+        if known is not None
+    )
+    return replace(sets.take(range(len(sets))), members=members, effects=effects)
+
+
 def in_common(model: Model, sets: Sets, design: Design) -> Members | None:
     """What sets have in common with measured totals; None if nothing is measured.
 
@@ -144,7 +162,7 @@ def in_common(model: Model, sets: Sets, design: Design) -> Members | None:
     if known is None or not len(known.design):
         return None
     if known.overlap is not None:
-        return Members.of_sparse(*known.overlap.of_sets(sets))
+        return Members.of_sparse(*known.overlap.of_sets(_recognised(known.overlap.pool, sets)))
     numbers = {name: a for a, name in enumerate(known.ids)}
     total = np.array([numbers.get(name, -1) for name in sets.ids], dtype=int)
     at = np.flatnonzero(total >= 0)

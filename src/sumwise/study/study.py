@@ -417,9 +417,9 @@ class Study:
     def predict_sets(self, level: float = 0.9) -> Predictions:
         """Predict the total of every set, measured or not."""
         state = self.state
-        pool, n_sets = state.record.pool, len(state.record.sets)
+        pool, n_sets = state.record.pool, state.record.sets.n_asked
         which = pool.positions(n_sets) if pool.retired else None
-        return predict_totals(state.fitted(), level, which)
+        return predict_totals(state.fitted(), level, state.record.about, which)
 
     def expected(
         self, set_id: Hashable, of: Sequence[Hashable] | None = None

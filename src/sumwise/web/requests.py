@@ -161,10 +161,12 @@ class PoolChange(Remark):
         ),
     ]
     set: Annotated[
-        Text | Annotated[list[Text], Field(min_length=1, max_length=20)],
-        Field(description="The column that names the set, or several."),
-    ] = "set"
-    id: Annotated[Text, Field(description="The column with the individual's id.")] = "id"
+        Text | Annotated[list[Text], Field(min_length=1, max_length=20)] | None,
+        Field(description="The column that names the set, or several; the study's own, or `set`."),
+    ] = None
+    id: Annotated[
+        Text | None, Field(description="The column with the individual's id; the study's, or `id`.")
+    ] = None
 
 
 class Correction(Remark):

@@ -39,7 +39,9 @@ def change_pool(here: Here, body: requests.PoolChange) -> Any:
         file.write_bytes(body.csv.encode("utf-8", "surrogatepass"))
         try:
             group = [body.set] if isinstance(body.set, str) else body.set
-            table = read_changes(file, study.state.record.sets, Columns((*group,), body.id))
+            sets, own = study.state.record.sets, study.state.record.sets.origin
+            texts = *(group or (*own.by, "set")), body.id or "id"
+            table = read_changes(file, sets, Columns(texts, body.id or own.id or "id"))
             told: dict[str, Any] = {body.change: table, "by": body.by, "note": body.note}
             return {"words": study.change_pool(group=group, id=body.id, **told)}
         except SumwiseError as error:
