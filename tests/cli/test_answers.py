@@ -87,8 +87,8 @@ def test_parts_come_in_columns_of_a_file(run, tmp_path):
     (tmp_path / "many.csv").write_text(
         "school,total,covers,of,noise_std\ns0,4,,p00; p02,\ns1,5,0.5,,\ns2,6,,,1\ns3,7,1,,\n"
     )
-    assert "4 new totals recorded from 4 rows" in run("tell", "a.db", "--from", "many.csv")
-    assert "0 new totals recorded" in run("tell", "a.db", "--from", "many.csv")
+    assert "4 new means recorded from 4 rows" in run("tell", "a.db", "--from", "many.csv")
+    assert "0 new means recorded" in run("tell", "a.db", "--from", "many.csv")
     with sw.open_study("a.db") as study:
         found = {each.set_id: (each.y_bar, each.of, each.covers) for each in study.answers}
         noise = {each.set_id: each.noise_std for each in study.answers}
@@ -113,8 +113,8 @@ def test_answers_in_a_file_are_told_to_another_study_as_they_were_measured(run, 
         run("init", study, *made)
     run("tell", "one.db", "--from", "many.csv")
     run("answers", "one.db", "-o", "totals.csv")
-    assert "0 new totals" in run("tell", "one.db", "--from", "totals.csv")
-    assert "3 new totals" in run("tell", "two.db", "--from", "totals.csv")
+    assert re.search("0 new (total|mean)s", run("tell", "one.db", "--from", "totals.csv"))
+    assert "3 new" in run("tell", "two.db", "--from", "totals.csv")
     with sw.open_study("one.db") as one, sw.open_study("two.db") as two:
         told = [
             [(a.set_id, a.y_bar, a.of, a.covers, a.noise_std) for a in study.answers]

@@ -336,7 +336,7 @@ def test_targets_with_a_new_level_are_average_individuals_there():
     assert (known[~of_region] == new[~of_region]).all()
 
 
-@pytest.mark.parametrize("n_rows", range(1000, 1040, 5))
+@pytest.mark.parametrize("n_rows", [1000, 1015, 1035])  # the row is in the sample or not
 def test_what_one_row_alone_has_is_uncertain_within_reason(n_rows):
     """Whether or not that row is in the sample that the basis is drawn by.
 

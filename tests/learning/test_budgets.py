@@ -171,7 +171,7 @@ def test_a_purchase_is_the_best_of_three_and_near_the_best_of_all(
         assert gain(places) >= BOUND * best
 
 
-@pytest.mark.parametrize("strategy", ["AggMI", "IVR"])
+@pytest.mark.parametrize("strategy", [pytest.param("AggMI", marks=pytest.mark.slow), "IVR"])
 def test_a_pool_that_is_screened_spends_a_budget_in_the_same_way(strategy, monkeypatch):
     rng = np.random.default_rng(5)
     sets = random_sets(rng.integers(1, 5, 40).tolist(), rng)

@@ -68,7 +68,7 @@ def inputs(scan, **how):
     return np.concatenate([batch.inputs.T for batch in found]), found
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=min(25, settings.default.max_examples // 3))
 @given(tables(), st.randoms(use_true_random=False), st.lists(st.integers(1, 11), max_size=3))
 def test_a_scan_has_the_recipe_and_the_inputs_of_the_table_in_any_order(table, random, cuts):
     sets = sw.Sets.from_frame(table, by="set", x=X, periods=PERIODS)
@@ -88,7 +88,7 @@ def test_a_scan_has_the_recipe_and_the_inputs_of_the_table_in_any_order(table, r
                 assert sorted(map(tuple, mine.tolist())) == sorted(map(tuple, own.tolist()))
 
 
-@settings(deadline=None, max_examples=10)
+@settings(deadline=None, max_examples=min(10, settings.default.max_examples // 6))
 @given(tables(), tables())
 def test_predictions_of_files_are_those_of_the_table_whatever_is_unknown(table, others):
     new = others.set_column(1, "text", pa.array(["never seen", *others["text"].to_pylist()[1:]]))

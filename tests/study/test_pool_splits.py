@@ -36,7 +36,9 @@ def begin(place, frame, weights="own", known=("cost", "noise_std"), **options):
     return sw.create_study(place, sets, seed=3, **options)
 
 
-@pytest.mark.parametrize("weights", THETA)
+@pytest.mark.parametrize(
+    "weights", [w if w == "own" else pytest.param(w, marks=pytest.mark.slow) for w in THETA]
+)
 def test_splitting_and_merging_equal_a_fresh_study(tmp_path, weights):
     frame, targets = people(weights), with_lunch(table(1))[X].iloc[:5]
     study = begin(tmp_path / "a.db", frame, weights, targets=targets, target_weights=range(5))

@@ -145,9 +145,8 @@ class AggregateRegressor:
             if pool is not None or known is not None:
                 raise SettingError("pool and known go with sets: make these with Sets.from_frame")
             kind = weights if sample_weight is None else None
-            made, known_groups = by_row.sets_of(sets, groups, weights, sample_weight)
-            y_bar = by_row.warn_of_repeats(known_groups.of_groups(y_bar, sets), groups)
-            sets = made
+            x, (sets, known_groups) = sets, by_row.sets_of(sets, groups, weights, sample_weight)
+            y_bar = by_row.warn_of_repeats(known_groups.of_groups(y_bar, x), groups)
         elif groups is not None or sample_weight is not None or weights != "sum":
             raise SettingError("groups, sample_weight and weights go with X; sets have their own")
         learned = fit_sets(self.config(), sets, y_bar, pool, noise_std, known)
