@@ -128,31 +128,32 @@ def refuse_odd_quotes(path: Path, dialect: Dialect) -> None:
     content = path.read_bytes() if dialect.is_utf8 else decoded(path, dialect.encoding)
     content = content.removeprefix(codecs.BOM_UTF8)
     sep = dialect.sep.encode()
-    ends = b"[" + re.escape(sep) + rb"\r\n]"
-    begins = rb'(?:\A|(?<=%s))"' % ends
-    fine = re.compile(rb'(?:[^"]++|%s(?:[^"\r\n]++|"")*+"(?=%s|\Z))*+' % (begins, ends))
-    cell = re.compile(begins + rb'(?:[^"]++|"")*+(?:(")(%s|\Z)?)?' % ends)
+    ends = (sep, b"\r", b"\n", b"")
+    cell = re.compile(rb'"[^"]*"(?:"[^"]*")*')
     first = io.StringIO(content[:HEAD].decode("utf-8", "replace"), newline="")
     rows = filter(None, csv.reader(first, delimiter=dialect.sep))
     width = len(next(itertools.islice(rows, dialect.skipped, None), ()))
-    at = 0
-    while (at := fine.match(content, at).end()) < len(content):  # type: ignore[union-attr]
-        if (found := cell.match(content, at)) is None:
-            at += 1  # a mark within a cell, such as 5"
-            continue
-        whole = re.compile(rb"[^\r\n]*").match(content, found.end(1))
-        begin = max(content.rfind(mark, 0, at) for mark in (b"\n", b"\r")) + 1
-        lines = content[begin : whole.end() if whole else at].splitlines()
-        why = "is not closed" if found[1] is None else "has text after the one that closes it"
-        if found[2] is not None:
-            at = found.end(1)
+    stop = 0
+    while (at := content.find(b'"', stop)) >= 0:
+        stop = at + 1
+        if content[max(at - 1, 0) : at] not in ends:
+            continue  # a mark within a cell, such as 5"
+        found = cell.match(content, at)
+        after = b'"' if found is None else content[found.end() : found.end() + 1]
+        why = "is not closed" if after == b'"' else "has text after the one that closes it"
+        if found is not None and after in ends:
+            stop = found.end()
+            if b"\n" not in found[0] and b"\r" not in found[0]:
+                continue
+            begin = max(content.rfind(mark, 0, at) for mark in (b"\n", b"\r")) + 1
+            last = re.compile(rb"[^\r\n]*").match(content, stop)
+            lines = content[begin : last.end() if last else stop].splitlines()
             if width < 2 or any(line.count(sep) + 1 != width for line in lines if line):
                 continue
             why = f"closes {len(lines) - 1} lines later, and each of these is a row by itself"
         raise DataError(
-            f"{_line(path, content, found.start())}: the quotation mark in "
-            f"{_near(content, found.start())} {why}. Close it in its line; a mark within text in "
-            "quotation marks is written twice."
+            f"{_line(path, content, at)}: the quotation mark in {_near(content, at)} {why}. Close "
+            "it in its line; a mark within text in quotation marks is written twice."
         )
 
 
