@@ -18,7 +18,7 @@ import importlib
 import io
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 import rich_click as click
@@ -74,11 +74,19 @@ class Main(click.RichGroup):
             raise click.ClickException(message(str(error))) from error
         except OSError as error:
             if error.errno == errno.EPIPE:  # `| head` has seen enough, which is no failure
-                for stream in (sys.stdout, sys.stderr):  # what is still to be flushed goes nowhere
-                    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+                _discard(sys.stdout)
+                _discard(sys.stderr)
                 ctx.exit(0)
+            if error.filename is None:
+                _discard(sys.stdout)  # or Python fails to flush it at its end, and exits with 120
             place = error.filename or "everything is stored, but the result cannot be printed"
             raise click.ClickException(message(f"{place}: {error.strerror}")) from error
+
+
+def _discard(stream: Any) -> None:
+    """Let what is still to be flushed go nowhere."""
+    with suppress(OSError):  # a stream without a descriptor has nothing that could fail
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 @contextmanager
