@@ -6,7 +6,7 @@ import pytest
 
 import sumwise as sw
 from tests.browser.places import schools
-from tests.browser.tools import expect, go
+from tests.browser.tools import expect, go, settled
 from tests.marks import slow
 
 VIEWS = (
@@ -19,11 +19,18 @@ VIEWS = (
     "history?show=answers",
 )
 
+# what slides in is half transparent until it has arrived, and has less contrast until then
+ARRIVED = """() => Promise.all(document.getAnimations()
+    .filter((each) => each.effect.getComputedTiming().endTime !== Infinity)
+    .map((each) => each.finished.catch(() => null)))"""
+
 
 def problems(page, axe) -> list[str]:
     # our content policy rightly keeps scripts out that are not the page's own; the browser's own
     # evaluation is not subject to it
     page.evaluate(axe)
+    settled(page)
+    page.evaluate(ARRIVED)
     found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
     return [
         f"{each['impact']} {each['id']}: {[node['html'][:160] for node in each['nodes'][:4]]}"
