@@ -319,6 +319,24 @@ def test_totals_from_a_file_with_names_notes_and_noise(url, tmp_path):
     assert data_of("tell", url, "--from", file) == {"rows": 2, "new": 0, "measured": 2}
 
 
+def test_the_only_other_column_of_a_file_holds_totals_whatever_its_name(url, tmp_path):
+    told = tmp_path / "told.csv"
+    told.write_text("set;maths\n001;12,5\n002;7,25\n")
+    said = one_line(done("tell", url, "--from", told).stderr)
+    assert "told.csv: totals are in the column 'maths'." in said
+    assert said.count("decimal commas") == said.count("read with") == 1
+    with sw.open_study(url) as study:
+        assert [a.y_bar for a in study.answers] == [12.5, 7.25]
+
+
+def test_several_other_columns_of_a_file_are_not_guessed_among(url, tmp_path):
+    told = tmp_path / "told.csv"
+    told.write_text("set,maths,pupils\n001,12.5,30\n")
+    result = run("tell", url, "--from", told)
+    assert result.exit_code == 1
+    assert "has no column 'total'" in one_line(result.stderr)
+
+
 def test_totals_from_parquet_and_sets_that_are_numbers(tmp_path):
     parquet.write_table(pa.table({"g": [7, 8, 9], "a": [1.0, 2.0, 3.0]}), tmp_path / "d.parquet")
     url = tmp_path / "s.db"

@@ -156,7 +156,7 @@ def test_misuse_has_an_exit_code_of_its_own(url, words):
 FILES = {
     "empty": ("", "t.csv is empty"),
     "a heading alone": ("set,total\n", "has a heading and no rows"),
-    "no total": ("set,value\n001,5\n", "has no column 'total' (the measured total; y_bar is"),
+    "no total": ("set,value,n\n001,5,3\n", "has no column 'total' (the measured total; y_bar is"),
     "no set": ("id,total\n001,5\n", "has no column 'set' (the set's id or as "),
     "both totals": ("set,total,y_bar\n001,5,5\n", "columns 'total' and 'y_bar'; leave one"),
     "text": ("set,total\n001,5\n002,much\n", "t.csv, line 3: 'total' of set '002': 'much' is not"),

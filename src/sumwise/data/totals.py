@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -110,14 +111,8 @@ def _read_totals(
     parts: Sequence[str] = (),
     words: Sequence[str] = (),
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    numeric = (*TOTALS, *words, "noise_std", *parts[:1])
-    table = read_table(path, lambda name: True, reading, numeric.__contains__)
-    names, (columns, whose) = table.frame.columns, naming(table)
-    if not columns:
-        table.require(["set"], " or ".join(["the set's id", *(f"as {name!r}" for name in own)]))
-    held = _value_column(
-        table, [name for name in words if name not in (*columns, *OPTIONAL, *parts)]
-    )
+    table, columns, whose, held = _opened(path, naming, own, reading, parts, words)
+    names = table.frame.columns
     cells = {name: [""] * len(table.frame) for name in (*columns, held, *OPTIONAL, *parts)}
     for name in {*names} & {*cells}:
         values = table.frame.get_column(name).to_list()
@@ -149,7 +144,6 @@ def _read_totals(
     def optional(text: str) -> float | None:
         return number(text, table.decimal) if text.strip() else None
 
-    table.refuse_unclear(numeric)
     told = {
         "set_ids": each("", find_set),
         "y_bar": each(held, total),
@@ -163,11 +157,41 @@ def _read_totals(
     return told, tuple(name for name in names if name not in cells)
 
 
-def _value_column(table: Table, words: Sequence[str]) -> str:
-    """The column of totals: by our names, or else by the study's own."""
+def _opened(
+    path: Path,
+    naming: Callable[[Table], Naming],
+    own: Sequence[Hashable],
+    reading: Reading,
+    parts: Sequence[str],
+    words: Sequence[str],
+) -> tuple[Table, tuple[str, ...], Callable[[str], Any], str]:
+    """A table, the columns that name sets, what their text stands for, and the column of totals."""
+    numeric, said = (*TOTALS, *words, "noise_std", *parts[:1]), list[str]()
+    first = replace(reading, say=said.append)
+    table = read_table(path, lambda name: True, first, numeric.__contains__)
+    columns, whose = naming(table)
+    if not columns:
+        table.require(["set"], " or ".join(["the set's id", *(f"as {name!r}" for name in own)]))
+    other = (*columns, *OPTIONAL, *parts)
+    held = _value_column(table, [name for name in words if name not in other], other)
+    if held not in numeric:  # so that its own numbers show which mark is for decimals
+        numeric, said = (*numeric, held), []
+        again = replace(reading, say=said.append)
+        table = read_table(path, lambda name: True, again, numeric.__contains__)
+        said.append(f"{path.name}: totals are in the column {held!r:.80}.")
+    for each in said:
+        reading.say(each)
+    table.refuse_unclear(numeric)
+    return table, columns, whose, held
+
+
+def _value_column(table: Table, words: Sequence[str], other: Sequence[str]) -> str:
+    """The column of totals: by our names, by the study's own, or the only one that is left."""
     names = table.frame.columns
     held = [name for name in TOTALS if name in names]
     held = held or [name for name in dict.fromkeys(words) if name in names]
+    left = [name for name in names if name not in other]
+    held = held or (left if len(left) == 1 else [])
     if len(held) > 1:
         both = " and ".join(map(repr, held))
         raise DataError(f"{table.name} has columns {both}; leave one of them out")
