@@ -125,10 +125,12 @@ class Recipe:
             else:
                 levels, codes = read[source.name] if read else _levels(table, source.name)
                 known = {level: d for d, level in zip(at.tolist(), source.levels, strict=True)}
-                column = np.array([known.get(level, -1) for level in levels], dtype=int)[codes]
-                unknown[:, s] = column < 0
-                seen = np.flatnonzero(column >= 0)
-                out[seen, column[seen]] = 1.0
+                places = np.array([known.get(level, -1) for level in levels], dtype=int)
+                column, rows = places[codes], np.arange(len(out))
+                if (places < 0).any():
+                    unknown[:, s] = column < 0
+                    rows, column = rows[column >= 0], column[column >= 0]
+                out.reshape(-1)[rows * out.shape[1] + column] = 1.0
         return Encoded(out, unknown)
 
     @classmethod
