@@ -113,6 +113,7 @@ class Recipe:
         table.require(self.names, role)
         out = np.zeros((len(table.frame), len(self.labels)))
         unknown = np.zeros((len(out), len(self.sources)), dtype=bool)
+        starts = np.arange(len(out)) * out.shape[1]  # of rows, in memory
         for s, source in enumerate(self.sources):
             at = np.flatnonzero(self.source_of == s)
             if source.levels is None:
@@ -126,11 +127,11 @@ class Recipe:
                 levels, codes = read[source.name] if read else _levels(table, source.name)
                 known = {level: d for d, level in zip(at.tolist(), source.levels, strict=True)}
                 places = np.array([known.get(level, -1) for level in levels], dtype=int)
-                column, rows = places[codes], np.arange(len(out))
+                column, spots = places.take(codes), starts
                 if (places < 0).any():
                     unknown[:, s] = column < 0
-                    rows, column = rows[column >= 0], column[column >= 0]
-                out.reshape(-1)[rows * out.shape[1] + column] = 1.0
+                    spots, column = spots[column >= 0], column[column >= 0]
+                out.reshape(-1)[spots + column] = 1.0
         return Encoded(out, unknown)
 
     @classmethod
@@ -228,7 +229,7 @@ def learn(
         sources.append(source_of(table, seen, turns.get(name)))
     draft = Recipe(tuple(sources), np.empty((0, 0)))
     x, _ = draft.encode(table, role, read)
-    return with_sample(draft, x), x
+    return with_sample(draft, x, read), x
 
 
 def periods_of(
@@ -242,10 +243,16 @@ def periods_of(
     return turns
 
 
-def with_sample(draft: Recipe, x: Float[np.ndarray, "N D"]) -> Recipe:
-    """The recipe with some of these individuals, evenly from all kinds of them."""
+def with_sample(
+    draft: Recipe, x: Float[np.ndarray, "N D"], read: Mapping[Hashable, Any] | None = None
+) -> Recipe:
+    """The recipe with some of these individuals, evenly from all kinds of them.
+
+    Args:
+        read: Their columns, by name, if they are at hand: text is found faster there than in x.
+    """
     evenly = np.linspace(0, len(x) - 1, min(len(x), SAMPLE)).round().astype(int)
-    return Recipe(draft.sources, x[np.argpartition(_places(draft, x), evenly)[evenly]])
+    return Recipe(draft.sources, x[np.argpartition(_places(draft, x, read), evenly)[evenly]])
 
 
 def widened(recipe: Recipe, tables: Sequence[Table]) -> Recipe:
@@ -289,14 +296,21 @@ def learned_again(recipe: Recipe, x: Float[np.ndarray, "N D"]) -> Recipe:
     return with_sample(draft, draft.recast(recipe, x))
 
 
-def _places(recipe: Recipe, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, " N"]:
+def _places(
+    recipe: Recipe, x: Float[np.ndarray, "N D"], read: Mapping[Hashable, Any] | None
+) -> Float[np.ndarray, " N"]:
     """A number for each row, whatever the order of rows and columns: similar rows are close."""
     places = np.zeros(len(x))
     for s, source in enumerate(recipe.sources):
         at = np.flatnonzero(recipe.source_of == s)
         weight = zlib.crc32(str(source.name).encode("utf-8", "replace")) / 2**32 + 1
-        ranks = np.linspace(0.0, 1.0, len(at)) if source.levels is not None else np.ones(1)
-        own = x[:, at[0] : at[0] + len(ranks)] @ ranks
+        own, ranks = x[:, at[0]], np.linspace(0.0, 1.0, len(at))
+        if source.levels is not None and read:
+            levels, codes = read[source.name]
+            rank = dict(zip(source.levels, ranks, strict=True))
+            own = np.array([rank[level] for level in levels]).take(codes)
+        elif source.levels is not None:
+            own = x[:, at[0] : at[0] + len(at)] @ ranks
         places += weight * (own / max(abs(own).max(initial=0.0), np.finfo(float).tiny))
     return places
 
@@ -555,4 +569,4 @@ def _levels(table: Table, name: Hashable) -> tuple[list[str | None], Int[np.ndar
     blank = table.in_file
     merged: dict[str | None, int] = {}
     to = [merged.setdefault(None if (blank and v == "") else v, len(merged)) for v in raw]
-    return list(merged), np.array(to, dtype=np.int64)[coded.indices.to_numpy(zero_copy_only=False)]
+    return list(merged), np.array(to, dtype=np.int64).take(coded.indices)
