@@ -252,7 +252,14 @@ def with_sample(
         read: Their columns, by name, if they are at hand: text is found faster there than in x.
     """
     evenly = np.linspace(0, len(x) - 1, min(len(x), SAMPLE)).round().astype(int)
-    return Recipe(draft.sources, x[np.argpartition(_places(draft, x, read), evenly)[evenly]])
+    places = _places(draft, x, read)
+    sought = np.unique(np.sort(places)[evenly])
+    rows = np.flatnonzero(np.isin(places, sought))
+    if len(rows) == len(sought):  # one each; this takes a quarter of the time of a partition
+        rows = rows[np.argsort(places[rows])]
+    else:  # which of those at the same place are taken stays as it was in earlier versions
+        rows = np.argpartition(places, evenly)[evenly]
+    return Recipe(draft.sources, x[rows])
 
 
 def widened(recipe: Recipe, tables: Sequence[Table]) -> Recipe:
