@@ -1,7 +1,8 @@
 """Tables with text: what encoding four columns costs, beside pandas' `get_dummies`.
 
 Both make the same matrix of numbers in double precision, which is checked first. `get_dummies`
-makes Booleans by default, an eighth of the memory and a third of the time.
+makes Booleans by default, in an eighth of the memory and less than half of the time; ours is
+compared with either.
 """
 
 from __future__ import annotations
@@ -35,25 +36,26 @@ def run(full: bool) -> list[Row]:
         _check(frame)
         jobs = {
             "ours": lambda frame=frame: learn(Table(as_frame(frame)), list(frame.columns)),
-            "theirs": lambda frame=frame: pd.get_dummies(frame, dtype=float).to_numpy(),
-            "booleans": lambda frame=frame: pd.get_dummies(frame),
+            "get_dummies, double precision": lambda frame=frame: pd.get_dummies(
+                frame, dtype=float
+            ).to_numpy(),
+            "get_dummies, Booleans": lambda frame=frame: pd.get_dummies(frame),
         }
         times = in_turns(jobs, rounds=5)
-        ratio = times.ratio("ours", "theirs")
-        note = f"get_dummies to Booleans: {seconds(times.median('booleans'))}."
-        rows.append(
-            Row(
-                "encode four text columns",
-                f"{n} rows",
-                seconds(times.median("ours")),
-                "get_dummies, double precision",
-                seconds(times.median("theirs")),
-                ratio,
-                f"at most {LIMIT:g} times",
-                ratio <= LIMIT,
-                note,
+        for peer in list(jobs)[1:]:
+            ratio = times.ratio("ours", peer)
+            rows.append(
+                Row(
+                    "encode four text columns",
+                    f"{n} rows",
+                    seconds(times.median("ours")),
+                    peer,
+                    seconds(times.median(peer)),
+                    ratio,
+                    f"at most {LIMIT:g} times",
+                    ratio <= LIMIT,
+                )
             )
-        )
     return rows
 
 
