@@ -50,8 +50,8 @@ MUTANTS = [
     (
         "missing s in AggMI",
         "acquisition/information.py",
-        "signal_variance(pool, posterior) / posterior.noise(pool.design)",
-        "signal_variance(pool, posterior) * posterior.noise_precision",
+        "_information(signal / noise, posterior)",
+        "_information(signal * posterior.noise_precision, posterior)",
     ),
     (
         "no noise in AggEnt",

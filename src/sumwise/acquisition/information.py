@@ -15,11 +15,13 @@ it, so their information adds up. Entropies are those of outputs in the user's u
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
-from sumwise.model.design import Pool, blocks, features, sum_by_set
+from sumwise.model.design import Design, Pool, blocks, features, sum_by_set
+from sumwise.model.nonlinear import NODES
 from sumwise.model.posterior import Posterior
 from sumwise.util.shapes import Float, PerSet
 
@@ -35,8 +37,20 @@ def signal_variance(pool: Pool, posterior: Posterior) -> PerSet:
 
 def aggregated_mutual_information(pool: Pool, posterior: Posterior, rng: Generator) -> PerSet:
     """I[ȳ_a, w | D], Eq. 21 (AggMI): what measuring the set teaches about the model."""
-    ratio = signal_variance(pool, posterior) / posterior.noise(pool.design)
-    return _information(ratio, posterior)
+    return teaches(pool.design, posterior, signal_variance(pool, posterior))
+
+
+def teaches(design: Design, posterior: Posterior, signal: PerSet) -> PerSet:
+    """The same of a design, given u_aᵀ S u_a; averaged over what totals that are not linear in w
+    may turn out to be."""
+    noise = posterior.noise(design)
+    if design.nonlinear is None:
+        return _information(signal / noise, posterior)
+    found = np.zeros(len(design))
+    for node, weight in NODES:
+        left = noise * design.nonlinear.relative(signal, node)
+        found += weight * _information(signal / left, posterior)
+    return found
 
 
 def aggregated_entropy(pool: Pool, posterior: Posterior, rng: Generator) -> PerSet:
@@ -47,14 +61,15 @@ def aggregated_entropy(pool: Pool, posterior: Posterior, rng: Generator) -> PerS
 
 def mutual_information(pool: Pool, posterior: Posterior, rng: Generator) -> PerSet:
     """½ log(1 + β Σ_n θ_n² φ_nᵀ S φ_n / s_a) (MI): AggMI as if individuals were unrelated."""
-    signal = over_individuals(pool, posterior, lambda signal, theta: theta**2 * signal)
+    signal = over_individuals(pool, posterior, lambda signal, theta, noise: theta**2 * signal)
     return _information(signal / posterior.noise(pool.design), posterior)
 
 
 def entropy(pool: Pool, posterior: Posterior, rng: Generator) -> PerSet:
     """Σ_n H[y_an | D] (Ent)."""
-    noise = posterior.individual_noise
-    return over_individuals(pool, posterior, lambda signal, _: _entropy(noise + signal, posterior))
+    return over_individuals(
+        pool, posterior, lambda signal, theta, noise: _entropy(noise + signal, posterior)
+    )
 
 
 def _information(ratio: Float[np.ndarray, " n"], posterior: Posterior) -> Float[np.ndarray, " n"]:
@@ -68,12 +83,23 @@ def _entropy(variance: Float[np.ndarray, " n"], posterior: Posterior) -> Float[n
 
 
 def over_individuals(
-    pool: Pool, posterior: Posterior, each: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    pool: Pool, posterior: Posterior, each: Callable[[np.ndarray, np.ndarray, Any], np.ndarray]
 ) -> PerSet:
-    """Σ_n each(φ_nᵀ S φ_n, θ_n) over the individuals of every set."""
+    """Σ_n each(φ_nᵀ S φ_n, θ_n, noise of n) over the individuals of every set."""
     x, theta, out = pool.sets.x, pool.sets.theta, np.zeros(len(pool.sets))
     for low, high in blocks(x, pool.basis):
-        signal = posterior.variance_along(features(pool.basis, x[low:high]))
-        where, sums = sum_by_set(pool.sets.starts, low, high, each(signal, theta[low:high]))
+        rows = x[low:high]
+        signal = posterior.variance_along(features(pool.basis, rows))
+        values = each(signal, theta[low:high], individual_noise(pool, posterior, rows))
+        where, sums = sum_by_set(pool.sets.starts, low, high, values)
         out[where] += sums
     return out
+
+
+def individual_noise(
+    pool: Pool, posterior: Posterior, x: Float[np.ndarray, "N D"]
+) -> float | Float[np.ndarray, " N"]:
+    """Variance of individuals' outputs given w."""
+    if pool.design.nonlinear is None:
+        return posterior.individual_noise
+    return pool.basis.tangent.noise(x)

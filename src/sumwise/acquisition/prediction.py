@@ -29,9 +29,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.random import Generator
 
-from sumwise.acquisition.information import signal_variance
-from sumwise.data.targets import thinned
+from sumwise.acquisition.information import individual_noise, signal_variance
+from sumwise.data.targets import Targets, thinned
 from sumwise.model.design import Pool, features
+from sumwise.model.nonlinear import NODES
 from sumwise.model.posterior import BLOCK, Posterior
 from sumwise.util.shapes import Float, PerSet
 
@@ -42,19 +43,29 @@ def integrated_variance_reduction(pool: Pool, posterior: Posterior, rng: Generat
     """Expected drop of the targets' mean variance (IVR)."""
     phi, weight = targets_of(pool)
     towards = posterior.times(phi * np.sqrt(weight)[:, None]).T
-    total = _total_variance(pool, posterior)
     drop = np.empty(len(pool.design))
     for low in range(0, len(drop), BLOCK):
         along = pool.design.u[low : low + BLOCK] @ towards
         drop[low : low + BLOCK] = np.einsum("aj,aj->a", along, along)
     drop += of_members(pool, posterior, signal_variance(pool, posterior))
-    return unit_of(posterior) * (drop / total)
+    return unit_of(posterior) * (drop / _typical_variance(pool, posterior))
+
+
+def _typical_variance(pool: Pool, posterior: Posterior) -> PerSet:
+    """V_a; of totals that are not linear in w, the harmonic mean over what they may turn out."""
+    bend = pool.design.nonlinear
+    if bend is None:
+        return _total_variance(pool, posterior)
+    signal, noise = signal_variance(pool, posterior), posterior.noise(pool.design)
+    parts = [weight / (signal + noise * bend.relative(signal, node)) for node, weight in NODES]
+    return 1 / np.sum(parts, axis=0)
 
 
 def expected_predictive_information(pool: Pool, posterior: Posterior, rng: Generator) -> PerSet:
     """Mean information about one target's output (EPIG)."""
-    phi, weight = targets_of(pool)
-    own = posterior.individual_noise + posterior.variance_along(phi)
+    targets = _targets(pool)
+    phi, weight = features(pool.basis, targets.x), targets.weight
+    own = individual_noise(pool, posterior, targets.x) + posterior.variance_along(phi)
     towards = (posterior.times(phi) / np.sqrt(own)[:, None]).T
     total = _total_variance(pool, posterior)
     gain = np.empty(len(pool.design))
@@ -101,6 +112,8 @@ def _own_noise(pool: Pool, posterior: Posterior) -> PerSet:
 
 def _everyone(pool: Pool) -> int:
     """How many individuals the targets stand for, if they stand for all members of all sets."""
+    if pool.design.nonlinear is not None:
+        return 0  # what totals say of what members have of their own is left out
     if pool.targets is None:
         return int(pool.sets.starts[pool.sets.n_asked])
     return pool.targets.everyone
@@ -112,8 +125,19 @@ def unit_of(posterior: Posterior) -> float:
 
 
 def targets_of(pool: Pool) -> tuple[Float[np.ndarray, "J K"], Float[np.ndarray, " J"]]:
-    targets = thinned(pool.sets.own_x) if pool.targets is None else pool.targets
+    """Features whose variance is to fall, and how much each counts.
+
+    Those of counts, shares and amounts are in units of their own noise: then the variance is what
+    the expected deviance of predictions has more because w is not known.
+    """
+    targets = _targets(pool)
+    if pool.design.nonlinear is not None:
+        return pool.basis.tangent.aims(targets.x), targets.weight
     return features(pool.basis, targets.x), targets.weight
+
+
+def _targets(pool: Pool) -> Targets:
+    return thinned(pool.sets.own_x) if pool.targets is None else pool.targets
 
 
 def _total_variance(pool: Pool, posterior: Posterior) -> PerSet:

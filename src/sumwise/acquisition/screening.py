@@ -81,6 +81,7 @@ def screens(strategy: Strategy, pool: Pool, posterior: Posterior) -> bool:
     """Whether bounds exist and save work."""
     return (
         (strategy.key is not None or strategy.bounds is not None)
+        and pool.design.nonlinear is None  # bounds are those of linear totals
         and len(pool.design) >= SCREENED_FROM
         and bool(squares(pool).max() < HUGE)
     )

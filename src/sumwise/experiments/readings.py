@@ -30,12 +30,12 @@ from sumwise.util.shapes import PerSet
 def summed_information(pool: Pool, posterior: Posterior, rng: Generator) -> PerSet:
     """Information adds up over individuals, as if each were measured."""
     beta = posterior.noise_precision
-    return over_individuals(pool, posterior, lambda signal, _: 0.5 * np.log1p(beta * signal))
+    return over_individuals(pool, posterior, lambda signal, *_: 0.5 * np.log1p(beta * signal))
 
 
 def diagonal_entropy(pool: Pool, posterior: Posterior, rng: Generator) -> PerSet:
     """Entropy of the total, as if individuals were unrelated."""
-    signal = over_individuals(pool, posterior, lambda signal, theta: theta**2 * signal)
+    signal = over_individuals(pool, posterior, lambda signal, theta, _: theta**2 * signal)
     variance = pool.design.noise_scale / posterior.noise_precision + signal
     return 0.5 * (np.log(variance) + LOG_2_PI_E)
 

@@ -63,7 +63,7 @@ def begin(
     prepared = sets.prepare(config)
     pool = with_squares(sets.pool(prepared))
     fitted = fit_answers(prepared, pool.sets, pool.design.rows, ())
-    return Progress(prepared, pool, fitted, objective=objective or Objective())
+    return _seen_by(Progress(prepared, pool, fitted, objective=objective or Objective()), fitted)
 
 
 def ask(
@@ -188,7 +188,7 @@ def fit_answers(
     """
     at, totals, noise = arrays_of(answers)
     labelled, measured = None, partial(some_members, sets, answers)
-    if prepared.basis.learns:
+    if prepared.looks_at_individuals:
         labelled = measured()
         design = embed(labelled, prepared.basis)
     else:
@@ -201,6 +201,6 @@ def fit_answers(
     )
     if fitted.labelled is None or all(answer.of is None for answer in answers):
         return fitted
-    whole = embed(sets.take(at), fitted.basis)
+    whole = sets.take(at).pool(fitted).design
     both = in_whole_sets(sets, answers)
     return replace(fitted, labelled=replace(fitted.labelled, whole=whole, in_whole=both))

@@ -101,7 +101,8 @@ def _rows_of_taken(held: Pool, free: Mask) -> Shortlist:
 
 def _joined(lists: Sequence[Shortlist]) -> Shortlist:
     rows = [(one.rows.u, one.rows.noise_scale, one.rows.theta_sum) for one in lists]
-    design = Design(*map(np.concatenate, zip(*rows, strict=True)))
+    u, noise_scale, theta_sum = map(np.concatenate, zip(*rows, strict=True))
+    design = Design(u, noise_scale, theta_sum)
     at = np.concatenate([one.positions for one in lists])
     return Shortlist(at, design, max(one.rest for one in lists))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -26,7 +27,7 @@ from sumwise.learning import rows as by_row
 from sumwise.learning import summary as describing
 from sumwise.learning.fitting import fit_sets
 from sumwise.model import fit as core
-from sumwise.model import predict as outputs
+from sumwise.model import predict as predictions
 from sumwise.model.basis import Basis, Neural
 from sumwise.model.bounded import totals_of, within
 from sumwise.model.predict import Predictions, check_level
@@ -67,6 +68,9 @@ class AggregateRegressor:
             running away while there are few labels.
         standardize: Standardise inputs and outputs inside. Answers are in your units either way.
         random_state: Seed of what the basis draws, a whole number; None draws anew at each fit.
+        outputs: What totals add up: `"numbers"`; `"counts"` (events: whole numbers, from 0 on);
+            `"shares"` (successes in so many trials); or `"amounts"` (above 0). The weights of
+            individuals are then their exposures, or numbers of trials.
 
     >>> import numpy as np, sumwise as sw
     >>> rng = np.random.default_rng(0)
@@ -86,6 +90,7 @@ class AggregateRegressor:
     evidence_prior: bool = True
     standardize: bool = True
     random_state: int | None = 0
+    outputs: str = "numbers"
     fitted_: core.Model = field(init=False)
     prepared_: core.Prepared = field(init=False)
     n_features_in_: int = field(init=False)
@@ -223,8 +228,12 @@ class AggregateRegressor:
         include_noise: bool = True,
         *,
         groups: Any = None,
+        exposure: Any = None,
     ) -> Any:
         """Outputs of individuals: their mean, and on request how sure that is.
+
+        Counts and amounts are per exposure, and shares are probabilities, unless exposures are
+        given: then they are what is to be counted.
 
         Args:
             X: (n, D) array, or a data frame with the columns the model was fitted on.
@@ -234,6 +243,7 @@ class AggregateRegressor:
             groups: Id of the set that each row belongs to. Members of a measured set are predicted
                 given its total, so that they add up to it. A row is the member with the same
                 inputs; another row of that set is an individual that the total does not contain.
+            exposure: Of each individual, or its number of trials, for outputs other than numbers.
         """
         if return_std and return_cov:
             raise SettingError("ask for return_std or return_cov, not both")
@@ -243,29 +253,29 @@ class AggregateRegressor:
             )
         fitted, known = self.fitted(), self._encode(X)
         x, groups = known.x, by_row.aligned(X, groups, "groups")
+        e = rows_in.exposures(fitted, exposure, X, len(x))
         if return_cov:
-            rows_in.refuse_unknown(self._recipe, known, "return_cov")
+            rows_in.refuse_covariance(fitted, self._recipe, known)
         own = rows_in.members(fitted, groups, x) if include_noise else None
         if return_std:
             with Slow("predicting", len(x)) as slow:
-                mean, std = outputs.predict_individuals(
-                    fitted, x, include_noise=include_noise, own=own, on_progress=slow.at
-                )
-            for rows, some, names in rows_in.fill_unknown(self._recipe, known, groups):
-                each = self.predict(some, True, include_noise=include_noise, groups=names)
-                mean[rows], std[rows] = outputs.averaged(each[0], each[1], len(rows))
+                wanted = partial(predictions.predict_individuals, include_noise=include_noise)
+                mean, std = wanted(fitted, x, own=own, exposure=e, on_progress=slow.at)
+            for rows, some, names, more in rows_in.fill_unknown(self._recipe, known, groups, e):
+                each = self.predict(some, True, False, include_noise, groups=names, exposure=more)
+                mean[rows], std[rows] = predictions.averaged(each[0], each[1], len(rows))
             return self._outputs(mean), self._outputs(std)
-        mean = outputs.predict_mean(fitted, x, own)
-        for rows, some, names in rows_in.fill_unknown(self._recipe, known, groups):
-            each = self.predict(some, include_noise=include_noise, groups=names)
+        mean = predictions.predict_mean(fitted, x, own, e)
+        for rows, some, names, more in rows_in.fill_unknown(self._recipe, known, groups, e):
+            each = self.predict(some, include_noise=include_noise, groups=names, exposure=more)
             mean[rows] = each.reshape(len(rows), -1, mean.shape[1]).mean(axis=1)
         mean = self._outputs(mean)
-        if return_cov:
-            cov = fitted.posterior.covariance_along(outputs.features_of(fitted, x))
-            if include_noise:
-                cov[np.diag_indices_from(cov)] += fitted.posterior.individual_noise
-            return mean, self._outputs(cov[..., None] * fitted.posterior.output_scale**2)
-        return mean
+        if not return_cov:
+            return mean
+        cov = fitted.posterior.covariance_along(predictions.features_of(fitted, x))
+        if include_noise:
+            cov[np.diag_indices_from(cov)] += fitted.posterior.individual_noise
+        return mean, self._outputs(cov[..., None] * fitted.posterior.output_scale**2)
 
     def intervals(
         self,
@@ -275,18 +285,19 @@ class AggregateRegressor:
         groups: Any = None,
         low: float | None = None,
         high: float | None = None,
+        exposure: Any = None,
     ) -> Predictions:
         """Outputs of individuals with the interval that holds a share `level` of them.
 
         Args:
-            groups: As in `predict`.
+            groups, exposure: As in `predict`.
             low: The least that an output can be, and `high` the most. Means are moved within these,
                 those of all members of a measured total such that they still add up to it, and
                 intervals are cut there.
 
         Rows of a data frame come back with its columns: `intervals(frame).to_pandas()`.
         """
-        found, own = self._intervals(X, level, groups)
+        found, own = self._intervals(X, level, groups, exposure)
         ends = About(low=low, high=high)
         if not ends.bounded:
             return found
@@ -296,16 +307,18 @@ class AggregateRegressor:
         return within(found, *ends.ends, kept)
 
     def _intervals(
-        self, X: Any, level: float, groups: Any
-    ) -> tuple[Predictions, outputs.Members | None]:
+        self, X: Any, level: float, groups: Any, exposure: Any
+    ) -> tuple[Predictions, predictions.Members | None]:
         if not self._one_output:
             raise SettingError("intervals are of one output; use predict with return_std")
         share, known = check_level(level), self._encode(X)
         groups = by_row.aligned(X, groups, "groups")
         own = rows_in.members(self.fitted(), groups, known.x)
-        found = outputs.interval(self.fitted(), known.x, share, own)
-        for rows, some, names in rows_in.fill_unknown(self._recipe, known, groups):
-            outputs.average_into(found, rows, self.intervals(some, share, groups=names))
+        e = rows_in.exposures(self.fitted(), exposure, X, len(known.x))
+        found = predictions.interval(self.fitted(), known.x, share, own, e)
+        for rows, some, names, more in rows_in.fill_unknown(self._recipe, known, groups, e):
+            each = self.intervals(some, share, groups=names, exposure=more)
+            predictions.average_into(found, rows, each)
         arrays = Encoded, np.ndarray, list, tuple
         frame = None if isinstance(X, arrays) or as_frame(X) is None else X
         return replace(found, frame=frame), own
@@ -340,8 +353,8 @@ class AggregateRegressor:
         """
         model = self.fitted()
         known, design = as_sets(sets), sets.pool(model).design  # refuses what is none
-        own = outputs.in_common(model, known, design)
-        mean, std = outputs.predict_sets(model, design, include_noise=include_noise, own=own)
+        own = predictions.in_common(model, known, design)
+        mean, std = predictions.predict_sets(model, design, include_noise=include_noise, own=own)
         return (self._outputs(mean), self._outputs(std)) if return_std else self._outputs(mean)
 
     def sample_y(
@@ -360,12 +373,12 @@ class AggregateRegressor:
         count(n_samples, "n_samples", least=0)
         rng = np.random.default_rng(random_state)
         members = fitted.posterior.sample(n_samples, rng)  # L K M
-        latent = np.einsum("nk,lkm->nml", outputs.features_of(fitted, x), members)
+        latent = np.einsum("nk,lkm->nml", predictions.features_of(fitted, x), members)
         if include_noise:
             noise = rng.standard_normal(latent.shape)
             latent = latent + noise * np.sqrt(fitted.posterior.individual_noise)
         scale = fitted.posterior.output_scale
-        drawn = outputs.finite_rows(fitted.offset[:, None] + scale[:, None] * latent)
+        drawn = predictions.finite_rows(fitted.offset[:, None] + scale[:, None] * latent)
         return drawn[:, 0] if self._one_output else drawn
 
     def score(

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sumwise.data.frames import Table, as_frame, input_matrix
+from sumwise.data.frames import Table, as_frame, input_matrix, to_float
 from sumwise.data.recipe import Encoded, Recipe
 from sumwise.data.sets import Sets
 from sumwise.data.validate import as_list
@@ -52,15 +52,48 @@ def own_ids(sets: Any, names: Sequence[Any]) -> list[Any]:
 
 
 def fill_unknown(
-    recipe: Recipe | None, known: Encoded, groups: Any
-) -> Iterator[tuple[Any, Any, Any]]:
-    """Rows of which a column is not known, the same with what others have there, and groups."""
+    recipe: Recipe | None, known: Encoded, groups: Any, exposure: Any = None
+) -> Iterator[tuple[Any, Any, Any, Any]]:
+    """Rows of which a column is not known, the same with what others have there, their groups and
+    exposures."""
     if recipe is None or not known.unknown.any():
         return
     names = None if groups is None else as_list(groups, "groups")
     for rows, some in recipe.stand_ins(known):
         each = None if names is None else [names[r] for r in rows for _ in recipe.sample]
-        yield rows, some, each
+        more = None if exposure is None else np.repeat(exposure[rows], len(recipe.sample))
+        yield rows, some, each, more
+
+
+def exposures(fitted: Model, given: Any, x: Any, n_rows: int) -> Float[np.ndarray, " N"] | None:
+    """Exposures that are given for the rows of x, checked."""
+    if given is None:
+        return None
+    known = fitted.generalised
+    if known is None:
+        raise SettingError("exposure is for counts, shares and amounts; this model has numbers")
+    given = by_row.aligned(x, given, "exposure")
+    e = (
+        np.broadcast_to(to_float(given, "exposure"), (n_rows,))
+        if np.ndim(given) == 0
+        else (to_float(given, "exposure"))
+    )
+    if e.shape != (n_rows,):
+        raise SettingError(f"exposure has shape {e.shape}; give one for each of {n_rows} rows")
+    whole = known.likelihood.capped
+    good = np.isfinite(e) & (e > 0) & ((e == np.rint(e)) | (not whole))
+    for row in np.flatnonzero(~good):
+        must = "a whole number of trials" if whole else "finite and above 0"
+        raise InvalidSetError(f"the exposure of row {row} is {e[row]:g}; it must be {must}")
+    return e
+
+
+def refuse_covariance(fitted: Model, recipe: Recipe | None, known: Encoded) -> None:
+    """Refuse to give covariances of what is not Gaussian, or not known in full."""
+    if fitted.generalised is not None:
+        kind = fitted.generalised.likelihood.name
+        raise SettingError(f"return_cov is for numbers, not for {kind}; ask for return_std")
+    refuse_unknown(recipe, known, "return_cov")
 
 
 def refuse_unknown(recipe: Recipe | None, known: Encoded, what: str) -> None:

@@ -25,7 +25,7 @@ from sumwise.learning.propose import Answer, Ask, arrays_of
 from sumwise.learning.status import Status, mean_variance, second_moment
 from sumwise.model import leave_one_out, predict, scaling
 from sumwise.model.calibration import Coverage, coverage, verdict
-from sumwise.model.design import Pool, embed, features
+from sumwise.model.design import Pool, features
 from sumwise.model.fit import Model
 from sumwise.model.leave_one_out import NO_CLOSED_FORM
 from sumwise.util.progress import Slow, quiet
@@ -157,7 +157,7 @@ def _step(
     if before.basis is pool.basis:
         design = design_of(pool.design.rows, pool.sets, pool.basis, answers)
     else:
-        design = embed(some_members(pool.sets, answers), before.basis)
+        design = some_members(pool.sets, answers).pool(before).design
     # before the first answer the model has no units, so those after it scale its known noise
     scaled_by = (before if latest else after).posterior
     design = with_noise(design, noise, scaled_by)

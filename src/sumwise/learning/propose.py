@@ -17,6 +17,7 @@ from typing import Final
 import numpy as np
 from numpy.random import Generator
 
+from sumwise.acquisition.information import teaches
 from sumwise.acquisition.known_noise import given_answers, given_questions
 from sumwise.acquisition.screening import Candidates, Ceiling, candidates
 from sumwise.acquisition.strategies import TIE, Acquisition, Strategy, named
@@ -317,8 +318,7 @@ def _described(
 
 def information(design: Design, posterior: Posterior) -> PerSet:
     """What the total of each set should teach about the model, in nats (Eq. 21)."""
-    ratio = posterior.variance_along(design.u) / posterior.noise(design)
-    return 0.5 * posterior.n_outputs * np.log1p(ratio)
+    return teaches(design, posterior, posterior.variance_along(design.u))
 
 
 def _among(affordable: Mask, free: Mask, size: int, waiting: int) -> str:

@@ -21,6 +21,7 @@ from sumwise.data.targets import Targets
 from sumwise.errors import SettingError
 from sumwise.model import overlap
 from sumwise.model.basis import Basis, Scaled
+from sumwise.model.nonlinear import Nonlinear
 from sumwise.util.shapes import Float, Int
 
 BLOCK_NUMBERS = 2**16  # features held at once: half a MB, which stays in a core's own cache
@@ -44,6 +45,7 @@ class Design:
     effect: Float[np.ndarray, " A"] | None = None  # where sets overlap; see `effect_scale`
     left: Float[np.ndarray, " A"] | None = None  # share of its noise that is not known yet
     squares: Float[np.ndarray, " A"] | None = None  # ‖θ_a‖², where s_a has known noise in it
+    nonlinear: Nonlinear | None = None  # of totals of counts, shares and amounts
 
     def __post_init__(self) -> None:
         freeze(self.u, self.noise_scale, self.theta_sum)
@@ -68,8 +70,12 @@ class Design:
 
     def rows(self, index: Any) -> Design:
         """The design of some sets: any NumPy index."""
-        rest = (None if v is None else v[index] for v in (self.effect, self.left, self.squares))
-        return Design(self.u[index], self.noise_scale[index], self.theta_sum[index], *rest)
+        effect, left, squares = (
+            None if v is None else v[index] for v in (self.effect, self.left, self.squares)
+        )
+        own = self.u[index], self.noise_scale[index], self.theta_sum[index]
+        bend = None if self.nonlinear is None else self.nonlinear.rows(index)
+        return Design(*own, effect, left, squares, bend)
 
     def with_known_noise(
         self, noise_std: Float[np.ndarray, " A"], noise_precision: float

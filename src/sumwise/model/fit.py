@@ -26,6 +26,10 @@ from sumwise.model.basis import Basis, Neural, Scaled, draw
 from sumwise.model.basis.auto import BIAS, Hypotheses
 from sumwise.model.basis.fixed import check_number
 from sumwise.model.design import Design, Pool, embed, features
+from sumwise.model.generalised import averaging, refusals
+from sumwise.model.generalised.averaging import Generalised
+from sumwise.model.generalised.likelihoods import LIKELIHOODS, Likelihood, Measured
+from sumwise.model.generalised.tangent import Tangent, linearised, usual_noise
 from sumwise.model.mixture import Mixture
 from sumwise.model.mixture_algebra import Totals
 from sumwise.model.overlap import Overlap, apart
@@ -54,11 +58,14 @@ class ModelConfig:
     evidence_prior: bool = True
     standardize: bool = True
     random_state: int | None = 0
+    outputs: str = "numbers"
 
     def __post_init__(self) -> None:
         if self.random_state is not None:
             validate.count(self.random_state, "random_state", 0)
         chosen = self.hyperparameters
+        if self.outputs != "numbers":
+            refusals.check_settings(self.outputs, self.basis, chosen)
         if isinstance(chosen, str) and chosen in ("evidence", "adam"):
             if chosen == "adam" and isinstance(self.basis, str) and self.basis == "auto":
                 raise SettingError(
@@ -74,6 +81,11 @@ class ModelConfig:
         for name, value in zip("λβ", numbers, strict=True):
             check_number(value, name, 1e-100, 1e100)
         object.__setattr__(self, "hyperparameters", tuple(map(float, numbers)))
+
+    @property
+    def likelihood(self) -> Likelihood | None:
+        """Of outputs that are not plain numbers."""
+        return LIKELIHOODS.get(self.outputs)
 
     @property
     def given(self) -> Hyperparameters | None:
@@ -116,6 +128,16 @@ class Prepared:
     start: Hyperparameters  # where Adam begins
     input_names: tuple[Hashable, ...] | None
 
+    @property
+    def looks_at_individuals(self) -> bool:
+        """Whether a fit needs the individuals of measured sets, and changes how sets are seen."""
+        return self.basis.learns or self.config.likelihood is not None
+
+    @property
+    def n_basis(self) -> int:
+        """K."""
+        return features(self.basis, np.zeros((1, len(self.basis.shift)))).shape[1]
+
     def pool(self, sets: Sets) -> Pool:
         """The sets as strategies see them before any answer."""
         return _pool(self, sets, numba_anyway=self.config.hyperparameters == "adam")
@@ -151,10 +173,15 @@ class Model:
     input_names: tuple[Hashable, ...] | None
     mixture: Mixture | None = None  # of `basis="auto"`
     labelled: Labelled | None = None
+    generalised: Generalised | None = None  # of outputs that are not plain numbers
 
     def pool(self, sets: Sets) -> Pool:
         """The sets as strategies see them under this model."""
-        return _pool(self, sets)
+        if self.generalised is None:
+            return _pool(self, sets)
+        check_inputs(self, sets.n_inputs, sets.input_names)
+        design = linearised(sets, self.basis.tangent, self.posterior.noise_precision)
+        return Pool(sets, self.basis, design)
 
 
 def _pool(known: Prepared | Model, sets: Sets, *, numba_anyway: bool = False) -> Pool:
@@ -199,6 +226,8 @@ def fit(
         overlap: Of the sets, where they may share individuals.
     """
     config, before = prepared.config, (start or prepared).basis
+    if config.likelihood is not None:
+        return _generalised(prepared, config.likelihood, labelled, y_bar, members)
     if overlap is not None:  # without totals that teach nothing
         design, y_bar, members = design.rows(overlap.kept), y_bar[overlap.kept], ((), None)
         noise_std = None if noise_std is None else noise_std[overlap.kept]
@@ -231,10 +260,21 @@ def fit(
         fitted = posterior.condition(spectrum, hyper, data.scale)
     if not (np.isfinite(value) and np.isfinite(fitted.mean).all()):
         raise scaling.beyond_doubles(y_bar)
-    noisy = data.design_at(hyper.noise_precision)
-    residual, names = data.totals - noisy.u @ fitted.mean, prepared.input_names
-    left = Labelled(*members, data.design, noisy.noise_scale, residual, overlap, lower)
+    left, names = _left(data, fitted, members, overlap, lower), prepared.input_names
     return Model(basis, fitted, data.offset, spectrum, value, names, labelled=left)
+
+
+def _left(
+    data: Standardised,
+    fitted: Posterior,
+    members: tuple[Sequence[Hashable], Callable[[], Sets] | None],
+    overlap: Overlap | None,
+    lower: Float[np.ndarray, "t t"] | None,
+) -> Labelled:
+    """What predictions of members need of the measured sets."""
+    noisy = data.design_at(fitted.noise_precision)
+    residual = data.totals - noisy.u @ fitted.mean
+    return Labelled(*members, data.design, noisy.noise_scale, residual, overlap, lower)
 
 
 def _resolved(data: Standardised, given: Hyperparameters | None) -> Standardised:
@@ -289,6 +329,35 @@ def _mixed(
     left = Labelled(*members, data.design, data.design.noise_scale, residual, overlap, lower)
     return Model(
         prepared.basis, fitted, data.offset, None, value, prepared.input_names, mixed, left
+    )
+
+
+def _generalised(
+    prepared: Prepared,
+    likelihood: Likelihood,
+    labelled: Sets | None,
+    y_bar: Float[np.ndarray, "t M"],
+    members: tuple[Sequence[Hashable], Callable[[], Sets] | None],
+) -> Model:
+    """The model of counts, shares or amounts."""
+    assert labelled is not None  # it looks at individuals
+    refusals.check_totals(likelihood, labelled, y_bar)
+    phi = np.empty((0, prepared.n_basis))
+    if len(labelled):
+        phi = features(prepared.basis, labelled.x, prepared.n_basis)
+    measured = Measured(phi, labelled.theta, labelled.starts, y_bar[:, 0])
+    with np.errstate(over="ignore", under="ignore"):
+        found = averaging.fit(prepared, likelihood, measured)
+    tangent, noise = Tangent(prepared.basis, found), usual_noise(found)
+    mean = found.mean[:, None]
+    fitted = posterior.from_covariance(mean, found.covariance, (noise, 0.0), np.ones(1))
+    design = linearised(labelled, tangent, fitted.noise_precision)
+    assert design.nonlinear is not None
+    residual = y_bar - design.nonlinear.mean[:, None]
+    left = Labelled(*members, design, design.noise_scale, residual)
+    names, value = prepared.input_names, found.log_evidence
+    return Model(
+        tangent.as_basis, fitted, np.zeros(1), None, value, names, labelled=left, generalised=found
     )
 
 

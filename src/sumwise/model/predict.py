@@ -18,6 +18,7 @@ from sumwise.data.sets import Sets
 from sumwise.errors import DataError, InvalidSetError, SettingError
 from sumwise.model.design import Design, blocks, features
 from sumwise.model.fit import Labelled, Model
+from sumwise.model.generalised import predict as generalised
 from sumwise.model.posterior import BLOCK
 from sumwise.util import html
 from sumwise.util.shapes import Float, Int
@@ -187,6 +188,14 @@ def predict_sets(
         own: What the sets have in common with measured totals, which they are predicted given.
     """
     scale, posterior = model.posterior.output_scale, model.posterior
+    if model.generalised is not None:
+        assert design.nonlinear is not None
+        totals, spread, _ = generalised.totals(
+            model.generalised, posterior, design, _numbers(own, len(design))
+        )
+        if not include_noise:
+            spread = design.nonlinear.slope * np.sqrt(posterior.variance_along(design.u))
+        return totals[:, None], spread[:, None]
     mean = np.empty((len(design), posterior.n_outputs))
     for low in range(0, len(design), BLOCK):  # of a design in single precision no copy is made
         mean[low : low + BLOCK] = design.u[low : low + BLOCK] @ posterior.mean
@@ -254,9 +263,14 @@ def _given_totals(
 
 
 def predict_mean(
-    model: Model, x: Float[np.ndarray, "N D"], own: Members | None = None
+    model: Model,
+    x: Float[np.ndarray, "N D"],
+    own: Members | None = None,
+    exposure: Float[np.ndarray, " N"] | None = None,
 ) -> Float[np.ndarray, "N M"]:
     """Mean of each individual's output (Eq. 23), of members of measured sets given their totals."""
+    if model.generalised is not None:
+        return _generalised(model, x, exposure, own)[0][:, None]
     mean = np.empty((len(x), model.posterior.n_outputs))
     for low, high in blocks(x, model.basis):
         with np.errstate(all="ignore"):
@@ -300,13 +314,20 @@ def predict_individuals(
     include_noise: bool = True,
     own: Members | None = None,
     on_progress: Callable[[int], None] = lambda rows: None,
+    exposure: Float[np.ndarray, " N"] | None = None,
 ) -> tuple[Float[np.ndarray, "N M"], Float[np.ndarray, "N M"]]:
     """Mean and standard deviation of each individual's output (Eq. 23), with its noise or without.
 
     Args:
         own: What rows have in common with measured totals; not used without noise.
         on_progress: Called with the number of rows that are done.
+        exposure: Of counts, shares and amounts, which are per exposure where none is given.
     """
+    if model.generalised is not None:
+        one_mean, one_std, _ = _generalised(
+            model, x, exposure, own, noise=include_noise, on_progress=on_progress
+        )
+        return one_mean[:, None], one_std[:, None]
     posterior = model.posterior
     mean, spread = np.empty((2, len(x), posterior.n_outputs))
     for low, high in blocks(x, model.basis):
@@ -324,13 +345,60 @@ def predict_individuals(
     return finite_rows(model.offset + scale * mean), finite_rows(scale * np.sqrt(spread))
 
 
+def _generalised(
+    model: Model,
+    x: Float[np.ndarray, "N D"],
+    exposure: Float[np.ndarray, " N"] | None,
+    own: Members | None,
+    level: float | None = None,
+    *,
+    noise: bool = True,
+    on_progress: Callable[[int], None] = lambda rows: None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean, standard deviation and interval of counts, shares or amounts."""
+    assert model.generalised is not None
+    mean, std, ends = np.empty(len(x)), np.empty(len(x)), np.empty((2, len(x)))
+    inside = _numbers(own, len(x))
+    counted = np.zeros(len(x))
+    if own is not None:
+        counted[own.row] = own.theta
+    for low in range(0, len(x), BLOCK):
+        here = slice(low, min(low + BLOCK, len(x)))
+        phi = features(model.basis.tangent.scaled, x[here], len(model.posterior.mean))
+        whose = None if inside is None else generalised.Inside(inside[here], counted[here])
+        e = None if exposure is None else exposure[here]
+        found = generalised.individuals(model.generalised, phi, e, whose, level, noise=noise)
+        mean[here], std[here] = found[:2]
+        if found[2] is not None:
+            ends[:, here] = found[2]
+        on_progress(here.stop)
+    finite_rows(np.stack([mean, std], axis=1))
+    return mean, std, ends
+
+
+def _numbers(own: Members | None, n_rows: int) -> Int[np.ndarray, " N"] | None:
+    """The number of the measured set of each row, −1 for none."""
+    if own is None:
+        return None
+    numbers = np.full(n_rows, -1)
+    numbers[own.row] = own.total
+    return numbers
+
+
 def interval(
-    model: Model, x: Float[np.ndarray, "N D"], level: float, own: Members | None = None
+    model: Model,
+    x: Float[np.ndarray, "N D"],
+    level: float,
+    own: Members | None = None,
+    exposure: Float[np.ndarray, " N"] | None = None,
 ) -> Predictions:
     """Mean, standard deviation and quantiles of each individual's output, noise included.
 
     Of a mixture, the quantiles are its own; otherwise they are those of a Gaussian.
     """
+    if model.generalised is not None:
+        one_mean, one_std, ends = _generalised(model, x, exposure, own, level)
+        return Predictions(one_mean, one_std, level, ends=ends)
     mean, std = (values[:, 0] for values in predict_individuals(model, x, own=own))
     if model.mixture is None:
         return Predictions(mean, std, level)
@@ -370,6 +438,10 @@ def average_into(found: Predictions, rows: Int[np.ndarray, " r"], each: Predicti
 
 def interval_sets(model: Model, design: Design, level: float, own: Members | None) -> Predictions:
     """The same for the totals of sets, given what was measured."""
+    if model.generalised is not None:
+        numbers = _numbers(own, len(design))
+        found = generalised.totals(model.generalised, model.posterior, design, numbers, level)
+        return Predictions(found[0], found[1], level, ends=found[2])
     mean, std = (v[:, 0] for v in predict_sets(model, design, include_noise=True, own=own))
     if model.mixture is None:
         return Predictions(mean, std, level)

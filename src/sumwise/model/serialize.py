@@ -38,7 +38,10 @@ def pack_config(config: ModelConfig) -> str:
             "have it. Use a basis with a name, or Neural without a network of your own; "
             "ActiveLearner takes any."
         )
-    return json.dumps({**dataclasses.asdict(dataclasses.replace(config, basis="")), "basis": basis})
+    settings = {**dataclasses.asdict(dataclasses.replace(config, basis="")), "basis": basis}
+    if config.outputs == "numbers":  # as former versions wrote it
+        del settings["outputs"]
+    return json.dumps(settings)
 
 
 def unpack_config(text: str) -> ModelConfig:

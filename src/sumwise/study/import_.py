@@ -87,7 +87,8 @@ def _read(place: Path) -> Imported:
     with _refusals(STUDY):
         head = json.loads(content.decode("utf-8-sig"))
         config = unpack_config(json.dumps(head["model"]))
-        if missing := [f.name for f in fields(config) if f.name not in head["model"]]:
+        given = {*head["model"], "outputs"}  # of numbers, these need not be said
+        if missing := [f.name for f in fields(config) if f.name not in given]:
             raise ValueError(f"model has no {', '.join(missing)}; give every setting")
         settings, sha256 = _settings(head, config), {**head["sha256"]}
         names, about = head["inputs"], [head.get(name, False) for name in ("overlap", "row_ids")]

@@ -52,7 +52,7 @@ class ModelCache:
     def __init__(self, database: Database, record: StudyRecord) -> None:
         self._database = database
         self._record = record
-        self._learns = record.prepared.basis.learns
+        self._learns = record.prepared.looks_at_individuals
         self._lock = threading.Lock()
         self._latest: tuple[str, Model, Pool] | None = None
 

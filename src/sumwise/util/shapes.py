@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-__all__ = ["Bool", "Float", "Int", "Mask", "PerSet"]
+__all__ = ["Bool", "Float", "Int", "Mask", "Numbers", "PerSet"]
 
 if TYPE_CHECKING or "jaxtyping" in sys.modules:
     import numpy as np
@@ -18,5 +18,6 @@ if TYPE_CHECKING or "jaxtyping" in sys.modules:
 
     PerSet = Float[np.ndarray, " A"]  # a number for each set
     Mask = Bool[np.ndarray, " A"]  # which sets
+    Numbers = Float[np.ndarray, "..."]  # of any shape
 else:
-    Bool = Float = Int = Mask = PerSet = object
+    Bool = Float = Int = Mask = Numbers = PerSet = object

@@ -168,6 +168,11 @@ class Scaled:
         """The cosines of the basis, one entry for each scaling of inputs; none in most bases."""
         return self._own("waves", ())
 
+    @property
+    def tangent(self) -> Any:
+        """The basis itself, where it is the derivative of outputs that are not linear in w."""
+        return self.basis if self._own("is_tangent", False) else None
+
     def views(self, standard: Float[np.ndarray, "N D"]) -> list[Float[np.ndarray, "N D"]]:
         """Standardised inputs as each entry of `waves` takes them."""
         return self._own("scaled", lambda z: [z])(standard)

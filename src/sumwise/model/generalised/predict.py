@@ -1,0 +1,373 @@
+"""Predictions of counts, shares and amounts, and of their totals.
+
+The predictor of an individual is Gaussian with the mean and variance of the whole mixture. Outputs
+are mixtures over it, by Gauss and Hermite's nodes, of negative binomial, binomial or log-normal
+distributions; where they are whole numbers, so are their quantiles.
+
+Members of a measured set are predicted given its total ȳ. With m_n the means that all answers
+suggest, their means given ȳ are those of the outputs' distributions times exp(θ y_n), with θ such
+that they add up to ȳ (x = exp θ):
+
+    counts    m x / (1 + α m (1 − x)),  which is ȳ m_n / Σm for α = 0
+    shares    e σ(logit(m/e) + θ)
+    amounts   m / (1 − θ α m)           as if they were gamma distributed
+
+Given ȳ and a member's share of it, its count is binomial. The share is uncertain by the contrast of
+its predictor with those of the whole set, and by what members have of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from sumwise.model.design import Design
+from sumwise.model.generalised.averaging import Generalised
+from sumwise.model.generalised.laplace import rows_of
+from sumwise.model.generalised.likelihoods import Likelihood, Measured, sigmoid, tilt
+from sumwise.model.posterior import Posterior
+from sumwise.util.shapes import Float, Int, Numbers
+
+NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(15)
+SHARES: Final = _WEIGHTS / _WEIGHTS.sum()
+FAR: Final = 10.0  # times the highest measured rate, or below the lowest: beyond what was seen
+MOST: Final = 600.0  # of the logarithm of a mean: beyond, exp overflows
+ALL: Final = 1e-12  # less than this of a total is left for others
+
+Found = tuple[np.ndarray, np.ndarray, np.ndarray | None]  # mean, standard deviation, interval
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Predictor:
+    """The distribution of η of some rows, the effects of their sets included."""
+
+    mean: Float[np.ndarray, " N"]
+    variance: Float[np.ndarray, " N"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Inside:
+    """Rows that belong to measured sets."""
+
+    total: Int[np.ndarray, " N"]  # number of the set; −1 for rows of no measured set
+    counted: Float[np.ndarray, " N"]  # exposure in the total; 0 for those that it does not contain
+
+
+def predictor(
+    model: Generalised, phi: Float[np.ndarray, "N K"], own: Inside | None, *, noise: bool = True
+) -> Predictor:
+    """η of individuals with these features; without noise, but for effects of other sets."""
+    found, chance = model.posteriors, model.probability
+    effects = np.zeros((len(phi), len(model.measured)))
+    if own is not None:
+        rows = np.flatnonzero(own.total >= 0)
+        effects[rows, own.total[rows]] = 1.0
+    new = 1 - effects.sum(axis=1)  # sets that were not measured have an effect that is not known
+    means = found.mean @ phi.T + found.effects @ effects.T
+    shared = None if own is None else effects
+    variances = np.stack([found.variance(h, phi, shared) for h in range(len(chance))])
+    variances += found.priors.effect[:, None] * new * noise
+    mean = chance @ means
+    variance = chance @ (variances + (means - mean) ** 2)
+    return Predictor(np.clip(model.level + mean, -MOST, MOST), variance)
+
+
+def individuals(
+    model: Generalised,
+    phi: Float[np.ndarray, "N K"],
+    exposure: Float[np.ndarray, " N"] | None,
+    own: Inside | None = None,
+    level: float | None = None,
+    *,
+    noise: bool = True,
+) -> Found:
+    """Outputs of individuals; per exposure where none is given.
+
+    Args:
+        noise: Whether outputs have what individuals and sets have of their own, and are counted;
+            otherwise only what inputs say of them is predicted.
+    """
+    eta = predictor(model, phi, own, noise=noise)
+    if not noise:
+        e = 1.0 if exposure is None else exposure
+        mean, std, _ = outputs(model.likelihood, eta, np.zeros(len(phi)), None, None)
+        return e * mean, e * std, None
+    alpha = np.full(len(phi), model.dispersion)
+    mean, std, ends = outputs(model.likelihood, eta, alpha, exposure, level)
+    if own is None or not (own.counted > 0).any():
+        return mean, std, ends
+    rows = np.flatnonzero(own.counted > 0)
+    own = Inside(own.total[rows], own.counted[rows])
+    given = _members(model, phi[rows], own, level)
+    unit = own.counted if exposure is None else np.ones(len(rows))
+    mean[rows], std[rows] = given[0] / unit, given[1] / unit
+    if ends is not None and given[2] is not None:
+        ends[:, rows] = given[2] / unit
+    return mean, std, ends
+
+
+def outputs(
+    known: Likelihood,
+    eta: Predictor,
+    alpha: Float[np.ndarray, " N"],
+    exposure: Float[np.ndarray, " N"] | None,
+    level: float | None,
+) -> Found:
+    """Outputs with these predictors and dispersions; per exposure where none is given."""
+    e = np.ones(len(alpha)) if exposure is None else exposure
+    if known.capped:
+        trials = None if exposure is None else e
+        more = alpha if trials is None else alpha * np.maximum(1 - 1 / e, 0.0)
+        return _successes(Predictor(eta.mean, eta.variance + more), trials, level)
+    mean = np.exp(np.minimum(eta.mean + 0.5 * eta.variance + np.log(e), MOST))
+    relative = np.expm1(np.minimum(eta.variance + np.log1p(alpha), MOST))
+    counted = known.whole and exposure is not None
+    std = np.sqrt((mean if counted else 0.0) + mean**2 * relative)
+    if level is None:
+        return mean, std, None
+    if not counted:
+        own = np.log1p(alpha)
+        return (
+            mean,
+            std,
+            _normal(eta.mean + np.log(e) - 0.5 * own, eta.variance + own, level, np.exp),
+        )
+    rates = np.exp(np.minimum(_nodes(eta) + np.log(e)[:, None], MOST))
+    return mean, std, _whole(_negative_binomial(rates, alpha), level, mean + 12 * std + 30)
+
+
+def _successes(eta: Predictor, trials: Numbers | None, level: float | None) -> Found:
+    """Successes in so many trials; their probability if None is given."""
+    p = sigmoid(_nodes(eta))
+    mean = p @ SHARES
+    variance = (p - mean[:, None]) ** 2 @ SHARES
+    if trials is None:
+        ends = None if level is None else _normal(eta.mean, eta.variance, level, sigmoid)
+        return mean, np.sqrt(variance), ends
+    variance = trials**2 * variance + trials * ((p * (1 - p)) @ SHARES)
+    ends = None if level is None else _whole(_binomial(trials, p), level, trials)
+    return trials * mean, np.sqrt(variance), ends
+
+
+def _nodes(eta: Predictor) -> Float[np.ndarray, "N q"]:
+    return eta.mean[:, None] + np.sqrt(eta.variance)[:, None] * NODES
+
+
+def _normal(
+    mean: Numbers, variance: Numbers, level: float, back: Callable[[Numbers], Numbers]
+) -> Float[np.ndarray, "2 N"]:
+    """Ends of the interval of a transformed normal variable."""
+    from scipy.special import ndtri
+
+    reach = ndtri(0.5 + 0.5 * level) * np.sqrt(variance)
+    return np.stack([back(np.minimum(mean + sign * reach, MOST)) for sign in (-1, 1)])
+
+
+# --- whole numbers --------------------------------------------------------------------------------
+
+Cumulative = Callable[[np.ndarray, Any], np.ndarray]  # P(y ≤ k) of the rows at some positions
+
+
+def _negative_binomial(
+    rates: Float[np.ndarray, "N q"], alpha: Float[np.ndarray, " N"]
+) -> Cumulative:
+    from scipy.special import betainc, pdtr
+
+    def cumulative(k: Numbers, at: Any) -> Numbers:
+        mean, size = rates[at], 1 / np.maximum(alpha[at], 1e-12)[:, None]
+        each = betainc(size, k[:, None] + 1, size / (size + mean))
+        each = np.where(size < 1e8, each, pdtr(k[:, None], mean))
+        return each @ SHARES
+
+    return cumulative
+
+
+def _binomial(trials: Float[np.ndarray, " N"], p: Float[np.ndarray, "N q"]) -> Cumulative:
+    from scipy.special import betainc
+
+    def cumulative(k: Numbers, at: Any) -> Numbers:
+        n, whole = trials[at][:, None], k[:, None]
+        each = betainc(np.maximum(n - whole, 1e-9), whole + 1, 1 - p[at])
+        return np.where(whole >= n, 1.0, each) @ SHARES
+
+    return cumulative
+
+
+def _whole(
+    cumulative: Cumulative, level: float, top: Float[np.ndarray, " N"]
+) -> Float[np.ndarray, "2 N"]:
+    """The least whole numbers whose cumulative probability reaches each end of the interval.
+
+    Args:
+        top: A first guess of what is above the upper end.
+    """
+    ends = []
+    for wanted in (0.5 - 0.5 * level, 0.5 + 0.5 * level):
+        low, high = np.full(len(top), -1.0), np.ceil(top)
+        wide = np.arange(len(top))
+        while len(wide):  # a heavy tail may reach further
+            wide = wide[(cumulative(high[wide], wide) < wanted - 1e-12) & (high[wide] < 1e15)]
+            low[wide], high[wide] = high[wide], 2 * high[wide] + 1
+        left = np.arange(len(top))
+        while len(left := left[high[left] - low[left] > np.maximum(1.0, 1e-9 * high[left])]):
+            middle = np.floor(0.5 * (low[left] + high[left]))
+            reached = cumulative(middle, left) >= wanted
+            high[left[reached]], low[left[~reached]] = middle[reached], middle[~reached]
+        ends.append(high)
+    return np.stack(ends)
+
+
+# --- totals ---------------------------------------------------------------------------------------
+
+
+def totals(
+    model: Generalised,
+    posterior: Posterior,
+    design: Design,
+    own: Int[np.ndarray, " A"] | None,
+    level: float | None = None,
+) -> Found:
+    """Totals of sets; those that are measured are what was measured.
+
+    Args:
+        own: The number of each set among the measured ones, −1 for others.
+    """
+    bend, known = design.nonlinear, model.likelihood
+    assert bend is not None
+    signal = posterior.variance_along(design.u) / bend.slope**2
+    noise = posterior.noise(design) / bend.slope**2 * (1 - bend.moving)  # α and κ
+    if known.capped:
+        found = _successes(Predictor(bend.centre, signal + noise), design.theta_sum, level)
+    else:
+        eta = Predictor(bend.centre, signal)
+        found = outputs(known, eta, noise, design.theta_sum, level)
+    mean, std, ends = found
+    if own is not None:
+        rows = np.flatnonzero(own >= 0)
+        mean[rows], std[rows] = model.measured.totals[own[rows]], 0.0
+        if ends is not None:
+            ends[:, rows] = mean[rows]
+    return mean, std, ends
+
+
+# --- members of measured sets ---------------------------------------------------------------------
+
+
+def _members(
+    model: Generalised, phi: Float[np.ndarray, "N K"], own: Inside, level: float | None
+) -> Found:
+    """Outputs of members of measured sets given the totals."""
+    measured, known, alpha = model.measured, model.likelihood, model.dispersion
+    everyone = Inside(measured.owner, measured.exposure)
+    plain = _plain(model, measured.phi, everyone)
+    given = _tilted(known, measured, alpha, plain)
+    share = plain / measured.spread(measured.sums(plain[None]))[0]
+    rows = rows_of(measured, share[None])[0]
+    squares = measured.sums(share[None] ** 2)[0]
+    mean = given(_plain(model, phi, own), own)
+    total = measured.totals[own.total]
+    posteriors, chance = model.posteriors, model.probability
+    away = phi - rows[own.total]
+    contrast = np.asarray(sum(chance[h] * posteriors.variance(h, away) for h in range(len(chance))))
+    centred = away @ (posteriors.mean - model.mean).T
+    contrast = contrast + centred**2 @ chance
+    if known.capped:
+        p = np.clip(mean / own.counted, ALL, 1 - ALL)
+        more = alpha * np.maximum(1 - 1 / own.counted, 0.0)
+        eta = Predictor(np.log(p) - np.log1p(-p), contrast + more)
+        _, std, ends = _successes(eta, own.counted, level)
+        others = measured.sums(measured.exposure[None])[0][own.total] - own.counted
+        bounds = np.maximum(total - others, 0.0), np.minimum(own.counted, total)
+        forced = bounds[0] == bounds[1]
+        std = np.where(forced, 0.0, std)
+        return mean, std, None if ends is None else np.clip(ends, *bounds)
+    p = np.clip(mean / np.maximum(total, 1e-300), ALL, 1 - ALL)
+    certain = (1 - mean / np.maximum(total, 1e-300) < 1e-9) | (total == 0)
+    more = (alpha if known.whole else np.log1p(alpha)) * np.maximum(
+        1 - 2 * p + squares[own.total], 0.0
+    )
+    spread = np.where(certain, 0.0, (contrast + more) / (1 - p) ** 2)
+    eta = Predictor(np.log(p) - np.log1p(-p), np.minimum(spread, MOST))
+    if known.whole:
+        _, std, ends = _successes(eta, total, level)
+    else:
+        _, std, ends = _successes(eta, None, level)
+        std, ends = total * std, None if ends is None else total * ends
+    std = np.where(certain, 0.0, std)
+    return mean, std, None if ends is None else np.where(certain, mean, ends)
+
+
+def _plain(model: Generalised, phi: Float[np.ndarray, "N K"], own: Inside) -> Numbers:
+    """Means of members before they are given their totals."""
+    alpha = np.full(len(phi), model.dispersion)
+    return outputs(model.likelihood, predictor(model, phi, own), alpha, own.counted, None)[0]
+
+
+def _tilted(
+    known: Likelihood, measured: Measured, alpha: float, plain: Float[np.ndarray, " N"]
+) -> Callable[[Numbers, Inside], Numbers]:
+    """Gives means of members given totals, from those before.
+
+    Args:
+        plain: Those of all members of measured sets.
+    """
+    total = measured.totals
+    if known.capped:
+        share = np.clip(plain / measured.exposure, ALL, 1 - ALL)
+        logit = np.log(share) - np.log1p(-share)
+        theta = tilt(logit[None], measured.exposure, measured.starts, total)[0]
+
+        def successes(mean: Numbers, own: Inside) -> Numbers:
+            p = np.clip(mean / own.counted, ALL, 1 - ALL)
+            return own.counted * sigmoid(np.log(p) - np.log1p(-p) + theta[own.total])
+
+        return successes
+    top, owner = np.maximum.reduceat(plain, measured.starts[:-1]), measured.owner
+    factor = _count if known.whole else _amount
+    low, high = np.full(len(total), -700.0), np.full(len(total), 700.0)
+    for _ in range(80):  # until the ends are neighbours among doubles
+        middle = 0.5 * (low + high)
+        found = measured.sums(factor(plain, alpha, top[owner], middle[owner])[None])[0]
+        less = found < total
+        low, high = np.where(less, middle, low), np.where(less, high, middle)
+    level = high
+
+    def rest(mean: Numbers, own: Inside) -> Numbers:
+        return factor(mean, alpha, top[own.total], level[own.total])
+
+    return rest
+
+
+def _count(mean: Numbers, alpha: float, top: Numbers, u: Numbers) -> Numbers:
+    """m x / (1 + α m (1 − x)): x = exp(u) up to 1, and then 1 + α m (1 − x) = exp(−u) for the
+    largest mean, which keeps all others positive."""
+    below = np.exp(np.minimum(u, 0.0))
+    above = -np.expm1(-np.maximum(u, 0.0))  # α (x − 1) times the largest mean
+    plain = mean * (below + above / (alpha * top) if alpha > 1e-8 else np.exp(u))
+    if alpha <= 1e-8:
+        return plain
+    with np.errstate(divide="ignore"):  # beyond all totals
+        return plain / np.where(u > 0, 1 - above * mean / top, 1 + alpha * mean * (1 - below))
+
+
+def _amount(mean: Numbers, alpha: float, top: Numbers, u: Numbers) -> Numbers:
+    """m / (1 − θαm), with 1 − θαm = exp(−u) for the largest mean."""
+    del alpha  # which the largest mean stands for
+    return mean / (1 + np.expm1(-u) * mean / top)
+
+
+# --- what is beyond what was seen -----------------------------------------------------------------
+
+
+def extrapolates(model: Generalised, eta: Predictor) -> np.ndarray:
+    """Rows whose predicted rate is far above or below all measured ones."""
+    measured, known = model.measured, model.likelihood
+    if not len(measured) or known.capped:
+        return np.zeros(len(eta.mean), dtype=bool)
+    exposure = measured.sums(measured.exposure[None])[0]
+    seen = np.log(measured.totals + (0.5 if known.whole else 0.0)) - np.log(exposure)
+    mean = eta.mean + 0.5 * eta.variance
+    return (mean > seen.max() + np.log(FAR)) | (mean < seen.min() - np.log(FAR))

@@ -1,0 +1,117 @@
+"""What cannot be the total of counts, shares or amounts, said where it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from sumwise.errors import InvalidSetError, LabelError, SettingError
+from sumwise.model.basis.neural_config import Neural
+from sumwise.model.generalised.likelihoods import LIKELIHOODS, Likelihood
+from sumwise.util.shapes import Float
+
+if TYPE_CHECKING:
+    from sumwise.data.sets import Sets
+
+OUTPUTS: Final = ("numbers", *LIKELIHOODS)
+WHOLE: Final = 1e-9  # of a count: how far from whole what was added up elsewhere may be
+EXPOSURE: Final = {"counts": "exposure", "shares": "number of trials", "amounts": "exposure"}
+
+
+def check_outputs(outputs: Any) -> str:
+    """The name of a kind of output."""
+    if not isinstance(outputs, str) or outputs not in OUTPUTS:
+        raise SettingError(f"outputs is {outputs!r:.60}; give one of {', '.join(OUTPUTS)}")
+    return outputs
+
+
+def check_settings(outputs: Any, basis: Any, hyperparameters: Any) -> None:
+    """Refuse settings that go with plain numbers only."""
+    kind = check_outputs(outputs)
+    neural = isinstance(basis, Neural) or (isinstance(basis, str) and basis == "neural")
+    if neural or hasattr(basis, "__equinox_module__") or type(basis).__module__ == "equinox":
+        raise SettingError(
+            f"a neural basis learns from numbers, not from {kind}; use basis='auto' or another "
+            "basis, or outputs='numbers'"
+        )
+    if isinstance(hyperparameters, str) and hyperparameters == "adam":
+        raise SettingError(
+            f"'adam' searches λ and β of plain numbers, not of {kind}; use "
+            "hyperparameters='evidence', or outputs='numbers'"
+        )
+
+
+def refuse_noise(outputs: str, what: str = "noise_std") -> None:
+    """Refuse known noise beside that of the outputs themselves."""
+    if outputs != "numbers":
+        raise SettingError(
+            f"{what} is noise of plain numbers; {outputs} have noise of their own, which is "
+            "estimated. Leave it out, or use outputs='numbers'"
+        )
+
+
+def check_sets(outputs: str, sets: Sets) -> None:
+    """Refuse weights that cannot be exposures, and sets that overlap."""
+    if outputs == "numbers":
+        return
+    if sets.members is not None:
+        raise SettingError(
+            f"sets that share individuals are for plain numbers, not for {outputs}; give each "
+            "individual to one set, or use outputs='numbers'"
+        )
+    theta, name = sets.theta, EXPOSURE[outputs]
+    bad = np.flatnonzero(~(theta > 0))
+    if outputs == "shares" and not len(bad):
+        means = len(theta) and np.array_equal(theta, np.repeat(1.0 / sets.sizes, sets.sizes))
+        if means and (sets.sizes > 1).any():
+            raise SettingError(
+                "outputs='shares' takes the number of successes of a set, not a mean: make the "
+                "sets without weights='mean', and tell how many succeeded"
+            )
+        bad = np.flatnonzero(theta != np.rint(theta))
+    for row in bad:
+        owner = int(np.searchsorted(sets.starts, row, side="right")) - 1
+        must = "a whole number above 0" if outputs == "shares" else "above 0"
+        raise InvalidSetError(
+            f"individual {row - sets.starts[owner] + 1} of set {sets.ids[owner]!r:.80} has the "
+            f"{name} {theta[row]:g}; it must be {must} for outputs={outputs!r}. Drop the row or "
+            "correct it."
+        )
+
+
+def check_total(likelihood: Likelihood, set_id: Hashable, total: float, exposure: float) -> None:
+    """Refuse a total that no outputs of this kind add up to."""
+    kind, of = likelihood.name, f"the total of set {set_id!r:.80} is {total:.12g}"
+    if kind == "amounts":
+        if not total > 0:
+            raise LabelError(f"{of}; amounts are above 0. Is it mistyped, or was nothing measured?")
+        return
+    if total < 0:
+        raise LabelError(f"{of}; a count is at least 0. Is it mistyped?")
+    if abs(total - round(total)) > WHOLE * max(1.0, total):
+        raise LabelError(
+            f"{of}, which is not a whole number: give the count, not the rate or the share "
+            f"(exposures are known: this set has {exposure:.9g})"
+        )
+    if likelihood.capped and total > exposure:
+        raise LabelError(
+            f"{of}, and it has {exposure:.9g} trials: there are more successes than trials. Is it "
+            "mistyped, or are trials missing?"
+        )
+
+
+def check_totals(likelihood: Likelihood, sets: Sets, y_bar: Float[np.ndarray, "t M"]) -> None:
+    """The same for all totals of some sets, which must have one output."""
+    if y_bar.shape[1] != 1:
+        raise SettingError(
+            f"{likelihood.name} are learned one output at a time, and totals have "
+            f"{y_bar.shape[1]}; fit a model for each"
+        )
+    check_sets(likelihood.name, sets)
+    if not len(sets):
+        return
+    exposure = np.add.reduceat(sets.theta, sets.starts[:-1])
+    for name, total, own in zip(sets.ids, y_bar[:, 0].tolist(), exposure.tolist(), strict=True):
+        check_total(likelihood, name, total, own)

@@ -1,0 +1,111 @@
+"""Counts, shares and amounts as strategies see them: linear in w around its mean.
+
+With ψ_n = ∂(m_n/e_n)/∂w = m'_n φ_n / e_n at E[w], a total is μ_a + u_aᵀ(w − E[w]), u_a = Σ e_n ψ_n,
+plus noise of variance V_a² (1/W_a + κ). So ψ is the basis of a linear model that knows as much as
+w does, with a design that changes after every answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sumwise.model.basis import Scaled
+from sumwise.model.design import Design, blocks, features, sum_by_set
+from sumwise.model.generalised.averaging import Generalised
+from sumwise.model.nonlinear import Nonlinear
+from sumwise.util.shapes import Float
+
+if TYPE_CHECKING:
+    from sumwise.data.sets import Sets
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tangent:
+    """ψ, as a basis."""
+
+    scaled: Scaled  # φ
+    model: Generalised
+    is_tangent = True
+
+    @property
+    def as_basis(self) -> Scaled:
+        """Of inputs as they are."""
+        n_inputs = len(self.scaled.shift)
+        return Scaled(self, np.zeros(n_inputs), np.ones(n_inputs))
+
+    def __call__(self, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N K"]:
+        phi, eta = self._predictors(x)
+        return phi * self.model.likelihood.slope(eta)[:, None]
+
+    def aims(self, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N K"]:
+        """ψ over the standard deviation of an output, up to a factor: errors of their predictions
+        in these units are what the deviance counts."""
+        phi, eta = self._predictors(x)
+        known = self.model.likelihood
+        return phi * (known.slope(eta) / np.sqrt(known.spread(eta)))[:, None]
+
+    def noise(self, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, " N"]:
+        """Variance of an output per exposure, given w, of individuals with the usual exposure."""
+        return own_noise(self.model, self._predictors(x)[1], self.model.exposure)
+
+    def _predictors(
+        self, x: Float[np.ndarray, "N D"]
+    ) -> tuple[Float[np.ndarray, "N K"], Float[np.ndarray, " N"]]:
+        phi = features(self.scaled, x, len(self.model.mean))
+        return phi, self.model.level + phi @ self.model.mean
+
+
+def own_noise(
+    model: Generalised, eta: Float[np.ndarray, " N"], exposure: float | Float[np.ndarray, " N"]
+) -> Float[np.ndarray, " N"]:
+    """Variance of outputs per exposure, given w."""
+    known, own = model.likelihood, model.dispersion + model.effect
+    single = known.spread(eta) / exposure if known.whole else 0.0
+    return single + own * known.slope(eta) ** 2
+
+
+def linearised(sets: Sets, tangent: Tangent, noise_precision: float) -> Design:
+    """The design of sets around E[w]."""
+    model, phi_of = tangent.model, tangent.scaled
+    starts, theta, count = sets.starts, sets.theta, len(sets)
+    u, sums = np.zeros((count, len(model.mean))), np.zeros((4, count))
+    for low, high in blocks(sets.x, phi_of):
+        phi = features(phi_of, np.asarray(sets.x[low:high], dtype=np.float64))
+        eta, e = model.level + phi @ model.mean, theta[low:high]
+        slope = e * model.likelihood.slope(eta)
+        more = np.maximum(1 - 1 / e, 0.0) if model.likelihood.capped else 1.0
+        each = np.stack([e * model.likelihood.mean(eta), slope, slope**2 * more, e], axis=1)
+        where, some = sum_by_set(starts, low, high, slope[:, None] * phi)
+        u[where] += some
+        sums[:, where] += sum_by_set(starts, low, high, each)[1].T
+    return _design(model, u, sums, noise_precision)
+
+
+def _design(
+    model: Generalised,
+    u: Float[np.ndarray, "A K"],
+    sums: Float[np.ndarray, "4 A"],
+    noise_precision: float,
+) -> Design:
+    """From sums over the members of each set: of m, of m', of their squares, and of e."""
+    mean, slope, squares, exposure = sums
+    known = model.likelihood
+    variance = mean if not known.capped else slope  # of a total with α = κ = 0
+    single = variance / slope**2 if known.whole else np.zeros_like(mean)
+    rest = known.variance(np.zeros_like(mean), model.dispersion * squares / slope**2) + model.effect
+    noise = slope**2 * (single + rest)
+    centre = known.link(np.clip(mean / exposure, 1e-300, 1 - 1e-12 if known.capped else np.inf))
+    bend = Nonlinear(mean, slope, single / (single + rest), centre, known.growth)
+    return Design(u, noise * noise_precision, exposure, nonlinear=bend)
+
+
+def usual_noise(model: Generalised) -> float:
+    """Mean of `own_noise` over the individuals of measured sets."""
+    measured = model.measured
+    if not len(measured):
+        return float(own_noise(model, np.full(1, model.level), 1.0)[0])
+    eta = model.level + measured.phi @ model.mean
+    return float(own_noise(model, eta, measured.exposure).mean())
