@@ -23,6 +23,7 @@ from sumwise.errors import SettingError
 from sumwise.learning.estimator import AggregateRegressor
 from sumwise.learning.learner import LearnerOptions, read_options
 from sumwise.learning.resolve import resolve
+from sumwise.learning.told import check_known
 from sumwise.model.fit import ModelConfig, Prepared
 from sumwise.model.serialize import pack_config
 from sumwise.outofcore.design_store import Embedded, as_sets
@@ -68,7 +69,8 @@ def create_study(
             to it with a checksum; for sets that take gigabytes.
         known: What is known already, as in `AggregateRegressor.fit`: the first answers. Individuals
             and areas become more sets of the study, which are never asked for.
-        **options: `outcome`: what is measured, such as "maths score", and `unit`: its unit, which
+        **options: `outputs`: what totals add up, if no model is given: `"numbers"`, `"counts"`,
+            `"shares"` or `"amounts"`, as in `AggregateRegressor`. `outcome`: what is measured, such as "maths score", and `unit`: its unit, which
             all outputs use. `low` and `high`: the least and the most that an individual's output
             can be (a share is 0 to 1); a total that is impossible then is refused, and predictions
             keep within these bounds. `targets` and `target_weights`: individuals whose predictions
@@ -81,13 +83,14 @@ def create_study(
     """
     named = "study" if name is None else validate.study_name(name)
     days, plain = validate.days(claim_days, "claim_days"), as_sets(sets)
-    config, chosen = _settings(sets, model, strategy, seed, preset)
+    config, chosen = _settings(sets, model, strategy, seed, preset, options.get("outputs"))
     if isinstance(sets, Embedded) and sets_file is not None:
         raise SettingError("the sets are in files already; leave sets_file out")
     shapes = _geometry(options.pop("geometry", None), sets)
-    wishes, about = read_options(sets, options, "create_study")
+    wishes, about = read_options(sets, config.outputs, options, "create_study")
     per_cost(chosen, np.zeros(len(sets)), wishes.cost)  # refuses what cost means nothing to
     more, told = with_known(plain, known, about)
+    check_known(more, told, about)
     settings: dict[str, Any] = {"name": named, "strategy": chosen, "seed": str(int(seed))}
     settings |= {"config": pack_config(config), "claim_days": days}
     settings |= dict.fromkeys(("arrivals", "changes"), len(told))
@@ -139,9 +142,10 @@ def _settings(
     strategy: str | None,
     seed: int,
     preset: str | None,
+    outputs: str | None,
 ) -> tuple[ModelConfig, str]:
     """The model's settings and the strategy, both such that anyone can open the study."""
-    config, chosen = resolve(model, strategy, seed, preset, sets)
+    config, chosen = resolve(model, strategy, seed, preset, sets, outputs)
     if not isinstance(chosen, str):
         raise SettingError(
             f"the strategy {chosen!r:.60} is code of yours, and a study is opened by people who do "
