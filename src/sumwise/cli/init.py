@@ -476,9 +476,7 @@ def _measures(about: About) -> str:
     return f"What is measured is the {about.title}{about.in_unit} of a set."
 
 
-def _made(
-    made: Individuals, name: str, url: str, weights: str, strategy: str, about: About
-) -> str:
+def _made(made: Individuals, name: str, url: str, weights: str, strategy: str, about: About) -> str:
     sizes, column = made.sets.sizes, visible(weights, 40)
     measured = {"sum": "its sum", "mean": "its mean"}.get(weights, f"its sum weighted by {column}")
     if about.outputs != "numbers":

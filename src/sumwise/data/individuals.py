@@ -212,7 +212,7 @@ def read_changes(path: Path, sets: Sets, columns: Columns, reading: Reading = PL
     """
     recipe = inputs_of(sets)
     numbers = {source.name for source in recipe.sources if source.levels is None}
-    numbers |= {columns.row, columns.weights}
+    numbers |= {columns.row, columns.weights, sets.origin.weights} - {None}
     texts = {*columns.group, columns.id}
     table = read_table(path, lambda name: name in texts or name not in numbers, reading)
     table.refuse_unclear(numbers - texts)

@@ -206,7 +206,7 @@ def fit_answers(
     whole = sets.take(at).pool(fitted).design
     both, rest = in_whole_sets(sets, answers), None
     if fitted.generalised is not None:
-        at, others = not_covered(sets, answers)
-        rest = at, others.pool(fitted).design
-    known = replace(fitted.labelled, whole=whole, in_whole=both, rest=rest)
-    return replace(fitted, labelled=known)
+        numbers, others = not_covered(sets, answers)
+        rest = numbers, others.pool(fitted).design
+    left = replace(fitted.labelled, whole=whole, in_whole=both, rest=rest)
+    return replace(fitted, labelled=left)

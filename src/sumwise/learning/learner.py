@@ -97,8 +97,8 @@ class ActiveLearner:
             and AggMI in one word.
         known: Totals, outputs of individuals and totals of areas that are known already, as in
             `AggregateRegressor.fit`; they are among the answers, and never asked for.
-        **options: `outputs`, `outcome`, `unit`, `low`, `high`, `targets`, `target_weights`, `noise_std`,
-            `cost` and `enough`, as in `sumwise.create_study`.
+        **options: `outputs`, `outcome`, `unit`, `low`, `high`, `targets`, `target_weights`,
+            `noise_std`, `cost` and `enough`, as in `sumwise.create_study`.
 
     A learner has what a study has, in the same words, but for names and times. The same seed and
     history give the same questions, in a study as well. A learner belongs to one thread.

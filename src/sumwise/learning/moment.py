@@ -15,6 +15,7 @@ import numpy as np
 from sumwise.acquisition.objective import Objective
 from sumwise.data.about import About
 from sumwise.data.sets import Sets, rows_among
+from sumwise.errors import SettingError
 from sumwise.learning.contradictions import contradictions
 from sumwise.learning.left_out import Judged, left_out, suspects
 from sumwise.learning.parts import covered, some_members
@@ -34,7 +35,6 @@ from sumwise.model.predict import (
     members_of,
     predict_sets,
 )
-from sumwise.errors import SettingError
 from sumwise.util import html
 from sumwise.util.shapes import Float, Int, PerSet
 

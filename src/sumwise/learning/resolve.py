@@ -43,7 +43,7 @@ def resolve(
     count(seed, "seed", 0)
     kind = "numbers" if outputs is None else check_outputs(outputs)
     if preset is not None and kind != "numbers":
-        raise SettingError(f"the paper learns from plain numbers, not from {kind}; leave preset out")
+        raise SettingError(f"preset={preset!r} is for plain numbers, not for {kind}; leave it out")
     if preset is not None:
         model = AggregateRegressor("fourier", hyperparameters="adam", random_state=int(seed))
         strategy = "AggMI"

@@ -70,16 +70,17 @@ def create_study(
         known: What is known already, as in `AggregateRegressor.fit`: the first answers. Individuals
             and areas become more sets of the study, which are never asked for.
         **options: `outputs`: what totals add up, if no model is given: `"numbers"`, `"counts"`,
-            `"shares"` or `"amounts"`, as in `AggregateRegressor`. `outcome`: what is measured, such as "maths score", and `unit`: its unit, which
-            all outputs use. `low` and `high`: the least and the most that an individual's output
-            can be (a share is 0 to 1); a total that is impossible then is refused, and predictions
-            keep within these bounds. `targets` and `target_weights`: individuals whose predictions
-            count, as in `sumwise.score`. `noise_std`: noise that measuring each set will have;
-            `tell` takes the noise that an answer really had. `cost`: what measuring each set costs,
-            as in `sumwise.select`; questions are then asked by gain per cost, and `ask` takes a
-            budget. `enough`: an improvement of predictions, as a standard deviation in your units,
-            below which the next questions are no longer worth asking. `geometry`: the geometry of
-            each individual as WKB, in the order of `sets.x`, for maps and exports, or None.
+            `"shares"` or `"amounts"`, as in `AggregateRegressor`. `outcome`: what is measured, such
+            as "maths score", and `unit`: its unit, which all outputs use. `low` and `high`: the
+            least and the most that an individual's output can be (a share is 0 to 1); a total that
+            is impossible then is refused, and predictions keep within these bounds. `targets` and
+            `target_weights`: individuals whose predictions count, as in `sumwise.score`.
+            `noise_std`: noise that measuring each set will have; `tell` takes the noise that an
+            answer really had. `cost`: what measuring each set costs, as in `sumwise.select`;
+            questions are then asked by gain per cost, and `ask` takes a budget. `enough`: an
+            improvement of predictions, as a standard deviation in your units, below which the next
+            questions are no longer worth asking. `geometry`: the geometry of each individual as
+            WKB, in the order of `sets.x`, for maps and exports, or None.
     """
     named = "study" if name is None else validate.study_name(name)
     days, plain = validate.days(claim_days, "claim_days"), as_sets(sets)

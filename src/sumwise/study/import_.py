@@ -43,8 +43,8 @@ from sumwise.learning.propose import Answer
 from sumwise.learning.told import Measured
 from sumwise.model import serialize
 from sumwise.model.basis.auto import OF_HYPOTHESES, as_former
-from sumwise.model.generalised.refusals import check_sets
 from sumwise.model.fit import ModelConfig, Prepared
+from sumwise.model.generalised.refusals import check_sets
 from sumwise.model.serialize import pack_config, unpack_config, unpack_prepared
 from sumwise.study import export
 from sumwise.study.export import BASIS, GEOMETRY, OF_SET, PART, SETS, STUDY, TABLES
