@@ -1,4 +1,4 @@
-"""Studies of counts and of shares: whole numbers are asked for, shown and taken, and nothing else."""
+"""Studies of counts and of shares: whole numbers are asked for, shown and taken."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ class AggregateRegressor:
                 groups = range(len(x)) if groups is None else groups
             sets, known_groups = by_row.sets_of(x, groups, weights, theta)
             y_bar = by_row.warn_of_repeats(known_groups.of_groups(y_bar, x), groups)
-        elif (groups, sample_weight, exposure) != (None, None, None) or weights != "sum":
+        elif any(v is not None for v in (groups, sample_weight, exposure)) or weights != "sum":
             raise SettingError(
                 "groups, sample_weight, exposure and weights go with X; sets have their own"
             )
