@@ -40,8 +40,8 @@ from sumwise.util.shapes import Float
 
 SETTINGS: Final = tuple(setting.name for setting in fields(core.ModelConfig))
 REQUESTS: Final = {  # what scikit-learn may route to a method
-    "fit": ("groups", "sample_weight", "weights", "pool", "noise_std"),
-    "predict": ("groups", "return_std", "return_cov", "include_noise"),
+    "fit": ("groups", "sample_weight", "weights", "pool", "noise_std", "exposure"),
+    "predict": ("groups", "return_std", "return_cov", "include_noise", "exposure"),
     "score": ("groups", "sample_weight", "weights"),
 }
 
@@ -112,6 +112,7 @@ class AggregateRegressor:
         pool: Sets | None = None,
         noise_std: Any = None,
         known: Any = None,
+        exposure: Any = None,
     ) -> AggregateRegressor:
         """Learn from one total per set; no sets gives the prior.
 
@@ -140,6 +141,8 @@ class AggregateRegressor:
                 column that names sets (as in `y_bar`), individuals (`id` of the sets, or all
                 inputs) or areas (`areas` of the sets, or some of several columns that they were
                 grouped by). A column `noise_std` holds known noise. It goes with sets.
+            exposure: With X, that of each row, or its number of trials: another name of
+                `sample_weight` for counts, shares and amounts, with groups or without.
 
         >>> x = np.array([[0.0], [1.0], [2.0], [3.0]])
         >>> AggregateRegressor("linear").fit(x, {"a": 3.0, "b": 12.0}, groups=["a", "b", "a", "b"])
@@ -149,11 +152,18 @@ class AggregateRegressor:
         if not isinstance(sets, Sets | Embedded | Scan | None):
             if pool is not None or known is not None:
                 raise SettingError("pool and known go with sets: make these with Sets.from_frame")
-            kind = weights if sample_weight is None else None
-            x, (sets, known_groups) = sets, by_row.sets_of(sets, groups, weights, sample_weight)
+            theta = sample_weight if exposure is None else exposure
+            kind, x = weights if theta is None else None, sets
+            if exposure is not None:
+                if sample_weight is not None or weights != "sum":
+                    raise SettingError("exposure, sample_weight and weights are one; give one")
+                groups = range(len(x)) if groups is None else groups
+            sets, known_groups = by_row.sets_of(x, groups, weights, theta)
             y_bar = by_row.warn_of_repeats(known_groups.of_groups(y_bar, x), groups)
-        elif groups is not None or sample_weight is not None or weights != "sum":
-            raise SettingError("groups, sample_weight and weights go with X; sets have their own")
+        elif any(v is not None for v in (groups, sample_weight, exposure)) or weights != "sum":
+            raise SettingError(
+                "groups, sample_weight, exposure and weights go with X; sets have their own"
+            )
         learned = fit_sets(self.config(), sets, y_bar, pool, noise_std, known)
         measured, one_output = learned.measured, learned.one_output
         vars(self).pop("feature_names_in_", None)  # of another fit

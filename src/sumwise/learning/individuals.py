@@ -51,6 +51,12 @@ def own_ids(sets: Any, names: Sequence[Any]) -> list[Any]:
     return [own.get(shown(name), name) for name in names]
 
 
+def exposure_in(sets: Any, frame: Any) -> Any:
+    """The column of a data frame by which the sets were made, if it has that column."""
+    table, name = as_frame(frame), sets.origin.weights
+    return None if table is None or name not in table.columns else table.get_column(name).to_numpy()
+
+
 def fill_unknown(
     recipe: Recipe | None, known: Encoded, groups: Any, exposure: Any = None
 ) -> Iterator[tuple[Any, Any, Any, Any]]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 OUTPUTS: Final = ("numbers", *LIKELIHOODS)
 WHOLE: Final = 1e-9  # of a count: how far from whole what was added up elsewhere may be
+WANTED: Final = {"counts": "count", "shares": "number of successes", "amounts": "total"}
 EXPOSURE: Final = {"counts": "exposure", "shares": "number of trials", "amounts": "exposure"}
 
 
@@ -62,14 +63,14 @@ def check_sets(outputs: str, sets: Sets) -> None:
             "individual to one set, or use outputs='numbers'"
         )
     theta, name = sets.theta, EXPOSURE[outputs]
+    means = len(theta) and np.array_equal(theta, np.repeat(1.0 / sets.sizes, sets.sizes))
+    if means and (sets.sizes > 1).any():
+        raise SettingError(
+            f"outputs={outputs!r} takes the {WANTED[outputs]} of a set, not a mean: make the sets "
+            "without weights='mean', and tell that"
+        )
     bad = np.flatnonzero(~(theta > 0))
     if outputs == "shares" and not len(bad):
-        means = len(theta) and np.array_equal(theta, np.repeat(1.0 / sets.sizes, sets.sizes))
-        if means and (sets.sizes > 1).any():
-            raise SettingError(
-                "outputs='shares' takes the number of successes of a set, not a mean: make the "
-                "sets without weights='mean', and tell how many succeeded"
-            )
         bad = np.flatnonzero(theta != np.rint(theta))
     for row in bad:
         owner = int(np.searchsorted(sets.starts, row, side="right")) - 1
