@@ -36,6 +36,7 @@ SHARES: Final = _WEIGHTS / _WEIGHTS.sum()
 FAR: Final = 10.0  # times the highest measured rate, or below the lowest: beyond what was seen
 MOST: Final = 600.0  # of the logarithm of a mean: beyond, exp overflows
 ALL: Final = 1e-12  # less than this of a total is left for others
+POISSON: Final = 1e-8  # of α: less is none
 
 Found = tuple[np.ndarray, np.ndarray, np.ndarray | None]  # mean, standard deviation, interval
 
@@ -282,8 +283,9 @@ def _members(
         others = measured.sums(measured.exposure[None])[0][own.total] - own.counted
         bounds = np.maximum(total - others, 0.0), np.minimum(own.counted, total)
         forced = bounds[0] == bounds[1]
-        std = np.where(forced, 0.0, std)
+        mean, std = np.where(forced, bounds[0], mean), np.where(forced, 0.0, std)
         return mean, std, None if ends is None else np.clip(ends, *bounds)
+    mean = np.where(np.diff(measured.starts)[own.total] == 1, total, mean)
     p = np.clip(mean / np.maximum(total, 1e-300), ALL, 1 - ALL)
     certain = (1 - mean / np.maximum(total, 1e-300) < 1e-9) | (total == 0)
     more = (alpha if known.whole else np.log1p(alpha)) * np.maximum(
@@ -297,7 +299,7 @@ def _members(
         _, std, ends = _successes(eta, None, level)
         std, ends = total * std, None if ends is None else total * ends
     std = np.where(certain, 0.0, std)
-    return mean, std, None if ends is None else np.where(certain, mean, ends)
+    return mean, std, None if ends is None else np.where(certain, total, ends)
 
 
 def _plain(model: Generalised, phi: Float[np.ndarray, "N K"], own: Inside) -> Numbers:
@@ -327,36 +329,39 @@ def _tilted(
         return successes
     top, owner = np.maximum.reduceat(plain, measured.starts[:-1]), measured.owner
     factor = _count if known.whole else _amount
-    low, high = np.full(len(total), -700.0), np.full(len(total), 700.0)
+    high = np.full(len(total), MOST)
+    low = -(np.log1p(alpha * top) if known.whole and alpha > POISSON else high)
     for _ in range(80):  # until the ends are neighbours among doubles
         middle = 0.5 * (low + high)
         found = measured.sums(factor(plain, alpha, top[owner], middle[owner])[None])[0]
         less = found < total
         low, high = np.where(less, middle, low), np.where(less, high, middle)
-    level = high
+    u = high
+    found = measured.sums(factor(plain, alpha, top[owner], u[owner])[None])[0]
+    rest = total / np.where(found > 0, found, 1.0)  # of rounding
 
-    def rest(mean: Numbers, own: Inside) -> Numbers:
-        return factor(mean, alpha, top[own.total], level[own.total])
+    def given(mean: Numbers, own: Inside) -> Numbers:
+        return rest[own.total] * factor(mean, alpha, top[own.total], u[own.total])
 
-    return rest
+    return given
 
 
 def _count(mean: Numbers, alpha: float, top: Numbers, u: Numbers) -> Numbers:
-    """m x / (1 + α m (1 − x)): x = exp(u) up to 1, and then 1 + α m (1 − x) = exp(−u) for the
-    largest mean, which keeps all others positive."""
-    below = np.exp(np.minimum(u, 0.0))
-    above = -np.expm1(-np.maximum(u, 0.0))  # α (x − 1) times the largest mean
-    plain = mean * (below + above / (alpha * top) if alpha > 1e-8 else np.exp(u))
-    if alpha <= 1e-8:
-        return plain
-    with np.errstate(divide="ignore"):  # beyond all totals
-        return plain / np.where(u > 0, 1 - above * mean / top, 1 + alpha * mean * (1 - below))
+    """m x / (1 + α m (1 − x)), with 1 + α m (1 − x) = exp(−u) for the largest mean, and x = exp(u)
+    for α = 0."""
+    with np.errstate(over="ignore"):
+        if alpha <= POISSON:
+            return mean * np.exp(u)
+        tilt = np.maximum(1 - np.expm1(-u) / (alpha * top), 0.0)
+        return _amount(mean, alpha, top, u) * tilt
 
 
 def _amount(mean: Numbers, alpha: float, top: Numbers, u: Numbers) -> Numbers:
     """m / (1 − θαm), with 1 − θαm = exp(−u) for the largest mean."""
     del alpha  # which the largest mean stands for
-    return mean / (1 + np.expm1(-u) * mean / top)
+    part = np.minimum(mean / top, 1.0)
+    with np.errstate(over="ignore"):
+        return mean / ((1 - part) + part * np.exp(-u))  # more than a total, where it overflows
 
 
 # --- what is beyond what was seen -----------------------------------------------------------------
