@@ -32,7 +32,8 @@ import numpy as np
 
 from sumwise.util.shapes import Float, Int, Numbers
 
-POISSON_BELOW: Final = 1e-5  # of d: a negative binomial is a Poisson distribution there
+POISSON_BELOW: Final = 1e-12  # of d: a negative binomial is a Poisson distribution there
+STIRLING_FROM: Final = 1e4  # of 1/d
 LEAST_SPREAD: Final = 1e-8  # of α of amounts, which have no noise beside it
 FARTHEST: Final = 40.0  # of θ: from here on σ is 0 or 1
 
@@ -134,23 +135,36 @@ def _own_dispersion(measured: Measured, share: Numbers, alpha: Numbers) -> tuple
 
 
 def _counts(measured: Measured, eta: Numbers, alpha: Numbers) -> Local:
-    from scipy.special import gammaln, psi
+    from scipy.special import gammaln
 
     log_mean, share = _log_mean(measured, eta)
     d, turn = _own_dispersion(measured, share, alpha)
     mean, y = np.exp(log_mean), measured.totals
     size, inflated = 1 / np.maximum(d, POISSON_BELOW), 1 + d * mean
-    # log Γ(y + r) − log Γ(r) − y log r, which loses all digits for large r and tends to 0
-    choices = gammaln(y + size) - gammaln(size) - y * np.log(size)
-    ends = (y + size) * np.log(inflated)
-    slack = psi(y + size) - psi(size) - y / size - np.log(inflated)
-    by_d = -slack * size**2 - (y + size) * mean / inflated
+    more, rise = _rising(y, size)
+    ends = (y + size) * np.log1p(d * mean)
+    by_d = (np.log1p(d * mean) - rise) * size**2 - (y + size) * mean / inflated
     few = d < POISSON_BELOW
-    choices, ends = np.where(few, 0.0, choices), np.where(few, mean, ends)
+    more, ends = np.where(few, 0.0, more), np.where(few, mean, ends)
     by_d = np.where(few, 0.5 * ((y - mean) ** 2 - y), by_d)
-    log_density = choices - gammaln(y + 1) + y * log_mean - ends
+    log_density = more - gammaln(y + 1) + y * log_mean - ends
     pull = measured.spread((y - mean) / inflated) * share + measured.spread(by_d) * turn
     return Local(log_density, pull, share, mean / inflated)
+
+
+def _rising(y: Numbers, size: Numbers) -> tuple[Numbers, Numbers]:
+    """log Γ(y + r) − log Γ(r) − y log r, and its derivative by r."""
+    from scipy.special import gammaln, psi
+
+    # for large r these lose all digits, and Stirling's series has them
+    end, whole, grown = y + size, 1 / size, np.log1p(y / size)
+    value = (end - 0.5) * grown - y + (1 / end - whole) / 12
+    slope = grown - y / size - (1 / end - whole) / 2 - (1 / end**2 - whole**2) / 12
+    small = np.minimum(size, STIRLING_FROM)
+    exact = gammaln(y + small) - gammaln(small) - y * np.log(small)
+    by_size = psi(y + small) - psi(small) - y / small
+    large = size > STIRLING_FROM
+    return np.where(large, value, exact), np.where(large, slope, by_size)
 
 
 def _amounts(measured: Measured, eta: Numbers, alpha: Numbers) -> Local:
