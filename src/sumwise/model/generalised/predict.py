@@ -37,6 +37,7 @@ FAR: Final = 10.0  # times the highest measured rate, or below the lowest: beyon
 MOST: Final = 600.0  # of the logarithm of a mean: beyond, exp overflows
 ALL: Final = 1e-12  # less than this of a total is left for others
 POISSON: Final = 1e-8  # of α: less is none
+NARROW: Final = 0.35  # of the standard deviation of η: less is between two nodes
 
 Found = tuple[np.ndarray, np.ndarray, np.ndarray | None]  # mean, standard deviation, interval
 
@@ -136,8 +137,8 @@ def outputs(
             std,
             _normal(eta.mean + np.log(e) - 0.5 * own, eta.variance + own, level, np.exp),
         )
-    rates = np.exp(np.minimum(_nodes(eta) + np.log(e)[:, None], MOST))
-    return mean, std, _whole(_negative_binomial(rates, alpha), level, mean + 12 * std + 30)
+    total = Predictor(eta.mean + np.log(e), eta.variance)
+    return mean, std, _whole(_negative_binomial(total, alpha), level, mean + 12 * std + 30)
 
 
 def _successes(eta: Predictor, trials: Numbers | None, level: float | None) -> Found:
@@ -149,7 +150,7 @@ def _successes(eta: Predictor, trials: Numbers | None, level: float | None) -> F
         ends = None if level is None else _normal(eta.mean, eta.variance, level, sigmoid)
         return mean, np.sqrt(variance), ends
     variance = trials**2 * variance + trials * ((p * (1 - p)) @ SHARES)
-    ends = None if level is None else _whole(_binomial(trials, p), level, trials)
+    ends = None if level is None else _whole(_binomial(eta, trials), level, trials)
     return trials * mean, np.sqrt(variance), ends
 
 
@@ -172,29 +173,59 @@ def _normal(
 Cumulative = Callable[[np.ndarray, Any], np.ndarray]  # P(y ≤ k) of the rows at some positions
 
 
-def _negative_binomial(
-    rates: Float[np.ndarray, "N q"], alpha: Float[np.ndarray, " N"]
-) -> Cumulative:
+def _negative_binomial(eta: Predictor, alpha: Float[np.ndarray, " N"]) -> Cumulative:
+    """Of counts whose log mean is η."""
     from scipy.special import betainc, pdtr
 
+    rates = np.exp(np.minimum(_nodes(eta), MOST))
+
     def cumulative(k: Numbers, at: Any) -> Numbers:
-        mean, size = rates[at], 1 / np.maximum(alpha[at], 1e-12)[:, None]
-        each = betainc(size, k[:, None] + 1, size / (size + mean))
-        each = np.where(size < 1e8, each, pdtr(k[:, None], mean))
-        return each @ SHARES
+        own = np.minimum(alpha[at], 1.0)
+        middle = np.log(k + 2 / 3) - np.log1p(-own / 3)  # there, half of the counts are above k
+        found, wide = _steps(eta, at, middle, 1 / (k + 0.5) + own)
+        mean, size = rates[at][wide], 1 / np.maximum(alpha[at], 1e-12)[wide, None]
+        each = betainc(size, k[wide, None] + 1, size / (size + mean))
+        found[wide] = np.where(size < 1e8, each, pdtr(k[wide, None], mean)) @ SHARES
+        return found
 
     return cumulative
 
 
-def _binomial(trials: Float[np.ndarray, " N"], p: Float[np.ndarray, "N q"]) -> Cumulative:
+def _binomial(eta: Predictor, trials: Float[np.ndarray, " N"]) -> Cumulative:
+    """Of successes whose probability is σ(η)."""
     from scipy.special import betainc
 
+    p = sigmoid(_nodes(eta))
+
     def cumulative(k: Numbers, at: Any) -> Numbers:
-        n, whole = trials[at][:, None], k[:, None]
-        each = betainc(np.maximum(n - whole, 1e-9), whole + 1, 1 - p[at])
-        return np.where(whole >= n, 1.0, each) @ SHARES
+        n = trials[at]
+        left = np.maximum(n - k - 1 / 3, 1 / 3)
+        middle = np.log(k + 2 / 3) - np.log(left)
+        found, wide = _steps(eta, at, middle, 1 / (k + 2 / 3) + 1 / left)
+        most, some = n[wide, None], k[wide, None]
+        found[wide] = betainc(np.maximum(most - some, 1e-9), some + 1, 1 - p[at][wide]) @ SHARES
+        return np.where(k >= n, 1.0, found)
 
     return cumulative
+
+
+def _steps(
+    eta: Predictor, at: Any, middle: Numbers, variance: Numbers
+) -> tuple[Numbers, Int[np.ndarray, " w"]]:
+    """P(y ≤ k) where it falls from 1 to 0, as η rises, within a small part of what η may be.
+
+    Args:
+        middle: The predictor where it is ½.
+        variance: Of the normal distribution that it falls like.
+
+    Returns:
+        Also where it does not: there, sums over nodes are right.
+    """
+    from scipy.special import ndtr
+
+    own = eta.variance[at]
+    found = ndtr((middle - eta.mean[at]) / np.sqrt(own + variance))
+    return found, np.flatnonzero(variance > NARROW**2 * own)
 
 
 def _whole(
