@@ -102,15 +102,13 @@ def test_amounts_are_log_normal_with_the_mean_and_variance_of_a_sum():
 
 @given(seeds, st.integers(1, 8), st.booleans())
 def test_saddlepoints_are_exact_for_equal_chances_and_close_for_others(seed, n, equal):
-    """In general within 0.06 nats for logits with a standard deviation of 1.5, and the ends exact."""
+    """Others within 0.06 nats for logits with a standard deviation of 1.5; the ends are exact."""
     rng = np.random.default_rng(seed)
     trials = rng.integers(1, 4, n).astype(float)
     eta = np.full(n, rng.normal()) if equal else 1.5 * rng.normal(size=n)
     y = np.arange(trials.sum() + 1)
     copies = len(y)
-    many = Measured(
-        np.ones((n * copies, 1)), np.tile(trials, copies), np.arange(copies + 1) * n, y
-    )
+    many = Measured(np.ones((n * copies, 1)), np.tile(trials, copies), np.arange(copies + 1) * n, y)
     found = at("shares", many, np.tile(eta, copies), 0.0).log_density[0]
     chance = np.repeat(1 / (1 + np.exp(-eta)), trials.astype(int))
     exact = np.log(poisson_binomial(chance[None], len(y) - 1)[0])
@@ -144,7 +142,7 @@ SETTINGS = [(0.0, 0.0), (0.0, 0.2), (0.3, 0.0), (0.3, 0.2)]  # α and κ
 
 
 def off_quadrature(kind, alpha, kappa, seed):
-    """How far mean (in sd), sd (as a share) and evidence are from those by quadrature, for K = 1."""
+    """How far mean (in sd), sd (as a share) and evidence are from quadrature, for K = 1."""
     rng = np.random.default_rng(seed)
     sizes = [3, 4, 5, 2, 6, *rng.integers(1, 7, 3)]
     alpha = 0.0 if kind == "shares" else max(alpha, 0.05 if kind == "amounts" else 0.0)
@@ -266,9 +264,7 @@ def test_order_of_individuals_sets_and_columns_does_not_matter(kind, seed, sizes
         measured.totals[order],
     )
     a = posterior(kind, measured, alpha=0.3, kappa=0.1, variances=np.array([0.3, 0.5, 0.7]))
-    b = posterior(
-        kind, other, alpha=0.3, kappa=0.1, variances=np.array([0.3, 0.5, 0.7])[columns]
-    )
+    b = posterior(kind, other, alpha=0.3, kappa=0.1, variances=np.array([0.3, 0.5, 0.7])[columns])
     np.testing.assert_allclose(b.mean[0], a.mean[0][columns], rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(b.effects[0], a.effects[0][order], rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(b.log_evidence, a.log_evidence, rtol=1e-7, atol=1e-7)

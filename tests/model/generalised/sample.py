@@ -3,9 +3,9 @@
 This takes half an hour and writes `posteriors.json`, with what questions are worth (`worth.py`).
 
 Two samplers that need no gradient: stretch moves of an ensemble (Goodman and Weare 2010) from the
-prior's neighbourhood to the posterior, and then a Metropolis sampler whose proposals are independent
-draws from a heavy-tailed distribution with the ensemble's mean and covariance. The second is kept;
-the first, which shares no proposal with it, must agree.
+prior's neighbourhood to the posterior, and then a Metropolis sampler whose proposals are draws from
+a heavy-tailed distribution with the ensemble's mean and covariance. The second is kept; the first,
+which shares no proposal with it, must agree.
 """
 
 from __future__ import annotations

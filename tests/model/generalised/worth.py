@@ -5,8 +5,8 @@ With draws of w from the posterior, their weights ω, and p(ȳ | w) of everythin
     AggMI = Σ_w ω Σ_ȳ p(ȳ | w) log(p(ȳ | w) / p(ȳ)),          p(ȳ) = Σ_w ω p(ȳ | w)
     IVR   = 2 Σ_j v_j (E[f(E[m_j | ȳ])] − f(E[m_j]))
 
-m_j is the mean of a target with exposure 1, v_j how much it counts, and the deviance of a prediction
-m̂ is 2 (E[f(m)] − f(m̂)) for m̂ = E[m], with f(m) = m log m of counts, m log m + (1 − m) log(1 − m) of
+m_j is the mean of a target with exposure 1, v_j how much it counts, and the deviance of predicting
+m̂ = E[m] is 2 (E[f(m)] − f(m̂)), with f(m) = m log m of counts, m log m + (1 − m) log(1 − m) of
 shares and −log m of amounts (gamma). E[f(m)] does not change on average, which leaves the above.
 """
 

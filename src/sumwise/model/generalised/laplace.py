@@ -13,9 +13,9 @@ until nothing moves: t×t work for each hypothesis, whatever the number of featu
 
 The last is the next term of the expansion of the posterior mean (Tierney, Kass and Kadane 1989), at
 most one standard deviation. J is the negative Hessian at ŵ: J⁻¹ g is S g and a few steps of S times
-what is left. With S = Σ v vᵀ the gradient is Σ ∂²(∂ℓ/∂η) along v, a difference of pulls. They depend
-on the predictors of their own set alone, so directions v are found set by set (by a pivoted Cholesky
-decomposition of their covariance) and taken in all sets at once.
+what is left. With S = Σ v vᵀ the gradient is Σ ∂²(∂ℓ/∂η) along v, a difference of pulls. They
+depend on the predictors of their own set alone, so directions v are found set by set (by a pivoted
+Cholesky decomposition of their covariance) and taken in all sets at once.
 """
 
 from __future__ import annotations

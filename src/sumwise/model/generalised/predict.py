@@ -307,15 +307,9 @@ def _members(
     centred = away @ (posteriors.mean - model.mean).T
     contrast = contrast + centred**2 @ chance
     if known.capped:
-        p = np.clip(mean / own.counted, ALL, 1 - ALL)
-        more = alpha * np.maximum(1 - 1 / own.counted, 0.0)
-        eta = Predictor(np.log(p) - np.log1p(-p), contrast + more)
-        _, std, ends = _successes(eta, own.counted, level)
-        others = measured.sums(measured.exposure[None])[0][own.total] - own.counted
-        bounds = np.maximum(total - others, 0.0), np.minimum(own.counted, total)
-        forced = bounds[0] == bounds[1]
-        mean, std = np.where(forced, bounds[0], mean), np.where(forced, 0.0, std)
-        return mean, std, None if ends is None else np.clip(ends, *bounds)
+        return _successes_of_members(
+            measured, given(plain, everyone), (mean, contrast), own, alpha, level
+        )
     mean = np.where(np.diff(measured.starts)[own.total] == 1, total, mean)
     p = np.clip(mean / np.maximum(total, 1e-300), ALL, 1 - ALL)
     certain = (1 - mean / np.maximum(total, 1e-300) < 1e-9) | (total == 0)
@@ -331,6 +325,43 @@ def _members(
         std, ends = total * std, None if ends is None else total * ends
     std = np.where(certain, 0.0, std)
     return mean, std, None if ends is None else np.where(certain, total, ends)
+
+
+def _successes_of_members(
+    measured: Measured,
+    all_means: Float[np.ndarray, " n"],
+    found: tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]],
+    own: Inside,
+    alpha: float,
+    level: float | None,
+) -> Found:
+    """Successes of members given totals; what one has more of a total, others have less.
+
+    Args:
+        all_means: Of all members of measured sets.
+        found: Means of members given totals, and variances of their contrasts.
+    """
+    (mean, contrast), e, total = found, own.counted, measured.totals[own.total]
+    variance = (all_means * (1 - all_means / measured.exposure))[None]
+    whole = np.maximum(measured.sums(variance)[0], 1e-100)
+    squares = measured.sums(variance**2)[0] / whole**2
+    share = np.minimum(mean * (1 - mean / e) / whole[own.total], 1.0)
+    p = np.clip(mean / e, ALL, 1 - ALL)
+    more = np.maximum(1 - 1 / e, 0.0) * np.maximum(1 - 2 * share + squares[own.total], 0.0)
+    eta = Predictor(np.log(p) - np.log1p(-p), contrast + alpha * more)
+    _, free, ends = _successes(eta, e, level)
+    chance, spread, _ = _successes(eta, None, None)
+    inside = chance * (1 - chance) - spread**2  # variance of one trial
+    std = np.sqrt(e**2 * spread**2 + e * inside * (1 - share))
+    others = measured.sums(measured.exposure[None])[0][own.total] - e
+    bounds = np.maximum(total - others, 0.0), np.minimum(e, total)
+    forced = bounds[0] == bounds[1]
+    mean, std = np.where(forced, bounds[0], mean), np.where(forced, 0.0, std)
+    if ends is None:
+        return mean, std, None
+    ends = mean + (ends - mean) * np.where(free > 0, std / np.where(free > 0, free, 1.0), 1.0)
+    ends = np.stack([np.floor(ends[0] + 1e-9), np.ceil(ends[1] - 1e-9)])
+    return mean, std, np.clip(ends, *bounds)
 
 
 def _plain(model: Generalised, phi: Float[np.ndarray, "N K"], own: Inside) -> Numbers:
