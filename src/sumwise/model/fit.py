@@ -29,7 +29,7 @@ from sumwise.model.design import Design, Pool, embed, features
 from sumwise.model.generalised import averaging, refusals
 from sumwise.model.generalised.averaging import Generalised
 from sumwise.model.generalised.likelihoods import LIKELIHOODS, Likelihood, Measured
-from sumwise.model.generalised.tangent import Tangent, linearised, usual_noise
+from sumwise.model.generalised.tangent import Tangent, linearised, measured_design, usual_noise
 from sumwise.model.mixture import Mixture
 from sumwise.model.mixture_algebra import Totals
 from sumwise.model.overlap import Overlap, apart
@@ -351,7 +351,7 @@ def _generalised(
     tangent, noise = Tangent(prepared.basis, found), usual_noise(found)
     mean = found.mean[:, None]
     fitted = posterior.from_covariance(mean, found.covariance, (noise, 0.0), np.ones(1))
-    design = linearised(labelled, tangent, fitted.noise_precision)
+    design = measured_design(found, fitted.noise_precision)
     assert design.nonlinear is not None
     residual = y_bar - design.nonlinear.mean[:, None]
     left = Labelled(*members, design, design.noise_scale, residual)
