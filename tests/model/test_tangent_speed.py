@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -23,7 +25,7 @@ def fitted(kind: str, sizes: tuple[int, ...]) -> tuple[sw.Sets, tangents.Tangent
 def by_hand(sets: sw.Sets, tangent: tangents.Tangent) -> np.ndarray:
     """u of every set, from ψ of its members one after the other."""
     rows = tangent(sets.x) * sets.theta[:, None]
-    return np.array([rows[i:j].sum(axis=0) for i, j in zip(sets.starts, sets.starts[1:])])
+    return np.array([rows[i:j].sum(axis=0) for i, j in pairwise(sets.starts)])
 
 
 @pytest.mark.parametrize("kind", ["counts", "shares", "amounts"])
@@ -43,7 +45,7 @@ def test_the_design_is_the_sum_over_members_whatever_computes_it(kind, compiled,
 
 def test_inputs_too_large_for_the_kernel_are_left_to_numpy(monkeypatch):
     pytest.importorskip("numba")
-    sets, tangent = fitted("counts", (3, 2, 4, 2))
+    sets, _ = fitted("counts", (3, 2, 4, 2))
     far = sw.Sets(sets.ids, sets.x * 1e9, sets.theta, sets.starts)
     basis = sw.AggregateRegressor("fourier").config().prepare(sets).basis
     ((_, _, phi),) = designs.feature_blocks(far.x, basis, compiled=True)
