@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 from numpy.testing import assert_allclose
 
 import sumwise as sw
+from sumwise.cli import main
 from sumwise.data import parquet as scanning
 from sumwise.outofcore import kept_sets
 from tests import parquet
@@ -94,6 +98,13 @@ def test_predictions_are_streamed_with_the_exposures_in_the_files(model, tmp_pat
     assert_allclose(sums[3:9], [answers[name] for name in sets.ids[3:9]], rtol=1e-9)
 
 
+@pytest.mark.parametrize("model", KINDS, indirect=True)
+def test_fitted_models_are_pickled_for_other_processes(model):
+    sets, answers = drawn(model.outputs)
+    again = pickle.loads(pickle.dumps(model.fit(sets, answers)))
+    assert_allclose(again.predict(sets.x), model.predict(sets.x), rtol=0)
+
+
 @pytest.mark.parametrize("model", ["counts"], indirect=True)
 def test_what_is_asked_and_fitted_reads_measured_sets_only(model, tmp_path, monkeypatch):
     sets, answers = drawn("counts")
@@ -161,7 +172,9 @@ def test_what_cannot_be_an_exposure_is_refused_by_set(kind, bad, must, tmp_path)
     table = pa.table({"set": ["a", "b", "b"], "x0": [1.0, 2.0, 3.0], "theta": [1.0, 2.0, bad]})
     scan = parquet.scan(parquet.write(table, tmp_path / "data"), n_inputs=1)
     model = sw.AggregateRegressor(outputs=kind)
-    with pytest.raises(sw.InvalidSetError, match=rf"of set 'b' has the .* {bad:g}; it must be {must}"):
+    with pytest.raises(
+        sw.InvalidSetError, match=rf"of set 'b' has the .* {bad:g}; it must be {must}"
+    ):
         model.embed(scan, tmp_path / "design")
     model.fit(sw.Sets.from_arrays([[[1.0]], [[2.0]]]), [1.0, 1.0])
     model._recipe = None
@@ -184,3 +197,39 @@ def test_means_single_precision_and_other_outputs_are_refused(tmp_path):
         sw.score(made, numbers)
     with pytest.raises(sw.SettingError, match="says nothing of exposures"):
         model.fit(made, {"town 1": 3.0}).predict_parquet(means, tmp_path / "out.parquet")
+
+
+@pytest.mark.parametrize("model", KINDS[:2], indirect=True)
+def test_a_study_on_disk_asks_and_predicts_what_a_learner_does(model, tmp_path):
+    sets, answers = drawn(model.outputs)
+    sets, scan = files_of(sets, tmp_path / "data", shuffled=True)
+    made = model.embed(scan, tmp_path / "design")
+    learner = sw.ActiveLearner(sets, model)
+    expected = [name for name, *_ in play(learner, answers, 5)]
+    place = tmp_path / "study.db"
+    with sw.create_study(place, made) as study:
+        for _ in range(2):
+            study.tell(chosen := study.ask().set_id, answers[chosen])
+    with sw.open_study(place) as study:  # which reads the design again
+        for _ in range(3):
+            study.tell(chosen := study.ask().set_id, answers[chosen])
+        assert [answer.set_id for answer in study.answers] == expected
+        assert_allclose(study.predict_sets().upper, learner.predict_sets().upper, rtol=1e-8)
+    out = tmp_path / "out.parquet"
+    done = CliRunner().invoke(main, ["predict", str(place), "-o", str(out)])
+    assert done.exit_code == 0, done.output
+    found, table = pq.read_table(out), pa.concat_tables([pq.read_table(f.path) for f in scan.files])
+    x = np.column_stack([table[f"x{d}"].to_numpy() for d in range(3)])
+    groups, e = table["set"].to_pylist(), table["theta"].to_numpy()
+    theirs = learner.model.intervals(x, groups=groups, exposure=e)
+    for name in ("mean", "std", "lower", "upper"):
+        assert_allclose(found[name].to_numpy(), getattr(theirs, name), rtol=1e-8, err_msg=name)
+
+
+def test_a_cluster_refuses_them(tmp_path):
+    pytest.importorskip("distributed")
+    from sumwise import distributed
+
+    _, scan = files_of(drawn("counts")[0], tmp_path / "data", shuffled=False)
+    with pytest.raises(sw.SettingError, match=r"holds the design of numbers, and that of counts"):
+        distributed.embed(None, scan, sw.AggregateRegressor(outputs="counts"))
