@@ -101,7 +101,7 @@ def test_predictions_are_streamed_with_the_exposures_in_the_files(model, tmp_pat
 @pytest.mark.parametrize("model", KINDS, indirect=True)
 def test_fitted_models_are_pickled_for_other_processes(model):
     sets, answers = drawn(model.outputs)
-    again = pickle.loads(pickle.dumps(model.fit(sets, answers)))
+    again = pickle.loads(pickle.dumps(model.fit(sets, answers)))  # noqa: S301
     assert_allclose(again.predict(sets.x), model.predict(sets.x), rtol=0)
 
 
