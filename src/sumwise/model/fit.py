@@ -36,6 +36,7 @@ from sumwise.model.overlap import Overlap, apart
 from sumwise.model.posterior import Hyperparameters, Posterior, Spectrum
 from sumwise.model.scaling import Standardised
 from sumwise.util.shapes import Float
+from sumwise.util.threads import one_thread
 
 if TYPE_CHECKING:
     from sumwise.model.basis import Auto
@@ -180,7 +181,8 @@ class Model:
         if self.generalised is None:
             return _pool(self, sets)
         check_inputs(self, sets.n_inputs, sets.input_names)
-        design = linearised(sets, self.basis.tangent, self.posterior.noise_precision)
+        with one_thread():  # products of single blocks
+            design = linearised(sets, self.basis.tangent, self.posterior.noise_precision)
         return Pool(sets, self.basis, design)
 
 
@@ -346,11 +348,11 @@ def _generalised(
     if len(labelled):
         phi = features(prepared.basis, labelled.x, prepared.n_basis)
     measured = Measured(phi, labelled.theta, labelled.starts, y_bar[:, 0])
-    with np.errstate(over="ignore", under="ignore"):
+    with one_thread(), np.errstate(over="ignore", under="ignore"):
         found = averaging.fit(prepared, likelihood, measured)
-    tangent, noise = Tangent(prepared.basis, found), usual_noise(found)
-    mean = found.mean[:, None]
-    fitted = posterior.from_covariance(mean, found.covariance, (noise, 0.0), np.ones(1))
+        tangent, noise = Tangent(prepared.basis, found), usual_noise(found)
+        mean = found.mean[:, None]
+        fitted = posterior.from_covariance(mean, found.covariance, (noise, 0.0), np.ones(1))
     design = measured_design(found, fitted.noise_precision)
     assert design.nonlinear is not None
     residual = y_bar - design.nonlinear.mean[:, None]

@@ -22,6 +22,7 @@ from sumwise.model.design import Design, Pool, worth_compiling
 from sumwise.model.fit import Model, Prepared, check_inputs
 from sumwise.model.generalised.tangent import Sums, Tangent, add_members, design_of
 from sumwise.util.shapes import Float, Int
+from sumwise.util.threads import one_thread
 
 SPAN: Final = 2**16  # individuals that a thread goes through at a time, or one set if it is larger
 IN_MEMORY: Final = 2**28  # bytes of a design; a larger one is in a file without a name
@@ -77,7 +78,7 @@ class KeptSets(LazySets):
             sums = Sums(starts[first : last + 1] - low, u[first:last], rest[:, first:last])
             add_members(sums, tangent, self.x[low:high], self.theta[low:high], compiled)
 
-        with ThreadPoolExecutor(os.cpu_count()) as threads:
+        with one_thread(), ThreadPoolExecutor(os.cpu_count()) as threads:
             for _ in threads.map(add, spans(starts)):
                 pass
         return design_of(tangent.model, Sums(starts, u, rest), noise_precision)
