@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from benchmarks import (
+    counts,
     embedding,
     encoding,
     imports,
@@ -31,6 +32,7 @@ SUBJECTS = {
     "studies": studies.run,
     "web": web.run,
     "scale": scale.run,
+    "counts": counts.run,
 }
 OUTPUT = Path("bench-output") / "results.json"
 

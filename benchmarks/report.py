@@ -21,6 +21,7 @@ PACKAGES = (
     "optuna",
     "distributed",
     "bmdal_reg",
+    "statsmodels",
 )
 
 

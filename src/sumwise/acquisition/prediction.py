@@ -41,6 +41,7 @@ LARGEST_UNIT = 1e200  # squared: beyond, scores keep their order and lose their 
 
 def integrated_variance_reduction(pool: Pool, posterior: Posterior, rng: Generator) -> PerSet:
     """Expected drop of the targets' mean variance (IVR)."""
+    pool = replace(pool, signal=signal_variance(pool, posterior))
     phi, weight = targets_of(pool, posterior)
     towards = posterior.times(phi * np.sqrt(weight)[:, None]).T
     drop = np.empty(len(pool.design))

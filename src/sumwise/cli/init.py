@@ -355,7 +355,8 @@ def _embed(
         scan, left_out = _scan(table, {*objective.columns, *objective.hidden}, run)
     _refuse_outcome(scan.x, outcome, table)
     n_basis = model.n_basis * (3 if model.basis == "auto" else 1)  # or a little more
-    dtype = "float64" if 8 * scan.rows * n_basis <= table.limit // 2 else "float32"
+    small = model.outputs != "numbers" or 8 * scan.rows * n_basis <= table.limit // 2
+    dtype = "float64" if small else "float32"
     try:
         with nullcontext() if table.dask is None else connect(table.dask) as client:
             run = in_threads if client is None else on(client)

@@ -119,6 +119,11 @@ def embed(
     appearance, as everywhere.
     """
     check_dtype(dtype)
+    if model.outputs != "numbers":
+        raise SettingError(
+            f"a cluster holds the design of numbers, and that of {model.outputs} changes after "
+            "every answer: use AggregateRegressor.embed, which writes individuals to a folder"
+        )
     (prepared, scan), parts = drawn_for(model, scan), scan.parts()
 
     def survey(scan: Scan) -> tuple[list[Any], list[PartSurvey]]:

@@ -26,6 +26,7 @@ from sumwise.util.shapes import Float, Int
 
 BLOCK_NUMBERS = 2**16  # features held at once: half a MB, which stays in a core's own cache
 CHUNK = 2**15  # individuals in one call of the compiled kernel
+COMPILED_ROWS = 2**11  # of them where it gives the features of each: 6 MB of these
 COMPILED_FROM = 2**25  # features; below this, loading numba costs more than it saves
 
 
@@ -164,6 +165,29 @@ def blocks(x: Float[np.ndarray, "N D"], basis: Basis) -> Iterator[tuple[int, int
     n_basis = features(basis, x[:1]).shape[1]
     step = max(1, BLOCK_NUMBERS // n_basis)
     return ((i, min(i + step, len(x))) for i in range(0, len(x), step))
+
+
+def feature_blocks(
+    x: Float[np.ndarray, "N D"], basis: Scaled, compiled: bool | None = None
+) -> Iterator[tuple[int, int, Float[np.ndarray, "n K"]]]:
+    """Row ranges and their features.
+
+    Args:
+        compiled: As in `embed`.
+    """
+    if compiled is None:
+        compiled = worth_compiling(len(x), basis)
+    ranges = blocks(x, basis)
+    if compiled:
+        from sumwise.model import kernels
+
+        ranges = ((i, min(i + COMPILED_ROWS, len(x))) for i in range(0, len(x), COMPILED_ROWS))
+    for low, high in ranges:
+        rows, phi = np.asarray(x[low:high], dtype=np.float64), None
+        if compiled:
+            each = np.ones(len(rows)), np.arange(len(rows) + 1)
+            phi = kernels.sum_runs(rows.T, *each, basis, rows.dtype)
+        yield low, high, features(basis, rows) if phi is None else phi
 
 
 def sum_by_set(

@@ -29,13 +29,14 @@ from sumwise.model.design import Design, Pool, embed, features
 from sumwise.model.generalised import averaging, refusals
 from sumwise.model.generalised.averaging import Generalised
 from sumwise.model.generalised.likelihoods import LIKELIHOODS, Likelihood, Measured
-from sumwise.model.generalised.tangent import Tangent, linearised, usual_noise
+from sumwise.model.generalised.tangent import Tangent, linearised, measured_design, usual_noise
 from sumwise.model.mixture import Mixture
 from sumwise.model.mixture_algebra import Totals
 from sumwise.model.overlap import Overlap, apart
 from sumwise.model.posterior import Hyperparameters, Posterior, Spectrum
 from sumwise.model.scaling import Standardised
 from sumwise.util.shapes import Float, Int
+from sumwise.util.threads import one_thread
 
 if TYPE_CHECKING:
     from sumwise.model.basis import Auto
@@ -181,7 +182,8 @@ class Model:
         if self.generalised is None:
             return _pool(self, sets)
         check_inputs(self, sets.n_inputs, sets.input_names)
-        design = linearised(sets, self.basis.tangent, self.posterior.noise_precision)
+        with one_thread():  # products of single blocks
+            design = linearised(sets, self.basis.tangent, self.posterior.noise_precision)
         return Pool(sets, self.basis, design)
 
 
@@ -347,12 +349,12 @@ def _generalised(
     if len(labelled):
         phi = features(prepared.basis, labelled.x, prepared.n_basis)
     measured = Measured(phi, labelled.theta, labelled.starts, y_bar[:, 0])
-    with np.errstate(over="ignore", under="ignore"):
+    with one_thread(), np.errstate(over="ignore", under="ignore"):
         found = averaging.fit(prepared, likelihood, measured)
-    tangent, noise = Tangent(prepared.basis, found), usual_noise(found)
-    mean = found.mean[:, None]
-    fitted = posterior.from_covariance(mean, found.covariance, (noise, 0.0), np.ones(1))
-    design = linearised(labelled, tangent, fitted.noise_precision)
+        tangent, noise = Tangent(prepared.basis, found), usual_noise(found)
+        mean = found.mean[:, None]
+        fitted = posterior.from_covariance(mean, found.covariance, (noise, 0.0), np.ones(1))
+    design = measured_design(found, fitted.noise_precision)
     assert design.nonlinear is not None
     residual = y_bar - design.nonlinear.mean[:, None]
     left = Labelled(*members, design, design.noise_scale, residual)

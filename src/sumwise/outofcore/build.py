@@ -20,7 +20,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from sumwise.data.parquet import PART_ROWS, GapError, Scan, holds_numbers
+from sumwise.data.parquet import PART_ROWS, GapError, Part, Scan, holds_numbers
 from sumwise.data.targets import Inputs
 from sumwise.errors import DataError, InvalidSetError, SettingError
 from sumwise.model import serialize
@@ -30,7 +30,7 @@ from sumwise.model.fit import ModelConfig, Prepared
 from sumwise.model.serialize import pack_config, pack_prepared, unpack_config
 from sumwise.outofcore import design_store as store
 from sumwise.outofcore.design_store import DesignManifest, Embedded, Settings
-from sumwise.outofcore.embed_part import embed_part, part_file, write_all
+from sumwise.outofcore.embed_part import embed_part, keep_part, part_file, write_all
 from sumwise.outofcore.external_sort import BUCKET_BYTES, sorted_copy
 from sumwise.outofcore.index import Index, ids_of, index_of, refuse_ids, survey_part
 from sumwise.outofcore.learn_recipe import learn, look_at
@@ -92,6 +92,8 @@ def embed_scan(
             "nothing to embed beforehand. Use basis='auto', 'fourier', 'polynomial' or 'linear', "
             "or keep the individuals in memory."
         )
+    if config.likelihood is not None:
+        _refuse_for_individuals(config.outputs, scan, dtype)
     basis = None if prepared is None else hashlib.sha256(pack_prepared(prepared)).hexdigest()
     plain = replace(scan, recipe=None)  # files and columns say what it is
     settings = Settings(pack_config(config), dtype, plain, PART_ROWS, basis)
@@ -126,6 +128,19 @@ def check_dtype(dtype: Any) -> None:
         raise SettingError(f"dtype is {dtype!r}; give 'float64' or 'float32'")
 
 
+def _refuse_for_individuals(outputs: str, scan: Scan, dtype: str) -> None:
+    if dtype != "float64":
+        raise SettingError(
+            f"of {outputs}, inputs and exposures of individuals are stored, in double precision: "
+            "leave dtype out"
+        )
+    if scan.weights == "mean":
+        raise SettingError(
+            f"weights='mean' is for numbers on disk, not for {outputs}: scan the files with the "
+            "column of exposures or trials as weights, or without weights if all have 1"
+        )
+
+
 def _other(folder: str) -> SettingError:
     return SettingError(
         f"{folder} holds a design of other files, or with other settings, which a study may need; "
@@ -137,7 +152,7 @@ def _refuse_other_files(folder: str) -> None:
     """Refuse a folder that holds anything but a design in the making."""
     if os.path.exists(os.path.join(folder, store.BEGUN)):
         return
-    ours = (*store.PIECES, store.RECIPE, "u.npy", SORTED, "parts", LOCK, store.BEGUN)
+    ours = (*store.PIECES, store.RECIPE, *store.ARRAYS, SORTED, "parts", LOCK, store.BEGUN)
     partial = (PARTIAL, *(f"{name}." for name in ours))  # also basis.npz.77.part of old
     for name in os.listdir(folder):
         if name not in ours and not (name.startswith(partial) and name.endswith(".part")):
@@ -151,8 +166,8 @@ def read_begun(folder: str) -> DesignManifest:
     """What was begun; a file that has changed since is refused."""
     manifest = store.read_manifest(folder, store.BEGUN)
     store.compare_pieces(folder, manifest)
-    if not os.path.isfile(os.path.join(folder, "u.npy")):
-        raise store.damaged(folder, "u.npy")
+    if not os.path.isfile(os.path.join(folder, manifest.array)):
+        raise store.damaged(folder, manifest.array)
     store.refuse_ids_out_of_order(folder, manifest)
     recipe = store.recipe_in(folder, manifest)
     return replace(manifest, source=replace(manifest.source, recipe=recipe))
@@ -166,7 +181,7 @@ def _begin(
     memory: int | None,
     run: Run,
 ) -> None:
-    """Index the files, sort them if need be, draw the basis, and make room for u."""
+    """Index the files, sort them if need be, draw the basis, and make room for rows."""
     import pyarrow as pa
 
     shutil.rmtree(os.path.join(folder, "parts"), ignore_errors=True)  # of an earlier beginning
@@ -198,16 +213,16 @@ def _begin(
     if scan.recipe is not None:
         write_file(os.path.join(folder, store.RECIPE), scan.recipe.to_json())
         names = (*names, store.RECIPE)
-    shape = len(index.sizes), n_basis
-    path = os.path.join(folder, "u.npy")
-    u = np.lib.format.open_memmap(path, "w+", np.dtype(settings.dtype), shape)
-    offset = u.offset
-    del u
-    pieces = _checksums(folder, names)
-    home = os.path.abspath(folder)
+    width = scan.n_inputs + 1 if prepared.config.likelihood is not None else 0
+    shape, pieces = (len(index.sizes), n_basis), _checksums(folder, names)
+    home, firsts = os.path.abspath(folder), index.first_sets
     manifest = DesignManifest(
-        settings, *shape, offset, home, pieces, source, index.first_sets, ids_in_order=True
+        settings, *shape, 0, home, pieces, source, firsts, ids_in_order=True, width=width
     )
+    path, kind = os.path.join(folder, manifest.array), np.dtype(settings.dtype)
+    large = np.lib.format.open_memmap(path, "w+", kind, manifest.shape)
+    manifest = replace(manifest, offset=large.offset)
+    del large
     write_file(os.path.join(folder, store.BEGUN), manifest.to_json(), durable=True)
 
 
@@ -271,23 +286,25 @@ def _embed_parts(folder: str, manifest: DesignManifest, run: Run) -> None:
     jobs = [
         (part, first)
         for part, first in zip(parts, manifest.first_sets, strict=True)
-        if not _is_done(folder, part.number, first, manifest)
+        if not _is_done(folder, part, first, manifest)
     ]
     total = sum(part.rows for part in parts)
     done = total - sum(part.rows for part, _ in jobs)
+    job = partial(embed_part, prepared.basis, manifest, place)
     with Slow("embedding", total) as slow:
-        for rows in run(partial(embed_part, prepared.basis, manifest, place), jobs):
+        for rows in run(partial(keep_part, manifest, place) if manifest.width else job, jobs):
             done += rows
             slow.at(done)
 
 
-def _is_done(folder: str, number: int, first: int, manifest: DesignManifest) -> bool:
+def _is_done(folder: str, part: Part, first: int, manifest: DesignManifest) -> bool:
     """Whether a part was finished and its rows are on the disk: the power may have failed."""
     try:
-        checksum, written, _ = _part(folder, number)["counts"].tolist()
+        checksum, written, _ = _part(folder, part.number)["counts"].tolist()
     except (DataError, KeyError, OSError, ValueError):  # it is not there, or was cut off
         return False
-    return manifest.checksum_of(folder, first + 1, written) == checksum
+    at = part.first_individual if manifest.width else first + 1
+    return manifest.checksum_of(folder, at, written) == checksum
 
 
 def _part(folder: str, number: int) -> Mapping[str, Any]:
@@ -300,6 +317,27 @@ def _part(folder: str, number: int) -> Mapping[str, Any]:
 
 def _finish(folder: str, manifest: DesignManifest) -> None:
     """Add up what parts share, and write the manifest."""
+    regions = _individuals(folder, manifest) if manifest.width else _sums(folder, manifest)
+    home = os.path.abspath(folder)
+    pieces = _checksums(folder, list(dict.fromkeys((*manifest.names, *manifest.pieces))))
+    whole = replace(manifest, home=home, pieces=pieces, regions=tuple(regions))
+    write_file(os.path.join(folder, store.MANIFEST), whole.to_json(), durable=True)
+    os.unlink(os.path.join(folder, store.BEGUN))
+    for left in ("parts", SORTED):
+        shutil.rmtree(os.path.join(folder, left), ignore_errors=True)
+
+
+def _individuals(folder: str, manifest: DesignManifest) -> list[tuple[int, int, int]]:
+    """First row, rows and checksum of each part of x.npy."""
+    with open(os.path.join(folder, manifest.array), "rb") as file:
+        os.fsync(file.fileno())
+    parts = manifest.source.parts()
+    checksums = [int(_part(folder, part.number)["counts"][0]) for part in parts]
+    return [(p.first_individual, p.rows, c) for p, c in zip(parts, checksums, strict=True)]
+
+
+def _sums(folder: str, manifest: DesignManifest) -> list[tuple[int, int, int]]:
+    """The same of u.npy; writes what is beside it."""
     sums = np.zeros((3, manifest.sets))
     products, sampled = np.zeros((manifest.features, manifest.features)), 0
     shared: dict[int, Float[np.ndarray, " K"]] = {}
@@ -322,14 +360,7 @@ def _finish(folder: str, manifest: DesignManifest) -> None:
     _save(folder, "sums.npy", sums)
     _save(folder, "moment.npy", products / sampled)
     _save(folder, store.SUBSAMPLE, np.concatenate(subsample))
-    regions += [(at, 1, manifest.checksum_of(folder, at, 1)) for at in sorted(shared)]
-    home = os.path.abspath(folder)
-    pieces = _checksums(folder, list(dict.fromkeys((*store.PIECES, *manifest.pieces))))
-    whole = replace(manifest, home=home, pieces=pieces, regions=tuple(regions))
-    write_file(os.path.join(folder, store.MANIFEST), whole.to_json(), durable=True)
-    os.unlink(os.path.join(folder, store.BEGUN))
-    for left in ("parts", SORTED):
-        shutil.rmtree(os.path.join(folder, left), ignore_errors=True)
+    return regions + [(at, 1, manifest.checksum_of(folder, at, 1)) for at in sorted(shared)]
 
 
 def _write_shared(

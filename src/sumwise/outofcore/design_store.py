@@ -11,6 +11,10 @@ A folder holds
     moment.npy      mean of φ φᵀ over individuals, over a sample if there are many
     stand_ins.npy   a subsample of individuals (`targets`); older designs have none
 
+Counts, shares and amounts have no u before they are fitted, and another after every answer. Their
+folder holds `x.npy`, inputs and exposures of individuals by set, in place of the last four but the
+recipe (`kept_sets`).
+
 While it is being made there is `begun.json` instead of the manifest, and a small file for each
 finished part, so that a run that was stopped can resume (`build`).
 """
@@ -36,6 +40,7 @@ from sumwise.model.design import Design, Pool
 from sumwise.model.fit import Model, ModelConfig, Prepared
 from sumwise.model.serialize import unpack_config, unpack_prepared
 from sumwise.outofcore.index import ascends, ids_of
+from sumwise.outofcore.kept_sets import KeptSets
 from sumwise.util.files import sha256_of
 from sumwise.util.shapes import Int
 
@@ -47,6 +52,7 @@ FORMAT: Final = "sumwise design 1"
 DTYPES: Final = ("float64", "float32")
 BEGUN_PIECES: Final = ("ids.arrow", "sizes.npy", "basis.npz")  # written before parts are embedded
 PIECES: Final = (*BEGUN_PIECES, "sums.npy", "moment.npy", SUBSAMPLE)
+ARRAYS: Final = ("u.npy", "x.npy")
 OPTIONAL: Final = (SUBSAMPLE, RECIPE)  # which not all designs have
 UNREADABLE: Final = (
     AttributeError, EOFError, LookupError, OSError, OverflowError, TypeError, ValueError
@@ -79,6 +85,26 @@ class DesignManifest:
     first_sets: tuple[int, ...] = ()  # position of the first set of each part, while it is made
     regions: tuple[tuple[int, int, int], ...] = ()  # first row, rows and CRC-32, all of u.npy
     ids_in_order: bool = False  # whether ids.arrow has the order of u.npy, whatever the ids are
+    width: int = 0  # of a row of x.npy; 0 for designs that have u.npy
+
+    @property
+    def outputs(self) -> str:
+        return unpack_config(self.settings.config).outputs
+
+    @property
+    def array(self) -> str:
+        """The large file."""
+        return ARRAYS[self.width > 0]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of that."""
+        return (self.settings.scan.rows, self.width) if self.width else (self.sets, self.features)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The other files of a whole design."""
+        return BEGUN_PIECES if self.width else PIECES
 
     def to_json(self) -> str:
         settings = replace(self.settings, scan=replace(self.settings.scan, recipe=None))
@@ -86,6 +112,8 @@ class DesignManifest:
         known = asdict(plain)  # the recipe is a file of its own
         if self.regions:  # the design is whole
             del known["source"], known["first_sets"]
+        if not self.width:
+            del known["width"]
         return json.dumps({"format": FORMAT, **known.pop("settings"), **known})
 
     @classmethod
@@ -103,13 +131,14 @@ class DesignManifest:
             tuple(known.get("first_sets", ())),
             tuple((first, rows, checksum) for first, rows, checksum in known["regions"]),
             known.get("ids_in_order") is True,
+            known.get("width", 0),
         )
 
     def checksum_of(self, folder: str, first: int, rows: int) -> int:
-        """CRC-32 of some rows of u.npy; -1 if the file is too short."""
-        width = self.features * np.dtype(self.settings.dtype).itemsize
+        """CRC-32 of some rows of the large file; -1 if it is too short."""
+        width = self.shape[1] * np.dtype(self.settings.dtype).itemsize
         left, checksum = rows * width, 0
-        with open(os.path.join(folder, "u.npy"), "rb") as file:
+        with open(os.path.join(folder, self.array), "rb") as file:
             file.seek(self.offset + first * width)
             while left > 0:
                 content = file.read(min(left, 2**24))
@@ -170,18 +199,27 @@ class Embedded:
 
     def pool(self, model: Prepared | Model) -> Pool:
         """The sets as strategies see them under a model, which must have the same basis."""
-        if not self.prepared.basis.same_as(model.basis):
+        tangent = model.basis.tangent
+        kept, fitted = isinstance(self.sets, KeptSets), tangent is not None
+        if isinstance(model, Model) and kept != fitted:
+            raise SettingError(
+                f"{self.folder} is embedded for outputs={self.config.outputs!r}, and the model "
+                "has others. Fit the model on what was embedded, or embed with it."
+            )
+        if not self.prepared.basis.same_as(tangent.scaled if fitted else model.basis):
             raise SettingError(
                 f"the model has another basis than the one {self.folder} is embedded with. Fit the "
                 "model on what was embedded, or embed with it."
             )
-        return self.own_pool
+        return self.sets.pool(model) if fitted else self.own_pool
 
     def __len__(self) -> int:
         return len(self.own_pool.sets)
 
     def __repr__(self) -> str:
         u = self.own_pool.design.u
+        if isinstance(self.sets, KeptSets):
+            return f"Embedded: {len(u)} sets, {self.scan.rows} individuals, in {self.folder}"
         return f"Embedded: {len(u)} sets, {u.shape[1]} features in {u.dtype}, in {self.folder}"
 
 
@@ -234,24 +272,27 @@ def _opened(folder: str, manifest: DesignManifest) -> Embedded:
     scan = _moved_along(manifest.settings.scan, manifest.home, here)
     scan = replace(scan, recipe=recipe_in(folder, manifest))
     config = unpack_config(manifest.settings.config)
-    u = _array(folder, "u.npy", (n_sets, n_basis), mapped=True)
-    if u.dtype.name not in DTYPES:
-        raise damaged(folder, "u.npy")
-    sums = _array(folder, "sums.npy", (3, n_sets))
-    moment = _array(folder, "moment.npy", (n_basis, n_basis))
+    digest = sha256_of(os.path.join(folder, MANIFEST))
+    large = _array(folder, manifest.array, manifest.shape, mapped=True)
+    if large.dtype.name not in DTYPES:
+        raise damaged(folder, manifest.array)
     sizes = _array(folder, "sizes.npy", (n_sets,))
     if sizes.sum() != scan.rows:
         raise damaged(folder, "sizes.npy")
+    sets = lazy_sets(partial(ids_in, here, n_sets), sizes, scan)
+    prepared = prepared_in(folder, config, scan, sets)
+    if manifest.width:
+        pool = KeptSets.of(sets, large.view(np.ndarray)).unseen(prepared)
+        return Embedded(folder, scan, config, prepared, pool, digest)
+    sums = _array(folder, "sums.npy", (3, n_sets))
+    moment = _array(folder, "moment.npy", (n_basis, n_basis))
     targets = None
     if SUBSAMPLE in manifest.pieces:
         chosen, weights = subsample(scan.rows)
         few = _array(folder, SUBSAMPLE, (len(chosen), scan.n_inputs))
         targets = Targets(few, weights, scan.rows)
-    sets = lazy_sets(partial(ids_in, here, n_sets), sizes, scan)
-    prepared = prepared_in(folder, config, scan, sets)
-    design = Design(u.view(np.ndarray), sums[0], sums[1])
+    design = Design(large.view(np.ndarray), sums[0], sums[1])
     pool = Pool(sets, prepared.basis, design, moment=moment, targets=targets, square=sums[2])
-    digest = sha256_of(os.path.join(folder, MANIFEST))
     return Embedded(folder, scan, config, prepared, pool, digest)
 
 
@@ -264,8 +305,8 @@ def _array(folder: str, name: str, shape: tuple[int, ...], mapped: bool = False)
 
 
 def _compare(folder: str, manifest: DesignManifest) -> None:
-    """Compare all checksums; they must be of every file and of every row of u.npy."""
-    if {*manifest.pieces, *OPTIONAL} != {*PIECES, *OPTIONAL}:
+    """Compare all checksums; they must be of every file and of every row of the large one."""
+    if {*manifest.pieces, *OPTIONAL} != {*manifest.names, *OPTIONAL}:
         raise damaged(folder, MANIFEST)
     compare_pieces(folder, manifest)
     end = 0
@@ -273,9 +314,9 @@ def _compare(folder: str, manifest: DesignManifest) -> None:
         if first != end or rows < 0:
             raise damaged(folder, MANIFEST)
         if manifest.checksum_of(folder, first, rows) != checksum:
-            raise damaged(folder, "u.npy")
+            raise damaged(folder, manifest.array)
         end += rows
-    if end != manifest.sets:
+    if end != manifest.shape[0]:
         raise damaged(folder, MANIFEST)
 
 

@@ -4,7 +4,7 @@
 
 Sums over a set add up, so a set may span batches, parts and files. A part writes the sets that lie
 inside it straight into `u.npy`, and stores its first and last set, which other parts may share, as
-*edges*; `build` adds those up.
+*edges*; `build` adds those up. Of counts, shares and amounts, individuals are written instead.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, BinaryIO, Final, NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from sumwise.errors import SettingError
 from sumwise.model import serialize
 from sumwise.model.basis import Scaled
 from sumwise.model.design import add_products, sum_features, worth_compiling
+from sumwise.model.generalised.refusals import refuse_exposures
 from sumwise.outofcore.design_store import DesignManifest
 from sumwise.outofcore.index import sample_in, subsample_in
 from sumwise.util.files import write_file
@@ -87,6 +89,34 @@ def embed_part(basis: Scaled, manifest: DesignManifest, folder: str, job: tuple[
     }
     write_file(part_file(folder, part.number), serialize.to_bytes(kept))
     return part.rows
+
+
+def keep_part(manifest: DesignManifest, folder: str, job: tuple[Part, int]) -> int:
+    """Write inputs and exposures of a part's individuals to x.npy; gives its rows.
+
+    Args:
+        job: As in `embed_part`.
+    """
+    part, _ = job
+    outputs, width, checksum = manifest.outputs, manifest.width, 0
+    with open(os.path.join(folder, manifest.array), "r+b", buffering=0) as file:
+        file.seek(manifest.offset + 8 * part.first_individual * width)
+        for batch in batches(manifest.source, part):
+            theta = np.ones(len(batch)) if batch.theta is None else batch.theta
+            refuse_exposures(outputs, theta, partial(_member, batch))
+            rows = np.empty((len(batch), width))
+            rows[:, :-1], rows[:, -1] = batch.inputs.T, theta
+            content = rows.reshape(-1).view(np.uint8).data
+            checksum = zlib.crc32(content, checksum)
+            write_all(file, content)
+    counts = np.array([checksum, part.rows, 0], dtype=np.int64)
+    write_file(part_file(folder, part.number), serialize.to_bytes({"counts": counts}))
+    return part.rows
+
+
+def _member(batch: Batch, row: int) -> str:
+    name = tuple(column[row].as_py() for column in batch.keys)
+    return f"an individual of set {name[0] if len(name) == 1 else name!r:.80}"
 
 
 def write_all(file: BinaryIO, content: Any) -> None:

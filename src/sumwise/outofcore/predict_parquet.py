@@ -22,6 +22,7 @@ from sumwise.errors import DataError, InvalidSetError, SettingError
 from sumwise.model import predict as outputs
 from sumwise.model.bounded import within
 from sumwise.model.fit import Model
+from sumwise.model.generalised.refusals import refuse_exposures
 from sumwise.model.predict import own_names
 from sumwise.outofcore.build import Run
 from sumwise.util.files import atomic_write
@@ -48,6 +49,11 @@ def predict(
         ends: Bounds of an output, at which each row is cut on its own.
     """
     own_names(ADDED, scan.by)  # refused now, not in the middle
+    if model.generalised is not None and scan.weights == "mean":
+        raise SettingError(
+            "weights='mean' says nothing of exposures: scan the files with the column of exposures "
+            "or trials as weights, or without weights if all have 1"
+        )
     out = os.path.abspath(out)  # workers may run in another folder
     single = out.lower().endswith(".parquet")
     empty = os.path.isdir(out) and not os.listdir(out) and not single
@@ -123,8 +129,8 @@ def _one_file(
 
 def _intervals(model: Model, scan: Scan, batch: Batch, level: float) -> outputs.Predictions:
     """Predictions of a batch; averages over what others have where nothing is known."""
-    x = np.ascontiguousarray(batch.inputs.T, dtype=np.float64)
-    found = outputs.interval(model, x, level, _members(model, scan, batch, x))
+    x, e = np.ascontiguousarray(batch.inputs.T, dtype=np.float64), _exposure(model, batch)
+    found = outputs.interval(model, x, level, _members(model, scan, batch, x), e)
     if scan.recipe is None or batch.unknown is None:
         return found
     for rows, some in scan.recipe.stand_ins(Encoded(x, batch.unknown)):
@@ -132,9 +138,20 @@ def _intervals(model: Model, scan: Scan, batch: Batch, level: float) -> outputs.
         theta = None if batch.theta is None else batch.theta[again]
         keys = tuple(column.take(again) for column in batch.keys)
         each = replace(batch, keys=keys, theta=theta)
-        own = _members(model, scan, each, some)
-        outputs.average_into(found, rows, outputs.interval(model, some, level, own))
+        own, more = _members(model, scan, each, some), None if e is None else e[again]
+        outputs.average_into(found, rows, outputs.interval(model, some, level, own, more))
     return found
+
+
+def _exposure(model: Model, batch: Batch) -> Float[np.ndarray, " n"] | None:
+    """Of counts, shares and amounts, the weights; 1 where there are none."""
+    if model.generalised is None:
+        return None
+    if batch.theta is None:
+        return np.ones(len(batch))
+    kind = model.generalised.likelihood.name
+    refuse_exposures(kind, batch.theta, lambda row: f"row {batch.first_row + row + 1}")
+    return batch.theta
 
 
 def _members(

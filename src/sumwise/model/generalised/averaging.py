@@ -184,13 +184,14 @@ def _first_weights(
         here = slice(low, low + step)
         inside = np.tensordot(known.variances[here], products, 1)
         inside[:, at, at] += known.effect[here, None]
+        c = np.empty((len(inside), t + 1, t + 1))
+        c[:, t, :t], c[:, t, t] = z, 1e300  # its row in L is L⁻¹z
         for s, scale in enumerate(known.scales):
-            c = scale * inside
+            np.multiply(scale, inside, out=c[:, :t, :t])
             c[:, at, at] += likelihood.variance(
                 noise, scale * known.dispersion[here, None] * squares
             )
             lower = np.linalg.cholesky(c)
-            flat = np.linalg.solve(lower, np.broadcast_to(z[:, None], (len(c), t, 1)))[..., 0]
-            logs[here, s] -= np.log(np.diagonal(lower, axis1=1, axis2=2)).sum(axis=1)
-            logs[here, s] -= 0.5 * (flat**2).sum(axis=1)
+            logs[here, s] -= np.log(lower[:, at, at]).sum(axis=1)
+            logs[here, s] -= 0.5 * (lower[:, t, :t] ** 2).sum(axis=1)
     return logs

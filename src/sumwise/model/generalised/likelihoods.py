@@ -309,6 +309,29 @@ def _both(noise: Numbers, own: Numbers) -> Numbers:
     return noise + own
 
 
+# functions with names, which can be pickled with a model
+
+
+def _logit(share: Numbers) -> Numbers:
+    return np.log(share) - np.log1p(-share)
+
+
+def _growth_of_counts(off: Numbers, centre: Numbers) -> Numbers:
+    return np.exp(-off)
+
+
+def _growth_of_amounts(off: Numbers, centre: Numbers) -> Numbers:
+    return np.ones_like(off)
+
+
+def _spread_of_amounts(eta: Numbers) -> Numbers:
+    return np.exp(2 * eta)
+
+
+def _log_variance(noise: Numbers, own: Numbers) -> Numbers:
+    return np.log1p(np.maximum(own, LEAST_SPREAD))
+
+
 def _growth_of_shares(off: Numbers, centre: Numbers) -> Numbers:
     return np.exp(np.log(_sigmoid_slope(centre)) - np.log(_sigmoid_slope(centre + off)))
 
@@ -320,7 +343,7 @@ LIKELIHOODS: Final[Mapping[str, Likelihood]] = {
         mean=np.exp,
         slope=np.exp,
         spread=np.exp,
-        growth=lambda off, centre: np.exp(-off),
+        growth=_growth_of_counts,
         local=_counts,
         working=_working_counts,
         variance=_both,
@@ -329,7 +352,7 @@ LIKELIHOODS: Final[Mapping[str, Likelihood]] = {
     ),
     "shares": Likelihood(
         "shares",
-        link=lambda p: np.log(p) - np.log1p(-p),
+        link=_logit,
         mean=sigmoid,
         slope=_sigmoid_slope,
         spread=_sigmoid_slope,
@@ -345,11 +368,11 @@ LIKELIHOODS: Final[Mapping[str, Likelihood]] = {
         link=np.log,
         mean=np.exp,
         slope=np.exp,
-        spread=lambda eta: np.exp(2 * eta),
-        growth=lambda off, centre: np.ones_like(off),
+        spread=_spread_of_amounts,
+        growth=_growth_of_amounts,
         local=_amounts,
         working=_working_amounts,
-        variance=lambda noise, own: np.log1p(np.maximum(own, LEAST_SPREAD)),
+        variance=_log_variance,
         whole=False,
         capped=False,
     ),

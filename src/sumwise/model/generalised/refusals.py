@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -79,6 +79,24 @@ def check_sets(outputs: str, sets: Sets) -> None:
             f"individual {row - sets.starts[owner] + 1} of set {sets.ids[owner]!r:.80} has the "
             f"{name} {theta[row]:g}; it must be {must} for outputs={outputs!r}. Drop the row or "
             "correct it."
+        )
+
+
+def refuse_exposures(
+    outputs: str, theta: Float[np.ndarray, " N"], where: Callable[[int], str]
+) -> None:
+    """Refuse weights that cannot be exposures.
+
+    Args:
+        where: Says what has the weight with this number.
+    """
+    whole = outputs == "shares"
+    good = (theta > 0) & ((theta == np.rint(theta)) | (not whole))
+    for row in np.flatnonzero(~good).tolist():
+        must = "a whole number above 0" if whole else "above 0"
+        raise InvalidSetError(
+            f"{where(row)} has the {EXPOSURE[outputs]} {theta[row]:g}; it must be {must} for "
+            f"outputs={outputs!r}. Drop the row or correct it."
         )
 
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sumwise.model.basis import Scaled
-from sumwise.model.design import Design, blocks, features, sum_by_set
+from sumwise.model.design import Design, feature_blocks, features, sum_by_set
 from sumwise.model.generalised.averaging import Generalised
 from sumwise.model.nonlinear import NODES, Nonlinear
-from sumwise.util.shapes import Float, Numbers
+from sumwise.util.shapes import Float, Int, Numbers
 
 if TYPE_CHECKING:
     from sumwise.data.sets import Sets
@@ -79,29 +79,74 @@ def own_noise(
 
 def linearised(sets: Sets, tangent: Tangent, noise_precision: float) -> Design:
     """The design of sets around E[w]."""
-    model, phi_of = tangent.model, tangent.scaled
-    starts, theta, count = sets.starts, sets.theta, len(sets)
-    u, sums = np.zeros((count, len(model.mean))), np.zeros((4, count))
-    for low, high in blocks(sets.x, phi_of):
-        phi = features(phi_of, np.asarray(sets.x[low:high], dtype=np.float64))
-        eta, e = model.level + phi @ model.mean, theta[low:high]
-        slope = e * model.likelihood.slope(eta)
-        more = np.maximum(1 - 1 / e, 0.0) if model.likelihood.capped else 1.0
-        each = np.stack([e * model.likelihood.mean(eta), slope, slope**2 * more, e], axis=1)
-        where, some = sum_by_set(starts, low, high, slope[:, None] * phi)
-        u[where] += some
-        sums[:, where] += sum_by_set(starts, low, high, each)[1].T
-    return _design(model, u, sums, noise_precision)
+    found = Sums.of(tangent.model, sets.starts)
+    add_members(found, tangent, sets.x, sets.theta)
+    return design_of(tangent.model, found, noise_precision)
 
 
-def _design(
-    model: Generalised,
-    u: Float[np.ndarray, "A K"],
-    sums: Float[np.ndarray, "4 A"],
-    noise_precision: float,
-) -> Design:
-    """From sums over the members of each set: of m, of m', of their squares, and of e."""
-    mean, slope, squares, exposure = sums
+@dataclass(frozen=True, slots=True, eq=False)
+class Sums:
+    """Sums over the members of each set, which `add_members` adds to."""
+
+    starts: Int[np.ndarray, " A1"]
+    u: Float[np.ndarray, "A K"]
+    rest: Float[np.ndarray, "4 A"]  # of m, of m', of their squares, and of e
+
+    @classmethod
+    def of(cls, model: Generalised, starts: Int[np.ndarray, " A1"]) -> Sums:
+        """No members yet."""
+        count = len(starts) - 1
+        return cls(starts, np.zeros((count, len(model.mean))), np.zeros((4, count)))
+
+    def add(
+        self,
+        model: Generalised,
+        low: int,
+        phi: Float[np.ndarray, "n K"],
+        e: Float[np.ndarray, " n"],
+    ) -> None:
+        """Individuals from number `low` on."""
+        from scipy.sparse import csr_array
+
+        known, high = model.likelihood, low + len(phi)
+        eta = model.level + phi @ model.mean
+        slope = e * known.slope(eta)
+        more = np.maximum(1 - 1 / e, 0.0) if known.capped else 1.0
+        each = np.stack([e * known.mean(eta), slope, slope**2 * more, e], axis=1)
+        where, some = sum_by_set(self.starts, low, high, each)
+        ends = np.append(np.maximum(self.starts[where], low), high) - low
+        weights = csr_array((slope, np.arange(len(phi)), ends), shape=(len(some), len(phi)))
+        self.u[where] += weights @ phi
+        self.rest[:, where] += some.T
+
+
+def add_members(
+    to: Sums,
+    tangent: Tangent,
+    x: Float[np.ndarray, "N D"],
+    theta: Float[np.ndarray, " N"],
+    compiled: bool | None = None,
+) -> None:
+    """Add all individuals, block by block.
+
+    Args:
+        compiled: As in `feature_blocks`.
+    """
+    for low, high, phi in feature_blocks(x, tangent.scaled, compiled):
+        to.add(tangent.model, low, phi, theta[low:high])
+
+
+def measured_design(model: Generalised, noise_precision: float) -> Design:
+    """The design of the measured sets."""
+    found, measured = Sums.of(model, model.measured.starts), model.measured
+    if len(measured):
+        found.add(model, 0, measured.phi, measured.exposure)
+    return design_of(model, found, noise_precision)
+
+
+def design_of(model: Generalised, found: Sums, noise_precision: float) -> Design:
+    """From sums over the members of each set."""
+    mean, slope, squares, exposure = found.rest
     known = model.likelihood
     variance = mean if not known.capped else slope  # of a total with α = κ = 0
     single = variance / slope**2 if known.whole else np.zeros_like(mean)
@@ -109,7 +154,7 @@ def _design(
     noise = slope**2 * (single + rest)
     centre = known.link(np.clip(mean / exposure, 1e-300, 1 - 1e-12 if known.capped else np.inf))
     bend = Nonlinear(mean, slope, single / (single + rest), centre, known.growth)
-    return Design(u, noise * noise_precision, exposure, nonlinear=bend)
+    return Design(found.u, noise * noise_precision, exposure, nonlinear=bend)
 
 
 def usual_noise(model: Generalised) -> float:

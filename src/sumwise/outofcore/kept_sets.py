@@ -1,0 +1,101 @@
+"""Individuals on disk, for outputs whose design changes after every answer.
+
+The design of counts, shares and amounts depends on the predictor of every individual
+(`model.generalised.tangent`), so it cannot be stored. What is stored is what it is made of: a row
+for each individual with its inputs and its exposure, set by set, in double precision. The file is
+mapped to memory. A fit reads the rows of measured sets; after it, threads go through all rows once,
+some sets at a time, and what is kept is one row of the design for each set.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, cast
+
+import numpy as np
+
+from sumwise.data.sets import LazySets
+from sumwise.model.design import Design, Pool, worth_compiling
+from sumwise.model.fit import Model, Prepared, check_inputs
+from sumwise.model.generalised.tangent import Sums, Tangent, add_members, design_of
+from sumwise.util.shapes import Float, Int
+from sumwise.util.threads import one_thread
+
+SPAN: Final = 2**16  # individuals that a thread goes through at a time, or one set if it is larger
+IN_MEMORY: Final = 2**28  # bytes of a design; a larger one is in a file without a name
+
+
+class KeptSets(LazySets):
+    """Sets whose individuals are rows of a file that is mapped to memory."""
+
+    @classmethod
+    def of(cls, sets: LazySets, rows: Float[np.ndarray, "N D1"]) -> KeptSets:
+        """The same sets with these rows: inputs, and the exposure in the last column."""
+        known = sets.__dict__
+        about = sets.sizes, sets.n_inputs, sets.input_names, known["_load"], False, sets.recipe
+        made = cls(known["_ids"], *about)
+        made.__dict__["kept"] = rows
+        return made
+
+    @property
+    def x(self) -> Float[np.ndarray, "N D"]:
+        return self.__dict__["kept"][:, :-1]
+
+    @property
+    def theta(self) -> Float[np.ndarray, " N"]:
+        return self.__dict__["kept"][:, -1]
+
+    @property
+    def row_ids(self) -> None:
+        return None
+
+    def unseen(self, prepared: Prepared) -> Pool:
+        """The sets before a model is fitted: there is no design of them yet."""
+        exposure = np.ones(len(self))
+        return Pool(self, prepared.basis, Design(np.empty((len(self), 0)), exposure, exposure))
+
+    def pool(self, model: Any) -> Pool:
+        """The sets as strategies see them under a model, fitted or only prepared."""
+        if not isinstance(model, Model) or model.generalised is None:
+            return cast("Pool", model.pool(self))
+        check_inputs(model, self.n_inputs, self.input_names)
+        design = self._linearised(model.basis.tangent, model.posterior.noise_precision)
+        return Pool(self, model.basis, design)
+
+    def _linearised(self, tangent: Tangent, noise_precision: float) -> Design:
+        """The design of all sets around E[w], by threads."""
+        starts, n_sets = self.starts, len(self)
+        u = _room(n_sets, len(tangent.model.mean))
+        rest = np.zeros((4, n_sets))
+        compiled = worth_compiling(int(starts[-1]), tangent.scaled)
+
+        def add(span: tuple[int, int]) -> None:
+            first, last = span
+            low, high = starts[[first, last]].tolist()
+            sums = Sums(starts[first : last + 1] - low, u[first:last], rest[:, first:last])
+            add_members(sums, tangent, self.x[low:high], self.theta[low:high], compiled)
+
+        with one_thread(), ThreadPoolExecutor(os.cpu_count()) as threads:
+            for _ in threads.map(add, spans(starts)):
+                pass
+        return design_of(tangent.model, Sums(starts, u, rest), noise_precision)
+
+
+def spans(starts: Int[np.ndarray, " A1"]) -> Iterator[tuple[int, int]]:
+    """Runs of sets that have about `SPAN` individuals."""
+    first, n_sets = 0, len(starts) - 1
+    while first < n_sets:
+        end = int(np.searchsorted(starts, starts[first] + SPAN, side="right")) - 1
+        yield first, (last := max(first + 1, end))
+        first = last
+
+
+def _room(n_sets: int, n_basis: int) -> Float[np.ndarray, "A K"]:
+    """Zeros, in a file that is gone when they are if there are many."""
+    if 8 * n_sets * n_basis <= IN_MEMORY:
+        return np.zeros((n_sets, n_basis))
+    with tempfile.TemporaryFile() as file:
+        return np.memmap(file, np.float64, "w+", shape=(n_sets, n_basis)).view(np.ndarray)
