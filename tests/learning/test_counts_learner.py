@@ -56,9 +56,9 @@ def test_a_missing_exposure_is_refused_by_its_row():
 @pytest.mark.parametrize(
     ("outputs", "by", "error", "words"),
     [
-        ("counts", {"exposure": "zero"}, InvalidSetError, "individual 2 of set 'c0' has the exp"),
-        ("amounts", {"exposure": "zero"}, InvalidSetError, "exposure 0; it must be above 0"),
-        ("shares", {"trials": "half"}, InvalidSetError, "trials 2.5; it must be a whole number"),
+        ("counts", {"exposure": "zero"}, InvalidSetError, "individual 2 of set 'c0': the exposure"),
+        ("amounts", {"exposure": "zero"}, InvalidSetError, "exposure is 0; it must be above 0"),
+        ("shares", {"trials": "half"}, InvalidSetError, "trials is 2.5; it must be a whole number"),
         ("counts", {"weights": "mean"}, SettingError, "takes the count of a set, not a mean"),
         ("shares", {"weights": "mean"}, SettingError, "takes the number of successes of a set"),
         ("amounts", {"weights": "mean"}, SettingError, "takes the total of a set, not a mean"),
@@ -262,5 +262,14 @@ def test_arrays_with_groups_and_exposures_fit_as_sets_do():
     for given in ({"sample_weight": frame.people}, {"weights": "mean"}):
         with pytest.raises(SettingError, match="give one"):
             other.fit(x, totals, groups=frame.county, exposure=frame.people, **given)
-    with pytest.raises(SettingError, match="sets have their own"):
+    with pytest.raises(SettingError, match="go with X, not sets"):
         other.fit(sets, totals, exposure=frame.people)
+
+
+def test_what_is_joint_of_individuals_is_for_numbers():
+    frame = areas()
+    model = sw.AggregateRegressor(outputs="counts").fit(sets_of(frame), totals_of(frame))
+    with pytest.raises(SettingError, match="sample_y is for numbers, not for counts"):
+        model.sample_y(frame[["age"]])
+    with pytest.raises(SettingError, match="return_cov is for numbers, not for counts"):
+        model.predict(frame[["age"]], return_cov=True)
