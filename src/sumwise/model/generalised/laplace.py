@@ -56,6 +56,12 @@ class Posteriors:
     rows: Float[np.ndarray, "k t K"]  # H
     white: Float[np.ndarray, "k t t"]  # F with F C Fᵀ = I
     log_evidence: Float[np.ndarray, " k"]
+    # of every total, at the mode, for `leave_one_out`
+    weights: Float[np.ndarray, "k t"]  # C⁻¹ times what totals say of h_aᵀw + b_a
+    log_density: Float[np.ndarray, "k t"]
+    information: Float[np.ndarray, "k t"]  # W
+    centre: Float[np.ndarray, "k t"]  # predictor of a typical member, at the mean of w
+    own: Float[np.ndarray, "k t"]  # variance, on its scale, of what members have of their own
 
     def take(self, at: np.ndarray) -> Posteriors:
         rest = (getattr(self, name)[at] for name in self.__slots__[1:])
@@ -106,8 +112,26 @@ def solve(likelihood: Likelihood, measured: Measured, level: float, priors: Prio
     rows, white = _factor(measured, here, priors)
     logs = _penalised(here, (by_w, by_b), priors) - 0.5 * np.log(here.information).sum(axis=1)
     logs = logs + np.log(np.diagonal(white, axis1=1, axis2=2)).sum(axis=1)
-    mode = Posteriors(priors, d * by_w, kappa * by_b, rows, white, logs)
+    left = by_b, here.log_density, here.information, *_middle(likelihood, measured, eta, here, priors)
+    mode = Posteriors(priors, d * by_w, kappa * by_b, rows, white, logs, *left)
     return _at_mean(likelihood, measured, mode, eta)
+
+
+def _middle(
+    likelihood: Likelihood,
+    measured: Measured,
+    eta: Float[np.ndarray, "k N"],
+    here: Local,
+    priors: Priors,
+) -> tuple[Float[np.ndarray, "k t"], Float[np.ndarray, "k t"]]:
+    """The predictor of a typical member of each set, and the variance of what members have of
+    their own."""
+    e = measured.exposure
+    rate = measured.sums(e * likelihood.mean(eta)) / measured.sums(e[None])
+    rate = np.clip(rate, 1e-300, 1 - 1e-12 if likelihood.capped else np.inf)
+    more = np.maximum(1 - 1 / e, 0.0) if likelihood.capped else 1.0
+    own = priors.dispersion[:, None] * measured.sums(here.share**2 * more)
+    return likelihood.link(rate), own
 
 
 def _improving(
@@ -202,7 +226,9 @@ def _at_mean(
     step_b = kappa * (by_b - weight)
     length = 0.25 * ((by_w * step_w).sum(axis=1) + (by_b * step_b).sum(axis=1))  # of ½ S pull
     part = 0.5 / np.sqrt(np.maximum(1.0, length))[:, None]
-    return replace(mode, mean=mode.mean + part * step_w, effects=mode.effects + part * step_b)
+    moved = mode.centre + np.einsum("htk,hk->ht", mode.rows, part * step_w)
+    mean, effects = mode.mean + part * step_w, mode.effects + part * step_b
+    return replace(mode, mean=mean, effects=effects, centre=moved)
 
 
 def _directions(measured: Measured, mode: Posteriors, h: int) -> Float[np.ndarray, "r N"]:

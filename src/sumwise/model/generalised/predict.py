@@ -1,7 +1,7 @@
 """Predictions of counts, shares and amounts, and of their totals.
 
 The predictor of an individual is Gaussian with the mean and variance of the whole mixture. Outputs
-are mixtures over it, by Gauss and Hermite's nodes, of negative binomial, binomial or log-normal
+are mixtures over it, by evenly spaced nodes, of negative binomial, binomial or log-normal
 distributions; where they are whole numbers, so are their quantiles.
 
 Members of a measured set are predicted given its total ȳ. With m_n the means that all answers
@@ -31,8 +31,8 @@ from sumwise.model.generalised.likelihoods import Likelihood, Measured, sigmoid,
 from sumwise.model.posterior import Posterior
 from sumwise.util.shapes import Float, Int, Numbers
 
-NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(15)
-SHARES: Final = _WEIGHTS / _WEIGHTS.sum()
+NODES: Final = np.linspace(-5.0, 5.0, 41)  # close together: large counts scatter little around each
+SHARES: Final = np.exp(-0.5 * NODES**2) / np.exp(-0.5 * NODES**2).sum()
 FAR: Final = 10.0  # times the highest measured rate, or below the lowest: beyond what was seen
 MOST: Final = 600.0  # of the logarithm of a mean: beyond, exp overflows
 ALL: Final = 1e-12  # less than this of a total is left for others
