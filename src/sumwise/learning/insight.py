@@ -21,7 +21,7 @@ import numpy as np
 from sumwise.acquisition.known_noise import given_answers
 from sumwise.learning.left_out import Judged, with_noise
 from sumwise.learning.parts import design_of, some_members
-from sumwise.learning.propose import Answer, Ask, arrays_of
+from sumwise.learning.propose import Answer, Ask, arrays_of, information
 from sumwise.learning.status import Status, mean_variance, second_moment
 from sumwise.model import leave_one_out, predict, scaling
 from sumwise.model.calibration import Coverage, coverage, verdict
@@ -35,6 +35,7 @@ WINDOW: Final = 10  # forecasts that the typical error is taken over
 MOST: Final = 300  # answers; beyond this, replay an evenly spaced subset
 SAMPLE: Final = 2000  # individuals that uncertainty is averaged over while a basis still learns
 LEFT_OUT, FORECAST = "each predicted from the others", "each forecast before it was told"
+SPLIT: Final = " and ties at the ends of intervals split evenly"
 HAS_LEARNED: Final = (
     "The network has learned from all answers, so it would still know an answer that is left out."
 )
@@ -167,19 +168,21 @@ def _step(
         only = some_members(pool.sets, answers[latest:])
         own = predict.in_common(before, only, new)
         left = given_answers(replace(pool, sets=only, design=new), before).design
-    ratio = before.posterior.variance_along(left.u) / before.posterior.noise(left)
+    taught = information(left, before.posterior)
     forecast = std = error = naive = None
     if latest:
         mean, stds = predict.predict_sets(before, new, include_noise=True, own=own)
         forecast, std = float(mean[0, 0]), float(stds[0, 0])
         so_far = scaling.offset_of(design.rows(slice(latest)), y_bar[:latest, None])
+        if before.generalised is not None:
+            so_far = np.array([y_bar[:latest].sum() / design.theta_sum[:latest].sum()])
         each = float(new.size[0])
         error, naive = (y - forecast) / each, (y - float((so_far * new.theta_sum)[0])) / each
     return Step(
         number=len(at),
         set_id=answers[latest].set_id,
         answer=y,
-        information=float(0.5 * np.log1p(ratio[0])),
+        information=float(taught[0]),
         forecast=forecast,
         forecast_std=std,
         error=error,
@@ -194,9 +197,9 @@ def _spread_under(pool: Pool) -> Callable[[Model], float]:
     """Root of the mean variance of individuals, noise-free, under one model after another.
 
     Under a fixed basis the mean of φ φᵀ over all individuals is worked out once; a basis that
-    learns is looked at on a sample of them, the same for all models.
+    learns, or is a tangent, is looked at on a sample of them, the same for all models.
     """
-    if not pool.basis.learns:
+    if not pool.basis.learns and pool.basis.tangent is None:
         moment = second_moment(pool)
         return lambda model: math.sqrt(mean_variance(model.posterior, *moment))
     x = pool.sets.own_x[:: -(-len(pool.sets.own_x) // SAMPLE)]
@@ -234,7 +237,7 @@ def review(
     mean, std = np.array(judged.rows).reshape(-1, 3)[:, 1:].T
     score = (np.array([answers[n - 1].y_bar for n, _, _ in judged.rows]) - mean) / std
     lower, upper = mean - reach * std, mean + reach * std
-    if model.mixture is not None and told:
+    if (model.mixture is not None or model.generalised is not None) and told:
         (lower, upper), score = leave_one_out.interval(model, rows, level)
     compared = tuple(
         Compared(
@@ -251,7 +254,9 @@ def review(
             judged.rows, lower.tolist(), upper.tolist(), rows.theta_sum.tolist(), strict=True
         )
     )
-    calibration = coverage(score.tolist(), level)
+    calibration, how = coverage(score.tolist(), level), FORECAST if learns else LEFT_OUT
+    if model.generalised is not None and model.generalised.likelihood.whole:
+        how += SPLIT
     return Insight(
         status=status,
         level=level,
@@ -259,19 +264,21 @@ def review(
         compared=compared,
         typical_error=judged.error,
         typical_naive_error=judged.naive_error,
-        unit=_unit(pool),
+        unit=_unit(pool, status),
         by_forecast=(NO_CLOSED_FORM if model.spectrum is None else HAS_LEARNED) if learns else "",
         calibration=calibration,
-        trust=status.about.worded(verdict(calibration, level, FORECAST if learns else LEFT_OUT)),
+        trust=status.about.worded(verdict(calibration, level, how)),
         next_questions=tuple(ahead),
     )
 
 
-def _unit(pool: Pool) -> str | None:
+def _unit(pool: Pool, status: Status) -> str | None:
     """What a unit of weight is; None where totals are comparable as they are, or never."""
     weights, sizes = pool.design.theta_sum, pool.sets.sizes
     if (weights <= 0).any() or weights.max() < 1.5 * weights.min():
         return None
+    if status.outputs != "numbers":
+        return status.per
     plain = (weights == sizes).all() and (pool.design.noise_scale == sizes).all()  # Σ(θ − 1)² = 0
     return "individual" if plain else "unit of weight"
 

@@ -5,7 +5,8 @@ chance. Predictions from few answers have long tails, so what chance does is rea
 with as many degrees of freedom as there are answers, scaled to a standard deviation of one.
 
 Of few answers a wrong one sets level and scale of the outputs, beside which it looks right. There
-the farthest is compared with a fit without it, and with Student's t of the others' freedom.
+the farthest is compared with a fit without it, and with Student's t of the others' freedom. A wrong
+count, share or amount raises the dispersion of all, so the farthest are always compared so.
 """
 
 from __future__ import annotations
@@ -13,15 +14,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 from typing import Final
 
 import numpy as np
 
 from sumwise.learning.parts import design_of
-from sumwise.learning.propose import Answer, arrays_of
+from sumwise.learning.propose import Answer, Expected, arrays_of
+from sumwise.model import leave_one_out
 from sumwise.model.design import Design, Pool
 from sumwise.model.fit import Model
-from sumwise.model.leave_one_out import leave_one_out
 from sumwise.model.posterior import Posterior
 from sumwise.util.shapes import Float
 from sumwise.util.text import shown
@@ -31,6 +33,7 @@ CHANCE: Final = 0.01  # of suspecting any answer where all are right
 NEAR: Final = 4.0  # standard deviations within which no answer is suspected
 MOST: Final = 3  # suspects that models are fitted without
 FEW: Final = 12  # answers up to which one may hide behind the level and scale that it sets
+DOUBTFUL: Final = 2.5  # standard deviations from which counts, shares and amounts are looked at anew
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,7 @@ class Judged:
     rows: tuple[tuple[int, float, float], ...] = ()  # number, mean, standard deviation with noise
     error: float | None = None  # typical one of an individual
     naive_error: float | None = None  # with the mean of the other answers as the prediction
+    chances: tuple[float, ...] | None = None  # of being as far out; for counts, shares, amounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,7 @@ class Suspect:
     expected: float  # from all other answers
     std: float  # of that, noise included
     moves: float | None = None  # how far predictions move without it, per individual, if known
+    chance: float | None = None  # of a total as far out, where that is not by standard deviations
 
     @property
     def id(self) -> str:
@@ -60,7 +65,11 @@ class Suspect:
 
     @property
     def z(self) -> float:
-        """How many standard deviations the answer is above what is expected."""
+        """How many standard deviations the answer is above what is expected; of counts, shares and
+        amounts, where normal outputs are as far out with the same probability."""
+        if self.chance is not None:
+            far = -NormalDist().inv_cdf(0.5 * self.chance)
+            return math.copysign(far, self.total - self.expected)
         return (self.total - self.expected) / self.std
 
 
@@ -70,7 +79,7 @@ def left_out(pool: Pool, model: Model, answers: Sequence[Answer]) -> Judged:
     Errors are medians per individual (`Design.size`), of these predictions and of the mean of the
     other answers. The median keeps one large and unusual set from speaking for the rest. The mean
     is `scaling.offset_of` without each answer, from the sums before and after it, which do not
-    cancel.
+    cancel. That of counts, shares and amounts is their sum over their exposure.
 
     Args:
         pool: The sets under the model's basis; answers bring their own noise.
@@ -83,9 +92,11 @@ def left_out(pool: Pool, model: Model, answers: Sequence[Answer]) -> Judged:
     some = [answers[i] for i in kept]
     _, y_bar, noise = arrays_of(some)
     rows = design_of(pool.design.rows, pool.sets, pool.basis, some)
-    means, stds = leave_one_out(model, rows, y_bar[:, None], noise)
+    means, stds = leave_one_out.leave_one_out(model, rows, y_bar[:, None], noise)
     design = with_noise(rows, noise, model.posterior)
     pull = design.theta_sum / design.noise_scale
+    if model.generalised is not None:
+        pull = np.ones(len(pull))
     total, weight = _sums_of_others(pull * y_bar), _sums_of_others(pull * design.theta_sum)
     others = np.divide(total, weight, out=np.zeros(len(total)), where=weight > 0)
     error, naive = (
@@ -93,7 +104,9 @@ def left_out(pool: Pool, model: Model, answers: Sequence[Answer]) -> Judged:
         for expected in (means[:, 0], others * design.theta_sum)
     )
     found = zip((i + 1 for i in kept), means[:, 0].tolist(), stds[:, 0].tolist(), strict=True)
-    return Judged(tuple(found), error, naive)
+    chances = leave_one_out.chances(model)
+    out = None if chances is None else tuple(chances.tolist())
+    return Judged(tuple(found), error, naive, out)
 
 
 def with_noise(design: Design, noise_std: np.ndarray, scaled_by: Posterior) -> Design:
@@ -124,24 +137,42 @@ def suspects(
         moves: How far predictions move without an answer, which decides what comes first among
             the farthest; None where that takes long, and then the farthest comes first.
     """
-    found, reach = list[Suspect](), farthest(len(judged.rows))
-    for number, mean, std in judged.rows:
-        told = answers[number - 1]
-        if abs(told.y_bar - mean) > reach * std:
-            found.append(Suspect(told.set_id, told.position, told.y_bar, mean, std))
-    if anew is not None and judged.rows and not found and len(judged.rows) <= FEW:
-        off = [abs(answers[n - 1].y_bar - mean) / std for n, mean, std in judged.rows]
-        told = answers[judged.rows[int(np.argmax(off))][0] - 1]
-        mean, std = anew(told)
-        if abs(told.y_bar - mean) > farthest(len(off), len(off) - 2) * std:
-            found.append(Suspect(told.set_id, told.position, told.y_bar, mean, std))
+    n, chances = len(judged.rows), judged.chances or [None] * len(judged.rows)
+    every = [
+        _suspect(answers[number - 1], mean, std, chance)
+        for (number, mean, std), chance in zip(judged.rows, chances, strict=True)
+    ]
+    by_position = {told.position: told for told in answers}
+    if anew is not None and judged.chances is not None:
+        every = [each for each in every if abs(each.z) > DOUBTFUL]
+        every = sorted(every, key=lambda each: -abs(each.z))[:MOST]
+        every = [_anew(by_position[each.position], anew) for each in every]
+    found = [each for each in every if _beyond(each, farthest(n))]
+    if anew is not None and judged.chances is None and every and not found and n <= FEW:
+        told = answers[judged.rows[int(np.argmax([abs(each.z) for each in every]))][0] - 1]
+        found = [one for one in [_anew(told, anew)] if _beyond(one, farthest(n, n - 2))]
     found.sort(key=lambda suspect: -abs(suspect.z))
     if moves is None:
         return tuple(found)
-    by_position = {told.position: told for told in answers}
     near = [replace(each, moves=moves(by_position[each.position])) for each in found[:MOST]]
     near.sort(key=lambda suspect: -(suspect.moves or 0.0))
     return (*near, *found[MOST:])
+
+
+def _suspect(told: Answer, mean: float, std: float, chance: float | None) -> Suspect:
+    return Suspect(told.set_id, told.position, told.y_bar, mean, std, chance=chance)
+
+
+def _anew(told: Answer, anew: Callable[[Answer], tuple[float, float]]) -> Suspect:
+    expected = anew(told)
+    likely = expected.chance if isinstance(expected, Expected) else None
+    return _suspect(told, *expected, None if likely is None else likely(told.y_bar))
+
+
+def _beyond(suspect: Suspect, reach: float) -> bool:
+    if suspect.chance is not None:
+        return abs(suspect.z) > reach
+    return abs(suspect.total - suspect.expected) > reach * suspect.std
 
 
 def farthest(n: int, freedom: int | None = None) -> float:

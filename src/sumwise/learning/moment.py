@@ -19,11 +19,12 @@ from sumwise.errors import SettingError
 from sumwise.learning.contradictions import contradictions
 from sumwise.learning.left_out import Judged, left_out, suspects
 from sumwise.learning.parts import covered, some_members
-from sumwise.learning.propose import Answer, Ask, PoolState
+from sumwise.learning.propose import Answer, Ask, Expected, PoolState
 from sumwise.learning.status import Status, outlook
 from sumwise.model.bounded import possible, within, within_overlapping
 from sumwise.model.design import Design, Pool
 from sumwise.model.fit import Model
+from sumwise.model.leave_one_out import chance_of
 from sumwise.model.predict import (
     Members,
     Predictions,
@@ -86,17 +87,18 @@ class Fitted(NamedTuple, Generic[S]):
         found = interval_sets(self.model, rows, level, own)
         return found if self.ranges is None else within(found, *self.ranges[:, which])
 
-    def expected(self, answer: Answer) -> tuple[float, float]:
+    def expected(self, answer: Answer) -> Expected:
         """Mean and standard deviation of an answer that the model does not know."""
         if answer.of is None:
             mean, std = self.totals([answer.position])
-            return float(mean[0]), float(std[0])
+            rows = self.pool.design.rows([answer.position])
+            return Expected(float(mean[0]), float(std[0]), chance_of(self.model, rows))
         some = some_members(self.pool.sets, [answer])
         some = some if self.model.generalised is None else covered(some)
         design = some.pool(self.model).design
         own = in_common(self.model, some, design)
         means, stds = predict_sets(self.model, design, include_noise=True, own=own)
-        return float(means[0, 0]), float(stds[0, 0])
+        return Expected(float(means[0, 0]), float(stds[0, 0]), chance_of(self.model, design))
 
     def _rows(self, which: Any) -> tuple[Design, Members | None]:
         """Some sets, with the noise that is planned where they are not measured, and what they
@@ -173,6 +175,8 @@ class Moment(Generic[S]):
         left |= {"known": len(state.answered) - answers}
         left["contradictions"] = contradictions(sets, fit.seen.answers, self.about)
         counts = sets.n_asked - len(state.gone), *taken, state.questions
+        known = fit.model.generalised
+        left["outputs"] = "numbers" if known is None else known.likelihood.name
         return Status(self.name, self.strategy, *counts, **left, about=self.about)
 
     def _moves(self, answer: Answer) -> float:
@@ -181,14 +185,19 @@ class Moment(Generic[S]):
         assert self.without is not None
         sets, some = self.fit.pool.sets, slice(None, None, -(-len(self.fit.pool.sets) // SAMPLE))
         moved = self.fit.totals(some)[0] - self.without(answer).totals(some)[0]
-        squares, sizes = moved**2 / self.fit.design.noise_scale[some], sets.sizes[some]
+        design, sizes = self.fit.design, sets.sizes[some]
+        if self.fit.model.generalised is not None:  # per exposure
+            exposure = design.theta_sum[some]
+            return float(np.sqrt((moved**2 / exposure).sum() / exposure.sum()))
+        squares = moved**2 / design.noise_scale[some]
         return float(np.sqrt(squares.sum() / sizes.sum()))
 
     def _expected(self, answer: Answer) -> tuple[float, float]:
         """Mean and standard deviation of an answer, by a fit without it."""
         assert self.without is not None
-        mean, std = self.without(answer).expected(answer)
-        return mean, float(np.hypot(std, answer.noise_std or 0.0))
+        found = self.without(answer).expected(answer)
+        std = float(np.hypot(found[1], answer.noise_std or 0.0))
+        return Expected(found[0], std, found.chance)
 
 
 def in_words(ask: Ask, about: About, sets: Sets, ranges: Float[np.ndarray, "2 A"] | None) -> Ask:

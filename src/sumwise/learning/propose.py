@@ -33,6 +33,11 @@ from sumwise.util.text import count, plain, shown
 FEWEST: Final = 3  # other answers from which a total is expected well enough to question it
 FAR: Final = 4.0  # standard deviations
 ROUNDING: Final = 1e-12  # of a budget: sums of costs are rounded
+LOWERED: Final = {  # by IVR, of outputs that are not plain numbers
+    "counts": "the deviance of predicted counts by {:.3g} per unit of exposure",
+    "shares": "the deviance of predicted shares by {:.3g} per trial",
+    "amounts": "the relative variance of predicted amounts by {:.3g}",
+}
 
 Draws = Callable[[int], Generator]  # a generator for the question with this number
 
@@ -108,12 +113,32 @@ def arrays_of(
     )
 
 
+class Expected(tuple[float, float]):
+    """Mean and standard deviation of a total, and for counts, shares and amounts what gives the
+    probability of one at least as far out."""
+
+    chance: Callable[[float], float] | None
+
+    def __new__(
+        cls, mean: float, std: float, chance: Callable[[float], float] | None = None
+    ) -> Expected:
+        made = super().__new__(cls, (mean, std))
+        made.chance = chance
+        return made
+
+
 def far_from(
     expected: tuple[float, float] | None, total: float, noise: float | None
 ) -> tuple[float, float] | None:
-    """Mean and standard deviation, known noise included, that a total is far from, if it is."""
+    """Mean and standard deviation, known noise included, that a total is far from, if it is.
+
+    It is if normal outputs are as far out with the same probability.
+    """
     if expected is None:
         return None
+    chance = expected.chance if isinstance(expected, Expected) else None
+    if chance is not None:
+        return expected if chance(total) < math.erfc(FAR / math.sqrt(2)) else None
     mean, std = expected[0], math.hypot(expected[1], noise or 0.0)
     std = max(std, ROUNDING * abs(mean))  # a total that follows from others is known to rounding
     return (mean, std) if abs(total - mean) > FAR * std else None
@@ -256,7 +281,7 @@ def questions(
         A question, and bounds that make the next one on a large pool cheaper.
     """
     record, posterior, cost, paid = named(strategy), model.posterior, prices.cost, 0.0
-    left = given_answers(pool, model)
+    left, reasoned = given_answers(pool, model), _reasoned(record, model)
     free, pending = state.free(len(pool.sets), wanted, least=1), list(state.claimed)
     waiting = len(pending)
     for asked in count_from():
@@ -278,7 +303,7 @@ def questions(
         ask = _described(pool, model, teaches, found, (chosen, second), number, cost)
         among = _among(affordable, free, int(pool.sets.sizes[chosen]), waiting)
         said = among if chosen == best else None
-        why = _why(record, ask, said, by_gain=ranking is None, first=not state.answered)
+        why = _why(reasoned, ask, said, by_gain=ranking is None, first=not state.answered)
         paid += ask.cost or 0.0
         yield replace(ask, why=why), found.ceiling
         free[chosen] = False
@@ -327,6 +352,14 @@ def _among(affordable: Mask, free: Mask, size: int, waiting: int) -> str:
     best = f"Best of {left} {kind} sets" if left > 1 else f"The only {kind} set"
     given = f", allowing for {count(waiting, 'open question')}" if waiting else ""
     return f"{best} ({count(size, 'individual')}){given}"
+
+
+def _reasoned(record: Strategy, model: Model) -> Strategy:
+    """A strategy whose reason says what its scores are for the outputs of this model."""
+    if model.generalised is None or record.name != "IVR":
+        return record
+    lower = LOWERED[model.generalised.likelihood.name]
+    return replace(record, reason=f"its total is expected to lower {lower} on average")
 
 
 def _why(record: Strategy, ask: Ask, among: str | None, *, by_gain: bool, first: bool) -> str:

@@ -21,6 +21,13 @@ from sumwise.util.shapes import Float, PerSet
 from sumwise.util.text import count, figure, label, plain
 
 NAMED: Final = 4  # answers beside the one to check first that are named
+USUAL: Final = {"numbers": "mean", "counts": "rate", "shares": "share", "amounts": "mean"}
+PREDICTED: Final = {  # of individuals
+    "numbers": "Predictions",
+    "counts": "Predicted rates",
+    "shares": "Predicted shares",
+    "amounts": "Predicted amounts",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +56,7 @@ class Status:
     about: About = field(default_factory=About)  # what is measured
     known: int = 0  # individuals and areas that were known from the start, beside the answers
     contradictions: tuple[Contradiction, ...] = ()  # totals that cannot all be right
+    outputs: str = "numbers"  # or counts, shares, amounts; then variances are of outputs per `per`
 
     def _repr_html_(self) -> str:
         heads = ("sets", "measured", "being measured", "skipped", "asked so far")
@@ -69,15 +77,27 @@ class Status:
         return self.improvement < self.enough
 
     @property
+    def per(self) -> str:
+        """What errors are divided by."""
+        if self.outputs == "numbers" or self.about.weights == "sum":
+            return "individual"
+        return "trial" if self.outputs == "shares" else "unit of exposure"
+
+    @property
+    def usual(self) -> str:
+        """What is guessed for everyone without a model."""
+        return USUAL[self.outputs]
+
+    @property
     def headline(self) -> tuple[str, ...]:
         """What to know first, in sentences: which answer to check, and that the model is no use."""
         now, naive = self.typical_error, self.typical_naive_error
         said = [self.contradicted, self.to_check]
         if now is not None and naive is not None and now >= naive:
             said.append(
-                "So far the model does not beat guessing the mean: where each of "
+                f"So far the model does not beat guessing the {self.usual}: where each of "
                 f"{self.answers + self.known} answers is predicted from the others, its median "
-                f"error per individual is {plain(now)}, and that of guessing their mean is "
+                f"error per {self.per} is {plain(now)}, and that of guessing their {self.usual} is "
                 f"{plain(naive)}."
             )
         return tuple(filter(None, said))
@@ -97,15 +117,18 @@ class Status:
         if not self.suspects:
             return None
         first, *others = self.suspects
+        off = f"it is {figure(abs(first.z), 2)} standard deviations from what the other answers let"
+        if first.chance is not None:
+            rare = "less than 1e-12" if first.chance < 1e-12 else plain(first.chance)
+            off = f"one as far out has a probability of {rare}, by what the other answers let"
         said = (
-            f"Check {label(first.set_id)} first: it is {figure(abs(first.z), 2)} standard "
-            f"deviations from what the other answers let expect ({first.total:.9g} in place of "
+            f"Check {label(first.set_id)} first: {off} expect ({first.total:.9g} in place of "
             f"{plain(first.expected)} ± {plain(first.std)})"
         )
         if first.moves is not None:
             most = f"of {len(self.suspects)} such answers it moves predictions most,"
             moves = f"{most if others else 'it moves predictions'} by {plain(first.moves)}"
-            said += f", and {moves} per individual"
+            said += f", and {moves} per {self.per}"
         if others:
             more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
             names = ", ".join(label(each.set_id) for each in others[:NAMED])
@@ -154,11 +177,17 @@ class Status:
         then = (
             f"; {ahead} should reduce that to ± {unit(plain(after**0.5))} ({less})" if ahead else ""
         )
+        noise = unit(plain(self.noise_variance**0.5))
+        each = "" if self.per == "individual" else f" per {self.per}"
+        own = f"Noise of each individual, estimated at ± {noise}, adds to that"
+        if self.outputs != "numbers":
+            chance = "by what individuals and sets have of their own"
+            chance = chance if self.outputs == "amounts" else f"by chance and {chance}"
+            own = f"Around these, {self.outputs} vary {chance}, typically by ± {noise}{each}"
         return [
-            f"Predictions of {whose} are uncertain by ± {unit(plain(before**0.5))} (standard "
-            f"deviation) because of what the model does not know{then}.",
-            f"Noise of each individual, estimated at ± {unit(plain(self.noise_variance**0.5))}, "
-            "adds to that, and no answer reduces it.",
+            f"{PREDICTED[self.outputs]} of {whose} are uncertain by ± {unit(plain(before**0.5))}"
+            f"{each} (standard deviation) because of what the model does not know{then}.",
+            f"{own}, and no answer reduces it.",
         ]
 
     @property

@@ -58,6 +58,8 @@ class Design:
     @property
     def size(self) -> Float[np.ndarray, " A"]:
         """|Σθ|, by which a total's error is one per individual; ‖θ_a‖ where weights cancel."""
+        if self.nonlinear is not None:
+            return self.theta_sum  # exposures, which do not cancel
         return np.maximum(abs(self.theta_sum), np.sqrt(self.own_scale))
 
     @property

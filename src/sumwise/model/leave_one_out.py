@@ -16,6 +16,7 @@ of its own without it. Known noise r_a enters as s_a + β r_a² (`known_noise`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -25,6 +26,8 @@ from sumwise.errors import SettingError
 from sumwise.model import mixture_leave_one_out, scaling
 from sumwise.model.design import Design
 from sumwise.model.fit import Model
+from sumwise.model.generalised import leave_one_out as generalised
+from sumwise.model.generalised.predict import outputs_of, unmeasured
 from sumwise.model.posterior import EPSILON, Hyperparameters, Spectrum, condition, decompose
 from sumwise.util.shapes import Float
 
@@ -55,6 +58,10 @@ def leave_one_out(
     if model.mixture is not None:
         mean, variance = mixture_leave_one_out.leave_one_out(model.mixture)
         return design.theta_sum[:, None] * model.offset + scale * mean, scale * np.sqrt(variance)
+    if model.generalised is not None:
+        known = generalised.left(model.generalised)
+        one_mean, one_std, _ = outputs_of(model.generalised.likelihood, known)
+        return one_mean[:, None], one_std[:, None]
     if model.spectrum is None:
         raise SettingError(NO_CLOSED_FORM)
     target = scaling.centred(design, y_bar, model.offset) / scale
@@ -84,11 +91,38 @@ def leave_one_out(
 def interval(
     model: Model, design: Design, level: float
 ) -> tuple[Float[np.ndarray, "2 t"], Float[np.ndarray, " t"]]:
-    """Ends of the interval of each total given all the others, by a mixture, and normal scores."""
+    """Ends of the interval of each total given all the others, by a mixture, and normal scores.
+
+    Those of whole numbers are randomised; see `generalised.leave_one_out`.
+    """
+    if model.generalised is not None:
+        known, about = model.generalised.likelihood, generalised.left(model.generalised)
+        whole = outputs_of(known, about, level)[2]
+        assert whole is not None
+        totals = model.generalised.measured.totals
+        return whole, generalised.chances(known, about, totals).scores()
     assert model.mixture is not None
     ends, score = mixture_leave_one_out.interval(model.mixture, level)
     scale, offset = float(model.posterior.output_scale[0]), float(model.offset[0])
     return design.theta_sum * offset + scale * ends, score
+
+
+def chances(model: Model) -> Float[np.ndarray, " t"] | None:
+    """How probable a total at least as far out as each is, given all others; None of numbers, which
+    are judged by standard deviations."""
+    if model.generalised is None:
+        return None
+    known, totals = model.generalised.likelihood, model.generalised.measured.totals
+    return generalised.chances(known, generalised.left(model.generalised), totals).two_sided
+
+
+def chance_of(model: Model, design: Design) -> Callable[[float], float] | None:
+    """The same for a total of one set that the model does not know."""
+    if model.generalised is None:
+        return None
+    known = model.generalised.likelihood
+    ahead = unmeasured(model.generalised, model.posterior, design)
+    return lambda total: float(generalised.chances(known, ahead, np.array([total])).two_sided[0])
 
 
 def _overlapping(

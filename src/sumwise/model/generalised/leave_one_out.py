@@ -22,7 +22,7 @@ import numpy as np
 
 from sumwise.model.generalised.averaging import Generalised
 from sumwise.model.generalised.likelihoods import Likelihood, sigmoid
-from sumwise.model.generalised.predict import MOST, Predictor, outputs
+from sumwise.model.generalised.predict import MOST, Predictor, Total
 from sumwise.model.mixture_weights import CAUTION
 from sumwise.util.shapes import Float, Numbers
 
@@ -30,14 +30,6 @@ GOLDEN: Final = 0.5 * (5**0.5 - 1)  # its multiples, less whole numbers, fill (0
 GRID: Final = np.linspace(-8.0, 8.0, 161)  # of a standard normal predictor
 WEIGHTS: Final = np.exp(-0.5 * GRID**2) / np.exp(-0.5 * GRID**2).sum()
 FEWEST: Final = 1e-300  # of a probability
-
-
-class Left(NamedTuple):
-    """What is known of some totals without knowing them."""
-
-    eta: Predictor  # of a typical member, effects of sets included
-    own: Float[np.ndarray, " t"]  # variance on its scale of what members have of their own
-    exposure: Float[np.ndarray, " t"]
 
 
 class Chances(NamedTuple):
@@ -64,7 +56,7 @@ class Chances(NamedTuple):
         return np.where(u < 0.5, ndtri(np.maximum(u, FEWEST)), -ndtri(np.maximum(rest, FEWEST)))
 
 
-def left(model: Generalised) -> Left:
+def left(model: Generalised) -> Total:
     """Every total given all others."""
     found, measured = model.posteriors, model.measured
     inverse = np.einsum("hst,hst->ht", found.white, found.white)  # [C⁻¹]_aa
@@ -78,24 +70,14 @@ def left(model: Generalised) -> Left:
     middle = (chance * mean).sum(axis=0)
     spread = (chance * (variance + (mean - middle) ** 2)).sum(axis=0)
     eta = Predictor(np.clip(middle, -MOST, MOST), spread)
-    return Left(eta, (chance * found.own).sum(axis=0), measured.sums(measured.exposure[None])[0])
+    return Total(eta, (chance * found.own).sum(axis=0), measured.sums(measured.exposure[None])[0])
 
 
-def totals(
-    known: Likelihood, left: Left, level: float | None = None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Mean, standard deviation and interval of totals."""
-    eta, own, exposure = left
-    if known.capped:
-        eta, own = Predictor(eta.mean, eta.variance + own), np.zeros_like(own)
-    return outputs(known, eta, own, exposure, level)
-
-
-def chances(known: Likelihood, left: Left, y: Float[np.ndarray, " t"]) -> Chances:
+def chances(known: Likelihood, total: Total, y: Float[np.ndarray, " t"]) -> Chances:
     """Where totals lie in their distributions, with all digits in either tail."""
     from scipy.special import ndtr
 
-    (mean, variance), own, exposure = (left.eta.mean, left.eta.variance), left.own, left.exposure
+    mean, variance, own, exposure = total.eta.mean, total.eta.variance, total.own, total.exposure
     if not known.whole:
         more = np.log1p(own)
         off = np.log(y) - mean - np.log(exposure) + 0.5 * more

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -223,6 +223,33 @@ def _whole(
 # --- totals ---------------------------------------------------------------------------------------
 
 
+class Total(NamedTuple):
+    """What is known of totals that the model does not know."""
+
+    eta: Predictor  # of a typical member, effects of sets included
+    own: Float[np.ndarray, " A"]  # d: variance on its scale of what members have of their own
+    exposure: Float[np.ndarray, " A"]
+
+
+def unmeasured(model: Generalised, posterior: Posterior, design: Design) -> Total:
+    """The totals of sets, as if none were measured."""
+    bend = design.nonlinear
+    assert bend is not None
+    signal = posterior.variance_along(design.u) / bend.slope**2
+    own = posterior.noise(design) / bend.slope**2 * (1 - bend.moving) - model.effect
+    own = np.maximum(own, 0.0)
+    eta = Predictor(bend.centre, signal + model.effect)
+    return Total(eta, own if model.likelihood.whole else np.expm1(own), design.theta_sum)
+
+
+def outputs_of(known: Likelihood, total: Total, level: float | None = None) -> Found:
+    """Mean, standard deviation and interval of totals."""
+    eta, own, exposure = total
+    if known.capped:
+        eta, own = Predictor(eta.mean, eta.variance + own), np.zeros_like(own)
+    return outputs(known, eta, own, exposure, level)
+
+
 def totals(
     model: Generalised,
     posterior: Posterior,
@@ -235,16 +262,8 @@ def totals(
     Args:
         own: The number of each set among the measured ones, −1 for others.
     """
-    bend, known = design.nonlinear, model.likelihood
-    assert bend is not None
-    signal = posterior.variance_along(design.u) / bend.slope**2
-    noise = posterior.noise(design) / bend.slope**2 * (1 - bend.moving)  # α and κ
-    if known.capped:
-        found = _successes(Predictor(bend.centre, signal + noise), design.theta_sum, level)
-    else:
-        eta = Predictor(bend.centre, signal)
-        found = outputs(known, eta, noise, design.theta_sum, level)
-    mean, std, ends = found
+    found = unmeasured(model, posterior, design)
+    mean, std, ends = outputs_of(model.likelihood, found, level)
     if own is not None:
         rows = np.flatnonzero(own >= 0)
         mean[rows], std[rows] = model.measured.totals[own[rows]], 0.0
