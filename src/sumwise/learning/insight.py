@@ -20,7 +20,7 @@ import numpy as np
 
 from sumwise.acquisition.known_noise import given_answers
 from sumwise.learning.left_out import Judged, with_noise
-from sumwise.learning.parts import design_of, some_members
+from sumwise.learning.parts import covered, design_of, some_members
 from sumwise.learning.propose import Answer, Ask, arrays_of, information
 from sumwise.learning.status import Status, mean_variance, second_moment
 from sumwise.model import leave_one_out, predict, scaling
@@ -33,9 +33,10 @@ from sumwise.util.threads import one_thread
 
 WINDOW: Final = 10  # forecasts that the typical error is taken over
 MOST: Final = 300  # answers; beyond this, replay an evenly spaced subset
+MOST_SLOW: Final = 50  # the same of counts, shares and amounts, whose fits take longer
 SAMPLE: Final = 2000  # individuals that uncertainty is averaged over while a basis still learns
 LEFT_OUT, FORECAST = "each predicted from the others", "each forecast before it was told"
-SPLIT: Final = " and ties at the ends of intervals split evenly"
+SPLIT: Final = ", with ties at the ends of intervals split evenly"
 HAS_LEARNED: Final = (
     "The network has learned from all answers, so it would still know an answer that is left out."
 )
@@ -130,7 +131,8 @@ def trace(
         models: Gives the model after the first n answers, for each n of a rising sequence.
     """
     n = len(answers)
-    numbers = np.unique(np.linspace(1, n, min(n, MOST)).round().astype(int)).tolist()
+    most = MOST if pool.basis.tangent is None else MOST_SLOW
+    numbers = np.unique(np.linspace(1, n, min(n, most)).round().astype(int)).tolist()
     lengths = sorted({length for number in numbers for length in (number - 1, number)})
     spread, steps, errors = _spread_under(pool), list[Step](), list[tuple[Any, Any]]()
     before: Model | None = None
@@ -158,7 +160,9 @@ def _step(
     if before.basis is pool.basis:
         design = design_of(pool.design.rows, pool.sets, pool.basis, answers)
     else:
-        design = some_members(pool.sets, answers).pool(before).design
+        some = some_members(pool.sets, answers)
+        some = some if before.generalised is None else covered(some)
+        design = some.pool(before).design
     # before the first answer the model has no units, so those after it scale its known noise
     scaled_by = (before if latest else after).posterior
     design = with_noise(design, noise, scaled_by)

@@ -175,8 +175,6 @@ class Moment(Generic[S]):
         left |= {"known": len(state.answered) - answers}
         left["contradictions"] = contradictions(sets, fit.seen.answers, self.about)
         counts = sets.n_asked - len(state.gone), *taken, state.questions
-        known = fit.model.generalised
-        left["outputs"] = "numbers" if known is None else known.likelihood.name
         return Status(self.name, self.strategy, *counts, **left, about=self.about)
 
     def _moves(self, answer: Answer) -> float:

@@ -32,7 +32,10 @@ PREDICTED: Final = {  # of individuals
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Where a study stands; information in nats, variances in squared units of the outputs."""
+    """Where a study stands; information in nats, variances in squared units of the outputs.
+
+    Those of counts, shares and amounts are per exposure, as are errors (`per`).
+    """
 
     name: str
     strategy: str
@@ -56,7 +59,6 @@ class Status:
     about: About = field(default_factory=About)  # what is measured
     known: int = 0  # individuals and areas that were known from the start, beside the answers
     contradictions: tuple[Contradiction, ...] = ()  # totals that cannot all be right
-    outputs: str = "numbers"  # or counts, shares, amounts; then variances are of outputs per `per`
 
     def _repr_html_(self) -> str:
         heads = ("sets", "measured", "being measured", "skipped", "asked so far")
@@ -75,6 +77,11 @@ class Status:
         if self.enough is None or not self.answers + self.known:
             return None
         return self.improvement < self.enough
+
+    @property
+    def outputs(self) -> str:
+        """Numbers, counts, shares or amounts."""
+        return self.about.outputs
 
     @property
     def per(self) -> str:
@@ -183,7 +190,7 @@ class Status:
         if self.outputs != "numbers":
             chance = "by what individuals and sets have of their own"
             chance = chance if self.outputs == "amounts" else f"by chance and {chance}"
-            own = f"Around these, {self.outputs} vary {chance}, typically by ± {noise}{each}"
+            own = f"Around these, {self.outputs} of individuals vary {chance}, by ± {noise}{each}"
         return [
             f"{PREDICTED[self.outputs]} of {whose} are uncertain by ± {unit(plain(before**0.5))}"
             f"{each} (standard deviation) because of what the model does not know{then}.",

@@ -10,12 +10,18 @@ import numpy as np
 from sumwise.data.recipe import Recipe
 from sumwise.model.basis.auto import SCALINGS, Auto
 from sumwise.model.fit import Model
+from sumwise.model.generalised.averaging import Generalised
 from sumwise.model.mixture import Mixture
 from sumwise.util.shapes import Float
 from sumwise.util.text import count, shown
 
 MOST_INPUTS: Final = 5  # named in the summary
 LEAST_LINEAR: Final = 0.05  # below this share, the inputs of the linear part say little
+LIKELIHOOD: Final = {
+    "counts": "negative binomial with a log link",
+    "shares": "binomial with a logit link and overdispersion",
+    "amounts": "log-normal with a log link",
+}
 SCALED: Final = {
     "range": "inputs scaled to their range",
     "squash": "inputs with far values drawn in",
@@ -31,17 +37,57 @@ def summary(model: Model, lengthscale: float, recipe: Recipe | None = None) -> t
     """
     labels = len(model.labelled.design) if model.labelled is not None else 0
     lines = []
-    if model.mixture is not None:
+    if model.generalised is not None:
+        lines += _generalised(model, model.generalised, labels)
+    elif model.mixture is not None:
         lines += _mixed(model, model.mixture, labels, lengthscale, recipe)
     else:
         lines.append(f"Basis: {type(model.basis.basis).__name__}, fixed, not chosen by answers.")
-    if labels and model.mixture is None:
+    if labels and model.mixture is None and model.generalised is None:
         posterior = model.posterior
         each = _listed(posterior.output_scale / np.sqrt(posterior.noise_precision))
         lines.append(f"An individual's own noise is ± {each} (standard deviation).")
     if labels and model.log_evidence is not None:
         lines.append(f"Log evidence of {count(labels, 'answer')}: {model.log_evidence:.4g}.")
     return tuple(lines)
+
+
+def _generalised(model: Model, known: Generalised, labels: int) -> list[str]:
+    """Of counts, shares or amounts. What varies between individuals does so on the scale of η."""
+    kind, n = known.likelihood.name, len(known.probability)
+    still = f"a mixture of {n} hypotheses, weighed by how well each explains the answers"
+    still = still if n > 1 else "one hypothesis"
+    lines = [f"Model of {kind}: {LIKELIHOOD[kind]}; {still}."]
+    if not labels:
+        return lines
+    phi, odds = known.measured.phi, known.likelihood.capped
+    phi = phi - phi.mean(axis=0)
+    signal = float(np.var(phi @ known.mean) + model.posterior.variance_along(phi).mean())
+    own, effect = known.dispersion if odds else np.log1p(known.dispersion), known.effect
+    percent = 100 * np.array([signal, own, effect]) / max(signal + own + effect, 1e-300)
+    overall = float(known.likelihood.mean(np.array(known.level)))
+    each, scale = ("trial", "odds") if odds else ("unit of exposure", "rates")
+    each = "individual" if (known.measured.exposure == 1).all() else each
+    return [
+        *lines,
+        f"All answers together are {overall:.3g} per {each}.",
+        f"Of what varies between individuals in the logarithm of their {scale}, {percent[0]:.0f} % "
+        f"is explained by the inputs, {percent[1]:.0f} % is their own and {percent[2]:.0f} % is "
+        "shared by their set.",
+        f"{scale.capitalize()} of individuals with the same inputs differ by {_factor(own)}, and "
+        f"those of sets by {_factor(effect)} (one standard deviation)"
+        + ("." if kind == "amounts" else "; chance adds to that."),
+    ]
+
+
+def _factor(variance: float) -> str:
+    """A standard deviation of logarithms as what it multiplies or divides by.
+
+    >>> _factor(0.01), _factor(1.0)
+    ('11 %', 'a factor of 2.7')
+    """
+    factor = float(np.exp(np.sqrt(variance)))
+    return f"{100 * (factor - 1):.0f} %" if factor < 1.5 else f"a factor of {factor:.2g}"
 
 
 def _listed(values: Float[np.ndarray, " M"]) -> str:

@@ -60,37 +60,38 @@ def progress(insight: Insight) -> Section:
     ]
     if len(insight.steps) < FEWEST:
         return Section(title, [_needs("How the error falls shows", insight)], rows=rows)
-    about = insight.status.about
+    about, per, usual = insight.status.about, insight.status.per, insight.status.usual
     now = about.quantity(figure(insight.typical_error or 0.0))
     if insight.by_forecast:
-        said = f"Forecasts are off by {now} per individual"
+        said = f"Forecasts are off by {now} per {per}"
         how = f"Over the last {WINDOW} answers."
         then = ""
     else:
-        said = f"Half of the predictions are off by less than {now} per individual"
+        said = f"Half of the predictions are off by less than {now} per {per}"
         how = "By the current model, which predicts each answer from all the others."
         then = (
             "The lines show forecasts that were made when less was known; the heading describes "
             "the current model. "
         )
     noise = about.quantity(figure(insight.steps[-1].noise_std))
+    of = "" if about.outputs == "numbers" else f"'s {usual}"
     words = (
         f"Before each answer the model forecasts it. “{ERROR.capitalize()}” is the typical error "
         f"of these forecasts over the last {WINDOW} answers; “{EVERYONE}” is that of predicting "
-        f"the mean so far for every individual. {then}Errors are those of a "
-        "set's mean: errors of its individuals are larger, and cancel in part. "
+        f"the {usual} so far for every individual. {then}Errors are those of a "
+        f"set's {usual}: errors of its individuals are larger, and cancel in part. "
         f"“{SPREAD.capitalize()}” is the model's average uncertainty about an "
-        f"individual; the individuals' own noise, {noise} by the latest estimate, "
+        f"individual{of}; the individuals' own noise, {noise} by the latest estimate, "
         "is not in it, and no question removes that. Uncertainty may also rise: the model's "
         "settings are estimated anew with every answer, and a surprise makes it less sure."
     )
     naive = about.quantity(figure(insight.typical_naive_error or 0.0))
     against = f"The same for everyone would be off by {naive}."
-    chart = _progress_chart(rows, said, [how, against])
+    chart = _progress_chart(rows, said, [how, against], per)
     return Section(title, [words], [chart], _progress_table(rows), rows)
 
 
-def _progress_chart(rows: Rows, title: str, subtitle: Sequence[str]) -> Any:
+def _progress_chart(rows: Rows, title: str, subtitle: Sequence[str], per: str) -> Any:
     """Lines of error and uncertainty, each with its name at its end."""
     import altair as alt
 
@@ -104,11 +105,11 @@ def _progress_chart(rows: Rows, title: str, subtitle: Sequence[str]) -> Any:
     first, last = rows[0]["answer"], rows[-1]["answer"]
     x = theme.count_axis("answer:Q", "answers", (first, last), last, padding=8)
     highest = max(top, *(name["place"] for name in names))
-    y = alt.Y("mean:Q", title="per individual, in units of the answers").axis(gridOpacity=0.5)
+    y = alt.Y("mean:Q", title=f"per {per}, in units of the answers").axis(gridOpacity=0.5)
     y = y.scale(domain=[0, highest], nice=False)
     tooltip = tooltips(
         ("strategy:N", "what"),
-        ("mean:Q", "per individual", ",.4~g"),
+        ("mean:Q", f"per {per}", ",.4~g"),
         ("answer:Q", "after answer"),
         ("set:N", "of set"),
     )
@@ -187,10 +188,11 @@ def predicted(insight: Insight) -> Section:
         )
     n, outside = len(insight.compared), sum(row.outside for row in insight.compared)
     level = percent(insight.level)
+    more = "More than about" if insight.status.about.is_whole else "About"
     chart = _predicted_chart(
         rows,
         f"{n - outside} of {n} answers lie in their {level} interval",
-        [f"About {insight.level * n:.0f} should."],
+        [f"{more} {insight.level * n:.0f} should."],
         level=level,
         per=("" if insight.unit is None else f" per {insight.unit}") + insight.status.about.in_unit,
         word=insight.status.about.word,
@@ -276,6 +278,11 @@ def calibration(insight: Insight) -> Section:
         "On the line intervals hold what they promise, below it they are too narrow. Bars are what "
         "chance allows for so few answers (95 %)."
     )
+    if insight.status.about.is_whole:
+        words += (
+            " A whole number is spread evenly over its unit, so an answer at the end of its "
+            "interval may count as outside."
+        )
     levels = [row.level for row in insight.calibration]
     begin = 0.4 if min(levels) >= 0.4 else 0.0
     x = alt.X("level:Q", title="share of answers that intervals are made for")

@@ -78,7 +78,7 @@ def page_of(study: Study | ActiveLearner) -> str:
     if status.suspects:
         title += f"; check {label(status.suspects[0].set_id)} first"
     if no_better(insight):
-        title += "; no better than guessing the mean"
+        title += f"; no better than guessing the {status.usual}"
     return page(title, _lead(insight, len(sets.own_x)), sections)
 
 
@@ -99,7 +99,8 @@ def _lead(insight: Insight, n_individuals: int) -> str:
         )
     about = status.about
     word = about.word
-    what = "outputs" if about.outcome is None else label(about.outcome)
+    outputs = "outputs" if about.outputs == "numbers" else about.outputs
+    what = outputs if about.outcome is None else label(about.outcome)
     are = "are" if about.outcome is None else "is"
     totals = f"one {word}" if told == 1 else f"{told:,} {word}s"
     unit = "" if about.unit is None else f", in {about.unit}"
@@ -124,17 +125,18 @@ def _errors(insight: Insight) -> str:
     made = [step for step in insight.steps if step.typical_error is not None]
     now, naive = insight.typical_error or 0.0, insight.typical_naive_error or 0.0
     before = f"Over the last {min(len(made), WINDOW)} answers, forecasts made beforehand were off"
-    before += f" by {figure(made[-1].typical_error or 0.0)} per individual"
+    per, usual = insight.status.per, insight.status.usual
+    before += f" by {figure(made[-1].typical_error or 0.0)} per {per}"
     first = ""
     if len(made) >= 2 * WINDOW:
         first = f"; over the first {WINDOW}, by {figure(made[WINDOW - 1].typical_error or 0.0)}"
     worse = ": the model is no better than that yet" if no_better(insight) else ""
     if insight.by_forecast:
-        mean = f", and predicting the mean so far for everyone by {figure(naive)}"
+        mean = f", and predicting the {usual} so far for everyone by {figure(naive)}"
         return f"{before}{mean}{worse}{first}."
     return (
         f"Predicting each answer from all the others, the model is off by less than {figure(now)} "
-        "per individual in half of them, and predicting the mean of the others for everyone by "
+        f"per {per} in half of them, and predicting the {usual} of the others for everyone by "
         f"less than {figure(naive)}{worse}. {before}{first}."
     )
 
@@ -205,18 +207,21 @@ def _individuals(sets: Sets, found: Predictions | None, about: About) -> Section
     of_input = input_columns(sets, chosen)
     names = list(of_input) if sets.input_names else [f"input {d + 1}" for d in range(len(of_input))]
     values = list(of_input.values())[:MOST_INPUTS]
-    own = sets.row_ids
+    own, heads = sets.row_ids, [label(name) for name in names[:MOST_INPUTS]]
+    if about.outputs != "numbers" and about.weights != "sum":
+        values.append(sets.theta[chosen])
+        heads.append("trials" if about.outputs == "shares" else "exposure")
+    ends = as_given if about.is_whole else lambda end: figure(end, 4)
     rows = [
         (
             label(found.ids[i], LONG),
             f"{found.beside['row'][i]:,}" if own is None else label(own[i], LONG),
             *(_as_given(column[at]) for column in values),
             figure(float(found.mean[i]), 4),
-            f"{figure(float(found.lower[i]), 4)} to {figure(float(found.upper[i]), 4)}",
+            f"{ends(float(found.lower[i]))} to {ends(float(found.upper[i]))}",
         )
         for at, i in enumerate(chosen.tolist())
     ]
-    heads = (label(name) for name in names[:MOST_INPUTS])
     columns = (
         "set",
         "no." if own is None else "id",
@@ -285,7 +290,7 @@ def _settings(study: Study | ActiveLearner, sets: Sets, strategy: str) -> Sectio
     rows = [
         ("sets", f"{len(sets):,}, of {sets.sizes.min():,} to {largest}"),
         ("individuals", f"{len(sets.own_x):,}, each with {inputs}"),
-        ("a measurement tells", _told(sets)),
+        ("a measurement tells", _told(sets, study.about)),
         ("model", _model(study.model.get_params())),
         ("strategy", f"{strategy}, seed {study.seed}"),
         versions(),
@@ -293,7 +298,9 @@ def _settings(study: Study | ActiveLearner, sets: Sets, strategy: str) -> Sectio
     return Section("What was done", table=TextTable(("", ""), rows))
 
 
-def _told(sets: Sets) -> str:
+def _told(sets: Sets, about: About) -> str:
+    if about.outputs != "numbers":
+        return f"the {about.title} of a set"
     if (sets.theta == 1).all():
         return "the sum over a set"
     sizes = np.repeat(sets.sizes, sets.sizes)
@@ -314,6 +321,9 @@ def _model(settings: dict[str, Any]) -> str:
     by = {"evidence": "λ and β by maximum evidence", "adam": "λ and β by the paper's Adam"}
     how = by[chosen] if isinstance(chosen, str) else f"λ = {chosen[0]:g}, β = {chosen[1]:g}"
     scaled = "standardised" if settings["standardize"] else "as they are"
+    if settings["outputs"] != "numbers":
+        how = how if not isinstance(chosen, str) else "hypotheses weighed by their evidence"
+        detail = f"{settings['outputs']}; {detail}"
     seed = settings["random_state"]
     drawn = "" if seed is None else f", basis drawn with seed {seed}"
     return f"{detail}; inputs and outputs {scaled}; {how}{drawn}"
