@@ -33,7 +33,9 @@ CHANCE: Final = 0.01  # of suspecting any answer where all are right
 NEAR: Final = 4.0  # standard deviations within which no answer is suspected
 MOST: Final = 3  # suspects that models are fitted without
 FEW: Final = 12  # answers up to which one may hide behind the level and scale that it sets
-DOUBTFUL: Final = 2.5  # standard deviations from which counts, shares and amounts are looked at anew
+DOUBTFUL: Final = (
+    2.5  # standard deviations from which counts, shares and amounts are looked at anew
+)
 
 
 @dataclass(frozen=True, slots=True)

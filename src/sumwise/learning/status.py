@@ -124,14 +124,18 @@ class Status:
         if not self.suspects:
             return None
         first, *others = self.suspects
-        off = f"it is {figure(abs(first.z), 2)} standard deviations from what the other answers let"
+        usual = f"{plain(first.expected)} ± {plain(first.std)}"
+        said = (
+            f"Check {label(first.set_id)} first: it is {figure(abs(first.z), 2)} standard "
+            f"deviations from what the other answers let expect ({first.total:.9g} in place of "
+            f"{usual})"
+        )
         if first.chance is not None:
             rare = "less than 1e-12" if first.chance < 1e-12 else plain(first.chance)
-            off = f"one as far out has a probability of {rare}, by what the other answers let"
-        said = (
-            f"Check {label(first.set_id)} first: {off} expect ({first.total:.9g} in place of "
-            f"{plain(first.expected)} ± {plain(first.std)})"
-        )
+            said = (
+                f"Check {label(first.set_id)} first: the other answers let expect {usual}, and a "
+                f"{self.about.word} as far out as {first.total:.9g} has a probability of {rare}"
+            )
         if first.moves is not None:
             most = f"of {len(self.suspects)} such answers it moves predictions most,"
             moves = f"{most if others else 'it moves predictions'} by {plain(first.moves)}"
@@ -185,7 +189,7 @@ class Status:
             f"; {ahead} should reduce that to ± {unit(plain(after**0.5))} ({less})" if ahead else ""
         )
         noise = unit(plain(self.noise_variance**0.5))
-        each = "" if self.per == "individual" else f" per {self.per}"
+        each = f" per {self.per}" if self.per == "unit of exposure" else ""
         own = f"Noise of each individual, estimated at ± {noise}, adds to that"
         if self.outputs != "numbers":
             chance = "by what individuals and sets have of their own"

@@ -101,7 +101,7 @@ def _lead(insight: Insight, n_individuals: int) -> str:
     word = about.word
     outputs = "outputs" if about.outputs == "numbers" else about.outputs
     what = outputs if about.outcome is None else label(about.outcome)
-    are = "are" if about.outcome is None else "is"
+    are = "are" if about.outcome is None or about.is_whole else "is"
     totals = f"one {word}" if told == 1 else f"{told:,} {word}s"
     unit = "" if about.unit is None else f", in {about.unit}"
     said = f"From {totals} the {what} of {individuals} {are} predicted{unit}."

@@ -112,8 +112,8 @@ def solve(likelihood: Likelihood, measured: Measured, level: float, priors: Prio
     rows, white = _factor(measured, here, priors)
     logs = _penalised(here, (by_w, by_b), priors) - 0.5 * np.log(here.information).sum(axis=1)
     logs = logs + np.log(np.diagonal(white, axis1=1, axis2=2)).sum(axis=1)
-    left = by_b, here.log_density, here.information, *_middle(likelihood, measured, eta, here, priors)
-    mode = Posteriors(priors, d * by_w, kappa * by_b, rows, white, logs, *left)
+    left = here.log_density, here.information, *_middle(likelihood, measured, eta, here, priors)
+    mode = Posteriors(priors, d * by_w, kappa * by_b, rows, white, logs, by_b, *left)
     return _at_mean(likelihood, measured, mode, eta)
 
 

@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from sumwise.model.generalised.averaging import Generalised
+from sumwise.model.generalised.laplace import Posteriors
 from sumwise.model.generalised.likelihoods import Likelihood, sigmoid
 from sumwise.model.generalised.predict import MOST, Predictor, Total
 from sumwise.model.mixture_weights import CAUTION
@@ -59,11 +60,7 @@ class Chances(NamedTuple):
 def left(model: Generalised) -> Total:
     """Every total given all others."""
     found, measured = model.posteriors, model.measured
-    inverse = np.einsum("hst,hst->ht", found.white, found.white)  # [C⁻¹]_aa
-    variance = np.maximum(1 / inverse - 1 / found.information, 0.0)
-    mean = found.centre - variance * found.weights
-    density = found.log_density - 0.5 * variance * found.weights**2
-    density = density - 0.5 * np.log1p(variance * found.information)
+    mean, variance, density = apart(found)
     logs = np.log(model.probability)[:, None] - CAUTION * density
     chance = np.exp(logs - logs.max(axis=0))
     chance = chance / chance.sum(axis=0)
@@ -71,6 +68,18 @@ def left(model: Generalised) -> Total:
     spread = (chance * (variance + (mean - middle) ** 2)).sum(axis=0)
     eta = Predictor(np.clip(middle, -MOST, MOST), spread)
     return Total(eta, (chance * found.own).sum(axis=0), measured.sums(measured.exposure[None])[0])
+
+
+def apart(
+    found: Posteriors,
+) -> tuple[Float[np.ndarray, "k t"], Float[np.ndarray, "k t"], Float[np.ndarray, "k t"]]:
+    """Mean and variance of the predictor of each set given all other totals, under each hypothesis,
+    and the log density of its total."""
+    inverse = np.einsum("hst,hst->ht", found.white, found.white)  # [C⁻¹]_aa
+    variance = np.maximum(1 / inverse - 1 / found.information, 0.0)
+    density = found.log_density - 0.5 * variance * found.weights**2
+    density = density - 0.5 * np.log1p(variance * found.information)
+    return found.centre - variance * found.weights, variance, density
 
 
 def chances(known: Likelihood, total: Total, y: Float[np.ndarray, " t"]) -> Chances:
