@@ -152,3 +152,13 @@ def test_a_set_is_expected_to_have_what_its_members_are(kind):
     assert alone.any()
     np.testing.assert_allclose(whole[alone, 0], added[alone], rtol=1e-6)
     np.testing.assert_allclose(whole[:, 0], added, rtol=0.15)
+
+
+def test_amounts_may_be_in_any_unit():
+    sets, totals = drawn("amounts", 4, 12)
+    found = []
+    for unit in (1.0, 1e-6, 1e6):
+        model = fitted("amounts", sets, unit * totals)
+        found.append(leave_one_out(model, model.labelled.design, unit * totals[:, None])[0] / unit)
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-6)
+    np.testing.assert_allclose(found[2], found[0], rtol=1e-6)

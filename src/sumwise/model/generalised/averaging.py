@@ -126,7 +126,8 @@ def fit(prepared: Prepared, likelihood: Likelihood, measured: Measured) -> Gener
     level = 0.0
     if len(measured) and prepared.config.standardize:
         everyone = float(measured.exposure.sum())
-        pooled = min(max(float(measured.totals.sum()), 0.5), 1e300)
+        least = 0.5 if likelihood.whole else 1e-300
+        pooled = min(max(float(measured.totals.sum()), least), 1e300)
         pooled = min(pooled, everyone - 0.5 * min(1.0, everyone)) if likelihood.capped else pooled
         level = float(likelihood.link(np.array(pooled / everyone)))
     logs = _first_weights(known, likelihood, measured, level)
