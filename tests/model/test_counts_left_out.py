@@ -68,6 +68,33 @@ def test_a_total_left_out_is_predicted_as_by_a_fit_without_it(kind):
     assert off < 0.4 * before  # nearer than predictions that know the total
 
 
+@pytest.mark.parametrize("kind", ["counts", "amounts"])
+def test_predictions_left_out_are_not_biased_where_the_prior_is_wide(kind):
+    """There the mode of a rate is above its mean, by a tenth and more."""
+    sets, totals = drawn(kind, 6, 20)
+    model = fitted(kind, sets, totals, hyperparameters=(20.0, 2.0))
+    mean, _ = leave_one_out(model, model.labelled.design, totals[:, None])
+    ratios = []
+    for a in range(len(totals)):
+        others = np.delete(np.arange(len(totals)), a)
+        other = fitted(kind, sets.take(others), totals[others], hyperparameters=(20.0, 2.0))
+        expected, _ = predict_sets(other, other.pool(sets.take([a])).design, include_noise=True)
+        ratios.append(mean[a, 0] / expected[0, 0])
+    assert abs(np.median(ratios) - 1) < 0.02
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_wrong_total_does_not_speak_for_the_dispersion_that_it_is_judged_by(kind):
+    sets, totals = drawn(kind, 5, 30)
+    bad = int(np.argmax(sets.sizes))
+    totals[bad] *= 20
+    if kind == "shares":
+        totals[bad] = sets.theta[slice(*sets.starts[bad : bad + 2])].sum()
+    known = fitted(kind, sets, totals).generalised
+    among = known.probability @ known.posteriors.own
+    assert left(known).own[bad] < 0.95 * among[bad]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_hypotheses_lose_what_the_total_was_worth_to_them(kind):
     """The density of a total given others is a ratio of evidences, by a fit without it."""
