@@ -154,6 +154,19 @@ def _successes(eta: Predictor, trials: Numbers | None, level: float | None) -> F
     return trials * mean, np.sqrt(variance), ends
 
 
+def _unequal(eta: Predictor, trials: Numbers, part: Numbers, level: float | None) -> Found:
+    """Successes, where only a part of the binomial variance is left."""
+    mean, free, ends = _successes(eta, trials, level)
+    chance, spread, _ = _successes(eta, None, None)
+    inside = np.maximum(chance * (1 - chance) - spread**2, 0.0)  # variance of one trial
+    std = np.sqrt((trials * spread) ** 2 + trials * inside * part)
+    if ends is not None:
+        low, high = mean + (ends - mean) * (std / np.maximum(free, 1e-300))
+        ends = np.stack([np.floor(low + 1e-9), np.ceil(high - 1e-9)])
+        ends = np.clip(ends, 0.0, trials)
+    return mean, std, ends
+
+
 def _nodes(eta: Predictor) -> Float[np.ndarray, "N q"]:
     return eta.mean[:, None] + np.sqrt(eta.variance)[:, None] * NODES
 
@@ -272,7 +285,11 @@ def totals(
     signal = posterior.variance_along(design.u) / bend.slope**2
     noise = posterior.noise(design) / bend.slope**2 * (1 - bend.moving)  # α and κ
     if known.capped:
-        found = _successes(Predictor(bend.centre, signal + noise), design.theta_sum, level)
+        # members are not alike, so that their slopes add up to less than those of typical members
+        most = design.theta_sum * known.slope(bend.centre)
+        part = np.minimum(bend.slope / np.maximum(most, 1e-300), 1.0)
+        eta = Predictor(bend.centre, part**2 * (signal + noise))
+        found = _unequal(eta, design.theta_sum, part, level)
     else:
         eta = Predictor(bend.centre, signal)
         found = outputs(known, eta, noise, design.theta_sum, level)
@@ -349,19 +366,12 @@ def _successes_of_members(
     p = np.clip(mean / e, ALL, 1 - ALL)
     more = np.maximum(1 - 1 / e, 0.0) * np.maximum(1 - 2 * share + squares[own.total], 0.0)
     eta = Predictor(np.log(p) - np.log1p(-p), contrast + alpha * more)
-    _, free, ends = _successes(eta, e, level)
-    chance, spread, _ = _successes(eta, None, None)
-    inside = chance * (1 - chance) - spread**2  # variance of one trial
-    std = np.sqrt(e**2 * spread**2 + e * inside * (1 - share))
+    _, std, ends = _unequal(eta, e, 1 - share, level)
     others = measured.sums(measured.exposure[None])[0][own.total] - e
     bounds = np.maximum(total - others, 0.0), np.minimum(e, total)
     forced = bounds[0] == bounds[1]
     mean, std = np.where(forced, bounds[0], mean), np.where(forced, 0.0, std)
-    if ends is None:
-        return mean, std, None
-    ends = mean + (ends - mean) * np.where(free > 0, std / np.where(free > 0, free, 1.0), 1.0)
-    ends = np.stack([np.floor(ends[0] + 1e-9), np.ceil(ends[1] - 1e-9)])
-    return mean, std, np.clip(ends, *bounds)
+    return mean, std, None if ends is None else np.clip(ends, *bounds)
 
 
 def _plain(model: Generalised, phi: Float[np.ndarray, "N K"], own: Inside) -> Numbers:
