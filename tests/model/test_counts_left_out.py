@@ -130,7 +130,7 @@ def test_randomised_positions_of_drawn_totals_are_uniform(kind):
 
 def _sure(rate, own, exposure):
     one = np.ones(1)
-    return Total(Predictor(np.log(rate) * one, 0 * one), own * one, exposure * one)
+    return Total(Predictor(np.log(rate) * one, 0 * one), own * one, exposure * one, one)
 
 
 @pytest.mark.parametrize("y", [0.0, 3.0, 40.0, 400.0])
@@ -145,7 +145,8 @@ def test_tails_are_those_of_the_negative_binomial_with_all_digits(y):
 
 @pytest.mark.parametrize("y", [0.0, 3.0, 19.0, 20.0])
 def test_tails_of_shares_are_binomial_and_end_at_the_trials(y):
-    logit = Total(Predictor(np.zeros(1) - 1, np.zeros(1)), np.zeros(1), np.full(1, 20.0))
+    eta = Predictor(np.zeros(1) - 1, np.zeros(1))
+    logit = Total(eta, np.zeros(1), np.full(1, 20.0), np.ones(1))
     found = chances(LIKELIHOODS["shares"], logit, np.array([y]))
     exact = stats.binom(20, 1 / (1 + np.e))
     expected = [exact.cdf(y - 1), exact.cdf(y), exact.sf(y), exact.sf(y - 1)]

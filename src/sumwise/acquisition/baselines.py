@@ -35,8 +35,10 @@ def input_variance(pool: Pool, posterior: Posterior, rng: Generator) -> PerSet:
     The squared distances of the standardised inputs from their centre, added up and divided by
     N − 1; 0 for one instance.
     """
-    sets = pool.sets
-    z = (sets.x - pool.basis.shift) / pool.basis.scale
+    sets, known = pool.sets, pool.basis
+    if pool.design.nonlinear is not None:
+        known = known.tangent.scaled  # inputs reach ψ as they are
+    z = (sets.x - known.shift) / known.scale
     first, sizes = sets.starts[:-1], sets.sizes
     centre = np.add.reduceat(z, first) / sizes[:, None]
     z -= np.repeat(centre, sizes, axis=0)

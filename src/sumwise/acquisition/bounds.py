@@ -94,7 +94,7 @@ def _signal_rows(posterior: Posterior) -> _Signal:
 
 def variance_reduction_between(pool: Pool, posterior: Posterior) -> Between | None:
     """Bounds on the IVR of each set; None if nothing can be learned."""
-    phi, weight = targets_of(pool)
+    phi, weight = targets_of(pool, posterior)
     towards = posterior.times(phi * np.sqrt(weight)[:, None])
     powers, axes = np.linalg.eigh(towards.T @ towards)
     values, axes = np.sqrt(np.maximum(powers[::-1], 0.0)), axes.T[::-1]

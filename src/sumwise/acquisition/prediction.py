@@ -41,7 +41,7 @@ LARGEST_UNIT = 1e200  # squared: beyond, scores keep their order and lose their 
 
 def integrated_variance_reduction(pool: Pool, posterior: Posterior, rng: Generator) -> PerSet:
     """Expected drop of the targets' mean variance (IVR)."""
-    phi, weight = targets_of(pool)
+    phi, weight = targets_of(pool, posterior)
     towards = posterior.times(phi * np.sqrt(weight)[:, None]).T
     drop = np.empty(len(pool.design))
     for low in range(0, len(drop), BLOCK):
@@ -124,7 +124,9 @@ def unit_of(posterior: Posterior) -> float:
     return min(float((posterior.output_scale**2).mean()), LARGEST_UNIT)
 
 
-def targets_of(pool: Pool) -> tuple[Float[np.ndarray, "J K"], Float[np.ndarray, " J"]]:
+def targets_of(
+    pool: Pool, posterior: Posterior
+) -> tuple[Float[np.ndarray, "J K"], Float[np.ndarray, " J"]]:
     """Features whose variance is to fall, and how much each counts.
 
     Those of counts, shares and amounts are in units of their own noise: then the variance is what
@@ -132,7 +134,7 @@ def targets_of(pool: Pool) -> tuple[Float[np.ndarray, "J K"], Float[np.ndarray, 
     """
     targets = _targets(pool)
     if pool.design.nonlinear is not None:
-        return pool.basis.tangent.aims(targets.x), targets.weight
+        return pool.basis.tangent.aims(targets.x, posterior.variance_along), targets.weight
     return features(pool.basis, targets.x), targets.weight
 
 

@@ -9,12 +9,13 @@ likelihood (`likelihoods`), C = H D Hᵀ + κ I + W⁻¹ and g = ∂ℓ/∂(w, b
 until nothing moves: t×t work for each hypothesis, whatever the number of features. Then
 
     log p(D) ≈ ℓ − ½ wᵀD⁻¹w − ½ b²/κ − ½ log |C W|                         (Laplace)
-    E[w | D] ≈ ŵ + ½ S ∇ tr(S ∇²ℓ)                                         (its mean, not its mode)
+    E[w | D] ≈ ŵ + ½ J⁻¹ ∇ tr(S ∇²ℓ)                                       (its mean, not its mode)
 
 The last is the next term of the expansion of the posterior mean (Tierney, Kass and Kadane 1989), at
-most one standard deviation. With S = Σ v vᵀ the gradient is Σ ∂²(∂ℓ/∂η) along v, a difference of
-pulls. They depend on the predictors of their own set alone, so directions v are found set by set
-(by a pivoted Cholesky decomposition of their covariance) and taken in all sets at once.
+most one standard deviation. J is the negative Hessian at ŵ: J⁻¹ g is S g and a few steps of S times
+what is left. With S = Σ v vᵀ the gradient is Σ ∂²(∂ℓ/∂η) along v, a difference of pulls. They
+depend on the predictors of their own set alone, so directions v are found set by set (by a pivoted
+Cholesky decomposition of their covariance) and taken in all sets at once.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ HALVINGS: Final = 12
 LONGEST: Final = 4.0  # step of a predictor
 DIRECTIONS: Final = 8  # of each set, in which curvature is looked at
 STILL: Final = 1e-6  # step of all predictors at which Newton's method ends
+REFINED: Final = 2  # steps towards the observed information in place of the expected
+SMALL: Final = 0.02  # change of a predictor for differences of pulls
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,6 +65,7 @@ class Posteriors:
     information: Float[np.ndarray, "k t"]  # W
     centre: Float[np.ndarray, "k t"]  # predictor of a typical member, at the mean of w
     own: Float[np.ndarray, "k t"]  # variance, on its scale, of what members have of their own
+    alike: Float[np.ndarray, "k t"]  # slope of the mean, over that of as many typical members
 
     def take(self, at: np.ndarray) -> Posteriors:
         rest = (getattr(self, name)[at] for name in self.__slots__[1:])
@@ -123,15 +127,18 @@ def _middle(
     eta: Float[np.ndarray, "k N"],
     here: Local,
     priors: Priors,
-) -> tuple[Float[np.ndarray, "k t"], Float[np.ndarray, "k t"]]:
-    """The predictor of a typical member of each set, and the variance of what members have of
-    their own."""
+) -> tuple[Float[np.ndarray, "k t"], Float[np.ndarray, "k t"], Float[np.ndarray, "k t"]]:
+    """The predictor of a typical member of each set, the variance of what members have of their
+    own, and how much they are alike."""
     e = measured.exposure
     rate = measured.sums(e * likelihood.mean(eta)) / measured.sums(e[None])
     rate = np.clip(rate, 1e-300, 1 - 1e-12 if likelihood.capped else np.inf)
     more = np.maximum(1 - 1 / e, 0.0) if likelihood.capped else 1.0
     own = priors.dispersion[:, None] * measured.sums(here.share**2 * more)
-    return likelihood.link(rate), own
+    centre = likelihood.link(rate)
+    most = measured.sums(e[None]) * likelihood.slope(centre)
+    alike = measured.sums(e * likelihood.slope(eta)) / np.maximum(most, 1e-300)
+    return centre, own, np.minimum(alike, 1.0) if likelihood.capped else np.ones_like(own)
 
 
 def _improving(
@@ -215,20 +222,41 @@ def _at_mean(
     priors, phi, kappa = mode.priors, measured.phi, mode.priors.effect[:, None]
     along = np.stack([_directions(measured, mode, h) for h in range(len(eta))], axis=1)
     pull = np.zeros_like(eta)
-    here = likelihood.local(measured, eta, priors.dispersion).pull
+    here = likelihood.local(measured, eta, priors.dispersion)
     for v in along:
         for there in (eta + v, eta - v):
-            pull += likelihood.local(measured, there, priors.dispersion).pull - here
-    by_w, by_b = pull @ phi, measured.sums(pull)
-    across = np.einsum("htk,hk->ht", mode.rows, priors.variances * by_w) + kappa * by_b
-    weight = _solved(mode.white, across)
-    step_w = priors.variances * (by_w - np.einsum("htk,ht->hk", mode.rows, weight))
-    step_b = kappa * (by_b - weight)
-    length = 0.25 * ((by_w * step_w).sum(axis=1) + (by_b * step_b).sum(axis=1))  # of ½ S pull
-    part = 0.5 / np.sqrt(np.maximum(1.0, length))[:, None]
+            pull += likelihood.local(measured, there, priors.dispersion).pull - here.pull
+    goal_w, goal_b = 0.5 * pull @ phi, 0.5 * measured.sums(pull)
+    by_w, by_b = _divided(mode, goal_w, goal_b)
+    for _ in range(REFINED):
+        step = (priors.variances * by_w) @ phi.T + measured.spread(kappa * by_b)
+        part = SMALL / np.maximum(np.abs(step).max(axis=1, keepdims=True), 1e-300)
+        ends = (
+            likelihood.local(measured, eta + sign * part * step, priors.dispersion).pull
+            for sign in (1, -1)
+        )
+        change = (next(ends) - next(ends)) / (2 * part)
+        left = goal_w + change @ phi - by_w, goal_b + measured.sums(change) - by_b
+        more_w, more_b = _divided(mode, *left)
+        by_w, by_b = by_w + more_w, by_b + more_b
+    step_w, step_b = priors.variances * by_w, kappa * by_b
+    length = (by_w * step_w).sum(axis=1) + (by_b * step_b).sum(axis=1)
+    across = np.einsum("htk,hk->ht", mode.rows, step_w) + step_b
+    length = length + (here.information * across**2).sum(axis=1)  # squared, in standard deviations
+    part = 1 / np.sqrt(np.maximum(1.0, length))[:, None]
     moved = mode.centre + np.einsum("htk,hk->ht", mode.rows, part * step_w)
     mean, effects = mode.mean + part * step_w, mode.effects + part * step_b
     return replace(mode, mean=mean, effects=effects, centre=moved)
+
+
+def _divided(
+    mode: Posteriors, left_w: Float[np.ndarray, "k K"], left_b: Float[np.ndarray, "k t"]
+) -> tuple[Float[np.ndarray, "k K"], Float[np.ndarray, "k t"]]:
+    """S times a gradient, divided by the prior variances."""
+    priors = mode.priors
+    across = np.einsum("htk,hk->ht", mode.rows, priors.variances * left_w)
+    weight = _solved(mode.white, across + priors.effect[:, None] * left_b)
+    return left_w - np.einsum("htk,ht->hk", mode.rows, weight), left_b - weight
 
 
 def _directions(measured: Measured, mode: Posteriors, h: int) -> Float[np.ndarray, "r N"]:

@@ -18,7 +18,9 @@ simple density: with θ such that Σ e σ(η + θ) = ȳ, the saddlepoint approxi
     log p(ȳ) ≈ Σ e log((1 + exp(η + θ)) / (1 + exp η)) − θȳ + log c,
     c = C(E, ȳ) π^ȳ (1 − π)^(E − ȳ) (E π (1 − π) / V(θ))^½,     π = ȳ/E,     E = Σe
 
-is exact for equal probabilities and at ȳ = 0 and ȳ = E.
+is exact for equal probabilities and at ȳ = 0 and ȳ = E. With κ₃ and κ₄ the cumulants at θ, the
+next term of the expansion, κ₄/8V² − 5κ₃²/24V³ less what it is for equal probabilities, is added to
+log c, at most `MOST_SECOND`: where it is large, the expansion says nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ import numpy as np
 
 from sumwise.util.shapes import Float, Int, Numbers
 
-POISSON_BELOW: Final = 1e-5  # of d: a negative binomial is a Poisson distribution there
+POISSON_BELOW: Final = 1e-12  # of d: a negative binomial is a Poisson distribution there
+STIRLING_FROM: Final = 1e4  # of 1/d
+MOST_SECOND: Final = 0.1  # nats: of the second term of the saddlepoint approximation
 LEAST_SPREAD: Final = 1e-8  # of α of amounts, which have no noise beside it
 FARTHEST: Final = 40.0  # of θ: from here on σ is 0 or 1
 
@@ -134,23 +138,36 @@ def _own_dispersion(measured: Measured, share: Numbers, alpha: Numbers) -> tuple
 
 
 def _counts(measured: Measured, eta: Numbers, alpha: Numbers) -> Local:
-    from scipy.special import gammaln, psi
+    from scipy.special import gammaln
 
     log_mean, share = _log_mean(measured, eta)
     d, turn = _own_dispersion(measured, share, alpha)
     mean, y = np.exp(log_mean), measured.totals
     size, inflated = 1 / np.maximum(d, POISSON_BELOW), 1 + d * mean
-    # log Γ(y + r) − log Γ(r) − y log r, which loses all digits for large r and tends to 0
-    choices = gammaln(y + size) - gammaln(size) - y * np.log(size)
-    ends = (y + size) * np.log(inflated)
-    slack = psi(y + size) - psi(size) - y / size - np.log(inflated)
-    by_d = -slack * size**2 - (y + size) * mean / inflated
+    more, rise = _rising(y, size)
+    ends = (y + size) * np.log1p(d * mean)
+    by_d = (np.log1p(d * mean) - rise) * size**2 - (y + size) * mean / inflated
     few = d < POISSON_BELOW
-    choices, ends = np.where(few, 0.0, choices), np.where(few, mean, ends)
+    more, ends = np.where(few, 0.0, more), np.where(few, mean, ends)
     by_d = np.where(few, 0.5 * ((y - mean) ** 2 - y), by_d)
-    log_density = choices - gammaln(y + 1) + y * log_mean - ends
+    log_density = more - gammaln(y + 1) + y * log_mean - ends
     pull = measured.spread((y - mean) / inflated) * share + measured.spread(by_d) * turn
     return Local(log_density, pull, share, mean / inflated)
+
+
+def _rising(y: Numbers, size: Numbers) -> tuple[Numbers, Numbers]:
+    """log Γ(y + r) − log Γ(r) − y log r, and its derivative by r."""
+    from scipy.special import gammaln, psi
+
+    # for large r these lose all digits, and Stirling's series has them
+    end, whole, grown = y + size, 1 / size, np.log1p(y / size)
+    value = (end - 0.5) * grown - y + (1 / end - whole) / 12
+    slope = grown - y / size - (1 / end - whole) / 2 - (1 / end**2 - whole**2) / 12
+    small = np.minimum(size, STIRLING_FROM)
+    exact = gammaln(y + small) - gammaln(small) - y * np.log(small)
+    by_size = psi(y + small) - psi(small) - y / small
+    large = size > STIRLING_FROM
+    return np.where(large, value, exact), np.where(large, slope, by_size)
 
 
 def _amounts(measured: Measured, eta: Numbers, alpha: Numbers) -> Local:
@@ -232,16 +249,40 @@ def _shares(measured: Measured, eta: Numbers, alpha: Numbers) -> Local:
     deviance = np.where(inside, deviance, at_ends)  # times −½
     choices = gammaln(everyone + 1) - gammaln(y + 1) - gammaln(everyone - y + 1)
     choices = choices + xlogy(y, part) + xlogy(everyone - y, 1 - part)
-    slope, bend = trials * _sigmoid_slope(tilted), _bend(tilted, trials)
-    left = np.where(inside, measured.sums(slope), 1.0)
-    choices = choices + 0.5 * np.log(np.where(inside, everyone * part * (1 - part), 1.0) / left)
-    turn = 0.5 * (bend - slope * measured.spread(measured.sums(bend) / left))
+    height, turn = _height(measured, tilted, inside, everyone * part * (1 - part), part)
+    choices = choices + height
     # more variance than the binomial distribution has, by an extended quasi-likelihood
     by_d = -(deviance / (1 + d) + 0.5) / (1 + d)
     log_density = deviance / (1 + d) - 0.5 * np.log1p(d) + choices
     pull = (there - mean) / measured.spread(1 + d) + measured.spread(by_d) * change
-    pull = pull - measured.spread(inside / left) * turn
-    return Local(log_density, pull, share, information)
+    return Local(log_density, pull + turn, share, information)
+
+
+def _height(
+    measured: Measured, tilted: Numbers, inside: Numbers, variance: Numbers, part: Numbers
+) -> tuple[Numbers, Numbers]:
+    """log c but for its binomial probability, and its derivative by η; 0 at the ends.
+
+    Args:
+        variance: Of a total with equal probabilities, which are `part`.
+    """
+    trials, q = measured.exposure, sigmoid(tilted)
+    v = _sigmoid_slope(tilted)
+    third, fourth = trials * v * (1 - 2 * q), trials * v * (1 - 6 * v)  # cumulants
+    fifth = third * (1 - 12 * v)
+    k2, k3, k4 = (np.where(inside, measured.sums(k), 1.0) for k in (trials * v, third, fourth))
+    equal = np.where(inside, variance, 1.0)
+    skew, heavy = equal * (1 - 2 * part), equal * (1 - 6 * part * (1 - part))
+    more = k4 / (8 * k2**2) - 5 * k3**2 / (24 * k2**3)
+    more = more - heavy / (8 * equal**2) + 5 * skew**2 / (24 * equal**3)
+    bounded = np.tanh(more / MOST_SECOND)
+    each = measured.spread
+    by = fifth / each(8 * k2**2) - third * each(k4 / (4 * k2**3))
+    by = by - fourth * each(5 * k3 / (12 * k2**3)) + third * each(5 * k3**2 / (8 * k2**4))
+    by = by * each(1 - bounded**2) - third / each(2 * k2)
+    by = by - trials * v * each(measured.sums(by) / k2)  # θ moves along
+    height = 0.5 * np.log(equal / k2) + MOST_SECOND * bounded
+    return np.where(inside, height, 0.0), np.where(each(inside[None]), by, 0.0)
 
 
 def _bend(eta: Numbers, trials: Numbers) -> Numbers:

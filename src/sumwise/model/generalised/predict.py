@@ -1,7 +1,7 @@
 """Predictions of counts, shares and amounts, and of their totals.
 
 The predictor of an individual is Gaussian with the mean and variance of the whole mixture. Outputs
-are mixtures over it, by evenly spaced nodes, of negative binomial, binomial or log-normal
+are mixtures over it, by Gauss and Hermite's nodes, of negative binomial, binomial or log-normal
 distributions; where they are whole numbers, so are their quantiles.
 
 Members of a measured set are predicted given its total ȳ. With m_n the means that all answers
@@ -31,11 +31,13 @@ from sumwise.model.generalised.likelihoods import Likelihood, Measured, sigmoid,
 from sumwise.model.posterior import Posterior
 from sumwise.util.shapes import Float, Int, Numbers
 
-NODES: Final = np.linspace(-5.0, 5.0, 41)  # close together: large counts scatter little around each
-SHARES: Final = np.exp(-0.5 * NODES**2) / np.exp(-0.5 * NODES**2).sum()
+NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(15)
+SHARES: Final = _WEIGHTS / _WEIGHTS.sum()
 FAR: Final = 10.0  # times the highest measured rate, or below the lowest: beyond what was seen
 MOST: Final = 600.0  # of the logarithm of a mean: beyond, exp overflows
 ALL: Final = 1e-12  # less than this of a total is left for others
+POISSON: Final = 1e-8  # of α: less is none
+NARROW: Final = 0.35  # of the standard deviation of η: less is between two nodes
 
 Found = tuple[np.ndarray, np.ndarray, np.ndarray | None]  # mean, standard deviation, interval
 
@@ -135,8 +137,8 @@ def outputs(
             std,
             _normal(eta.mean + np.log(e) - 0.5 * own, eta.variance + own, level, np.exp),
         )
-    rates = np.exp(np.minimum(_nodes(eta) + np.log(e)[:, None], MOST))
-    return mean, std, _whole(_negative_binomial(rates, alpha), level, mean + 12 * std + 30)
+    total = Predictor(eta.mean + np.log(e), eta.variance)
+    return mean, std, _whole(_negative_binomial(total, alpha), level, mean + 12 * std + 30)
 
 
 def _successes(eta: Predictor, trials: Numbers | None, level: float | None) -> Found:
@@ -148,8 +150,21 @@ def _successes(eta: Predictor, trials: Numbers | None, level: float | None) -> F
         ends = None if level is None else _normal(eta.mean, eta.variance, level, sigmoid)
         return mean, np.sqrt(variance), ends
     variance = trials**2 * variance + trials * ((p * (1 - p)) @ SHARES)
-    ends = None if level is None else _whole(_binomial(trials, p), level, trials)
+    ends = None if level is None else _whole(_binomial(eta, trials), level, trials)
     return trials * mean, np.sqrt(variance), ends
+
+
+def _unequal(eta: Predictor, trials: Numbers, part: Numbers, level: float | None) -> Found:
+    """Successes, where only a part of the binomial variance is left."""
+    mean, free, ends = _successes(eta, trials, level)
+    chance, spread, _ = _successes(eta, None, None)
+    inside = np.maximum(chance * (1 - chance) - spread**2, 0.0)  # variance of one trial
+    std = np.sqrt((trials * spread) ** 2 + trials * inside * part)
+    if ends is not None:
+        low, high = mean + (ends - mean) * (std / np.maximum(free, 1e-300))
+        ends = np.stack([np.floor(low + 1e-9), np.ceil(high - 1e-9)])
+        ends = np.clip(ends, 0.0, trials)
+    return mean, std, ends
 
 
 def _nodes(eta: Predictor) -> Float[np.ndarray, "N q"]:
@@ -171,29 +186,59 @@ def _normal(
 Cumulative = Callable[[np.ndarray, Any], np.ndarray]  # P(y ≤ k) of the rows at some positions
 
 
-def _negative_binomial(
-    rates: Float[np.ndarray, "N q"], alpha: Float[np.ndarray, " N"]
-) -> Cumulative:
+def _negative_binomial(eta: Predictor, alpha: Float[np.ndarray, " N"]) -> Cumulative:
+    """Of counts whose log mean is η."""
     from scipy.special import betainc, pdtr
 
+    rates = np.exp(np.minimum(_nodes(eta), MOST))
+
     def cumulative(k: Numbers, at: Any) -> Numbers:
-        mean, size = rates[at], 1 / np.maximum(alpha[at], 1e-12)[:, None]
-        each = betainc(size, k[:, None] + 1, size / (size + mean))
-        each = np.where(size < 1e8, each, pdtr(k[:, None], mean))
-        return each @ SHARES
+        own = np.minimum(alpha[at], 1.0)
+        middle = np.log(k + 2 / 3) - np.log1p(-own / 3)  # there, half of the counts are above k
+        found, wide = _steps(eta, at, middle, 1 / (k + 0.5) + own)
+        mean, size = rates[at][wide], 1 / np.maximum(alpha[at], 1e-12)[wide, None]
+        each = betainc(size, k[wide, None] + 1, size / (size + mean))
+        found[wide] = np.where(size < 1e8, each, pdtr(k[wide, None], mean)) @ SHARES
+        return found
 
     return cumulative
 
 
-def _binomial(trials: Float[np.ndarray, " N"], p: Float[np.ndarray, "N q"]) -> Cumulative:
+def _binomial(eta: Predictor, trials: Float[np.ndarray, " N"]) -> Cumulative:
+    """Of successes whose probability is σ(η)."""
     from scipy.special import betainc
 
+    p = sigmoid(_nodes(eta))
+
     def cumulative(k: Numbers, at: Any) -> Numbers:
-        n, whole = trials[at][:, None], k[:, None]
-        each = betainc(np.maximum(n - whole, 1e-9), whole + 1, 1 - p[at])
-        return np.where(whole >= n, 1.0, each) @ SHARES
+        n = trials[at]
+        left = np.maximum(n - k - 1 / 3, 1 / 3)
+        middle = np.log(k + 2 / 3) - np.log(left)
+        found, wide = _steps(eta, at, middle, 1 / (k + 2 / 3) + 1 / left)
+        most, some = n[wide, None], k[wide, None]
+        found[wide] = betainc(np.maximum(most - some, 1e-9), some + 1, 1 - p[at][wide]) @ SHARES
+        return np.where(k >= n, 1.0, found)
 
     return cumulative
+
+
+def _steps(
+    eta: Predictor, at: Any, middle: Numbers, variance: Numbers
+) -> tuple[Numbers, Int[np.ndarray, " w"]]:
+    """P(y ≤ k) where it falls from 1 to 0, as η rises, within a small part of what η may be.
+
+    Args:
+        middle: The predictor where it is ½.
+        variance: Of the normal distribution that it falls like.
+
+    Returns:
+        Also where it does not: there, sums over nodes are right.
+    """
+    from scipy.special import ndtr
+
+    own = eta.variance[at]
+    found = ndtr((middle - eta.mean[at]) / np.sqrt(own + variance))
+    return found, np.flatnonzero(variance > NARROW**2 * own)
 
 
 def _whole(
@@ -229,6 +274,7 @@ class Total(NamedTuple):
     eta: Predictor  # of a typical member, effects of sets included
     own: Float[np.ndarray, " A"]  # d: variance on its scale of what members have of their own
     exposure: Float[np.ndarray, " A"]
+    alike: Float[np.ndarray, " A"]  # slope of the mean, over that of as many typical members
 
 
 def unmeasured(model: Generalised, posterior: Posterior, design: Design) -> Total:
@@ -238,15 +284,20 @@ def unmeasured(model: Generalised, posterior: Posterior, design: Design) -> Tota
     signal = posterior.variance_along(design.u) / bend.slope**2
     own = posterior.noise(design) / bend.slope**2 * (1 - bend.moving) - model.effect
     own = np.maximum(own, 0.0)
-    eta = Predictor(bend.centre, signal + model.effect)
-    return Total(eta, own if model.likelihood.whole else np.expm1(own), design.theta_sum)
+    eta, known = Predictor(bend.centre, signal + model.effect), model.likelihood
+    alike = np.ones_like(own)
+    if known.capped:  # slopes of members that are not alike add up to less
+        most = design.theta_sum * known.slope(bend.centre)
+        alike = np.minimum(bend.slope / np.maximum(most, 1e-300), 1.0)
+    return Total(eta, own if known.whole else np.expm1(own), design.theta_sum, alike)
 
 
 def outputs_of(known: Likelihood, total: Total, level: float | None = None) -> Found:
     """Mean, standard deviation and interval of totals."""
-    eta, own, exposure = total
+    eta, own, exposure, alike = total
     if known.capped:
-        eta, own = Predictor(eta.mean, eta.variance + own), np.zeros_like(own)
+        eta = Predictor(eta.mean, alike**2 * (eta.variance + own))
+        return _unequal(eta, exposure, alike, level)
     return outputs(known, eta, own, exposure, level)
 
 
@@ -294,15 +345,10 @@ def _members(
     centred = away @ (posteriors.mean - model.mean).T
     contrast = contrast + centred**2 @ chance
     if known.capped:
-        p = np.clip(mean / own.counted, ALL, 1 - ALL)
-        more = alpha * np.maximum(1 - 1 / own.counted, 0.0)
-        eta = Predictor(np.log(p) - np.log1p(-p), contrast + more)
-        _, std, ends = _successes(eta, own.counted, level)
-        others = measured.sums(measured.exposure[None])[0][own.total] - own.counted
-        bounds = np.maximum(total - others, 0.0), np.minimum(own.counted, total)
-        forced = bounds[0] == bounds[1]
-        std = np.where(forced, 0.0, std)
-        return mean, std, None if ends is None else np.clip(ends, *bounds)
+        return _successes_of_members(
+            measured, given(plain, everyone), (mean, contrast), own, alpha, level
+        )
+    mean = np.where(np.diff(measured.starts)[own.total] == 1, total, mean)
     p = np.clip(mean / np.maximum(total, 1e-300), ALL, 1 - ALL)
     certain = (1 - mean / np.maximum(total, 1e-300) < 1e-9) | (total == 0)
     more = (alpha if known.whole else np.log1p(alpha)) * np.maximum(
@@ -316,7 +362,37 @@ def _members(
         _, std, ends = _successes(eta, None, level)
         std, ends = total * std, None if ends is None else total * ends
     std = np.where(certain, 0.0, std)
-    return mean, std, None if ends is None else np.where(certain, mean, ends)
+    return mean, std, None if ends is None else np.where(certain, total, ends)
+
+
+def _successes_of_members(
+    measured: Measured,
+    all_means: Float[np.ndarray, " n"],
+    found: tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]],
+    own: Inside,
+    alpha: float,
+    level: float | None,
+) -> Found:
+    """Successes of members given totals; what one has more of a total, others have less.
+
+    Args:
+        all_means: Of all members of measured sets.
+        found: Means of members given totals, and variances of their contrasts.
+    """
+    (mean, contrast), e, total = found, own.counted, measured.totals[own.total]
+    variance = (all_means * (1 - all_means / measured.exposure))[None]
+    whole = np.maximum(measured.sums(variance)[0], 1e-100)
+    squares = measured.sums(variance**2)[0] / whole**2
+    share = np.minimum(mean * (1 - mean / e) / whole[own.total], 1.0)
+    p = np.clip(mean / e, ALL, 1 - ALL)
+    more = np.maximum(1 - 1 / e, 0.0) * np.maximum(1 - 2 * share + squares[own.total], 0.0)
+    eta = Predictor(np.log(p) - np.log1p(-p), contrast + alpha * more)
+    _, std, ends = _unequal(eta, e, 1 - share, level)
+    others = measured.sums(measured.exposure[None])[0][own.total] - e
+    bounds = np.maximum(total - others, 0.0), np.minimum(e, total)
+    forced = bounds[0] == bounds[1]
+    mean, std = np.where(forced, bounds[0], mean), np.where(forced, 0.0, std)
+    return mean, std, None if ends is None else np.clip(ends, *bounds)
 
 
 def _plain(model: Generalised, phi: Float[np.ndarray, "N K"], own: Inside) -> Numbers:
@@ -346,37 +422,39 @@ def _tilted(
         return successes
     top, owner = np.maximum.reduceat(plain, measured.starts[:-1]), measured.owner
     factor = _count if known.whole else _amount
-    low, high = np.full(len(total), -700.0), np.full(len(total), 700.0)
+    high = np.full(len(total), MOST)
+    low = -(np.log1p(alpha * top) if known.whole and alpha > POISSON else high)
     for _ in range(80):  # until the ends are neighbours among doubles
         middle = 0.5 * (low + high)
         found = measured.sums(factor(plain, alpha, top[owner], middle[owner])[None])[0]
         less = found < total
         low, high = np.where(less, middle, low), np.where(less, high, middle)
-    level = high
+    u = high
+    found = measured.sums(factor(plain, alpha, top[owner], u[owner])[None])[0]
+    rest = total / np.where(found > 0, found, 1.0)  # of rounding
 
-    def rest(mean: Numbers, own: Inside) -> Numbers:
-        return factor(mean, alpha, top[own.total], level[own.total])
+    def given(mean: Numbers, own: Inside) -> Numbers:
+        return rest[own.total] * factor(mean, alpha, top[own.total], u[own.total])
 
-    return rest
+    return given
 
 
 def _count(mean: Numbers, alpha: float, top: Numbers, u: Numbers) -> Numbers:
-    """m x / (1 + α m (1 − x)): x = exp(u) up to 1, and then 1 + α m (1 − x) = exp(−u) for the
-    largest mean, which keeps all others positive."""
-    below = np.exp(np.minimum(u, 0.0))
-    above = -np.expm1(-np.maximum(u, 0.0))  # α (x − 1) times the largest mean
-    plain = mean * (below + above / (alpha * top) if alpha > 1e-8 else np.exp(u))
-    if alpha <= 1e-8:
-        return plain
-    with np.errstate(divide="ignore"):  # beyond all totals
-        return plain / np.where(u > 0, 1 - above * mean / top, 1 + alpha * mean * (1 - below))
+    """m x / (1 + α m (1 − x)), with 1 + α m (1 − x) = exp(−u) for the largest mean, and x = exp(u)
+    for α = 0."""
+    with np.errstate(over="ignore"):
+        if alpha <= POISSON:
+            return mean * np.exp(u)
+        tilt = np.maximum(1 - np.expm1(-u) / (alpha * top), 0.0)
+        return _amount(mean, alpha, top, u) * tilt
 
 
 def _amount(mean: Numbers, alpha: float, top: Numbers, u: Numbers) -> Numbers:
     """m / (1 − θαm), with 1 − θαm = exp(−u) for the largest mean."""
     del alpha  # which the largest mean stands for
-    with np.errstate(divide="ignore"):  # beyond all totals
-        return mean / (1 + np.expm1(-u) * mean / top)
+    part = np.minimum(mean / top, 1.0)
+    with np.errstate(over="ignore"):
+        return mean / ((1 - part) + part * np.exp(-u))  # more than a total, where it overflows
 
 
 # --- what is beyond what was seen -----------------------------------------------------------------

@@ -7,6 +7,7 @@ w does, with a design that changes after every answer.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,8 +16,8 @@ import numpy as np
 from sumwise.model.basis import Scaled
 from sumwise.model.design import Design, blocks, features, sum_by_set
 from sumwise.model.generalised.averaging import Generalised
-from sumwise.model.nonlinear import Nonlinear
-from sumwise.util.shapes import Float
+from sumwise.model.nonlinear import NODES, Nonlinear
+from sumwise.util.shapes import Float, Numbers
 
 if TYPE_CHECKING:
     from sumwise.data.sets import Sets
@@ -40,12 +41,21 @@ class Tangent:
         phi, eta = self._predictors(x)
         return phi * self.model.likelihood.slope(eta)[:, None]
 
-    def aims(self, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N K"]:
-        """ψ over the standard deviation of an output, up to a factor: errors of their predictions
-        in these units are what the deviance counts."""
+    def aims(
+        self, x: Float[np.ndarray, "N D"], variance_along: Callable[[Numbers], Numbers]
+    ) -> Float[np.ndarray, "N K"]:
+        """∂m/∂w over the standard deviation of an output, up to a factor, averaged over w: errors
+        of their predictions in these units are what the deviance counts.
+
+        Args:
+            variance_along: Gives φᵀSφ of every row.
+        """
         phi, eta = self._predictors(x)
-        known = self.model.likelihood
-        return phi * (known.slope(eta) / np.sqrt(known.spread(eta)))[:, None]
+        known, std = self.model.likelihood, np.sqrt(variance_along(phi))
+        nodes, weights = np.array(NODES).T
+        there = eta[:, None] + np.clip(std[:, None] * nodes, -30.0, 30.0)
+        slope, centre = known.slope(there) @ weights, known.link(known.mean(there) @ weights)
+        return phi * (slope / np.sqrt(known.spread(centre)))[:, None]
 
     def noise(self, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, " N"]:
         """Variance of an output per exposure, given w, of individuals with the usual exposure."""
