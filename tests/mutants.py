@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = ["tests/properties", "tests/model/test_basis.py", "tests/learning/test_learner.py"]
 TESTS += ["tests/learning/test_estimator.py", "tests/learning/test_members.py"]
-TESTS += ["tests/model/test_curves.py", "tests/data/test_inputs.py"]
+TESTS += ["tests/model/test_curves.py", "tests/data/test_inputs.py", "tests/model/generalised"]
 
 # name, file, what is there, what to put instead
 MUTANTS = [
@@ -258,6 +258,114 @@ MUTANTS = [
         "model/basis/auto.py",
         "(CURVE_LENGTHSCALE * unit / 2) ** 2",
         "(CURVE_LENGTHSCALE * unit) ** 2",
+    ),
+    (
+        "counts without exposure",
+        "model/generalised/likelihoods.py",
+        "each = eta + np.log(measured.exposure)",
+        "each = eta + 0 * np.log(measured.exposure)",
+    ),
+    (
+        "Σp in place of Σp² in the dispersion",
+        "model/generalised/likelihoods.py",
+        "return alpha[:, None] * squares, turn",
+        "return alpha[:, None] * np.sqrt(squares), turn",
+    ),
+    (
+        "dispersion that does not change with w",
+        "model/generalised/likelihoods.py",
+        "turn = 2 * alpha[:, None] * share * (share - measured.spread(squares))",
+        "turn = 0 * share",
+    ),
+    (
+        "Stirling without its half",
+        "model/generalised/likelihoods.py",
+        "value = (end - 0.5) * grown - y",
+        "value = end * grown - y",
+    ),
+    (
+        "shares without trials",
+        "model/generalised/likelihoods.py",
+        "mean, slope = trials * sigmoid(eta), trials * _sigmoid_slope(eta)",
+        "mean, slope = trials * sigmoid(eta), 1.0 * _sigmoid_slope(eta)",
+    ),
+    (
+        "no second term of the saddlepoint",
+        "model/generalised/likelihoods.py",
+        "height = 0.5 * np.log(equal / k2) + MOST_SECOND * bounded",
+        "height = 0.5 * np.log(equal / k2)",
+    ),
+    (
+        "posterior without effects of sets",
+        "model/generalised/laplace.py",
+        "c[:, at, at] += priors.effect[:, None] + 1 / here.information",
+        "c[:, at, at] += 1 / here.information",
+    ),
+    (
+        "mode in place of the mean",
+        "model/generalised/laplace.py",
+        "part = 1 / np.sqrt(np.maximum(1.0, length))[:, None]",
+        "part = 0 / np.sqrt(np.maximum(1.0, length))[:, None]",
+    ),
+    (
+        "evidence without the prior's volume",
+        "model/generalised/laplace.py",
+        "logs = logs + np.log(np.diagonal(white, axis1=1, axis2=2)).sum(axis=1)",
+        "pass",
+    ),
+    (
+        "rows of questions without exposure",
+        "model/generalised/tangent.py",
+        "slope = e * model.likelihood.slope(eta)",
+        "slope = 1.0 * model.likelihood.slope(eta)",
+    ),
+    (
+        "targets in the user's units",
+        "model/generalised/tangent.py",
+        "return phi * (slope / np.sqrt(known.spread(centre)))[:, None]",
+        "return phi * slope[:, None]",
+    ),
+    (
+        "noise of questions without κ",
+        "model/generalised/tangent.py",
+        "model.dispersion * squares / slope**2) + model.effect",
+        "model.dispersion * squares / slope**2)",
+    ),
+    (
+        "weights of nodes",
+        "model/nonlinear.py",
+        "((0.0, 2 / 3), (3**0.5, 1 / 6), (-(3**0.5), 1 / 6))",
+        "((0.0, 1 / 3), (3**0.5, 1 / 6), (-(3**0.5), 1 / 6))",
+    ),
+    (
+        "members in proportion to their means",
+        "model/generalised/predict.py",
+        "        if alpha <= POISSON:",
+        "        if True:",
+    ),
+    (
+        "members that do not add up",
+        "model/generalised/predict.py",
+        "rest = total / np.where(found > 0, found, 1.0)",
+        "rest = 1.0 + 1e-6 * total",
+    ),
+    (
+        "effects of other sets forgotten",
+        "model/generalised/predict.py",
+        "variances += found.priors.effect[:, None] * new * noise",
+        "pass",
+    ),
+    (
+        "quantiles from a comb of nodes",
+        "model/generalised/predict.py",
+        "np.flatnonzero(variance > NARROW**2 * own)",
+        "np.flatnonzero(variance > 0)",
+    ),
+    (
+        "all binomial variance left to members",
+        "model/generalised/predict.py",
+        "_unequal(eta, e, 1 - share, level)",
+        "_unequal(eta, e, 1 - 0 * share, level)",
     ),
 ]
 

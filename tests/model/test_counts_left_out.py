@@ -68,6 +68,33 @@ def test_a_total_left_out_is_predicted_as_by_a_fit_without_it(kind):
     assert off < 0.4 * before  # nearer than predictions that know the total
 
 
+@pytest.mark.parametrize("kind", ["counts", "amounts"])
+def test_predictions_left_out_are_not_biased_where_the_prior_is_wide(kind):
+    """There the mode of a rate is above its mean, by a tenth and more."""
+    sets, totals = drawn(kind, 6, 20)
+    model = fitted(kind, sets, totals, hyperparameters=(20.0, 2.0))
+    mean, _ = leave_one_out(model, model.labelled.design, totals[:, None])
+    ratios = []
+    for a in range(len(totals)):
+        others = np.delete(np.arange(len(totals)), a)
+        other = fitted(kind, sets.take(others), totals[others], hyperparameters=(20.0, 2.0))
+        expected, _ = predict_sets(other, other.pool(sets.take([a])).design, include_noise=True)
+        ratios.append(mean[a, 0] / expected[0, 0])
+    assert abs(np.median(ratios) - 1) < 0.02
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_wrong_total_does_not_speak_for_the_dispersion_that_it_is_judged_by(kind):
+    sets, totals = drawn(kind, 5, 30)
+    bad = int(np.argmax(sets.sizes))
+    totals[bad] *= 20
+    if kind == "shares":
+        totals[bad] = sets.theta[slice(*sets.starts[bad : bad + 2])].sum()
+    known = fitted(kind, sets, totals).generalised
+    among = known.probability @ known.posteriors.own
+    assert left(known).own[bad] < 0.95 * among[bad]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_hypotheses_lose_what_the_total_was_worth_to_them(kind):
     """The density of a total given others is a ratio of evidences, by a fit without it."""
@@ -103,7 +130,7 @@ def test_randomised_positions_of_drawn_totals_are_uniform(kind):
 
 def _sure(rate, own, exposure):
     one = np.ones(1)
-    return Total(Predictor(np.log(rate) * one, 0 * one), own * one, exposure * one)
+    return Total(Predictor(np.log(rate) * one, 0 * one), own * one, exposure * one, one)
 
 
 @pytest.mark.parametrize("y", [0.0, 3.0, 40.0, 400.0])
@@ -118,7 +145,8 @@ def test_tails_are_those_of_the_negative_binomial_with_all_digits(y):
 
 @pytest.mark.parametrize("y", [0.0, 3.0, 19.0, 20.0])
 def test_tails_of_shares_are_binomial_and_end_at_the_trials(y):
-    logit = Total(Predictor(np.zeros(1) - 1, np.zeros(1)), np.zeros(1), np.full(1, 20.0))
+    eta = Predictor(np.zeros(1) - 1, np.zeros(1))
+    logit = Total(eta, np.zeros(1), np.full(1, 20.0), np.ones(1))
     found = chances(LIKELIHOODS["shares"], logit, np.array([y]))
     exact = stats.binom(20, 1 / (1 + np.e))
     expected = [exact.cdf(y - 1), exact.cdf(y), exact.sf(y), exact.sf(y - 1)]

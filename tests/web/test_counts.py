@@ -74,3 +74,13 @@ def test_an_answer_is_amended_and_an_unlikely_one_is_questioned(web):
     sums = sum(row["mean"] for row in one["individuals"]["rows"])
     assert sums == pytest.approx(total + 1)
     assert one["exposure"] == frame.people[frame.county == "c1"].sum()
+
+
+def test_totals_are_questioned_by_their_probability_not_by_standard_deviations(web):
+    """Counts are skewed: one that is 4.2 standard deviations above is nothing unusual."""
+    client, study, _ = web
+    mean, std = study.expected("c9")
+    usual = int(mean + 4.2 * std)
+    assert study.expected("c9").chance(usual) > 1e-4
+    answer = client.post("/api/answers", json={"set": "c9", "total": usual})
+    assert answer.status_code == 201

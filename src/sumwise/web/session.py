@@ -157,7 +157,7 @@ class Session:
         fit = self.state.recent_fit(LAG)
         if fit is None or len(fit.seen.answers) < FEWEST:
             return None
-        return expectations(fit, [position])[0]
+        return _judging(fit, position)
 
     def expected_without(self, position: int) -> Row | None:
         """The total of an answered set as all other answers predict it, or all but the latest.
@@ -173,7 +173,7 @@ class Session:
             if len(others) < FEWEST:
                 return None
             fit = self.state.fit_anew(replace(fit.seen, answers=others))
-            return expectations(fit, [position])[0]
+            return _judging(fit, position)
         told, known = fit.seen.answers, fit.model.labelled
         if known is not None and known.overlap is not None:
             told = tuple(told[i] for i in known.overlap.kept.tolist())
@@ -275,6 +275,13 @@ class Session:
             return row
         position = self.sets.position(event.set_id)
         return {**row, "set": self.name(position), "part": self._part(event, position)}
+
+
+def _judging(fit: Fit, position: int) -> Row:
+    """What a total is expected to be, and what gives the probability of one as far out, if that
+    judges it."""
+    chance = leave_one_out.chance_of(fit.model, fit.pool.design.rows([position]))
+    return {**expectations(fit, [position])[0], "chance": chance}
 
 
 def expectations(fit: Fit, positions: Sequence[int]) -> list[Row]:

@@ -34,7 +34,7 @@ def test_posterior_means_and_deviations_are_those_of_long_runs(family, number):
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize(("strategy", "within"), [("AggMI", 0.06), ("IVR", 0.15)])
 def test_scores_of_questions_are_those_of_brute_force(family, strategy, within):
-    """Of 48 choices, 47 are the best and one, of IVR after ten totals of shares, keeps 91 % of it."""
+    """Of 48 choices, 47 are the best; one, of IVR after ten totals of shares, keeps 91 % of it."""
     off, kept_of_best = [], []
     for number in range(6):
         known, found = known_and_sampled(family, number)

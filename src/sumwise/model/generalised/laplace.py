@@ -65,6 +65,7 @@ class Posteriors:
     information: Float[np.ndarray, "k t"]  # W
     centre: Float[np.ndarray, "k t"]  # predictor of a typical member, at the mean of w
     own: Float[np.ndarray, "k t"]  # variance, on its scale, of what members have of their own
+    alike: Float[np.ndarray, "k t"]  # slope of the mean, over that of as many typical members
 
     def take(self, at: np.ndarray) -> Posteriors:
         rest = (getattr(self, name)[at] for name in self.__slots__[1:])
@@ -126,15 +127,18 @@ def _middle(
     eta: Float[np.ndarray, "k N"],
     here: Local,
     priors: Priors,
-) -> tuple[Float[np.ndarray, "k t"], Float[np.ndarray, "k t"]]:
-    """The predictor of a typical member of each set, and the variance of what members have of
-    their own."""
+) -> tuple[Float[np.ndarray, "k t"], Float[np.ndarray, "k t"], Float[np.ndarray, "k t"]]:
+    """The predictor of a typical member of each set, the variance of what members have of their
+    own, and how much they are alike."""
     e = measured.exposure
     rate = measured.sums(e * likelihood.mean(eta)) / measured.sums(e[None])
     rate = np.clip(rate, 1e-300, 1 - 1e-12 if likelihood.capped else np.inf)
     more = np.maximum(1 - 1 / e, 0.0) if likelihood.capped else 1.0
     own = priors.dispersion[:, None] * measured.sums(here.share**2 * more)
-    return likelihood.link(rate), own
+    centre = likelihood.link(rate)
+    most = measured.sums(e[None]) * likelihood.slope(centre)
+    alike = measured.sums(e * likelihood.slope(eta)) / np.maximum(most, 1e-300)
+    return centre, own, np.minimum(alike, 1.0) if likelihood.capped else np.ones_like(own)
 
 
 def _improving(

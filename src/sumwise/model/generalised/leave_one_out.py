@@ -67,7 +67,8 @@ def left(model: Generalised) -> Total:
     middle = (chance * mean).sum(axis=0)
     spread = (chance * (variance + (mean - middle) ** 2)).sum(axis=0)
     eta = Predictor(np.clip(middle, -MOST, MOST), spread)
-    return Total(eta, (chance * found.own).sum(axis=0), measured.sums(measured.exposure[None])[0])
+    own, alike = ((chance * each).sum(axis=0) for each in (found.own, found.alike))
+    return Total(eta, own, measured.sums(measured.exposure[None])[0], alike)
 
 
 def apart(
@@ -93,7 +94,7 @@ def chances(known: Likelihood, total: Total, y: Float[np.ndarray, " t"]) -> Chan
         off = off / np.sqrt(np.maximum(variance + more, FEWEST))
         return Chances(ndtr(off), ndtr(off), ndtr(-off), ndtr(-off))
     if known.capped:
-        variance = variance + own
+        variance = total.alike**2 * (variance + own)
     eta = mean[:, None] + np.sqrt(variance)[:, None] * GRID
     rest = exposure[:, None], own[:, None]
     at, before = (_tails(known, eta, *rest, k[:, None]) for k in (y, y - 1))

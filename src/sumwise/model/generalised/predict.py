@@ -1,7 +1,7 @@
 """Predictions of counts, shares and amounts, and of their totals.
 
 The predictor of an individual is Gaussian with the mean and variance of the whole mixture. Outputs
-are mixtures over it, by evenly spaced nodes, of negative binomial, binomial or log-normal
+are mixtures over it, by Gauss and Hermite's nodes, of negative binomial, binomial or log-normal
 distributions; where they are whole numbers, so are their quantiles.
 
 Members of a measured set are predicted given its total ȳ. With m_n the means that all answers
@@ -31,8 +31,8 @@ from sumwise.model.generalised.likelihoods import Likelihood, Measured, sigmoid,
 from sumwise.model.posterior import Posterior
 from sumwise.util.shapes import Float, Int, Numbers
 
-NODES: Final = np.linspace(-5.0, 5.0, 41)  # close together: large counts scatter little around each
-SHARES: Final = np.exp(-0.5 * NODES**2) / np.exp(-0.5 * NODES**2).sum()
+NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(15)
+SHARES: Final = _WEIGHTS / _WEIGHTS.sum()
 FAR: Final = 10.0  # times the highest measured rate, or below the lowest: beyond what was seen
 MOST: Final = 600.0  # of the logarithm of a mean: beyond, exp overflows
 ALL: Final = 1e-12  # less than this of a total is left for others
@@ -154,6 +154,19 @@ def _successes(eta: Predictor, trials: Numbers | None, level: float | None) -> F
     return trials * mean, np.sqrt(variance), ends
 
 
+def _unequal(eta: Predictor, trials: Numbers, part: Numbers, level: float | None) -> Found:
+    """Successes, where only a part of the binomial variance is left."""
+    mean, free, ends = _successes(eta, trials, level)
+    chance, spread, _ = _successes(eta, None, None)
+    inside = np.maximum(chance * (1 - chance) - spread**2, 0.0)  # variance of one trial
+    std = np.sqrt((trials * spread) ** 2 + trials * inside * part)
+    if ends is not None:
+        low, high = mean + (ends - mean) * (std / np.maximum(free, 1e-300))
+        ends = np.stack([np.floor(low + 1e-9), np.ceil(high - 1e-9)])
+        ends = np.clip(ends, 0.0, trials)
+    return mean, std, ends
+
+
 def _nodes(eta: Predictor) -> Float[np.ndarray, "N q"]:
     return eta.mean[:, None] + np.sqrt(eta.variance)[:, None] * NODES
 
@@ -261,6 +274,7 @@ class Total(NamedTuple):
     eta: Predictor  # of a typical member, effects of sets included
     own: Float[np.ndarray, " A"]  # d: variance on its scale of what members have of their own
     exposure: Float[np.ndarray, " A"]
+    alike: Float[np.ndarray, " A"]  # slope of the mean, over that of as many typical members
 
 
 def unmeasured(model: Generalised, posterior: Posterior, design: Design) -> Total:
@@ -270,15 +284,20 @@ def unmeasured(model: Generalised, posterior: Posterior, design: Design) -> Tota
     signal = posterior.variance_along(design.u) / bend.slope**2
     own = posterior.noise(design) / bend.slope**2 * (1 - bend.moving) - model.effect
     own = np.maximum(own, 0.0)
-    eta = Predictor(bend.centre, signal + model.effect)
-    return Total(eta, own if model.likelihood.whole else np.expm1(own), design.theta_sum)
+    eta, known = Predictor(bend.centre, signal + model.effect), model.likelihood
+    alike = np.ones_like(own)
+    if known.capped:  # slopes of members that are not alike add up to less
+        most = design.theta_sum * known.slope(bend.centre)
+        alike = np.minimum(bend.slope / np.maximum(most, 1e-300), 1.0)
+    return Total(eta, own if known.whole else np.expm1(own), design.theta_sum, alike)
 
 
 def outputs_of(known: Likelihood, total: Total, level: float | None = None) -> Found:
     """Mean, standard deviation and interval of totals."""
-    eta, own, exposure = total
+    eta, own, exposure, alike = total
     if known.capped:
-        eta, own = Predictor(eta.mean, eta.variance + own), np.zeros_like(own)
+        eta = Predictor(eta.mean, alike**2 * (eta.variance + own))
+        return _unequal(eta, exposure, alike, level)
     return outputs(known, eta, own, exposure, level)
 
 
@@ -368,19 +387,12 @@ def _successes_of_members(
     p = np.clip(mean / e, ALL, 1 - ALL)
     more = np.maximum(1 - 1 / e, 0.0) * np.maximum(1 - 2 * share + squares[own.total], 0.0)
     eta = Predictor(np.log(p) - np.log1p(-p), contrast + alpha * more)
-    _, free, ends = _successes(eta, e, level)
-    chance, spread, _ = _successes(eta, None, None)
-    inside = chance * (1 - chance) - spread**2  # variance of one trial
-    std = np.sqrt(e**2 * spread**2 + e * inside * (1 - share))
+    _, std, ends = _unequal(eta, e, 1 - share, level)
     others = measured.sums(measured.exposure[None])[0][own.total] - e
     bounds = np.maximum(total - others, 0.0), np.minimum(e, total)
     forced = bounds[0] == bounds[1]
     mean, std = np.where(forced, bounds[0], mean), np.where(forced, 0.0, std)
-    if ends is None:
-        return mean, std, None
-    ends = mean + (ends - mean) * np.where(free > 0, std / np.where(free > 0, free, 1.0), 1.0)
-    ends = np.stack([np.floor(ends[0] + 1e-9), np.ceil(ends[1] - 1e-9)])
-    return mean, std, np.clip(ends, *bounds)
+    return mean, std, None if ends is None else np.clip(ends, *bounds)
 
 
 def _plain(model: Generalised, phi: Float[np.ndarray, "N K"], own: Inside) -> Numbers:

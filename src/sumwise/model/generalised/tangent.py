@@ -52,9 +52,9 @@ class Tangent:
         """
         phi, eta = self._predictors(x)
         known, std = self.model.likelihood, np.sqrt(variance_along(phi))
-        off = [(np.clip(node * std, -30.0, 30.0), weight) for node, weight in NODES]
-        slope = sum(weight * known.slope(eta + by) for by, weight in off)
-        centre = known.link(sum(weight * known.mean(eta + by) for by, weight in off))
+        nodes, weights = np.array(NODES).T
+        there = eta[:, None] + np.clip(std[:, None] * nodes, -30.0, 30.0)
+        slope, centre = known.slope(there) @ weights, known.link(known.mean(there) @ weights)
         return phi * (slope / np.sqrt(known.spread(centre)))[:, None]
 
     def noise(self, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, " N"]:

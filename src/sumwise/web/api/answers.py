@@ -9,7 +9,7 @@ from fastapi import APIRouter, Response
 
 from sumwise.errors import LabelError
 from sumwise.learning.parts import rows_of
-from sumwise.learning.propose import far_from
+from sumwise.learning.propose import Expected, far_from
 from sumwise.learning.told import Measured, Told
 from sumwise.util.text import plain
 from sumwise.web import requests, responses
@@ -147,7 +147,9 @@ def _check_likely(
     expected = expecting(position)
     if expected is None:
         return
-    missed = far_from((expected["expected"], expected["std"]), body.total, noise)
+    chance = expected.pop("chance", None)
+    likely = Expected(expected["expected"], expected["std"], chance)
+    missed = far_from(likely, body.total, noise)
     if missed is not None:
         if about.bounded:
             about.check(body.total, noise, session.sets.take([position]))
