@@ -134,6 +134,13 @@ def test_a_design_too_large_for_memory_is_in_a_file(model, tmp_path, monkeypatch
     monkeypatch.setattr(kept_sets, "IN_MEMORY", 0)
     assert play(sw.ActiveLearner(made), answers, 3) == expected
 
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(kept_sets.os, "posix_fallocate", full)
+    with pytest.raises(sw.DataError, match=r"no room in .*design for the .*No space left"):
+        sw.ActiveLearner(made)
+
 
 @pytest.mark.parametrize("model", ["counts"], indirect=True)
 def test_a_changed_byte_is_found_and_a_stopped_run_goes_on(model, tmp_path, monkeypatch):
