@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 
 import numpy as np
@@ -134,6 +135,13 @@ def test_a_design_too_large_for_memory_is_in_a_file(model, tmp_path, monkeypatch
     monkeypatch.setattr(kept_sets, "IN_MEMORY", 0)
     assert play(sw.ActiveLearner(made), answers, 3) == expected
 
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(kept_sets.os, "posix_fallocate", full)
+    with pytest.raises(sw.DataError, match=r"no room in .*design for the .*No space left"):
+        sw.ActiveLearner(made)
+
 
 @pytest.mark.parametrize("model", ["counts"], indirect=True)
 def test_a_changed_byte_is_found_and_a_stopped_run_goes_on(model, tmp_path, monkeypatch):
@@ -233,3 +241,40 @@ def test_a_cluster_refuses_them(tmp_path):
     _, scan = files_of(drawn("counts")[0], tmp_path / "data", shuffled=False)
     with pytest.raises(sw.SettingError, match=r"holds the design of numbers, and that of counts"):
         distributed.embed(None, scan, sw.AggregateRegressor(outputs="counts"))
+
+
+def test_texts_and_gaps_are_encoded_and_unknown_texts_predicted_with_their_exposures(tmp_path):
+    sets, answers = drawn("counts")
+    table = parquet.table_of(sets)
+    words = np.array(["flat", "house", "farm"])[np.arange(len(table)) % 3]
+    gaps = [None if n % 17 == 5 else v for n, v in enumerate(table["x1"].to_pylist())]
+    table = table.set_column(2, "x1", [gaps]).append_column("kind", [words])
+    names = ["x0", "x1", "kind"]
+    where = parquet.write(table, tmp_path / "data", cuts=[100])
+    scan = sw.Sets.scan_parquet(where, by="set", x=names, weights="theta")
+    in_memory = sw.Sets.from_frame(table, by="set", x=names, weights="theta")
+    model = sw.AggregateRegressor(n_basis=20, outputs="counts")
+    made = model.embed(scan, tmp_path / "design")
+    assert_allclose(made.sets.x, in_memory.x, rtol=1e-12)
+    on_disk, memory = sw.ActiveLearner(made), sw.ActiveLearner(in_memory, model)
+    (ours, theirs) = (play(learner, answers, 4) for learner in (on_disk, memory))
+    assert [name for name, *_ in ours] == [name for name, *_ in theirs]
+    new = pa.table(
+        {"set": ["town 90"] * 2, "x0": [0.1, 0.4], "x1": [0.3, 0.2], "kind": ["barn", "farm"],
+         "theta": [30.0, 7.0]}
+    )  # fmt: skip
+    other = parquet.write(new, tmp_path / "new")
+    scan = sw.Sets.scan_parquet(other, by="set", x=names, weights="theta")
+    on_disk.model.predict_parquet(scan, tmp_path / "out.parquet")
+    found = pq.read_table(tmp_path / "out.parquet")
+    expected = memory.model.intervals(new, exposure=new["theta"].to_numpy())
+    for name in ("mean", "std", "lower", "upper"):
+        assert_allclose(found[name].to_numpy(), getattr(expected, name), rtol=1e-8, err_msg=name)
+
+
+def test_designs_of_numbers_are_written_as_before(tmp_path):
+    _, scan = files_of(drawn("counts")[0], tmp_path / "data", shuffled=False)
+    sw.AggregateRegressor("linear").embed(scan, tmp_path / "design")
+    known = json.loads((tmp_path / "design" / "manifest.json").read_text())
+    assert "width" not in known
+    assert {name.name for name in (tmp_path / "design").iterdir()} >= {"u.npy", "sums.npy"}

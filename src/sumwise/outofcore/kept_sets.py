@@ -9,6 +9,7 @@ some sets at a time, and what is kept is one row of the design for each set.
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from sumwise.data.sets import LazySets
+from sumwise.errors import DataError
 from sumwise.model.design import Design, Pool, worth_compiling
 from sumwise.model.fit import Model, Prepared, check_inputs
 from sumwise.model.generalised.tangent import Sums, Tangent, add_members, design_of
@@ -32,12 +34,16 @@ class KeptSets(LazySets):
     """Sets whose individuals are rows of a file that is mapped to memory."""
 
     @classmethod
-    def of(cls, sets: LazySets, rows: Float[np.ndarray, "N D1"]) -> KeptSets:
-        """The same sets with these rows: inputs, and the exposure in the last column."""
+    def of(cls, sets: LazySets, rows: Float[np.ndarray, "N D1"], folder: str) -> KeptSets:
+        """The same sets with these rows: inputs, and the exposure in the last column.
+
+        Args:
+            folder: Where there is room for what does not fit into memory.
+        """
         known = sets.__dict__
         about = sets.sizes, sets.n_inputs, sets.input_names, known["_load"], False, sets.recipe
         made = cls(known["_ids"], *about)
-        made.__dict__["kept"] = rows
+        made.__dict__.update(kept=rows, folder=folder)
         return made
 
     @property
@@ -68,7 +74,7 @@ class KeptSets(LazySets):
     def _linearised(self, tangent: Tangent, noise_precision: float) -> Design:
         """The design of all sets around E[w], by threads."""
         starts, n_sets = self.starts, len(self)
-        u = _room(n_sets, len(tangent.model.mean))
+        u = _room((n_sets, len(tangent.model.mean)), self.__dict__["folder"])
         rest = np.zeros((4, n_sets))
         compiled = worth_compiling(int(starts[-1]), tangent.scaled)
 
@@ -93,9 +99,18 @@ def spans(starts: Int[np.ndarray, " A1"]) -> Iterator[tuple[int, int]]:
         first = last
 
 
-def _room(n_sets: int, n_basis: int) -> Float[np.ndarray, "A K"]:
-    """Zeros, in a file that is gone when they are if there are many."""
-    if 8 * n_sets * n_basis <= IN_MEMORY:
-        return np.zeros((n_sets, n_basis))
-    with tempfile.TemporaryFile() as file:
-        return np.memmap(file, np.float64, "w+", shape=(n_sets, n_basis)).view(np.ndarray)
+def _room(shape: tuple[int, int], folder: str) -> Float[np.ndarray, "A K"]:
+    """Zeros; where there are many, in a file that is gone when they are."""
+    n_bytes = 8 * math.prod(shape)
+    if n_bytes <= IN_MEMORY:
+        return np.zeros(shape)
+    try:
+        with tempfile.TemporaryFile(dir=folder if os.access(folder, os.W_OK) else None) as file:
+            if hasattr(os, "posix_fallocate"):  # otherwise a full disk would end the process
+                os.posix_fallocate(file.fileno(), 0, n_bytes)
+            return np.memmap(file, np.float64, "w+", shape=shape).view(np.ndarray)
+    except OSError as error:
+        raise DataError(
+            f"there is no room in {folder} for the {n_bytes / 1e9:.1f} GB that {shape[0]} sets "
+            f"take after a fit ({error.strerror or error}); make room"
+        ) from error
