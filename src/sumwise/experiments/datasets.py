@@ -66,6 +66,7 @@ class Dataset:
     y: Float[np.ndarray, " N"]
     group: Int[np.ndarray, " N"] | None = None
     recipe: Recipe | None = None  # how x was made of a table, unless it was taken as it is
+    exposure: Float[np.ndarray, " N"] | None = None  # weight of each in its total; None: 1
 
 
 @lru_cache(maxsize=len(NAMES))
@@ -152,7 +153,8 @@ def _enough(
 def fingerprint(dataset: Dataset) -> str:
     """Changes with any number of the data."""
     digest = hashlib.sha256(dataset.x.tobytes() + dataset.y.tobytes())
-    digest.update(b"" if dataset.group is None else dataset.group.tobytes())
+    for part in (dataset.group, dataset.exposure):
+        digest.update(b"" if part is None else part.tobytes())
     return digest.hexdigest()[:16]
 
 

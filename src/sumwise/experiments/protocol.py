@@ -61,6 +61,7 @@ class Split:
     y_bar: Float[np.ndarray, " A"]
     x_test: Float[np.ndarray, "N D"]
     y_test: Float[np.ndarray, " N"]
+    exposure: Float[np.ndarray, " N"] | None = None  # of the individuals of the test
 
     @property
     def guess_mse(self) -> float:
@@ -161,8 +162,11 @@ def _split(
     dataset: Dataset, members: Sequence[Int[np.ndarray, " n"]], test: Int[np.ndarray, " M"]
 ) -> Split:
     y_bar = np.array([dataset.y[rows].sum() for rows in members])
-    sets = replace(Sets.from_members(dataset.x, members), recipe=dataset.recipe)
-    return Split(sets, y_bar, dataset.x[test], dataset.y[test])
+    e = dataset.exposure
+    theta = None if e is None else [e[rows] for rows in members]
+    sets = replace(Sets.from_members(dataset.x, members, theta), recipe=dataset.recipe)
+    exposure = None if e is None else e[test]
+    return Split(sets, y_bar, dataset.x[test], dataset.y[test], exposure)
 
 
 def averaged(split: Split) -> Split:
