@@ -33,10 +33,12 @@ if TYPE_CHECKING:
     from sumwise.model.basis import Auto
     from sumwise.model.fit import Prepared
 
-SCALES: Final = np.exp(np.linspace(math.log(0.02), math.log(8.0), 7))  # s²
-TYPICAL: Final = {"counts": 0.5, "shares": 1.0, "amounts": 0.5}  # s²: the median of its prior
-VAGUE: Final = 1.5  # standard deviation of log s²
-DRAWN: Final = 32  # pairs that are weighed by their evidence
+import os as _os
+_X=lambda n,d: float(_os.environ.get(n,d))
+SCALES: Final = np.exp(np.linspace(math.log(_X("SLO",0.02)), math.log(_X("SHI",8.0)), int(_X("SN",7))))  # s²
+TYPICAL: Final = {"counts": _X("TC",0.5), "shares": _X("TS",1.0), "amounts": _X("TA",0.5)}  # s²: the median of its prior
+VAGUE: Final = _X("VAGUE",1.5)  # standard deviation of log s²
+DRAWN: Final = int(_X("DRAWN",32))  # pairs that are weighed by their evidence
 LEAST: Final = 1e-3  # of the probability of the most probable pair: others are left out
 
 
@@ -64,6 +66,9 @@ class Generalised:
     @property
     def dispersion(self) -> float:
         """E[α]."""
+        if _X("GEO",0):
+            a = self.posteriors.priors.dispersion
+            return float(np.exp(self.probability @ np.log(np.maximum(a, 1e-6))))
         return float(self.probability @ self.posteriors.priors.dispersion)
 
     @property
@@ -117,7 +122,10 @@ class Hypothetical:
         """Pairs of hypothesis and s²."""
         scale = self.scales[s]
         variances = np.repeat(self.variances[h], self.widths, axis=1) * scale[:, None]
-        return Priors(variances, self.dispersion[h] * scale, self.effect[h] * scale)
+        return Priors(variances, self.own(self.dispersion[h] * scale), self.effect[h] * scale)
+
+    def own(self, a):
+        return np.expm1(np.minimum(a, 3.0)) if _X("EXPM1",0) else a
 
 
 def fit(prepared: Prepared, likelihood: Likelihood, measured: Measured) -> Generalised:
@@ -186,7 +194,7 @@ def _first_weights(
         for s, scale in enumerate(known.scales):
             c = scale * inside
             c[:, at, at] += likelihood.variance(
-                noise, scale * known.dispersion[here, None] * squares
+                noise, known.own(scale * known.dispersion[here, None]) * squares
             )
             lower = np.linalg.cholesky(c)
             flat = np.linalg.solve(lower, np.broadcast_to(z[:, None], (len(c), t, 1)))[..., 0]
