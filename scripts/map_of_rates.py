@@ -70,7 +70,8 @@ def main(outlines: str, out: str) -> None:
     for column, title in (("expected", "predicted from 15 states"), ("fatal1517", "counted")):
         chart = alt.Chart(alt.InlineData(values=features)).mark_geoshape(strokeWidth=1)
         colour = alt.Color(
-            f"properties.{column}:Q", title="deaths per 100,000 and year",
+            f"properties.{column}:Q",
+            title="deaths per 100,000 and year",
             scale=alt.Scale(scheme="oranges", domain=[10, 40], clamp=True),
             legend=alt.Legend(orient="bottom"),
         )

@@ -8,8 +8,9 @@ With e an individual's exposure or trials and m = e · (predicted rate), of outp
 
 A rate below `LEAST` of the pooled one counts as that, and so do shares near 1: models of numbers
 predict negative rates. Intervals of whole numbers hold more than they promise; so `even` counts an
-output by the part of (F(y − 1), F(y)) that is in (0.05, 0.95), 90 % of which is right. The log loss is −log p(y) by the model's own predictive distribution; of a
-model of numbers, which knows no whole ones, that of the interval y ± ½.
+output by the part of (F(y − 1), F(y)) that is in (0.05, 0.95), 90 % of which is right. The log loss
+is −log p(y) by the model's own predictive distribution; of a model of numbers, which knows no whole
+ones, that of the interval y ± ½.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from sumwise.model.design import features
 from sumwise.model.fit import Model
 from sumwise.model.generalised import predict as generalised
 from sumwise.model.generalised.averaging import Generalised
+from sumwise.model.generalised.leave_one_out import chances
 from sumwise.model.predict import features_of, interval, predict_mean
 from sumwise.util.shapes import Float, Numbers
 
@@ -156,12 +158,8 @@ def cumulative(
     exposure: Float[np.ndarray, " N"],
 ) -> Float[np.ndarray, " N"]:
     """P(count ≤ y) of individuals of sets that were not measured; 0 for y = −1."""
-    eta, alpha, e = generalised.predictor(model, phi, None), model.dispersion, exposure
-    everyone, at = np.arange(len(y)), np.maximum(y, 0.0)
+    eta, own = generalised.predictor(model, phi, None), np.full(len(y), model.dispersion)
     if model.likelihood.capped:
-        wide = generalised.Predictor(eta.mean, eta.variance + alpha * np.maximum(1 - 1 / e, 0.0))
-        below = generalised._binomial(e, model.likelihood.mean(generalised._nodes(wide)))
-    else:
-        rates = np.exp(generalised._nodes(eta) + np.log(e)[:, None])
-        below = generalised._negative_binomial(rates, np.full(len(y), alpha))
-    return np.where(y < 0, 0.0, below(at, everyone))
+        own = own * np.maximum(1 - 1 / exposure, 0.0)
+    whose = generalised.Total(eta, own, exposure, np.ones(len(y)))
+    return chances(model.likelihood, whose, y).up_to
