@@ -273,3 +273,16 @@ def test_what_is_joint_of_individuals_is_for_numbers():
         model.sample_y(frame[["age"]])
     with pytest.raises(SettingError, match="return_cov is for numbers, not for counts"):
         model.predict(frame[["age"]], return_cov=True)
+
+
+@pytest.mark.parametrize("outputs", ["counts", "shares", "amounts"])
+def test_totals_are_surer_without_the_noise_of_counting(outputs):
+    frame = areas().assign(deaths=lambda f: f.deaths + 1)
+    sets, totals = sets_of(frame), totals_of(frame)
+    known = {name: totals[name] for name in sets.ids[:9]}
+    model = sw.AggregateRegressor(outputs=outputs).fit(sets[:9], known, pool=sets)
+    mean, noisy = model.predict_sets(sets[9:], return_std=True)
+    same, sure = model.predict_sets(sets[9:], return_std=True, include_noise=False)
+    np.testing.assert_array_equal(mean, same)
+    assert (sure < noisy).all()
+    assert (sure > 0).all()

@@ -193,7 +193,7 @@ def predict_sets(
         assert design.nonlinear is not None
         totals, spread, _ = _generalised_totals(model, design, own)
         if not include_noise:
-            spread = design.nonlinear.slope * np.sqrt(posterior.variance_along(design.u))
+            spread = np.sqrt(posterior.variance_along(design.u))
         return totals[:, None], spread[:, None]
     mean = np.empty((len(design), posterior.n_outputs))
     for low in range(0, len(design), BLOCK):  # of a design in single precision no copy is made
