@@ -144,8 +144,6 @@ def _table(
         if scan.recipe is not None:
             inputs = scan.recipe.decode(x[:few])
         columns |= {name: values for name, values in inputs.items() if name not in columns}
-        if study.about.outputs != "numbers":
-            exposure = np.ones(len(x))[:few] if first.theta is None else first.theta[:few]
         about, groups = {"inputs": columns}, None
     else:
         x, about, groups = study.sets.own_x, individuals(study.sets, few), None
