@@ -108,7 +108,8 @@ def test_json_on_stdout_is_the_whole_result(tmp_path):
     assert (found["data"], found["by"], found["y"], found["x"]) == ("data.csv", ["g"], "y", ["a"])
     assert (found["groups"], found["training_groups"]) == (12, 10)
     assert found["plan"] == {
-        "methods": ["MaxN", "Rand", "IVR"], "splits": 3, "queries": 4, "weights": "sum"
+        "methods": ["MaxN", "Rand", "IVR"], "splits": 3, "queries": 4, "weights": "sum",
+        "outputs": "numbers",
     }  # fmt: skip
     assert np.shape(found["errors"]["IVR"]) == (3, 4)
     best = found["strategies"][0]

@@ -235,17 +235,39 @@ def test_rows_far_beyond_what_was_measured_are_flagged():
     assert found.extrapolates[1]
 
 
-def test_rows_with_gaps_have_whole_intervals_within_those_of_others():
+def test_members_of_measured_sets_are_not_flagged_and_others_are():
     frame = areas().astype({"age": float})
-    frame.loc[3, "age"] = np.nan
-    learner = sw.ActiveLearner(sets_of(frame), outputs="counts")
+    frame.loc[frame.area.isin([0, 55]), "age"] = 9.0  # in the first county and in the last
+    totals = totals_of(frame) | {"c2": 0}
+    learner = sw.ActiveLearner(sets_of(frame), sw.AggregateRegressor("linear", outputs="counts"))
+    for name in ("c0", "c1", "c2", "c3", "c4", "c5"):
+        learner.tell(name, totals[name])
+    found = learner.predict().to_pandas().set_index("id")
+    assert found.loc[8:11, "rate"].tolist() == [0, 0, 0, 0]  # of c2, where nobody died
+    measured = found.set.isin(learner.labels)
+    assert not found.extrapolates[measured].any()
+    seen = [t / frame.people[frame.county == own].sum() for own, t in learner.labels.items()]
+    far = found.rate > 10 * max(seen)
+    assert found.extrapolates[~measured & far].all()
+    assert far[55]
+
+
+def test_rows_with_gaps_have_whole_intervals_and_the_flags_of_their_stand_ins():
+    frame = areas().astype({"age": float}).assign(kind=lambda f: np.where(f.age > 0.5, "a", "b"))
+    sets = sw.Sets.from_frame(frame, by="county", x=["age", "kind"], exposure="people")
+    learner = sw.ActiveLearner(sets, outputs="counts")
     for name, total in list(totals_of(frame).items())[2:8]:
         learner.tell(name, total)
-    gap = frame.assign(age=np.where(frame.area == 40, np.nan, frame.age))
-    found = learner.predict(gap[["age", "people"]].iloc[38:42]).to_pandas()
+    known = frame[["age", "kind", "people"]].iloc[38:42]
+    new = known.copy()
+    new.loc[39, "age"], new.loc[40, "kind"] = np.nan, "never seen"
+    found, full = (learner.predict(each).to_pandas() for each in (new, known))
     assert (found[["lower", "upper"]] % 1 == 0).all().all()
     assert (found.lower >= 0).all()
     assert ((found.lower <= found["mean"]) & (found["mean"] <= found.upper)).all()
+    np.testing.assert_allclose(found.rate, found["mean"] / found.people)
+    assert found["mean"].iloc[[0, 3]].tolist() == full["mean"].iloc[[0, 3]].tolist()
+    assert (found["mean"].iloc[[1, 2]] != full["mean"].iloc[[1, 2]]).all()
 
 
 def test_arrays_with_groups_and_exposures_fit_as_sets_do():
@@ -273,3 +295,16 @@ def test_what_is_joint_of_individuals_is_for_numbers():
         model.sample_y(frame[["age"]])
     with pytest.raises(SettingError, match="return_cov is for numbers, not for counts"):
         model.predict(frame[["age"]], return_cov=True)
+
+
+@pytest.mark.parametrize("outputs", ["counts", "shares", "amounts"])
+def test_totals_are_surer_without_the_noise_of_counting(outputs):
+    frame = areas().assign(deaths=lambda f: f.deaths + 1)
+    sets, totals = sets_of(frame), totals_of(frame)
+    known = {name: totals[name] for name in sets.ids[:9]}
+    model = sw.AggregateRegressor(outputs=outputs).fit(sets[:9], known, pool=sets)
+    mean, noisy = model.predict_sets(sets[9:], return_std=True)
+    same, sure = model.predict_sets(sets[9:], return_std=True, include_noise=False)
+    np.testing.assert_array_equal(mean, same)
+    assert (sure < noisy).all()
+    assert (sure > 0).all()

@@ -339,6 +339,7 @@ def _members(
     squares = measured.sums(share[None] ** 2)[0]
     mean = given(_plain(model, phi, own), own)
     total = measured.totals[own.total]
+    mean = np.where(total == 0, 0.0, mean)  # not but for rounding
     posteriors, chance = model.posteriors, model.probability
     away = phi - rows[own.total]
     contrast = np.asarray(sum(chance[h] * posteriors.variance(h, away) for h in range(len(chance))))

@@ -19,7 +19,8 @@ export function partFields() {
   const members = field("Or who answered, if that is known", { rows: 2, maxlength: 4_000_000, hint: `${named}, separated by commas or lines. The ${word()} is theirs alone.` });
   members.element.hidden = !by;
   share.element.hidden = outputs() !== "numbers"; // what is counted is not scaled up
-  const element = h("details", { class: "covering" }, h("summary", null, "Only part of the set answered?"), h("div", { class: "either" }, share.element, members.element));
+  const nothing = members.element.hidden && share.element.hidden;
+  const element = nothing ? h("div") : h("details", { class: "covering" }, h("summary", null, "Only part of the set answered?"), h("div", { class: "either" }, share.element, members.element));
   const values = () => ({ share: share.input.value, members: members.input.value });
 
   function put({ share: some = "", members: names = "" } = {}) {
