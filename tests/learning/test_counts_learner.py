@@ -56,9 +56,9 @@ def test_a_missing_exposure_is_refused_by_its_row():
 @pytest.mark.parametrize(
     ("outputs", "by", "error", "words"),
     [
-        ("counts", {"exposure": "zero"}, InvalidSetError, "individual 2 of set 'c0' has the exp"),
-        ("amounts", {"exposure": "zero"}, InvalidSetError, "exposure 0; it must be above 0"),
-        ("shares", {"trials": "half"}, InvalidSetError, "trials 2.5; it must be a whole number"),
+        ("counts", {"exposure": "zero"}, InvalidSetError, "individual 2 of set 'c0': the exposure"),
+        ("amounts", {"exposure": "zero"}, InvalidSetError, "exposure is 0; it must be above 0"),
+        ("shares", {"trials": "half"}, InvalidSetError, "trials is 2.5; it must be a whole number"),
         ("counts", {"weights": "mean"}, SettingError, "takes the count of a set, not a mean"),
         ("shares", {"weights": "mean"}, SettingError, "takes the number of successes of a set"),
         ("amounts", {"weights": "mean"}, SettingError, "takes the total of a set, not a mean"),
@@ -262,5 +262,27 @@ def test_arrays_with_groups_and_exposures_fit_as_sets_do():
     for given in ({"sample_weight": frame.people}, {"weights": "mean"}):
         with pytest.raises(SettingError, match="give one"):
             other.fit(x, totals, groups=frame.county, exposure=frame.people, **given)
-    with pytest.raises(SettingError, match="sets have their own"):
+    with pytest.raises(SettingError, match="go with X, not sets"):
         other.fit(sets, totals, exposure=frame.people)
+
+
+def test_what_is_joint_of_individuals_is_for_numbers():
+    frame = areas()
+    model = sw.AggregateRegressor(outputs="counts").fit(sets_of(frame), totals_of(frame))
+    with pytest.raises(SettingError, match="sample_y is for numbers, not for counts"):
+        model.sample_y(frame[["age"]])
+    with pytest.raises(SettingError, match="return_cov is for numbers, not for counts"):
+        model.predict(frame[["age"]], return_cov=True)
+
+
+@pytest.mark.parametrize("outputs", ["counts", "shares", "amounts"])
+def test_totals_are_surer_without_the_noise_of_counting(outputs):
+    frame = areas().assign(deaths=lambda f: f.deaths + 1)
+    sets, totals = sets_of(frame), totals_of(frame)
+    known = {name: totals[name] for name in sets.ids[:9]}
+    model = sw.AggregateRegressor(outputs=outputs).fit(sets[:9], known, pool=sets)
+    mean, noisy = model.predict_sets(sets[9:], return_std=True)
+    same, sure = model.predict_sets(sets[9:], return_std=True, include_noise=False)
+    np.testing.assert_array_equal(mean, same)
+    assert (sure < noisy).all()
+    assert (sure > 0).all()

@@ -116,7 +116,7 @@ def test_the_pool_of_a_study_of_counts_changes_where_nothing_is_measured(tmp_pat
         assert sums["c0"] == pytest.approx(totals_of(frame)["c0"])
         with pytest.raises(SettingError, match="Retract its answer first"):
             study.change_pool(drop=pd.DataFrame({"county": ["c0"], "area": [1]}))
-        with pytest.raises(InvalidSetError, match="exposure 0; it must be above 0"):
+        with pytest.raises(InvalidSetError, match="exposure is 0; it must be above 0"):
             study.change_pool(add=new.assign(people=[100, 0], area=[910, 911]))
         assert "c0" in study.ids
 

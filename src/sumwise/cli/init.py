@@ -38,6 +38,7 @@ from sumwise.data.pool_tables import inputs_of
 from sumwise.data.recipe import Seen, Source
 from sumwise.distributed import connect, on
 from sumwise.errors import SettingError
+from sumwise.model.generalised.refusals import check_sets
 from sumwise.outofcore.build import in_threads
 from sumwise.outofcore.learn_recipe import Looked, learn, look_at, place_of
 from sumwise.util.text import count
@@ -259,16 +260,20 @@ def init(
         name, about = study.name, study.about
     _remark(made, str(chosen), objective)
     _remark_inputs(made)
-    taken = {"by": made.by, "inputs": made.x, "left_out": list(made.left_out)}
-    counts = {"sets": len(made.sets), "individuals": int(made.sets.sizes.sum())}
-    counts["known"] = len(made.known)
     method |= {"basis": basis or model.basis, "preset": preset, "weights": table.theta[0]}
     method |= asdict(measured)
-    show_json({"study": name, **counts, **taken, **method, **objective.as_json(meant)})
+    show_json({"study": name, **_taken(made), **method, **objective.as_json(meant)})
     show(_made(made, name, address.url, table.theta[0], str(chosen), about))
     for sentence in filter(None, (_measures(about), *sentences(meant), _known(made.known))):
         show(sentence)
     suggest("Next, ask which set to measure:", address.typed("ask"))
+
+
+def _taken(made: Individuals) -> dict[str, Any]:
+    """What there is, and the columns that it comes from."""
+    counts = {"sets": len(made.sets), "individuals": int(made.sets.sizes.sum())}
+    taken = {"by": made.by, "inputs": made.x, "left_out": list(made.left_out)}
+    return {**counts, "known": len(made.known), **taken}
 
 
 def _known(known: Sequence[Known]) -> str | None:
@@ -319,6 +324,7 @@ def _read(
             periods=table.periods,
             reading=reading,
         )
+        check_sets(model.outputs, made.sets, made.where)
         made = with_known_columns(made, path, found, reading)
     _refuse_outcome(made.x, outcome, table)
     return made.sets, made

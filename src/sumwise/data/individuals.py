@@ -81,9 +81,7 @@ def read_individuals(
     others = {name: option for name, option in (aside or {}).items() if name not in hidden}
     if weights not in ("sum", "mean"):
         others.setdefault(weights, "given as --weights, which may also be sum or mean")
-    for name, option in others.items():
-        if option is not None:
-            table.require([name], option)
+    table.require_each(others)
     beside = [name for name in others if name in table.frame.columns]
     used = {*texts, *beside, *hidden}
     own = None if row_id is None else _row_ids(table, row_id, keys)
@@ -97,7 +95,7 @@ def read_individuals(
 
     columns = {name: replace(table, where=where).numbers(name) for name in beside}
     theta = weights if weights in ("sum", "mean") else columns[weights]
-    column = None if weights in ("sum", "mean") else weights
+    column = None if isinstance(theta, str) else weights
     origin = Origin(groups, row_id, weights == "mean", weights=column)
     sets, order = group_individuals(keys, made, theta, own, origin)
     kept = {name: values[order] for name, values in columns.items() if name in (aside or {})}
@@ -198,9 +196,7 @@ def read_inputs(
         reading = replace(reading, centroid=True)
         table = read_table(path, lambda name: name not in numbers, reading)
     table.refuse_unclear(numbers)
-    for name, role in others.items():
-        if role is not None:
-            table.require([name], role)
+    table.require_each(others)
     return table, known.encode(table, "an input of the study")
 
 

@@ -28,6 +28,7 @@ from sumwise.data.valid_sets import (
     refuse_numbers,
     refuse_shapes,
     starts_of,
+    theta_in,
     theta_of,
 )
 from sumwise.data.validate import as_list
@@ -117,18 +118,8 @@ class Sets:
         names = frames.Table(table).matching(frames.column_names(x, "x"), "given as x")
         if len(table) == 0:
             raise InvalidSetError("the table has no rows; there is nothing to group")
-        rows, column = frames.Table(table), None
-        weights, said = one_of(weights, exposure, trials)
-        if isinstance(weights, str) and (said != "weights" or weights not in ("sum", "mean")):
-            role = "given as weights, which may also be 'sum' or 'mean'"
-            role, column = role if said == "weights" else f"given as {said}", weights
-            weights = rows.matrix([weights], role)[:, 0]
-        elif weights is not None and not isinstance(weights, str):
-            weights = frames.to_float(weights, said)
-            if weights.shape != (len(table),):
-                raise InvalidSetError(
-                    f"{said} have shape {weights.shape}; give one for each of {len(table)} rows"
-                )
+        rows = frames.Table(table)
+        weights, column = theta_in(rows, *one_of(weights, exposure, trials))
         made = learn(rows, names, periods)
         own = None if id is None else rows.keys([id], "given as id")
         wide = frames.column_names(areas, "areas") if areas != () else ()

@@ -46,6 +46,25 @@ def one_of(weights: Any, exposure: Any, trials: Any) -> tuple[Any, str]:
     return next(((value, name) for name, value in given.items()), (weights, "weights"))
 
 
+def theta_in(rows: frames.Table, weights: Any, said: str) -> tuple[Any, Any]:
+    """θ of each row of a table, or "sum", "mean" or None; and the column that it is, if it is one.
+
+    Args:
+        said: The name by which it was given.
+    """
+    if isinstance(weights, str) and (said != "weights" or weights not in ("sum", "mean")):
+        more = ", which may also be 'sum' or 'mean'" if said == "weights" else ""
+        return rows.matrix([weights], f"given as {said}{more}")[:, 0], weights
+    if weights is None or isinstance(weights, str):
+        return weights, None
+    theta = frames.to_float(weights, said)
+    if theta.shape != (len(rows.frame),):
+        raise InvalidSetError(
+            f"{said} have shape {theta.shape}; give one for each of {len(rows.frame)} rows"
+        )
+    return theta, None
+
+
 def theta_of(
     weights: Any, ids: tuple[Hashable, ...], starts: Int[np.ndarray, " A1"], said: str = "weights"
 ) -> Float[np.ndarray, " N"]:

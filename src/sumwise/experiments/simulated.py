@@ -123,11 +123,7 @@ def simulate(
     >>> sorted(row["strategy"] for row in found.table)
     ['IVR', 'Rand']
     """
-    if odd := {*kind} - {*Kind.__annotations__}:
-        raise SettingError(f"simulate has no argument {min(odd)!r:.60}")
-    outputs = check_outputs(kind.get("outputs", "numbers"))
-    column, said = one_of(weights, kind.get("exposure"), kind.get("trials"))
-    theta = None if said == "weights" else (column, said)
+    outputs, theta = _read(kind, weights)
     if weights not in experiment.WEIGHTS:
         raise SettingError(f"weights is {weights!r:.80}; give 'sum' or 'mean'")
     if isinstance(methods, str):
@@ -144,3 +140,12 @@ def simulate(
     plan = experiment.experiment(data, chosen, count(splits, "splits"), n, weights, outputs)
     result = experiment.run(plan, experiment.splits_of(data), count(jobs, "jobs"))
     return Simulated(data, plan, result)
+
+
+def _read(kind: Kind, weights: str) -> tuple[str, tuple[Any, str] | None]:
+    """The outputs, and the column of exposures with the name by which it was given."""
+    if odd := {*kind} - {*Kind.__annotations__}:
+        raise SettingError(f"simulate has no argument {min(odd)!r:.60}")
+    outputs = check_outputs(kind.get("outputs", "numbers"))
+    column, said = one_of(weights, kind.get("exposure"), kind.get("trials"))
+    return outputs, None if said == "weights" else (column, said)

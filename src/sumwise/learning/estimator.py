@@ -141,33 +141,23 @@ class AggregateRegressor:
                 column that names sets (as in `y_bar`), individuals (`id` of the sets, or all
                 inputs) or areas (`areas` of the sets, or some of several columns that they were
                 grouped by). A column `noise_std` holds known noise. It goes with sets.
-            exposure: With X, that of each row, or its number of trials: another name of
-                `sample_weight` for counts, shares and amounts, with groups or without.
+            exposure: With X, what `sample_weight` is called for counts, shares and amounts.
 
         >>> x = np.array([[0.0], [1.0], [2.0], [3.0]])
         >>> AggregateRegressor("linear").fit(x, {"a": 3.0, "b": 12.0}, groups=["a", "b", "a", "b"])
         AggregateRegressor(basis='linear')
         """
-        kind = None
+        kind, given = None, (groups, weights, sample_weight, exposure)
         if not isinstance(sets, Sets | Embedded | Scan | None):
             if pool is not None or known is not None:
                 raise SettingError("pool and known go with sets: make these with Sets.from_frame")
-            theta = sample_weight if exposure is None else exposure
-            kind, x = weights if theta is None else None, sets
-            if exposure is not None:
-                if sample_weight is not None or weights != "sum":
-                    raise SettingError("exposure, sample_weight and weights are one; give one")
-                groups = range(len(x)) if groups is None else groups
-            sets, known_groups = by_row.sets_of(x, groups, weights, theta)
-            y_bar = by_row.warn_of_repeats(known_groups.of_groups(y_bar, x), groups)
+            sets, y_bar, kind = by_row.sets_and_totals(sets, y_bar, *given)
         elif any(v is not None for v in (groups, sample_weight, exposure)) or weights != "sum":
-            raise SettingError(
-                "groups, sample_weight, exposure and weights go with X; sets have their own"
-            )
+            raise SettingError("groups, exposure, sample_weight and weights go with X, not sets")
         learned = fit_sets(self.config(), sets, y_bar, pool, noise_std, known)
-        measured, one_output = learned.measured, learned.one_output
+        measured, one = learned.measured, learned.one_output
         vars(self).pop("feature_names_in_", None)  # of another fit
-        vars(self).update(_fitted_attributes(learned.fitted, measured, one_output=one_output))
+        vars(self).update(_fitted_attributes(learned.fitted, measured, one_output=one))
         self.prepared_, self._weights = learned.prepared, kind
         self._totals = dict(zip(measured.ids, learned.labels.tolist(), strict=True))
         return self
@@ -265,7 +255,7 @@ class AggregateRegressor:
         x, groups = known.x, by_row.aligned(X, groups, "groups")
         e = rows_in.exposures(fitted, exposure, X, len(x))
         if return_cov:
-            rows_in.refuse_covariance(fitted, self._recipe, known)
+            rows_in.refuse_covariance(fitted, self._recipe, known, "return_cov")
         own = rows_in.members(fitted, groups, x) if include_noise else None
         if return_std:
             with Slow("predicting", len(x)) as slow:
@@ -376,7 +366,7 @@ class AggregateRegressor:
     ) -> Float[np.ndarray, "..."]:
         """Joint draws of individuals' outputs: (n, n_samples), or (n, M, n_samples)."""
         fitted, known = self.fitted(), self._encode(X)
-        rows_in.refuse_unknown(self._recipe, known, "sample_y")
+        rows_in.refuse_covariance(fitted, self._recipe, known, "sample_y")
         x = known.x
         if random_state is not None:
             count(random_state, "random_state", 0)

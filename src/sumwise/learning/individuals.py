@@ -94,12 +94,12 @@ def exposures(fitted: Model, given: Any, x: Any, n_rows: int) -> Float[np.ndarra
     return e
 
 
-def refuse_covariance(fitted: Model, recipe: Recipe | None, known: Encoded) -> None:
-    """Refuse to give covariances of what is not Gaussian, or not known in full."""
+def refuse_covariance(fitted: Model, recipe: Recipe | None, known: Encoded, what: str) -> None:
+    """Refuse what is joint of individuals who are not Gaussian, or not known in full."""
     if fitted.generalised is not None:
         kind = fitted.generalised.likelihood.name
-        raise SettingError(f"return_cov is for numbers, not for {kind}; ask for return_std")
-    refuse_unknown(recipe, known, "return_cov")
+        raise SettingError(f"{what} is for numbers, not for {kind}; ask for return_std")
+    refuse_unknown(recipe, known, what)
 
 
 def refuse_unknown(recipe: Recipe | None, known: Encoded, what: str) -> None:

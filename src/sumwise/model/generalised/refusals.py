@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -53,8 +53,12 @@ def refuse_noise(outputs: str, what: str = "noise_std") -> None:
         )
 
 
-def check_sets(outputs: str, sets: Sets) -> None:
-    """Refuse weights that cannot be exposures, and sets that overlap."""
+def check_sets(outputs: str, sets: Sets, where: Callable[[int], str] | None = None) -> None:
+    """Refuse weights that cannot be exposures, and sets that overlap.
+
+    Args:
+        where: Gives the place of a row in words, if it comes from a file.
+    """
     if outputs == "numbers":
         return
     if sets.members is not None:
@@ -74,11 +78,11 @@ def check_sets(outputs: str, sets: Sets) -> None:
         bad = np.flatnonzero(theta != np.rint(theta))
     for row in bad:
         owner = int(np.searchsorted(sets.starts, row, side="right")) - 1
+        place = f"individual {row - sets.starts[owner] + 1} of set {sets.ids[owner]!r:.80}"
         must = "a whole number above 0" if outputs == "shares" else "above 0"
         raise InvalidSetError(
-            f"individual {row - sets.starts[owner] + 1} of set {sets.ids[owner]!r:.80} has the "
-            f"{name} {theta[row]:g}; it must be {must} for outputs={outputs!r}. Drop the row or "
-            "correct it."
+            f"{place if where is None else where(int(row))}: the {name} is {theta[row]:g}; it must "
+            f"be {must} for outputs={outputs!r}. Correct it, or drop the row."
         )
 
 
