@@ -152,6 +152,8 @@ def test_summary_says_how_outputs_vary(kind):
     assert f"All answers together are {rate:.3g} per {PER[kind]}" in said
     shares = [int(part) for part in re.findall(r"(\d+) %(?= is|\n)", said)[:3]]
     assert 98 <= sum(shares) <= 102
+    assert "Of what they explain" in said
+    assert "The linear part rests on input" in said
     assert "Log evidence of 24 answers" in said
     assert "Tangent" not in said
 

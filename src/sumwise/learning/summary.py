@@ -39,6 +39,10 @@ def summary(model: Model, lengthscale: float, recipe: Recipe | None = None) -> t
     lines = []
     if model.generalised is not None:
         lines += _generalised(model, model.generalised, labels)
+        basis = model.basis.tangent.scaled.basis
+        if labels and isinstance(basis, Auto):
+            shares, learned = of_groups(model.generalised, basis), model.generalised.mean**2
+            lines += _shape(basis, shares, learned, lengthscale, recipe or model.input_names)
     elif model.mixture is not None:
         lines += _mixed(model, model.mixture, labels, lengthscale, recipe)
     else:
@@ -103,13 +107,9 @@ def _mixed(
             "any answer (linear parts, curves, length-scales, two scalings of inputs, noise, "
             "effects of sets)."
         ]
-    shares = powers(mixed)
-    n_inputs, basis = len(model.basis.shift), model.basis.basis
+    shares, basis = powers(mixed), model.basis.basis
     assert isinstance(basis, Auto)  # a mixture has no other
-    lengths = basis.lengths
-    linear, rest = shares[: 2 * n_inputs].reshape(2, n_inputs), shares[2 * n_inputs : -1]
-    waves, curves = np.split(rest.reshape(2, -1), [lengths.shape[1]], axis=1)
-    signal = float(linear.sum() + rest.sum())
+    signal = float(shares[:-1].sum())
     noise, effect = model.posterior.output_scale * np.sqrt(mixed.noise)
     lines = [
         f"Model: a mixture of hypotheses ({len(mixed.probability)} are still likely), weighed by "
@@ -119,6 +119,28 @@ def _mixed(
         f"Noise of an individual: ± {_listed(noise)}; members of a set share an effect of ± "
         f"{_listed(effect)} (standard deviations).",
     ]
+    learned = (model.posterior.mean**2).mean(axis=1)
+    return lines + _shape(basis, shares, learned, unit, recipe or model.input_names)
+
+
+def _shape(
+    basis: Auto,
+    shares: Float[np.ndarray, " G"],
+    learned: Float[np.ndarray, " K"],
+    unit: float,
+    inputs: Recipe | tuple[Hashable, ...] | None,
+) -> list[str]:
+    """What the part that inputs explain is made of.
+
+    Args:
+        shares: The variance that each group of features has, the level last.
+        learned: Squares of the coefficients.
+        inputs: Their names, or how they were made of the user's columns.
+    """
+    power, lengths = basis.hypotheses.power, basis.lengths
+    linear, rest = shares[: power.size].reshape(power.shape), shares[power.size : -1]
+    waves, curves = np.split(rest.reshape(2, -1), [lengths.shape[1]], axis=1)
+    signal, lines = float(linear.sum() + rest.sum()), list[str]()
     if signal <= 0:
         return lines
     straight, bent, joint = (100 * part.sum() / signal for part in (linear, curves, waves))
@@ -127,12 +149,11 @@ def _mixed(
         f"inputs and {joint:.0f} % is smooth in all of them together."
     )
     if linear.sum() > LEAST_LINEAR * signal:
-        power = mixed.hypotheses.power
-        learned = (model.posterior.mean[: power.size] ** 2).mean(axis=1).reshape(power.shape)
-        shares, names = (learned * power).sum(axis=0), model.input_names
-        if recipe is not None:
-            shares, names = np.bincount(recipe.source_of, shares), recipe.names
-        lines += _rests_on(shares, names)
+        each = (learned[: power.size].reshape(power.shape) * power).sum(axis=0)
+        names = inputs if not isinstance(inputs, Recipe) else inputs.names
+        if isinstance(inputs, Recipe):
+            each = np.bincount(inputs.source_of, each)
+        lines += _rests_on(each, names)
     if waves.sum() > 0:
         parts = 100 * waves.sum(axis=0) / waves.sum()
         said = ", ".join(
@@ -144,6 +165,13 @@ def _mixed(
     scalings = (f"{part:.0f} % {SCALED[s]}" for s, part in zip(SCALINGS, by_scaling, strict=True))
     lines.append(f"Scaling: {', '.join(scalings)}.")
     return lines
+
+
+def of_groups(known: Generalised, basis: Auto) -> Float[np.ndarray, " G"]:
+    """The same of counts, shares and amounts, in units of the predictor's variance."""
+    first = known.posteriors.priors.variances[:, [at.start for at in basis.groups]]
+    linear = basis.hypotheses.power.ravel()
+    return (known.probability @ first) * np.append(linear, np.ones(first.shape[1] - len(linear)))
 
 
 def powers(mixed: Mixture) -> Float[np.ndarray, " G"]:
