@@ -210,5 +210,5 @@ def test_any_given_precisions_are_finite(kind, given):
 
 
 def test_priors_beyond_all_numbers_are_refused():
-    with pytest.raises(sw.SettingError, match="at least 0.001"):
+    with pytest.raises(sw.SettingError, match=r"at least 0\.001"):
         sw.AggregateRegressor(outputs="counts", hyperparameters=(1e-6, 1.0)).config()

@@ -15,9 +15,9 @@ from sumwise.util.shapes import Float
 if TYPE_CHECKING:
     from sumwise.data.sets import Sets
 
+LEAST_PRECISION: Final = 1e-3  # λ: below, a feature of 1 makes rates e³⁰ times as high
 OUTPUTS: Final = ("numbers", *LIKELIHOODS)
 WHOLE: Final = 1e-9  # of a count: how far from whole what was added up elsewhere may be
-LEAST_PRECISION: Final = 1e-3  # λ: below, a feature of 1 makes rates e³⁰ times as high
 EXPOSURE: Final = {"counts": "exposure", "shares": "number of trials", "amounts": "exposure"}
 
 
