@@ -192,3 +192,23 @@ def test_totals_that_cannot_be_are_refused_in_words(kind, total, said):
     learner = sw.ActiveLearner(sets, sw.AggregateRegressor(outputs=kind))
     with pytest.raises(sw.LabelError, match=said):
         learner.tell(0, total)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("given", [(1e-3, 1e-6), (1e-3, 1e30), (1e12, 1e12), (1.0, 1e-6)])
+def test_any_given_precisions_are_finite(kind, given):
+    x, e, y, sizes = simulated(kind, 7, n_sets=6)
+    ends, totals = np.cumsum(sizes)[:-1], sums(y, sizes)
+    sets = sw.Sets.from_arrays(np.split(x, ends), np.split(e, ends))
+    for basis in ("linear", "auto"):
+        model = fitted(kind, sets, totals, 5, basis=basis, hyperparameters=given)
+        found = model.intervals(x, exposure=e, groups=np.repeat(sets.ids, sizes))
+        for values in (found.mean, found.std, found.lower, found.upper):
+            assert np.isfinite(values).all()
+        scores = sw.score(sets, model, "AggMI"), sw.score(sets, model, "IVR")
+        assert np.isfinite(scores).all()
+
+
+def test_priors_beyond_all_numbers_are_refused():
+    with pytest.raises(sw.SettingError, match=r"at least 0\.001"):
+        sw.AggregateRegressor(outputs="counts", hyperparameters=(1e-6, 1.0)).config()

@@ -81,6 +81,7 @@ class ModelConfig:
             )
         for name, value in zip("λβ", numbers, strict=True):
             check_number(value, name, 1e-100, 1e100)
+        refusals.check_prior(self.outputs, float(numbers[0]))
         object.__setattr__(self, "hyperparameters", tuple(map(float, numbers)))
 
     @property

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import binom, nbinom, norm, poisson
+from scipy.stats import binom, hypergeom, nbinom, norm, poisson
 
 import sumwise as sw
 from sumwise.model.generalised.likelihoods import LIKELIHOODS
@@ -119,6 +119,21 @@ def test_tilted_counts_are_close_to_those_given_the_total(alpha):
         assert mean[0] == pytest.approx(p @ k, rel=0.12)
         exact = math.sqrt(p @ (k - p @ k) ** 2)
         assert std[0] == pytest.approx(exact, rel=0.3)
+
+
+def test_members_with_equal_chances_share_successes_as_cards_are_drawn():
+    """A hypergeometric distribution, where w is known almost for certain."""
+    x, e = np.zeros((3, 1)), np.array([12.0, 20.0, 8.0])
+    sets = sw.Sets.from_arrays([x], [e], ids=["a"])
+    settings = {"basis": "linear", "hyperparameters": (1e6, 1e6), "standardize": False}
+    for total in (1.0, 13.0, 30.0):
+        model = sw.AggregateRegressor(outputs="shares", **settings).fit(sets, [total])
+        found = model.intervals(x, exposure=e, groups=["a"] * 3)
+        exact = hypergeom(40, e.astype(int), int(total))
+        np.testing.assert_allclose(found.mean, exact.mean(), rtol=1e-3)
+        np.testing.assert_allclose(found.std, exact.std(), rtol=0.03)
+        assert (np.abs(found.lower - exact.ppf(0.05)) <= 1).all()
+        assert (np.abs(found.upper - exact.ppf(0.95)) <= 1).all()
 
 
 def brute_quantiles(kind, mean, variance, alpha, e, level):

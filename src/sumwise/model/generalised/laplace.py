@@ -32,6 +32,7 @@ STEPS: Final = 40
 HALVINGS: Final = 12
 LONGEST: Final = 4.0  # step of a predictor
 DIRECTIONS: Final = 8  # of each set, in which curvature is looked at
+NEAR: Final = 0.3  # step of a predictor from which on the dispersion counts
 STILL: Final = 1e-6  # step of all predictors at which Newton's method ends
 REFINED: Final = 2  # steps towards the observed information in place of the expected
 SMALL: Final = 0.02  # change of a predictor for differences of pulls
@@ -93,13 +94,15 @@ def solve(likelihood: Likelihood, measured: Measured, level: float, priors: Prio
     d, kappa = priors.variances, priors.effect[:, None]
     by_w, by_b = np.zeros_like(d), np.zeros((len(d), len(measured)))  # D⁻¹w and b/κ
     eta = np.full((len(d), len(measured.phi)), level)
-    moving = np.arange(len(d))
+    moving, first = np.arange(len(d)), np.full(len(d), not likelihood.capped)
     for _ in range(STEPS if len(measured) else 0):
         some, own = priors.take(moving), kappa[moving]
         here = likelihood.local(measured, eta[moving], some.dispersion)
         rows, white = _factor(measured, here, some)
-        left_w = here.pull @ measured.phi - by_w[moving]
-        left_b = measured.sums(here.pull) - by_b[moving]
+        pulls = measured.sums(here.pull)
+        # far from the mode, what totals say of the dispersion leads astray
+        pull = np.where(first[moving, None], measured.spread(pulls) * here.share, here.pull)
+        left_w, left_b = pull @ measured.phi - by_w[moving], pulls - by_b[moving]
         across = np.einsum("htk,hk->ht", rows, some.variances * left_w) + own * left_b
         weight = _solved(white, across)
         step_w, step_b = left_w - np.einsum("htk,ht->hk", rows, weight), left_b - weight
@@ -109,7 +112,10 @@ def solve(likelihood: Likelihood, measured: Measured, level: float, priors: Prio
         by_w[moving] += size[:, None] * step_w
         by_b[moving] += size[:, None] * step_b
         eta[moving] += size[:, None] * change
-        moving = moving[size * np.abs(change).max(axis=1, initial=0.0) > STILL]
+        moved = size * np.abs(change).max(axis=1, initial=0.0)
+        still = ~first[moving] & (moved <= STILL)
+        first[moving] &= moved > NEAR
+        moving = moving[~still]
         if not len(moving):
             break
     here = likelihood.local(measured, eta, priors.dispersion)

@@ -34,7 +34,8 @@ from sumwise.util.shapes import Float, Int, Numbers
 NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(15)
 SHARES: Final = _WEIGHTS / _WEIGHTS.sum()
 FAR: Final = 10.0  # times the highest measured rate, or below the lowest: beyond what was seen
-MOST: Final = 600.0  # of the logarithm of a mean: beyond, exp overflows
+MOST: Final = 300.0  # of the logarithm of a mean: beyond, squares overflow
+WIDEST: Final = 100.0  # of the variance of a predictor
 ALL: Final = 1e-12  # less than this of a total is left for others
 POISSON: Final = 1e-8  # of α: less is none
 NARROW: Final = 0.35  # of the standard deviation of η: less is between two nodes
@@ -125,7 +126,7 @@ def outputs(
         more = alpha if trials is None else alpha * np.maximum(1 - 1 / e, 0.0)
         return _successes(Predictor(eta.mean, eta.variance + more), trials, level)
     mean = np.exp(np.minimum(eta.mean + 0.5 * eta.variance + np.log(e), MOST))
-    relative = np.expm1(np.minimum(eta.variance + np.log1p(alpha), MOST))
+    relative = np.expm1(np.minimum(eta.variance + np.log1p(alpha), WIDEST))
     counted = known.whole and exposure is not None
     std = np.sqrt((mean if counted else 0.0) + mean**2 * relative)
     if level is None:

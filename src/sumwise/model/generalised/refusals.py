@@ -15,6 +15,7 @@ from sumwise.util.shapes import Float
 if TYPE_CHECKING:
     from sumwise.data.sets import Sets
 
+LEAST_PRECISION: Final = 1e-3  # λ: below, a feature of 1 makes rates e³⁰ times as high
 OUTPUTS: Final = ("numbers", *LIKELIHOODS)
 WHOLE: Final = 1e-9  # of a count: how far from whole what was added up elsewhere may be
 WANTED: Final = {"counts": "count", "shares": "number of successes", "amounts": "total"}
@@ -41,6 +42,15 @@ def check_settings(outputs: Any, basis: Any, hyperparameters: Any) -> None:
         raise SettingError(
             f"'adam' searches λ and β of plain numbers, not of {kind}; use "
             "hyperparameters='evidence', or outputs='numbers'"
+        )
+
+
+def check_prior(outputs: str, prior_precision: float) -> None:
+    """Refuse a λ whose outputs would be beyond all numbers."""
+    if outputs != "numbers" and prior_precision < LEAST_PRECISION:
+        raise SettingError(
+            f"λ is {prior_precision:g}; for {outputs} it is the precision of w on the scale of "
+            f"logarithms or logits, and must be at least {LEAST_PRECISION:g}"
         )
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from sumwise.model.basis import Scaled
 from sumwise.model.design import Design, feature_blocks, features, sum_by_set
 from sumwise.model.generalised.averaging import Generalised
+from sumwise.model.generalised.likelihoods import Likelihood
 from sumwise.model.nonlinear import NODES, Nonlinear
 from sumwise.util.shapes import Float, Int, Numbers
 
@@ -54,7 +55,7 @@ class Tangent:
         known, std = self.model.likelihood, np.sqrt(variance_along(phi))
         nodes, weights = np.array(NODES).T
         there = eta[:, None] + np.clip(std[:, None] * nodes, -30.0, 30.0)
-        slope, centre = known.slope(there) @ weights, known.link(known.mean(there) @ weights)
+        slope, centre = known.slope(there) @ weights, _predictor(known, known.mean(there) @ weights)
         return phi * (slope / np.sqrt(known.spread(centre)))[:, None]
 
     def noise(self, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, " N"]:
@@ -152,9 +153,13 @@ def design_of(model: Generalised, found: Sums, noise_precision: float) -> Design
     single = variance / slope**2 if known.whole else np.zeros_like(mean)
     rest = known.variance(np.zeros_like(mean), model.dispersion * squares / slope**2) + model.effect
     noise = slope**2 * (single + rest)
-    centre = known.link(np.clip(mean / exposure, 1e-300, 1 - 1e-12 if known.capped else np.inf))
+    centre = _predictor(known, mean / exposure)
     bend = Nonlinear(mean, slope, single / (single + rest), centre, known.growth)
     return Design(found.u, noise * noise_precision, exposure, nonlinear=bend)
+
+
+def _predictor(known: Likelihood, rate: Numbers) -> Numbers:
+    return known.link(np.clip(rate, 1e-300, 1 - 1e-12 if known.capped else np.inf))
 
 
 def usual_noise(model: Generalised) -> float:
