@@ -76,7 +76,7 @@ class KeptSets(LazySets):
         starts, n_sets = self.starts, len(self)
         u = _room((n_sets, len(tangent.model.mean)), self.__dict__["folder"])
         rest = np.zeros((4, n_sets))
-        compiled = worth_compiling(int(starts[-1]), tangent.scaled)
+        compiled = worth_compiling(int(starts[-1]), tangent.scaled, again=True)
 
         def add(span: tuple[int, int]) -> None:
             first, last = span
