@@ -57,6 +57,11 @@ INIT = ("init", "new.db", CSV, "--by", "set", "--id", "id")
 BOOK = ("init", "new.db", "table.xlsx", "--by", "set")
 GEO = ("init", "new.db", "table.geojson", "--by", "set", "--centroid")
 TELL = ("tell", "study.db", "--from", TOTALS)
+KINDS = {
+    "counts.db": ("--outputs", "counts", "--exposure", "age"),
+    "shares.db": ("--outputs", "shares", "--trials", "age"),
+    "amounts.db": ("--outputs", "amounts"),
+}
 ALL = {"north": 31.5, "east": 41.5, "south": 53.5}  # totals of size
 SHEET = [["set", "size"], ["a", 1.5], ["b", 2.5], ["a", 3.5]]
 
@@ -116,6 +121,20 @@ TABLES = {
         "set,total\n" + "".join(f"{name},{total}\n" for name, total in ALL.items()), TELL),
     "members of another set": (
         "id\np0\np1\n", ("tell", "study.db", "north", "3", "--of", IDS)),
+    "a population of 0": (GOOD, (*INIT, "--outputs", "counts", "--exposure", "size")),
+    "a part of a trial": (
+        changed("p1,0.25,6", "p1,0.25,6.5"), (*INIT, "--outputs", "shares", "--trials", "age")),
+    "means of counts": (GOOD, (*INIT, "--outputs", "counts", "--weights", "mean")),
+    "bounds of counts": (GOOD, (*INIT, "--outputs", "counts", "--max", "9")),
+    "a rate told as a count": ("set,total\nnorth,3\neast,0.25\n", ("tell", "counts.db", *TELL[2:])),
+    "a negative count": ("set,total\nnorth,-3\n", ("tell", "counts.db", *TELL[2:])),
+    "more successes than trials": (
+        "set,total\nnorth,3\neast,300\n", ("tell", "shares.db", *TELL[2:])),
+    "an amount of 0": ("set,total\nnorth,0\n", ("tell", "amounts.db", *TELL[2:])),
+    "a count of a share of a set": (
+        "set,total,covers\nnorth,3,0.5\n", ("tell", "counts.db", *TELL[2:])),
+    "a count with known noise": (
+        "set,total,noise_std\nnorth,3,1\n", ("tell", "counts.db", *TELL[2:])),
     "text where numbers were": ("size,age\n1,2\n2,old\n", ("predict", "study.db", CSV)),
     "no column for an input": ("size,years\n1,2\n", ("predict", "study.db", CSV)),
 }  # fmt: skip
@@ -135,9 +154,10 @@ def run(*words):
 
 def answer(content, words):
     """What is said about a file that a command reads, and whether it is refused."""
-    if "study.db" in words:
+    if words[1] != "new.db":
         Path("good.csv").write_text(GOOD)
-        made = run("init", "study.db", "good.csv", "--by", "set", "--id", "id", "--max", "100")
+        kind = KINDS.get(words[1], ("--max", "100"))
+        made = run("init", words[1], "good.csv", "--by", "set", "--id", "id", *kind)
         assert made.exit_code == 0, made.output
     file = next(word for word in words if Path(word).suffix in (".csv", ".xlsx", ".geojson"))
     if callable(content):

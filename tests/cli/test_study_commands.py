@@ -148,7 +148,7 @@ def test_init_as_json_is_one_document(data, tmp_path):
         "left_out": ["note"], "weights": "sum", "strategy": "IVR", "basis": "auto", "seed": 4,
         "preset": None, "claim_days": 7.0, "cost": None, "noise_std": None, "targets": None,
         "target_weights": None, "enough": None,
-        "outcome": None, "unit": None, "low": None, "high": None, "known": 0,
+        "outcome": None, "unit": None, "low": None, "high": None, "known": 0, "outputs": "numbers",
     }  # fmt: skip
     with sw.open_study(tmp_path / "s.db") as study:
         assert (study.name, study.seed) == ("soil", 4)

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { alike, bounds, counted, decimalComma, exact, figure, like, listed, parse, shareOf, spread, steady, whole } from "../../src/sumwise/web/static/numbers.js";
+import { alike, bounds, counted, countLike, decimalComma, exact, figure, impossible, like, listed, parse, shareOf, spread, steady, whole } from "../../src/sumwise/web/static/numbers.js";
 
 // [text, value where 1.5 is written, value where 1,5 is written]; null is refused
 const TYPED = [
@@ -141,4 +141,24 @@ test("bounds are said in words", () => {
   assert.equal(bounds(0, null), "at least 0");
   assert.equal(bounds(null, 1.5, " kg"), "at most 1.5 kg");
   assert.equal(bounds(null, undefined, " kg"), "");
+});
+
+test("what is counted is shown in whole numbers, unless it is hardly ever there", () => {
+  assert.deepEqual(countLike(15.2, 89.4, 15.2), ["89", "15"]);
+  assert.deepEqual(countLike(1, 2.4, 1), ["2", "1"]);
+  assert.deepEqual(countLike(0.31, 0.1234, 0.31, 1), ["0.12", "0.31", "1"]);
+  assert.deepEqual(countLike(3, null, NaN), ["–", "–"]);
+  assert.equal(spread(89.4, 4.26, countLike), "89 ± 4");
+  assert.equal(spread(89.4, 4.26), "89.4 ± 4.3");
+});
+
+test("totals that no counts, shares or amounts have are refused in words", () => {
+  for (const value of [2.5, -3, 0]) assert.equal(impossible(value, "numbers"), null);
+  for (const kind of ["counts", "shares"]) {
+    assert.match(impossible(2.5, kind), /the count, not the rate/);
+    assert.match(impossible(-3, kind), /at least 0/);
+    assert.equal(impossible(0, kind), null);
+  }
+  assert.match(impossible(0, "amounts"), /above 0/);
+  assert.equal(impossible(0.5, "amounts"), null);
 });

@@ -38,6 +38,7 @@ from sumwise.data.pool_tables import inputs_of
 from sumwise.data.recipe import Seen, Source
 from sumwise.distributed import connect, on
 from sumwise.errors import SettingError
+from sumwise.model.generalised.refusals import check_sets
 from sumwise.outofcore.build import in_threads
 from sumwise.outofcore.learn_recipe import Looked, learn, look_at, place_of
 from sumwise.util.text import count
@@ -74,9 +75,17 @@ class Table:
     row_id: str | None
     period: tuple[str, ...]
     weights: str
+    exposure: str | None
+    trials: str | None
     known: tuple[str, ...]
     memory_limit: int | None
     dask: str | None
+
+    @property
+    def theta(self) -> tuple[str, dict[str, str | None]]:
+        """What weighs individuals, and the option that named its column, if one did."""
+        name, option = options.theta_column(self.weights, self.exposure, self.trials)
+        return name, {} if option is None else {name: f"given as {option}"}
 
     @property
     def periods(self) -> dict[str, str]:
@@ -118,6 +127,7 @@ class Table:
 class Measured:
     """What is measured, as it was named on the command line."""
 
+    outputs: str
     outcome: str | None
     unit: str | None
     low: float | None
@@ -149,6 +159,8 @@ class Measured:
         "What measuring a set gives: its sum, its mean, or a sum weighted by a column.",
         default="sum",
     ),
+    *options.exposure,
+    options.outputs,
     option(
         "--known COLUMN|FILE",
         "What is known already: a column of DATA with the outputs of some individuals, or a file "
@@ -224,12 +236,15 @@ def init(
       sumwise init meters.db devices/ --by meter --x load --memory-limit 2GB
       sumwise init plots.db plots.csv --by state --strategy IVR --cost hours --enough 0.5
       sumwise init votes.db people.csv --by precinct --outcome turnout --min 0 --max 1
+      sumwise init deaths.db areas.csv --by county --outputs counts --exposure population
     """
     from sumwise.learning.resolve import resolve
     from sumwise.study.create import create_study
 
-    given = None if basis is None else AggregateRegressor(basis, random_state=seed)
-    config, chosen = resolve(given, strategy, seed, preset)
+    outputs, given = measured.outputs, None
+    if basis is not None:
+        given = AggregateRegressor(basis, random_state=seed, outputs=outputs)
+    config, chosen = resolve(given, strategy, seed, preset, outputs=outputs)
     model = AggregateRegressor.from_config(config)
     sets, made = _read(table, address, model, objective, measured.outcome, sets_file, reading)
     meant = objective.read(made, reading)
@@ -245,16 +260,20 @@ def init(
         name, about = study.name, study.about
     _remark(made, str(chosen), objective)
     _remark_inputs(made)
-    taken = {"by": made.by, "inputs": made.x, "left_out": list(made.left_out)}
-    counts = {"sets": len(made.sets), "individuals": int(made.sets.sizes.sum())}
-    counts["known"] = len(made.known)
-    method |= {"basis": basis or model.basis, "preset": preset, "weights": table.weights}
+    method |= {"basis": basis or model.basis, "preset": preset, "weights": table.theta[0]}
     method |= asdict(measured)
-    show_json({"study": name, **counts, **taken, **method, **objective.as_json(meant)})
-    show(_made(made, name, address.url, table.weights, str(chosen)))
+    show_json({"study": name, **_taken(made), **method, **objective.as_json(meant)})
+    show(_made(made, name, address.url, table.theta[0], str(chosen), about))
     for sentence in filter(None, (_measures(about), *sentences(meant), _known(made.known))):
         show(sentence)
     suggest("Next, ask which set to measure:", address.typed("ask"))
+
+
+def _taken(made: Individuals) -> dict[str, Any]:
+    """What there is, and the columns that it comes from."""
+    counts = {"sets": len(made.sets), "individuals": int(made.sets.sizes.sum())}
+    taken = {"by": made.by, "inputs": made.x, "left_out": list(made.left_out)}
+    return {**counts, "known": len(made.known), **taken}
 
 
 def _known(known: Sequence[Known]) -> str | None:
@@ -294,8 +313,9 @@ def _read(
             path,
             table.by,
             table.x,
-            table.weights,
+            table.theta[0],
             {
+                **table.theta[1],
                 **dict.fromkeys((*objective.hidden, *found[0], *found[1]), ""),
                 **objective.columns,
             },
@@ -304,6 +324,7 @@ def _read(
             periods=table.periods,
             reading=reading,
         )
+        check_sets(model.outputs, made.sets, made.where)
         made = with_known_columns(made, path, found, reading)
     _refuse_outcome(made.x, outcome, table)
     return made.sets, made
@@ -359,16 +380,16 @@ def _scan(table: Table, aside: set[str], run: Any) -> tuple[Scan, dict[str, str]
     by, path = tuple(dict.fromkeys(table.by)), str(table.data)
     with open_parquet(find_files(path)[0]) as file:
         first = Rows(as_frame(file.schema_arrow.empty_table()), path, in_file=True)
-    looked: list[Looked] = []
+    looked, theta = list[Looked](), table.theta[0]
 
     def see(names: Sequence[str]) -> tuple[Mapping[str, Seen], Callable[[int], str]]:
-        scan = Sets.scan_parquet(path, by=by, x=names, weights=table.weights)
+        scan = Sets.scan_parquet(path, by=by, x=names, weights=theta)
         looked.append(look_at(scan, run, names))
         return looked[0].seen, place_of(scan)
 
-    used, wanted = {*by, table.weights, *aside}, tuple(dict.fromkeys(table.x))
+    used, wanted = {*by, theta, *aside}, tuple(dict.fromkeys(table.x))
     x, left_out = choose_inputs(first, used, wanted, table.without, see=see)
-    scan = Sets.scan_parquet(path, by=by, x=x, weights=table.weights, periods=table.periods)
+    scan = Sets.scan_parquet(path, by=by, x=x, weights=theta, periods=table.periods)
     return learn(scan, looked[0]) if looked else scan, left_out
 
 
@@ -457,16 +478,17 @@ def _measures(about: About) -> str:
     what = visible(about.outcome or "output", 80)
     if said:
         return f"The {what} of an individual is {' and '.join(said)}."
-    if about.outcome is None and about.unit is None:
+    if about.outputs != "numbers" or (about.outcome is None and about.unit is None):
         return ""
     return f"What is measured is the {about.title}{about.in_unit} of a set."
 
 
-def _made(made: Individuals, name: str, url: str, weights: str, strategy: str) -> str:
-    sizes = made.sets.sizes
-    measured = {"sum": "its sum", "mean": "its mean"}.get(
-        weights, f"its sum weighted by {visible(weights, 40)}"
-    )
+def _made(made: Individuals, name: str, url: str, weights: str, strategy: str, about: About) -> str:
+    sizes, column = made.sets.sizes, visible(weights, 40)
+    measured = {"sum": "its sum", "mean": "its mean"}.get(weights, f"its sum weighted by {column}")
+    if about.outputs != "numbers":
+        of = {"shares": f"trials by {column}"}.get(about.outputs, f"exposure by {column}")
+        measured = f"its {about.title}" + ("" if weights == "sum" else f"; {of}")
     return (
         f"Study '{visible(name)}' in {message(url)}: {count(len(made.sets), 'set')} of "
         f"{sizes.min()} to {sizes.max()} individuals ({sizes.sum()} in all), "

@@ -126,6 +126,19 @@ class Address:
         return typed(command, self.url, *named, *words, *who)
 
 
+def theta_column(weights: str, exposure: str | None, trials: str | None) -> tuple[str, str | None]:
+    """What weighs individuals, and the option that named a column of exposures or trials."""
+    given = {"--exposure": exposure, "--trials": trials}
+    named = [(name, option) for option, name in given.items() if name is not None]
+    if len(named) + (weights != "sum") > 1:
+        raise click.UsageError("--weights, --exposure and --trials are one thing; give one of them")
+    for name, option in named:
+        if name in ("sum", "mean"):
+            raise click.UsageError(f"{option} {name} cannot be told from --weights; rename it")
+        return name, option
+    return weights, None
+
+
 def to_number(text: str, what: str) -> float:
     """The number that was typed for an option or argument, which a refusal names."""
     from sumwise.data.totals import number
@@ -204,6 +217,20 @@ x: Final = option(
     "Input columns, separated by commas; * and ? stand for any characters. Text is encoded, gaps "
     "are filled. May be repeated. Default: all other columns.",
     multiple=True,
+)
+exposure: Final = (
+    option(
+        "--exposure COLUMN",
+        "Of counts and amounts, what each is in proportion to, such as a population.",
+    ),
+    option("--trials COLUMN", "Of shares, the number of trials of each individual."),
+)
+outputs: Final = option(
+    "--outputs KIND",
+    "What totals add up: numbers; counts of events; shares, told as successes among trials; or "
+    "amounts above 0.",
+    type=click.Choice(("numbers", "counts", "shares", "amounts")),
+    default="numbers",
 )
 without: Final = option(
     "--not COLUMN",

@@ -80,6 +80,8 @@ def predict(
         else:
             table, rows = None, _write_scan(study, scan, out, level, force)
         measured, about = len(study.answers), study.about
+    if table is not None and not of_sets:
+        _warn_of_extrapolation(table)
     if not measured:
         output.talk("Nothing is measured yet, so these predictions are those of the prior.")
     if out is not None:
@@ -108,6 +110,7 @@ def _table(
     reading: Reading,
 ) -> tuple[Any, int]:
     """Predictions of the first few rows, or of all; and the number of all rows."""
+    exposure = None
     if of_sets:
         found = study.predict_sets(level)
         return found.to_arrow(), len(found)
@@ -118,7 +121,11 @@ def _table(
             raise DataError(
                 "the inputs of this study have no names; predict in Python, from arrays"
             )
-        table, known = read_inputs(data, tuple(map(str, names)), {}, kept.recipe, reading)
+        column = None if study.about.outputs == "numbers" else kept.origin.weights
+        beside = {} if column is None else {str(column): None}
+        table, known = read_inputs(data, tuple(map(str, names)), beside, kept.recipe, reading)
+        if column in table.frame.columns:
+            exposure = table.numbers(str(column))[:few]
         x: Any = known.x
         native = table.frame.to_native()
         few = None if study.about.bounded else few  # members of a set move together
@@ -140,6 +147,8 @@ def _table(
         about, groups = {"inputs": columns}, None
     else:
         x, about, groups = study.sets.own_x, individuals(study.sets, few), None
+        if study.about.outputs != "numbers":
+            exposure = study.sets.theta[: len(x)][:few]
     if groups is None:
         groups = about.get("ids")
     elif few is not None:
@@ -148,8 +157,20 @@ def _table(
         found = study.predict(level=level)
         return found.to_arrow().slice(0, few), len(x)
     rows = x[:few] if data is None else Encoded(known.x[:few], known.unknown[:few])
-    found = replace(study.predict(rows, level, groups=groups), **about)
+    found = replace(study.predict(rows, level, groups=groups, exposure=exposure), **about)
     return found.to_arrow(), len(x) if scan is None else scan.rows
+
+
+def _warn_of_extrapolation(table: Any) -> None:
+    """Say how many rows have rates that are far from all measured ones."""
+    for name in table.column_names[-1:]:
+        far = name.endswith("extrapolates") and sum(table.column(name).to_pylist())
+        if far:
+            output.talk(
+                f"{count(far, 'row')} of {len(table)} {'has' if far == 1 else 'have'} a rate more "
+                "than 10 times above or below all that were measured (column extrapolates): the "
+                "model extrapolates there, and may be far off."
+            )
 
 
 def _write_scan(study: Study, scan: Scan, out: Path, level: float, force: bool) -> int:
@@ -168,10 +189,12 @@ def _show(table: Any, rows: int, measured: int, level: float, about: About) -> N
     """Print the first rows; a narrow terminal leaves out columns in the middle."""
     lines = table.slice(0, FEW).to_pylist()
     names = table.column_names
-    cells = {name: [_cell(line[name]) for line in lines] for name in names}
+    whole = ("measured", "lower", "upper") if about.is_whole else ()
+    cells = {name: [_cell(line[name], name in whole) for line in lines] for name in names}
     needed = {name: max(map(len, (visible(name, 16), *cells[name]))) + 3 for name in names}
     kept, room = list(names), output.width()
-    for name in reversed(names[1:-4]):
+    last = 6 if names[-1].endswith("extrapolates") else 4
+    for name in reversed(names[1:-last]):
         if sum(needed[n] for n in kept) - 3 > room:
             kept.remove(name)
     heads = {name: visible(name, 16) for name in kept}
@@ -188,7 +211,9 @@ def _show(table: Any, rows: int, measured: int, level: float, about: About) -> N
     )
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Any, whole: bool = False) -> str:
     if value is None:
         return ""
+    if whole and value == round(value):
+        return f"{value:.0f}"
     return plain(value) if isinstance(value, float) else visible(str(value), 30)

@@ -36,6 +36,8 @@ from sumwise.util.text import count
         type=click.Choice(experiment.WEIGHTS),
         default="sum",
     ),
+    *options.exposure,
+    options.outputs,
     option(
         "--methods NAME",
         f"Strategy to compare; may be repeated: {', '.join(experiment.STRATEGIES)}. Default: all. "
@@ -73,6 +75,9 @@ def simulate(
     out: Path,
     force: bool,
     reading: Reading,
+    outputs: str,
+    exposure: str | None,
+    trials: str | None,
 ) -> None:
     """Find out which strategy wins on data like yours.
 
@@ -86,10 +91,15 @@ def simulate(
       sumwise simulate schools.csv --by district --y math4
       sumwise simulate schools.csv --by district --y math4 --methods IVR --methods AggMI
       sumwise simulate fields.parquet --by state --y yield --x rain --x soil
+      sumwise simulate areas.csv --by county --y deaths --outputs counts --exposure population
     """
     _refuse_to_overwrite(out, data, force)  # before the work, not after it
-    table = read_labelled(data, by, y, x, without, reading)
-    plan = experiment.experiment(table, methods or experiment.STRATEGIES, splits, queries, weights)
+    column, said = options.theta_column(weights, exposure, trials)
+    table = read_labelled(
+        data, by, y, x, without, reading, None if said is None else (column, said)
+    )
+    chosen = methods or experiment.STRATEGIES
+    plan = experiment.experiment(table, chosen, splits, queries, weights, outputs)
     talk(_intro(table, plan))
     click.echo(err=True)
     with runs_on(dask, jobs) as jobs, progress_bar("simulating") as on_progress:
@@ -97,7 +107,7 @@ def simulate(
     page = simulation_page(table, plan, result)
     _refuse_to_overwrite(out, data, force)
     save_page(page, out)
-    show_json(_as_json(table, plan, result, out))
+    show_json(_as_json(table, plan, result, out, outputs))
     _show_result(table, plan, result, out)
 
 
@@ -152,10 +162,11 @@ def _show_result(
 
 
 def _as_json(
-    table: Labelled, plan: Experiment, result: experiment.Simulation, out: Path
+    table: Labelled, plan: Experiment, result: experiment.Simulation, out: Path, outputs: str
 ) -> dict[str, Any]:
     found = result.verdict
     plan_of = {name: getattr(plan, name) for name in ("splits", "queries", "weights")}
+    plan_of["outputs"] = outputs
     return {
         "data": table.file,
         **{name: getattr(table, name) for name in ("by", "y", "x")},

@@ -28,11 +28,18 @@ WORDS: Final = {"sum": "total", "mean": "mean", "weighted": "weighted sum"}
 LONGEST: Final = 80  # characters of an outcome or a unit
 ROUNDING: Final = 1e-9  # of the range of a total: what was added up elsewhere is rounded
 NOISES: Final = 4.0  # standard deviations that known noise may carry a total out of its range
+COUNTED: Final = {"counts": "count", "shares": "count", "amounts": "total"}  # of a set
+OWN_BOUNDS: Final = {
+    "counts": "a count is at least 0",
+    "shares": "successes are at least 0 and at most the trials",
+    "amounts": "an amount is above 0",
+}
 
 
 class AboutOptions(TypedDict, total=False):
     """What users may say of it."""
 
+    outputs: str | None
     outcome: str | None
     unit: str | None
     low: float | None
@@ -53,8 +60,14 @@ class About:
     weights: str = "sum"  # what measuring a set gives: a key of `WORDS`
     low: float | None = None  # the least that an individual's output can be
     high: float | None = None
+    outputs: str = "numbers"  # as the model's settings, with which it is stored
 
     def __post_init__(self) -> None:
+        if self.bounded and self.outputs != "numbers":
+            raise SettingError(
+                f"low and high are bounds of plain numbers, and {self.outputs} have their own: "
+                f"{OWN_BOUNDS[self.outputs]}. Leave low and high (--min, --max) out"
+            )
         for name in ("outcome", "unit"):
             text = getattr(self, name)
             usable = text is None or (isinstance(text, str) and is_unicode(text))
@@ -77,13 +90,20 @@ class About:
 
     @property
     def word(self) -> str:
-        """What measuring a set gives: total, mean or weighted sum."""
-        return WORDS[self.weights]
+        """What measuring a set gives: total, mean, weighted sum or count."""
+        return COUNTED.get(self.outputs, WORDS[self.weights])
 
     @property
     def title(self) -> str:
-        """The same of what, such as "mean maths score"."""
-        return self.word if self.outcome is None else f"{self.word} {self.outcome}"
+        """The same of what, such as "mean maths score" or "count of deaths"."""
+        what = "successes" if self.outcome is None and self.outputs == "shares" else self.outcome
+        of = "of " if self.is_whole else ""
+        return self.word if what is None else f"{self.word} {of}{what}"
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether what is measured is a whole number."""
+        return self.outputs in ("counts", "shares")
 
     def worded(self, text: str) -> str:
         """A text that speaks of totals, with the word for what is measured instead.
@@ -152,12 +172,15 @@ class About:
     # --- storage ------------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
-        return {name: value for name, value in asdict(self).items() if value is not None}
+        known = asdict(self)
+        del known["outputs"]  # which the model's settings have
+        return {name: value for name, value in known.items() if value is not None}
 
     @classmethod
     def from_json(cls, known: Any) -> About:
         """What `to_json` gave; anything else is refused."""
-        if not isinstance(known, Mapping) or set(known) - set(cls.__dataclass_fields__):
+        names = {*cls.__dataclass_fields__} - {"outputs"}
+        if not isinstance(known, Mapping) or {*known} - names:
             raise DataError(f"what the study measures cannot be read: {known!r:.80}")
         return cls(**known)
 

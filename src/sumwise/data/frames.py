@@ -87,6 +87,12 @@ class Table:
             if name not in self.frame.columns:
                 raise self.refusal(no_column(self.frame.columns, name, role, self.name))
 
+    def require_each(self, roles: Mapping[str, str | None]) -> None:
+        """Refuse columns that are missing, each with its role; None is that of one that may be."""
+        for name, role in roles.items():
+            if role is not None:
+                self.require([name], role)
+
     def matching(self, patterns: Iterable[Any], role: str) -> list[Any]:
         """Columns that these names and patterns (`ses_*`) mean, each once, in their order."""
         names, found = list(self.frame.columns), list[Any]()

@@ -80,10 +80,8 @@ def read_individuals(
     hidden = {name for name, option in (aside or {}).items() if option == ""}
     others = {name: option for name, option in (aside or {}).items() if name not in hidden}
     if weights not in ("sum", "mean"):
-        others[weights] = "given as --weights, which may also be sum or mean"
-    for name, option in others.items():
-        if option is not None:
-            table.require([name], option)
+        others.setdefault(weights, "given as --weights, which may also be sum or mean")
+    table.require_each(others)
     beside = [name for name in others if name in table.frame.columns]
     used = {*texts, *beside, *hidden}
     own = None if row_id is None else _row_ids(table, row_id, keys)
@@ -97,7 +95,8 @@ def read_individuals(
 
     columns = {name: replace(table, where=where).numbers(name) for name in beside}
     theta = weights if weights in ("sum", "mean") else columns[weights]
-    origin = Origin(groups, row_id, weights == "mean")
+    column = None if isinstance(theta, str) else weights
+    origin = Origin(groups, row_id, weights == "mean", weights=column)
     sets, order = group_individuals(keys, made, theta, own, origin)
     kept = {name: values[order] for name, values in columns.items() if name in (aside or {})}
     shapes = table.geometry
@@ -176,14 +175,15 @@ def with_known_columns(
 def read_inputs(
     path: Path,
     inputs: Sequence[str],
-    others: Mapping[str, str],
+    others: Mapping[str, str | None],
     recipe: Recipe | None = None,
     reading: Reading = PLAIN,
 ) -> tuple[Table, Encoded]:
     """A table of other individuals than the study's, and its inputs as numbers.
 
     Args:
-        others: More columns of numbers, and the option that named each.
+        others: More columns of numbers, and the option that named each; None for a column that may
+            be missing.
         recipe: How the study's inputs were made of its table, if they are not the columns `inputs`.
         reading: As in `read_table`.
     """
@@ -196,8 +196,7 @@ def read_inputs(
         reading = replace(reading, centroid=True)
         table = read_table(path, lambda name: name not in numbers, reading)
     table.refuse_unclear(numbers)
-    for name, role in others.items():
-        table.require([name], role)
+    table.require_each(others)
     return table, known.encode(table, "an input of the study")
 
 
@@ -209,7 +208,7 @@ def read_changes(path: Path, sets: Sets, columns: Columns, reading: Reading = PL
     """
     recipe = inputs_of(sets)
     numbers = {source.name for source in recipe.sources if source.levels is None}
-    numbers |= {columns.row, columns.weights}
+    numbers |= {columns.row, columns.weights, sets.origin.weights} - {None}
     texts = {*columns.group, columns.id}
     table = read_table(path, lambda name: name in texts or name not in numbers, reading)
     table.refuse_unclear(numbers - texts)

@@ -20,7 +20,7 @@ from sumwise.data.frames import Table, as_frame, listed
 from sumwise.data.matching import by_id, id_columns, is_series, positions
 from sumwise.data.recipe import Recipe
 from sumwise.data.sets import LazySets, Sets, as_objects, look_alike
-from sumwise.errors import LabelError, SumwiseError
+from sumwise.errors import LabelError, SettingError, SumwiseError
 from sumwise.util.shapes import Float, Int
 
 NOISE: Final = "noise_std"
@@ -71,6 +71,12 @@ def with_known(
         if found.setdefault(each.set_id, checked) is not checked:
             raise LabelError(f"what is known of {each.set_id!r:.80} is given twice; keep one")
     made = tuple(found.values())
+    if about.outputs != "numbers" and any(each.rows is not None for each in made):
+        raise SettingError(
+            f"known totals of {about.outputs} are those of whole sets, which individuals and areas "
+            "would overlap. Leave them out, or record the total of some members of a set with "
+            "tell(…, of=…)"
+        )
     more = extended(sets, [each for each in made if each.rows is not None])
     for each in made if about.bounded else ():
         about.check(each.y_bar, each.noise_std, more.take([more.position(each.set_id)]))

@@ -19,6 +19,7 @@ class Origin:
     id: Hashable = None  # column that names the individuals
     mean: bool = False  # whether measuring a set gives its mean
     extra: int = 0  # how many of the last sets are areas or individuals that are never asked for
+    weights: Hashable = None  # column that holds θ
     areas: Mapping[Hashable, np.ndarray] = field(default_factory=dict)  # columns of larger areas
 
     def rows(self, which: Int[np.ndarray, " n"]) -> Origin:

@@ -278,7 +278,7 @@ def _words(
 def _unused(sets: Sets, add: Table | None, columns: Columns) -> str:
     """Columns of those who join that nothing is made of, such as weights that were not named."""
     used = {*inputs_of(sets).names, *columns.group, columns.id, columns.row, columns.weights}
-    used |= {*sets.origin.areas}
+    used |= {*sets.origin.areas, sets.origin.weights}
     left = [] if add is None else [name for name in add.frame.columns if name not in used]
     return f"; not used: {listed(left)}" if left else ""
 

@@ -227,13 +227,16 @@ def joining(pool: PoolRows, table: Table, columns: Columns) -> Joined:
         if columns.weights is not None:
             raise SettingError(f"measuring a set of this study gives its {kind}; leave weights out")
         return Joined(keys, x, np.ones(len(x)), names)
-    if columns.weights is None:
+    theta = columns.weights
+    if theta is None and pool.sets.origin.weights in table.frame.columns:
+        theta = pool.sets.origin.weights
+    if theta is None:
         raise SettingError(
             "the individuals of this study have weights; name the column that has those of the new "
             "ones (weights=, or --weights in the shell)"
         )
-    table.require([columns.weights], "given as weights")
-    return Joined(keys, x, table.numbers(columns.weights), names)
+    table.require([theta], "given as weights")
+    return Joined(keys, x, table.numbers(theta), names)
 
 
 def _like(own: Hashable, name: Hashable) -> Hashable:

@@ -24,9 +24,11 @@ from sumwise.data.recipe import Recipe, learn
 from sumwise.data.valid_sets import (
     is_whole,
     names_of,
+    one_of,
     refuse_numbers,
     refuse_shapes,
     starts_of,
+    theta_in,
     theta_of,
 )
 from sumwise.data.validate import as_list
@@ -83,6 +85,8 @@ class Sets:
         id: Any = None,
         periods: Mapping[Any, float | str] | None = None,
         areas: Any = (),
+        exposure: Any = None,
+        trials: Any = None,
     ) -> Sets:
         """Group the rows of a pandas, polars or Arrow table.
 
@@ -98,6 +102,9 @@ class Sets:
                 `"month"` or `"year"`.
             areas: Columns of larger or other areas, such as the county of each individual, of which
                 totals are known (`known` of `AggregateRegressor.fit` and of studies).
+            exposure: Where counts or amounts are measured, the column (or array) that these are in
+                proportion to, such as the population; where shares are, `trials` is how many there
+                were. Both are other names of `weights`.
 
         Groups come in order of first appearance, rows keep their order within a group.
         """
@@ -112,20 +119,13 @@ class Sets:
         if len(table) == 0:
             raise InvalidSetError("the table has no rows; there is nothing to group")
         rows = frames.Table(table)
-        if isinstance(weights, str) and weights not in ("sum", "mean"):
-            role = "given as weights, which may also be 'sum' or 'mean'"
-            weights = rows.matrix([weights], role)[:, 0]
-        elif weights is not None and not isinstance(weights, str):
-            weights = frames.to_float(weights, "weights")
-            if weights.shape != (len(table),):
-                raise InvalidSetError(
-                    f"weights have shape {weights.shape}; give one for each of {len(table)} rows"
-                )
+        weights, column = theta_in(rows, *one_of(weights, exposure, trials))
         made = learn(rows, names, periods)
         own = None if id is None else rows.keys([id], "given as id")
         wide = frames.column_names(areas, "areas") if areas != () else ()
         larger = {name: as_objects(rows.keys([name], "given as areas")) for name in wide}
-        origin = Origin(groups, id, isinstance(weights, str) and weights == "mean", areas=larger)
+        mean = isinstance(weights, str) and weights == "mean"
+        origin = Origin(groups, id, mean, weights=column, areas=larger)
         return group_individuals(rows.keys(groups), made, weights, own, origin)[0]
 
     @classmethod
@@ -134,13 +134,18 @@ class Sets:
         arrays: Sequence[Any],
         weights: Any = None,
         ids: Sequence[Hashable] | None = None,
+        *,
+        exposure: Any = None,
+        trials: Any = None,
     ) -> Sets:
         """One (n_a, D) array per set.
 
         Args:
             weights: None or `"sum"` (θ = 1), `"mean"` (θ = 1/n_a), or one array of θ per set.
             ids: Names of the sets; 0, 1, 2, … if left out.
+            exposure, trials: Other names of `weights`, as in `from_frame`.
         """
+        weights, said = one_of(weights, exposure, trials)
         given = as_list(arrays, "arrays")
         read = [frames.matrix_and_names(block, f"array {a}") for a, block in enumerate(given)]
         names = names_of(ids, len(read))
@@ -158,7 +163,8 @@ class Sets:
                 )
         blocks = [block for block, _ in read]
         starts = starts_of([len(block) for block in blocks])
-        return cls(names, np.concatenate(blocks), theta_of(weights, names, starts), starts, inputs)
+        theta = theta_of(weights, names, starts, said)
+        return cls(names, np.concatenate(blocks), theta, starts, inputs)
 
     @classmethod
     def from_members(
@@ -239,6 +245,8 @@ class Sets:
         x: Any,
         weights: str = "sum",
         periods: Mapping[str, float | str] | None = None,
+        exposure: str | None = None,
+        trials: str | None = None,
     ) -> Scan:
         """A pool in Parquet files that need not fit in memory; nothing is read yet.
 
@@ -249,13 +257,14 @@ class Sets:
             x: Input columns, as in `from_frame`: numbers with or without gaps, text, dates. Empty
                 text is a gap, as in other files.
             weights: `"sum"`, `"mean"`, or the name of a column with θ.
-            periods: As in `from_frame`.
+            periods, exposure, trials: As in `from_frame`.
 
         Sets come in order of first appearance. Rows need not be sorted by set, but reading is
         cheaper if the rows of a set follow one another (docs/scale.md). What to do with it:
         `AggregateRegressor.embed`.
         """
-        return scan_parquet(path, by=by, x=x, weights=weights, periods=periods)
+        theta, _ = one_of(weights, exposure, trials)
+        return scan_parquet(path, by=by, x=x, weights=theta, periods=periods)
 
     # --- looking inside ---------------------------------------------------------------------
 

@@ -33,8 +33,40 @@ def starts_of(sizes: Sequence[int] | Int[np.ndarray, " A"]) -> Int[np.ndarray, "
     return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
 
 
+def one_of(weights: Any, exposure: Any, trials: Any) -> tuple[Any, str]:
+    """θ by any of its names, and the name; `weights` is None, "sum" or "mean" by default."""
+    named = {"exposure": exposure, "trials": trials}
+    given = {name: value for name, value in named.items() if value is not None}
+    plain = weights is None or (isinstance(weights, str) and weights == "sum")
+    if len(given) + (not plain) > 1:
+        raise SettingError(
+            "weights, exposure and trials are names of one thing, how much of each individual a "
+            "total has; give one of them"
+        )
+    return next(((value, name) for name, value in given.items()), (weights, "weights"))
+
+
+def theta_in(rows: frames.Table, weights: Any, said: str) -> tuple[Any, Any]:
+    """θ of each row of a table, or "sum", "mean" or None; and the column that it is, if it is one.
+
+    Args:
+        said: The name by which it was given.
+    """
+    if isinstance(weights, str) and (said != "weights" or weights not in ("sum", "mean")):
+        more = ", which may also be 'sum' or 'mean'" if said == "weights" else ""
+        return rows.matrix([weights], f"given as {said}{more}")[:, 0], weights
+    if weights is None or isinstance(weights, str):
+        return weights, None
+    theta = frames.to_float(weights, said)
+    if theta.shape != (len(rows.frame),):
+        raise InvalidSetError(
+            f"{said} have shape {theta.shape}; give one for each of {len(rows.frame)} rows"
+        )
+    return theta, None
+
+
 def theta_of(
-    weights: Any, ids: tuple[Hashable, ...], starts: Int[np.ndarray, " A1"]
+    weights: Any, ids: tuple[Hashable, ...], starts: Int[np.ndarray, " A1"], said: str = "weights"
 ) -> Float[np.ndarray, " N"]:
     """θ of every instance: "sum", "mean", or one array of numbers for each set."""
     sizes = np.diff(starts)
@@ -43,15 +75,15 @@ def theta_of(
     if isinstance(weights, str) and weights == "mean":
         return np.repeat(1.0 / sizes, sizes)
     if isinstance(weights, str):
-        raise SettingError(f"weights is {weights!r}; give 'sum', 'mean' or numbers")
-    given = as_list(weights, "weights")
-    per_set = [frames.to_float(w, f"weights of set number {a}") for a, w in enumerate(given)]
+        raise SettingError(f"{said} is {weights!r}; give 'sum', 'mean' or numbers")
+    given = as_list(weights, said)
+    per_set = [frames.to_float(w, f"{said} of set number {a}") for a, w in enumerate(given)]
     if len(per_set) != len(ids):
-        raise InvalidSetError(f"weights were given for {len(per_set)} sets; there are {len(ids)}")
+        raise InvalidSetError(f"{said} were given for {len(per_set)} sets; there are {len(ids)}")
     for set_id, theta, size in zip(ids, per_set, sizes, strict=True):
         if theta.shape != (size,):
             raise InvalidSetError(
-                f"weights of set {set_id!r} have shape {theta.shape}; it has {size} instances"
+                f"{said} of set {set_id!r} have shape {theta.shape}; it has {size} instances"
             )
     return np.concatenate(per_set)
 

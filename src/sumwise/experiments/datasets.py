@@ -66,6 +66,7 @@ class Dataset:
     y: Float[np.ndarray, " N"]
     group: Int[np.ndarray, " N"] | None = None
     recipe: Recipe | None = None  # how x was made of a table, unless it was taken as it is
+    exposure: Float[np.ndarray, " N"] | None = None  # weight of each in its total; None: 1
 
 
 @lru_cache(maxsize=len(NAMES))
@@ -152,7 +153,8 @@ def _enough(
 def fingerprint(dataset: Dataset) -> str:
     """Changes with any number of the data."""
     digest = hashlib.sha256(dataset.x.tobytes() + dataset.y.tobytes())
-    digest.update(b"" if dataset.group is None else dataset.group.tobytes())
+    for part in (dataset.group, dataset.exposure):
+        digest.update(b"" if part is None else part.tobytes())
     return digest.hexdigest()[:16]
 
 
@@ -211,6 +213,7 @@ def read_labelled(
     x: Sequence[str] = (),
     without: Sequence[str] = (),
     reading: Reading = PLAIN,
+    exposure: tuple[str, str] | None = None,
 ) -> Labelled:
     """The table in `path`, CSV or Parquet, in which every individual's output is known.
 
@@ -220,21 +223,25 @@ def read_labelled(
         x: Inputs; if left out, all other columns.
         without: Columns that are not inputs.
         reading: As in `read_table`.
+        exposure: Column of exposures or trials, and the option that named it.
     """
     for option, names in (("--by", by), ("--x", x)):
         if y in names:
             raise DataError(f"{y!r} is given as --y and as {option}; give it as --y alone")
-    found = read_individuals(
-        path, by, x, aside={y: "given as --y"}, without=without, reading=reading
-    )
+    aside: dict[str, str | None] = {y: "given as --y"}
+    aside |= {} if exposure is None else {exposure[0]: f"given as {exposure[1]}"}
+    found = read_individuals(path, by, x, aside=aside, without=without, reading=reading)
     order = _numbered(found.sets.ids, found.by)
     group = _enough(found.by_row(np.repeat(order, found.sets.sizes)), found.by, path)
     target = _varying(found.by_row(found.aside[y]), y, path)
-    data = Dataset(OWN, found.by_row(found.sets.x), target, group, found.sets.recipe)
+    e = None if exposure is None else found.by_row(found.aside[exposure[0]])
+    data = Dataset(OWN, found.by_row(found.sets.x), target, group, found.sets.recipe, e)
     return Labelled(path.name, found.by, y, found.x, found.left_out, data)
 
 
-def labelled_frame(frame: Any, by: Any, y: Any, x: Any = None) -> Labelled:
+def labelled_frame(
+    frame: Any, by: Any, y: Any, x: Any = None, exposure: tuple[Any, str] | None = None
+) -> Labelled:
     """The same of a data frame."""
     table = as_frame(frame)
     if table is None:
@@ -247,12 +254,16 @@ def labelled_frame(frame: Any, by: Any, y: Any, x: Any = None) -> Labelled:
     rows = Table(table, "the frame")
     rows.require([y], "given as y")
     keys = rows.keys(groups)
-    taken, left_out = choose_inputs(rows, {*groups, y}, wanted, role="given as x")
+    theta = {} if exposure is None else {exposure[0]: f"given as {exposure[1]}"}
+    for name, role in theta.items():
+        rows.require([name], role)
+    taken, left_out = choose_inputs(rows, {*groups, y, *theta}, wanted, role="given as x")
     (recipe, matrix), target = learn(rows, taken), rows.numbers(y)
     ids, codes = group_codes(keys)
     group = _enough(_numbered(ids, groups)[codes], groups, rows.name)
     made = None if recipe.is_plain else recipe
-    data = Dataset(OWN, matrix, _varying(target, y, rows.name), group, made)
+    e = next(map(rows.numbers, theta), None)
+    data = Dataset(OWN, matrix, _varying(target, y, rows.name), group, made, e)
     return Labelled(rows.name, groups, y, taken, left_out, data)
 
 

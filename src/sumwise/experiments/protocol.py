@@ -61,10 +61,14 @@ class Split:
     y_bar: Float[np.ndarray, " A"]
     x_test: Float[np.ndarray, "N D"]
     y_test: Float[np.ndarray, " N"]
+    exposure: Float[np.ndarray, " N"] | None = None  # of the individuals of the test
 
     @property
     def guess_mse(self) -> float:
         """Of the training individuals' mean as every prediction; totals are sums."""
+        if self.exposure is not None:
+            rate = self.y_bar.sum() / self.sets.theta.sum()
+            return float(np.mean((rate * self.exposure - self.y_test) ** 2))
         mean = self.y_bar.sum() / len(self.sets.x)
         return float(np.mean((mean - self.y_test) ** 2))
 
@@ -161,8 +165,11 @@ def _split(
     dataset: Dataset, members: Sequence[Int[np.ndarray, " n"]], test: Int[np.ndarray, " M"]
 ) -> Split:
     y_bar = np.array([dataset.y[rows].sum() for rows in members])
-    sets = replace(Sets.from_members(dataset.x, members), recipe=dataset.recipe)
-    return Split(sets, y_bar, dataset.x[test], dataset.y[test])
+    e = dataset.exposure
+    theta = None if e is None else [e[rows] for rows in members]
+    sets = replace(Sets.from_members(dataset.x, members, theta), recipe=dataset.recipe)
+    exposure = None if e is None else e[test]
+    return Split(sets, y_bar, dataset.x[test], dataset.y[test], exposure)
 
 
 def averaged(split: Split) -> Split:
@@ -268,7 +275,7 @@ def run_split(experiment: Experiment, name: str, number: int, split: Split) -> l
             index = split.sets.position(progress.open[0].set_id)
             progress = algorithm.tell(progress, index, float(split.y_bar[index]))
             seconds[query] = time.perf_counter() - start
-            error = _predict(progress, split.x_test, phi) - split.y_test
+            error = _predict(progress, split, phi) - split.y_test
             mse[query] = np.mean(error**2)
             if query + 1 in checked:
                 std = predict_individuals(progress.model, split.x_test)[1][:, 0]
@@ -286,11 +293,11 @@ def _from_start(progress: algorithm.Progress, start: Hyperparameters) -> algorit
 
 
 def _predict(
-    progress: algorithm.Progress, x: Float[np.ndarray, "N D"], phi: Float[np.ndarray, "N K"]
+    progress: algorithm.Progress, split: Split, phi: Float[np.ndarray, "N K"]
 ) -> Float[np.ndarray, " N"]:
     model = progress.model
     if model.basis is not progress.prepared.basis:
-        return predict_mean(model, x)[:, 0]
+        return predict_mean(model, split.x_test, exposure=split.exposure)[:, 0]
     return model.offset[0] + model.posterior.output_scale[0] * (phi @ model.posterior.mean[:, 0])
 
 

@@ -9,18 +9,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import numpy as np
 
 from sumwise.acquisition.strategies import ACQUISITIONS
+from sumwise.data.sets import Sets
 from sumwise.errors import SettingError
 from sumwise.experiments import protocol
 from sumwise.experiments.comparison import RANDOM, Errors, Verdict, verdict
 from sumwise.experiments.datasets import OWN, Labelled
 from sumwise.experiments.protocol import QUERIES, TRAINING_SHARE, Curve, Experiment, Split
 from sumwise.experiments.results import by_dataset
+from sumwise.model.fit import ModelConfig
+from sumwise.model.generalised.likelihoods import LIKELIHOODS
+from sumwise.model.generalised.refusals import check_totals
 from sumwise.util.shapes import Float
 
 STRATEGIES: Final = tuple(s.name for s in ACQUISITIONS.values() if not s.needs_dropout)
@@ -53,16 +58,37 @@ def experiment(
     splits: int = SPLITS,
     queries: int | None = None,
     weights: str = "sum",
+    outputs: str = "numbers",
 ) -> Experiment:
     """What to run; Random is always there, because without it there is nothing to compare with."""
+    if outputs == "numbers" and table.data.exposure is not None:
+        raise SettingError("exposures and trials go with outputs of counts, shares or amounts")
+    if outputs != "numbers":
+        _check(table, outputs, weights)
     most = training_groups(table)
     wanted = min(QUERIES, most) if queries is None else queries
     protocol.check_queries(wanted, most, table.file)
     chosen = [method for method in STRATEGIES if method in methods or method == RANDOM]
     if chosen == [RANDOM]:
         raise SettingError("name a strategy besides Rand, which all others are compared with")
-    columns = protocol.methods_with(protocol.auto_model, chosen)
+    model = protocol.auto_model if outputs == "numbers" else partial(_model_of, outputs)
+    columns = protocol.methods_with(model, chosen)
     return Experiment(OWN, columns, (OWN,), splits, wanted, weights)
+
+
+def _model_of(outputs: str, dataset: str, number: int) -> ModelConfig:
+    return replace(protocol.auto_model(dataset, number), outputs=outputs)
+
+
+def _check(table: Labelled, outputs: str, weights: str) -> None:
+    """Refuse outputs and exposures of individuals that cannot be, by the number of the row."""
+    data = table.data
+    if weights == "mean":
+        raise SettingError(f"{outputs} are told as sums; leave weights='mean' out")
+    e = np.ones(len(data.y)) if data.exposure is None else data.exposure
+    names = tuple(f"{table.y} of row {row}" for row in range(1, len(data.y) + 1))
+    alone = Sets(names, data.x.copy(), e.copy(), np.arange(len(data.y) + 1))
+    check_totals(LIKELIHOODS[outputs], alone, data.y[:, None])
 
 
 def training_groups(table: Labelled) -> int:

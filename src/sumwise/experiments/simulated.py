@@ -6,8 +6,9 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
+from sumwise.data.valid_sets import one_of
 from sumwise.data.validate import count
 from sumwise.errors import SettingError
 from sumwise.experiments import simulate as experiment
@@ -15,9 +16,18 @@ from sumwise.experiments.comparison import Verdict, standings
 from sumwise.experiments.datasets import Labelled, labelled_frame
 from sumwise.experiments.protocol import Experiment
 from sumwise.experiments.simulation_page import curves_section, simulation_page, strategy_table
+from sumwise.model.generalised.refusals import check_outputs
 from sumwise.report.notebook import fixed, sections_html
 from sumwise.report.page import Section, check_folder, save_page
 from sumwise.util import html
+
+
+class Kind(TypedDict, total=False):
+    """What is simulated, if not plain numbers."""
+
+    outputs: str
+    exposure: Any
+    trials: Any
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -83,6 +93,7 @@ def simulate(
     splits: int = experiment.SPLITS,
     queries: int | None = None,
     jobs: int = 1,
+    **kind: Unpack[Kind],
 ) -> Simulated:
     """Find out which strategy wins on data like yours, whose outputs are all known.
 
@@ -99,6 +110,8 @@ def simulate(
         splits: Number of random splits into sets to learn from and sets to be tested on.
         queries: Number of sets to measure in each split; 30, or as many as there are, if left out.
         jobs: Number of processes.
+        **kind: `outputs`: what totals add up, as in `AggregateRegressor`; the error is that of each
+            individual's count. `exposure` or `trials`: its column, as in `Sets.from_frame`.
 
     >>> import numpy as np, pandas as pd, sumwise as sw
     >>> rng = np.random.default_rng(0)
@@ -110,6 +123,7 @@ def simulate(
     >>> sorted(row["strategy"] for row in found.table)
     ['IVR', 'Rand']
     """
+    outputs, theta = _read(kind, weights)
     if weights not in experiment.WEIGHTS:
         raise SettingError(f"weights is {weights!r:.80}; give 'sum' or 'mean'")
     if isinstance(methods, str):
@@ -120,9 +134,18 @@ def simulate(
             known = ", ".join(experiment.STRATEGIES)
             raise SettingError(f"no strategy is called {name!r:.80}; give some of {known}")
     data, n = (
-        labelled_frame(frame, by, y, x),
+        labelled_frame(frame, by, y, x, theta),
         None if queries is None else count(queries, "queries"),
     )
-    plan = experiment.experiment(data, chosen, count(splits, "splits"), n, weights)
+    plan = experiment.experiment(data, chosen, count(splits, "splits"), n, weights, outputs)
     result = experiment.run(plan, experiment.splits_of(data), count(jobs, "jobs"))
     return Simulated(data, plan, result)
+
+
+def _read(kind: Kind, weights: str) -> tuple[str, tuple[Any, str] | None]:
+    """The outputs, and the column of exposures with the name by which it was given."""
+    if odd := {*kind} - {*Kind.__annotations__}:
+        raise SettingError(f"simulate has no argument {min(odd)!r:.60}")
+    outputs = check_outputs(kind.get("outputs", "numbers"))
+    column, said = one_of(weights, kind.get("exposure"), kind.get("trials"))
+    return outputs, None if said == "weights" else (column, said)

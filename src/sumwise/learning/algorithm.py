@@ -15,7 +15,7 @@ from sumwise.acquisition.objective import Objective
 from sumwise.acquisition.screening import Ceiling, with_squares
 from sumwise.acquisition.strategies import Acquisition
 from sumwise.data.sets import Sets
-from sumwise.learning.parts import design_of, in_whole_sets, some_members
+from sumwise.learning.parts import covered, design_of, in_whole_sets, not_covered, some_members
 from sumwise.learning.propose import Answer, Ask, PoolState, Prices, arrays_of, draws_of, questions
 from sumwise.model import fit as core
 from sumwise.model.basis import Scaled
@@ -191,6 +191,8 @@ def fit_answers(
     labelled, measured = None, partial(some_members, sets, answers)
     if prepared.looks_at_individuals:
         labelled = measured()
+        if prepared.config.likelihood is not None:
+            labelled = covered(labelled)
         design = embed(labelled, prepared.basis)
     else:
         design = design_of(rows, sets, prepared.basis, answers)
@@ -203,5 +205,9 @@ def fit_answers(
     if fitted.labelled is None or all(answer.of is None for answer in answers):
         return fitted
     whole = sets.take(at).pool(fitted).design
-    both = in_whole_sets(sets, answers)
-    return replace(fitted, labelled=replace(fitted.labelled, whole=whole, in_whole=both))
+    both, rest = in_whole_sets(sets, answers), None
+    if fitted.generalised is not None:
+        numbers, others = not_covered(sets, answers)
+        rest = numbers, others.pool(fitted).design
+    left = replace(fitted.labelled, whole=whole, in_whole=both, rest=rest)
+    return replace(fitted, labelled=left)

@@ -40,8 +40,8 @@ from sumwise.util.shapes import Float
 
 SETTINGS: Final = tuple(setting.name for setting in fields(core.ModelConfig))
 REQUESTS: Final = {  # what scikit-learn may route to a method
-    "fit": ("groups", "sample_weight", "weights", "pool", "noise_std"),
-    "predict": ("groups", "return_std", "return_cov", "include_noise"),
+    "fit": ("groups", "sample_weight", "weights", "pool", "noise_std", "exposure"),
+    "predict": ("groups", "return_std", "return_cov", "include_noise", "exposure"),
     "score": ("groups", "sample_weight", "weights"),
 }
 
@@ -112,6 +112,7 @@ class AggregateRegressor:
         pool: Sets | None = None,
         noise_std: Any = None,
         known: Any = None,
+        exposure: Any = None,
     ) -> AggregateRegressor:
         """Learn from one total per set; no sets gives the prior.
 
@@ -140,24 +141,23 @@ class AggregateRegressor:
                 column that names sets (as in `y_bar`), individuals (`id` of the sets, or all
                 inputs) or areas (`areas` of the sets, or some of several columns that they were
                 grouped by). A column `noise_std` holds known noise. It goes with sets.
+            exposure: With X, what `sample_weight` is called for counts, shares and amounts.
 
         >>> x = np.array([[0.0], [1.0], [2.0], [3.0]])
         >>> AggregateRegressor("linear").fit(x, {"a": 3.0, "b": 12.0}, groups=["a", "b", "a", "b"])
         AggregateRegressor(basis='linear')
         """
-        kind = None
+        kind, given = None, (groups, weights, sample_weight, exposure)
         if not isinstance(sets, Sets | Embedded | Scan | None):
             if pool is not None or known is not None:
                 raise SettingError("pool and known go with sets: make these with Sets.from_frame")
-            kind = weights if sample_weight is None else None
-            x, (sets, known_groups) = sets, by_row.sets_of(sets, groups, weights, sample_weight)
-            y_bar = by_row.warn_of_repeats(known_groups.of_groups(y_bar, x), groups)
-        elif groups is not None or sample_weight is not None or weights != "sum":
-            raise SettingError("groups, sample_weight and weights go with X; sets have their own")
+            sets, y_bar, kind = by_row.sets_and_totals(sets, y_bar, *given)
+        elif any(v is not None for v in (groups, sample_weight, exposure)) or weights != "sum":
+            raise SettingError("groups, exposure, sample_weight and weights go with X, not sets")
         learned = fit_sets(self.config(), sets, y_bar, pool, noise_std, known)
-        measured, one_output = learned.measured, learned.one_output
+        measured, one = learned.measured, learned.one_output
         vars(self).pop("feature_names_in_", None)  # of another fit
-        vars(self).update(_fitted_attributes(learned.fitted, measured, one_output=one_output))
+        vars(self).update(_fitted_attributes(learned.fitted, measured, one_output=one))
         self.prepared_, self._weights = learned.prepared, kind
         self._totals = dict(zip(measured.ids, learned.labels.tolist(), strict=True))
         return self
@@ -255,7 +255,7 @@ class AggregateRegressor:
         x, groups = known.x, by_row.aligned(X, groups, "groups")
         e = rows_in.exposures(fitted, exposure, X, len(x))
         if return_cov:
-            rows_in.refuse_covariance(fitted, self._recipe, known)
+            rows_in.refuse_covariance(fitted, self._recipe, known, "return_cov")
         own = rows_in.members(fitted, groups, x) if include_noise else None
         if return_std:
             with Slow("predicting", len(x)) as slow:
@@ -366,7 +366,7 @@ class AggregateRegressor:
     ) -> Float[np.ndarray, "..."]:
         """Joint draws of individuals' outputs: (n, n_samples), or (n, M, n_samples)."""
         fitted, known = self.fitted(), self._encode(X)
-        rows_in.refuse_unknown(self._recipe, known, "sample_y")
+        rows_in.refuse_covariance(fitted, self._recipe, known, "sample_y")
         x = known.x
         if random_state is not None:
             count(random_state, "random_state", 0)

@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 
 from sumwise.acquisition.objective import read
+from sumwise.data.about import About
 from sumwise.data.known import Known, with_known
 from sumwise.data.matching import by_id, match
 from sumwise.data.sets import Sets
 from sumwise.data.validate import check_labels
 from sumwise.errors import LabelError, SettingError
 from sumwise.model import fit as core
+from sumwise.model.generalised.refusals import check_sets, refuse_noise
 from sumwise.model.overlap import Overlap
 from sumwise.outofcore.design_store import Embedded, as_sets
 from sumwise.util.shapes import Float
@@ -57,7 +59,12 @@ def fit_sets(
     at, values = match(given, all_sets, "totals", LabelError)
     noise = read(all_sets, {"noise_std": noise_std}, "fit", needed=at).noise_std
     noise = None if noise is None else noise[at]
-    more, beside = with_known(all_sets, known)
+    if config.outputs != "numbers":
+        if noise is not None:
+            refuse_noise(config.outputs)
+        if not isinstance(sets, Embedded):
+            check_sets(config.outputs, all_sets)
+    more, beside = with_known(all_sets, known, About(outputs=config.outputs))
     if beside:
         at, values, noise = _joined(more, beside, at, values, noise)
         pool, all_sets = more if more is not all_sets else pool, more

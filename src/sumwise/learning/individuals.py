@@ -51,6 +51,12 @@ def own_ids(sets: Any, names: Sequence[Any]) -> list[Any]:
     return [own.get(shown(name), name) for name in names]
 
 
+def exposure_in(sets: Any, frame: Any) -> Any:
+    """The column of a data frame by which the sets were made, if it has that column."""
+    table, name = as_frame(frame), sets.origin.weights
+    return None if table is None or name not in table.columns else table.get_column(name).to_numpy()
+
+
 def fill_unknown(
     recipe: Recipe | None, known: Encoded, groups: Any, exposure: Any = None
 ) -> Iterator[tuple[Any, Any, Any, Any]]:
@@ -88,12 +94,12 @@ def exposures(fitted: Model, given: Any, x: Any, n_rows: int) -> Float[np.ndarra
     return e
 
 
-def refuse_covariance(fitted: Model, recipe: Recipe | None, known: Encoded) -> None:
-    """Refuse to give covariances of what is not Gaussian, or not known in full."""
+def refuse_covariance(fitted: Model, recipe: Recipe | None, known: Encoded, what: str) -> None:
+    """Refuse what is joint of individuals who are not Gaussian, or not known in full."""
     if fitted.generalised is not None:
         kind = fitted.generalised.likelihood.name
-        raise SettingError(f"return_cov is for numbers, not for {kind}; ask for return_std")
-    refuse_unknown(recipe, known, "return_cov")
+        raise SettingError(f"{what} is for numbers, not for {kind}; ask for return_std")
+    refuse_unknown(recipe, known, what)
 
 
 def refuse_unknown(recipe: Recipe | None, known: Encoded, what: str) -> None:

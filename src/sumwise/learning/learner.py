@@ -30,7 +30,7 @@ from sumwise.learning.algorithm import (
     tell_all,
 )
 from sumwise.learning.estimator import AggregateRegressor
-from sumwise.learning.individuals import groups_in
+from sumwise.learning.individuals import exposure_in, groups_in
 from sumwise.learning.moment import (
     AHEAD,
     Fitted,
@@ -45,8 +45,9 @@ from sumwise.learning.propose import FEWEST, Answer, Ask, Prices, draws_of, prop
 from sumwise.learning.resolve import resolve
 from sumwise.learning.selection import check_budget
 from sumwise.learning.status import Status
-from sumwise.learning.told import Measured, Told
+from sumwise.learning.told import Measured, Told, check_known
 from sumwise.model import fit as core
+from sumwise.model.generalised.refusals import refuse_noise
 from sumwise.model.predict import Predictions
 from sumwise.outofcore.design_store import Embedded, as_sets
 from sumwise.util.shapes import Float
@@ -67,18 +68,21 @@ class LearnerOptions(StudyOptions, AboutOptions, total=False):
 
 
 def read_options(
-    sets: Sets | Embedded, options: Mapping[str, Any], function: str
+    sets: Sets | Embedded, outputs: str, options: Mapping[str, Any], function: str
 ) -> tuple[Objective, About]:
     """The same, checked.
 
     Args:
+        outputs: Of the model.
         options: As in `LearnerOptions`.
         function: Named where an option is unknown.
     """
     measured: dict[str, Any] = {name: options.get(name) for name in AboutOptions.__annotations__}
     wanted = {name: value for name, value in options.items() if name not in measured}
+    if wanted.get("noise_std") is not None:
+        refuse_noise(outputs)
     wishes = read(as_sets(sets), wanted, function, StudyOptions)
-    return wishes, About(weights=weighed(sets), **measured)
+    return wishes, About(**{**measured, "weights": weighed(sets), "outputs": outputs})
 
 
 class ActiveLearner:
@@ -93,8 +97,8 @@ class ActiveLearner:
             and AggMI in one word.
         known: Totals, outputs of individuals and totals of areas that are known already, as in
             `AggregateRegressor.fit`; they are among the answers, and never asked for.
-        **options: `outcome`, `unit`, `low`, `high`, `targets`, `target_weights`, `noise_std`,
-            `cost` and `enough`, as in `sumwise.create_study`.
+        **options: `outputs`, `outcome`, `unit`, `low`, `high`, `targets`, `target_weights`,
+            `noise_std`, `cost` and `enough`, as in `sumwise.create_study`.
 
     A learner has what a study has, in the same words, but for names and times. The same seed and
     history give the same questions, in a study as well. A learner belongs to one thread.
@@ -129,11 +133,13 @@ class ActiveLearner:
         **options: Unpack[LearnerOptions],
     ) -> None:
         plain = as_sets(sets)
-        config, self._strategy = resolve(model, strategy, seed, preset, sets)
+        kind = options.get("outputs")
+        config, self._strategy = resolve(model, strategy, seed, preset, sets, kind)
         self._seed, self._in_files = seed, isinstance(sets, Embedded)
-        wanted, self._about = read_options(sets, options, "ActiveLearner")
+        wanted, self._about = read_options(sets, config.outputs, options, "ActiveLearner")
         per_cost(self._strategy, np.zeros(len(plain)), wanted.cost)  # refuses costs without gains
         more, known_answers = with_known(plain, known, self._about)
+        check_known(more, known_answers, self._about)
         if more is plain:
             self._progress = begin(config, sets, wanted)
         else:
@@ -311,14 +317,25 @@ class ActiveLearner:
 
     # --- looking ------------------------------------------------------------------------------
 
-    def predict(self, frame: Any = None, level: float = 0.9, *, groups: Any = None) -> Predictions:
+    def predict(
+        self,
+        frame: Any = None,
+        level: float = 0.9,
+        *,
+        groups: Any = None,
+        exposure: Any = None,
+    ) -> Predictions:
         """Predict the outputs of all individuals, set by set, or of the rows of a table.
 
         Args:
-            frame, level, groups: As in `Study.predict`.
+            frame, level, groups, exposure: As in `Study.predict`.
         """
-        groups = groups_in(self._progress.pool.sets, frame) if groups is None else groups
-        return predict(self.model, lambda: self.sets, frame, level, groups, self._about)
+        sets, about = self._progress.pool.sets, self._about
+        groups = groups_in(sets, frame) if groups is None else groups
+        if exposure is None and about.outputs != "numbers":
+            exposure = exposure_in(sets, frame)
+        people = self.model, lambda: self.sets
+        return predict(*people, frame, level, groups, about, exposure=exposure)
 
     def predict_sets(self, level: float = 0.9) -> Predictions:
         """Predict the total of every set, measured or not."""

@@ -15,9 +15,10 @@ import numpy as np
 from sumwise.acquisition.objective import Objective
 from sumwise.data.about import About
 from sumwise.data.sets import Sets, rows_among
+from sumwise.errors import SettingError
 from sumwise.learning.contradictions import contradictions
 from sumwise.learning.left_out import Judged, left_out, suspects
-from sumwise.learning.parts import some_members
+from sumwise.learning.parts import covered, some_members
 from sumwise.learning.propose import Answer, Ask, PoolState
 from sumwise.learning.status import Status, outlook
 from sumwise.model.bounded import possible, within, within_overlapping
@@ -91,6 +92,7 @@ class Fitted(NamedTuple, Generic[S]):
             mean, std = self.totals([answer.position])
             return float(mean[0]), float(std[0])
         some = some_members(self.pool.sets, [answer])
+        some = some if self.model.generalised is None else covered(some)
         design = some.pool(self.model).design
         own = in_common(self.model, some, design)
         means, stds = predict_sets(self.model, design, include_noise=True, own=own)
@@ -215,15 +217,19 @@ def predict(
     groups: Any,
     measured: About = NOTHING_SAID,
     whole: Callable[[], Sets] | None = None,
+    exposure: Any = None,
 ) -> Predictions:
     """Outputs of all individuals of the sets, or of the rows of a table; see `Study.predict`.
 
     Args:
         whole: Gives all sets that may be measured, if `sets` are only some of them.
+        exposure: Of the rows of a table.
     """
     share, ends = check_level(level), {"low": measured.low, "high": measured.high}
     if frame is not None:
-        return model.intervals(frame, share, groups=groups, **ends)
+        return model.intervals(frame, share, groups=groups, exposure=exposure, **ends)
+    if exposure is not None:
+        raise SettingError("exposure goes with a table; individuals of the sets have their own")
     about, known = individuals(own := sets()), model.fitted().labelled
     if measured.bounded and known is not None and known.overlap is not None:
         everyone = own if whole is None else whole()
@@ -233,7 +239,8 @@ def predict(
         ends_of = np.stack([found.lower, found.upper])[:, at]
         found = replace(found, mean=found.mean[at], std=found.std[at], ends=ends_of)
     else:
-        found = model.intervals(own.own_x, share, groups=about["ids"], **ends)
+        e = None if measured.outputs == "numbers" else own.theta[: len(own.own_x)]
+        found = model.intervals(own.own_x, share, groups=about["ids"], exposure=e, **ends)
     return replace(found, **about)
 
 

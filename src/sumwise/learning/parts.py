@@ -34,7 +34,7 @@ from sumwise.model.basis import Scaled
 from sumwise.model.design import Design, embed
 from sumwise.model.fit import Model
 from sumwise.model.predict import features_of
-from sumwise.util.shapes import Float
+from sumwise.util.shapes import Bool, Float, Int
 from sumwise.util.text import count, shown
 
 
@@ -108,6 +108,27 @@ def some_members(sets: Sets, answers: Sequence[Answer]) -> Sets:
             if mean:  # what was measured is the mean of those whom it covers
                 own[own != 0] = 1 / len(answer.of)
     return replace(taken, theta=theta)
+
+
+def rows_with(sets: Sets, kept: Bool[np.ndarray, " N"]) -> Sets:
+    """The sets with some of their rows, of which each has one."""
+    if kept.all():
+        return sets
+    starts = np.concatenate([[0], np.cumsum(kept)])[sets.starts]
+    return Sets(sets.ids, sets.x[kept], sets.theta[kept], starts, sets.input_names)
+
+
+def covered(sets: Sets) -> Sets:
+    """Sets of `some_members` without those whom answers do not cover."""
+    return rows_with(sets, sets.theta != 0)
+
+
+def not_covered(sets: Sets, answers: Sequence[Answer]) -> tuple[Int[np.ndarray, " r"], Sets]:
+    """Numbers of the answers that cover a part of their set, and the other members of these."""
+    at = np.array([a for a, answer in enumerate(answers) if answer.of is not None])
+    some = [answers[a] for a in at]
+    whole = sets.take([answer.position for answer in some])
+    return at, rows_with(whole, some_members(sets, some).theta == 0)
 
 
 def in_whole_sets(sets: Sets, answers: Sequence[Answer]) -> Float[np.ndarray, " t"]:

@@ -175,6 +175,26 @@ def sets_of(x: Any, groups: Any, weights: Any, sample_weight: Any) -> tuple[Sets
     return sets if frame is not None else replace(sets, input_names=None), known
 
 
+def sets_and_totals(
+    x: Any, y: Any, groups: Any, weights: Any, sample_weight: Any, exposure: Any
+) -> tuple[Sets, Any, Any]:
+    """The sets that rows make, their totals, and `weights` where these have no θ of their own.
+
+    Args:
+        exposure: Another name of `sample_weight`, with which rows without groups are sets, too.
+    """
+    if exposure is not None:
+        if sample_weight is not None or weights != "sum":
+            raise SettingError(
+                "exposure, sample_weight and weights are one thing; give one of them"
+            )
+        groups = range(len(x)) if groups is None else groups
+    theta = sample_weight if exposure is None else exposure
+    sets, known = sets_of(x, groups, weights, theta)
+    totals = warn_of_repeats(known.of_groups(y, x), groups)
+    return sets, totals, weights if theta is None else None
+
+
 def warn_of_repeats(y: Any, groups: Any) -> Any:
     """Warn of outputs, one for each row without a group, that repeat as totals of groups do.
 
@@ -196,7 +216,7 @@ def warn_of_repeats(y: Any, groups: Any) -> Any:
         "totals, give fit groups=…; in cross_val_score, sklearn.set_config(enable_metadata_routing="
         "True), model.set_fit_request(groups=True).set_score_request(groups=True) and params=…",
         UserWarning,
-        stacklevel=3,
+        stacklevel=4,
     )
     return y
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from sumwise.data import validate
 from sumwise.data.about import About
+from sumwise.data.known import Known
 from sumwise.data.matching import by_id
 from sumwise.data.sets import Sets
 from sumwise.errors import LabelError, SettingError, SumwiseError
@@ -18,6 +19,8 @@ from sumwise.learning import rules
 from sumwise.learning.parts import rows_of, sampling_noise, share_of, some_members
 from sumwise.learning.propose import Answer
 from sumwise.model.fit import Model
+from sumwise.model.generalised.likelihoods import LIKELIHOODS
+from sumwise.model.generalised.refusals import check_total, refuse_noise
 from sumwise.util.text import sentence
 
 Place = Callable[[int], str]  # where an answer of many comes from, in words
@@ -69,7 +72,23 @@ class Measured(NamedTuple):
         if self.about.bounded:
             one = some_members(self.sets, [new])
             self.about.check(new.y_bar, new.noise_std, one, new.of is None)
+        self.refuse_odd(new)
         return new
+
+    def refuse_odd(self, new: Answer) -> None:
+        """Refuse what no counts, shares or amounts add up to, and noise of plain numbers."""
+        outputs = self.about.outputs
+        if outputs == "numbers":
+            return
+        if new.noise_std:
+            refuse_noise(outputs)
+        if new.covers is not None:
+            raise SettingError(
+                f"covers scales a total up, and {outputs} are counted: name the members that were "
+                "(of, --of in the shell), whose own exposures are known"
+            )
+        exposure = float(some_members(self.sets, [new]).theta.sum())
+        check_total(LIKELIHOODS[outputs], new.set_id, new.y_bar, exposure)
 
     def all_checked(self, many: Sequence[Told], where: Place) -> list[Answer]:
         """Many answers; a refusal says where it is."""
@@ -110,6 +129,14 @@ class Measured(NamedTuple):
         noise = None if new.noise_std is None else new.noise_std / up
         total = validate.total(new.y_bar / up, new.set_id)
         return replace(new, y_bar=total, noise_std=noise, covers=part)
+
+
+def check_known(sets: Sets, known: Sequence[Known], about: About) -> None:
+    """Refuse totals known from the start that could not be told."""
+    for each in known if about.outputs != "numbers" else ():
+        at = sets.position(each.set_id)
+        new = Answer(0, each.set_id, each.y_bar, noise_std=each.noise_std, position=at)
+        Measured(sets, about).refuse_odd(new)
 
 
 def with_sampling_noise(

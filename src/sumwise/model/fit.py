@@ -35,7 +35,7 @@ from sumwise.model.mixture_algebra import Totals
 from sumwise.model.overlap import Overlap, apart
 from sumwise.model.posterior import Hyperparameters, Posterior, Spectrum
 from sumwise.model.scaling import Standardised
-from sumwise.util.shapes import Float
+from sumwise.util.shapes import Float, Int
 from sumwise.util.threads import one_thread
 
 if TYPE_CHECKING:
@@ -160,6 +160,7 @@ class Labelled:
     lower: Float[np.ndarray, "t t"] | None = None  # L of overlapping totals, in units of 1/β
     whole: Design | None = None  # of the sets with all members, where totals cover some of them
     in_whole: Float[np.ndarray, " t"] | None = None  # Σ over those of θ in both
+    rest: tuple[Int[np.ndarray, " r"], Design] | None = None  # other members of such, if not linear
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -180,7 +180,11 @@ class Posterior:
         new = design.u / np.sqrt(self.noise_scale(design))[:, None]
         sure = self.directions[certain]  # known for certain: nothing is left to learn along these
         rows = np.vstack([known, new - (new @ sure.T) @ sure])
-        _, singular, directions = np.linalg.svd(rows, full_matrices=False)
+        try:
+            _, singular, directions = np.linalg.svd(rows, full_matrices=False)
+        except np.linalg.LinAlgError:  # divide and conquer rarely fails, and not for the transpose
+            axes, singular, _ = np.linalg.svd(rows.T, full_matrices=False)
+            directions = axes.T
         if certain.any():  # directions left by rounding need not be orthogonal to them
             size = np.linalg.norm(np.vstack([known, new]))
             left = singular > 10 * EPSILON * len(self.mean) * size

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from statistics import NormalDist
 from typing import Any, Final
 
@@ -21,7 +22,7 @@ from sumwise.model.fit import Labelled, Model
 from sumwise.model.generalised import predict as generalised
 from sumwise.model.posterior import BLOCK
 from sumwise.util import html
-from sumwise.util.shapes import Float, Int
+from sumwise.util.shapes import Float, Int, Numbers
 from sumwise.util.text import shown
 
 PREFIX: Final = "sumwise_"
@@ -190,11 +191,9 @@ def predict_sets(
     scale, posterior = model.posterior.output_scale, model.posterior
     if model.generalised is not None:
         assert design.nonlinear is not None
-        totals, spread, _ = generalised.totals(
-            model.generalised, posterior, design, _numbers(own, len(design))
-        )
+        totals, spread, _ = _generalised_totals(model, design, own)
         if not include_noise:
-            spread = design.nonlinear.slope * np.sqrt(posterior.variance_along(design.u))
+            spread = np.sqrt(posterior.variance_along(design.u))
         return totals[:, None], spread[:, None]
     mean = np.empty((len(design), posterior.n_outputs))
     for low in range(0, len(design), BLOCK):  # of a design in single precision no copy is made
@@ -376,6 +375,40 @@ def _generalised(
     return mean, std, ends
 
 
+def _rates(
+    model: Model, mean: Float[np.ndarray, " N"], exposure: Numbers | None, own: Members | None
+) -> dict[str, np.ndarray]:
+    """Rates, or shares, and whether they are beyond reason where no total keeps them from that."""
+    known, rate = model.generalised, mean if exposure is None else mean / exposure
+    assert known is not None
+    free = np.ones(len(mean), dtype=bool)
+    if own is not None:
+        free[own.row[own.theta != 0]] = False
+    eta = generalised.Predictor(np.log(np.where(free, rate, 1.0)), np.zeros(len(mean)))
+    name = "share" if known.likelihood.capped else "rate"
+    return {name: rate, "extrapolates": free & generalised.extrapolates(known, eta)}
+
+
+def _generalised_totals(
+    model: Model, design: Design, own: Members | None, level: float | None = None
+) -> generalised.Found:
+    """Totals of counts, shares or amounts; members whom a total does not cover are added to it."""
+    assert model.generalised is not None
+    numbers, known = _numbers(own, len(design)), model.labelled
+    of = partial(generalised.totals, model.generalised, model.posterior, level=level)
+    mean, std, ends = of(design, numbers)
+    if numbers is None or known is None or known.rest is None:
+        return mean, std, ends
+    some, others = known.rest
+    rows = np.flatnonzero(np.isin(numbers, some))
+    if len(rows):
+        more, std[rows], beyond = of(others.rows(np.searchsorted(some, numbers[rows])), None)
+        mean[rows] += more
+        if ends is not None and beyond is not None:
+            ends[:, rows] += beyond
+    return mean, std, ends
+
+
 def _numbers(own: Members | None, n_rows: int) -> Int[np.ndarray, " N"] | None:
     """The number of the measured set of each row, −1 for none."""
     if own is None:
@@ -398,7 +431,9 @@ def interval(
     """
     if model.generalised is not None:
         one_mean, one_std, ends = _generalised(model, x, exposure, own, level)
-        return Predictions(one_mean, one_std, level, ends=ends)
+        return Predictions(
+            one_mean, one_std, level, ends=ends, more=_rates(model, one_mean, exposure, own)
+        )
     mean, std = (values[:, 0] for values in predict_individuals(model, x, own=own))
     if model.mixture is None:
         return Predictions(mean, std, level)
@@ -432,15 +467,23 @@ def average_into(found: Predictions, rows: Int[np.ndarray, " r"], each: Predicti
         for ends in (each.mean - each.lower, each.upper - each.mean)
     )
     columns = found.mean, found.std, found.lower, found.upper
-    for column, values in zip(columns, (mean, std, mean - below, mean + above), strict=True):
+    ends = [mean - below, mean + above]
+    if found.more:  # quantiles of a mixture are among those of its parts, and whole where these are
+        several = [v.reshape(n_rows, -1) for v in (each.lower, each.upper)]
+        ends = [np.maximum(ends[0], several[0].min(1)), np.minimum(ends[1], several[1].max(1))]
+        if all((v == np.rint(v)).all() for v in several):
+            ends = [np.floor(ends[0]), np.ceil(ends[1])]
+        for name, values in found.more.items():
+            own = each.more[name].reshape(n_rows, -1)
+            values[rows] = own.any(axis=1) if values.dtype == bool else own.mean(axis=1)
+    for column, values in zip(columns, (mean, std, *ends), strict=True):
         column[rows] = values
 
 
 def interval_sets(model: Model, design: Design, level: float, own: Members | None) -> Predictions:
     """The same for the totals of sets, given what was measured."""
     if model.generalised is not None:
-        numbers = _numbers(own, len(design))
-        found = generalised.totals(model.generalised, model.posterior, design, numbers, level)
+        found = _generalised_totals(model, design, own, level)
         return Predictions(found[0], found[1], level, ends=found[2])
     mean, std = (v[:, 0] for v in predict_sets(model, design, include_noise=True, own=own))
     if model.mixture is None:
@@ -487,6 +530,7 @@ class Predictions:
     inputs: Mapping[str, Any] = field(default_factory=dict)  # the user's own columns
     ends: Float[np.ndarray, "2 n"] | None = None  # of the interval; those of a Gaussian if None
     frame: Any = None  # the user's data frame whose rows these are, if they came in one
+    more: Mapping[str, np.ndarray] = field(default_factory=dict)  # rates, and where they are beyond
 
     @property
     def lower(self) -> Float[np.ndarray, " n"]:
@@ -522,7 +566,8 @@ class Predictions:
         return self._table().to_polars()
 
     def to_arrow(self) -> Any:
-        """An Arrow table: set, what comes along, mean, std, lower and upper.
+        """An Arrow table: set, what comes along, mean, std, lower and upper; of counts, shares and
+        amounts also the rate (or share) and whether it extrapolates beyond reason.
 
         Rows of a data frame that was passed to `predict` come with all of its columns. A named
         index of pandas is a column as well.
@@ -547,9 +592,10 @@ class Predictions:
         import pyarrow as pa
 
         last = {name: getattr(self, name)[:rows] for name in ENDS}
+        last |= {name: values[:rows] for name, values in self.more.items()}
         if self.frame is not None:
             table = as_frame(self.frame)
-            ours = own_names(ENDS, table.columns)
+            ours = own_names([*last], table.columns)
             some = table if rows is None else table.head(rows)
             return with_columns(some, {ours[name]: last[name] for name in last})
         first = {} if self.ids is None else {"set": _id_column(self.ids[:rows])}

@@ -23,6 +23,7 @@ from sumwise.errors import SettingError
 from sumwise.learning.estimator import AggregateRegressor
 from sumwise.learning.learner import LearnerOptions, read_options
 from sumwise.learning.resolve import resolve
+from sumwise.learning.told import check_known
 from sumwise.model.fit import ModelConfig, Prepared
 from sumwise.model.serialize import pack_config
 from sumwise.outofcore.design_store import Embedded, as_sets
@@ -68,26 +69,29 @@ def create_study(
             to it with a checksum; for sets that take gigabytes.
         known: What is known already, as in `AggregateRegressor.fit`: the first answers. Individuals
             and areas become more sets of the study, which are never asked for.
-        **options: `outcome`: what is measured, such as "maths score", and `unit`: its unit, which
-            all outputs use. `low` and `high`: the least and the most that an individual's output
-            can be (a share is 0 to 1); a total that is impossible then is refused, and predictions
-            keep within these bounds. `targets` and `target_weights`: individuals whose predictions
-            count, as in `sumwise.score`. `noise_std`: noise that measuring each set will have;
-            `tell` takes the noise that an answer really had. `cost`: what measuring each set costs,
-            as in `sumwise.select`; questions are then asked by gain per cost, and `ask` takes a
-            budget. `enough`: an improvement of predictions, as a standard deviation in your units,
-            below which the next questions are no longer worth asking. `geometry`: the geometry of
-            each individual as WKB, in the order of `sets.x`, for maps and exports, or None.
+        **options: `outputs`: what totals add up, if no model is given: `"numbers"`, `"counts"`,
+            `"shares"` or `"amounts"`, as in `AggregateRegressor`. `outcome`: what is measured, such
+            as "maths score", and `unit`: its unit, which all outputs use. `low` and `high`: the
+            least and the most that an individual's output can be (a share is 0 to 1); a total that
+            is impossible then is refused, and predictions keep within these bounds. `targets` and
+            `target_weights`: individuals whose predictions count, as in `sumwise.score`.
+            `noise_std`: noise that measuring each set will have; `tell` takes the noise that an
+            answer really had. `cost`: what measuring each set costs, as in `sumwise.select`;
+            questions are then asked by gain per cost, and `ask` takes a budget. `enough`: an
+            improvement of predictions, as a standard deviation in your units, below which the next
+            questions are no longer worth asking. `geometry`: the geometry of each individual as
+            WKB, in the order of `sets.x`, for maps and exports, or None.
     """
     named = "study" if name is None else validate.study_name(name)
     days, plain = validate.days(claim_days, "claim_days"), as_sets(sets)
-    config, chosen = _settings(sets, model, strategy, seed, preset)
+    config, chosen = _settings(sets, model, strategy, seed, preset, options.get("outputs"))
     if isinstance(sets, Embedded) and sets_file is not None:
         raise SettingError("the sets are in files already; leave sets_file out")
     shapes = _geometry(options.pop("geometry", None), sets)
-    wishes, about = read_options(sets, options, "create_study")
+    wishes, about = read_options(sets, config.outputs, options, "create_study")
     per_cost(chosen, np.zeros(len(sets)), wishes.cost)  # refuses what cost means nothing to
     more, told = with_known(plain, known, about)
+    check_known(more, told, about)
     settings: dict[str, Any] = {"name": named, "strategy": chosen, "seed": str(int(seed))}
     settings |= {"config": pack_config(config), "claim_days": days}
     settings |= dict.fromkeys(("arrivals", "changes"), len(told))
@@ -139,9 +143,10 @@ def _settings(
     strategy: str | None,
     seed: int,
     preset: str | None,
+    outputs: str | None,
 ) -> tuple[ModelConfig, str]:
     """The model's settings and the strategy, both such that anyone can open the study."""
-    config, chosen = resolve(model, strategy, seed, preset, sets)
+    config, chosen = resolve(model, strategy, seed, preset, sets, outputs)
     if not isinstance(chosen, str):
         raise SettingError(
             f"the strategy {chosen!r:.60} is code of yours, and a study is opened by people who do "

@@ -40,9 +40,11 @@ from sumwise.data.targets import Targets
 from sumwise.errors import DataError, MissingExtraError, SumwiseError
 from sumwise.learning.parts import some_members
 from sumwise.learning.propose import Answer
+from sumwise.learning.told import Measured
 from sumwise.model import serialize
 from sumwise.model.basis.auto import OF_HYPOTHESES, as_former
 from sumwise.model.fit import ModelConfig, Prepared
+from sumwise.model.generalised.refusals import check_sets
 from sumwise.model.serialize import pack_config, unpack_config, unpack_prepared
 from sumwise.study import export
 from sumwise.study.export import BASIS, GEOMETRY, OF_SET, PART, SETS, STUDY, TABLES
@@ -104,6 +106,8 @@ def _read(place: Path) -> Imported:
     with _refusals(SETS):
         sets = _sets(content, inputs, about[0], about[1], recipe, origin)
         about_it = about_it or About(weights=weights_of(sets))  # older exports do not say it
+        about_it = replace(about_it, outputs=config.outputs)
+        check_sets(config.outputs, sets)
     geometry = None
     if GEOMETRY in sha256:
         content = _content(place, GEOMETRY, sha256)
@@ -131,6 +135,7 @@ def _read(place: Path) -> Imported:
             part = records.part_of(row[PART])
             new = Answer(0, sets.ids[at], row["y_bar"], position=at, of=part.get("of"))
             about_it.check(*told, some_members(sets, [new]), new.of is None)
+            Measured(sets, about_it).refuse_odd(replace(new, noise_std=row["noise_std"]))
     if former:
         columns = dict.fromkeys([*filter(None, TABLES["history"].values()), PART])
         happened["history"].append({**columns, "at": records.now(), **records.TO_MIXTURE})

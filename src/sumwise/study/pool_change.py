@@ -20,8 +20,9 @@ from sumwise.data.frames import Table, as_frame
 from sumwise.data.geo import Geometry, from_geoparquet
 from sumwise.data.pool_edits import Edited, edit
 from sumwise.data.pool_tables import Columns, inputs_of
-from sumwise.data.sets import LazySets
+from sumwise.data.sets import LazySets, Sets
 from sumwise.errors import InvalidSetError, SettingError, StorageError
+from sumwise.model.generalised.refusals import check_sets
 from sumwise.study.state import StudyState
 from sumwise.study.storage import blobs, records
 from sumwise.study.storage.records import Snapshot
@@ -79,6 +80,7 @@ def change(
         today = records.now()[:10]
         made = edit(whole, record.pool, answered, tables, columns, today, record.about.word)
         _refuse_claimed(state, seen, made)
+        refuse_overlap(record.about.outputs, made.sets)
         aims = _aims(state, made, of_new_sets)
         prepared = record.prepared.config.prepare(made.mark.asked(made.sets))
         beside = _sets_file(state, made.mark.changes)
@@ -97,6 +99,17 @@ def change(
         f"study {record.name!r} is being changed all the time, so its pool was not. Do this again "
         "when there is less to do."
     )
+
+
+def refuse_overlap(outputs: str, sets: Sets) -> None:
+    """Refuse a measured set that goes on beside itself with other members, and odd exposures."""
+    if outputs != "numbers" and sets.members is not None:
+        raise SettingError(
+            "a set that is measured would have other members, and so overlap with what was "
+            f"measured, which {outputs} cannot. Retract its answer first; it may be told again, of "
+            "those who were counted (of)."
+        )
+    check_sets(outputs, sets)
 
 
 def _refuse_claimed(state: StudyState, seen: Snapshot, made: Edited) -> None:

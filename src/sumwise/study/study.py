@@ -22,7 +22,7 @@ from sumwise.data.parquet import Scan
 from sumwise.data.sets import Sets, rows_among
 from sumwise.learning import told
 from sumwise.learning.estimator import AggregateRegressor
-from sumwise.learning.individuals import groups_in
+from sumwise.learning.individuals import exposure_in, groups_in
 from sumwise.learning.moment import AHEAD, Moment, answers_html, predict, predict_totals
 from sumwise.learning.parts import rows_of
 from sumwise.learning.propose import FEWEST, Answer, Ask
@@ -395,7 +395,14 @@ class Study:
         """The model after all answers so far; before the first, the prior."""
         return _model(self.state)
 
-    def predict(self, frame: Any = None, level: float = 0.9, *, groups: Any = None) -> Predictions:
+    def predict(
+        self,
+        frame: Any = None,
+        level: float = 0.9,
+        *,
+        groups: Any = None,
+        exposure: Any = None,
+    ) -> Predictions:
         """Predict the outputs of all individuals, set by set, or of the rows of a table.
 
         Members of a measured set are predicted given its total, so that they add up to it. Where
@@ -408,11 +415,19 @@ class Study:
             groups: Id of the set that each row of `frame` belongs to, as in
                 `AggregateRegressor.predict`. If left out, the columns that name the study's sets,
                 where `frame` has them all.
+            exposure: Of each row of `frame`, or its number of trials, where counts, shares or
+                amounts are measured. If left out, the column that the study's sets were made with,
+                where `frame` has it; rates are predicted where it has not. The study's own
+                individuals have their own.
         """
         state = self.state
-        groups = groups_in(state.record.sets, frame) if groups is None else groups
-        ends, whole = state.record.about, lambda: state.whole
-        return predict(_model(state), lambda: state.people, frame, level, groups, ends, whole)
+        sets, about = state.record.sets, state.record.about
+        groups = groups_in(sets, frame) if groups is None else groups
+        if exposure is None and about.outputs != "numbers":
+            exposure = exposure_in(sets, frame)
+        people = _model(state), lambda: state.people
+        whole = lambda: state.whole  # noqa: E731
+        return predict(*people, frame, level, groups, about, whole, exposure)
 
     def predict_sets(self, level: float = 0.9) -> Predictions:
         """Predict the total of every set, measured or not."""

@@ -168,7 +168,8 @@ class Pages:
         owners = np.searchsorted(starts, which, side="right") - 1
         found = predict(self.session, self.session.state.fitted(), which)
         values = zip(found.mean, found.std, found.lower, found.upper, strict=True)
-        columns = zip(owners.tolist(), which.tolist(), names, x, values, strict=True)
+        more = zip(*found.more.values(), strict=True) if found.more else [()] * len(which)
+        columns = zip(owners.tolist(), which.tolist(), names, x, values, more, strict=True)
         return [
             {
                 "set": self.session.name(owner),
@@ -176,8 +177,9 @@ class Pages:
                 "id": name,
                 "inputs": [as_value(value) for value in inputs],
                 **{"mean": mean, "std": std, "lower": lower, "upper": upper},
+                **dict(zip(("rate", "extrapolates"), rates, strict=False)),
             }
-            for owner, row, name, inputs, (mean, std, lower, upper) in columns
+            for owner, row, name, inputs, (mean, std, lower, upper), rates in columns
         ]
 
 
@@ -189,7 +191,8 @@ def predict(session: Session, fit: Fit, which: Int[np.ndarray, " n"]) -> Predict
     """
     sets, about, model = session.sets, session.record.about, fit.model
     if not about.bounded:
-        return outputs.interval(model, sets.x[which], LEVEL, _members(fit, sets, which))
+        e = None if model.generalised is None else sets.theta[which]
+        return outputs.interval(model, sets.x[which], LEVEL, _members(fit, sets, which), e)
     if sets.members is not None:
         everyone = session.study.model, lambda: sets, None, LEVEL, None, about
         _, first, same = np.unique(sets.members, return_index=True, return_inverse=True)

@@ -41,6 +41,9 @@ class Expectation(BaseModel):
     upper: Real
     low: Real = Field(None, description="The least that it can be, where outputs have bounds.")
     high: Real = Field(None, description="The most.")
+    exposure: Real = Field(
+        None, description="Of the set, where counts or amounts are measured; trials, where shares."
+    )
 
 
 class Question(Expectation, SetName):
@@ -196,6 +199,10 @@ class Individual(BaseModel):
     std: Real
     lower: Real
     upper: Real
+    rate: Real = Field(None, description="Mean per exposure of counts and amounts; of shares, p.")
+    extrapolates: bool = Field(
+        False, description="Whether the rate is more than 10 times above or below all measured."
+    )
 
 
 class Individuals(Rows):
@@ -237,9 +244,13 @@ class About(BaseModel):
 
     outcome: str | None = Field(examples=["maths score"])
     unit: str | None = Field(examples=["points"])
-    word: Literal["total", "mean", "weighted sum"] = Field(
+    outputs: Literal["numbers", "counts", "shares", "amounts"] = Field(
+        description="What totals add up; counts and shares are told as whole numbers."
+    )
+    word: Literal["total", "mean", "weighted sum", "count"] = Field(
         description="What measuring a set gives."
     )
+    title: str = Field(description="The same, and of what.", examples=["count of deaths"])
     low: float | None = Field(description="The least that an individual's output can be.")
     high: float | None = Field(description="The most.")
 

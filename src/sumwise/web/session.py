@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cached_property
 from typing import Any, Final, Generic, Literal, TypeVar
 
@@ -168,6 +168,12 @@ class Session:
         fit = self.state.recent_fit(LAG)
         if fit is None or all(told.position != position for told in fit.seen.answers):
             return self.expected(position)  # the model does not know the answer
+        if fit.model.generalised is not None:
+            others = tuple(told for told in fit.seen.answers if told.position != position)
+            if len(others) < FEWEST:
+                return None
+            fit = self.state.fit_anew(replace(fit.seen, answers=others))
+            return expectations(fit, [position])[0]
         told, known = fit.seen.answers, fit.model.labelled
         if known is not None and known.overlap is not None:
             told = tuple(told[i] for i in known.overlap.kept.tolist())
@@ -273,7 +279,12 @@ class Session:
 
 def expectations(fit: Fit, positions: Sequence[int]) -> list[Row]:
     """What the totals of some sets are expected to be, with the intervals that are shown."""
-    return _rows(fit.intervals(LEVEL, list(positions)), fit.ranges, positions)
+    rows, known = _rows(fit.intervals(LEVEL, list(positions)), fit.ranges, positions), fit.model
+    if known.generalised is not None:
+        most = known.generalised.likelihood.capped
+        for row, exposure in zip(rows, fit.design.theta_sum[list(positions)], strict=True):
+            row |= {"low": 0.0, "high": exposure if most else None, "exposure": exposure}
+    return rows
 
 
 def _rows(

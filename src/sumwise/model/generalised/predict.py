@@ -356,7 +356,8 @@ def _count(mean: Numbers, alpha: float, top: Numbers, u: Numbers) -> Numbers:
 def _amount(mean: Numbers, alpha: float, top: Numbers, u: Numbers) -> Numbers:
     """m / (1 − θαm), with 1 − θαm = exp(−u) for the largest mean."""
     del alpha  # which the largest mean stands for
-    return mean / (1 + np.expm1(-u) * mean / top)
+    with np.errstate(divide="ignore"):  # beyond all totals
+        return mean / (1 + np.expm1(-u) * mean / top)
 
 
 # --- what is beyond what was seen -----------------------------------------------------------------

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 OUTPUTS: Final = ("numbers", *LIKELIHOODS)
 WHOLE: Final = 1e-9  # of a count: how far from whole what was added up elsewhere may be
+WANTED: Final = {"counts": "count", "shares": "number of successes", "amounts": "total"}
 EXPOSURE: Final = {"counts": "exposure", "shares": "number of trials", "amounts": "exposure"}
 
 
@@ -52,8 +53,12 @@ def refuse_noise(outputs: str, what: str = "noise_std") -> None:
         )
 
 
-def check_sets(outputs: str, sets: Sets) -> None:
-    """Refuse weights that cannot be exposures, and sets that overlap."""
+def check_sets(outputs: str, sets: Sets, where: Callable[[int], str] | None = None) -> None:
+    """Refuse weights that cannot be exposures, and sets that overlap.
+
+    Args:
+        where: Gives the place of a row in words, if it comes from a file.
+    """
     if outputs == "numbers":
         return
     if sets.members is not None:
@@ -62,22 +67,22 @@ def check_sets(outputs: str, sets: Sets) -> None:
             "individual to one set, or use outputs='numbers'"
         )
     theta, name = sets.theta, EXPOSURE[outputs]
+    means = len(theta) and np.array_equal(theta, np.repeat(1.0 / sets.sizes, sets.sizes))
+    if means and (sets.sizes > 1).any():
+        raise SettingError(
+            f"outputs={outputs!r} takes the {WANTED[outputs]} of a set, not a mean: make the sets "
+            "without weights='mean', and tell that"
+        )
     bad = np.flatnonzero(~(theta > 0))
     if outputs == "shares" and not len(bad):
-        means = len(theta) and np.array_equal(theta, np.repeat(1.0 / sets.sizes, sets.sizes))
-        if means and (sets.sizes > 1).any():
-            raise SettingError(
-                "outputs='shares' takes the number of successes of a set, not a mean: make the "
-                "sets without weights='mean', and tell how many succeeded"
-            )
         bad = np.flatnonzero(theta != np.rint(theta))
     for row in bad:
         owner = int(np.searchsorted(sets.starts, row, side="right")) - 1
+        place = f"individual {row - sets.starts[owner] + 1} of set {sets.ids[owner]!r:.80}"
         must = "a whole number above 0" if outputs == "shares" else "above 0"
         raise InvalidSetError(
-            f"individual {row - sets.starts[owner] + 1} of set {sets.ids[owner]!r:.80} has the "
-            f"{name} {theta[row]:g}; it must be {must} for outputs={outputs!r}. Drop the row or "
-            "correct it."
+            f"{place if where is None else where(int(row))}: the {name} is {theta[row]:g}; it must "
+            f"be {must} for outputs={outputs!r}. Correct it, or drop the row."
         )
 
 

@@ -49,7 +49,7 @@ from sumwise.model.serialize import pack_prepared
 from sumwise.outofcore.design_store import Embedded
 from sumwise.study.storage import sqlite
 from sumwise.study.storage.database import Connection, Database
-from sumwise.study.storage.id_json import many_from_json, many_to_json, to_json
+from sumwise.study.storage.id_json import from_json, many_from_json, many_to_json, to_json
 from sumwise.study.storage.schema import files
 from sumwise.util.files import atomic_write
 from sumwise.util.shapes import Float
@@ -409,7 +409,8 @@ def origin_json(origin: Origin) -> dict[str, Any]:
     if not origin.by and not origin.extra and origin.id is None:
         return {}
     names = many_to_json([*origin.by, origin.id])
-    return {"origin": {"names": names, "mean": origin.mean, "extra": origin.extra}}
+    theta = {} if origin.weights is None else {"weights": to_json(origin.weights)}
+    return {"origin": {"names": names, "mean": origin.mean, "extra": origin.extra, **theta}}
 
 
 def origin_of(known: Mapping[str, Any]) -> Origin:
@@ -420,7 +421,8 @@ def origin_of(known: Mapping[str, Any]) -> Origin:
     mean, extra = known["origin"]["mean"], known["origin"]["extra"]
     if not isinstance(mean, bool) or type(extra) is not int or extra < 0:
         raise DataError(f"origin is {known['origin']!r:.80}, which no study has")
-    return Origin(tuple(by), own, mean, extra)
+    theta = known["origin"].get("weights")
+    return Origin(tuple(by), own, mean, extra, None if theta is None else from_json(theta))
 
 
 def row_ids_of(texts: Sequence[str]) -> np.ndarray:

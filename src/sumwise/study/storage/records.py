@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from types import SimpleNamespace
@@ -217,7 +217,7 @@ def load(connection: Connection, name: str | None, database: Database) -> StudyR
         blobs=blobs,
         embedded=made,
         aims=blobs.aims(connection),
-        about=blobs.about(connection, made or sets),
+        about=replace(blobs.about(connection, made or sets), outputs=config.outputs),
         pool=blobs.mark(connection, len(sets)),
     )
 

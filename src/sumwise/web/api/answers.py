@@ -10,6 +10,7 @@ from fastapi import APIRouter, Response
 from sumwise.errors import LabelError
 from sumwise.learning.parts import rows_of
 from sumwise.learning.propose import far_from
+from sumwise.learning.told import Measured, Told
 from sumwise.util.text import plain
 from sumwise.web import requests, responses
 from sumwise.web.api import Here, route, writing
@@ -140,13 +141,16 @@ def _check_likely(
     expecting: Callable[[int], Row | None],
 ) -> None:
     """Refuse a total that is far from what is expected of it, or that cannot be at all."""
+    about = session.record.about
+    if about.outputs != "numbers":  # nobody is asked to be sure of what is impossible
+        Measured(session.sets, about).checked(Told(session.id_at(position), body.total, noise))
     expected = expecting(position)
     if expected is None:
         return
     missed = far_from((expected["expected"], expected["std"]), body.total, noise)
     if missed is not None:
-        if session.record.about.bounded:  # nobody is asked to be sure of what is impossible
-            session.record.about.check(body.total, noise, session.sets.take([position]))
+        if about.bounded:
+            about.check(body.total, noise, session.sets.take([position]))
         mean, std = map(plain, missed)
         raise Refused(
             409,

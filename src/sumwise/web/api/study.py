@@ -26,6 +26,7 @@ def get_study(here: Here) -> Any:
     """What the study is, and how far."""
     session, places = here.session, here.pictures.places
     now, kept = session.state.snapshot(), session.record
+    about = kept.about
     asked = session.sets.n_asked  # without what was known from the start
     answers, skips = (
         sum(each.position < asked for each in told) for told in (now.answers, now.skips)
@@ -37,7 +38,7 @@ def get_study(here: Here) -> Any:
     return {
         **asdict(counted),
         "open": counted.open_claims,
-        "about": {**asdict(kept.about), "word": kept.about.word},
+        "about": {**asdict(about), "word": about.word, "title": about.title},
         "individuals": int(session.sizes[session.in_pool].sum()),
         "inputs": session.input_names,
         "known": len(now.answers) - answers,

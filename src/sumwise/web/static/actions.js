@@ -3,12 +3,12 @@
 import { send } from "./api.js";
 import { ask, field, KEEP_OPEN, reason } from "./dialogs.js";
 import { h, name } from "./dom.js";
-import { percent, person } from "./pieces.js";
+import { estimate, figures, percent, person } from "./pieces.js";
 import { named } from "./who.js";
 import { notice } from "./notices.js";
-import { exact, like, parse, spread } from "./numbers.js";
+import { exact, impossible, parse } from "./numbers.js";
 import { partFields, partOf, refusedField } from "./part.js";
-import { emit, inUnit, measured, signed, unit, who, word } from "./store.js";
+import { emit, inUnit, isWhole, measured, outputs, signed, unit, who, word } from "./store.js";
 
 // what this page did itself: not announced again when it comes back as an event
 const own = [];
@@ -127,7 +127,7 @@ export function retract(set, answer) {
 export function amend(set, answer, typed = null) {
   const whole = !answer.of && !answer.covers;
   const measuredNow = answer.covers && word() !== "mean" ? Number((answer.total * answer.covers).toPrecision(12)) : answer.total;
-  const total = field(`Measured ${measured()}${inUnit()}`, { value: typed?.total || String(measuredNow), inputmode: "decimal", maxlength: 100 });
+  const total = field(`Measured ${measured()}${inUnit()}`, { value: typed?.total || String(measuredNow), inputmode: isWhole() ? "numeric" : "decimal", maxlength: 100 });
   const part = partFields();
   part.element.hidden = set.size === 1;
   part.put(typed ?? partOf(answer));
@@ -140,7 +140,8 @@ export function amend(set, answer, typed = null) {
     confirm: "Save the change",
     check: () => {
       const read = parse(total.input.value);
-      if (read.problem) return [total, read.problem];
+      const odd = read.problem ?? impossible(read.value, outputs());
+      if (odd) return [total, odd];
       const { problem, ...covered } = part.read();
       if (problem) return problem;
       sent = signed({ total: read.value, note: why.input.value.trim(), ...covered });
@@ -167,7 +168,7 @@ export function amend(set, answer, typed = null) {
 
 /** Ask whether a total far from its prediction is really meant. */
 export function confirmUnlikely(set, total, { expected, std, lower, upper }, submit) {
-  const [low, high] = like(std, lower, upper);
+  const [low, high] = figures(std, lower, upper);
   return ask({
     title: "Sure?",
     words: [
@@ -175,7 +176,7 @@ export function confirmUnlikely(set, total, { expected, std, lower, upper }, sub
       h(
         "dl",
         { class: "facts compare" },
-        h("div", null, h("dt", null, "Predicted"), h("dd", null, h("strong", null, spread(expected, std)), unit(), h("span", { class: "soft" }, ` ${percent()} within ${low} to ${high}`))),
+        h("div", null, h("dt", null, "Predicted"), h("dd", null, h("strong", null, estimate(expected, std)), unit(), h("span", { class: "soft" }, ` ${percent()} within ${low} to ${high}`))),
         h("div", null, h("dt", null, "You typed"), h("dd", null, h("strong", null, exact(total)), unit())),
       ),
       h("p", null, "If it is what was measured, save it: the prediction may well be wrong. A digit too many or a wrong unit is what this question is for."),

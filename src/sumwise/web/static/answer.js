@@ -7,20 +7,21 @@ import { amend, confirmUnlikely, mark } from "./actions.js";
 import { failure, field } from "./dialogs.js";
 import { fill, h, name, shortened } from "./dom.js";
 import { notice } from "./notices.js";
-import { exact, parse } from "./numbers.js";
+import { exact, impossible, parse } from "./numbers.js";
 import { partFields, refusedField } from "./part.js";
-import { draft, emit, inUnit, keepDraft, measured, on, signed, unit, word } from "./store.js";
+import { draft, emit, inUnit, isWhole, keepDraft, measured, on, outputs, signed, unit, word } from "./store.js";
 
 /** The form and its methods; `saved` is called once the answer is stored. */
 export function answerForm(set, { saved = () => {}, cancel = null } = {}) {
   const label = [`Measured ${measured()}${inUnit()}`, h("span", { class: "unseen" }, ` of ${shortened(set.id, 60)}`)];
-  const total = field(label, { inputmode: "decimal", maxlength: 100, class: "total" });
+  const total = field(label, { inputmode: isWhole() ? "numeric" : "decimal", maxlength: 100, class: "total" });
   const note = field("Note (optional)", { rows: 2, hint: "Stored with the answer, for later readers." });
   const part = partFields();
   part.element.hidden = set.size === 1;
   const noise = field("Known noise (optional)", { inputmode: "decimal", maxlength: 100, hint: "Standard deviation of noise that this measurement is known to have, such as noise added for privacy." });
   const known = h("button", { type: "button", class: "quiet known" }, "This measurement has known noise…");
-  const more = h("div", { class: "more", hidden: true }, note.element, known, noise.element);
+  const noisy = outputs() === "numbers"; // others have noise of their own
+  const more = h("div", { class: "more", hidden: true }, note.element, ...(noisy ? [known, noise.element] : []));
   const save = h("button", { type: "submit", class: "primary" }, "Save answer");
   const drop = h("button", { type: "button" }, "Cancel");
   const trouble = h("p", { class: "problem", role: "alert" });
@@ -80,6 +81,8 @@ export function answerForm(set, { saved = () => {}, cancel = null } = {}) {
     if (!total.input.value.trim()) return complain(total, `Type the measured ${word()} first.`);
     const read = parse(total.input.value);
     if (read.problem) return complain(total, read.problem);
+    const odd = impossible(read.value, outputs());
+    if (odd) return complain(total, odd);
     const { problem, ...covered } = part.read();
     if (problem) return complain(...problem);
     const sent = { position: set.position, total: read.value, ...covered };

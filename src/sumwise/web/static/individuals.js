@@ -2,11 +2,11 @@
 
 import { download } from "./api.js";
 import { h, name } from "./dom.js";
-import { empty, informed, interval, percent, span } from "./pieces.js";
-import { counted, figure, like, whole } from "./numbers.js";
+import { empty, figures, informed, interval, percent, span } from "./pieces.js";
+import { counted, figure, steady, whole } from "./numbers.js";
 import { notice } from "./notices.js";
 import { searchField, serverTable } from "./table.js";
-import { inUnit, state, word } from "./store.js";
+import { inUnit, isWhole, outputs, state, word } from "./store.js";
 
 export function create({ settings, remember }) {
   const table = serverTable({
@@ -33,7 +33,7 @@ export function create({ settings, remember }) {
 
   function refresh() {
     const { about, answers, individuals, known } = state.study;
-    const what = about.outcome ? `The ${about.outcome} that is predicted` : "What is predicted";
+    const what = about.outcome ? `The ${isWhole() ? "number of " : ""}${about.outcome} that is predicted` : "What is predicted";
     const learned = [answers || !known ? counted(answers, word()) : "", known ? `${whole(known)} known from the start` : ""].filter(Boolean).join(" and ");
     words.textContent = informed()
       ? `${what} for each of ${whole(individuals)} individuals, learned from ${learned}. ${percent()} of true values should lie in the interval that is drawn.`
@@ -71,13 +71,20 @@ export function individualColumns(view, { set = false, sortable = true } = {}) {
   return [
     ...(set ? [{ label: "Set", sort: sort("set"), kind: "head", cell: (row) => h("a", { href: `#/${view}/set/${row.set.position}` }, name(row.set.id, 32)) }] : []),
     { label: "Row", sort: sort("row"), kind: set ? "number soft" : "head", cell: (row) => (row.id === null ? whole(row.row) : name(row.id, 24)) },
-    { label: `Predicted${inUnit()}`, sort: sort("mean"), kind: "number", first: "desc", cell: known((row) => like(row.std, row.mean)[0]) },
-    { label: h("span", null, "±", h("span", { class: "unseen" }, " uncertainty")), said: "±", sort: sort("std"), kind: "number", first: "desc", cell: known((row) => like(row.std, row.std)[0]) },
+    { label: `Predicted${inUnit()}`, sort: sort("mean"), kind: "number", first: "desc", cell: known((row) => figures(row.std, row.mean)[0]) },
+    { label: h("span", null, "±", h("span", { class: "unseen" }, " uncertainty")), said: "±", sort: sort("std"), kind: "number", first: "desc", cell: known((row) => figures(row.std, row.std)[0]) },
     { label: "Interval", kind: "drawing", said: "", cell: known((row, found) => interval(row, shared(found))) },
-    { label: "From", kind: "number soft", cell: known((row) => like(row.std, row.lower)[0]) },
-    { label: "To", kind: "number soft", cell: known((row) => like(row.std, row.upper)[0]) },
+    { label: "From", kind: "number soft", cell: known((row) => figures(row.std, row.lower)[0]) },
+    { label: "To", kind: "number soft", cell: known((row) => figures(row.std, row.upper)[0]) },
+    ...(outputs() === "numbers" ? [] : [{ label: outputs() === "shares" ? "Share" : "Rate", kind: "number", cell: known(rate) }]),
     ...inputs,
   ];
+}
+
+/** A rate, marked where the model extrapolates beyond reason. */
+function rate(row) {
+  if (!row.extrapolates) return steady(row.rate);
+  return h("span", { class: "far", title: "More than 10 times above or below all that was measured: the model extrapolates here." }, steady(row.rate), " ⚠", h("span", { class: "unseen" }, " extrapolated"));
 }
 
 function downloadButton(kind) {

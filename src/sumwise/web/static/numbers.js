@@ -47,6 +47,14 @@ export function parse(text, comma = decimalComma()) {
   return { value, plain: plain === typed };
 }
 
+/** Why no counts, shares or amounts add up to this, in words; null if they can. */
+export function impossible(value, outputs) {
+  if (outputs === "numbers") return null;
+  if (outputs === "amounts") return value > 0 ? null : "An amount is above 0.";
+  if (!Number.isInteger(value)) return "Write a whole number: the count, not the rate or the share.";
+  return value < 0 ? "A count is at least 0." : null;
+}
+
 /** ASCII digits, signs and spaces, whatever keyboard they came from. */
 function plainDigits(text) {
   return Array.from(text.replace(/[\u2212\u2012\u2013\uFE63\uFF0D]/g, "-"), (c) => {
@@ -138,10 +146,15 @@ export function like(std, ...values) {
   });
 }
 
-/** 820 ± 40 */
-export function spread(mean, std) {
+/** 820 ± 40; `shown` is how figures are as exact as the last allows. */
+export function spread(mean, std, shown = like) {
   if (!Number.isFinite(mean) || !Number.isFinite(std)) return "–";
-  return like(std, mean, std).join(" ± ");
+  return shown(std, mean, std).join(" ± ");
+}
+
+/** `like` for what is counted: whole numbers, unless `std` is below one. */
+export function countLike(std, ...values) {
+  return values.map((value) => (Number.isFinite(value) && plainSize(value) && (std >= 1 || Number.isInteger(value)) ? whole(value) : like(std, value)[0]));
 }
 
 export const whole = (count) => grouped(count, 0);

@@ -3,7 +3,7 @@
 import { field } from "./dialogs.js";
 import { h } from "./dom.js";
 import { bounds, listed, shareOf } from "./numbers.js";
-import { state, unit, word } from "./store.js";
+import { outputs, state, unit, word } from "./store.js";
 
 /**
  * `{element, fields, values, put, read, range}`: two fields, folded away until one is needed.
@@ -18,6 +18,7 @@ export function partFields() {
   const named = by === "id" ? "Their ids" : "Their numbers within the set, from 1";
   const members = field("Or who answered, if that is known", { rows: 2, maxlength: 4_000_000, hint: `${named}, separated by commas or lines. The ${word()} is theirs alone.` });
   members.element.hidden = !by;
+  share.element.hidden = outputs() !== "numbers"; // what is counted is not scaled up
   const element = h("details", { class: "covering" }, h("summary", null, "Only part of the set answered?"), h("div", { class: "either" }, share.element, members.element));
   const values = () => ({ share: share.input.value, members: members.input.value });
 
@@ -46,7 +47,7 @@ export function partFields() {
   function range({ low, high }) {
     const { about } = state.study;
     const { of, covers = 1, problem: unclear } = read();
-    if (unclear || (of && about.word === "weighted sum")) return "";
+    if (unclear || (of && (about.word === "weighted sum" || outputs() !== "numbers"))) return "";
     if (of && about.word === "total") return bounds(times(about.low, of.length), times(about.high, of.length), unit());
     const factor = about.word === "mean" ? 1 : covers;
     return bounds(times(low, factor), times(high, factor), unit());

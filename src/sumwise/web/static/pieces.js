@@ -1,8 +1,8 @@
 // Small parts that several views share.
 
 import { fill, h, name, svg } from "./dom.js";
-import { alike, counted, exact, like, spread, whole } from "./numbers.js";
-import { state, unit, who } from "./store.js";
+import { alike, counted, countLike, exact, like, spread, whole } from "./numbers.js";
+import { isWhole, state, unit, who } from "./store.js";
 import { said } from "./times.js";
 
 const STATES = { free: "free", open: "being measured", answered: "answered", skipped: "skipped" };
@@ -24,14 +24,19 @@ export function percent() {
   return `${Math.round(1000 * (state.study?.level ?? 0.9)) / 10} %`;
 }
 
+/** Several numbers of what is measured, each only as exact as `std` allows. */
+export const figures = (std, ...values) => (isWhole() ? countLike : like)(std, ...values);
+
+export const estimate = (mean, std) => spread(mean, std, figures);
+
 /** What is expected of a set, in figures. */
 export function expectation(set) {
   if (!informed()) return h("span", { class: "soft" }, "not known before the first answer");
-  const [low, high] = like(set.std, set.lower, set.upper);
+  const [low, high] = figures(set.std, set.lower, set.upper);
   return h(
     "span",
     null,
-    h("strong", { class: "figure" }, spread(set.expected, set.std)),
+    h("strong", { class: "figure" }, estimate(set.expected, set.std)),
     unit(),
     h("span", { class: "soft" }, ` ${percent()} within ${low} to ${high}`),
   );

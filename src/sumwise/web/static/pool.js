@@ -1,8 +1,8 @@
 // Pool: all sets as a table, all individuals as a picture, or a form that changes who is in it.
 
 import { h, name } from "./dom.js";
-import { choice, badge, empty, informed, person } from "./pieces.js";
-import { figure, spread, steady, whole } from "./numbers.js";
+import { choice, badge, empty, estimate, informed, person } from "./pieces.js";
+import { figure, steady, whole } from "./numbers.js";
 import { panel } from "./panel.js";
 import { searchField, serverTable } from "./table.js";
 import { inUnit, state, word } from "./store.js";
@@ -26,7 +26,7 @@ export function create({ settings, remember }) {
       { label: "Size", sort: "size", kind: "number", first: "desc", cell: (row) => whole(row.size) },
       { label: "State", sort: "state", kind: "aside", said: "", cell: stateOf },
       { label: `Answer${inUnit()}`, sort: "answer", kind: "number", first: "desc", cell: (row) => figure(row.answer, 6) },
-      { label: `Expected ${word()}${inUnit()}`, said: "Expected", sort: "expected", kind: "number", first: "desc", cell: (row) => (informed() ? spread(row.expected, row.std) : "–") },
+      { label: `Expected ${word()}${inUnit()}`, said: "Expected", sort: "expected", kind: "number", first: "desc", cell: (row) => (informed() ? estimate(row.expected, row.std) : "–") },
       { label: "Information", sort: "information", kind: "number", first: "desc", cell: (row) => steady(row.information) },
     ],
   });

@@ -50,9 +50,11 @@ export const state = {
 export const token = () => read("token");
 export const who = () => read("who") ?? "";
 export const nameless = () => read("nameless") === "yes"; // the person chose to go on without a name
-/** What measuring a set gives: total, mean or weighted sum; of what; and the unit behind a number. */
+/** What measuring a set gives: total, mean, weighted sum or count; of what; and the unit behind a number. */
 export const word = () => state.study?.about?.word ?? "total";
-export const measured = () => [word(), state.study?.about?.outcome].filter(Boolean).join(" ");
+export const measured = () => state.study?.about?.title ?? word();
+export const outputs = () => state.study?.about?.outputs ?? "numbers";
+export const isWhole = () => ["counts", "shares"].includes(outputs()); // what is measured, always
 export const unit = () => (state.study?.about?.unit ? ` ${state.study.about.unit}` : "");
 export const inUnit = () => (unit() ? ` (${unit().trim()})` : ""); // behind the name of a field or column
 
