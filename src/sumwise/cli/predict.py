@@ -145,6 +145,8 @@ def _table(
             inputs = scan.recipe.decode(x[:few])
         columns |= {name: values for name, values in inputs.items() if name not in columns}
         about, groups = {"inputs": columns}, None
+        if study.about.outputs != "numbers":
+            exposure = np.ones(len(x[:few])) if first.theta is None else first.theta[:few]
     else:
         x, about, groups = study.sets.own_x, individuals(study.sets, few), None
         if study.about.outputs != "numbers":
