@@ -9,6 +9,7 @@ import pytest
 
 import sumwise as sw
 from sumwise.model import design as designs
+from sumwise.model import fit as fitting
 from sumwise.model.generalised import tangent as tangents
 
 
@@ -34,7 +35,7 @@ def test_the_design_is_the_sum_over_members_whatever_computes_it(kind, compiled,
     if compiled:
         pytest.importorskip("numba")
     sets, tangent = fitted(kind, (3, 1, 7, 2, 5000, 4))  # one set spans many blocks
-    monkeypatch.setattr(designs, "worth_compiling", lambda *_: compiled)
+    monkeypatch.setattr(designs, "worth_compiling", lambda *_, **__: compiled)
     found = tangents.linearised(sets, tangent, 1.0)
     np.testing.assert_allclose(found.u, by_hand(sets, tangent), rtol=1e-9, atol=1e-12)
     eta = tangent.model.level + tangent.scaled(sets.x) @ tangent.model.mean
@@ -50,3 +51,24 @@ def test_inputs_too_large_for_the_kernel_are_left_to_numpy(monkeypatch):
     basis = sw.AggregateRegressor("fourier").config().prepare(sets).basis
     ((_, _, phi),) = designs.feature_blocks(far.x, basis, compiled=True)
     np.testing.assert_array_equal(phi, basis(far.x))
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_questions_are_the_same_whether_features_are_kept(kept, monkeypatch, tmp_path):
+    rng = np.random.default_rng(1)
+    sets = sw.Sets.from_arrays([rng.normal(size=(n, 2)) for n in rng.integers(1, 6, 30)])
+    totals = rng.poisson(3.0 * sets.sizes).astype(float)
+    monkeypatch.setattr(fitting, "AGAIN_FROM", 2**23 if kept else 0)
+    model = sw.AggregateRegressor(n_basis=20, outputs="counts")
+    learner = sw.ActiveLearner(sets, model)
+    with sw.create_study(tmp_path / "s.db", sets, model=model) as study:
+        for _ in range(4):
+            ours, theirs = learner.ask(), study.ask()
+            assert (ours.set_id, ours.score) == (theirs.set_id, theirs.score)
+            for each in (learner, study):
+                each.tell(ours.set_id, totals[ours.set_id])
+    pool = learner._progress.pool
+    assert (pool.phi is not None) == kept
+    fresh = tangents.linearised(sets, pool.basis.tangent, 1.0)
+    np.testing.assert_allclose(pool.design.u, fresh.u, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(pool.design.theta_sum, fresh.theta_sum, rtol=1e-12)

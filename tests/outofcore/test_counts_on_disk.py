@@ -16,6 +16,7 @@ import sumwise as sw
 from sumwise.cli import main
 from sumwise.data import parquet as scanning
 from sumwise.outofcore import kept_sets
+from sumwise.util.text import plain
 from tests import parquet
 from tests.builders import random_sets
 
@@ -95,6 +96,12 @@ def test_predictions_are_streamed_with_the_exposures_in_the_files(model, tmp_pat
     expected = fitted.intervals(sets.x, 0.8, groups=groups, exposure=sets.theta)
     for name in ("mean", "std", "lower", "upper"):
         assert_allclose(found[name].to_numpy(), getattr(expected, name), rtol=1e-9, err_msg=name)
+    assert found.column_names[-2:] == [
+        "share" if model.outputs == "shares" else "rate",
+        "extrapolates",
+    ]
+    for name in found.column_names[-2:]:
+        assert_allclose(found[name].to_numpy(), expected.more[name], rtol=1e-9, err_msg=name)
     sums = np.add.reduceat(found["mean"].to_numpy(), sets.starts[:-1])
     assert_allclose(sums[3:9], [answers[name] for name in sets.ids[3:9]], rtol=1e-9)
 
@@ -232,6 +239,11 @@ def test_a_study_on_disk_asks_and_predicts_what_a_learner_does(model, tmp_path):
     theirs = learner.model.intervals(x, groups=groups, exposure=e)
     for name in ("mean", "std", "lower", "upper"):
         assert_allclose(found[name].to_numpy(), getattr(theirs, name), rtol=1e-8, err_msg=name)
+    done = CliRunner().invoke(main, ["predict", str(place)], env={"COLUMNS": "200"})
+    first = learner.model.intervals(x[:1], exposure=e[:1])  # as if it were of no measured set
+    assert f" {plain(first.mean[0])} " in done.stdout.splitlines()[2]
+    with sw.open_study(place) as study:  # a table with their columns has groups and exposures
+        assert_allclose(study.predict(table).mean, theirs.mean, rtol=1e-8)
 
 
 def test_a_cluster_refuses_them(tmp_path):

@@ -137,14 +137,9 @@ def _table(
             said = ", ".join(visible(str(name), 40) for name in kept.origin.by)
             output.talk(f"Members of measured sets are predicted given their totals, by {said}.")
     elif scan is not None and few is not None:
-        first = next(batches(scan, scan.parts()[0]))
-        x = np.ascontiguousarray(first.inputs.T, dtype=np.float64)
-        columns = {name: key.slice(0, few) for name, key in zip(scan.by, first.keys, strict=True)}
-        inputs: dict[Any, Any] = dict(zip(scan.x, x[:few].T, strict=False))
-        if scan.recipe is not None:
-            inputs = scan.recipe.decode(x[:few])
-        columns |= {name: values for name, values in inputs.items() if name not in columns}
+        x, columns, theta = _first_rows(scan, few)
         about, groups = {"inputs": columns}, None
+        exposure = None if study.about.outputs == "numbers" else theta
     else:
         x, about, groups = study.sets.own_x, individuals(study.sets, few), None
         if study.about.outputs != "numbers":
@@ -159,6 +154,18 @@ def _table(
     rows = x[:few] if data is None else Encoded(known.x[:few], known.unknown[:few])
     found = replace(study.predict(rows, level, groups=groups, exposure=exposure), **about)
     return found.to_arrow(), len(x) if scan is None else scan.rows
+
+
+def _first_rows(scan: Scan, few: int) -> tuple[Any, dict[Any, Any], Any]:
+    """Inputs of a part, and columns and weights of its first rows."""
+    first = next(batches(scan, scan.parts()[0]))
+    x = np.ascontiguousarray(first.inputs.T, dtype=np.float64)
+    columns = {name: key.slice(0, few) for name, key in zip(scan.by, first.keys, strict=True)}
+    inputs: dict[Any, Any] = dict(zip(scan.x, x[:few].T, strict=False))
+    if scan.recipe is not None:
+        inputs = scan.recipe.decode(x[:few])
+    columns |= {name: values for name, values in inputs.items() if name not in columns}
+    return x, columns, (np.ones(len(x)) if first.theta is None else first.theta)[:few]
 
 
 def _warn_of_extrapolation(table: Any) -> None:

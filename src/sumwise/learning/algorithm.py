@@ -147,7 +147,8 @@ def _seen_by(progress: Progress, fitted: core.Model) -> Progress:
     pool = progress.pool
     if fitted.basis is pool.basis:
         return progress
-    return replace(progress, pool=with_squares(pool.sets.pool(fitted)), ceiling=None)
+    known = pool.sets.pool(fitted) if pool.phi is None else fitted.pool(pool.sets, pool.phi)
+    return replace(progress, pool=with_squares(known), ceiling=None)
 
 
 def quick(prepared: core.Prepared) -> bool:

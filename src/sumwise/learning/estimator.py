@@ -180,7 +180,8 @@ class AggregateRegressor:
             pool: From `Sets.scan_parquet`.
             out: A folder, which is made.
             dtype: Of the rows on disk: `"float64"`, or `"float32"` for half the space and a third
-                of the time, with features that are right to about 1e-6.
+                of the time, with features that are right to about 1e-6. Of counts, shares and
+                amounts, individuals are written as they are, in double precision.
             memory: Bytes that sorting may take if the rows of a set do not follow one another;
                 half a gigabyte if left out.
             run: Where parts are worked on: in threads, unless `sumwise.distributed` says otherwise.
@@ -332,7 +333,9 @@ class AggregateRegressor:
             pool: From `Sets.scan_parquet`.
             out: A folder, which is made, for a file per part of the pool; or one file, if it ends
                 in .parquet. Rows come in the order of yours: the group columns, the file and the
-                row in it (from 1) that they are of, mean, std, lower and upper.
+                row in it (from 1) that they are of, mean, std, lower and upper. Counts, shares and
+                amounts are those of the exposures that the pool has as weights, and `rate` (or
+                `share`) and `extrapolates` come after them.
             level: Of the interval from lower to upper.
             run: As in `embed`; for a folder.
 

@@ -28,6 +28,7 @@ BLOCK_NUMBERS = 2**16  # features held at once: half a MB, which stays in a core
 CHUNK = 2**15  # individuals in one call of the compiled kernel
 COMPILED_ROWS = 2**11  # of them where it gives the features of each: 6 MB of these
 COMPILED_FROM = 2**25  # features; below this, loading numba costs more than it saves
+AGAIN_FROM = 2**23  # the same where features are needed again after every answer
 
 
 def freeze(*arrays: np.ndarray) -> None:
@@ -100,6 +101,7 @@ class Pool:
     targets: Targets | None = None  # whose predictions count; all individuals if None
     square: Float[np.ndarray, " A"] | None = None  # ‖u_a‖², if known
     explained: Float[np.ndarray, "A t"] | None = None  # noise of overlapping sets that is known
+    phi: Float[np.ndarray, "N K"] | None = None  # φ, where it is needed again and not large
 
 
 def embed(
@@ -170,13 +172,13 @@ def blocks(x: Float[np.ndarray, "N D"], basis: Basis) -> Iterator[tuple[int, int
 def feature_blocks(
     x: Float[np.ndarray, "N D"], basis: Scaled, compiled: bool | None = None
 ) -> Iterator[tuple[int, int, Float[np.ndarray, "n K"]]]:
-    """Row ranges and their features.
+    """Row ranges and their features, which are needed again after every answer.
 
     Args:
         compiled: As in `embed`.
     """
     if compiled is None:
-        compiled = worth_compiling(len(x), basis)
+        compiled = worth_compiling(len(x), basis, again=True)
     ranges = blocks(x, basis)
     if compiled:
         from sumwise.model import kernels
@@ -188,6 +190,16 @@ def feature_blocks(
             each = np.ones(len(rows)), np.arange(len(rows) + 1)
             phi = kernels.sum_runs(rows.T, *each, basis, rows.dtype)
         yield low, high, features(basis, rows) if phi is None else phi
+
+
+def all_features(
+    x: Float[np.ndarray, "N D"], basis: Scaled, n_basis: int
+) -> Float[np.ndarray, "N K"]:
+    """φ of all rows, some at a time."""
+    phi = np.empty((len(x), n_basis))
+    for low, high, some in feature_blocks(x, basis):
+        phi[low:high] = some
+    return phi
 
 
 def sum_by_set(
@@ -228,11 +240,18 @@ def sum_features(
     return u
 
 
-def worth_compiling(n_individuals: int, basis: Scaled, numba_anyway: bool = False) -> bool:
-    """Whether `kernels.sum_runs` applies to the basis and saves time, loading numba included."""
+def worth_compiling(
+    n_individuals: int, basis: Scaled, numba_anyway: bool = False, *, again: bool = False
+) -> bool:
+    """Whether `kernels.sum_runs` applies to the basis and saves time, loading numba included.
+
+    Args:
+        again: Features are needed again after every answer.
+    """
+    least = AGAIN_FROM if again else COMPILED_FROM
     return (
         bool(basis.waves)
-        and (numba_anyway or n_individuals * (basis.waves[-1].stop + 1) >= COMPILED_FROM)
+        and (numba_anyway or n_individuals * (basis.waves[-1].stop + 1) >= least)
         and find_spec("numba") is not None
     )
 

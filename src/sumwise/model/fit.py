@@ -25,7 +25,7 @@ from sumwise.model import evidence, known_noise, mixture_weights, posterior, sca
 from sumwise.model.basis import Basis, Neural, Scaled, draw
 from sumwise.model.basis.auto import BIAS, Hypotheses
 from sumwise.model.basis.fixed import check_number
-from sumwise.model.design import Design, Pool, embed, features
+from sumwise.model.design import AGAIN_FROM, Design, Pool, all_features, embed, features
 from sumwise.model.generalised import averaging, refusals
 from sumwise.model.generalised.averaging import Generalised
 from sumwise.model.generalised.likelihoods import LIKELIHOODS, Likelihood, Measured
@@ -178,14 +178,21 @@ class Model:
     labelled: Labelled | None = None
     generalised: Generalised | None = None  # of outputs that are not plain numbers
 
-    def pool(self, sets: Sets) -> Pool:
-        """The sets as strategies see them under this model."""
+    def pool(self, sets: Sets, phi: Float[np.ndarray, "N K"] | None = None) -> Pool:
+        """The sets as strategies see them under this model.
+
+        Args:
+            phi: From an earlier pool of the same sets, if that has it.
+        """
         if self.generalised is None:
             return _pool(self, sets)
         check_inputs(self, sets.n_inputs, sets.input_names)
+        tangent = self.basis.tangent
+        if phi is None and len(sets.x) * len(self.posterior.mean) < AGAIN_FROM:
+            phi = all_features(sets.x, tangent.scaled, len(self.posterior.mean))
         with one_thread():  # products of single blocks
-            design = linearised(sets, self.basis.tangent, self.posterior.noise_precision)
-        return Pool(sets, self.basis, design)
+            design = linearised(sets, tangent, self.posterior.noise_precision, phi)
+        return Pool(sets, self.basis, design, phi=phi)
 
 
 def _pool(known: Prepared | Model, sets: Sets, *, numba_anyway: bool = False) -> Pool:

@@ -282,7 +282,7 @@ def _opened(folder: str, manifest: DesignManifest) -> Embedded:
     sets = lazy_sets(partial(ids_in, here, n_sets), sizes, scan)
     prepared = prepared_in(folder, config, scan, sets)
     if manifest.width:
-        pool = KeptSets.of(sets, large.view(np.ndarray), here).unseen(prepared)
+        pool = KeptSets.of(sets, large.view(np.ndarray), scan, here).unseen(prepared)
         return Embedded(folder, scan, config, prepared, pool, digest)
     sums = _array(folder, "sums.npy", (3, n_sets))
     moment = _array(folder, "moment.npy", (n_basis, n_basis))

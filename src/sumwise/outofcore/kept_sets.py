@@ -18,6 +18,8 @@ from typing import Any, Final, cast
 
 import numpy as np
 
+from sumwise.data.origin import Origin
+from sumwise.data.parquet import Scan
 from sumwise.data.sets import LazySets
 from sumwise.errors import DataError
 from sumwise.model.design import Design, Pool, worth_compiling
@@ -34,15 +36,17 @@ class KeptSets(LazySets):
     """Sets whose individuals are rows of a file that is mapped to memory."""
 
     @classmethod
-    def of(cls, sets: LazySets, rows: Float[np.ndarray, "N D1"], folder: str) -> KeptSets:
+    def of(
+        cls, sets: LazySets, rows: Float[np.ndarray, "N D1"], scan: Scan, folder: str
+    ) -> KeptSets:
         """The same sets with these rows: inputs, and the exposure in the last column.
 
         Args:
             folder: Where there is room for what does not fit into memory.
         """
-        known = sets.__dict__
+        known, origin = sets.__dict__, Origin(scan.by, weights=scan.theta_column)
         about = sets.sizes, sets.n_inputs, sets.input_names, known["_load"], False, sets.recipe
-        made = cls(known["_ids"], *about)
+        made = cls(known["_ids"], *about, origin)
         made.__dict__.update(kept=rows, folder=folder)
         return made
 
@@ -76,7 +80,7 @@ class KeptSets(LazySets):
         starts, n_sets = self.starts, len(self)
         u = _room((n_sets, len(tangent.model.mean)), self.__dict__["folder"])
         rest = np.zeros((4, n_sets))
-        compiled = worth_compiling(int(starts[-1]), tangent.scaled)
+        compiled = worth_compiling(int(starts[-1]), tangent.scaled, again=True)
 
         def add(span: tuple[int, int]) -> None:
             first, last = span

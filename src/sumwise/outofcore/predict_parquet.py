@@ -48,7 +48,7 @@ def predict(
         overwrite: Whether one file may take the place of another.
         ends: Bounds of an output, at which each row is cut on its own.
     """
-    own_names(ADDED, scan.by)  # refused now, not in the middle
+    own_names(_added(model), scan.by)  # refused now, not in the middle
     if model.generalised is not None and scan.weights == "mean":
         raise SettingError(
             "weights='mean' says nothing of exposures: scan the files with the column of exposures "
@@ -79,6 +79,14 @@ def predict(
     return done
 
 
+def _added(model: Model) -> tuple[str, ...]:
+    """Columns beside those that name the set."""
+    known = model.generalised
+    if known is None:
+        return ADDED
+    return (*ADDED, "share" if known.likelihood.capped else "rate", "extrapolates")
+
+
 def predict_part(
     model: Model,
     scan: Scan,
@@ -105,7 +113,7 @@ def _one_file(
     import pyarrow as pa
     from pyarrow import parquet
 
-    added, writer = own_names(ADDED, scan.by).values(), None
+    added, writer = own_names(_added(model), scan.by).values(), None
     with atomic_write(path, overwrite=overwrite) as file, ExitStack() as opened:
         for part in parts:
             for batch in batches(scan, part, unknown=True):
@@ -120,7 +128,8 @@ def _one_file(
                 file_name = pa.DictionaryArray.from_arrays(codes, [batch.path])  # stored once
                 values = (file_name, number, found.mean, found.std, found.lower, found.upper)
                 columns = dict(zip(scan.by, batch.keys, strict=True))
-                table = pa.table({**columns, **dict(zip(added, values, strict=True))})
+                last = dict(zip(added, (*values, *found.more.values()), strict=True))
+                table = pa.table({**columns, **last})
                 if writer is None:
                     writer = opened.enter_context(parquet.ParquetWriter(file, table.schema))
                 writer.write_table(table)

@@ -76,9 +76,13 @@ class ModelCache:
                 if latest is not None and latest[0] in names:
                     start = names.index(latest[0]), latest[1]
                 model = self._fold(answers, names, start, store=not locked)
-                pool = self._of_pool(self._record.sets.pool(model)) if self._learns else self._drawn
+                pool = self._seen_by(model, latest) if self._learns else self._drawn
                 latest = self._latest = names[-1], model, pool
         return latest[1], latest[2]
+
+    def _seen_by(self, model: Model, before: tuple[str, Model, Pool] | None) -> Pool:
+        sets, phi = self._record.sets, None if before is None else before[2].phi
+        return self._of_pool(sets.pool(model) if phi is None else model.pool(sets, phi))
 
     def along(self, answers: Sequence[Answer], lengths: Sequence[int]) -> Iterator[Model]:
         """The models after the first n of these answers, for each n of rising `lengths`.

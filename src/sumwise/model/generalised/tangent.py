@@ -78,10 +78,22 @@ def own_noise(
     return single + own * known.slope(eta) ** 2
 
 
-def linearised(sets: Sets, tangent: Tangent, noise_precision: float) -> Design:
-    """The design of sets around E[w]."""
+def linearised(
+    sets: Sets,
+    tangent: Tangent,
+    noise_precision: float,
+    phi: Float[np.ndarray, "N K"] | None = None,
+) -> Design:
+    """The design of sets around E[w].
+
+    Args:
+        phi: Of all individuals, where it is known.
+    """
     found = Sums.of(tangent.model, sets.starts)
-    add_members(found, tangent, sets.x, sets.theta)
+    if phi is None:
+        add_members(found, tangent, sets.x, sets.theta)
+    elif len(phi):
+        found.add(tangent.model, 0, phi, sets.theta)
     return design_of(tangent.model, found, noise_precision)
 
 
