@@ -2,7 +2,8 @@
 
     python scripts/map_of_rates.py OUTLINES docs/images/rates.svg
 
-OUTLINES is a GeoJSON file of the states, whose property `id` is as in US.AL; needs the extras `wild` and `demo`.
+OUTLINES is a GeoJSON file of the states, whose property `id` is as in US.AL; needs the
+extras `wild` and `demo`.
 """
 
 from __future__ import annotations
@@ -70,7 +71,8 @@ def main(outlines: str, out: str) -> None:
     for column, title in (("expected", "predicted from 15 states"), ("fatal1517", "counted")):
         chart = alt.Chart(alt.InlineData(values=features)).mark_geoshape(strokeWidth=1)
         colour = alt.Color(
-            f"properties.{column}:Q", title="deaths per 100,000 and year",
+            f"properties.{column}:Q",
+            title="deaths per 100,000 and year",
             scale=alt.Scale(scheme="oranges", domain=[10, 40], clamp=True),
             legend=alt.Legend(orient="bottom"),
         )

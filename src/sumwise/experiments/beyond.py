@@ -25,9 +25,7 @@ Errors = Mapping[str, Mapping[str, float]]  # by data set and method
 
 def wanted(curves: Sequence[Curve], experiment: Experiment) -> list[Curve]:
     """The runs of the data sets and splits that this call is about."""
-    return [
-        c for c in curves if c.dataset in experiment.datasets and c.split in experiment.numbers
-    ]
+    return [c for c in curves if c.dataset in experiment.datasets and c.split in experiment.numbers]
 
 
 def average(curves: Sequence[Curve]) -> Errors:

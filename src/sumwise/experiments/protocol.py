@@ -25,8 +25,8 @@ import numpy as np
 from sumwise.acquisition.strategies import Strategy, named
 from sumwise.data.sets import Sets
 from sumwise.errors import SettingError, SumwiseError
-from sumwise.experiments import datasets as paper_data
 from sumwise.experiments import counted_data, grouped_data, scores
+from sumwise.experiments import datasets as paper_data
 from sumwise.experiments.datasets import LIBSVM, NAMES, Dataset
 from sumwise.experiments.readings import READINGS
 from sumwise.learning import algorithm
@@ -443,6 +443,4 @@ COUNTS: Final = replace(
     beside=(),
     title="Counts, shares and amounts",
 )
-REPRODUCTIONS: Final = {
-    each.name: each for each in (RFF, NEURAL, FACTORIAL, BEYOND, WILD, COUNTS)
-}
+REPRODUCTIONS: Final = {each.name: each for each in (RFF, NEURAL, FACTORIAL, BEYOND, WILD, COUNTS)}
