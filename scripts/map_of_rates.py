@@ -2,7 +2,8 @@
 
     python scripts/map_of_rates.py OUTLINES docs/images/rates.svg
 
-OUTLINES is a GeoJSON file of the states, whose property `id` is as in US.AL; needs the extras `wild` and `demo`.
+OUTLINES is a GeoJSON file of the states, whose property `id` is as in US.AL; needs the
+extras `wild` and `demo`.
 """
 
 from __future__ import annotations

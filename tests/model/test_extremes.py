@@ -8,6 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import sumwise as sw
+from sumwise.model import posterior
 from sumwise.model.basis import RandomFourierFeatures
 from sumwise.model.design import embed
 from sumwise.model.evidence import WeakPrior, log_evidence, maximise
@@ -179,3 +180,18 @@ def test_weights_that_cancel_but_for_rounding_say_nothing_of_the_level(basis, no
     for mean, std in found:
         assert abs(mean).max() < 100
         assert std.max() < 100
+
+
+def test_a_covariance_on_which_the_fastest_eigenvalues_do_not_converge_is_no_error(monkeypatch):
+    rng = np.random.default_rng(0)
+    half = rng.normal(size=(6, 6))
+    covariance, mean = half @ half.T, rng.normal(size=(6, 1))
+    wanted = posterior.from_covariance(mean, covariance, (0.5, 0.0), np.ones(1))
+
+    def gives_up(matrix):
+        raise np.linalg.LinAlgError("Eigenvalues did not converge")
+
+    monkeypatch.setattr(np.linalg, "eigh", gives_up)  # as for some matrices with 400 columns
+    found = posterior.from_covariance(mean, covariance, (0.5, 0.0), np.ones(1))
+    u = rng.normal(size=(4, 6))
+    assert_allclose(found.variance_along(u), wanted.variance_along(u), rtol=1e-9)

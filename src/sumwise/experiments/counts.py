@@ -90,10 +90,11 @@ def error_grid(errors: Errors) -> TextTable:
 def write(folder: Path, curves: Sequence[Curve]) -> list[Path]:
     """table.md, table.csv and a figure."""
     errors, known = beyond.average(curves), checked(curves)
+    splits = ", ".join(map(str, sorted({c.split for c in curves})))
     lead = (
-        f"Data sets: {len(errors)}. Splits: {', '.join(map(str, sorted({c.split for c in curves})))}"
-        f". Questions: {max(len(c.mse) for c in curves)}, or one less than there are sets to ask "
-        "for. Mean deviance of test individuals (Poisson, binomial or gamma), averaged over "
+        f"Data sets: {len(errors)}. Splits: {splits}. Questions: "
+        f"{max(len(c.mse) for c in curves)}, or one less than there are sets to ask for. Mean "
+        "deviance of test individuals (Poisson, binomial or gamma), averaged over "
         f"questions and splits. `{NUMBERS}`: the model of numbers with IVR; other columns: the "
         "model of the data's own kind with that strategy. Where fewer questions were asked, what "
         "is said of later ones is as after the last."
@@ -101,7 +102,7 @@ def write(folder: Path, curves: Sequence[Curve]) -> list[Path]:
     heads = ("", *(f"after {query}" for query in COUNTS.checked))
     titles = {
         "Shares in 90 % intervals": "Of test individuals; intervals of whole numbers hold more.",
-        "Even shares": "As if ends of intervals were drawn so that 90 % is right for whole numbers.",
+        "Even shares": "As if ends were drawn at random, so that 90 % is right for whole numbers.",
         "Log loss": "Mean of −log p(y) of test individuals, by the model's own distribution.",
     }
     sections = [Section("Deviance", ["Bold: the lowest of the row."], table=error_grid(errors))]

@@ -8,7 +8,7 @@ With e an individual's exposure or trials and m = e · (predicted rate), of outp
 
 A rate below `LEAST` of the pooled one counts as that, and so do shares near 1: models of numbers
 predict negative rates. Intervals of whole numbers hold more than they promise; so `even` counts an
-output by the part of (F(y − 1), F(y)) that is in (0.05, 0.95), 90 % of which is right. The log loss
+output by the part of (F(y − 1), F(y)) that is in (0.05, 0.95), of which 90 % is right. The log loss
 is −log p(y) by the model's own predictive distribution; of a model of numbers, which knows no whole
 ones, that of the interval y ± ½.
 """
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 LEAST: Final = 0.01  # of the pooled rate
 LEVEL: Final = 0.9
 ROUNDING: Final = 1e-9  # of an output at an end of its interval
+POISSON: Final = 1e-8  # of α: below, counts are as for this
 
 
 def exposure_of(split: Split) -> Float[np.ndarray, " N"]:
@@ -122,6 +123,16 @@ def _log_sum(logs: Float[np.ndarray, "k N"]) -> Float[np.ndarray, " N"]:
     return top + np.log(np.exp(logs - top).sum(axis=0))
 
 
+def _predictors(
+    model: Generalised, phi: Float[np.ndarray, "N K"], exposure: Float[np.ndarray, " N"]
+) -> Float[np.ndarray, "q N"]:
+    """η of individuals at the nodes over which their outputs are mixtures."""
+    eta = generalised.predictor(model, phi, None)
+    own = np.maximum(1 - 1 / exposure, 0.0) if model.likelihood.capped else np.zeros(len(phi))
+    spread = np.sqrt(eta.variance + model.dispersion * own)
+    return eta.mean + spread * generalised.NODES[:, None]
+
+
 def log_density(
     model: Generalised,
     phi: Float[np.ndarray, "N K"],
@@ -131,21 +142,18 @@ def log_density(
     """log p(y) of individuals of sets that were not measured."""
     from scipy.special import gammaln, xlog1py, xlogy
 
-    eta, alpha, e = generalised.predictor(model, phi, None), model.dispersion, exposure
-    if model.likelihood.name == "amounts":
-        own = np.log1p(alpha)
+    alpha, e = model.dispersion, exposure
+    if not model.likelihood.whole:
+        eta, own = generalised.predictor(model, phi, None), np.log1p(alpha)
         variance = eta.variance + own
         off = np.log(y) - eta.mean - np.log(e) + 0.5 * own
         return -0.5 * (off**2 / variance + np.log(2 * np.pi * variance)) - np.log(y)
-    more = alpha * np.maximum(1 - 1 / e, 0.0) if model.likelihood.capped else 0.0
-    spread = np.sqrt(eta.variance + more)
-    at = (eta.mean + spread * generalised.NODES[:, None]) + np.zeros_like(y)
+    mean = model.likelihood.mean(_predictors(model, phi, e))
     if model.likelihood.capped:
-        p = model.likelihood.mean(at)
-        logs = gammaln(e + 1) - gammaln(y + 1) - gammaln(e - y + 1) + xlogy(y, p)
-        logs = logs + xlog1py(e - y, -p)
+        logs = gammaln(e + 1) - gammaln(y + 1) - gammaln(e - y + 1) + xlogy(y, mean)
+        logs = logs + xlog1py(e - y, -mean)
     else:
-        size, m = 1 / max(alpha, 1e-8), e * np.exp(at)
+        size, m = 1 / max(alpha, POISSON), e * mean
         logs = gammaln(y + size) - gammaln(size) - gammaln(y + 1)
         logs = logs - size * np.log1p(m / size) + xlogy(y, m / (m + size))
     return _log_sum(logs + np.log(generalised.SHARES)[:, None])

@@ -6,12 +6,13 @@ of a set have the part ρ in common,
 
     w ~ N(0, s² diag(v)),     α = exp(s² n (1 − ρ)) − 1,     κ = s² n ρ
 
-for counts and amounts, whose means are multiplied by what individuals have of their own; for shares
-α = s² n (1 − ρ). s² is one of `SCALES`, and log-normal a priori. There are thousands of pairs of
-hypothesis and s². All are weighed by totals on the scale of η, taken for Gaussian around the same
-predictor for everyone; some are then drawn by these weights, at even steps of their cumulative sum,
-and weighed by the evidence of `laplace`. λ and β that the user gives make one hypothesis: λ is the
-precision of w, and α = 1/β.
+for counts and amounts, whose means are multiplied by what individuals have of their own, so that α
+is relative; for shares α = s² n (1 − ρ). s² is one of `SCALES`, and a priori log-normal.
+
+There are thousands of pairs of hypothesis and s². All are weighed by totals on the scale of η,
+taken for Gaussian around the same predictor for everyone; some are then drawn by these weights, at
+even steps of their cumulative sum, and weighed by the evidence of `laplace`. λ and β that the user
+gives make one hypothesis: λ is the precision of w, and α = 1/β.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
     from sumwise.model.basis import Auto
     from sumwise.model.fit import Prepared
 
-# Rates of real individuals have s² of 0.07 (deaths in traffic by state) to 1.3 (visits to doctors).
-# A wider prior multiplies means by exp(v/2) while few totals are known: see docs/reproduction.md.
+# Rates of real individuals have s² of 0.07 (deaths in traffic) to 1.3 (visits to doctors), and a
+# wider prior multiplies means by exp(v/2) while few totals are known: see docs/reproduction.md.
 SCALES: Final = np.exp(np.linspace(math.log(0.02), math.log(4.0), 7))  # s²
 TYPICAL: Final = {"counts": 0.3, "shares": 0.5, "amounts": 0.3}  # s²: the median of its prior
 VAGUE: Final = 1.0  # standard deviation of log s²
