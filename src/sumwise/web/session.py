@@ -288,9 +288,10 @@ def expectations(fit: Fit, positions: Sequence[int]) -> list[Row]:
     """What the totals of some sets are expected to be, with the intervals that are shown."""
     rows, known = _rows(fit.intervals(LEVEL, list(positions)), fit.ranges, positions), fit.model
     if known.generalised is not None:
-        most = known.generalised.likelihood.capped
+        kind = known.generalised.likelihood
         for row, exposure in zip(rows, fit.design.theta_sum[list(positions)], strict=True):
-            row |= {"low": 0.0, "high": exposure if most else None, "exposure": exposure}
+            ends = 0.0 if kind.whole else None, exposure if kind.capped else None
+            row |= {"low": ends[0], "high": ends[1], "exposure": exposure}
     return rows
 
 
