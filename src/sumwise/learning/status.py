@@ -133,7 +133,7 @@ class Status:
         if first.chance is not None:
             rare = "less than 1e-12" if first.chance < 1e-12 else plain(first.chance)
             said = (
-                f"Check {label(first.set_id)} first: the other answers let expect {usual}, and a "
+                f"Check {label(first.set_id)} first: the other answers let expect {usual}; a "
                 f"{self.about.word} as far out as {first.total:.9g} has a probability of {rare}"
             )
         if first.moves is not None:

@@ -320,13 +320,14 @@ def _model(settings: dict[str, Any]) -> str:
     }.get(named, label(named, 200))
     by = {"evidence": "λ and β by maximum evidence", "adam": "λ and β by the paper's Adam"}
     how = by[chosen] if isinstance(chosen, str) else f"λ = {chosen[0]:g}, β = {chosen[1]:g}"
+    which = "inputs and outputs"
     scaled = "standardised" if settings["standardize"] else "as they are"
     if settings["outputs"] != "numbers":
         how = how if not isinstance(chosen, str) else "hypotheses weighed by their evidence"
-        detail = f"{settings['outputs']}; {detail}"
+        detail, which = f"{settings['outputs']}; {detail}", "inputs"
     seed = settings["random_state"]
     drawn = "" if seed is None else f", basis drawn with seed {seed}"
-    return f"{detail}; inputs and outputs {scaled}; {how}{drawn}"
+    return f"{detail}; {which} {scaled}; {how}{drawn}"
 
 
 # --- cells ----------------------------------------------------------------------------------------
