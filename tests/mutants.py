@@ -316,8 +316,8 @@ MUTANTS = [
     (
         "rows of questions without exposure",
         "model/generalised/tangent.py",
-        "slope = e * model.likelihood.slope(eta)",
-        "slope = 1.0 * model.likelihood.slope(eta)",
+        "slope = e * known.slope(eta)",
+        "slope = known.slope(eta)",
     ),
     (
         "targets in the user's units",
