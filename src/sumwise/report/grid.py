@@ -34,6 +34,8 @@ LOOKS: Final[Mapping[str, tuple[str, tuple[float, ...]]]] = {
     "DAMI": ("#44AA99", (6, 1.5, 1.5, 1.5)),
     "DAEnt": ("#AA4499", (6, 1.5, 1.5, 1.5)),
 }
+# beside the paper's
+OTHER: Final[Mapping[str, tuple[str, tuple[float, ...]]]] = {"IVR": ("#000000", (1, 0))}
 COLUMNS: Final = 3
 # by columns of the grid: a panel's width and height, and how many names the legend has in a row
 LAYOUT: Final[Mapping[int, tuple[int, int, int]]] = {
@@ -131,8 +133,9 @@ def _channels(methods: Sequence[str], names_in_row: int) -> list[Any]:
         labelFontSize=12.5,
         columnPadding=12,
     )
+    known = {**LOOKS, **OTHER}
     looks = {
-        method: (*LOOKS.get(method, (GREY, DASHES[0])), THICK if method in LEADING else THIN)
+        method: (*known.get(method, (GREY, DASHES[0])), THICK if method in LEADING else THIN)
         for method in methods
     }
     kinds = (alt.Color, alt.StrokeDash, alt.StrokeWidth)
