@@ -9,8 +9,10 @@ import pytest
 import sumwise as sw
 from sumwise.learning.left_out import left_out
 from sumwise.learning.propose import Expected, far_from
+from tests.marks import slow
 
 KINDS = ("counts", "shares", "amounts")
+ONE = ["counts", *slow("shares", "amounts")]
 PER = {"counts": "unit of exposure", "shares": "trial", "amounts": "unit of exposure"}
 
 
@@ -73,7 +75,7 @@ def test_the_naive_guess_is_the_rate_of_all_other_answers(kind):
     assert 0.3 * expected < status.typical_error < 1.5 * expected
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ONE)
 def test_a_total_ten_times_too_large_is_named_first(kind):
     learner, totals = learner_of(kind, n=36)
     assert learner.status().suspects == ()
@@ -158,7 +160,7 @@ def test_summary_says_how_outputs_vary(kind):
     assert "Tangent" not in said
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ONE)
 def test_insight_has_whole_numbers_and_a_step_for_each_answer(kind):
     learner, totals = learner_of(kind, n=14)
     insight = learner.insight()
@@ -188,7 +190,7 @@ def test_only_some_answers_are_replayed_where_there_are_many(monkeypatch):
     assert [step.number for step in learner.insight().steps] == [1, 5, 8, 12]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ONE)
 def test_a_report_has_the_words_of_its_outputs(kind, tmp_path):
     learner, _ = learner_of(kind, n=12)
     page = learner.report(tmp_path / "report.html").read_text()

@@ -2,7 +2,8 @@
 
 `python -m tests.reliability.children NAME ARGUMENT…` runs one of them; it fails by an exception.
 Root may write to everything, so whoever is root becomes nobody first, after all that will be needed
-is imported: nobody may not look into the folder where Python is.
+is imported (SciPy, which is loaded where it is used, as well): nobody may not look into the folder
+where Python is.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import scipy.special  # noqa: F401
 
 import sumwise as sw
 from tests import postgres

@@ -23,7 +23,6 @@ from sumwise.model.design import features
 from sumwise.model.fit import Model
 from sumwise.model.generalised import predict as generalised
 from sumwise.model.generalised.averaging import Generalised
-from sumwise.model.generalised.leave_one_out import chances
 from sumwise.model.predict import features_of, interval, predict_mean
 from sumwise.util.shapes import Float, Numbers
 
@@ -165,9 +164,14 @@ def cumulative(
     y: Float[np.ndarray, " N"],
     exposure: Float[np.ndarray, " N"],
 ) -> Float[np.ndarray, " N"]:
-    """P(count ≤ y) of individuals of sets that were not measured; 0 for y = −1."""
-    eta, own = generalised.predictor(model, phi, None), np.full(len(y), model.dispersion)
+    """P(output ≤ y) of whole outputs, of individuals as above; 0 for y = −1."""
+    from scipy.special import betainc
+
+    mean, at = model.likelihood.mean(_predictors(model, phi, exposure)), np.maximum(y, 0.0)
     if model.likelihood.capped:
-        own = own * np.maximum(1 - 1 / exposure, 0.0)
-    whose = generalised.Total(eta, own, exposure, np.ones(len(y)))
-    return chances(model.likelihood, whose, y).up_to
+        each = betainc(np.maximum(exposure - at, 1e-9), at + 1, 1 - mean)
+        each = np.where(at >= exposure, 1.0, each)
+    else:
+        size = 1 / max(model.dispersion, POISSON)
+        each = betainc(size, at + 1, size / (size + exposure * mean))
+    return np.where(y < 0, 0.0, generalised.SHARES @ each)

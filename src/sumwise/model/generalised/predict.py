@@ -2,7 +2,10 @@
 
 The predictor of an individual is Gaussian with the mean and variance of the whole mixture. Outputs
 are mixtures over it, by Gauss and Hermite's nodes, of negative binomial, binomial or log-normal
-distributions; where they are whole numbers, so are their quantiles.
+distributions; where they are whole numbers, so are their quantiles. The mean of exp η grows with
+exp(v/2), v the variance of η. Within the range of the data v is hardly ever above 1; far outside it
+may be 50, and the mean 10¹⁰ times the median. So mean and standard deviation take v for `WITHIN`
+where it is more, and quantiles take it as it is.
 
 Members of a measured set are predicted given its total ȳ. With m_n the means that all answers
 suggest, their means given ȳ are those of the outputs' distributions times exp(θ y_n), with θ such
@@ -35,6 +38,7 @@ NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(15)
 SHARES: Final = _WEIGHTS / _WEIGHTS.sum()
 FAR: Final = 10.0  # times the highest measured rate, or below the lowest: beyond what was seen
 MOST: Final = 300.0  # of the logarithm of a mean: beyond, squares overflow
+WITHIN: Final = 1.0  # of the variance of a predictor within the range of the data
 WIDEST: Final = 100.0  # of the variance of a predictor
 ALL: Final = 1e-12  # less than this of a total is left for others
 POISSON: Final = 1e-8  # of α: less is none
@@ -125,8 +129,9 @@ def outputs(
         trials = None if exposure is None else e
         more = alpha if trials is None else alpha * np.maximum(1 - 1 / e, 0.0)
         return _successes(Predictor(eta.mean, eta.variance + more), trials, level)
-    mean = np.exp(np.minimum(eta.mean + 0.5 * eta.variance + np.log(e), MOST))
-    relative = np.expm1(np.minimum(eta.variance + np.log1p(alpha), WIDEST))
+    variance = np.minimum(eta.variance, WITHIN)
+    mean = np.exp(np.minimum(eta.mean + 0.5 * variance + np.log(e), MOST))
+    relative = np.expm1(np.minimum(variance + np.log1p(alpha), WIDEST))
     counted = known.whole and exposure is not None
     std = np.sqrt((mean if counted else 0.0) + mean**2 * relative)
     if level is None:
