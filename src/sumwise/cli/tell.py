@@ -10,7 +10,16 @@ import rich_click as click
 
 from sumwise.cli import options
 from sumwise.cli.options import Address, option, to_number
-from sumwise.cli.output import named, show, show_json, suggest, talk, visible, with_error
+from sumwise.cli.output import (
+    named,
+    placeholder,
+    show,
+    show_json,
+    suggest,
+    talk,
+    visible,
+    with_error,
+)
 from sumwise.data.about import About
 from sumwise.data.dialect import Reading
 from sumwise.errors import DataError
@@ -101,7 +110,7 @@ def tell(
     said = f"{'Recorded' if new else 'Already recorded'}: {_sentence(about, stored, part)}"
     show(f"{said} {measured} of {count(sets, 'set')} measured.")
     _remark(stored, before, new)
-    _warn_if_far(address, own, stored.y_bar, stored.noise_std, expected)
+    _warn_if_far(address, about, own, stored.y_bar, stored.noise_std, expected)
     if noise is None and share is None and planned and new:
         again = address.typed("amend", shown(own), total, "--noise-std", f"{planned:.6g}")
         suggest(f"{UNPLANNED} ± {planned:.6g} was planned. If it has that noise:", again)
@@ -236,7 +245,7 @@ def amend(
     show_json({"set": shown(own), "total": value})
     some = f" ({part})" if part else ""
     show(f"Corrected: {named(own)} is {about.quantity(f'{stored.y_bar:.12g}')}{some}.")
-    _warn_if_far(address, own, stored.y_bar, stored.noise_std, expected)
+    _warn_if_far(address, about, own, stored.y_bar, stored.noise_std, expected)
 
 
 @options.set_command(options.by("Who withdraws it."), options.note)
@@ -266,6 +275,7 @@ def _measured(
 
 def _warn_if_far(
     address: Address,
+    about: About,
     own: Hashable,
     value: float,
     noise: float | None,
@@ -275,4 +285,4 @@ def _warn_if_far(
     missed = far_from(expected, value, noise)
     if missed is not None:
         show(f"That is far from the expected {with_error(*missed)}.")
-        suggest("If it is mistyped:", address.typed("amend", shown(own), "TOTAL"))
+        suggest("If it is mistyped:", address.typed("amend", shown(own), placeholder(about)))
