@@ -80,6 +80,8 @@ def predict(
         else:
             table, rows = None, _write_scan(study, scan, out, level, force)
         measured, about = len(study.answers), study.about
+        if data is not None and _of_rates(study, table, data):
+            about = replace(about, outcome=None)
     if table is not None and not of_sets:
         _warn_of_extrapolation(table)
     if not measured:
@@ -154,6 +156,19 @@ def _table(
     rows = x[:few] if data is None else Encoded(known.x[:few], known.unknown[:few])
     found = replace(study.predict(rows, level, groups=groups, exposure=exposure), **about)
     return found.to_arrow(), len(x) if scan is None else scan.rows
+
+
+def _of_rates(study: Study, table: Any, data: Path) -> bool:
+    """Whether a table lacks the exposures, so that its predictions are rates; says so."""
+    column, outputs = study.state.record.sets.origin.weights, study.about.outputs
+    if outputs == "numbers" or column is None or str(column) in table.column_names:
+        return False
+    named = visible(str(column), 40)
+    what = "shares, not counts" if outputs == "shares" else f"per unit of {named}, not {outputs}"
+    output.talk(
+        f"{visible(data.name)} has no column {named}, so mean, std, lower and upper are {what}."
+    )
+    return True
 
 
 def _first_rows(scan: Scan, few: int) -> tuple[Any, dict[Any, Any], Any]:
