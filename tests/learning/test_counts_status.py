@@ -10,6 +10,7 @@ import pytest
 import sumwise as sw
 from sumwise.learning.left_out import left_out
 from sumwise.learning.propose import Expected, far_from
+from sumwise.report.panels import progress
 from tests.marks import slow
 
 KINDS = ("counts", "shares", "amounts")
@@ -228,4 +229,5 @@ def test_shares_have_no_unit_and_a_first_question_expects_nothing():
     for herd, total in zip("abc", (3, 5, 8), strict=True):
         learner.tell(herd, total)
     assert "cows" not in " ".join(learner.status().words)
+    assert "cows" not in " ".join(progress(learner.insight()).words)
     assert ", expected " in str(learner.ask())

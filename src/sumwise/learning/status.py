@@ -178,7 +178,7 @@ class Status:
         return tuple(said)
 
     def _uncertainty(self) -> list[str]:
-        unit = str if self.outputs == "shares" else self.about.quantity  # shares have no unit
+        unit = self.about.per_exposure
         before, after, ahead = self.mean_variance, self.mean_variance_after, self._coming()
         less = f"{100 * (1 - after / before) if before > 0 else 0:.0f} % less variance"
         if not self.answers + self.known:
