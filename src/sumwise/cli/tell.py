@@ -41,7 +41,7 @@ UNPLANNED: Final = "It is recorded without known noise, although"
     option(
         "--from FILE",
         "Read totals from a table (CSV, Parquet or Excel) with the columns set and total (or mean, "
-        "or the --outcome), and "
+        "count, or the --outcome), and "
         "optionally by, note, noise_std, and covers or of (ids of members, separated by ;) where a "
         "total covers a part of its set. In place of set it may have the columns that were --by of "
         "the study. Either all rows are recorded or none.",
@@ -71,7 +71,7 @@ def tell(
 
     A set need not have been asked for. Recording the same total twice does no harm; a different
     total for the same set is refused: correct it with amend. So is a total that the bounds of an
-    output (init --min, --max) make impossible.
+    output (init --min, --max) make impossible. Of counts and shares, tell the count, not the rate.
 
     If only some members answered, --of names them, and the others are predicted as members whom the
     total does not contain. If it is only known how many, --covers takes those who answered for a
