@@ -48,6 +48,10 @@ def test_a_study_of_counts_is_made_told_and_predicted(run):
     run("predict", "a.db", "areas.csv", "-o", "q.csv")  # whose own column has the exposures
     assert pd.read_csv("q.csv")["mean"].tolist() == pytest.approx(found["mean"].tolist())
     pd.read_csv("areas.csv").drop(columns="people").to_csv("bare.csv", index=False)
+    said = run("predict", "a.db", "bare.csv")
+    assert "bare.csv has no column people, so mean, std, lower and upper are per unit of" in said
+    assert "Predicted deaths" not in said
+    assert "Predicted deaths" in run("predict", "a.db", "areas.csv")
     run("predict", "a.db", "bare.csv", "-o", "r.csv")
     assert pd.read_csv("r.csv")["mean"].tolist() == pytest.approx(found.rate.tolist())
     sets = json.loads(run("predict", "a.db", "--sets", "--json"))["rows"]

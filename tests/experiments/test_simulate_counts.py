@@ -20,7 +20,9 @@ def test_counts_are_simulated_with_their_exposures_and_beat_guessing():
     last = {row["strategy"]: row["last_error"] for row in found.table}
     assert set(last) == {"IVR", "Rand"}
     assert last["IVR"] < 0.8 * found.simulation.guess_error
+    assert found.simulation.usual == "rate"
     plain = sw.simulate(areas(25), y="deaths", **FEW)  # which does not know the populations
+    assert plain.simulation.usual == "mean"
     assert last["IVR"] < 0.5 * {row["strategy"]: row["last_error"] for row in plain.table}["IVR"]
 
 

@@ -4,11 +4,13 @@ import re
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import sumwise as sw
 from sumwise.learning.left_out import left_out
 from sumwise.learning.propose import Expected, far_from
+from sumwise.report.panels import progress
 from tests.marks import slow
 
 KINDS = ("counts", "shares", "amounts")
@@ -89,7 +91,7 @@ def test_a_total_ten_times_too_large_is_named_first(kind):
     assert first.set_id == bad
     assert first.chance < 1e-5
     assert first.z > 4
-    assert f"Check {bad} first: the other answers let expect" in status.headline[0]
+    assert f"Check {bad} first: the other answers suggest" in status.headline[0]
     assert f"as far out as {wrong:.9g} has a probability of" in status.headline[0]
     assert f"per {PER[kind]}" in status.headline[0]
 
@@ -215,3 +217,17 @@ def test_a_study_says_what_a_learner_says(tmp_path):
         assert tuple(study.expected(20)) == tuple(learner.expected(20))
         assert study.insight().trust == learner.insight().trust
         assert "Predicted rates" in study.report(tmp_path / "s.html").read_text()
+
+
+def test_shares_have_no_unit_and_a_first_question_expects_nothing():
+    frame = pd.DataFrame({"herd": list("aabbccdd"), "age": range(8), "size": [9] * 8})
+    herds = sw.Sets.from_frame(frame, by="herd", x="age", trials="size")
+    learner = sw.ActiveLearner(herds, outputs="shares", outcome="infected", unit="cows")
+    first = learner.ask()
+    assert "expected " not in str(first).split(".")[0]
+    assert "± " not in first._repr_html_()
+    for herd, total in zip("abc", (3, 5, 8), strict=True):
+        learner.tell(herd, total)
+    assert "cows" not in " ".join(learner.status().words)
+    assert "cows" not in " ".join(progress(learner.insight()).words)
+    assert ", expected " in str(learner.ask())

@@ -488,7 +488,8 @@ def _made(made: Individuals, name: str, url: str, weights: str, strategy: str, a
     measured = {"sum": "its sum", "mean": "its mean"}.get(weights, f"its sum weighted by {column}")
     if about.outputs != "numbers":
         of = {"shares": f"trials by {column}"}.get(about.outputs, f"exposure by {column}")
-        measured = f"its {about.title}" + ("" if weights == "sum" else f"; {of}")
+        alike = "each individual is one trial" if about.outputs == "shares" else "no exposure"
+        measured = f"its {about.title}; {alike if weights == 'sum' else of}"
     return (
         f"Study '{visible(name)}' in {message(url)}: {count(len(made.sets), 'set')} of "
         f"{sizes.min()} to {sizes.max()} individuals ({sizes.sum()} in all), "

@@ -60,6 +60,9 @@ def predict(
     add up to it; rows of DATA too, if it has the columns that name the study's sets, or --by names
     a column that does. Without either, the totals of their own sets are not used for them.
 
+    Counts, shares and amounts have the columns rate (or share) and extrapolates as well. Rows of
+    DATA are predicted by their own exposures (or trials) if it has that column, as rates otherwise.
+
     \b
       sumwise predict schools.db
       sumwise predict schools.db -o predictions.parquet
@@ -79,7 +82,7 @@ def predict(
             table, rows = _table(study, scan, data, by, of_sets, level, few, reading)
         else:
             table, rows = None, _write_scan(study, scan, out, level, force)
-        measured, about = len(study.answers), study.about
+        measured, about = len(study.answers), _about(study, table, data)
     if table is not None and not of_sets:
         _warn_of_extrapolation(table)
     if not measured:
@@ -154,6 +157,19 @@ def _table(
     rows = x[:few] if data is None else Encoded(known.x[:few], known.unknown[:few])
     found = replace(study.predict(rows, level, groups=groups, exposure=exposure), **about)
     return found.to_arrow(), len(x) if scan is None else scan.rows
+
+
+def _about(study: Study, table: Any, data: Path | None) -> About:
+    """What is predicted. Where a table lacks the exposures these are rates; says so."""
+    column, outputs = study.state.record.sets.origin.weights, study.about.outputs
+    if data is None or outputs == "numbers" or column in (None, *table.column_names):
+        return study.about
+    named = visible(str(column), 40)
+    what = "shares, not counts" if outputs == "shares" else f"per unit of {named}, not {outputs}"
+    output.talk(
+        f"{visible(data.name)} has no column {named}, so mean, std, lower and upper are {what}."
+    )
+    return replace(study.about, outcome=None)
 
 
 def _first_rows(scan: Scan, few: int) -> tuple[Any, dict[Any, Any], Any]:

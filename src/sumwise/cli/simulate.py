@@ -146,9 +146,9 @@ def _show_result(
     show(f"Error of {table.y} (root mean square), lowest average first")
     table_of = strategy_table(result.errors)
     show_table(table_of.columns, table_of.rows, table_of.columns[1:], table_of.bold, show_edge=True)
-    guess = number(result.guess_error)
+    guess, same = number(result.guess_error), "mean" if result.usual == "mean" else "same rate"
     show(
-        f"For scale: predicting the mean for everyone is off by {guess}."
+        f"For scale: predicting the {same} for everyone is off by {guess}."
         + (f" ± is one standard error over {plan.splits} splits." if plan.splits > 1 else "")
     )
     show()

@@ -10,7 +10,16 @@ import rich_click as click
 
 from sumwise.cli import options
 from sumwise.cli.options import Address, option, to_number
-from sumwise.cli.output import named, show, show_json, suggest, talk, visible, with_error
+from sumwise.cli.output import (
+    named,
+    placeholder,
+    show,
+    show_json,
+    suggest,
+    talk,
+    visible,
+    with_error,
+)
 from sumwise.data.about import About
 from sumwise.data.dialect import Reading
 from sumwise.errors import DataError
@@ -32,7 +41,7 @@ UNPLANNED: Final = "It is recorded without known noise, although"
     option(
         "--from FILE",
         "Read totals from a table (CSV, Parquet or Excel) with the columns set and total (or mean, "
-        "or the --outcome), and "
+        "count, or the --outcome), and "
         "optionally by, note, noise_std, and covers or of (ids of members, separated by ;) where a "
         "total covers a part of its set. In place of set it may have the columns that were --by of "
         "the study. Either all rows are recorded or none.",
@@ -62,7 +71,7 @@ def tell(
 
     A set need not have been asked for. Recording the same total twice does no harm; a different
     total for the same set is refused: correct it with amend. So is a total that the bounds of an
-    output (init --min, --max) make impossible.
+    output (init --min, --max) make impossible. Of counts and shares, tell the count, not the rate.
 
     If only some members answered, --of names them, and the others are predicted as members whom the
     total does not contain. If it is only known how many, --covers takes those who answered for a
@@ -101,7 +110,7 @@ def tell(
     said = f"{'Recorded' if new else 'Already recorded'}: {_sentence(about, stored, part)}"
     show(f"{said} {measured} of {count(sets, 'set')} measured.")
     _remark(stored, before, new)
-    _warn_if_far(address, own, stored.y_bar, stored.noise_std, expected)
+    _warn_if_far(address, about, own, stored.y_bar, stored.noise_std, expected)
     if noise is None and share is None and planned and new:
         again = address.typed("amend", shown(own), total, "--noise-std", f"{planned:.6g}")
         suggest(f"{UNPLANNED} ± {planned:.6g} was planned. If it has that noise:", again)
@@ -236,7 +245,7 @@ def amend(
     show_json({"set": shown(own), "total": value})
     some = f" ({part})" if part else ""
     show(f"Corrected: {named(own)} is {about.quantity(f'{stored.y_bar:.12g}')}{some}.")
-    _warn_if_far(address, own, stored.y_bar, stored.noise_std, expected)
+    _warn_if_far(address, about, own, stored.y_bar, stored.noise_std, expected)
 
 
 @options.set_command(options.by("Who withdraws it."), options.note)
@@ -266,6 +275,7 @@ def _measured(
 
 def _warn_if_far(
     address: Address,
+    about: About,
     own: Hashable,
     value: float,
     noise: float | None,
@@ -275,4 +285,4 @@ def _warn_if_far(
     missed = far_from(expected, value, noise)
     if missed is not None:
         show(f"That is far from the expected {with_error(*missed)}.")
-        suggest("If it is mistyped:", address.typed("amend", shown(own), "TOTAL"))
+        suggest("If it is mistyped:", address.typed("amend", shown(own), placeholder(about)))

@@ -123,6 +123,10 @@ class About:
         """A number with its unit."""
         return number if self.unit is None else f"{number} {self.unit}"
 
+    def per_exposure(self, number: str) -> str:
+        """A number of what individuals are predicted by, with its unit; a share has none."""
+        return number if self.outputs == "shares" else self.quantity(number)
+
     # --- bounds -------------------------------------------------------------------------------
 
     @property

@@ -75,7 +75,7 @@ def with_known(
         raise SettingError(
             f"known totals of {about.outputs} are those of whole sets, which individuals and areas "
             "would overlap. Leave them out, or record the total of some members of a set with "
-            "tell(…, of=…)"
+            "tell(…, of=…), or tell --of in the shell"
         )
     more = extended(sets, [each for each in made if each.rows is not None])
     for each in made if about.bounded else ():

@@ -175,13 +175,17 @@ class Verdict:
 
 
 def verdict(
-    errors: Errors, run: str = "split", guess: Float[np.ndarray, " S"] | None = None
+    errors: Errors,
+    run: str = "split",
+    guess: Float[np.ndarray, " S"] | None = None,
+    usual: str = "mean",
 ) -> Verdict:
     """The average over all queries counts, so that no flattering moment can be picked.
 
     Args:
         run: What the rows of `errors` are called.
         guess: Error of guessing the mean in each of them, which the last query should beat.
+        usual: What was guessed, if not the mean.
     """
     ranking = [line.method for line in standings(errors)]
     best, rivals = ranking[0], [method for method in ranking if method != RANDOM]
@@ -211,13 +215,14 @@ def verdict(
     if outcome != "unknown":
         sentences += _lowest(errors, subject, rivals, best, wins=outcome == "wins")
         sentences += [_saved(errors, best)] if clear and outcome != "wins" else []
-    no_better, more = ("", ()) if guess is None else _against_mean(errors, subject, run, guess)
+    against = None if guess is None else _against_mean(errors, subject, run, guess, usual)
+    no_better, more = against or ("", ())
     headline += f"; {no_better}" if no_better else ""
     return Verdict(outcome, subject, best, clear, headline, (*sentences, *more), no_better)
 
 
 def _against_mean(
-    errors: Errors, subject: str, run: str, guess: Float[np.ndarray, " S"]
+    errors: Errors, subject: str, run: str, guess: Float[np.ndarray, " S"], usual: str
 ) -> tuple[str, tuple[str, ...]]:
     """That the model does not beat guessing the mean, for a headline and as a sentence; empty if it
     does, or if one run alone cannot tell."""
@@ -225,15 +230,15 @@ def _against_mean(
     gap = paired(last - guess)
     if gap.low is None or gap.sign < 0:
         return "", ()
-    said = "the model is worse than guessing the mean"
+    said = f"the model is worse than guessing the {usual}"
     if gap.sign == 0:
-        said = "the model does not clearly beat guessing the mean"
+        said = f"the model does not clearly beat guessing the {usual}"
         if len(last) < FEW:
-            said = f"with so few {run}s the model cannot be told apart from guessing the mean"
+            said = f"with so few {run}s the model cannot be told apart from guessing the {usual}"
     interval = gap.interval(show, "95 % interval of the difference: ")
     return said, (
         f"After the last measurement {subject} is off by {show(float(last.mean()))}, and guessing "
-        f"the mean by {show(float(guess.mean()))}{interval}.",
+        f"the {usual} by {show(float(guess.mean()))}{interval}.",
     )
 
 

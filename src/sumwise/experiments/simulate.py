@@ -41,6 +41,7 @@ class Simulation:
     guess_errors: Float[np.ndarray, " S"]  # of the training individuals' mean as every prediction
     curves: Sequence[Curve]
     seconds: float
+    usual: str = "mean"  # or rate, where there are exposures: what is guessed for everyone
 
     @property
     def guess_error(self) -> float:
@@ -49,7 +50,7 @@ class Simulation:
     @property
     def verdict(self) -> Verdict:
         """Whether the questions beat random ones, and the model the mean."""
-        return verdict(self.errors, guess=self.guess_errors)
+        return verdict(self.errors, guess=self.guess_errors, usual=self.usual)
 
 
 def experiment(
@@ -114,4 +115,5 @@ def run(
     errors = {method: np.sqrt(mse) for method, mse in by_method.items()}
     guess = {curve.split: curve.guess_mse for curve in curves}  # the same for all strategies
     guesses = np.sqrt([guess[split] for split in sorted(guess)])
-    return Simulation(errors, guesses, curves, time.perf_counter() - start)
+    usual = "mean" if split_of(plan.datasets[0], 0).exposure is None else "rate"
+    return Simulation(errors, guesses, curves, time.perf_counter() - start, usual)

@@ -47,7 +47,8 @@ def curves_section(
 ) -> Section:
     """Errors after each measurement."""
     lit = list(dict.fromkeys((found.subject, RANDOM, found.best)))
-    others = len(plan.methods) - len(lit)
+    others, usual = len(plan.methods) - len(lit), simulation.usual
+    rate = "" if usual == "mean" else f"{usual} "
     chart = learning_curves(
         simulation.errors,
         lit=lit,
@@ -56,13 +57,13 @@ def curves_section(
         subtitle=[f"Error of an individual's prediction; {how_averaged([plan.splits], 'split')}."],
         x_title="groups measured",
         y_title=f"error of {label(table.y, 40)} (RMSE)",
-        reference=("mean for all", simulation.guess_error),
+        reference=(f"{usual} for all", simulation.guess_error),
     )
     words = (
         f"How far off is a prediction of {label(table.y, 40)} for individuals in groups that were "
         "held back, made from the totals measured so far? The error is the root mean square, in "
-        "the unit of the column; lower is better. “Mean for all” predicts the same for everyone: "
-        "the mean of the individuals in the groups to learn from."
+        f"the unit of the column; lower is better. “{usual.capitalize()} for all” predicts the "
+        f"same {rate}for everyone: the {usual} of the individuals in the groups to learn from."
     )
     if others:
         words += " The others are in grey: point at a line for its name, or see the table below."
@@ -153,8 +154,8 @@ def caveats(table: Labelled, plan: Experiment, simulation: Simulation) -> list[s
     guess = simulation.guess_error
     found = {
         f"After the last measurement the best strategy is off by {show(lowest)}, and the same "
-        f"mean for everyone by {show(guess)}. The inputs tell little about the target, or "
-        f"totals of {plan.queries} groups are too few; who wins then means little.": (
+        f"{simulation.usual} for everyone by {show(guess)}. The inputs tell little about the "
+        f"target, or totals of {plan.queries} groups are too few; who wins then means little.": (
             lowest > HARDLY * guess
         ),
         f"{count(plan.splits, 'split')} only, so the intervals are rough; run {comparison.FEW} or "

@@ -33,6 +33,7 @@ from sumwise.util.text import count, plain, shown
 FEWEST: Final = 3  # other answers from which a total is expected well enough to question it
 FAR: Final = 4.0  # standard deviations
 ROUNDING: Final = 1e-12  # of a budget: sums of costs are rounded
+UNKNOWN: Final = "Nothing is measured yet, so the model cannot say what to expect."
 LOWERED: Final = {  # by IVR, of outputs that are not plain numbers
     "counts": "the deviance of predicted counts by {:.3g} per unit of exposure",
     "shares": "the deviance of predicted shares by {:.3g} per trial",
@@ -48,7 +49,7 @@ class Ask:
 
     set_id: Hashable
     score: float
-    expected: float  # total by the model; 0 before the first answer
+    expected: float  # total by the model; before the first answer, 0 or a guess without meaning
     std: float  # of that expectation, noise included
     why: str
     information: float = math.nan  # nats that the answer should teach, given open questions
@@ -61,12 +62,16 @@ class Ask:
     runner_up_cost: float | None = None
 
     def __str__(self) -> str:
-        known = f", expected {plain(self.expected)} ± {plain(self.std)}" if self.expected else ""
+        known = f", expected {plain(self.expected)} ± {plain(self.std)}" if self._known else ""
         return f"Measure {shown(self.set_id)}{known}. {self.why}"
+
+    @property
+    def _known(self) -> bool:
+        return bool(self.expected) and UNKNOWN not in self.why
 
     def _repr_html_(self) -> str:
         rows = [("measure", self.set_id), ("why", self.why), ("score", self.score)]
-        if self.expected:  # 0 before the first answer
+        if self._known:
             rows.append(("expected", f"{plain(self.expected)} ± {plain(self.std)}"))
         more = (("runner-up", self.runner_up), ("cost", self.cost), ("by", self.by))
         return html.table(("", ""), [*rows, *(row for row in more if row[1] is not None)])
@@ -372,5 +377,5 @@ def _why(record: Strategy, ask: Ask, among: str | None, *, by_gain: bool, first:
         each = f", and its gain per unit of cost is the highest: {plain(ask.score / ask.cost)}"
         why += f" It costs {ask.cost:.6g}{each if among and not by_gain else ''}."
     if first:
-        why += " Nothing is measured yet, so the model cannot say what to expect."
+        why += f" {UNKNOWN}"
     return why

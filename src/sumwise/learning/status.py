@@ -133,7 +133,7 @@ class Status:
         if first.chance is not None:
             rare = "less than 1e-12" if first.chance < 1e-12 else plain(first.chance)
             said = (
-                f"Check {label(first.set_id)} first: the other answers let expect {usual}; a "
+                f"Check {label(first.set_id)} first: the other answers suggest {usual}; a "
                 f"{self.about.word} as far out as {first.total:.9g} has a probability of {rare}"
             )
         if first.moves is not None:
@@ -178,7 +178,7 @@ class Status:
         return tuple(said)
 
     def _uncertainty(self) -> list[str]:
-        unit = self.about.quantity
+        unit = self.about.per_exposure
         before, after, ahead = self.mean_variance, self.mean_variance_after, self._coming()
         less = f"{100 * (1 - after / before) if before > 0 else 0:.0f} % less variance"
         if not self.answers + self.known:

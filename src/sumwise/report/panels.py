@@ -61,7 +61,7 @@ def progress(insight: Insight) -> Section:
     if len(insight.steps) < FEWEST:
         return Section(title, [_needs("How the error falls shows", insight)], rows=rows)
     about, per, usual = insight.status.about, insight.status.per, insight.status.usual
-    now = about.quantity(figure(insight.typical_error or 0.0))
+    now = about.per_exposure(figure(insight.typical_error or 0.0))
     if insight.by_forecast:
         said = f"Forecasts are off by {now} per {per}"
         how = f"Over the last {WINDOW} answers."
@@ -73,7 +73,7 @@ def progress(insight: Insight) -> Section:
             "The lines show forecasts that were made when less was known; the heading describes "
             "the current model. "
         )
-    noise = about.quantity(figure(insight.steps[-1].noise_std))
+    noise = about.per_exposure(figure(insight.steps[-1].noise_std))
     of = "" if about.outputs == "numbers" else f"'s {usual}"
     words = (
         f"Before each answer the model forecasts it. “{ERROR.capitalize()}” is the typical error "
@@ -85,7 +85,7 @@ def progress(insight: Insight) -> Section:
         "is not in it, and no question removes that. Uncertainty may also rise: the model's "
         "settings are estimated anew with every answer, and a surprise makes it less sure."
     )
-    naive = about.quantity(figure(insight.typical_naive_error or 0.0))
+    naive = about.per_exposure(figure(insight.typical_naive_error or 0.0))
     against = f"The same for everyone would be off by {naive}."
     chart = _progress_chart(rows, said, [how, against], per)
     return Section(title, [words], [chart], _progress_table(rows), rows)
@@ -188,7 +188,7 @@ def predicted(insight: Insight) -> Section:
         )
     n, outside = len(insight.compared), sum(row.outside for row in insight.compared)
     level = percent(insight.level)
-    more = "More than about" if insight.status.about.is_whole else "About"
+    more = "At least about" if insight.status.about.is_whole else "About"
     chart = _predicted_chart(
         rows,
         f"{n - outside} of {n} answers lie in their {level} interval",

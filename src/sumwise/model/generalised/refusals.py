@@ -126,7 +126,8 @@ def check_total(likelihood: Likelihood, set_id: Hashable, total: float, exposure
     if abs(total - round(total)) > WHOLE * max(1.0, total):
         raise LabelError(
             f"{of}, which is not a whole number: give the count, not the rate or the share "
-            f"(exposures are known: this set has {exposure:.9g})"
+            f"({'trials' if kind == 'shares' else 'exposures'} are known: this set has "
+            f"{exposure:.9g})"
         )
     if likelihood.capped and total > exposure:
         raise LabelError(

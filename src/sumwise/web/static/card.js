@@ -5,9 +5,9 @@ import { claim, release, renew, skip } from "./actions.js";
 import { begin, end } from "./ahead.js";
 import { answerForm } from "./answer.js";
 import { fill, h, wholeName } from "./dom.js";
-import { counted, exact } from "./numbers.js";
-import { badge, expectation, person, scores, when } from "./pieces.js";
-import { measured, outputs, unit } from "./store.js";
+import { exact } from "./numbers.js";
+import { badge, expectation, person, scores, size, when } from "./pieces.js";
+import { measured, unit } from "./store.js";
 
 /** `{element, update, typed, form, close}`; `leave` is called when the card is finished. */
 export function setCard(set, { leave }) {
@@ -105,9 +105,7 @@ export function setCard(set, { leave }) {
 }
 
 function sideline(shown) {
-  const parts = [counted(shown.size, "individual")];
-  if (outputs() === "shares") parts.push(` · ${counted(shown.exposure, "trial")}`);
-  else if (Number.isFinite(shown.exposure) && shown.exposure !== shown.size) parts.push(` · exposure ${exact(shown.exposure)}`);
+  const parts = [size(shown)];
   if (Number.isFinite(shown.cost)) parts.push(` · costs ${exact(shown.cost)}`);
   if (shown.kind === "mine") parts.push(" · claimed ", when(shown.asked), ", free again ", when(shown.expires));
   if (shown.kind === "other") parts.push(" · claimed by ", person(shown.by), " ", when(shown.asked), ", free again ", when(shown.expires));

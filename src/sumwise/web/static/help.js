@@ -3,7 +3,7 @@
 import { modal } from "./dialogs.js";
 import { h } from "./dom.js";
 import { bounds } from "./numbers.js";
-import { measured, setShortcuts, shortcuts, state, unit, word } from "./store.js";
+import { isWhole, measured, setShortcuts, shortcuts, state, unit, word } from "./store.js";
 import { LABEL_NOT_LOGIN } from "./who.js";
 
 const KEYS = [
@@ -43,7 +43,7 @@ export function openHelp() {
           "ol",
           null,
           h("li", null, h("strong", null, "Claim"), " a set, so that two people do not measure it."),
-          h("li", null, `Measure its ${word()}, and type it under `, h("strong", null, "Answer"), `${unit() ? `, in${unit()}` : ""}. Write 843 or 12.5; spaces may group thousands.${possible()}`),
+          h("li", null, `Measure its ${word()}, and type it under `, h("strong", null, "Answer"), `${unit() ? `, in${unit()}` : ""}. Write ${isWhole() ? "a whole number, such as 843" : "843 or 12.5"}; spaces may group thousands.${possible()}`),
           h("li", null, h("strong", null, "Skip"), " what cannot be measured, and say why."),
         ),
         h("p", null, "A mistake can be amended or retracted under History; nothing is ever lost there."),

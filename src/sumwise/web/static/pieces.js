@@ -2,7 +2,7 @@
 
 import { fill, h, name, svg } from "./dom.js";
 import { alike, counted, countLike, exact, like, spread, whole } from "./numbers.js";
-import { isWhole, state, unit, who } from "./store.js";
+import { isWhole, outputs, state, unit, who } from "./store.js";
 import { said } from "./times.js";
 
 const STATES = { free: "free", open: "being measured", answered: "answered", skipped: "skipped" };
@@ -28,6 +28,13 @@ export function percent() {
 export const figures = (std, ...values) => (isWhole() ? countLike : like)(std, ...values);
 
 export const estimate = (mean, std) => spread(mean, std, figures);
+
+/** How many individuals a set has, and the trials or the exposure of all of them. */
+export function size(set) {
+  const people = counted(set.size, "individual");
+  if (outputs() === "shares") return `${people} · ${counted(set.exposure, "trial")}`;
+  return Number.isFinite(set.exposure) && set.exposure !== set.size ? `${people} · exposure ${exact(set.exposure)}` : people;
+}
 
 /** What is expected of a set, in figures. */
 export function expectation(set) {

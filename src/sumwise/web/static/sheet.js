@@ -7,8 +7,8 @@ import { answerForm } from "./answer.js";
 import { modal } from "./dialogs.js";
 import { fill, h, undisturbed, visible, wholeName } from "./dom.js";
 import { individualColumns } from "./individuals.js";
-import { badge, expectation, person, span, trouble, working, when } from "./pieces.js";
-import { counted, exact, figure } from "./numbers.js";
+import { badge, expectation, person, size, span, trouble, working, when } from "./pieces.js";
+import { exact, figure } from "./numbers.js";
 import { serverTable } from "./table.js";
 import { emit, measured, unit, writable } from "./store.js";
 
@@ -90,7 +90,7 @@ export function openSheet(position, view, closed) {
 function facts(found) {
   const row = (term, ...content) => h("div", null, h("dt", null, term), h("dd", null, ...content));
   const { answer } = found;
-  const rows = [row("State", badge(found.state)), row("Size", counted(found.size, "individual"))];
+  const rows = [row("State", badge(found.state)), row("Size", size(found))];
   if (answer) rows.push(row("Answer", h("strong", { class: "figure" }, exact(answer.total), unit()), answer.part ? ` (${answer.part})` : "", answer.noise_std ? ` ± ${figure(answer.noise_std)} known noise` : "", h("span", { class: "soft" }, " by ", person(answer.by), ", ", when(answer.at))));
   if (answer?.note) rows.push(row("Note", h("bdi", { class: "note" }, visible(answer.note))));
   if (found.claim) rows.push(row("With", person(found.claim.by), h("span", { class: "soft" }, ", claimed ", when(found.claim.asked), ", free again ", when(found.claim.expires))));
