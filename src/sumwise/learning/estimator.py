@@ -243,7 +243,8 @@ class AggregateRegressor:
             return_cov: Instead, also return the joint (n, n) covariance of these individuals.
             groups: Id of the set that each row belongs to. Members of a measured set are predicted
                 given its total, so that they add up to it. A row is the member with the same
-                inputs; another row of that set is an individual that the total does not contain.
+                inputs (and exposure); another row of that set is an individual that the total does
+                not contain.
             exposure: Of each individual, or its number of trials, for outputs other than numbers.
         """
         if return_std and return_cov:
@@ -257,7 +258,7 @@ class AggregateRegressor:
         e = rows_in.exposures(fitted, exposure, X, len(x))
         if return_cov:
             rows_in.refuse_covariance(fitted, self._recipe, known, "return_cov")
-        own = rows_in.members(fitted, groups, x) if include_noise else None
+        own = rows_in.members(fitted, groups, x, e) if include_noise else None
         if return_std:
             with Slow("predicting", len(x)) as slow:
                 wanted = partial(predictions.predict_individuals, include_noise=include_noise)
@@ -314,8 +315,8 @@ class AggregateRegressor:
             raise SettingError("intervals are of one output; use predict with return_std")
         share, known = check_level(level), self._encode(X)
         groups = by_row.aligned(X, groups, "groups")
-        own = rows_in.members(self.fitted(), groups, known.x)
         e = rows_in.exposures(self.fitted(), exposure, X, len(known.x))
+        own = rows_in.members(self.fitted(), groups, known.x, e)
         found = predictions.interval(self.fitted(), known.x, share, own, e)
         for rows, some, names, more in rows_in.fill_unknown(self._recipe, known, groups, e):
             each = self.intervals(some, share, groups=names, exposure=more)

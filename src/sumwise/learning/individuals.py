@@ -15,6 +15,7 @@ from sumwise.errors import InvalidSetError, SettingError
 from sumwise.learning import rows as by_row
 from sumwise.model import predict as outputs
 from sumwise.model.fit import Model
+from sumwise.model.generalised import refusals
 from sumwise.util.shapes import Float
 from sumwise.util.text import shown
 
@@ -86,11 +87,7 @@ def exposures(fitted: Model, given: Any, x: Any, n_rows: int) -> Float[np.ndarra
     )
     if e.shape != (n_rows,):
         raise SettingError(f"exposure has shape {e.shape}; give one for each of {n_rows} rows")
-    whole = known.likelihood.capped
-    good = np.isfinite(e) & (e > 0) & ((e == np.rint(e)) | (not whole))
-    for row in np.flatnonzero(~good):
-        must = "a whole number of trials" if whole else "finite and above 0"
-        raise InvalidSetError(f"the exposure of row {row} is {e[row]:g}; it must be {must}")
+    refusals.refuse_exposures(known.likelihood.name, e, "row {}".format)
     return e
 
 
@@ -112,7 +109,9 @@ def refuse_unknown(recipe: Recipe | None, known: Encoded, what: str) -> None:
         )
 
 
-def members(fitted: Model, groups: Any, x: Float[np.ndarray, "N D"]) -> outputs.Members | None:
+def members(
+    fitted: Model, groups: Any, x: Float[np.ndarray, "N D"], exposure: Any = None
+) -> outputs.Members | None:
     """Which members of measured sets these rows are, by the groups that they are said to be of."""
     if groups is None:
         return None
@@ -120,7 +119,7 @@ def members(fitted: Model, groups: Any, x: Float[np.ndarray, "N D"]) -> outputs.
     if known is not None:
         ids = known.ids if known.overlap is None else known.overlap.pool.ids
         _refuse_look_alikes(names, ids)
-    return outputs.members_of(fitted, names, x)
+    return outputs.members_of(fitted, names, x, exposure)
 
 
 def refuse_cut(

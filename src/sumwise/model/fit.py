@@ -110,7 +110,8 @@ class ModelConfig:
         if not basis.averages:  # candidates are drawn for standardised inputs
             if not self.standardize:
                 basis = Scaled(basis.basis, np.zeros(sets.n_inputs), np.ones(sets.n_inputs))
-            power = float(np.mean(np.sum(features(basis, inputs.sample) ** 2, axis=1)))
+            with np.errstate(over="ignore", under="ignore"):
+                power = float(np.mean(np.sum(features(basis, inputs.sample) ** 2, axis=1)))
         return Prepared(
             self,
             basis,
@@ -356,7 +357,9 @@ def _generalised(
     phi = np.empty((0, prepared.n_basis))
     if len(labelled):
         phi = features(prepared.basis, labelled.x, prepared.n_basis)
-    measured = Measured(phi, labelled.theta, labelled.starts, y_bar[:, 0])
+    refusals.check_features(phi)
+    totals = np.rint(y_bar[:, 0]) if likelihood.whole else y_bar[:, 0]  # 3 may be told as 3 + 1e-10
+    measured = Measured(phi, labelled.theta, labelled.starts, totals)
     with one_thread(), np.errstate(over="ignore", under="ignore"):
         found = averaging.fit(prepared, likelihood, measured)
         tangent, noise = Tangent(prepared.basis, found), usual_noise(found)

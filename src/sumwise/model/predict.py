@@ -70,10 +70,16 @@ class Members:
         return theta, effect
 
 
-def members_of(model: Model, groups: Sequence[Hashable], x: Float[np.ndarray, "N D"]) -> Members:
+def members_of(
+    model: Model,
+    groups: Sequence[Hashable],
+    x: Float[np.ndarray, "N D"],
+    exposure: Float[np.ndarray, " N"] | None = None,
+) -> Members:
     """The rows that belong to measured sets.
 
-    A row with the inputs of a member of its set is that member, each member once, in order. Other
+    A row with the inputs (and the exposure, where it is given) of a member of its set is that
+    member, each member once, in order. Other
     rows of a measured set are individuals that its total does not contain; where sets overlap, it
     is not known whose effects they have.
     """
@@ -81,7 +87,7 @@ def members_of(model: Model, groups: Sequence[Hashable], x: Float[np.ndarray, "N
     if known is not None and known.overlap is not None:
         pool = known.overlap.pool
         owner = np.array([pool.position(g) if g in pool else -1 for g in groups], dtype=int)
-        found = _matched(pool, owner, x)
+        found = _matched(pool.starts, pool.x, owner, x)
         row = np.flatnonzero(found >= 0)
         own = Members.of_sparse(*known.overlap.of_rows(found[row]))
         return replace(own, row=row[own.row])
@@ -92,7 +98,10 @@ def members_of(model: Model, groups: Sequence[Hashable], x: Float[np.ndarray, "N
     if known is None or known.sets is None or not len(row):
         return Members(row, total[row], theta, theta)
     sets = known.sets()
-    found = _matched(sets, total, x)[row]
+    theirs = sets.x
+    if exposure is not None:  # who has another is somebody else
+        theirs, x = (np.column_stack(each) for each in ((theirs, sets.theta), (x, exposure)))
+    found = _matched(sets.starts, theirs, total, x)[row]
     theta = np.where(found >= 0, sets.theta[found], 0.0)
     return Members(row, total[row], theta, known.design.theta_sum[total[row]])
 
@@ -110,23 +119,26 @@ def members_at(model: Model, groups: Sequence[Hashable], theta: Float[np.ndarray
 
 
 def _matched(
-    sets: Sets, owner: Int[np.ndarray, " N"], x: Float[np.ndarray, "N D"]
+    starts: Int[np.ndarray, " A1"],
+    known: Float[np.ndarray, "n D"],
+    owner: Int[np.ndarray, " N"],
+    x: Float[np.ndarray, "N D"],
 ) -> Int[np.ndarray, " N"]:
-    """The row of `sets` that each row of x is, by inputs within its set; −1 where there is none.
+    """The row of sets that each row of x is, by inputs within its set; −1 where there is none.
 
     Of rows that are not found, those that are a member's in single precision are that member.
 
     Args:
         owner: Position of the set of each row; −1 for none.
     """
-    found, taken = np.full(len(owner), -1), np.zeros(len(sets.x), dtype=bool)
+    found, taken = np.full(len(owner), -1), np.zeros(len(known), dtype=bool)
     for kind in (np.float64, np.float32):  # what is not found may have been rounded on its way
         with np.errstate(over="ignore"):
-            theirs, mine = ((rows + 0.0).astype(kind) for rows in (sets.x, x))
+            theirs, mine = ((rows + 0.0).astype(kind) for rows in (known, x))
         left = np.flatnonzero((owner >= 0) & (found < 0))
         waiting: dict[tuple[int, bytes], list[int]] = {}
         for a in np.unique(owner[left]).tolist():
-            own = np.arange(sets.starts[a], sets.starts[a + 1])
+            own = np.arange(starts[a], starts[a + 1])
             for n in own[~taken[own]][::-1].tolist():  # the first is taken first
                 waiting.setdefault((a, theirs[n].tobytes()), []).append(n)
         for n in left.tolist():
@@ -144,7 +156,7 @@ def _recognised(pool: Sets, sets: Sets) -> Sets:
     if sets.members is not None:
         return sets
     owner = np.array([pool.position(name) if name in pool else -1 for name in sets.ids], dtype=int)
-    found = _matched(pool, np.repeat(owner, sets.sizes), sets.x)
+    found = _matched(pool.starts, pool.x, np.repeat(owner, sets.sizes), sets.x)
     new = np.arange(len(found))
     members, effects = (
         np.where(found >= 0, known[found], known.max(initial=-1) + 1 + new)

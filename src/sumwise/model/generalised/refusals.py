@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 LEAST_PRECISION: Final = 1e-3  # λ: below, a feature of 1 makes rates e³⁰ times as high
 OUTPUTS: Final = ("numbers", *LIKELIHOODS)
+LARGEST: Final = 2.0**53  # of a count: beyond, not every whole number is a double
+STEEPEST: Final = 1e100  # of a total per exposure, or one over that: its square is still a number
 WHOLE: Final = 1e-9  # of a count: how far from whole what was added up elsewhere may be
 WANTED: Final = {"counts": "count", "shares": "number of successes", "amounts": "total"}
 EXPOSURE: Final = {"counts": "exposure", "shares": "number of trials", "amounts": "exposure"}
@@ -83,16 +86,12 @@ def check_sets(outputs: str, sets: Sets, where: Callable[[int], str] | None = No
             f"outputs={outputs!r} takes the {WANTED[outputs]} of a set, not a mean: make the sets "
             "without weights='mean', and tell that"
         )
-    bad = np.flatnonzero(~(theta > 0))
-    if outputs == "shares" and not len(bad):
-        bad = np.flatnonzero(theta != np.rint(theta))
-    for row in bad:
+    for row in np.flatnonzero(~_usable(outputs, theta)).tolist():
         owner = int(np.searchsorted(sets.starts, row, side="right")) - 1
         place = f"individual {row - sets.starts[owner] + 1} of set {sets.ids[owner]!r:.80}"
-        must = "a whole number above 0" if outputs == "shares" else "above 0"
         raise InvalidSetError(
-            f"{place if where is None else where(int(row))}: the {name} is {theta[row]:g}; it must "
-            f"be {must} for outputs={outputs!r}. Correct it, or drop the row."
+            f"{place if where is None else where(row)}: the {name} is {theta[row]:g}; it must "
+            f"be {_must(outputs, theta[row])} for outputs={outputs!r}. Correct it, or drop the row."
         )
 
 
@@ -104,22 +103,48 @@ def refuse_exposures(
     Args:
         where: Says what has the weight with this number.
     """
-    whole = outputs == "shares"
-    good = (theta > 0) & ((theta == np.rint(theta)) | (not whole))
-    for row in np.flatnonzero(~good).tolist():
-        must = "a whole number above 0" if whole else "above 0"
+    for row in np.flatnonzero(~_usable(outputs, theta)).tolist():
         raise InvalidSetError(
-            f"{where(row)} has the {EXPOSURE[outputs]} {theta[row]:g}; it must be {must} for "
-            f"outputs={outputs!r}. Drop the row or correct it."
+            f"{where(row)} has the {EXPOSURE[outputs]} {theta[row]:g}; it must be "
+            f"{_must(outputs, theta[row])} for outputs={outputs!r}. Drop the row or correct it."
+        )
+
+
+def _usable(outputs: str, theta: Float[np.ndarray, " N"]) -> np.ndarray:
+    if outputs == "shares":
+        return (theta > 0) & (theta <= LARGEST) & (theta == np.rint(theta))
+    return (theta >= 1 / STEEPEST) & (theta <= STEEPEST)
+
+
+def _must(outputs: str, value: float) -> str:
+    """What an exposure that is not usable should be."""
+    if outputs == "shares":
+        return f"at most {LARGEST:.0f}" if value > LARGEST else "a whole number above 0"
+    return "above 0" if value <= 0 else f"from {1 / STEEPEST:g} to {STEEPEST:g}"
+
+
+def check_features(phi: Float[np.ndarray, "N K"]) -> None:
+    """Refuse features whose squares are beyond all numbers."""
+    if (most := float(np.abs(phi).max(initial=0.0))) > STEEPEST:
+        raise SettingError(
+            f"the basis gives a feature of {most:g}, whose square cannot be computed with. Rescale "
+            "the inputs (standardize=True does) or choose another basis"
         )
 
 
 def check_total(likelihood: Likelihood, set_id: Hashable, total: float, exposure: float) -> None:
     """Refuse a total that no outputs of this kind add up to."""
     kind, of = likelihood.name, f"the total of set {set_id!r:.80} is {total:.12g}"
+    if kind == "amounts" and not total > 0:
+        raise LabelError(f"{of}; amounts are above 0. Is it mistyped, or was nothing measured?")
+    least = exposure / STEEPEST if kind == "amounts" else -math.inf
+    most = exposure * STEEPEST if kind == "amounts" else min(exposure * STEEPEST, LARGEST)
+    if not least <= total <= most:
+        raise LabelError(
+            f"{of}, which cannot be computed with (exposures are known: this set has "
+            f"{exposure:.9g}). Is it mistyped? Otherwise rescale it, or the exposures"
+        )
     if kind == "amounts":
-        if not total > 0:
-            raise LabelError(f"{of}; amounts are above 0. Is it mistyped, or was nothing measured?")
         return
     if total < 0:
         raise LabelError(f"{of}; a count is at least 0. Is it mistyped?")
