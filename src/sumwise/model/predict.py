@@ -22,7 +22,7 @@ from sumwise.model.fit import Labelled, Model
 from sumwise.model.generalised import predict as generalised
 from sumwise.model.posterior import BLOCK
 from sumwise.util import html
-from sumwise.util.shapes import Float, Int, Numbers
+from sumwise.util.shapes import Float, Int
 from sumwise.util.text import shown
 
 PREFIX: Final = "sumwise_"
@@ -335,7 +335,7 @@ def predict_individuals(
         exposure: Of counts, shares and amounts, which are per exposure where none is given.
     """
     if model.generalised is not None:
-        one_mean, one_std, _ = _generalised(
+        one_mean, one_std, *_ = _generalised(
             model, x, exposure, own, noise=include_noise, on_progress=on_progress
         )
         return one_mean[:, None], one_std[:, None]
@@ -365,10 +365,12 @@ def _generalised(
     *,
     noise: bool = True,
     on_progress: Callable[[int], None] = lambda rows: None,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean, standard deviation and interval of counts, shares or amounts."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Mean, standard deviation and interval of counts, shares or amounts, and where the model
+    extrapolates beyond reason."""
     assert model.generalised is not None
     mean, std, ends = np.empty(len(x)), np.empty(len(x)), np.empty((2, len(x)))
+    beyond = np.zeros(len(x), dtype=bool)
     inside = _numbers(own, len(x))
     counted = np.zeros(len(x))
     if own is not None:
@@ -378,27 +380,14 @@ def _generalised(
         phi = features(model.basis.tangent.scaled, x[here], len(model.posterior.mean))
         whose = None if inside is None else generalised.Inside(inside[here], counted[here])
         e = None if exposure is None else exposure[here]
-        found = generalised.individuals(model.generalised, phi, e, whose, level, noise=noise)
+        known = model.generalised
+        found, beyond[here] = generalised.individuals(known, phi, e, whose, level, noise=noise)
         mean[here], std[here] = found[:2]
         if found[2] is not None:
             ends[:, here] = found[2]
         on_progress(here.stop)
     finite_rows(np.stack([mean, std], axis=1))
-    return mean, std, ends
-
-
-def _rates(
-    model: Model, mean: Float[np.ndarray, " N"], exposure: Numbers | None, own: Members | None
-) -> dict[str, np.ndarray]:
-    """Rates, or shares, and whether they are beyond reason where no total keeps them from that."""
-    known, rate = model.generalised, mean if exposure is None else mean / exposure
-    assert known is not None
-    free = np.ones(len(mean), dtype=bool)
-    if own is not None:
-        free[own.row[own.theta != 0]] = False
-    eta = generalised.Predictor(np.log(np.where(free, rate, 1.0)), np.zeros(len(mean)))
-    name = "share" if known.likelihood.capped else "rate"
-    return {name: rate, "extrapolates": free & generalised.extrapolates(known, eta)}
+    return mean, std, ends, beyond
 
 
 def _generalised_totals(
@@ -442,10 +431,11 @@ def interval(
     Of a mixture, the quantiles are its own; otherwise they are those of a Gaussian.
     """
     if model.generalised is not None:
-        one_mean, one_std, ends = _generalised(model, x, exposure, own, level)
-        return Predictions(
-            one_mean, one_std, level, ends=ends, more=_rates(model, one_mean, exposure, own)
-        )
+        one_mean, one_std, ends, beyond = _generalised(model, x, exposure, own, level)
+        name = "share" if model.generalised.likelihood.capped else "rate"
+        rate = one_mean if exposure is None else one_mean / exposure
+        more = {name: rate, "extrapolates": beyond}
+        return Predictions(one_mean, one_std, level, ends=ends, more=more)
     mean, std = (values[:, 0] for values in predict_individuals(model, x, own=own))
     if model.mixture is None:
         return Predictions(mean, std, level)

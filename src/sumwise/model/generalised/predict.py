@@ -39,6 +39,7 @@ SHARES: Final = _WEIGHTS / _WEIGHTS.sum()
 FAR: Final = 10.0  # times the highest measured rate, or below the lowest: beyond what was seen
 MOST: Final = 300.0  # of the logarithm of a mean: beyond, squares overflow
 WITHIN: Final = 1.0  # of the variance of a predictor within the range of the data
+VAGUE: Final = 4.0  # of the same: a factor of 7 either way is one standard deviation
 WIDEST: Final = 100.0  # of the variance of a predictor
 ALL: Final = 1e-12  # less than this of a total is left for others
 POISSON: Final = 1e-8  # of α: less is none
@@ -90,30 +91,32 @@ def individuals(
     level: float | None = None,
     *,
     noise: bool = True,
-) -> Found:
-    """Outputs of individuals; per exposure where none is given.
+) -> tuple[Found, np.ndarray]:
+    """Outputs of individuals; per exposure where none is given. And which are beyond reason.
 
     Args:
         noise: Whether outputs have what individuals and sets have of their own, and are counted;
             otherwise only what inputs say of them is predicted.
     """
     eta = predictor(model, phi, own, noise=noise)
+    beyond = extrapolates(model, eta)
     if not noise:
         e = 1.0 if exposure is None else exposure
         mean, std, _ = outputs(model.likelihood, eta, np.zeros(len(phi)), None, None)
-        return e * mean, e * std, None
+        return (e * mean, e * std, None), beyond
     alpha = np.full(len(phi), model.dispersion)
     mean, std, ends = outputs(model.likelihood, eta, alpha, exposure, level)
     if own is None or not (own.counted > 0).any():
-        return mean, std, ends
+        return (mean, std, ends), beyond
     rows = np.flatnonzero(own.counted > 0)
+    beyond[rows] = False  # their totals keep them from that
     own = Inside(own.total[rows], own.counted[rows])
     given = _members(model, phi[rows], own, level)
     unit = own.counted if exposure is None else np.ones(len(rows))
     mean[rows], std[rows] = given[0] / unit, given[1] / unit
     if ends is not None and given[2] is not None:
         ends[:, rows] = given[2] / unit
-    return mean, std, ends
+    return (mean, std, ends), beyond
 
 
 def outputs(
@@ -468,11 +471,12 @@ def _amount(mean: Numbers, alpha: float, top: Numbers, u: Numbers) -> Numbers:
 
 
 def extrapolates(model: Generalised, eta: Predictor) -> np.ndarray:
-    """Rows whose predicted rate is far above or below all measured ones."""
+    """Rows whose rate is predicted far beyond all measured ones, or is uncertain by a factor."""
     measured, known = model.measured, model.likelihood
     if not len(measured) or known.capped:
         return np.zeros(len(eta.mean), dtype=bool)
     exposure = measured.sums(measured.exposure[None])[0]
     seen = np.log(measured.totals + (0.5 if known.whole else 0.0)) - np.log(exposure)
     mean = eta.mean + 0.5 * eta.variance
-    return (mean > seen.max() + np.log(FAR)) | (mean < seen.min() - np.log(FAR))
+    far = (mean > seen.max() + np.log(FAR)) | (mean < seen.min() - np.log(FAR))
+    return far | (eta.variance > VAGUE)
