@@ -99,7 +99,7 @@ def members_of(
         return Members(row, total[row], theta, theta)
     sets = known.sets()
     theirs = sets.x
-    if exposure is not None:  # who has another is somebody else
+    if exposure is not None:  # a row with another exposure is another individual
         theirs, x = (np.column_stack(each) for each in ((theirs, sets.theta), (x, exposure)))
     found = _matched(sets.starts, theirs, total, x)[row]
     theta = np.where(found >= 0, sets.theta[found], 0.0)
