@@ -113,6 +113,19 @@ def centroid(wkb: bytes) -> tuple[float, float]:
     return x, y
 
 
+def polygon_rings(wkb: bytes) -> list[Float[np.ndarray, "n 2"]]:
+    """The closed rings of the polygons in a geometry; lines and points beside them do not count."""
+    parts: list[tuple[int, list[np.ndarray]]] = []
+    _parse(memoryview(wkb), 0, parts, 0)
+    areas = [rings for kind, rings in parts if kind == POLYGON and rings]
+    if not areas and any(rings for _, rings in parts):
+        raise ValueError("it has only points or lines, which have no border")
+    rings = [np.asarray(ring, dtype=np.float64) for each in areas for ring in each]
+    if any(len(ring) < 4 or (ring[0] != ring[-1]).any() for ring in rings):
+        raise ValueError("a ring of it is not closed")
+    return rings
+
+
 def _parse(wkb: memoryview, at: int, parts: list[tuple[int, list[np.ndarray]]], depth: int) -> int:
     """Append points, lines and polygons to `parts`, each as its rings; gives where it ends."""
     if depth > DEEPEST or len(wkb) < at + 5:

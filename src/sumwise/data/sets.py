@@ -212,6 +212,33 @@ class Sets:
         return cls(*known, flat, effects[flat])
 
     @classmethod
+    def concat(cls, several: Sequence[Sets]) -> Sets:
+        """Several sets of the same individuals as one, such as pools of several rounds.
+
+        Numbers of individuals (`members`) keep their meaning, so that sets may overlap.
+        """
+        parts = as_list(several, "several")
+        if not parts or not all(isinstance(each, Sets) for each in parts):
+            raise SettingError("give a list of at least one Sets to put together")
+        for name in ("input_names", "n_inputs"):
+            if len({getattr(each, name) for each in parts}) > 1:
+                raise InvalidSetError("these sets have different inputs; give sets of the same")
+        if len({each.members is None for each in parts}) > 1:
+            raise InvalidSetError(
+                "some of these sets say which individuals are in them (members) and others do not; "
+                "give sets that were made of the same individuals"
+            )
+
+        def joined(name: str) -> Any:
+            found = [getattr(each, name) for each in parts]
+            return None if any(each is None for each in found) else np.concatenate(found)
+
+        starts = starts_of(np.concatenate([each.sizes for each in parts]))
+        known = tuple(name for each in parts for name in each.ids), joined("x"), joined("theta")
+        about = parts[0].input_names, joined("members"), joined("effects"), parts[0].recipe
+        return cls(*known, starts, *about, joined("row_ids"))
+
+    @classmethod
     def from_integrals(
         cls,
         boxes: Any,
