@@ -1,0 +1,123 @@
+"""How good a pool could be at most: the relaxation in which weights are any real numbers.
+
+The ratio of two quadratic forms xᵀAx / xᵀBx is at most their largest generalised eigenvalue, and
+x is the eigenvector where weights are free. The forms are matrices in the columns of P = [Φ | E]
+plus a multiple of the identity; with P = Q Λ^½ Vᵀ, x = Q v is all that matters, so that the problem
+has as many dimensions as P has columns.
+
+    AggMI    A = G                              B = N                 ½ log(1 + λ)
+    IVR      A = H + (2 e G + e² I) / C         B = G + N             λ, in squared units
+    EPIG     A = H, with the weights of its chord                     B = G + N   ½ λ
+
+Where e = n / xᵀx differs between pools, its largest value is taken; noise of pooling and effects
+only add to B, and are left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from sumwise.acquisition.pool_value import TINY, Valued
+from sumwise.acquisition.prediction import unit_of
+from sumwise.util.shapes import Float
+
+RANK: Final = 1e-13  # of the largest eigenvalue: directions of P with less are rounding
+FAINT: Final = 1e-9  # of the largest ratio: eigenvectors with less start no search
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Relaxed:
+    """The relaxation of a problem."""
+
+    bound: float  # on the score of any pool of at most the largest size
+    directions: Float[np.ndarray, "P L"]  # P @ directions are the best free weights, best first
+
+
+def relax(valued: Valued, allowed: Any, most: int, n_starts: int) -> Relaxed:
+    """The bound for pools of up to `most` allowed candidates, and the leading eigenvectors."""
+    p = valued.p[allowed]
+    values, axes = np.linalg.eigh(p.T @ p)
+    kept = values > RANK * max(float(values[-1]), 1e-300)
+    values, axes = values[kept], axes[:, kept]
+    if not len(values):
+        return Relaxed(_score(valued, 0.0), np.empty((valued.p.shape[1], 0)))
+    size = np.sqrt(values)
+    half = size[:, None] * (axes.T @ valued.root)  # G in terms of v
+    g = half @ half.T
+    b, eye = valued.posterior.noise_precision, np.eye(len(values))
+    known = size[:, None] * axes[valued.n_basis :].T
+    own = _own_noise(valued)
+    noise = (own * eye - known @ known.T) / b
+    if valued.strategy == "AggMI":
+        upper, lower, beyond = g, noise, 0.0
+    else:
+        towards = size[:, None] * (axes.T @ valued.aims)
+        upper, lower, beyond = towards @ towards.T, g + noise, 0.0
+        if valued.strategy == "IVR" and valued.everyone:
+            e = _largest_share(valued, most)
+            upper = upper + (2 * e * g + e**2 * eye) / valued.everyone
+            beyond = e**2 / valued.everyone * b / own
+    ratios, vectors = _pencil(upper, lower, TINY * own / b)
+    ratio = max(float(ratios[-1]), beyond, 0.0)
+    best = [i for i in range(len(ratios))[::-1] if ratios[i] > FAINT * ratio][:n_starts]
+    directions = axes @ (vectors[:, best] / size[:, None])
+    return Relaxed(_score(valued, ratio), directions)
+
+
+def _own_noise(valued: Valued) -> float:
+    """Noise of an individual that no other member shares, in units of 1/β."""
+    codes = valued.effects
+    alone = not valued.pooling.effect and len(np.unique(codes)) == len(codes)
+    return 1 + valued.posterior.effect if alone else 1.0
+
+
+def _largest_share(valued: Valued, most: int) -> float:
+    """The largest e of a pool of this many members."""
+    alone = _own_noise(valued) > 1 or not valued.posterior.effect
+    together = 1 if alone else most
+    return (1 + valued.posterior.effect * together) / valued.posterior.noise_precision
+
+
+def _pencil(
+    upper: Float[np.ndarray, "r r"], lower: Float[np.ndarray, "r r"], least: float
+) -> tuple[Float[np.ndarray, " r"], Float[np.ndarray, "r r"]]:
+    """Generalised eigenvalues, rising, and eigenvectors; what is known for certain has noise
+    `least`."""
+    values, axes = np.linalg.eigh(lower)
+    half = axes / np.sqrt(np.maximum(values, least))
+    ratios, vectors = np.linalg.eigh(half.T @ upper @ half)
+    return ratios, half @ vectors
+
+
+def _score(valued: Valued, ratio: float) -> float:
+    outputs = valued.posterior.n_outputs
+    if valued.strategy == "AggMI":
+        return 0.5 * outputs * float(np.log1p(ratio))
+    if valued.strategy == "IVR":
+        return unit_of(valued.posterior) * ratio
+    return 0.5 * outputs * ratio
+
+
+def gradient(
+    valued: Valued, along: Float[np.ndarray, "b P"], members: Float[np.ndarray, " b"]
+) -> Float[np.ndarray, "b P"]:
+    """Directions that rows are ranked by: the first-order gain of adding them to pools.
+
+    Args:
+        along: Sums of the rows of each pool.
+        members: How many it has.
+    """
+    z, y, beta = along @ valued.root, along @ valued.aims, valued.posterior.noise_precision
+    known = along / beta
+    known[:, : valued.n_basis] = 0.0
+    g, signal = (z**2).sum(axis=1), z @ valued.root.T
+    e = (1 + valued.posterior.effect) / beta
+    noise = np.maximum(members * e - beta * (known**2).sum(axis=1), 1e-9 * members * e)
+    if valued.strategy == "AggMI":
+        return signal + (g / noise)[:, None] * known
+    share = 2 * e / valued.everyone if valued.strategy == "IVR" and valued.everyone else 0.0
+    ratio = (((y**2).sum(axis=1) + share * g) / (g + noise))[:, None]
+    return y @ valued.aims.T + (share - ratio) * signal + ratio * known
