@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from sumwise.experiments.simulated import simulate
     from sumwise.learning.estimator import AggregateRegressor
     from sumwise.learning.learner import ActiveLearner
+    from sumwise.learning.pools import Pools, design_pools
     from sumwise.learning.propose import Answer, Ask
     from sumwise.learning.selection import score, select
     from sumwise.model.basis import BASES, Basis, Neural
@@ -57,6 +58,7 @@ __all__ = [
     "Neural",
     "NonFiniteScoreError",
     "PoolExhaustedError",
+    "Pools",
     "Scan",
     "Sets",
     "SettingError",
@@ -65,6 +67,7 @@ __all__ = [
     "SumwiseError",
     "UnknownSetError",
     "create_study",
+    "design_pools",
     "import_study",
     "open_study",
     "score",
@@ -82,6 +85,7 @@ _HOMES: Final = {
     "experiments.simulated": ("simulate",),
     "learning.estimator": ("AggregateRegressor",),
     "learning.learner": ("ActiveLearner",),
+    "learning.pools": ("Pools", "design_pools"),
     "learning.propose": ("Answer", "Ask"),
     "data.parquet": ("Scan",),
     "learning.selection": ("score", "select"),

@@ -535,6 +535,11 @@ class AggregateRegressor:
 
     # --- helpers ------------------------------------------------------------------------------
 
+    def inputs_of(self, x: Any) -> Float[np.ndarray, "N D"]:
+        """Inputs of the rows of a table or an array, as the model computes with them."""
+        encoded = self._encode(x)
+        return encoded.x if self._recipe is None else self._recipe.filled(encoded)
+
     def _encode(self, x: Any) -> Encoded:
         return rows_in.encode(x, self.fitted(), self._recipe)
 

@@ -1,0 +1,369 @@
+"""Pools by design: which individuals to measure together.
+
+Where the user decides the grouping, the sets themselves are chosen. `design_pools` gives pools that
+are jointly good: each is worked out as if those before it were measured. Designed pools are sets
+that may share individuals, so that fits and predictions treat them as any overlapping sets.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final, Unpack
+
+import numpy as np
+
+from sumwise.acquisition.known_noise import given_answers
+from sumwise.acquisition.objective import Objective, read
+from sumwise.acquisition.pool_search import Found, search
+from sumwise.acquisition.pool_value import Pooling, Valued, aimed, value_candidates
+from sumwise.acquisition.strategies import DEFAULT, named
+from sumwise.data import validate
+from sumwise.data.frames import Table, as_frame
+from sumwise.data.pool_refusals import refuse_impossible
+from sumwise.data.pool_rules import PoolOptions, PoolRules, read_rules
+from sumwise.data.sets import Sets
+from sumwise.errors import PoolExhaustedError, SettingError
+from sumwise.learning.estimator import AggregateRegressor
+from sumwise.learning.propose import ROUNDING, UNKNOWN
+from sumwise.model import predict
+from sumwise.model.fit import Model
+from sumwise.util.shapes import Int, Mask
+from sumwise.util.text import count, plain
+
+STRATEGIES: Final = ("AggMI", "IVR", "EPIG")
+
+Weighted = tuple[np.ndarray, np.ndarray]  # rows of candidates, and their weights
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """How good a pool is, and how good any pool could be."""
+
+    value: float  # its score
+    bound: float  # on the score of any pool, by the relaxation to real weights
+
+    @property
+    def fraction(self) -> float:
+        """How much of the bound the pool reaches."""
+        return min(self.value / self.bound, 1.0) if self.bound > 0 else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Designed:
+    """A pool that is worth measuring."""
+
+    rows: tuple[int, ...]  # of candidates
+    theta: tuple[float, ...]
+    score: float
+    bound: float
+    expected: float  # its total by the model
+    std: float  # of that expectation, noise included
+    information: float  # nats that its total should teach about the model
+    cost: float | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Pools(Sets):
+    """Designed pools: a `Sets` that is ready to be asked, with a certificate for each pool."""
+
+    rows: tuple[Int[np.ndarray, " m"], ...] = ()  # of candidates, by pool
+    certificates: tuple[Certificate, ...] = ()
+    why: tuple[str, ...] = ()
+    costs: tuple[float, ...] | None = None
+
+
+def design_pools(
+    candidates: Any,
+    model: AggregateRegressor,
+    n: int = 1,
+    size: Any = (1, 20),
+    strategy: str = DEFAULT,
+    *,
+    pending: Sets | None = None,
+    targets: Any = None,
+    target_weights: Any = None,
+    budget: float | None = None,
+    **rules: Unpack[PoolOptions],
+) -> Pools:
+    """Pools of candidates that are worth measuring, good together.
+
+    Args:
+        candidates: The individuals that may go into pools: a table with the model's inputs, an
+            (N, D) array, or a `Sets` whose individuals they are.
+        model: A fitted model; before any answer, one that was fitted on no sets.
+        n: How many pools; with a budget, at most so many.
+        size: The fewest and the most members of a pool, or one number.
+        strategy: AggMI, IVR or EPIG; see `sumwise.score`.
+        pending: Pools that are being measured, from earlier calls: they are conditioned on, and
+            count for `uses`.
+        targets, target_weights: Individuals whose predictions count, as in `sumwise.score`; by
+            default all candidates.
+        budget: What all pools may cost together.
+        **rules: What a pool may be; see `PoolRules`. `uses`, `together`, `apart`, `strata`,
+            `within` and `neighbours` say who may be in it, `weights`, `effect`, `noise_std` and
+            `noise_std_per_member` how it is measured, `cost` and `cost_per_member` what it costs;
+            pools are then ranked by gain per cost.
+
+    >>> import numpy as np, sumwise as sw
+    >>> x = np.random.default_rng(0).normal(size=(50, 2))
+    >>> model = sw.AggregateRegressor("linear").fit(sw.Sets.from_arrays([x[:5]]), [3.0])
+    >>> pools = sw.design_pools(x, model, n=2, size=(2, 4), uses=1)
+    >>> pools
+    Sets: 2 sets of 4 instances (8 in all), 2 inputs; ids 'pool 1', 'pool 2'
+    >>> bool(np.isin(pools.rows[0], pools.rows[1]).any())
+    False
+    """
+    fitted, sets, table = _candidates(candidates, model)
+    people = candidates_of(sets, natural=isinstance(candidates, Sets))
+    read_in = read_rules(len(people), table, {**rules, "size": size}, _ids(sets))
+    aims = read(people, {"targets": targets, "target_weights": target_weights}, "design_pools")
+    money = math.inf if budget is None else validate.amount(budget, "budget", "cost")
+    if budget is not None and read_in.cost is None:
+        raise SettingError("a budget needs costs; give cost, cost_per_member or both")
+    waiting = [] if pending is None else rows_in(people, pending)
+    used = uses_in(len(people), [*_measured(people, fitted), *waiting])
+    known: Any = {"n": validate.count(n, "n"), "used": used, "pending": waiting}
+    found = design(people, fitted, strategy, read_in, aims=aims, budget=money, **known)
+    taken = {} if pending is None else {*pending.ids}
+    numbers = range(1, len(found) + len(taken) + 1)
+    ids = [name for k in numbers if (name := f"pool {k}") not in taken]
+    return _as_pools(people, found, ids[: len(found)], read_in)
+
+
+def _as_pools(
+    people: Sets, found: Sequence[Designed], ids: Sequence[Hashable], rules: PoolRules
+) -> Pools:
+    each = [(np.array(pool.rows), np.array(pool.theta)) for pool in found]
+    made = pools_of(people, each, ids, effect=rules.effect)
+    own: dict[str, Any] = {
+        field.name: getattr(made, field.name) for field in fields(Sets) if field.init
+    }
+    return Pools(
+        **own,
+        rows=tuple(rows for rows, _ in each),
+        certificates=tuple(Certificate(pool.score, pool.bound) for pool in found),
+        why=tuple(pool.why for pool in found),
+        costs=None if rules.cost is None else tuple(pool.cost or 0.0 for pool in found),
+    )
+
+
+def design(
+    candidates: Sets,
+    model: Model,
+    strategy: str,
+    rules: PoolRules,
+    *,
+    n: int = 1,
+    aims: Objective | None = None,
+    used: Int[np.ndarray, " N"] | None = None,
+    allowed: Mask | None = None,
+    pending: Sequence[Weighted] = (),
+    budget: float = math.inf,
+) -> list[Designed]:
+    """The next `n` pools, or as many as a budget pays for; nothing is claimed.
+
+    Args:
+        candidates: One-instance sets, see `candidates_of`.
+        aims: Its targets count.
+        used: In how many pools each candidate is already.
+        allowed: Candidates that may be in a pool; all if left out.
+        pending: Rows and weights of totals that are being measured.
+    """
+    _refuse(model, strategy, rules)
+    pool = candidates.pool(model)
+    if aims is not None and aims.targets is not None:
+        pool = replace(pool, targets=aims.targets, moment=None)
+    pool = given_answers(pool, model)
+    valued = value_candidates(strategy, pool, model.posterior, _pooling(rules, model), pending)
+    taken = np.zeros(len(candidates), dtype=int) if used is None else used.copy()
+    may = np.ones(len(candidates), dtype=bool) if allowed is None else allowed
+    made: list[Designed] = []
+    paid = 0.0
+    while len(made) < n:
+        free = may if rules.uses is None else may & (taken < rules.uses)
+        most = min(rules.size[1], _affordable(rules, budget, paid), int(free.sum()))
+        if budget < math.inf and made and most < rules.size[0]:
+            break
+        refuse_impossible(rules, free, most)
+        found = search(valued, rules, free, most)
+        if found is None:
+            left = count(int(free.sum()), "free candidate")
+            raise PoolExhaustedError(
+                f"no pool that keeps to all rules was found among {left} ({len(made)} of {n} pools "
+                "were); allow other sizes, or drop a rule"
+            )
+        made.append(_described(candidates, model, valued, rules, found, int(free.sum())))
+        paid += made[-1].cost or 0.0
+        taken[found.rows] += 1
+        valued = aimed(valued.after(found.rows, found.theta), pool)
+    return made
+
+
+def candidates_of(sets: Sets, *, natural: bool = True) -> Sets:
+    """The individuals of the sets, each once, as one-instance sets.
+
+    Args:
+        natural: Whether individuals keep the effect of the set that they are in.
+    """
+    n = len(sets.own_x)
+    if sets.members is None:
+        rows = members = np.arange(n)
+        effects = np.repeat(np.arange(len(sets)), sets.sizes)[:n]
+    else:
+        assert sets.effects is not None
+        members, rows = np.unique(sets.members[:n], return_index=True)
+        effects = sets.effects[:n][rows]
+    effects = effects if natural else members
+    names = None if sets.row_ids is None else sets.row_ids[rows]
+    starts, ids = np.arange(len(rows) + 1), tuple(range(len(rows)))
+    known = ids, sets.x[rows], np.ones(len(rows)), starts, sets.input_names
+    return Sets(*known, members.copy(), effects.copy(), sets.recipe, names)
+
+
+def pools_of(
+    candidates: Sets,
+    pools: Sequence[Weighted],
+    ids: Sequence[Hashable],
+    *,
+    effect: bool = False,
+) -> Sets:
+    """Pools as sets of the same individuals.
+
+    Args:
+        effect: Whether each pool has an effect of its own, in place of those of its members.
+    """
+    assert candidates.members is not None
+    assert candidates.effects is not None
+    sizes = [len(rows) for rows, _ in pools]
+    rows = np.concatenate([rows for rows, _ in pools])
+    theta = np.concatenate([np.asarray(theta, dtype=float) for _, theta in pools])
+    effects = candidates.effects[rows]
+    if effect:
+        first = int(candidates.effects.max()) + 1
+        effects = first + np.repeat(np.arange(len(pools)), sizes)
+    names = None if candidates.row_ids is None else candidates.row_ids[rows]
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    known = tuple(ids), candidates.x[rows], theta, starts, candidates.input_names
+    return Sets(*known, candidates.members[rows], effects, candidates.recipe, names)
+
+
+def rows_in(candidates: Sets, sets: Sets) -> list[Weighted]:
+    """Rows of candidates, and weights, of sets of the same individuals."""
+    if sets.members is None:
+        raise SettingError(
+            "these sets do not say which candidates are in them; give pools that design_pools made "
+            "of the same candidates"
+        )
+    assert candidates.members is not None
+    place = np.full(int(max(candidates.members.max(), sets.members.max())) + 1, -1)
+    place[candidates.members] = np.arange(len(candidates))
+    rows = place[sets.members]
+    there = rows >= 0
+    if not (sets.x[there] == candidates.x[rows[there]]).all():
+        there[:] = False  # numbers mean other individuals
+    ends = zip(sets.starts[:-1], sets.starts[1:], strict=True)
+    found = ((rows[a:b][there[a:b]], sets.theta[a:b][there[a:b]]) for a, b in ends)
+    return [(each, theta) for each, theta in found if len(each)]
+
+
+def uses_in(n: int, pools: Sequence[Weighted]) -> Int[np.ndarray, " N"]:
+    """In how many of these pools each of n candidates is."""
+    used = np.zeros(n, dtype=int)
+    for rows, _ in pools:
+        used[rows] += 1
+    return used
+
+
+def _measured(candidates: Sets, model: Model) -> list[Weighted]:
+    """Totals that the model knows, where its sets say who is in them."""
+    known = model.labelled
+    if known is None or known.overlap is None:
+        return []
+    return rows_in(candidates, known.overlap.measured)
+
+
+def _ids(sets: Sets) -> list[Hashable] | None:
+    """The user's ids of candidates, if they have any."""
+    return None if sets.row_ids is None else sets.row_ids.tolist()
+
+
+# --- inside ---------------------------------------------------------------------------------------
+
+
+def _candidates(given: Any, model: Any) -> tuple[Model, Sets, Table | None]:
+    if not isinstance(model, AggregateRegressor):
+        raise SettingError(
+            f"model is a {type(model).__name__}; give a fitted AggregateRegressor (a learner's is "
+            "learner.model)"
+        )
+    fitted = model.fitted()
+    if isinstance(given, Sets):
+        return fitted, given, None
+    frame = None if isinstance(given, np.ndarray | list | tuple) else as_frame(given)
+    x = model.inputs_of(given)
+    table = None if frame is None else Table(frame, "candidates", "candidates, row {}".format)
+    names = fitted.input_names
+    ids, starts = tuple(range(len(x))), np.arange(len(x) + 1)
+    return fitted, Sets(ids, x, np.ones(len(x)), starts, names), table
+
+
+def _refuse(model: Model, strategy: str, rules: PoolRules) -> None:
+    if strategy not in STRATEGIES:
+        raise SettingError(
+            f"pools are designed by {', '.join(STRATEGIES)}, and strategy is {strategy!r:.60}"
+        )
+    if model.generalised is not None:
+        raise SettingError(
+            "pools are designed for plain numbers, and this model is one of "
+            f"{model.generalised.likelihood.name}; measure given sets, or use outputs='numbers'"
+        )
+    if model.posterior.n_outputs > 1 and (rules.noise_std or rules.noise_std_per_member):
+        raise SettingError(
+            "noise of pooling works with one output, and the model has "
+            f"{model.posterior.n_outputs}; leave it out, or design with a model for each"
+        )
+
+
+def _pooling(rules: PoolRules, model: Model) -> Pooling:
+    unit = float(model.posterior.output_scale[0])
+    fixed, each = (noise / unit for noise in (rules.noise_std, rules.noise_std_per_member))
+    return Pooling(fixed**2, each**2, rules.effect)
+
+
+def _affordable(rules: PoolRules, budget: float, paid: float) -> int:
+    """How many members the rest of a budget pays for."""
+    if rules.cost is None or budget == math.inf:
+        return rules.size[1]
+    left = budget * (1 + ROUNDING) - paid - rules.cost
+    if left < 0:
+        return 0
+    return rules.size[1] if not rules.cost_per_member else int(left / rules.cost_per_member)
+
+
+def _described(
+    candidates: Sets, model: Model, valued: Valued, rules: PoolRules, found: Found, free: int
+) -> Designed:
+    own = pools_of(candidates, [(found.rows, found.theta)], ["pool"], effect=rules.effect)
+    seen = own.pool(model).design
+    mean, std = predict.predict_sets(
+        model, seen, include_noise=True, own=predict.in_common(model, own, seen)
+    )
+    sums = valued.sums_of(found.rows, found.theta)
+    teaches = replace(valued, strategy="AggMI").scores(sums)[0]
+    cost = None if rules.cost is None else rules.cost + rules.cost_per_member * len(found.rows)
+    record = named(valued.strategy)
+    members = count(len(found.rows), "individual")
+    why = (
+        f"Best pool found among {count(free, 'candidate')} ({members}): "
+        f"{record.reason.format(found.score)}. No pool can gain more than {plain(found.bound)}; "
+        f"this one reaches {100 * found.fraction:.0f} % of that."
+    )
+    if cost is not None:
+        why += f" It costs {cost:.6g}; its gain per unit of cost is {plain(found.score / cost)}."
+    if model.labelled is None or not len(model.labelled.design):
+        why += f" {UNKNOWN}"
+    values = (found.score, found.bound, float(mean[0, 0]), float(std[0, 0]), float(teaches))
+    return Designed(tuple(found.rows.tolist()), tuple(found.theta.tolist()), *values, cost, why)
