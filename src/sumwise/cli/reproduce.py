@@ -22,12 +22,14 @@ from sumwise.experiments import beyond as beside_paper
 from sumwise.experiments import counts as counted
 from sumwise.experiments import datasets, reproduction_page, results, tables
 from sumwise.experiments import factorial as readings
+from sumwise.experiments import pools as by_design
 from sumwise.experiments import wild as natural_groups
 from sumwise.experiments.protocol import (
     BEYOND,
     COUNTS,
     FACTORIAL,
     NEURAL,
+    POOLS,
     QUERIES,
     RFF,
     WILD,
@@ -50,6 +52,7 @@ def reproduce() -> None:
       sumwise reproduce beyond --data DIR
       sumwise reproduce wild
       sumwise reproduce counts
+      sumwise reproduce pools --data DIR
     """
 
 
@@ -80,7 +83,7 @@ def _command(experiment: Experiment) -> Callable[[Function], click.Command]:
         *(() if experiment in (WILD, COUNTS) else (data,)),
         option("--datasets NAMES", f"{names} {len(experiment.datasets)}.", into="names"),
         options.count("--splits", "Number of splits of each data set.", experiment.splits),
-        *((queries,) if experiment in (WILD, COUNTS) else ()),
+        *((queries,) if experiment in (WILD, COUNTS, POOLS) else ()),
         options.jobs,
         options.folder(
             "reproduction" + ("" if experiment is RFF else f"-{experiment.name}"),
@@ -199,6 +202,22 @@ def counts(**given: Any) -> None:
     _our_table(COUNTS, counted, "Deviance", **given)
 
 
+@_command(POOLS)
+def pools(**given: Any) -> None:
+    """Compare pools by design with given groups and with single individuals.
+
+    On the paper's splits of the LIBSVM sets, with the default model: pools of at most 20
+    individuals, designed one after the other by IVR and by AggMI; the paper's random groups, asked
+    for by IVR, by AggMI and at random; and individuals chosen by IVR. Writes runs.csv, table.csv,
+    table.md and a figure. After Ctrl-C the same command continues.
+
+    \b
+      sumwise reproduce pools --data DIR
+      sumwise reproduce pools --data DIR --datasets Housing,Mg --splits 3
+    """
+    _our_table(POOLS, by_design, "Mean squared error", **given)
+
+
 def _our_table(
     table_of: Experiment,
     comparison: ModuleType,
@@ -312,5 +331,5 @@ def _print_table(title: str, table: TextTable, findings: Sequence[str]) -> None:
         show(line)
 
 
-for _part in (rff, neural, factorial, beyond, wild, counts):
+for _part in (rff, neural, factorial, beyond, wild, counts, pools):
     reproduce.add_command(_part)

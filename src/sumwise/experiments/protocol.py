@@ -25,7 +25,7 @@ import numpy as np
 from sumwise.acquisition.strategies import Strategy, named
 from sumwise.data.sets import Sets
 from sumwise.errors import SettingError, SumwiseError
-from sumwise.experiments import counted_data, grouped_data, scores
+from sumwise.experiments import counted_data, designed, grouped_data, scores
 from sumwise.experiments import datasets as paper_data
 from sumwise.experiments.datasets import LIBSVM, NAMES, Dataset
 from sumwise.experiments.readings import READINGS
@@ -62,6 +62,7 @@ class Split:
     x_test: Float[np.ndarray, "N D"]
     y_test: Float[np.ndarray, " N"]
     exposure: Float[np.ndarray, " N"] | None = None  # of the individuals of the test
+    y: Float[np.ndarray, " N"] | None = None  # of those in sets, for measuring them otherwise
 
     @property
     def guess_mse(self) -> float:
@@ -99,6 +100,7 @@ class Method:
     strategy: str | Strategy
     model: Callable[[str, int], ModelConfig]  # of a data set and split
     start: Callable[[str, int], Hyperparameters] | None = None  # of Adam; None: as it is drawn
+    measures: str = "sets"  # or "individuals", one by one, or "pools" that it designs
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +179,8 @@ def _split(
     theta = None if e is None else [e[rows] for rows in members]
     sets = replace(Sets.from_members(dataset.x, members, theta), recipe=dataset.recipe)
     exposure = None if e is None else e[test]
-    return Split(sets, y_bar, dataset.x[test], dataset.y[test], exposure)
+    own = dataset.y[np.concatenate(members)]
+    return Split(sets, y_bar, dataset.x[test], dataset.y[test], exposure, own)
 
 
 def averaged(split: Split) -> Split:
@@ -267,6 +270,9 @@ def run_split(experiment: Experiment, name: str, number: int, split: Split) -> l
     curves = []
     for method in experiment.methods:
         strategy, config = named(method.strategy), method.model(name, number)
+        if method.measures != "sets":
+            curves.append(_measured_otherwise(experiment, method, name, number, split))
+            continue
         if strategy.needs_dropout:
             config = replace(config, basis=with_dropout(config.basis, config.n_basis))
         if config not in begun:
@@ -298,6 +304,23 @@ def run_split(experiment: Experiment, name: str, number: int, split: Split) -> l
         shares = np.array([inside[query] for query in checked]).T.ravel()
         curves.append(Curve(name, method.name, number, mse, seconds, shares, chosen, guess_mse))
     return curves
+
+
+def _measured_otherwise(
+    experiment: Experiment, method: Method, name: str, number: int, split: Split
+) -> Curve:
+    """A method that measures individuals one by one, or pools that it designs."""
+    assert split.y is not None
+    if method.measures == "individuals":
+        alone = replace(split, sets=designed.singles(split.sets), y_bar=split.y)
+        given = replace(method, measures="sets")
+        (curve,) = run_split(replace(experiment, methods=(given,)), name, number, alone)
+        return replace(curve, guess_mse=split.guess_mse, chosen=())
+    config, test = method.model(name, number), (split.x_test, split.y_test)
+    told = designed.errors_of_designed(
+        config, split.sets, split.y, test, named(method.strategy).name, experiment.queries
+    )
+    return Curve(name, method.name, number, *told, guess_mse=split.guess_mse)
 
 
 def _from_start(progress: algorithm.Progress, start: Hyperparameters) -> algorithm.Progress:
@@ -397,6 +420,21 @@ BEYOND: Final = Experiment(
     checked=(10, 20, 30),
     title="Beside the paper",
 )
+DESIGNED, GIVEN, ALONE = "designed IVR", "given IVR", "individual IVR"
+POOLS: Final = Experiment(
+    "pools",
+    (
+        Method(DESIGNED, "IVR", auto_model, measures="pools"),
+        Method("designed AggMI", "AggMI", auto_model, measures="pools"),
+        Method(GIVEN, "IVR", auto_model),
+        Method("given AggMI", "AggMI", auto_model),
+        Method("given Rand", "Rand", auto_model),
+        Method(ALONE, "IVR", auto_model, measures="individuals"),
+    ),
+    datasets=tuple(LIBSVM),
+    splits=10,
+    title="Pools by design",
+)
 STARTS: Final = {"drawn": None, "ones": ones, "uniform": uniform}
 FACTORIAL: Final = Experiment(
     "factorial",
@@ -446,4 +484,6 @@ COUNTS: Final = replace(
     beside=(),
     title="Counts, shares and amounts",
 )
-REPRODUCTIONS: Final = {each.name: each for each in (RFF, NEURAL, FACTORIAL, BEYOND, WILD, COUNTS)}
+REPRODUCTIONS: Final = {
+    each.name: each for each in (RFF, NEURAL, FACTORIAL, BEYOND, WILD, COUNTS, POOLS)
+}
