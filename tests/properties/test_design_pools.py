@@ -25,7 +25,8 @@ from tests.marks import at_most, slow
 STRATEGIES = ("AggMI", "IVR", "EPIG")
 MODELS = ("prior", "linear", "fourier", "auto")
 KINDS = (
-    "size", "together", "apart", "strata", "within", "neighbours", "uses", "cost", "noise", "effect"
+    "size", "together", "apart", "strata", "within", "neighbours", "uses", "cost", "noise", "mean",
+    "effect",
 )  # fmt: skip
 N_INPUTS = 2
 
@@ -104,6 +105,10 @@ class Problem:
     pending: np.ndarray | None = None  # Θ
     size: tuple[int, int] = (1, 20)
 
+    @property
+    def mean(self):
+        return self.rules.get("weights") == "mean"
+
     def design(self, n=1, **more):
         pending = None if self.pending is None else as_sets(self.x, self.pending)
         about = {"targets": self.targets, "target_weights": self.target_weights}
@@ -132,7 +137,9 @@ class Problem:
         """Variance of what measuring pools adds, in the model's units."""
         fixed, each = (self.rules.get(f"noise_std{part}", 0.0) for part in ("", "_per_member"))
         unit = float(self.model.fitted().posterior.output_scale[0])
-        return (fixed**2 + each**2 * (np.asarray(theta) != 0).sum(axis=1)) / unit**2
+        members = (np.asarray(theta) != 0).sum(axis=1)
+        each = each**2 * (1 / members if self.mean else members)
+        return (fixed**2 + each) / unit**2
 
     def values(self, theta, known=None):
         known = self.known if known is None else known
@@ -150,7 +157,8 @@ class Problem:
         names = ("together", "apart", "strata", "within", "neighbours", "uses")
         rules = {name: self.rules[name] for name in names if name in self.rules}
         used = None if self.pending is None else (self.pending != 0).sum(axis=0)
-        return oracle.allowed_pools(len(self.x), self.size, used=used, **rules)
+        found = oracle.allowed_pools(len(self.x), self.size, used=used, **rules)
+        return found / found.sum(axis=1, keepdims=True) if self.mean else found
 
 
 def random_rules(kind, n, rng):
@@ -171,9 +179,14 @@ def random_rules(kind, n, rng):
         rules[kind] = int(rng.integers(1, 4))
     elif kind == "cost":
         rules |= {"cost": float(rng.uniform(0.1, 3)), "cost_per_member": float(rng.uniform(0, 1))}
-    elif kind == "noise":
+    elif kind in ("noise", "mean"):
         rules["noise_std"] = float(rng.uniform(0, 2))
         rules["noise_std_per_member"] = float(rng.uniform(0, 1))
+        if kind == "mean":
+            rules["weights"] = "mean"
+            pending = (rng.random((1, n)) < 0.3).astype(float)
+            pending[:, 0] = 1.0
+            pending /= pending.sum()
     elif kind == "effect":
         rules["effect"] = True
     return rules, pending

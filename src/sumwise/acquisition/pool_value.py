@@ -41,9 +41,14 @@ TINY: Final = 1e-9  # share of noise below which what is left is rounding
 class Pooling:
     """Noise that pooling itself adds, as variances in the model's units, and effects of pools."""
 
-    fixed: float = 0.0  # r₀² of every pool
+    fixed: float = 0.0  # r₀² of what is measured of every pool
     per_member: float = 0.0  # r₁² for every member
     effect: bool = False  # whether the members of a pool have an effect in common
+    mean: bool = False  # whether the mean of members is measured, and not their total
+
+    def noise(self, members: Any) -> Any:
+        """r² of a pool's total."""
+        return self.fixed * (members**2 if self.mean else 1.0) + self.per_member * members
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,7 +86,7 @@ class Valued:
     def scores(self, sums: Sums) -> Float[np.ndarray, " b"]:
         """What measuring these pools is worth; EPIG is exact where `sums.y` is given."""
         sums = self._unknown(sums)
-        known = self.pooling.fixed + self.pooling.per_member * sums.m
+        known = self.pooling.noise(sums.m)
         variance = np.maximum(sums.g + sums.n + known, 1e-300)
         if self.strategy == "AggMI":
             least = 1e-30 * np.maximum(sums.s, 1e-200) / self.posterior.noise_precision
@@ -131,11 +136,20 @@ class Valued:
         """What measuring one pool is worth, exactly."""
         return float(self.scores(self.sums_of(rows, theta))[0])
 
-    def after(self, rows: Int[np.ndarray, " m"], theta: Float[np.ndarray, " m"]) -> Valued:
-        """The candidates as if this pool were measured; its value does not matter for that."""
+    def after(
+        self,
+        rows: Int[np.ndarray, " m"],
+        theta: Float[np.ndarray, " m"],
+        known: float | None = None,
+    ) -> Valued:
+        """The candidates as if this pool were measured; its value does not matter for that.
+
+        Args:
+            known: Variance of the noise of measuring it; that of pooling if left out.
+        """
         beta, k = self.posterior.noise_precision, self.n_basis
-        pooling = self.pooling.fixed + self.pooling.per_member * len(rows)
-        noise = float(theta @ self.noise_gram(rows) @ theta) + pooling
+        known = self.pooling.noise(len(rows)) if known is None else known
+        noise = float(theta @ self.noise_gram(rows) @ theta) + known
         scale = max(beta * noise, TINY * float(theta @ theta))  # in units of 1/β
         row = theta @ self.p[rows, :k]
         shared = -self.p[:, k:] @ (theta @ self.p[rows, k:])
@@ -155,12 +169,13 @@ def value_candidates(
     pool: Pool,
     posterior: Posterior,
     pooling: Pooling,
-    before: Sequence[tuple[Int[np.ndarray, " m"], Float[np.ndarray, " m"]]] = (),
+    before: Sequence[tuple[Int[np.ndarray, " m"], Float[np.ndarray, " m"], float | None]] = (),
 ) -> Valued:
     """Candidates of one individual each, as `known_noise.given_answers` has left them.
 
     Args:
-        before: Rows and weights of pools that are being measured, as if they were.
+        before: Rows, weights and known noise (as in `Valued.after`) of pools that are being
+            measured, as if they were.
     """
     sets = pool.sets
     known = pool.explained if pool.explained is not None else np.empty((len(sets), 0))
@@ -170,8 +185,8 @@ def value_candidates(
     p = np.hstack([pool.design.u, known])
     empty = np.empty((p.shape[1], 0))
     made = Valued(strategy, p, empty, empty, effects, posterior, everyone, pooling)
-    for rows, theta in before:
-        made = made.after(rows, theta)
+    for rows, theta, noise in before:
+        made = made.after(rows, theta, noise)
     return aimed(made, pool)
 
 

@@ -51,7 +51,8 @@ class PoolRules:
         strata: A pool has exactly one candidate of each code ≥ 0; -1: free, in no stratum.
         within: All members of a pool have the same code ≥ 0; -1: never in a pool.
         neighbours: Pairs of rows that touch; a pool must be connected.
-        weights: θ is free between these; None: θ = 1.
+        weights: θ is free between these; None: θ = 1, or 1 over the number of members.
+        mean: Whether measuring a pool gives the mean of its members.
         effect: Whether a pool has an effect of its own, as natural sets do.
         noise_std: Of measuring a pool, in the user's units.
         noise_std_per_member: Each member adds noise of this standard deviation; variances add up.
@@ -67,11 +68,21 @@ class PoolRules:
     within: Int[np.ndarray, " N"] | None = None
     neighbours: Int[np.ndarray, "E 2"] | None = None
     weights: tuple[float, float] | None = None
+    mean: bool = False
     effect: bool = False
     noise_std: float = 0.0
     noise_std_per_member: float = 0.0
     cost: float | None = None
     cost_per_member: float = 0.0
+
+    def noise_of(self, members: int) -> float:
+        """Standard deviation of the noise that pooling adds to what is measured of a pool."""
+        each = self.noise_std_per_member / math.sqrt(members if self.mean else 1 / members)
+        return math.hypot(self.noise_std, each)
+
+    def cost_of(self, members: int) -> float | None:
+        """What measuring a pool costs."""
+        return None if self.cost is None else self.cost + self.cost_per_member * members
 
     def to_json(self) -> str:
         """All of it as text; an infinite bound of weights is null there."""
@@ -91,6 +102,8 @@ class PoolRules:
             names = {each.name for each in fields(cls)}
             if not isinstance(known, dict) or {*known} != names:
                 raise ValueError(f"it does not have the names of rules: {known!r:.80}")
+            if type(known["mean"]) is not bool or (known["mean"] and known["weights"]):
+                raise ValueError(f"mean is {known['mean']!r:.40}")
             for name in ("noise_std", "noise_std_per_member", "cost_per_member"):
                 validate.real(known[name], name)  # where users leave it out, it is stored as 0
             for name in LABELS:
@@ -156,9 +169,15 @@ def _numbers(given: Mapping[str, Any]) -> dict[str, Any]:
     out: dict[str, Any] = {
         "size": _size(size),
         "uses": None if uses is None else validate.count(uses, "uses"),
-        "weights": None if given.get("weights") is None else _weights(given["weights"]),
+        "weights": None,
+        "mean": bool(given.get("mean", False)),  # as stored
         "effect": bool(effect),
     }
+    weights = given.get("weights")
+    if isinstance(weights, str) and weights in ("sum", "mean"):
+        out["mean"] = weights == "mean"
+    elif weights is not None:
+        out["weights"] = _weights(weights)
     units = {"noise_std": "the outcome", "noise_std_per_member": "the outcome"}
     for name, unit in {**units, "cost": "money", "cost_per_member": "money"}.items():
         value = validate.real(0.0 if given.get(name) is None else given[name], name)
@@ -200,8 +219,8 @@ def _weights(weights: Any) -> tuple[float, float]:
         low, high = 0.0, 0.0
     if not low < high:
         raise SettingError(
-            f"weights is {weights!r:.60}; give the least and the greatest weight of a member, such "
-            "as (0, 2), the first below the second"
+            f"weights is {weights!r:.60}; give 'sum', 'mean', or the least and the greatest weight "
+            "of a member, such as (0, 2), the first below the second"
         )
     return low, high
 

@@ -24,10 +24,11 @@ from sumwise.data.frames import Table, as_frame
 from sumwise.data.pool_refusals import refuse_impossible
 from sumwise.data.pool_rules import PoolOptions, PoolRules, read_rules
 from sumwise.data.sets import Sets
-from sumwise.errors import PoolExhaustedError, SettingError
+from sumwise.errors import PoolExhaustedError, SettingError, SumwiseError
 from sumwise.learning.estimator import AggregateRegressor
 from sumwise.learning.propose import ROUNDING, UNKNOWN
 from sumwise.model import predict
+from sumwise.model.design import Pool
 from sumwise.model.fit import Model
 from sumwise.util.shapes import Int, Mask
 from sumwise.util.text import count, plain
@@ -159,7 +160,6 @@ def design(
     n: int = 1,
     aims: Objective | None = None,
     used: Int[np.ndarray, " N"] | None = None,
-    allowed: Mask | None = None,
     pending: Sequence[Weighted] = (),
     budget: float = math.inf,
 ) -> list[Designed]:
@@ -169,37 +169,90 @@ def design(
         candidates: One-instance sets, see `candidates_of`.
         aims: Its targets count.
         used: In how many pools each candidate is already.
-        allowed: Candidates that may be in a pool; all if left out.
         pending: Rows and weights of totals that are being measured.
     """
-    _refuse(model, strategy, rules)
     pool = candidates.pool(model)
     if aims is not None and aims.targets is not None:
         pool = replace(pool, targets=aims.targets, moment=None)
-    pool = given_answers(pool, model)
-    valued = value_candidates(strategy, pool, model.posterior, _pooling(rules, model), pending)
-    taken = np.zeros(len(candidates), dtype=int) if used is None else used.copy()
-    may = np.ones(len(candidates), dtype=bool) if allowed is None else allowed
-    made: list[Designed] = []
-    paid = 0.0
+    none = np.zeros(len(candidates), dtype=int)
+    taken = Taken(none if used is None else used, none == 0, pending)
+    return design_among(pool, model, strategy, rules, taken, n=n, budget=budget)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Taken:
+    """What has become of candidates."""
+
+    used: Int[np.ndarray, " N"]  # in how many pools each is
+    allowed: Mask  # who may be in a pool
+    pending: Sequence[Weighted] = ()  # rows and weights of totals that are being measured
+    noise_std: Sequence[float] | None = None  # known noise of these; that of pools if left out
+
+
+def design_among(
+    pool: Pool,
+    model: Model,
+    strategy: str,
+    rules: PoolRules,
+    taken: Taken,
+    *,
+    n: int = 1,
+    budget: float = math.inf,
+    fewer: bool = False,
+) -> list[Designed]:
+    """The same for candidates as the model sees them.
+
+    Args:
+        fewer: Give fewer pools where there are no more that keep to the rules.
+    """
+    _refuse(model, strategy, rules)
+    candidates, pool = pool.sets, given_answers(pool, model)
+    before = _waiting(taken, rules, model)
+    valued = value_candidates(strategy, pool, model.posterior, _pooling(rules, model), before)
+    used, made, paid = taken.used.copy(), list[Designed](), 0.0
     while len(made) < n:
-        free = may if rules.uses is None else may & (taken < rules.uses)
+        free = taken.allowed if rules.uses is None else taken.allowed & (used < rules.uses)
         most = min(rules.size[1], _affordable(rules, budget, paid), int(free.sum()))
         if budget < math.inf and made and most < rules.size[0]:
             break
-        refuse_impossible(rules, free, most)
-        found = search(valued, rules, free, most)
-        if found is None:
-            left = count(int(free.sum()), "free candidate")
-            raise PoolExhaustedError(
-                f"no pool that keeps to all rules was found among {left} ({len(made)} of {n} pools "
-                "were); allow other sizes, or drop a rule"
-            )
+        try:
+            found = _next(valued, rules, free, most, f"{len(made)} of {n} pools were")
+        except SumwiseError:
+            if fewer:
+                break
+            raise
         made.append(_described(candidates, model, valued, rules, found, int(free.sum())))
         paid += made[-1].cost or 0.0
-        taken[found.rows] += 1
-        valued = aimed(valued.after(found.rows, found.theta), pool)
+        used[found.rows] += 1
+        if len(made) < n:
+            valued = aimed(valued.after(found.rows, found.theta), pool)
     return made
+
+
+def _waiting(
+    taken: Taken, rules: PoolRules, model: Model
+) -> list[tuple[np.ndarray, np.ndarray, float | None]]:
+    """Rows and weights of totals that are being measured, and their known noise in the model's
+    units; a mean is told as its total."""
+    unit = float(model.posterior.output_scale[0])
+    stds = [None] * len(taken.pending) if taken.noise_std is None else taken.noise_std
+    found = []
+    for (rows, theta), std in zip(taken.pending, stds, strict=True):
+        times = len(rows) if rules.mean else 1
+        found.append((rows, theta * times, None if std is None else (std * times / unit) ** 2))
+    return found
+
+
+def _next(valued: Valued, rules: PoolRules, free: Mask, most: int, before: str) -> Found:
+    refuse_impossible(rules, free, most)
+    found = search(valued, rules, free, most)
+    if found is None:
+        left = count(int(free.sum()), "free candidate")
+        raise PoolExhaustedError(
+            f"no pool that keeps to all rules was found among {left} ({before}); allow other "
+            "sizes, or drop a rule"
+        )
+    return found
 
 
 def candidates_of(sets: Sets, *, natural: bool = True) -> Sets:
@@ -330,7 +383,7 @@ def _refuse(model: Model, strategy: str, rules: PoolRules) -> None:
 def _pooling(rules: PoolRules, model: Model) -> Pooling:
     unit = float(model.posterior.output_scale[0])
     fixed, each = (noise / unit for noise in (rules.noise_std, rules.noise_std_per_member))
-    return Pooling(fixed**2, each**2, rules.effect)
+    return Pooling(fixed**2, each**2, rules.effect, rules.mean)
 
 
 def _affordable(rules: PoolRules, budget: float, paid: float) -> int:
@@ -346,14 +399,15 @@ def _affordable(rules: PoolRules, budget: float, paid: float) -> int:
 def _described(
     candidates: Sets, model: Model, valued: Valued, rules: PoolRules, found: Found, free: int
 ) -> Designed:
-    own = pools_of(candidates, [(found.rows, found.theta)], ["pool"], effect=rules.effect)
+    theta = found.theta / len(found.rows) if rules.mean else found.theta
+    own = pools_of(candidates, [(found.rows, theta)], ["pool"], effect=rules.effect)
     seen = own.pool(model).design
     mean, std = predict.predict_sets(
         model, seen, include_noise=True, own=predict.in_common(model, own, seen)
     )
     sums = valued.sums_of(found.rows, found.theta)
     teaches = replace(valued, strategy="AggMI").scores(sums)[0]
-    cost = None if rules.cost is None else rules.cost + rules.cost_per_member * len(found.rows)
+    cost = rules.cost_of(len(found.rows))
     record = named(valued.strategy)
     members = count(len(found.rows), "individual")
     why = (
@@ -365,5 +419,6 @@ def _described(
         why += f" It costs {cost:.6g}; its gain per unit of cost is {plain(found.score / cost)}."
     if model.labelled is None or not len(model.labelled.design):
         why += f" {UNKNOWN}"
-    values = (found.score, found.bound, float(mean[0, 0]), float(std[0, 0]), float(teaches))
-    return Designed(tuple(found.rows.tolist()), tuple(found.theta.tolist()), *values, cost, why)
+    off = math.hypot(std[0, 0], rules.noise_of(len(theta)))
+    values = (found.score, found.bound, float(mean[0, 0]), off, float(teaches))
+    return Designed(tuple(found.rows.tolist()), tuple(theta.tolist()), *values, cost, why)
