@@ -59,6 +59,9 @@ class Status:
     about: About = field(default_factory=About)  # what is measured
     known: int = 0  # individuals and areas that were known from the start, beside the answers
     contradictions: tuple[Contradiction, ...] = ()  # totals that cannot all be right
+    candidates: int = 0  # individuals whom sets are designed of; 0 where all sets are given
+    used: int = 0  # of them, in sets that are or were measured
+    alone: bool = False  # whether all sets are designed
 
     def _repr_html_(self) -> str:
         heads = ("sets", "measured", "being measured", "skipped", "asked so far")
@@ -150,11 +153,8 @@ class Status:
     def words(self) -> tuple[str, ...]:
         """The same in sentences, the headline first."""
         free = self.sets - self.answers - self.open_claims - self.skipped
-        said = [
-            *self.headline,
-            f"{self.answers} of {count(self.sets, 'set')} measured, {self.open_claims} being "
-            f"measured, {free} free" + (f", {self.skipped} skipped." if self.skipped else "."),
-        ]
+        free = self.next_questions if self.candidates else free
+        said = [*self.headline, self._counts(free)]
         if self.known:
             one = self.known == 1
             what = "individual or area" if one else "individuals and areas"
@@ -164,7 +164,8 @@ class Status:
             )
         if free or self.open_claims:
             left = plain(self.information_left)
-            said.append(f"Measuring all remaining sets would teach {left} nats about the model.")
+            rest = "every individual" if self.alone else "all remaining sets"
+            said.append(f"Measuring {rest} would teach {left} nats about the model.")
         else:
             said.append("Nothing is left to ask.")
         said += self._uncertainty()
@@ -176,6 +177,15 @@ class Status:
             cost = f"; {ahead} will cost {self.next_cost:.6g}" if known else ""
             said.append(f"Answers so far have cost {self.spent:.6g}{cost}.")
         return tuple(said)
+
+    def _counts(self, free: int) -> str:
+        skipped = f", {self.skipped} skipped" if self.skipped else ""
+        if not self.candidates:
+            done = f"{self.answers} of {count(self.sets, 'set')} measured"
+            return f"{done}, {self.open_claims} being measured, {free} free{skipped}."
+        done = count(self.answers, "pool" if self.alone else "set")
+        among = f"{self.used} of {count(self.candidates, 'individual')} are in them"
+        return f"{done} measured, {self.open_claims} being measured{skipped}; {among}."
 
     def _uncertainty(self) -> list[str]:
         unit = self.about.per_exposure
