@@ -84,6 +84,13 @@ class Designing:
             cost = np.append(cost, [self.rules.cost_of(size) for size in sizes])
         return replace(aims, noise_std=noise, cost=cost)
 
+    def planned(self, aims: Objective) -> PerSet | None:
+        """Noise of pooling in each total, 0 for given sets."""
+        if aims.noise_std is None or not (self.rules.noise_std or self.rules.noise_std_per_member):
+            return None
+        given = 0 if self.alone else self.n_begun
+        return np.concatenate([np.zeros(given), aims.noise_std[given:]])
+
     def begun(self, sets: Sets, aims: Objective) -> tuple[Sets, Objective]:
         """The sets without pools, and what is known of them."""
         noise, cost = (

@@ -294,6 +294,7 @@ def _as_members(
     own = members_of(model, individuals(sets)["ids"], sets.own_x)
     each = interval(model, sets.own_x, found.level, own)
     each = within_overlapping(each, sets, measured, *about.ends)
+    assert sets.members is not None  # they overlap
     _, first, same = np.unique(sets.members, return_index=True, return_inverse=True)
     shares = sets.theta * each.mean[first[same]]  # the first of them are those of `own_x`
     mean = np.add.reduceat(shares, sets.starts[:-1])[some]

@@ -32,6 +32,7 @@ from sumwise.model.design import Pool
 from sumwise.model.fit import Model
 from sumwise.util.shapes import Int, Mask
 from sumwise.util.text import count, plain
+from sumwise.util.threads import one_thread
 
 STRATEGIES: Final = ("AggMI", "IVR", "EPIG")
 
@@ -189,6 +190,7 @@ class Taken:
     noise_std: Sequence[float] | None = None  # known noise of these; that of pools if left out
 
 
+@one_thread()  # many small products: threads would wait for one another
 def design_among(
     pool: Pool,
     model: Model,

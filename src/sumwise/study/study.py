@@ -25,6 +25,7 @@ from sumwise.learning.estimator import AggregateRegressor
 from sumwise.learning.individuals import exposure_in, groups_in
 from sumwise.learning.moment import AHEAD, Moment, answers_html, predict, predict_totals
 from sumwise.learning.parts import rows_of
+from sumwise.learning.pools import rows_in
 from sumwise.learning.propose import FEWEST, Answer, Ask
 from sumwise.learning.selection import check_budget
 from sumwise.learning.status import Status
@@ -143,7 +144,8 @@ class Study:
 
         Args:
             noise_std: Standard deviation of noise that this measurement is known to have beside
-                that of its individuals, such as noise added for privacy.
+                that of its individuals, such as noise added for privacy. A designed pool has that
+                of the study's rules if it is left out.
             of: The members that the total covers, where it does not cover all: ids of rows if the
                 sets have them (`Sets.row_ids`), otherwise their numbers within the set, from 1.
                 The others are predicted as members whom the total does not contain. Of sets whose
@@ -373,6 +375,17 @@ class Study:
         return tuple(kept.sets.ids[at] for at in kept.pool.positions(len(kept.sets)))
 
     @property
+    def pools(self) -> dict[Hashable, tuple[Hashable, ...]]:
+        """Who is in each pool that was designed, in order; their weights are in `sets`."""
+        kept = self.state.record
+        if kept.designing is None:
+            return {}
+        names, places = kept.designing.names, range(kept.designing.n_begun, len(kept.sets))
+        each = rows_in(kept.designing.candidates, kept.sets.take(places))
+        members = (tuple(names[row] for row in rows.tolist()) for rows, _ in each)
+        return dict(zip((kept.sets.ids[at] for at in places), members, strict=True))
+
+    @property
     def scan(self) -> Scan | None:
         """The Parquet files of the individuals, if the study is on a design on disk."""
         made = self._state.record.embedded
@@ -561,7 +574,8 @@ class Study:
 
 def _measured(state: StudyState) -> Measured:
     kept = state.record
-    return Measured(kept.sets, kept.about, kept.embedded is not None)
+    planned = None if kept.designing is None else kept.designing.planned(kept.aims)
+    return Measured(kept.sets, kept.about, kept.embedded is not None, planned)
 
 
 def _model(state: StudyState) -> AggregateRegressor:
