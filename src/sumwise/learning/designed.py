@@ -61,6 +61,14 @@ class Designing:
             names = [(begun.ids[a], n) for a, n in zip(owners, numbers.tolist(), strict=True)]
         return cls(rules, candidates_of(begun), tuple(names), len(begun), alone)
 
+    def pool_at(self, sets: Sets, position: int) -> NewPool | None:
+        """A pool that is there already; None for a set that the study began with."""
+        if position < self.n_begun:
+            return None
+        ((rows, theta),) = rows_in(self.candidates, sets.take([position]))
+        members = tuple(self.names[row] for row in rows)
+        return NewPool(tuple(rows.tolist()), tuple(theta.tolist()), members, None)
+
     def positions(self, n_sets: int) -> list[int]:
         """Positions of the given sets and of pools; individuals by themselves are neither."""
         return [*range(self.n_begun if self.alone else 0, n_sets)]
@@ -246,22 +254,23 @@ def propose_pools(
 
 def chosen_set(sought: Sought, designing: Designing, draws: Draws, position: int) -> Ask:
     """The question for a set that is there already and was chosen by the user."""
-    pool, state = sought.pool, sought.state
+    sets, state = sought.pool.sets, sought.state
     state = replace(state, skipped=[at for at in state.skipped if at != position])
     sought = replace(sought, state=state)
     if not _free(sought, designing, everyone=True)[position]:
         times = count(designing.rules.uses or 0, "time")
         raise SettingError(
-            f"set {pool.sets.ids[position]!r} has members who were used {times} already, which is "
+            f"set {sets.ids[position]!r} has members who were used {times} already, which is "
             "as often as they may be; ask for another"
         )
-    others = set(range(len(pool.sets))) - {position}
+    others = set(range(len(sets))) - {position}
     seen = sought.model, sought.strategy, replace(state, gone=sorted(others)), draws
     prices = Prices(sought.aims.cost)
-    (ask,) = propose(pool, *seen, wanted=position, prices=prices, runner_up=False)
-    size = count(int(pool.sets.sizes[position]), "individual")
+    (ask,) = propose(sought.pool, *seen, wanted=position, prices=prices, runner_up=False)
+    size = count(int(sets.sizes[position]), "individual")
     why = f"Chosen by hand ({size}): {named(sought.strategy).reason.format(ask.score)}."
-    return replace(ask, why=why if state.answered else f"{why} {UNKNOWN}")
+    pool = designing.pool_at(sets, position)
+    return replace(ask, why=why if state.answered else f"{why} {UNKNOWN}", pool=pool)
 
 
 def _better(sought: Sought, designing: Designing, draws: Draws, budget: float) -> Ask:

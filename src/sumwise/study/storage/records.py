@@ -258,7 +258,7 @@ def pool_of(row: Any, n: int) -> NewPool:
         raise ValueError(f"{row.theta!r:.40} are no weights of {len(rows)} members")
     if not isinstance(row.name, str):
         raise TypeError(f"{row.name!r:.40} is no name of a pool")
-    return NewPool(tuple(rows), tuple(theta), (), 0.0)
+    return NewPool(tuple(rows), tuple(theta), (), None)
 
 
 # --- how it stands --------------------------------------------------------------------------------
