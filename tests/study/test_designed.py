@@ -19,6 +19,7 @@ from sumwise.data.pool_rules import read_rules
 from sumwise.learning.designed import with_asked
 from sumwise.learning.pools import design_among
 from tests.marks import slow
+from tests.properties.test_design_pools import world_of
 from tests.reliability import invariants
 from tests.studies import change
 
@@ -446,6 +447,24 @@ def test_what_the_next_questions_teach_is_what_asking_them_teaches(tmp_path):
         phi = fit.model.basis(X)
         expected = unit**2 * after.variance_along(phi).mean()
         np.testing.assert_allclose(before.mean_variance_after, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("model", [LINEAR, sw.AggregateRegressor("auto", n_basis=12)])
+def test_information_left_is_that_of_all_individuals_given_the_pools(tmp_path, model):
+    with begin(tmp_path / "a.db", {"size": (2, 5), "uses": 2}, model=model) as study:
+        asked = play(study, 4)
+        study.tell("S3", 1.0)
+        theta = np.zeros((5, N))
+        for number, (_, members) in enumerate(asked):
+            theta[number, [ROW[name] for name in members]] = 1.0
+        theta[4, 3] = 1.0
+        known = world_of(study.model, X, seen=(theta, np.zeros(5)))
+        left = study.status().information_left
+    rows = np.hstack([known.phi, np.eye(N)])
+    total = rows @ known.joint @ rows.T
+    free = np.linalg.svd(theta)[2][5:]  # what is not known of them
+    parts = [np.linalg.slogdet(free @ each @ free.T)[1] for each in (total, known.noise)]
+    np.testing.assert_allclose(left, 0.5 * (parts[0] - parts[1]), rtol=1e-6)
 
 
 def test_a_report_is_written(tmp_path):

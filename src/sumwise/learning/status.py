@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
-from sumwise.acquisition.known_noise import given_answers, given_questions, independent_rows
+from sumwise.acquisition.known_noise import (
+    given_answers,
+    given_questions,
+    independent_of_others,
+    independent_rows,
+)
 from sumwise.data.about import About
 from sumwise.learning.contradictions import Contradiction
 from sumwise.learning.left_out import Suspect
@@ -259,10 +265,12 @@ def joint_information(pool: Pool, posterior: Posterior, which: np.ndarray) -> fl
     """
     n_basis = pool.design.u.shape[1]
     gram = np.zeros((n_basis, n_basis))
-    for low in range(0, len(which), BLOCK):
-        design = independent_rows(pool, posterior, which[low : low + BLOCK])
-        half = posterior.root_times(design.u) / np.sqrt(posterior.noise(design))[:, None]
-        gram += half.T @ half
+    alone, whitened = independent_of_others(pool, which), partial(independent_rows, pool, posterior)
+    for some, rows in ((which[alone], pool.design.rows), (which[~alone], whitened)):
+        for low in range(0, len(some), BLOCK):
+            design = rows(some[low : low + BLOCK])
+            half = posterior.root_times(design.u) / np.sqrt(posterior.noise(design))[:, None]
+            gram += half.T @ half
     gains = np.maximum(np.linalg.eigvalsh(gram), 0.0)
     return float(0.5 * posterior.n_outputs * np.log1p(gains).sum())
 
