@@ -186,12 +186,13 @@ class Status:
 
     def _counts(self, free: int) -> str:
         skipped = f", {self.skipped} skipped" if self.skipped else ""
+        done = f"{self.answers} of {count(self.sets, 'set')}"
+        done = count(self.answers, "pool") if self.alone else done
+        done += f" measured, {self.open_claims} being measured"
         if not self.candidates:
-            done = f"{self.answers} of {count(self.sets, 'set')} measured"
-            return f"{done}, {self.open_claims} being measured, {free} free{skipped}."
-        done = count(self.answers, "pool" if self.alone else "set")
+            return f"{done}, {free} free{skipped}."
         among = f"{self.used} of {count(self.candidates, 'individual')} are in them"
-        return f"{done} measured, {self.open_claims} being measured{skipped}; {among}."
+        return f"{done}{skipped}; {among}."
 
     def _uncertainty(self) -> list[str]:
         unit = self.about.per_exposure
