@@ -132,7 +132,7 @@ def test_answers_given_again_lead_to_the_same_question(name, tmp_path):
 
 
 def test_a_former_auto_is_upgraded_with_a_line_in_its_history_and_nothing_else_changes(former):
-    with pytest.raises(sw.DataError, match=r"schema 0002, now 0004.* sumwise storage upgrade"):
+    with pytest.raises(sw.DataError, match=r"schema 0002, now 0005.* sumwise storage upgrade"):
         sw.open_study(former, "auto")
     before = rows_of(former)
     upgrade(former)
@@ -140,7 +140,7 @@ def test_a_former_auto_is_upgraded_with_a_line_in_its_history_and_nothing_else_c
     assert len(after) == len(before) == len(metadata.tables)
     changed = {table: set(after[table]) ^ set(before[table]) for table in after}
     own = {row[0]: row for row in before["sumwise_studies"]}[1]
-    assert changed.pop("sumwise_version") == {("0002",), ("0004",)}
+    assert changed.pop("sumwise_version") == {("0002",), ("0005",)}
     assert changed.pop("sumwise_studies") == {own, (*own[:7], own[7] + 1, *own[8:])}
     assert {row[:2] for row in changed.pop("sumwise_files")} == {(1, "basis")}
     (line,) = changed.pop("sumwise_events")
@@ -187,7 +187,7 @@ def test_sqlite_and_postgresql_are_upgraded_alike(place, former):
                     if table is events:
                         del values["id"]  # the database has to number those to come
                     connection.execute(table.insert(), values)
-    with pytest.raises(sw.DataError, match=r"schema 0002, now 0004.* sumwise storage upgrade"):
+    with pytest.raises(sw.DataError, match=r"schema 0002, now 0005.* sumwise storage upgrade"):
         sw.open_study(place, "auto")
     upgrade(place)
     upgrade(former)
