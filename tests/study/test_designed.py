@@ -210,6 +210,20 @@ def test_pools_are_amended_retracted_and_told_anew_as_given_sets_are(tmp_path):
         np.testing.assert_allclose(found.mean[1], 8.0)
 
 
+def test_pools_have_effects_of_their_own_also_after_a_restart(tmp_path):
+    with begin(tmp_path / "a.db", {**RULES, "effect": True}, model=None) as study:
+        play(study, 3)
+        study.ask(2)
+        sets, proposed = study.sets, study.propose(2)
+        effects = [{*sets[name].effects.tolist()} for name in study.pools]
+        assert [len(each) for each in effects] == [1] * 5
+        assert len(set.union(*effects)) == 5
+        assert min(set.union(*effects)) >= N
+        with sw.open_study(tmp_path / "a.db") as again:
+            np.testing.assert_array_equal(again.sets.effects, sets.effects)
+            assert again.propose(2) == proposed
+
+
 def test_a_skipped_individual_is_in_no_pool_and_a_skipped_pool_uses_its_members_up(tmp_path):
     with begin(tmp_path / "a.db") as study:
         ask = study.ask()

@@ -78,9 +78,14 @@ class Designing:
         aside = (at for at in state.skipped if at >= self.n_begun or not self.alone)
         return {*state.answered, *state.claimed, *aside}
 
-    def sets_of(self, pools: Sequence[Weighted], ids: Sequence[Hashable]) -> Sets:
-        """Pools of candidates as sets."""
-        return pools_of(self.candidates, pools, ids, effect=self.rules.effect)
+    def joined(self, sets: Sets, pools: Sequence[Weighted], ids: Sequence[Hashable]) -> Sets:
+        """The sets of a study with more pools, which are never asked for as they are."""
+        new = pools_of(self.candidates, pools, ids, effect=self.rules.effect)
+        if self.rules.effect:  # not those of earlier pools
+            assert new.effects is not None
+            new = replace(new, effects=new.effects + len(sets) - self.n_begun)
+        both = Sets.concat([sets, new])
+        return replace(both, origin=replace(sets.origin, extra=sets.origin.extra + len(new)))
 
     def extended(self, aims: Objective, pools: Sequence[Weighted]) -> Objective:
         """Costs and known noise of the study's sets, with those of more pools."""
@@ -149,13 +154,6 @@ def priced(aims: Objective, sets: Sets, rules: PoolRules) -> Objective:
     return replace(aims, noise_std=noise, cost=cost)
 
 
-def joined(sets: Sets, pools: Sets) -> Sets:
-    """The sets of a study with more pools, which are never asked for as they are."""
-    both = Sets.concat([sets, pools])
-    origin = replace(sets.origin, extra=sets.origin.extra + len(pools))
-    return replace(both, origin=origin)
-
-
 def pool_of(pool: Pool, sets: Sets, more: Design) -> Pool:
     """Sets as strategies see them, with those that have joined."""
     design = pool.design
@@ -180,13 +178,14 @@ def with_asked(
     if not new:
         return pool, aims
     each = [weighted(ask.pool) for ask in new if ask.pool is not None]
-    pools = designing.sets_of(each, [ask.set_id for ask in new])
-    more, known = pools.pool(model).design, designing.extended(aims, each)
+    sets = designing.joined(pool.sets, each, [ask.set_id for ask in new])
+    more = sets.take(range(len(pool.sets), len(sets))).pool(model).design
+    known = designing.extended(aims, each)
     if known.noise_std is not None:
         unit = float(model.posterior.output_scale[0])
         noise = known.noise_std[len(pool.sets) :] / unit
         more = more.with_known_noise(noise, model.posterior.noise_precision)
-    return pool_of(pool, joined(pool.sets, pools), more), known
+    return pool_of(pool, sets, more), known
 
 
 def weighted(pool: NewPool) -> Weighted:
