@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
+import time
 from collections import Counter
 from contextlib import closing
 from dataclasses import replace
@@ -22,6 +23,7 @@ from tests.marks import slow
 from tests.properties.test_design_pools import world_of
 from tests.reliability import invariants
 from tests.studies import change
+from tests.workers import processes, tell_until_killed, value_of
 
 N = 36
 RNG = np.random.default_rng(5)
@@ -163,6 +165,34 @@ def test_a_question_is_outdated_where_a_member_was_used_meanwhile(tmp_path):
         study.tell(asked[0].members[0], 3.0)  # measured alone, by somebody who was not asked to
         assert state._claimed(seen, asked, ["ann"]) is None
         assert asked[0].members[0] not in study.ask().members
+
+
+@pytest.mark.parametrize("kills", [3, *slow(30)])
+def test_pools_are_whole_whenever_a_program_is_killed(place, tmp_path, kills):
+    sets = sw.Sets.from_arrays([row[None] for row in RNG.normal(size=(900, 2))])
+    begin(place, {"size": (1, 2), "uses": 1}, sets).close()
+    log, rng = tmp_path / "acknowledged", np.random.default_rng(1)
+    log.touch()
+    for _ in range(kills):
+        before = log.read_text().count("\n")
+        worker = processes.Process(target=tell_until_killed, args=(place, str(log)))
+        worker.start()
+        deadline = time.monotonic() + 120
+        while log.read_text().count("\n") < before + 5 and time.monotonic() < deadline:
+            time.sleep(0.001)
+        time.sleep(rng.uniform(0.0, 0.03))
+        worker.kill()
+        worker.join()
+        assert worker.exitcode == -9
+        invariants.check(place, "study")
+        with sw.open_study(place) as study:
+            pools, answers = study.pools, {told.set_id: told.y_bar for told in study.answers}
+            members = [name for who in pools.values() for name in who]
+        assert len(members) == len({*members})
+        lines = [line.partition(" ") for line in log.read_text().splitlines()]
+        assert {name for what, _, name in lines if what == "told"} <= answers.keys()
+        assert {name for what, _, name in lines if what == "asked"} <= pools.keys()
+        assert all(answers[name] == value_of(sum(pools[name])) for name in answers)
 
 
 # --- what happens to pools ------------------------------------------------------------------------
