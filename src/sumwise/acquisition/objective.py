@@ -74,10 +74,15 @@ class Objective:
             self, noise_std=longer(self.noise_std, 0.0), cost=longer(self.cost, CHEAPEST)
         )
 
+    def of_targets(self, pool: Pool) -> Pool:
+        """The pool with targets, where some are named."""
+        if self.targets is None:
+            return pool
+        return replace(pool, targets=self.targets, moment=None)  # of all individuals
+
     def apply(self, pool: Pool, model: Model) -> Pool:
         """The pool as strategies are to see it: with targets, and with known noise in s_a."""
-        if self.targets is not None:
-            pool = replace(pool, targets=self.targets, moment=None)  # of all individuals
+        pool = self.of_targets(pool)
         if self.noise_std is None or not self.noise_std.any():
             return pool
         if model.posterior.n_outputs != 1:

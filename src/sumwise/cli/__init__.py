@@ -133,6 +133,7 @@ _COMMANDS = {
         "ask:release": "Give up a claim, so that others may be asked for the set.",
         "ask:skip": "Exclude a set that cannot be measured.",
         "ask:unskip": "Allow a skipped set to be asked for again.",
+        "pools:pools": "List the pools that were designed, and who is in them.",
         "pool:pool": "Change who is in the sets: individuals join, leave or are corrected.",
         "serve:serve": "Serve a page in the browser for the people who measure.",
     },

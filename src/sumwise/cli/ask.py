@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from sumwise.cli import options
 from sumwise.cli.options import Address, option, to_number
 from sumwise.cli.output import named, placeholder, show, show_json, suggest, visible, with_error
 from sumwise.data.about import About
-from sumwise.learning.propose import Ask
-from sumwise.util.text import moment, plain, shown
+from sumwise.learning.propose import Ask, NewPool
+from sumwise.util.text import by_text, find, moment, plain, shown
 from sumwise.util.threads import one_thread
 
 
@@ -25,6 +25,8 @@ from sumwise.util.threads import one_thread
 )
 def ask(address: Address, n: int | None, budget: str | None, preview: bool, by: str | None) -> None:
     """Choose the set to measure next, and say why.
+
+    In a study that designs its sets (init --design), say whom to measure together.
 
     The set is reserved for you until you tell its total, release it, or the claim expires. Others
     are asked for different sets, chosen as if yours were already measured.
@@ -52,13 +54,16 @@ def claim(address: Address, set_text: str, by: str | None) -> None:
     """Reserve a set of your own choice.
 
     It is treated like a question: its expected total is printed, and others are not asked for it.
+    Where sets are designed, it may be a pool that ask --preview -n 5 shows.
 
     \b
       sumwise claim schools.db "Ann Arbor" --by ann
       sumwise claim schools.db 82010 --json
     """
-    with address.find(set_text) as (study, own):
-        asked = study.claim(own, by=by)
+    with one_thread(), address.open() as study:
+        kept = study.state.record
+        proposed = [] if kept.designing is None else [ask.set_id for ask in study.propose()]
+        asked = study.claim(find(by_text([*kept.sets.ids, *proposed]), set_text), by=by)
         known, about = bool(study.answers), study.about
     _show_questions(address, [asked], known, about)
 
@@ -103,6 +108,8 @@ def _show_question(question: Ask, numbered: str, known: bool, about: About) -> N
         value = about.quantity(with_error(question.expected, question.std))
         expected = f"   expected {about.title} {value}"
     show(f"{numbered}{named(question.set_id)}{expected}", wrap=False)
+    if question.pool is not None:
+        show(f"Together: {_members(question.pool)}.", indent)
     if f"{question.score:.3g}" != f"{question.information:.3g}":  # the sentence has another score
         show(f"Its {about.word} would teach {plain(question.information)} nats.", indent)
     show(question.why, indent)
@@ -118,8 +125,22 @@ def _show_question(question: Ask, numbered: str, known: bool, about: About) -> N
     show(f"{holder} until {moment(question.expires)}.", indent)
 
 
+def _members(pool: NewPool) -> str:
+    """Who is in a pool, with weights where they differ."""
+    names = [named(name) for name in pool.members]
+    if len({*pool.theta}) > 1:
+        parts = zip(names, pool.theta, strict=True)
+        names = [f"{name} (weight {weight:.6g})" for name, weight in parts]
+    return ", ".join(names)
+
+
 def _as_json(question: Ask) -> dict[str, Any]:
-    values = asdict(question)
+    values, pool = asdict(replace(question, pool=None)), question.pool
+    del values["pool"]
+    if pool is not None:
+        members = zip(map(shown, pool.members), pool.theta, strict=True)
+        values["members"] = [{"id": name, "weight": weight} for name, weight in members]
+        values["bound"] = pool.bound
     own, second = values.pop("set_id"), values["runner_up"]
     values["runner_up"] = None if second is None else shown(second)
     return {"set": shown(own), **values, "score_per_cost": question.score_per_cost}

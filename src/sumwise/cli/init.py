@@ -17,6 +17,7 @@ import rich_click as click
 
 from sumwise import ACQUISITIONS, BASES, AggregateRegressor, Embedded, Sets
 from sumwise.cli import options
+from sumwise.cli.design_options import Design, design_options
 from sumwise.cli.objective_options import Objective, objective_options, sentences
 from sumwise.cli.options import Address, option
 from sumwise.cli.output import message, show, show_json, suggest, talk, visible
@@ -140,7 +141,11 @@ class Measured:
 @options.command(
     options.url,
     click.argument("data", type=path_or_address),
-    options.by_columns,
+    option(
+        "--by COLUMN",
+        "Column that names the set; may be repeated. Required, unless sets are designed.",
+        multiple=True,
+    ),
     options.x,
     options.reading(),
     options.without,
@@ -200,18 +205,21 @@ class Measured:
     ),
     option("--max NUMBER", "The most that it can be.", into="high", type=float),
     *objective_options,
+    *design_options,
     options.dask,
     options.as_json,
     options.gathered("address", Address),
     options.gathered("table", Table),
     options.gathered("objective", Objective),
     options.gathered("measured", Measured),
+    options.gathered("design", Design),
 )
 def init(
     address: Address,
     table: Table,
     objective: Objective,
     measured: Measured,
+    design: Design,
     strategy: str | None,
     basis: str | None,
     seed: int,
@@ -237,21 +245,31 @@ def init(
       sumwise init plots.db plots.csv --by state --strategy IVR --cost hours --enough 0.5
       sumwise init votes.db people.csv --by precinct --outcome turnout --min 0 --max 1
       sumwise init deaths.db areas.csv --by county --outputs counts --exposure population
+      sumwise init assays.db serum.csv --design --id sample --size 2-8 --uses 1 --weights mean
     """
     from sumwise.learning.resolve import resolve
     from sumwise.study.create import create_study
 
+    design.check()
+    if not table.by and not design.design:
+        raise click.UsageError(
+            "name the column of the sets with --by; or add --design, and sets are designed"
+        )
     outputs, given = measured.outputs, None
     if basis is not None:
         given = AggregateRegressor(basis, random_state=seed, outputs=outputs)
     config, chosen = resolve(given, strategy, seed, preset, outputs=outputs)
     model = AggregateRegressor.from_config(config)
-    sets, made = _read(table, address, model, objective, measured.outcome, sets_file, reading)
+    read_in = table, address, model, objective, measured.outcome, sets_file, reading
+    sets, made = _read(*read_in, design)
     meant = objective.read(made, reading)
     method: dict[str, Any] = {"strategy": str(chosen), "seed": seed, "claim_days": claim_days}
     place: dict[str, Any] = {"name": address.name, "sets_file": sets_file}
     if made.geometry is not None:
         place["geometry"] = made.geometry
+    if design.design:
+        mean = table.theta[0] == "mean"
+        place["design"] = design.rules(Path(table.data), made, mean, reading)
     place |= {"known": list(made.known), **method, **meant, **asdict(measured)}
     with (
         waiting("making the study"),
@@ -260,13 +278,16 @@ def init(
         name, about = study.name, study.about
     _remark(made, str(chosen), objective)
     _remark_inputs(made)
+    pools = design.words(place["design"]) if design.design else None
     method |= {"basis": basis or model.basis, "preset": preset, "weights": table.theta[0]}
     method |= asdict(measured)
-    show_json({"study": name, **_taken(made), **method, **objective.as_json(meant)})
+    typed = {"design": design.as_json} if design.design else {}
+    show_json({"study": name, **_taken(made), **method, **objective.as_json(meant), **typed})
     show(_made(made, name, address.url, table.theta[0], str(chosen), about))
-    for sentence in filter(None, (_measures(about), *sentences(meant), _known(made.known))):
+    for sentence in filter(None, (pools, _measures(about), *sentences(meant), _known(made.known))):
         show(sentence)
-    suggest("Next, ask which set to measure:", address.typed("ask"))
+    who = "whom to measure together" if design.design else "which set to measure"
+    suggest(f"Next, ask {who}:", address.typed("ask"))
 
 
 def _taken(made: Individuals) -> dict[str, Any]:
@@ -298,36 +319,64 @@ def _read(
     outcome: str | None,
     sets_file: Path | None,
     reading: Reading,
+    design: Design,
 ) -> tuple[Sets | Embedded, Individuals]:
     """The sets that a study is made of, and the columns they come from."""
+    if design.design and table.is_large:
+        raise SettingError(
+            "pools are designed of individuals in memory, and these would stay in their files; "
+            "name one file of those who may be in a pool, or raise --memory-limit"
+        )
+    if design.design and table.theta[0] not in ("sum", "mean"):
+        raise SettingError(
+            "designed pools weigh their members alike (--weights sum or mean), or as "
+            "--weight-range says; leave a column of weights out"
+        )
     if table.is_large:
         if sets_file is not None:
             raise SettingError("these individuals stay in their own files; leave --sets-file out")
         if reading.centroid:
             raise SettingError("individuals that stay in their own files have no --centroid yet")
         return _embed(table, address, model, objective, outcome)
-    path = Path(table.data)
+    path, by, row_id = Path(table.data), table.by, table.row_id
+    if not by and row_id is not None:  # each individual is a set of its own
+        by, row_id = (row_id,), None
     with waiting(f"reading {visible(path.name)}"):
-        found = known_columns(path, table.known, (*table.by, table.row_id), reading)
+        found = known_columns(path, table.known, (*by, row_id), reading)
+        labels = dict.fromkeys(design.labels.values(), "")
         made = read_individuals(
             path,
-            table.by,
+            by,
             table.x,
             table.theta[0],
             {
                 **table.theta[1],
                 **dict.fromkeys((*objective.hidden, *found[0], *found[1]), ""),
+                **labels,
                 **objective.columns,
             },
             without=table.without,
-            row_id=table.row_id,
+            row_id=row_id,
             periods=table.periods,
             reading=reading,
         )
+        if not table.by:
+            _refuse_twice(made)
         check_sets(model.outputs, made.sets, made.where)
         made = with_known_columns(made, path, found, reading)
     _refuse_outcome(made.x, outcome, table)
     return made.sets, made
+
+
+def _refuse_twice(made: Individuals) -> None:
+    """Refuse two individuals with one id."""
+    for a in np.flatnonzero(made.sets.sizes > 1)[:1].tolist():
+        rows = range(*made.sets.starts[a : a + 2].tolist())
+        raise SettingError(
+            f"{made.where(rows[1])} is the id of an earlier row, too; give each individual its own "
+            "id. If rows with the same id are a group whose total can be measured, name the column "
+            "with --by."
+        )
 
 
 def _refuse_outcome(inputs: Sequence[str], outcome: str | None, table: Table) -> None:
@@ -419,7 +468,8 @@ def _refuse_existing(address: Address) -> None:
 
 def _remark(made: Individuals, strategy: str, objective: Objective) -> None:
     """Say which columns were taken, so that a wrong one is noticed now, and what has no effect."""
-    talk(f"Sets by {_named(made.by)}; inputs {_named(made.x)}.")
+    sets = f"Sets by {_named(made.by)}" if made.by else "Individuals are numbered from 1"
+    talk(f"{sets}; inputs {_named(made.x)}.")
     if recipe := made.sets.recipe:
         text = tuple(str(s.name) for s in recipe.sources if s.levels is not None)
         gaps = tuple(str(s.name) for s in recipe.sources if s.flagged)
@@ -484,6 +534,12 @@ def _measures(about: About) -> str:
 
 
 def _made(made: Individuals, name: str, url: str, weights: str, strategy: str, about: About) -> str:
+    if (made.sets.sizes == 1).all():
+        return (
+            f"Study '{visible(name)}' in {message(url)}: {count(len(made.sets), 'individual')}, "
+            f"{count(len(made.x), 'input')}, strategy {strategy}. Measuring a set gives its "
+            f"{about.word}."
+        )
     sizes, column = made.sets.sizes, visible(weights, 40)
     measured = {"sum": "its sum", "mean": "its mean"}.get(weights, f"its sum weighted by {column}")
     if about.outputs != "numbers":

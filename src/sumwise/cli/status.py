@@ -79,7 +79,7 @@ def status(address: Address) -> None:
         suggest(f"If the {found.about.word} to check is wrong:", amend)
     if found.stop:
         suggest("Next:", address.typed("predict"), address.typed("ask"))
-    elif found.answers + found.open_claims + found.skipped < found.sets:
+    elif found.next_questions:
         suggest("Next:", address.typed("ask"), address.typed("predict"))
     elif claims:
         tell = address.typed("tell", claims[0]["set"], placeholder(found.about))

@@ -99,7 +99,8 @@ def tell(
         expected = study.expected(own, members)
         before = _taken(study, by)
         stored, new = study.record(own, value, by, note, noise, of=members, covers=share)
-        kept, (measured, sets) = study.state.record, study.progress
+        kept, (measured, _) = study.state.record, study.progress
+        done, more = _progress(study)
         about, size = kept.about, int(kept.sets.sizes[stored.position])
         noises, part = kept.aims.noise_std, part_in_words(stored.of, stored.covers, size)
     planned = 0.0 if noises is None else float(noises[stored.position])
@@ -108,13 +109,21 @@ def tell(
     told |= {"noise_std": stored.noise_std, "part": part, "expected": mean, "std": std}
     show_json(told)
     said = f"{'Recorded' if new else 'Already recorded'}: {_sentence(about, stored, part)}"
-    show(f"{said} {measured} of {count(sets, 'set')} measured.")
+    show(f"{said} {done}")
     _remark(stored, before, new)
     _warn_if_far(address, about, own, stored.y_bar, stored.noise_std, expected)
-    if noise is None and share is None and planned and new:
+    if noise is None and share is None and planned and new and stored.noise_std is None:
         again = address.typed("amend", shown(own), total, "--noise-std", f"{planned:.6g}")
         suggest(f"{UNPLANNED} ± {planned:.6g} was planned. If it has that noise:", again)
-    suggest("Next:", address.typed("ask", by=by) if measured < sets else address.typed("predict"))
+    suggest("Next:", address.typed("ask", by=by) if more else address.typed("predict"))
+
+
+def _progress(study: Study) -> tuple[str, bool]:
+    """How much is measured, in a sentence, and whether more can be asked for."""
+    (measured, sets), designing = study.progress, study.state.record.designing
+    if designing is None:
+        return f"{measured} of {count(sets, 'set')} measured.", measured < sets
+    return f"{count(measured, 'pool' if designing.alone else 'set')} measured.", True
 
 
 def _sentence(about: About, stored: Answer, part: str | None) -> str:
@@ -173,7 +182,7 @@ def _tell_file(address: Address, file: Path, by: str | None, reading: Reading) -
             said = "of parts, scaled up. Give them as measured, with a column 'of' or 'covers'."
             raise DataError(f"{file} has totals {said} Nothing was stored.")
         new, rows = study.tell_many(**told), len(told["y_bar"])
-        measured, sets = study.progress
+        measured, (done, more) = study.progress[0], _progress(study)
         same = _told_input(study)
     if same is not None:
         talk(
@@ -184,11 +193,8 @@ def _tell_file(address: Address, file: Path, by: str | None, reading: Reading) -
         talk(f"Ignored columns: {', '.join(map(named, ignored))}.")
     rest = f", {rows - new} already recorded" if rows > new else ""
     show_json({"rows": rows, "new": new, "measured": measured})
-    show(
-        f"{count(new, f'new {about.word}')} recorded from {count(rows, 'row')}{rest}. "
-        f"{measured} of {count(sets, 'set')} measured."
-    )
-    then = "ask" if measured < sets else "predict"
+    show(f"{count(new, f'new {about.word}')} recorded from {count(rows, 'row')}{rest}. {done}")
+    then = "ask" if more else "predict"
     suggest("Next:", address.typed("status"), address.typed(then))
 
 

@@ -61,7 +61,8 @@ def read_individuals(
     """The table in `path`, which has a row for each individual, as sets.
 
     Args:
-        by: Column that names the group, text in a CSV file; several columns together name it.
+        by: Column that names the group, text in a CSV file; several columns together name it. If
+            there is none, each row is a set of its own, named by its number from 1.
         x: Inputs, `*` and `?` standing for any characters; if left out, all other columns.
         weights: `"sum"`, `"mean"`, or the column that holds θ.
         aside: More columns of numbers and the option that named each, None for a column that may
@@ -76,7 +77,7 @@ def read_individuals(
     groups = tuple(dict.fromkeys(by))
     texts = {*groups, *(() if row_id is None else (row_id,))}
     table = read_table(path, texts.__contains__, reading)
-    keys = table.keys(groups, role or "given as --by")
+    keys = _numbered(table) if not groups else table.keys(groups, role or "given as --by")
     hidden = {name for name, option in (aside or {}).items() if option == ""}
     others = {name: option for name, option in (aside or {}).items() if name not in hidden}
     if weights not in ("sum", "mean"):
@@ -105,6 +106,10 @@ def read_individuals(
     return Individuals(
         sets, groups, taken, left_out, kept, order, lambda row: where(int(order[row])), shapes
     )
+
+
+def _numbered(table: Table) -> list[Hashable]:
+    return [*range(1, len(table.frame) + 1)]
 
 
 def _row_ids(table: Table, name: str, keys: Sequence[Hashable]) -> list[Hashable]:

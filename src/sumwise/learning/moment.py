@@ -17,6 +17,7 @@ from sumwise.data.about import About
 from sumwise.data.sets import Sets, rows_among
 from sumwise.errors import SettingError
 from sumwise.learning.contradictions import contradictions
+from sumwise.learning.designed import Designing
 from sumwise.learning.left_out import Judged, left_out, suspects
 from sumwise.learning.parts import covered, some_members
 from sumwise.learning.propose import Answer, Ask, Expected, PoolState
@@ -133,6 +134,7 @@ class Moment(Generic[S]):
     ahead: Sequence[Ask]
     without: Callable[[Answer], Fitted[S]] | None  # the fit without an answer; None if not quick
     about: About = field(default_factory=About)  # what is measured
+    designing: Designing | None = None  # where sets are designed
 
     def status(self) -> Status:
         """Where it stands, and how much there is still to learn."""
@@ -161,8 +163,12 @@ class Moment(Generic[S]):
 
     def _status(self, judged: Judged) -> Status:
         fit, aims, state = self.fit, self.aims, self.fit.seen.state
-        left = outlook(fit.pool, fit.model, state, self.ahead, aims.cost)
-        sets = fit.pool.sets
+        sets, designing = fit.pool.sets, self.designing
+        open_to = state
+        if designing is not None:  # every individual, but for those who were measured alone
+            pools = range(designing.n_begun, len(sets))
+            open_to = replace(state, gone=(*state.gone, *pools))
+        left = outlook(fit.pool, fit.model, open_to, self.ahead, aims.cost)
         answers, skipped = (
             sum(at < sets.n_asked for at in some) for some in (state.answered, state.skipped)
         )
@@ -175,6 +181,15 @@ class Moment(Generic[S]):
         left |= {"known": len(state.answered) - answers}
         left["contradictions"] = contradictions(sets, fit.seen.answers, self.about)
         counts = sets.n_asked - len(state.gone), *taken, state.questions
+        if designing is not None:
+            made = designing.made(state)
+            given = set() if designing.alone else set(range(designing.n_begun))
+            aside = sum(at in made for at in state.skipped)
+            taken = len(state.answered), len(state.claimed), aside
+            counts = len(made | given), *taken, state.questions
+            used = int((designing.taken(sets, state, None).used > 0).sum())
+            left |= {"known": 0, "candidates": len(designing.candidates), "used": used}
+            left["alone"] = designing.alone
         return Status(self.name, self.strategy, *counts, **left, about=self.about)
 
     def _moves(self, answer: Answer) -> float:
@@ -279,8 +294,10 @@ def _as_members(
     own = members_of(model, individuals(sets)["ids"], sets.own_x)
     each = interval(model, sets.own_x, found.level, own)
     each = within_overlapping(each, sets, measured, *about.ends)
-    shares = sets.theta[: len(each)] * each.mean
-    mean = np.add.reduceat(shares, sets.starts[: sets.n_asked])[some]
+    assert sets.members is not None  # they overlap
+    _, first, same = np.unique(sets.members, return_index=True, return_inverse=True)
+    shares = sets.theta * each.mean[first[same]]  # the first of them are those of `own_x`
+    mean = np.add.reduceat(shares, sets.starts[:-1])[some]
     moved, ends = mean - found.mean, about.ranges(sets)[:, some]
     reach = [found.lower + np.minimum(moved, 0.0), found.upper + np.maximum(moved, 0.0)]
     exact = [answer for answer in fit.seen.answers if not answer.noise_std]

@@ -33,6 +33,7 @@ from sumwise.model.fit import Model
 from sumwise.util import html
 from sumwise.util.shapes import Int, Mask
 from sumwise.util.text import count, plain
+from sumwise.util.threads import one_thread
 
 STRATEGIES: Final = ("AggMI", "IVR", "EPIG")
 
@@ -214,6 +215,7 @@ class Taken:
     noise_std: Sequence[float] | None = None  # known noise of these; that of pools if left out
 
 
+@one_thread()  # many small products: threads would wait for one another
 def design_among(
     pool: Pool,
     model: Model,
@@ -230,7 +232,8 @@ def design_among(
     Args:
         fewer: Give fewer pools where there are no more that keep to the rules.
     """
-    _refuse(model, strategy, rules)
+    outputs = "numbers" if model.generalised is None else model.generalised.likelihood.name
+    refuse_design(strategy, outputs, model.posterior.n_outputs, rules)
     candidates, pool = pool.sets, given_answers(pool, model)
     before = _waiting(taken, rules, model)
     valued = value_candidates(strategy, pool, model.posterior, _pooling(rules, model), before)
@@ -246,7 +249,9 @@ def design_among(
             if fewer:
                 break
             raise
-        made.append(_described(candidates, model, valued, rules, found, int(free.sum())))
+        waiting = len(before) + len(made)
+        seen = valued, rules, found
+        made.append(_described(candidates, model, *seen, int(free.sum()), waiting))
         paid += made[-1].cost or 0.0
         used[found.rows] += 1
         if len(made) < n:
@@ -336,7 +341,7 @@ def rows_in(candidates: Sets, sets: Sets) -> list[Weighted]:
             "of the same candidates"
         )
     assert candidates.members is not None
-    place = np.full(int(max(candidates.members.max(), sets.members.max())) + 1, -1)
+    place = np.full(int(max(candidates.members.max(), sets.members.max(initial=0))) + 1, -1)
     place[candidates.members] = np.arange(len(candidates))
     rows = place[sets.members]
     there = rows >= 0
@@ -385,20 +390,26 @@ def _candidates(given: Any, model: Any) -> tuple[Model, Sets, Table | None]:
     return fitted, model.sets_of(given), table
 
 
-def _refuse(model: Model, strategy: str, rules: PoolRules) -> None:
+def refuse_design(strategy: str, outputs: str, n_outputs: int, rules: PoolRules) -> None:
+    """Refuse what pools are not designed for.
+
+    Args:
+        outputs: Of the model: numbers, counts, shares or amounts.
+        n_outputs: How many there are of each individual.
+    """
     if strategy not in STRATEGIES:
         raise SettingError(
             f"pools are designed by {', '.join(STRATEGIES)}, and strategy is {strategy!r:.60}"
         )
-    if model.generalised is not None:
+    if outputs != "numbers":
         raise SettingError(
-            "pools are designed for plain numbers, and this model is one of "
-            f"{model.generalised.likelihood.name}; measure given sets, or use outputs='numbers'"
+            f"pools are designed for plain numbers, and this model is one of {outputs}; measure "
+            "given sets, or use outputs='numbers'"
         )
-    if model.posterior.n_outputs > 1 and (rules.noise_std or rules.noise_std_per_member):
+    if n_outputs > 1 and (rules.noise_std or rules.noise_std_per_member):
         raise SettingError(
-            "noise of pooling works with one output, and the model has "
-            f"{model.posterior.n_outputs}; leave it out, or design with a model for each"
+            f"noise of pooling works with one output, and the model has {n_outputs}; leave it out, "
+            "or design with a model for each"
         )
 
 
@@ -419,7 +430,13 @@ def _affordable(rules: PoolRules, budget: float, paid: float) -> int:
 
 
 def _described(
-    candidates: Sets, model: Model, valued: Valued, rules: PoolRules, found: Found, free: int
+    candidates: Sets,
+    model: Model,
+    valued: Valued,
+    rules: PoolRules,
+    found: Found,
+    free: int,
+    waiting: int,
 ) -> Designed:
     theta = found.theta / len(found.rows) if rules.mean else found.theta
     own = pools_of(candidates, [(found.rows, theta)], ["pool"], effect=rules.effect)
@@ -432,8 +449,9 @@ def _described(
     cost = rules.cost_of(len(found.rows))
     record = named(valued.strategy)
     members = count(len(found.rows), "individual")
+    given = f", allowing for {count(waiting, 'open question')}" if waiting else ""
     why = (
-        f"Best pool found among {count(free, 'candidate')} ({members}): "
+        f"Best pool found among {count(free, 'candidate')} ({members}){given}: "
         f"{record.reason.format(found.score)}. No pool can gain more than {plain(found.bound)}; "
         f"this one reaches {100 * found.fraction:.0f} % of that."
     )

@@ -44,6 +44,16 @@ Draws = Callable[[int], Generator]  # a generator for the question with this num
 
 
 @dataclass(frozen=True, slots=True)
+class NewPool:
+    """A pool that was designed for a question: whom to measure together."""
+
+    rows: tuple[int, ...]  # of the study's individuals
+    theta: tuple[float, ...]
+    members: tuple[Hashable, ...]  # their names
+    bound: float | None  # on the score of any pool; None where it was chosen by hand
+
+
+@dataclass(frozen=True, slots=True)
 class Ask:
     """A question: measure the total of this set."""
 
@@ -60,10 +70,17 @@ class Ask:
     expires: str = ""  # when a study's claim on the set ends, UTC
     cost: float | None = None  # of measuring it; None where measuring has no cost
     runner_up_cost: float | None = None
+    pool: NewPool | None = None  # where the set was designed
+
+    @property
+    def members(self) -> tuple[Hashable, ...] | None:
+        """Whom to measure together, where the set was designed."""
+        return None if self.pool is None else self.pool.members
 
     def __str__(self) -> str:
         known = f", expected {plain(self.expected)} ± {plain(self.std)}" if self._known else ""
-        return f"Measure {shown(self.set_id)}{known}. {self.why}"
+        who = "" if self.pool is None else f" ({', '.join(map(shown, self.pool.members))})"
+        return f"Measure {shown(self.set_id)}{who}{known}. {self.why}"
 
     @property
     def _known(self) -> bool:
@@ -73,6 +90,8 @@ class Ask:
         rows = [("measure", self.set_id), ("why", self.why), ("score", self.score)]
         if self._known:
             rows.append(("expected", f"{plain(self.expected)} ± {plain(self.std)}"))
+        if self.pool is not None:
+            rows.insert(1, ("members", ", ".join(map(shown, self.pool.members))))
         more = (("runner-up", self.runner_up), ("cost", self.cost), ("by", self.by))
         return html.table(("", ""), [*rows, *(row for row in more if row[1] is not None)])
 

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
-from sumwise.acquisition.known_noise import given_answers, given_questions, independent_rows
+from sumwise.acquisition.known_noise import (
+    given_answers,
+    given_questions,
+    independent_of_others,
+    independent_rows,
+)
 from sumwise.data.about import About
 from sumwise.learning.contradictions import Contradiction
 from sumwise.learning.left_out import Suspect
@@ -59,6 +65,9 @@ class Status:
     about: About = field(default_factory=About)  # what is measured
     known: int = 0  # individuals and areas that were known from the start, beside the answers
     contradictions: tuple[Contradiction, ...] = ()  # totals that cannot all be right
+    candidates: int = 0  # individuals whom sets are designed of; 0 where all sets are given
+    used: int = 0  # of them, in sets that are or were measured
+    alone: bool = False  # whether all sets are designed
 
     def _repr_html_(self) -> str:
         heads = ("sets", "measured", "being measured", "skipped", "asked so far")
@@ -150,11 +159,8 @@ class Status:
     def words(self) -> tuple[str, ...]:
         """The same in sentences, the headline first."""
         free = self.sets - self.answers - self.open_claims - self.skipped
-        said = [
-            *self.headline,
-            f"{self.answers} of {count(self.sets, 'set')} measured, {self.open_claims} being "
-            f"measured, {free} free" + (f", {self.skipped} skipped." if self.skipped else "."),
-        ]
+        free = self.next_questions if self.candidates else free
+        said = [*self.headline, self._counts(free)]
         if self.known:
             one = self.known == 1
             what = "individual or area" if one else "individuals and areas"
@@ -164,7 +170,8 @@ class Status:
             )
         if free or self.open_claims:
             left = plain(self.information_left)
-            said.append(f"Measuring all remaining sets would teach {left} nats about the model.")
+            rest = "every individual" if self.alone else "all remaining sets"
+            said.append(f"Measuring {rest} would teach {left} nats about the model.")
         else:
             said.append("Nothing is left to ask.")
         said += self._uncertainty()
@@ -176,6 +183,16 @@ class Status:
             cost = f"; {ahead} will cost {self.next_cost:.6g}" if known else ""
             said.append(f"Answers so far have cost {self.spent:.6g}{cost}.")
         return tuple(said)
+
+    def _counts(self, free: int) -> str:
+        skipped = f", {self.skipped} skipped" if self.skipped else ""
+        done = f"{self.answers} of {count(self.sets, 'set')}"
+        done = count(self.answers, "pool") if self.alone else done
+        done += f" measured, {self.open_claims} being measured"
+        if not self.candidates:
+            return f"{done}, {free} free{skipped}."
+        among = f"{self.used} of {count(self.candidates, 'individual')} are in them"
+        return f"{done}{skipped}; {among}."
 
     def _uncertainty(self) -> list[str]:
         unit = self.about.per_exposure
@@ -249,10 +266,12 @@ def joint_information(pool: Pool, posterior: Posterior, which: np.ndarray) -> fl
     """
     n_basis = pool.design.u.shape[1]
     gram = np.zeros((n_basis, n_basis))
-    for low in range(0, len(which), BLOCK):
-        design = independent_rows(pool, posterior, which[low : low + BLOCK])
-        half = posterior.root_times(design.u) / np.sqrt(posterior.noise(design))[:, None]
-        gram += half.T @ half
+    alone, whitened = independent_of_others(pool, which), partial(independent_rows, pool, posterior)
+    for some, rows in ((which[alone], pool.design.rows), (which[~alone], whitened)):
+        for low in range(0, len(some), BLOCK):
+            design = rows(some[low : low + BLOCK])
+            half = posterior.root_times(design.u) / np.sqrt(posterior.noise(design))[:, None]
+            gram += half.T @ half
     gains = np.maximum(np.linalg.eigvalsh(gram), 0.0)
     return float(0.5 * posterior.n_outputs * np.log1p(gains).sum())
 

@@ -21,6 +21,7 @@ from sumwise.learning.propose import Answer
 from sumwise.model.fit import Model
 from sumwise.model.generalised.likelihoods import LIKELIHOODS
 from sumwise.model.generalised.refusals import check_total, refuse_noise
+from sumwise.util.shapes import PerSet
 from sumwise.util.text import sentence
 
 Place = Callable[[int], str]  # where an answer of many comes from, in words
@@ -49,6 +50,7 @@ class Measured(NamedTuple):
     sets: Sets
     about: About
     in_files: bool = False  # whether the individuals stay in their files
+    planned: PerSet | None = None  # known noise of answers of which none is said
 
     def checked(self, told: Told, former: Callable[[int], Answer | None] | None = None) -> Answer:
         """The answer, if it can be; one for a share of a set is scaled up.
@@ -59,6 +61,8 @@ class Measured(NamedTuple):
         position = self.sets.position(told.set_id)
         own = self.sets.ids[position]  # 4.0 finds the set 4, and is not its name
         noise = None if told.noise_std is None else validate.noise(told.noise_std, own)
+        if noise is None and former is None and self.planned is not None:
+            noise = float(self.planned[position])
         new = Answer(
             number=0,
             set_id=own,

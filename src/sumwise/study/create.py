@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from secrets import randbelow
 from typing import Any, Unpack
 
@@ -14,14 +14,17 @@ import numpy as np
 from sumwise.acquisition.objective import Objective
 from sumwise.acquisition.strategies import per_cost
 from sumwise.data import validate
-from sumwise.data.about import About
+from sumwise.data.about import About, weights_of
 from sumwise.data.geo import Geometry
 from sumwise.data.known import KNOWN, Known, with_known
 from sumwise.data.pool_mark import PoolMark
+from sumwise.data.pool_rules import PoolRules, read_rules
 from sumwise.data.sets import Sets
 from sumwise.errors import SettingError
+from sumwise.learning.designed import begin, priced
 from sumwise.learning.estimator import AggregateRegressor
 from sumwise.learning.learner import LearnerOptions, read_options
+from sumwise.learning.pools import refuse_design
 from sumwise.learning.resolve import resolve
 from sumwise.learning.told import check_known
 from sumwise.model.fit import ModelConfig, Prepared
@@ -36,6 +39,7 @@ class CreateOptions(LearnerOptions, total=False):
     """What a study is for, and what it measures, and where."""
 
     geometry: Geometry | Sequence[bytes | None] | None
+    design: Mapping[str, Any] | None
 
 
 def create_study(
@@ -80,7 +84,10 @@ def create_study(
             questions are then asked by gain per cost, and `ask` takes a budget. `enough`: an
             improvement of predictions, as a standard deviation in your units, below which the next
             questions are no longer worth asking. `geometry`: the geometry of each individual as
-            WKB, in the order of `sets.x`, for maps and exports, or None.
+            WKB, in the order of `sets.x`, for maps and exports, or None. `design`: what a pool may
+            be, as in `sumwise.design_pools`, such as `{"size": (2, 10), "uses": 1}`; the study then
+            designs the sets that it asks for. If all of `sets` are single individuals, it asks for
+            pools alone, otherwise for the given set or the pool that gains more.
     """
     named = "study" if name is None else validate.study_name(name)
     days, plain = validate.days(claim_days, "claim_days"), as_sets(sets)
@@ -88,7 +95,13 @@ def create_study(
     if isinstance(sets, Embedded) and sets_file is not None:
         raise SettingError("the sets are in files already; leave sets_file out")
     shapes = _geometry(options.pop("geometry", None), sets)
+    design = options.pop("design", None)
     wishes, about = read_options(sets, config.outputs, options, "create_study")
+    rules = None
+    if design is not None:
+        plain, rules = _designing(sets, config, chosen, design, known)
+        wishes, sets = priced(wishes, plain, rules), plain
+        about = replace(about, weights="mean" if rules.mean else about.weights)
     per_cost(chosen, np.zeros(len(sets)), wishes.cost)  # refuses what cost means nothing to
     more, told = with_known(plain, known, about)
     check_known(more, told, about)
@@ -96,8 +109,41 @@ def create_study(
     settings |= {"config": pack_config(config), "claim_days": days}
     settings |= dict.fromkeys(("arrivals", "changes"), len(told))
     kept = (sets, wishes) if more is plain else (more, wishes.extended(len(more)))
-    begun = kept[0], sets.prepare(config), kept[1], about, settings, sets_file
-    return _store(url, *begun, _begun(more, told), geometry=shapes)
+    said = Said(kept[1], about, shapes, rules)
+    begun = kept[0], sets.prepare(config), said, settings, sets_file
+    return _store(url, *begun, _begun(more, told))
+
+
+def _designing(
+    sets: Sets | Embedded, config: ModelConfig, strategy: str, design: Any, known: Any
+) -> tuple[Sets, PoolRules]:
+    """Sets of individuals that pools are designed of, and what a pool may be."""
+    if not isinstance(sets, Sets):
+        raise SettingError(
+            "a study designs pools of individuals that are in memory, and these stay in their "
+            "files; make a Sets of those who may be in a pool"
+        )
+    if known is not None and len(validate.as_list(known, "known")):
+        raise SettingError(
+            "known totals are of given sets; begin without them, and tell those of individuals or "
+            "sets afterwards"
+        )
+    if not isinstance(design, Mapping):
+        raise SettingError(
+            f"design is {design!r:.60}; give the rules of pools by name, such as "
+            '{"size": (2, 10), "uses": 1}, or {} for the usual ones'
+        )
+    alone, weighed = bool((sets.sizes == 1).all()), weights_of(sets)
+    if not alone and weighed == "mean":
+        design = {"weights": "mean", **design}
+    names = sets.ids if sets.row_ids is None and alone else sets.row_ids
+    rules = read_rules(len(sets.x), None, design, None if names is None else list(names))
+    refuse_design(strategy, config.outputs, 1, rules)
+    if not alone and rules.mean != (weighed == "mean"):
+        raise SettingError(
+            "the mean is measured of given sets or of pools, but not of both; let both be the same"
+        )
+    return begin(sets), rules
 
 
 def _begun(sets: Sets, told: Sequence[Known]) -> dict[str, list[dict[str, Any]]] | None:
@@ -191,21 +237,30 @@ def import_study(
     named = {} if name is None else {"name": validate.study_name(name)}
     found = exported.read(folder)
     settings = {**found.settings, **named}
-    known = found.sets, found.prepared, found.aims, found.about, settings
-    return _store(url, *known, sets_file, found.happened, found.pool, found.geometry)
+    said = Said(found.aims, found.about, found.geometry, found.rules)
+    known = found.sets, found.prepared, said, settings
+    return _store(url, *known, sets_file, found.happened, found.pool)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Said:
+    """What was said of a study beside its sets and settings."""
+
+    aims: Objective
+    about: About
+    geometry: Geometry | None = None
+    rules: PoolRules | None = None  # where it designs its sets
 
 
 def _store(
     url: Any,
     sets: Sets | Embedded,
     prepared: Prepared,
-    aims: Objective,
-    about: About,
+    said: Said,
     settings: Mapping[str, Any],
     sets_file: str | os.PathLike[str] | None,
     happened: Mapping[str, Any] | None = None,
     pool: PoolMark | None = None,
-    geometry: Geometry | None = None,
 ) -> Study:
     """Add a study to a database, and write its sets to a file beside it if there is to be one."""
     beside = None if sets_file is None else os.fspath(sets_file)
@@ -213,13 +268,13 @@ def _store(
         if isinstance(sets, Embedded):
             packed = blobs.pack_embedded(sets, database.folder)
         else:
-            packed = blobs.pack(sets, prepared, beside, database.folder, pool)
-        if aims:
-            packed["aims"] = blobs.pack_aims(aims)
-        if about != About():
-            packed["about"] = about.pack()
-        if geometry is not None:
-            packed["geometry"] = blobs.pack_geometry(geometry)
+            packed = blobs.pack(sets, prepared, beside, database.folder, pool, said.rules)
+        if said.aims:
+            packed["aims"] = blobs.pack_aims(said.aims)
+        if said.about != About():
+            packed["about"] = said.about.pack()
+        if said.geometry is not None:
+            packed["geometry"] = blobs.pack_geometry(said.geometry)
         database.ensure()
         with database.write() as connection:
             transactions.create(connection, packed, settings, happened)

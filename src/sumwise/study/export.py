@@ -6,6 +6,9 @@
                      the set whose effect it has
     basis.parquet    a row per array that was drawn: name, dtype, shape, values
     geometry.parquet a row per individual: its geometry, as GeoParquet; if the table had geometries
+    pools.csv        a row per pool that was designed: its name, the individuals in it and their
+                     weights, in the order of their positions, which follow those of the sets; in
+                     studies that design their sets, whose study.json has the rules of pools
     answers.csv, claims.csv, skips.csv, history.csv        a row per row of their tables; where an
                      answer covers a part of its set, answers and history have a last column `part`:
                      the numbers of its individuals within the set, or the share that was measured
@@ -65,6 +68,8 @@ PART: Final = (
     "part"  # the last column of answers and history where an answer covers a part of a set
 )
 SETTINGS: Final = ("name", "created", "strategy", "seed", "claim_days")  # of study.json
+POOLS: Final = "pools.csv"
+OF_POOL: Final = ("name", "at", "members", "theta")  # columns of pools.csv: members are row numbers
 COUNTERS: Final = ("questions", "arrivals", "changes")
 OF_SET: Final = ("set", "id", "id_json", "theta")  # columns of sets.parquet before the inputs
 OF_OVERLAP: Final = ("member", "effect")  # the next ones, where study.json says that sets overlap
@@ -117,11 +122,20 @@ def _contents(database: Database, record: StudyRecord, sets: Sets) -> dict[str, 
         state = records.state(connection, record, lock=False)
         happened = records.happened(connection, record)
         geometry = record.blobs.geometry(connection)
+        pools = records.designed(connection, record)
+        record = records.renewed(connection, record)
+        rules = record.blobs.rules(connection, sets)
+    ids, aims = sets.ids, record.aims
+    if record.designing is not None:
+        ids = record.sets.ids
+        sets, aims = record.designing.begun(record.sets, aims)
     names = sets.input_names
     contents = {SETS: _sets_file(sets), BASIS: _basis_file(record.prepared)}
-    contents |= {f"{table}.csv": _csv(table, rows, sets.ids) for table, rows in happened.items()}
+    contents |= {f"{table}.csv": _csv(table, rows, ids) for table, rows in happened.items()}
     if geometry is not None:
         contents[GEOMETRY] = geometry
+    if rules is not None:
+        contents[POOLS] = _pools_file(pools)
     known = {
         "format": FORMAT,
         **{name: getattr(record, name) for name in SETTINGS},
@@ -141,8 +155,10 @@ def _contents(database: Database, record: StudyRecord, sets: Sets) -> dict[str, 
     if record.pool.changes:
         known["pool"] = json.loads(record.pool.to_json())
     known |= blobs.origin_json(sets.origin)
-    if record.aims:
-        given = blobs.arrays_of_aims(record.aims)
+    if rules is not None:
+        known["rules"] = json.loads(rules.to_json())
+    if aims:
+        given = blobs.arrays_of_aims(aims)
         options = StudyOptions.__annotations__
         known["aims"] = {name: given[name].tolist() if name in given else None for name in options}
     text = json.dumps(known, indent=2, ensure_ascii=False)
@@ -227,6 +243,14 @@ def _csv(table: str, rows: Sequence[Mapping[str, Any]], ids: Sequence[Hashable])
         at = row["position"]
         cells = {name: _cell(row.get(stored, number)) for name, stored in columns.items()}
         writer.writerow({**cells, "set": "" if at is None else shown(ids[at])}.values())
+    return text.getvalue().encode()
+
+
+def _pools_file(pools: Sequence[Mapping[str, Any]]) -> bytes:
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(OF_POOL)
+    writer.writerows([_cell(row[name]) for name in OF_POOL] for row in pools)
     return text.getvalue().encode()
 
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from operator import itemgetter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 
 import numpy as np
@@ -34,10 +35,12 @@ from sumwise.data.frames import to_float
 from sumwise.data.geo import Geometry, from_geoparquet
 from sumwise.data.origin import Origin
 from sumwise.data.pool_mark import PoolMark
+from sumwise.data.pool_rules import PoolRules
 from sumwise.data.recipe import Recipe
 from sumwise.data.sets import Sets
 from sumwise.data.targets import Targets
 from sumwise.errors import DataError, MissingExtraError, SumwiseError
+from sumwise.learning.designed import Designing, weighted
 from sumwise.learning.parts import some_members
 from sumwise.learning.propose import Answer
 from sumwise.learning.told import Measured
@@ -67,6 +70,7 @@ class Imported:
     happened: Mapping[str, Sequence[Mapping[str, Any]]]  # as `records.happened` gave it
     pool: PoolMark
     geometry: Geometry | None = None
+    rules: PoolRules | None = None  # where it designs its sets
 
 
 def read(folder: Any) -> Imported:
@@ -120,6 +124,14 @@ def _read(place: Path) -> Imported:
         pool = PoolMark()
         if "pool" in head:
             pool = PoolMark.from_json(json.dumps(head["pool"]), len(sets))
+    every, rules, designed = sets, None, None
+    with _refusals(STUDY):
+        if "rules" in head:
+            rules = PoolRules.from_json(json.dumps(head["rules"]), len(sets.x))
+    if rules is not None:
+        content = _content(place, export.POOLS, sha256)
+        with _refusals(export.POOLS):
+            every, designed = _pools(content, sets, rules)
     content = _content(place, BASIS, sha256)
     with _refusals(BASIS):
         prepared, former = _basis(content, config, pool.sets(sets))
@@ -127,20 +139,40 @@ def _read(place: Path) -> Imported:
     for table in TABLES:
         content = _content(place, f"{table}.csv", sha256)
         with _refusals(f"{table}.csv"):
-            happened[table] = _rows(content, table, sets.ids)
+            happened[table] = _rows(content, table, every.ids)
     _check_answers(happened["answers"], happened["history"])
     with _refusals("answers.csv"):
         for row in happened["answers"]:
             at, told = row["position"], (row["y_bar"], row["noise_std"])
             part = records.part_of(row[PART])
-            new = Answer(0, sets.ids[at], row["y_bar"], position=at, of=part.get("of"))
-            about_it.check(*told, some_members(sets, [new]), new.of is None)
-            Measured(sets, about_it).refuse_odd(replace(new, noise_std=row["noise_std"]))
+            new = Answer(0, every.ids[at], row["y_bar"], position=at, of=part.get("of"))
+            about_it.check(*told, some_members(every, [new]), new.of is None)
+            Measured(every, about_it).refuse_odd(replace(new, noise_std=row["noise_std"]))
     if former:
         columns = dict.fromkeys([*filter(None, TABLES["history"].values()), PART])
         happened["history"].append({**columns, "at": records.now(), **records.TO_MIXTURE})
         settings["changes"] += 1
-    return Imported(settings, sets, prepared, aims, about_it, happened, pool, geometry)
+    if designed:
+        happened["pools"] = designed
+    return Imported(settings, sets, prepared, aims, about_it, happened, pool, geometry, rules)
+
+
+def _pools(content: bytes, sets: Sets, rules: PoolRules) -> tuple[Sets, list[dict[str, Any]]]:
+    """All sets with the pools that were designed, and these as they are stored."""
+    rows = list(csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""), strict=True))
+    if not rows or tuple(rows[0]) != export.OF_POOL:
+        raise ValueError(f"the columns must be {','.join(export.OF_POOL)}")
+    found: list[dict[str, Any]] = []
+    for number, cells in enumerate(filter(None, rows[1:])):
+        row = dict(zip(export.OF_POOL, cells, strict=True))
+        stored = {**row, "at": _time(row["at"]), "position": len(sets) + number}
+        found.append({**stored, "name": row["name"].removeprefix("\\")})
+    designing = Designing.of(rules, sets)
+    each = [records.pool_of(SimpleNamespace(**row), len(sets.x)) for row in found]
+    if not each:
+        return sets, found
+    names = [row["name"] for row in found]
+    return designing.joined(sets, [weighted(pool) for pool in each], names), found
 
 
 def _content(place: Path, name: str, sha256: Mapping[str, Any]) -> bytes:

@@ -22,6 +22,7 @@ from sumwise.data.sets import Sets
 from sumwise.data.targets import thinned
 from sumwise.errors import StorageError
 from sumwise.learning.algorithm import fit_answers, quick
+from sumwise.learning.designed import pool_of
 from sumwise.learning.propose import Answer
 from sumwise.model.basis import Scaled
 from sumwise.model.design import Pool, add_products
@@ -83,6 +84,35 @@ class ModelCache:
     def _seen_by(self, model: Model, before: tuple[str, Model, Pool] | None) -> Pool:
         sets, phi = self._record.sets, None if before is None else before[2].phi
         return self._of_pool(sets.pool(model) if phi is None else model.pool(sets, phi))
+
+    def extended(self, record: StudyRecord) -> ModelCache:
+        """The same for the study with pools that were designed since."""
+        more, known = ModelCache(self._database, record), vars(self)
+        if self._learns or "_drawn" not in known:
+            return more
+        new = record.sets.take(range(len(self._record.sets), len(record.sets)))
+        more.__dict__["_drawn"] = pool_of(
+            self._drawn, record.sets, new.pool(record.prepared).design
+        )
+        if "_people_drawn" in known:
+            more.__dict__["_people_drawn"] = self._people_drawn
+        latest = self._latest
+        more._latest = None if latest is None else (*latest[:2], more._drawn)
+        return more
+
+    def people(self, model: Model) -> Pool:
+        """The individuals that pools are designed of, as the model sees them."""
+        assert self._record.designing is not None
+        return self._record.designing.candidates.pool(model) if self._learns else self._people_drawn
+
+    @cached_property
+    def _people_drawn(self) -> Pool:
+        designing, pool = self._record.designing, self._drawn
+        assert designing is not None
+        if not designing.alone:
+            return designing.candidates.pool(self._record.prepared)
+        rows = pool.design.rows(slice(designing.n_begun))
+        return replace(pool, sets=designing.candidates, design=rows)
 
     def along(self, answers: Sequence[Answer], lengths: Sequence[int]) -> Iterator[Model]:
         """The models after the first n of these answers, for each n of rising `lengths`.

@@ -73,6 +73,11 @@ def change(
             "changed. Change the files, begin a study on them (sumwise init), and give it the "
             "answers that there are (sumwise answers -o, sumwise tell --from)."
         )
+    if record.designing is not None:
+        raise SettingError(
+            "this study designs its sets, and its individuals stay who they are. To set one aside, "
+            "skip it; for others, begin another study, and tell it the totals that there are."
+        )
     whole = record.sets.whole if isinstance(record.sets, LazySets) else record.sets
     for _ in range(ATTEMPTS):
         seen = state.snapshot()

@@ -10,23 +10,29 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from sumwise.acquisition.objective import Objective
 from sumwise.data.sets import LazySets, Sets
+from sumwise.errors import StorageError
+from sumwise.learning.designed import Sought, chosen_set, propose_pools, with_asked
 from sumwise.learning.moment import Fitted, in_words
 from sumwise.learning.propose import Answer, Ask, Prices, draws_of, propose
 from sumwise.study.model_cache import ModelCache
 from sumwise.study.storage import records
-from sumwise.study.storage.database import Database
+from sumwise.study.storage.database import Connection, Database
 from sumwise.study.storage.records import Claim, Event, Snapshot, StudyRecord
 from sumwise.study.storage.transactions import refuse_retired, refuse_taken, transaction
 from sumwise.util.shapes import Float
+from sumwise.util.text import shown
 
 Fit: TypeAlias = Fitted[Snapshot]
+MOST_PROPOSED = 5  # that may be claimed by name
 OVERTAKEN = 2  # attempts before the lock is held while questions are worked out
 
 
@@ -35,17 +41,40 @@ class StudyState:
 
     def __init__(self, database: Database, record: StudyRecord) -> None:
         self.database = database
-        self.record = record
-        self.models = ModelCache(database, record)
+        self._known = record, ModelCache(database, record)
+        self._renewing = threading.Lock()
         self._seen: Snapshot | None = None
+        self._bounds: tuple[Sets, Float[np.ndarray, "2 A"]] | None = None
         self._fitted: Fit | None = None
         self._proposing = threading.Lock()
-        self._proposed: tuple[Snapshot, list[Ask]] | None = None
+        self._proposed: tuple[Snapshot, int, list[Ask]] | None = None
+
+    @property
+    def record(self) -> StudyRecord:
+        """What the study is, with the pools that were designed so far."""
+        return self._known[0]
+
+    @property
+    def models(self) -> ModelCache:
+        """Its models."""
+        return self._known[1]
+
+    def renew(self, connection: Connection) -> None:
+        """Take note of pools that were designed meanwhile, by whatever program."""
+        with self._renewing:
+            record, models = self._known
+            now = records.renewed(connection, record)
+            if now is not record:
+                self._known = now, models.extended(now)
 
     @cached_property
+    def _in_pool(self) -> Sets:
+        return self.record.pool.sets(self.whole)
+
+    @property
     def people(self) -> Sets:
         """The sets of the pool with their individuals, which are read now if they were not."""
-        return self.record.pool.sets(self.whole)
+        return self.record.sets if self.record.designing is not None else self._in_pool
 
     @property
     def whole(self) -> Sets:
@@ -59,6 +88,7 @@ class StudyState:
         """The study at this moment; the same object as long as nothing has changed."""
         with self.database.read() as connection:
             seen = self._seen = records.snapshot(connection, self.record, former=self._seen)
+            self.renew(connection)  # afterwards: what was seen names no pool that is not known
         return seen
 
     def changes(self) -> int:
@@ -95,15 +125,19 @@ class StudyState:
 
     def fit_anew(self, seen: Snapshot, *, locked: bool = False) -> Fit:
         """The same for any answers, such as those of all other sets; it is not kept."""
-        model, pool = self.models.after(seen.answers, locked=locked)
-        aimed = self.record.aims.apply(pool, model)
-        return Fitted(model, aimed, pool.design, seen, self.ranges)
+        record, models = self._known
+        model, pool = models.after(seen.answers, locked=locked)
+        aimed = record.aims.apply(pool, model)
+        return Fitted(model, aimed, pool.design, seen, self._ranges(record))
 
-    @cached_property
-    def ranges(self) -> Float[np.ndarray, "2 A"] | None:
+    def _ranges(self, record: StudyRecord) -> Float[np.ndarray, "2 A"] | None:
         """The least and the greatest that each total can be, where outputs have bounds."""
-        about = self.record.about
-        return about.ranges(self.record.sets) if about.bounded else None
+        if not record.about.bounded:
+            return None
+        held = self._bounds
+        if held is None or held[0] is not record.sets:
+            held = self._bounds = record.sets, record.about.ranges(record.sets)
+        return held[1]
 
     def recent_fit(self, lag: int) -> Fit | None:
         """A fitted model that need not know the latest answers.
@@ -125,19 +159,20 @@ class StudyState:
 
     def propose(self, seen: Snapshot, n: int, budget: float = math.inf) -> list[Ask]:
         """The next n questions, not claimed, or as many as sets are free or a budget pays for."""
-        free = seen.sets - len(seen.answers) - len(seen.claims) - len(seen.skips)
-        n = min(n, free)
+        if self.record.designing is None:
+            free = seen.sets - len(seen.answers) - len(seen.claims) - len(seen.skips)
+            n = min(n, free)
         if n > 0 and budget < math.inf:
-            return self._questions(seen, n, budget=budget)
+            return self._questions(seen, n, budget=budget, fewer=True)
         return self._next(seen, n) if n > 0 else []
 
     def _next(self, seen: Snapshot, n: int) -> list[Ask]:
         """The next n questions; the last are kept, so that what was shown can be asked at once."""
         with self._proposing:
             held = self._proposed
-            if held is None or held[0] != seen or len(held[1]) < n:
-                held = self._proposed = seen, self._questions(seen, n)
-        return held[1][:n]
+            if held is None or held[0] != seen or held[1] < n:
+                held = self._proposed = seen, n, self._questions(seen, n, fewer=True)
+        return held[2][:n]
 
     def _questions(
         self,
@@ -147,23 +182,50 @@ class StudyState:
         budget: float = math.inf,
         *,
         locked: bool = False,
+        fewer: bool = False,
     ) -> list[Ask]:
+        """
+        Args:
+            fewer: Give fewer questions, or none, where no more sets can be designed.
+        """
         if wanted is not None:
             refuse_retired(self.record, wanted)
             refuse_taken(seen, wanted)
-        fit = self.fit_anew(seen, locked=True) if locked else self.fitted(seen)
-        asked = propose(
-            fit.pool,
-            fit.model,
-            self.record.strategy,
-            seen.state,
-            draws_of(self.record.seed),
-            n=n,
-            wanted=wanted,
-            prices=Prices(self.record.aims.cost, budget),
-        )
-        known = self.record.about, self.record.sets, self.ranges
+        fit, record = self._fit_of(seen, locked=locked)
+        draws, designing = draws_of(record.seed), record.designing
+        if designing is None:
+            seek = fit.pool, fit.model, record.strategy, seen.state, draws
+            asked = propose(*seek, n=n, wanted=wanted, prices=Prices(record.aims.cost, budget))
+            known = record.about, record.sets, fit.ranges
+            return [in_words(ask, *known) for ask in asked]
+        people = record.aims.of_targets(self.models.people(fit.model))
+        sought = Sought(fit.pool, people, fit.model, record.strategy, seen.state, record.aims)
+        if wanted is not None:
+            asked = [chosen_set(sought, designing, draws, wanted)]
+        else:
+            asked = propose_pools(sought, designing, draws, n, budget, fewer=fewer)
+        sets = with_asked(fit.pool, fit.model, designing, record.aims, asked)[0].sets
+        known = record.about, sets, record.about.ranges(sets) if record.about.bounded else None
         return [in_words(ask, *known) for ask in asked]
+
+    def _fit_of(self, seen: Snapshot, *, locked: bool) -> tuple[Fit, StudyRecord]:
+        """The model of a moment, and the study with the sets that it sees."""
+        while True:
+            fit = self.fit_anew(seen, locked=True) if locked else self.fitted(seen)
+            record = self.record
+            if len(fit.pool.sets) == len(record.sets):
+                return fit, record
+
+    def with_proposed(self, fit: Fit, ahead: Sequence[Ask]) -> tuple[Fit, Objective]:
+        """A model with the sets of questions that were not asked yet, and what is known of them."""
+        record = self.record
+        if record.designing is None or not ahead:
+            return fit, record.aims
+        known = fit.model, record.designing, record.aims, ahead
+        pool, aims = with_asked(fit.pool, *known)
+        plain = with_asked(replace(fit.pool, design=fit.design), *known)[0].design
+        ranges = record.about.ranges(pool.sets) if record.about.bounded else None
+        return fit._replace(pool=pool, design=plain, ranges=ranges), aims
 
     def claim(
         self, owners: Sequence[str | None], wanted: int | None = None, budget: float = math.inf
@@ -178,14 +240,35 @@ class StudyState:
         n, plain = len(owners), wanted is None and budget == math.inf
         for _ in range(OVERTAKEN):
             seen = self.snapshot()
-            questions = self._next(seen, n) if plain else self._questions(seen, n, wanted, budget)
-            with transaction(self.database, self.record) as change:
-                claimed = change.ask(seen, questions, owners)
+            questions = self._next(seen, n) if plain else []
+            if len(questions) < n:
+                questions = self._questions(seen, n, wanted, budget)
+            claimed = self._claimed(seen, questions, owners)
             if claimed is not None:
                 return claimed
         with transaction(self.database, self.record) as change:
             seen = self.snapshot()
+            change.go_on(self.record)
             questions = self._questions(seen, n, wanted, budget, locked=True)
             claimed = change.ask(seen, questions, owners)
         assert claimed is not None  # what is locked cannot change
         return claimed
+
+    def claim_proposed(self, name: Hashable, owner: str | None) -> list[Ask] | None:
+        """A pool that was proposed and is claimed by its name; None if none has that name now."""
+        for _ in range(OVERTAKEN):
+            seen = self.snapshot()
+            named = [ask for ask in self._next(seen, MOST_PROPOSED) if ask.set_id == name]
+            claimed = self._claimed(seen, named, [owner]) if named else None
+            if claimed is not None or not named:
+                return claimed
+        raise StorageError(
+            f"study {self.record.name!r} is being asked all the time, so {shown(name)!r:.60} was "
+            "not claimed. Look at what is proposed now."
+        )
+
+    def _claimed(
+        self, seen: Snapshot, questions: Sequence[Ask], owners: Sequence[str | None]
+    ) -> list[Ask] | None:
+        with transaction(self.database, self.record) as change:
+            return change.ask(seen, questions, owners)

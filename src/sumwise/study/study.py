@@ -25,6 +25,7 @@ from sumwise.learning.estimator import AggregateRegressor
 from sumwise.learning.individuals import exposure_in, groups_in
 from sumwise.learning.moment import AHEAD, Moment, answers_html, predict, predict_totals
 from sumwise.learning.parts import rows_of
+from sumwise.learning.pools import rows_in
 from sumwise.learning.propose import FEWEST, Answer, Ask
 from sumwise.learning.selection import check_budget
 from sumwise.learning.status import Status
@@ -80,6 +81,7 @@ class Study:
                 if version_of(connection, kept.id) != kept.blobs.version:
                     anew = records.load(connection, kept.name, self._database)
                     self._state = StudyState(self._database, anew)
+                self._state.renew(connection)
             return self._state
 
     # --- asking and telling -------------------------------------------------------------------
@@ -105,10 +107,17 @@ class Study:
         return claimed[0] if n == 1 or (n is None and budget is None) else claimed
 
     def claim(self, set_id: Hashable, by: str | None = None) -> Ask:
-        """Hold a set of your own choice, as if it had been asked for."""
-        state = self.state
+        """Hold a set of your own choice, as if it had been asked for.
+
+        In a study that designs its sets, it may be one of the first five that `propose` gives.
+        """
+        state, owner = self.state, validate.text(by, "by")
+        if state.record.designing is not None and set_id not in state.record.sets:
+            claimed = state.claim_proposed(set_id, owner)
+            if claimed is not None:
+                return claimed[0]
         position = state.record.sets.position(set_id)
-        return state.claim([validate.text(by, "by")], wanted=position)[0]
+        return state.claim([owner], wanted=position)[0]
 
     def propose(self, n: int = 5, *, budget: float | None = None) -> list[Ask]:
         """The next questions, without claiming anything; there are fewer if fewer sets are free.
@@ -135,7 +144,8 @@ class Study:
 
         Args:
             noise_std: Standard deviation of noise that this measurement is known to have beside
-                that of its individuals, such as noise added for privacy.
+                that of its individuals, such as noise added for privacy. A designed pool has that
+                of the study's rules if it is left out.
             of: The members that the total covers, where it does not cover all: ids of rows if the
                 sets have them (`Sets.row_ids`), otherwise their numbers within the set, from 1.
                 The others are predicted as members whom the total does not contain. Of sets whose
@@ -226,7 +236,11 @@ class Study:
         self._change(Transaction.release, set_id, by=by)
 
     def skip(self, set_id: Hashable, by: str | None = None, note: str | None = None) -> None:
-        """Set a set aside that cannot be measured, with a reason: it is not asked for."""
+        """Set a set aside that cannot be measured, with a reason: it is not asked for.
+
+        Where a study designs its sets, an individual that is skipped is in no pool any more, and
+        members of a pool that is skipped count as used.
+        """
         self._change(Transaction.skip, set_id, by=by, note=note)
 
     def unskip(self, set_id: Hashable, by: str | None = None) -> None:
@@ -344,16 +358,32 @@ class Study:
 
     @property
     def sets(self) -> Sets:
-        """The sets that the study asks for."""
+        """The sets that the study asks for; where it designs sets, its individuals and pools."""
         return self.state.people
 
     @property
     def ids(self) -> tuple[Hashable, ...]:
-        """Ids of the sets; of a large study, without reading their individuals."""
+        """Ids of the sets; of a large study, without reading their individuals.
+
+        Where a study designs its sets, those that are there: pools are named `pool 1`, `pool 2`, …
+        """
         kept = self.state.record
+        if kept.designing is not None:
+            return tuple(kept.sets.ids[at] for at in kept.designing.positions(len(kept.sets)))
         if not kept.pool.retired:
             return kept.sets.ids
         return tuple(kept.sets.ids[at] for at in kept.pool.positions(len(kept.sets)))
+
+    @property
+    def pools(self) -> dict[Hashable, tuple[Hashable, ...]]:
+        """Who is in each pool that was designed, in order; their weights are in `sets`."""
+        kept = self.state.record
+        if kept.designing is None:
+            return {}
+        names, places = kept.designing.names, range(kept.designing.n_begun, len(kept.sets))
+        each = rows_in(kept.designing.candidates, kept.sets.take(places))
+        members = (tuple(names[row] for row in rows.tolist()) for rows, _ in each)
+        return dict(zip((kept.sets.ids[at] for at in places), members, strict=True))
 
     @property
     def scan(self) -> Scan | None:
@@ -378,9 +408,12 @@ class Study:
 
     @property
     def progress(self) -> tuple[int, int]:
-        """How many sets are measured, and how many may be asked for."""
+        """How many sets are measured, and how many may be asked for or were designed."""
         state = self.state
-        seen, sets = state.snapshot(), state.record.sets
+        seen, sets, designing = state.snapshot(), state.record.sets, state.record.designing
+        if designing is not None:
+            given = set() if designing.alone else set(range(designing.n_begun))
+            return len(seen.answers), len(given | designing.made(seen.state))
         measured = sum(answer.position < sets.n_asked for answer in seen.answers)
         return measured, seen.sets - sets.origin.extra
 
@@ -432,8 +465,10 @@ class Study:
     def predict_sets(self, level: float = 0.9) -> Predictions:
         """Predict the total of every set, measured or not."""
         state = self.state
-        pool, n_sets = state.record.pool, state.record.sets.n_asked
-        which = pool.positions(n_sets) if pool.retired else None
+        kept = state.record
+        which = kept.pool.positions(kept.sets.n_asked) if kept.pool.retired else None
+        if kept.designing is not None:
+            which = kept.designing.positions(len(kept.sets))
         return predict_totals(state.fitted(), level, state.record.about, which)
 
     def expected(
@@ -472,13 +507,16 @@ class Study:
 
     def _moment(self, state: StudyState) -> Moment[Snapshot]:
         kept, fit = state.record, state.fitted()
-        without = partial(self._without, state, fit) if state.models.quick else None
         ahead = state.propose(fit.seen, AHEAD)
-        return Moment(kept.name, kept.strategy, fit, kept.aims, ahead, without, kept.about)
+        without = partial(self._without, state, fit, ahead) if state.models.quick else None
+        fit, aims = state.with_proposed(fit, ahead)
+        about = kept.about, kept.designing
+        return Moment(kept.name, kept.strategy, fit, aims, ahead, without, *about)
 
-    def _without(self, state: StudyState, fit: Fit, answer: Answer) -> Fit:
+    def _without(self, state: StudyState, fit: Fit, ahead: Sequence[Ask], answer: Answer) -> Fit:
         others = tuple(told for told in fit.seen.answers if told is not answer)
-        return state.fit_anew(dataclasses.replace(fit.seen, answers=others))
+        found = state.fit_anew(dataclasses.replace(fit.seen, answers=others))
+        return state.with_proposed(found, ahead)[0]
 
     def report(self, path: str | os.PathLike[str]) -> Path:
         """Write the study as a page that opens in any browser, offline, such as "report.html"."""
@@ -524,15 +562,20 @@ class Study:
     def __repr__(self) -> str:
         state = self.state
         seen, strategy, (measured, sets) = state.snapshot(), state.record.strategy, self.progress
+        designing = state.record.designing
+        done = f"{measured} of {sets} sets"
+        if designing is not None:
+            done = count(measured, "pool" if designing.alone else "set")
         return (
-            f"Study {self.name!r}: {measured} of {sets} sets measured, "
+            f"Study {self.name!r}: {done} measured, "
             f"{count(len(seen.claims), 'open question')}, strategy {strategy!r}"
         )
 
 
 def _measured(state: StudyState) -> Measured:
     kept = state.record
-    return Measured(kept.sets, kept.about, kept.embedded is not None)
+    planned = None if kept.designing is None else kept.designing.planned(kept.aims)
+    return Measured(kept.sets, kept.about, kept.embedded is not None, planned)
 
 
 def _model(state: StudyState) -> AggregateRegressor:

@@ -11,6 +11,7 @@
     about        the outcome, its unit and bounds, and how sets are weighed, where that was given
     geometry     of every individual, as GeoParquet, where the table had geometries
     pool         how often the pool was changed, and which positions are retired, if it was
+    rules        what a pool may be, in studies that design their sets
 
 A small study is read and checked whole when it is opened; of a large one, `index` is read at once
 and the rest when it is needed. Each blob has a checksum that is compared when it is read. Numbers
@@ -36,6 +37,7 @@ from sumwise.data.about import About
 from sumwise.data.geo import Geometry, to_geoparquet
 from sumwise.data.origin import UNKNOWN, Origin
 from sumwise.data.pool_mark import PoolMark
+from sumwise.data.pool_rules import PoolRules
 from sumwise.data.recipe import Recipe
 from sumwise.data.sets import LazySets, Sets
 from sumwise.data.targets import Targets, thinned
@@ -70,6 +72,7 @@ def pack(
     sets_file: str | None,
     folder: str | None,
     mark: PoolMark | None = None,
+    rules: PoolRules | None = None,
 ) -> dict[str, bytes]:
     """The blobs of a study on these sets.
 
@@ -77,12 +80,15 @@ def pack(
         sets_file: Where the sets will be written (`write_file`) instead of into the database.
         folder: Of the database, if that is a file: a `sets_file` inside it may move along with it.
         mark: What became of the pool, if it was changed.
+        rules: What a pool may be, if the study designs its sets.
     """
     if sets_file is not None and os.path.lexists(sets_file):
         raise SettingError(f"{sets_file} exists; name another file for the sets")
     parquet = pack_sets(sets)
     packed = {"basis": pack_prepared(prepared)}
     mark = mark or PoolMark()
+    if rules is not None:
+        packed["rules"] = rules.to_json().encode()
     if mark.changes:
         packed["pool"] = mark.to_json().encode()
     if sets_file is not None:
@@ -97,7 +103,7 @@ def pack(
             "piece. Keep them in a file beside it: sets_file='sets.parquet' (--sets-file in the "
             "shell)"
         )
-    if prepared.basis.learns:
+    if prepared.basis.learns or rules is not None:  # all individuals are needed for a pool
         return packed
     n_basis = prepared.basis(sets.x[:1]).shape[1]
     if len(sets.x) * n_basis >= LARGE:
@@ -274,6 +280,12 @@ class Blobs:
             raise DataError(
                 f"where the sets of {self.what} are cannot be read ({error})"
             ) from error
+
+    def rules(self, connection: Connection, sets: Sets) -> PoolRules | None:
+        """What a pool may be, in studies that design their sets."""
+        if "rules" not in self.names:
+            return None
+        return PoolRules.from_json(self.read(connection, "rules"), len(sets.own_x))
 
     def embedded(self, connection: Connection) -> Embedded | None:
         """The design on disk that the study refers to, if it does."""

@@ -25,14 +25,15 @@ from sumwise.data.about import About
 from sumwise.data.pool_mark import PoolMark
 from sumwise.data.sets import Sets
 from sumwise.errors import DataError, SettingError
-from sumwise.learning.propose import Answer, PoolState
+from sumwise.learning.designed import Designing, weighted
+from sumwise.learning.propose import Answer, NewPool, PoolState
 from sumwise.model.fit import Prepared
 from sumwise.model.serialize import unpack_config, unpack_prepared
 from sumwise.outofcore.design_store import Embedded
 from sumwise.study.storage.blobs import Blobs
 from sumwise.study.storage.database import Connection, Database, has_studies
 from sumwise.study.storage.id_json import from_json
-from sumwise.study.storage.schema import answers, claims, events, skips, studies
+from sumwise.study.storage.schema import answers, claims, events, pools, skips, studies
 
 TO_MIXTURE: Final = {  # the line in the history of a study that was made with the former `auto`
     "what": "upgraded",
@@ -59,6 +60,7 @@ class StudyRecord:
     aims: Objective = field(default_factory=Objective)
     about: About = field(default_factory=About)
     pool: PoolMark = field(default_factory=PoolMark)  # positions that are not asked for any more
+    designing: Designing | None = None  # in a study that designs its sets
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +207,8 @@ def load(connection: Connection, name: str | None, database: Database) -> StudyR
         days = validate.days(row.claim_days, "claim_days")
         seed = int(row.seed)
         validate.count(seed, "seed", 0)
-    return StudyRecord(
+    rules = None if made else blobs.rules(connection, sets)
+    record = StudyRecord(
         id=row.id,
         name=name,
         created=row.created,
@@ -219,7 +222,43 @@ def load(connection: Connection, name: str | None, database: Database) -> StudyR
         aims=blobs.aims(connection),
         about=replace(blobs.about(connection, made or sets), outputs=config.outputs),
         pool=blobs.mark(connection, len(sets)),
+        designing=None if rules is None else Designing.of(rules, sets),
     )
+    return renewed(connection, record)
+
+
+def renewed(connection: Connection, record: StudyRecord) -> StudyRecord:
+    """The same with the pools that were designed since it was read."""
+    designing = record.designing
+    if designing is None:
+        return record
+    known = {"study": record.id, "first": len(record.sets)}
+    rows = connection.execute(_POOLS, known).all()
+    if not rows:
+        return record
+    with as_written(record.name):
+        new = [pool_of(row, len(designing.candidates)) for row in rows]
+        if [row.position for row in rows] != [
+            *range(len(record.sets), len(record.sets) + len(new))
+        ]:
+            raise ValueError("pools are missing")
+        each = [weighted(pool) for pool in new]
+        sets = designing.joined(record.sets, each, [row.name for row in rows])
+    return replace(record, sets=sets, aims=designing.extended(record.aims, each))
+
+
+def pool_of(row: Any, n: int) -> NewPool:
+    """A stored pool of a study with so many individuals."""
+    rows, theta = json.loads(row.members), json.loads(row.theta)
+    fits = isinstance(rows, list) and all(type(at) is int and 0 <= at < n for at in rows)
+    if not fits or not rows or len({*rows}) < len(rows):
+        raise ValueError(f"{row.members!r:.40} are no members of a pool")
+    numbers = isinstance(theta, list) and all(type(each) is float for each in theta)
+    if not numbers or len(theta) != len(rows):
+        raise ValueError(f"{row.theta!r:.40} are no weights of {len(rows)} members")
+    if not isinstance(row.name, str):
+        raise TypeError(f"{row.name!r:.40} is no name of a pool")
+    return NewPool(tuple(rows), tuple(theta), (), None)
 
 
 # --- how it stands --------------------------------------------------------------------------------
@@ -236,6 +275,11 @@ _CLAIMS: Final = sa.select(claims).where(claims.c.study_id == _STUDY).order_by(c
 _CLAIM: Final = _CLAIMS.where(claims.c.position == sa.bindparam("at"))
 _SKIPS: Final = sa.select(skips).where(skips.c.study_id == _STUDY).order_by(skips.c.position)
 _EVENTS: Final = sa.select(events).where(events.c.study_id == _STUDY)
+_POOLS: Final = (
+    sa.select(pools)
+    .where(pools.c.study_id == _STUDY, pools.c.position >= sa.bindparam("first"))
+    .order_by(pools.c.position)
+)
 HAPPENED: Final = {  # the tables of what has happened, and their rows in order
     "answers": (answers, _ANSWERS),
     "claims": (claims, _CLAIMS),
@@ -275,17 +319,27 @@ def snapshot(
     same = former is not None and former.changes == row.changes
     if former and same and all(claim.expires > moment for claim in former.claims):
         return former
-    mine, ids = {"study": record.id}, record.sets.ids
+    mine = {"study": record.id}
     last = connection.execute(_LAST_EVENT, mine).scalar() or 0
+    found = [connection.execute(each, mine).all() for each in (_ANSWERS, _CLAIMS, _SKIPS)]
+    ids = ids_of(connection, record)
     with as_written(record.name):
-        told = tuple(_answer(row, ids) for row in connection.execute(_ANSWERS, mine))
-        held = [_claim(row, ids) for row in connection.execute(_CLAIMS, mine)]
-        skipped = tuple(_skip(row, ids) for row in connection.execute(_SKIPS, mine))
+        told = tuple(_answer(row, ids) for row in found[0])
+        held = [_claim(row, ids) for row in found[1]]
+        skipped = tuple(_skip(row, ids) for row in found[2])
     running = tuple(claim for claim in held if claim.expires > moment)
     expired = tuple(claim for claim in held if claim.expires <= moment)
     gone = tuple(sorted({*record.pool.retired} - {answer.position for answer in told}))
-    counted = len(record.sets) - len(gone), gone
+    counted = len(ids) - len(gone), gone
     return Snapshot(row.changes, row.questions, last, told, running, expired, skipped, *counted)
+
+
+def ids_of(connection: Connection, record: StudyRecord) -> tuple[Hashable, ...]:
+    """Ids of all sets, those of pools that were designed meanwhile among them.
+
+    Rows that name sets are read before, so that none names a set that is not known yet.
+    """
+    return renewed(connection, record).sets.ids
 
 
 def answer_at(connection: Connection, record: StudyRecord, position: int) -> Answer | None:
@@ -307,9 +361,9 @@ def claim_at(connection: Connection, record: StudyRecord, position: int) -> Clai
 
 def history(connection: Connection, record: StudyRecord) -> tuple[Event, ...]:
     """All events, the first one first."""
-    rows = connection.execute(_EVENTS.order_by(events.c.id), {"study": record.id})
+    rows = connection.execute(_EVENTS.order_by(events.c.id), {"study": record.id}).all()
+    ids = ids_of(connection, record)
     with as_written(record.name):
-        ids = record.sets.ids
         return tuple(_event(row, ids, number) for number, row in enumerate(rows, start=1))
 
 
@@ -321,6 +375,14 @@ def happened(connection: Connection, record: StudyRecord) -> dict[str, list[dict
     }
 
 
+def designed(connection: Connection, record: StudyRecord) -> list[dict[str, Any]]:
+    """Pools that were designed, as they are stored."""
+    if record.designing is None:
+        return []
+    known = {"study": record.id, "first": record.designing.n_begun}
+    return [dict(row) for row in connection.execute(_POOLS, known).mappings()]
+
+
 def event_page(
     connection: Connection, record: StudyRecord, page: int, size: int
 ) -> tuple[int, tuple[Event, ...]]:
@@ -329,9 +391,10 @@ def event_page(
     counted = sa.select(sa.func.count()).select_from(_EVENTS.subquery())
     total = connection.execute(counted, mine).scalar_one()
     part = _EVENTS.order_by(events.c.id.desc()).limit(size).offset(skipped)
-    rows, last = connection.execute(part, mine), total - skipped
+    rows, last = connection.execute(part, mine).all(), total - skipped
+    ids = ids_of(connection, record)
     with as_written(record.name):
-        return total, tuple(_event(row, record.sets.ids, last - i) for i, row in enumerate(rows))
+        return total, tuple(_event(row, ids, last - i) for i, row in enumerate(rows))
 
 
 def events_since(connection: Connection, record: StudyRecord, last: int) -> tuple[int, int]:

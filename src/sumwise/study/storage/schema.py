@@ -10,7 +10,7 @@ from typing import Final
 import sqlalchemy as sa
 from sqlalchemy import Column, Float, ForeignKey, Integer, LargeBinary, Table, Text
 
-VERSION: Final = "0004"
+VERSION: Final = "0005"
 VERSION_TABLE: Final = "sumwise_version"
 
 metadata = sa.MetaData()
@@ -94,6 +94,18 @@ events = Table(
     Column("part", Text),
     sa.ForeignKeyConstraint(["study_id"], [studies.c.id]),
     sa.Index("sumwise_events_of_study", "study_id", "id"),
+)
+
+# sets that were designed: they follow those that the study began with, and are never deleted
+pools = Table(
+    "sumwise_pools",
+    metadata,
+    Column("study_id", ForeignKey(studies.c.id), primary_key=True),
+    Column("position", Integer, primary_key=True, autoincrement=False),
+    Column("name", Text, nullable=False),
+    Column("members", Text, nullable=False),  # numbers of individuals, JSON
+    Column("theta", Text, nullable=False),  # their weights, JSON
+    Column("at", Text, nullable=False),
 )
 
 # λ, β and what the basis has learned after each answer; computing it again takes long

@@ -11,19 +11,30 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
+from itertools import count as count_from
 from typing import Any, Final
 
 import sqlalchemy as sa
 
 from sumwise.errors import LabelError, SettingError, SumwiseError
 from sumwise.learning import rules
-from sumwise.learning.propose import Answer, Ask
+from sumwise.learning.pools import rows_in
+from sumwise.learning.propose import Answer, Ask, NewPool
 from sumwise.learning.told import Place, not_yet_known, refusal
 from sumwise.study.storage import records
 from sumwise.study.storage.database import Connection, Database
 from sumwise.study.storage.id_json import to_json
 from sumwise.study.storage.records import Claim, Snapshot, StudyRecord
-from sumwise.study.storage.schema import answers, chain, claims, events, files, skips, studies
+from sumwise.study.storage.schema import (
+    answers,
+    chain,
+    claims,
+    events,
+    files,
+    pools,
+    skips,
+    studies,
+)
 from sumwise.util.text import moment, shown
 
 # built once: building a statement takes longer than running it
@@ -73,7 +84,7 @@ def create(
     past = {"history": [{"at": at, "what": "created"}]} if happened is None else happened
     for kind, rows in past.items():
         if rows:
-            table, _ = records.HAPPENED[kind]
+            table = pools if kind == "pools" else records.HAPPENED[kind][0]
             connection.execute(table.insert(), [{**row, "study_id": study_id} for row in rows])
 
 
@@ -99,6 +110,10 @@ class Transaction:
         self._record = record
         self._state = records.state(connection, record, lock=True)
 
+    def go_on(self, record: StudyRecord) -> None:
+        """Go on with the pools that were designed until the study was locked."""
+        self._record = record
+
     # --- questions ----------------------------------------------------------------------------
 
     def ask(
@@ -110,8 +125,15 @@ class Transaction:
         renewal of a claim that seemed to have expired. Answers for other sets that have come in
         meanwhile do not: otherwise a busy study would never hand out a question.
         """
-        positions = [self._record.sets.position(question.set_id) for question in questions]
-        if self._state.questions != seen.questions or self._taken(seen, positions):
+        now = records.renewed(self.connection, self._record)
+        if self._state.questions != seen.questions or now is not self._record:
+            return None
+        sets, places = self._record.sets, count_from(len(self._record.sets))
+        positions = [
+            sets.position(ask.set_id) if ask.set_id in sets else next(places) for ask in questions
+        ]
+        designed = [pool for ask in questions if (pool := ask.pool) and ask.set_id not in sets]
+        if self._taken(seen, positions) or (designed and self._used(seen, designed)):
             return None
         self._advance(questions=len(questions))
         moment = datetime.now(UTC)
@@ -126,10 +148,25 @@ class Transaction:
             self._drop(skips, position)  # it was asked for by name
             row = {"asked": asked, "expires": expires, "number": question.number, "by": question.by}
             self._insert(claims, position=position, **row)
-            known = asdict(question)
+            known = asdict(replace(question, pool=None))
             known |= {name: to_json(known[name]) for name in ("set_id", "runner_up")}
+            if question.pool is not None and position >= len(sets):
+                known["bound"] = question.pool.bound
+                members, theta = map(json.dumps, (question.pool.rows, question.pool.theta))
+                row = {"name": question.set_id, "members": members, "theta": theta, "at": asked}
+                self._insert(pools, position=position, **row)
             self._log("asked", position, asked, by=question.by, question=json.dumps(known))
         return claimed
+
+    def _used(self, seen: Snapshot, designed: Sequence[NewPool]) -> bool:
+        """Whether members of pools that were designed were used or set aside meanwhile."""
+        designing, now = self._record.designing, records.snapshot(self.connection, self._record)
+        assert designing is not None
+        new = {row.position for group in (now.answers, now.skips) for row in group}
+        new -= {row.position for group in (seen.answers, seen.skips) for row in group}
+        members = {row for pool in designed for row in pool.rows}
+        taken = rows_in(designing.candidates, self._record.sets.take(sorted(new)))
+        return any(not members.isdisjoint(rows.tolist()) for rows, _ in taken)
 
     def _taken(self, seen: Snapshot, positions: Sequence[int]) -> bool:
         """Whether one of these sets was measured or skipped since, or an expired claim renewed."""
@@ -265,7 +302,7 @@ class Transaction:
         known = self._answer(position)
         self._drop(answers, position)
         self._change("retracted", position, **{**_values(known), "by": by, "note": note})
-        if position >= self._record.sets.n_asked:
+        if position >= self._record.sets.n_asked and self._record.designing is None:
             self.skip(position, by, "it is no set of the study, and not asked for")
 
     def _answer(self, position: int) -> Answer:
