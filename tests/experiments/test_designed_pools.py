@@ -32,19 +32,24 @@ def data(n=60, groups=None):
     return Dataset("made up", x, y, group)
 
 
-def as_sets(split, chosen):
+def as_sets(split, chosen, *, mean=False):
     """Measured pools as sets, made here from rows alone."""
+    theta = [np.full(len(each), 1 / len(each) if mean else 1.0) for each in chosen]
     rows, sets = np.concatenate(chosen), split.sets
     starts = np.concatenate([[0], np.cumsum([len(each) for each in chosen])])
     owner = np.repeat(np.arange(len(sets)), sets.sizes) if split.natural else np.arange(len(sets.x))
     ids = tuple(f"pool {number}" for number in range(len(chosen)))
-    return Sets(ids, sets.x[rows], np.ones(len(rows)), starts, None, rows, owner[rows])
+    return Sets(ids, sets.x[rows], np.concatenate(theta), starts, None, rows, owner[rows])
 
 
 @pytest.mark.parametrize("groups", [None, 15])
 @pytest.mark.parametrize(
     "rules",
-    [PoolRules((1, 6)), PoolRules((2, 5), uses=1, noise_std=0.5, noise_std_per_member=0.3)],
+    [
+        PoolRules((1, 6)),
+        PoolRules((2, 5), uses=1, noise_std=0.5, noise_std_per_member=0.3),
+        PoolRules((1, 4), mean=True, noise_std=0.2, noise_std_per_member=0.3),
+    ],
 )
 def test_a_run_is_what_design_pools_and_fit_give_question_by_question(groups, rules):
     split = make_split(data(groups=groups), 0)
@@ -57,13 +62,16 @@ def test_a_run_is_what_design_pools_and_fit_give_question_by_question(groups, ru
     everyone = as_sets(split, [np.array([row]) for row in range(len(split.y))])
     model = sw.AggregateRegressor.from_config(config).fit(everyone[:0], [], pool=everyone)
     about = {name: getattr(rules, name) for name in ("uses", "noise_std", "noise_std_per_member")}
+    about["weights"] = "mean" if rules.mean else "sum"
     chosen, totals, noise = [], [], []
     for query in range(QUERIES):
         (rows,) = sw.design_pools(people, model, size=rules.size, **about).rows
         chosen.append(rows)
-        noise.append(np.sqrt(rules.noise_std**2 + len(rows) * rules.noise_std_per_member**2))
-        totals.append(sum(split.y[row] for row in rows) + noise[-1] * luck[query])
-        told = as_sets(split, chosen)
+        times = 1 / len(rows) if rules.mean else 1.0
+        each = len(rows) * (times * rules.noise_std_per_member) ** 2
+        noise.append(np.sqrt(rules.noise_std**2 + each))
+        totals.append(times * sum(split.y[row] for row in rows) + noise[-1] * luck[query])
+        told = as_sets(split, chosen, mean=rules.mean)
         model.fit(told, totals, pool=everyone, noise_std=noise if any(noise) else None)
         off = model.predict(split.x_test) - split.y_test
         assert errors[query] == pytest.approx(np.mean(off**2), rel=1e-6)

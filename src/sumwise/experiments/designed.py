@@ -46,9 +46,10 @@ def errors_of_pools(
 
     Args:
         alone: The individuals that may be in pools, from `singles`.
-        y: The output of each, of which only sums over pools are told.
+        y: The output of each, of which only sums or means over pools are told.
         test: Inputs and outputs.
         strategy: That pools are designed by; None: members and sizes are drawn.
+        rules: What pools may be, and whether their totals are told or their means.
         rng: Draws the noise of pooling, if rules have some, and then random pools.
     """
     people, rng = candidates_of(alone), rng or np.random.default_rng(0)
@@ -65,10 +66,10 @@ def errors_of_pools(
             rows = drawn(rules, used, rng)
         else:
             rows = np.array(design(people, model, strategy, rules, used=used)[0].rows)
-        used[rows] += 1
-        theta = np.ones(len(rows))
+        theta = np.full(len(rows), 1 / len(rows) if rules.mean else 1.0)
         measured.append((rows, theta))
-        noise[query] = np.hypot(rules.noise_std, rules.noise_std_per_member * len(rows) ** 0.5)
+        used[rows] += 1
+        noise[query] = rules.noise_of(len(rows))
         totals[query] = theta @ y[rows] + noise[query] * luck[query]
         now = slice(query + 1)
         pools = pools_of(people, measured, range(len(measured)), effect=rules.effect)

@@ -275,7 +275,8 @@ def run_split(experiment: Experiment, name: str, number: int, split: Split) -> l
     for method in experiment.methods:
         strategy, config = named(method.strategy), method.model(name, number)
         if method.measures != "sets":
-            curves.append(_measured_otherwise(experiment, method, name, number, split))
+            curve = _measured_otherwise(experiment, method, name, number, split)
+            curves.append(replace(curve, guess_mse=guess_mse))
             continue
         if strategy.needs_dropout:
             config = replace(config, basis=with_dropout(config.basis, config.n_basis))
@@ -320,13 +321,13 @@ def _measured_otherwise(
         alone = replace(split, sets=people, y_bar=split.y)
         given = replace(method, measures="sets")
         (curve,) = run_split(replace(experiment, methods=(given,)), name, number, alone)
-        return replace(curve, guess_mse=split.guess_mse, chosen=())
+        return replace(curve, chosen=())
     config, test = method.model(name, number), (split.x_test, split.y_test)
     strategy = None if method.measures == "random" else named(method.strategy).name
     rng = np.random.default_rng(experiment.seed(name, "pools", number))
     settings = strategy, experiment.queries, experiment.rules, rng
     told = designed.errors_of_pools(config, people, split.y, test, *settings)
-    return Curve(name, method.name, number, *told, guess_mse=split.guess_mse)
+    return Curve(name, method.name, number, *told)
 
 
 def _from_start(progress: algorithm.Progress, start: Hyperparameters) -> algorithm.Progress:
