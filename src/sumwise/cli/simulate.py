@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import rich_click as click
 
 from sumwise.cli import options
-from sumwise.cli.options import gathered, option, to_number
+from sumwise.cli.design_options import noise_options, numbers, pool_size, size_options
+from sumwise.cli.options import gathered, option
 from sumwise.cli.output import show, show_json, show_table, talk
 from sumwise.cli.progress import progress_bar
 from sumwise.data.dialect import Reading
@@ -26,25 +26,10 @@ from sumwise.experiments.simulation_page import caveats, results_table, simulati
 from sumwise.report.page import check_folder, save_page
 from sumwise.util.text import count
 
-_SIZE: Final = re.compile(r"\s*(\d{1,9})\s*(?:[-–,:]\s*(\d{1,9})\s*)?")
-
-_pools: Final = (
-    option("--size MIN-MAX", "Fewest and most members of a pool, or one number. Default: 1-20."),
-    options.count("--uses", "In how many pools an individual may be. Default: any number."),
-    option(
-        "--pool-noise-std NUMBER",
-        "Standard deviation of noise that pooling adds to a pool's total, in its unit. Default: 0.",
-    ),
-    option(
-        "--pool-noise-std-per-member NUMBER",
-        "The same for each member of a pool; variances add up. Default: 0.",
-    ),
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """The options as they were typed."""
+    """What designed pools may be, as it was typed."""
 
     design: bool
     size: str | None
@@ -54,20 +39,16 @@ class Design:
 
     @property
     def rules(self) -> PoolRules | None:
-        """What pools may be; None without --design."""
-        named = {each.name: getattr(self, each.name) for each in fields(self)[1:]}
-        given = {name: value for name, value in named.items() if value is not None}
-        if not self.design:
+        """None without --design."""
+        given = {name: value for name, value in asdict(self).items() if value is not None}
+        if not given.pop("design"):
             for name in given:
-                raise click.UsageError(f"--{name.replace('_', '-')} goes with --design")
+                typed = name.replace("_", "-")
+                raise click.UsageError(f"--{typed} says what a designed pool is; add --design")
             return None
-        noise = {
-            name.removeprefix("pool_"): to_number(text, f"--{name.replace('_', '-')}")
-            for name, text in given.items()
-            if name.startswith("pool_")
-        }
-        size = None if self.size is None else _size(self.size)
-        return read_rules(0, None, {"size": size, "uses": self.uses, **noise})
+        size = None if self.size is None else pool_size(self.size)
+        noise = {name: text for name, text in given.items() if name.startswith("pool_")}
+        return read_rules(0, None, {"size": size, "uses": self.uses, **numbers(noise)})
 
 
 @options.command(
@@ -97,7 +78,8 @@ class Design:
         "Compare pools by design with the groups as they are, random pools and single individuals, "
         "in place of strategies.",
     ),
-    *_pools,
+    *size_options,
+    *noise_options,
     options.count(
         "--splits",
         "Number of random splits into training and test sets; more reduce the influence of chance.",
@@ -165,18 +147,6 @@ def simulate(
     save_page(page, out)
     show_json(_as_json(table, plan, result, out, outputs))
     _show_result(table, plan, result, out)
-
-
-def _size(text: str) -> tuple[int, int]:
-    """Fewest and most members, of "1-20" or "10"."""
-    found = _SIZE.fullmatch(text)
-    if found is None:
-        raise SettingError(
-            f"--size is {text!r:.60}; give the fewest and the most members of a pool, such as "
-            "1-20, or one number"
-        )
-    fewest, most = found.groups()
-    return int(fewest), int(most or fewest)
 
 
 def _refuse_to_overwrite(out: Path, data: Path, force: bool) -> None:
