@@ -19,7 +19,6 @@ import numpy as np
 
 from sumwise.acquisition.objective import Objective
 from sumwise.data.sets import LazySets, Sets
-from sumwise.errors import StorageError
 from sumwise.learning.designed import Sought, chosen_set, of_first, propose_pools, with_asked
 from sumwise.learning.moment import Fitted, in_words
 from sumwise.learning.propose import Answer, Ask, Prices, draws_of, propose
@@ -31,7 +30,6 @@ from sumwise.study.storage.database import Connection, Database
 from sumwise.study.storage.records import Claim, Event, Snapshot, StudyRecord
 from sumwise.study.storage.transactions import refuse_retired, refuse_taken, transaction
 from sumwise.util.shapes import Float
-from sumwise.util.text import shown
 
 Fit: TypeAlias = Fitted[Snapshot]
 MOST_PROPOSED = 5  # that may be claimed by name
@@ -271,17 +269,24 @@ class StudyState:
         """A pool that was proposed and is claimed by its name; None if none has that name now."""
         for _ in range(OVERTAKEN):
             seen = self.snapshot()
-            named = [ask for ask in self._next(seen, MOST_PROPOSED) if ask.set_id == name]
+            named = _named(self._next(seen, MOST_PROPOSED), name, seen)
             claimed = self._claimed(seen, named, [owner]) if named else None
             if claimed is not None or not named:
                 return claimed
-        raise StorageError(
-            f"study {self.record.name!r} is being asked all the time, so {shown(name)!r:.60} was "
-            "not claimed. Look at what is proposed now."
-        )
+        with transaction(self.database, self.record) as change:
+            seen = self.snapshot()
+            change.go_on(self.record)
+            asked = self._questions(seen, MOST_PROPOSED, locked=True, fewer=True)
+            named = _named(asked, name, seen)
+            return change.ask(seen, named, [owner]) if named else None
 
     def _claimed(
         self, seen: Snapshot, questions: Sequence[Ask], owners: Sequence[str | None]
     ) -> list[Ask] | None:
         with transaction(self.database, self.record) as change:
             return change.ask(seen, questions, owners)
+
+
+def _named(asked: Sequence[Ask], name: Hashable, seen: Snapshot) -> list[Ask]:
+    """The question with this name, in case it is the next that is asked."""
+    return [replace(ask, number=seen.questions) for ask in asked if ask.set_id == name]
