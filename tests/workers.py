@@ -49,7 +49,8 @@ def tell_until_killed(place: str, acknowledged: str) -> None:
         while True:
             question = study.ask(by="worker")
             os.write(log, f"asked {question.set_id}\n".encode())
-            study.tell(question.set_id, value_of(question.set_id))
+            own = question.set_id if question.pool is None else sum(question.pool.rows)
+            study.tell(question.set_id, value_of(own))
             os.write(log, f"told {question.set_id}\n".encode())
 
 

@@ -259,6 +259,15 @@ def test_the_best_pool_of_all_is_found_nearly_always(strategy, n_problems):
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
+def test_the_bound_is_of_use_where_pools_that_are_measured_share_candidates(strategy):
+    rng = np.random.default_rng(4)
+    x, pending = inputs(rng, 12), np.repeat((rng.random((3, 12)) < 0.4).astype(float), 2, axis=0)
+    problem = Problem(x, model_of("linear"), strategy, {}, pending=pending)
+    said = problem.design().certificates[0]
+    assert said.value <= said.bound <= 3 * said.value
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_single_candidate_is_the_pool(strategy):
     problem = Problem(np.array([[0.3, -1.0]]), model_of("linear"), strategy)
     pools = problem.design()

@@ -21,6 +21,7 @@ from sumwise.study.storage.schema import (
     claims,
     events,
     files,
+    pools,
     skips,
     studies,
     version,
@@ -36,6 +37,7 @@ class Replay:
     skips: dict[int, tuple] = field(default_factory=dict)  # position: by, note, at
     numbers: list[int] = field(default_factory=list)  # of questions, in order of asking
     events: list = field(default_factory=list)
+    seen: set[int] = field(default_factory=set)  # positions
     arrivals: int = 0
     changes: int = 0
 
@@ -43,6 +45,7 @@ class Replay:
         """One line of history; raises where it could not have happened."""
         position, what = event.position, event.what
         self.events.append(event)
+        self.seen |= {position} - {None}
         if what == "asked":
             question = json.loads(event.question)
             assert position not in self.answers, f"{position} was asked after it was measured"
@@ -136,4 +139,8 @@ def _check_study(connection: sa.Connection, study) -> Replay:
     assert replay.numbers == list(range(study.questions)), "question numbers have gaps"
     assert (study.arrivals, study.changes) == (replay.arrivals, replay.changes)
     assert not told.keys() & held.keys(), "a measured set is still claimed"
+    designed = [row.position for row in rows(pools, pools.c.position)]
+    begun = designed[0] if designed else 1 + max(replay.seen, default=0)
+    assert designed == [*range(begun, begun + len(designed))], "pools are missing"
+    assert {at for at in replay.seen if at >= begun} == {*designed}, "a pool and no question"
     return replay

@@ -27,7 +27,7 @@ from sumwise.study import export as layout
 from sumwise.study import import_
 from sumwise.study.storage import blobs
 from sumwise.study.storage.database import Database
-from sumwise.study.storage.schema import answers, claims, events, metadata, skips, studies
+from sumwise.study.storage.schema import answers, claims, events, metadata, pools, skips, studies
 from tests.builders import random_sets
 from tests.folders import (
     FILES,
@@ -151,7 +151,7 @@ def test_every_table_and_column_is_exported():
     left_out = {"sumwise_version", "sumwise_chain"}
     assert set(metadata.tables) - left_out == {
         *("sumwise_studies", "sumwise_files", "sumwise_claims"),
-        *("sumwise_skips", "sumwise_answers", "sumwise_events"),
+        *("sumwise_skips", "sumwise_answers", "sumwise_events", "sumwise_pools"),
     }
     for table, name, renamed in (
         (answers, "answers", {"arrival": "number", "y_bar": "total"}),
@@ -162,6 +162,8 @@ def test_every_table_and_column_is_exported():
         columns = {renamed.get(column.name, column.name) for column in table.c}
         if_needed = {layout.PART} & columns  # a column where an answer covers a part of its set
         assert columns - {"study_id"} - if_needed == set(layout.TABLES[name]) - {"set"}
+    # a pool's position follows from the order of the file
+    assert {column.name for column in pools.c} - {"study_id", "position"} == {*layout.OF_POOL}
     assert {column.name for column in studies.c} == {
         *("id", "name", "created", "config", "strategy", "seed", "claim_days"),
         *layout.COUNTERS,

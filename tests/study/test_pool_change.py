@@ -165,8 +165,7 @@ def test_an_answer_belongs_to_the_members_that_its_set_had(tmp_path):
         tmp_path / "b.db",
         own,
         prepared,
-        study.aims,
-        study.about,
+        create.Said(study.aims, study.about),
         settings,
         None,
         {

@@ -156,10 +156,10 @@ def test_whoever_is_overtaken_gets_another_set(study, monkeypatch):
         state._next = overtaken
         return found
 
-    def recorded(*wishes, locked=False):
+    def recorded(*wishes, locked=False, **more):
         if locked:
             locked_calls.append(True)
-        return questions(*wishes, locked=locked)
+        return questions(*wishes, locked=locked, **more)
 
     state._next, state._questions = overtaken, recorded
     late = study.ask(by="late")

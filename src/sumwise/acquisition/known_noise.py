@@ -21,7 +21,7 @@ from sumwise.model import overlap
 from sumwise.model.design import Design, Pool
 from sumwise.model.fit import Model
 from sumwise.model.posterior import Posterior
-from sumwise.util.shapes import Float
+from sumwise.util.shapes import Float, Int, Mask
 
 NOTHING: Final = 1e-30  # share of noise that is left of a total that is known: logarithms need one
 
@@ -45,6 +45,22 @@ def given_questions(pool: Pool, posterior: Posterior, which: Any) -> tuple[Pool,
         return pool, posterior.condition_on(pool.design.rows(which))
     rows, white = _whitened(pool, posterior, which)
     return _explained(pool, posterior, white, rows.u), posterior.condition_on(rows)
+
+
+def independent_of_others(pool: Pool, which: Int[np.ndarray, " n"]) -> Mask:
+    """Which of these sets share no individual and no effect with another of them, nor with totals
+    that are known."""
+    if pool.explained is None or pool.sets.members is None or pool.sets.effects is None:
+        return np.ones(len(which), dtype=bool)
+    sets = pool.sets.take(which)
+    alone = ~pool.explained[which].any(axis=1)
+    owner = np.repeat(np.arange(len(sets)), sets.sizes)
+    for numbers in (sets.members, sets.effects):
+        assert numbers is not None
+        pairs = np.unique(np.stack([numbers, owner]), axis=1)
+        shared = np.bincount(pairs[0])[pairs[0]] > 1
+        alone[pairs[1, shared]] = False
+    return alone
 
 
 def independent_rows(pool: Pool, posterior: Posterior, which: Any) -> Design:

@@ -6,11 +6,12 @@ plus a multiple of the identity; with P = Q Λ^½ Vᵀ, x = Q v is all that matt
 has as many dimensions as P has columns.
 
     AggMI    A = G                              B = N                 ½ log(1 + λ)
-    IVR      A = H + (2 e G + e² I) / C         B = G + N             λ, in squared units
+    IVR      A = H + e (2 G + N) / C            B = G + N             λ, in squared units
     EPIG     A = H, with the weights of its chord                     B = G + N   ½ λ
 
-Where e = n / xᵀx differs between pools, its largest value is taken; noise of pooling and effects
-only add to B, and are left out.
+Where e = n / xᵀx differs between pools, its largest value is taken, and e² xᵀx = e n is at most
+that times n: what is known of a pool's noise leaves both. Noise of pooling and effects, which make
+the ratio smaller, are left out.
 """
 
 from __future__ import annotations
@@ -58,8 +59,8 @@ def relax(valued: Valued, allowed: Any, most: int, n_starts: int) -> Relaxed:
         upper, lower, beyond = towards @ towards.T, g + noise, 0.0
         if valued.strategy == "IVR" and valued.everyone:
             e = _largest_share(valued, most)
-            upper = upper + (2 * e * g + e**2 * eye) / valued.everyone
-            beyond = e**2 / valued.everyone * b / own
+            upper = upper + e * (2 * g + noise) / valued.everyone
+            beyond = e / valued.everyone
     ratios, vectors = _pencil(upper, lower, TINY * own / b)
     ratio = max(float(ratios[-1]), beyond, 0.0)
     best = [i for i in range(len(ratios))[::-1] if ratios[i] > FAINT * ratio][:n_starts]

@@ -65,6 +65,14 @@ class Designing:
             names = names if alone else [*zip(names, numbers, strict=True)]
         return cls(rules, candidates, rows, tuple(names), len(begun), alone)
 
+    def pool_at(self, sets: Sets, position: int) -> NewPool | None:
+        """A pool that is there already; None for a set that the study began with."""
+        if position < self.n_begun:
+            return None
+        ((rows, theta),) = rows_in(self.candidates, sets.take([position]))
+        members = tuple(self.names[row] for row in rows)
+        return NewPool(tuple(rows.tolist()), tuple(theta.tolist()), members, None)
+
     def positions(self, n_sets: int) -> list[int]:
         """Positions of the given sets and of pools; individuals by themselves are neither."""
         return [*range(self.n_begun if self.alone else 0, n_sets)]
@@ -89,9 +97,14 @@ class Designing:
         found = rows_in(self.candidates, sets.take(sorted(self.made(state))))
         return uses_in(len(self.candidates), found)
 
-    def sets_of(self, pools: Sequence[Weighted], ids: Sequence[Hashable]) -> Sets:
-        """Pools of candidates as sets."""
-        return pools_of(self.candidates, pools, ids, effect=self.rules.effect)
+    def joined(self, sets: Sets, pools: Sequence[Weighted], ids: Sequence[Hashable]) -> Sets:
+        """The sets of a study with more pools, which are never asked for as they are."""
+        new = pools_of(self.candidates, pools, ids, effect=self.rules.effect)
+        if self.rules.effect:  # not those of earlier pools
+            assert new.effects is not None
+            new = replace(new, effects=new.effects + len(sets) - self.n_begun)
+        both = Sets.concat([sets, new])
+        return replace(both, origin=replace(sets.origin, extra=sets.origin.extra + len(new)))
 
     def extended(self, aims: Objective, pools: Sequence[Weighted]) -> Objective:
         """Costs and known noise of the study's sets, with those of more pools."""
@@ -162,13 +175,6 @@ def priced(aims: Objective, sets: Sets, rules: PoolRules) -> Objective:
     return replace(aims, noise_std=noise, cost=cost)
 
 
-def joined(sets: Sets, pools: Sets) -> Sets:
-    """The sets of a study with more pools, which are never asked for as they are."""
-    both = Sets.concat([sets, pools])
-    origin = replace(sets.origin, extra=sets.origin.extra + len(pools))
-    return replace(both, origin=origin)
-
-
 def pool_of(pool: Pool, sets: Sets, more: Design) -> Pool:
     """Sets as strategies see them, with those that have joined."""
     design = pool.design
@@ -193,13 +199,14 @@ def with_asked(
     if not new:
         return pool, aims
     each = [weighted(ask.pool) for ask in new if ask.pool is not None]
-    pools = designing.sets_of(each, [ask.set_id for ask in new])
-    more, known = pools.pool(model).design, designing.extended(aims, each)
+    sets = designing.joined(pool.sets, each, [ask.set_id for ask in new])
+    more = sets.take(range(len(pool.sets), len(sets))).pool(model).design
+    known = designing.extended(aims, each)
     if known.noise_std is not None:
         unit = float(model.posterior.output_scale[0])
         noise = known.noise_std[len(pool.sets) :] / unit
         more = more.with_known_noise(noise, model.posterior.noise_precision)
-    return pool_of(pool, joined(pool.sets, pools), more), known
+    return pool_of(pool, sets, more), known
 
 
 def weighted(pool: NewPool) -> Weighted:
@@ -267,22 +274,23 @@ def propose_pools(
 
 def chosen_set(sought: Sought, designing: Designing, draws: Draws, position: int) -> Ask:
     """The question for a set that is there already and was chosen by the user."""
-    pool, state = sought.pool, sought.state
+    sets, state = sought.pool.sets, sought.state
     state = replace(state, skipped=[at for at in state.skipped if at != position])
     sought = replace(sought, state=state)
     if not _free(sought, designing, everyone=True)[position]:
         times = count(designing.rules.uses or 0, "time")
         raise SettingError(
-            f"set {pool.sets.ids[position]!r} has members who were used {times} already, which is "
+            f"set {sets.ids[position]!r} has members who were used {times} already, which is "
             "as often as they may be; ask for another"
         )
-    others = set(range(len(pool.sets))) - {position}
+    others = set(range(len(sets))) - {position}
     seen = sought.model, sought.strategy, replace(state, gone=sorted(others)), draws
     prices = Prices(sought.aims.cost)
-    (ask,) = propose(pool, *seen, wanted=position, prices=prices, runner_up=False)
-    size = count(int(pool.sets.sizes[position]), "individual")
+    (ask,) = propose(sought.pool, *seen, wanted=position, prices=prices, runner_up=False)
+    size = count(int(sets.sizes[position]), "individual")
     why = f"Chosen by hand ({size}): {named(sought.strategy).reason.format(ask.score)}."
-    return replace(ask, why=why if state.answered else f"{why} {UNKNOWN}")
+    pool = designing.pool_at(sets, position)
+    return replace(ask, why=why if state.answered else f"{why} {UNKNOWN}", pool=pool)
 
 
 def _better(sought: Sought, designing: Designing, draws: Draws, budget: float) -> Ask:

@@ -50,7 +50,7 @@ class NewPool:
     rows: tuple[int, ...]  # of the study's individuals
     theta: tuple[float, ...]
     members: tuple[Hashable, ...]  # their names
-    bound: float  # on the score of any pool
+    bound: float | None  # on the score of any pool; None where it was chosen by hand
 
 
 @dataclass(frozen=True, slots=True)

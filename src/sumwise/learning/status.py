@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
-from sumwise.acquisition.known_noise import given_answers, given_questions, independent_rows
+from sumwise.acquisition.known_noise import (
+    given_answers,
+    given_questions,
+    independent_of_others,
+    independent_rows,
+)
 from sumwise.data.about import About
 from sumwise.learning.contradictions import Contradiction
 from sumwise.learning.left_out import Suspect
@@ -180,12 +186,13 @@ class Status:
 
     def _counts(self, free: int) -> str:
         skipped = f", {self.skipped} skipped" if self.skipped else ""
+        done = f"{self.answers} of {count(self.sets, 'set')}"
+        done = count(self.answers, "pool") if self.alone else done
+        done += f" measured, {self.open_claims} being measured"
         if not self.candidates:
-            done = f"{self.answers} of {count(self.sets, 'set')} measured"
-            return f"{done}, {self.open_claims} being measured, {free} free{skipped}."
-        done = count(self.answers, "pool" if self.alone else "set")
+            return f"{done}, {free} free{skipped}."
         among = f"{self.used} of {count(self.candidates, 'individual')} are in them"
-        return f"{done} measured, {self.open_claims} being measured{skipped}; {among}."
+        return f"{done}{skipped}; {among}."
 
     def _uncertainty(self) -> list[str]:
         unit = self.about.per_exposure
@@ -259,10 +266,12 @@ def joint_information(pool: Pool, posterior: Posterior, which: np.ndarray) -> fl
     """
     n_basis = pool.design.u.shape[1]
     gram = np.zeros((n_basis, n_basis))
-    for low in range(0, len(which), BLOCK):
-        design = independent_rows(pool, posterior, which[low : low + BLOCK])
-        half = posterior.root_times(design.u) / np.sqrt(posterior.noise(design))[:, None]
-        gram += half.T @ half
+    alone, whitened = independent_of_others(pool, which), partial(independent_rows, pool, posterior)
+    for some, rows in ((which[alone], pool.design.rows), (which[~alone], whitened)):
+        for low in range(0, len(some), BLOCK):
+            design = rows(some[low : low + BLOCK])
+            half = posterior.root_times(design.u) / np.sqrt(posterior.noise(design))[:, None]
+            gram += half.T @ half
     gains = np.maximum(np.linalg.eigvalsh(gram), 0.0)
     return float(0.5 * posterior.n_outputs * np.log1p(gains).sum())
 

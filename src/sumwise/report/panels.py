@@ -15,6 +15,7 @@ import numpy as np
 from sumwise.acquisition.strategies import ACQUISITIONS
 from sumwise.learning.insight import WINDOW, Compared, Insight
 from sumwise.learning.left_out import FEWEST
+from sumwise.learning.propose import NewPool
 from sumwise.model.calibration import headline, percent
 from sumwise.report import theme
 from sumwise.report.curves import Rows, label_rows, named_lines
@@ -29,6 +30,7 @@ MOST: Final = 1000  # answers drawn one by one
 FEW: Final = 10  # answers below which shares of them are not drawn
 FEW_ROWS: Final = 10  # of a table beside a chart
 LONG: Final = 40  # characters of an id in a table
+MOST_NAMED: Final = 50  # members of a pool in a sentence
 BAR: Final = 34  # height of a row of bars
 ERROR, EVERYONE, SPREAD = "forecast error", "same for everyone", "uncertainty"
 LINES: Final = {  # of progress: colour and dashes
@@ -138,10 +140,10 @@ def information(insight: Insight) -> Section:
         for step in insight.steps
     ]
     left = status.sets - status.answers - status.skipped
+    every = "every individual" if status.alone else f"all {left:,} sets that are left"
     still = (
-        f"Measuring all {left:,} sets that are left would teach about "
-        f"{figure(status.information_left)} nats more."
-        if left
+        f"Measuring {every} would teach about {figure(status.information_left)} nats more."
+        if left or status.alone
         else "Nothing is left to measure."
     )
     if len(rows) < FEWEST:
@@ -385,11 +387,17 @@ def _question_table(insight: Insight) -> TextTable:
             f"{figure(asked.expected, 4)} ± {figure(asked.std)}" if known else NONE,
             figure(asked.information),
             NONE if asked.runner_up is None else label(asked.runner_up, LONG),
-            asked.why,
+            asked.why if asked.pool is None else f"{_together(asked.pool)} {asked.why}",
         )
         for rank, asked in enumerate(insight.next_questions, start=1)
     ]
     return TextTable(("", "set", "expected answer", "teaches (nats)", "runner-up", "why"), cells)
+
+
+def _together(pool: NewPool) -> str:
+    few = [label(name) for name in pool.members[:MOST_NAMED]]
+    more = len(pool.members) - len(few)
+    return f"Together: {', '.join(few)}{f' and {more} more' if more else ''}."
 
 
 def _needs(what: str, insight: Insight) -> str:

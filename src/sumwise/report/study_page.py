@@ -74,7 +74,8 @@ def page_of(study: Study | ActiveLearner) -> str:
         _settings(study, sets, status.strategy),
         _individuals(sets, predictions, status.about),
     ]
-    title = f"{named}: {status.answers:,} of {count_of(status.sets, 'set')} measured"
+    done = f"{status.answers:,} of {count_of(status.sets, 'set')}"
+    title = f"{named}: {count_of(status.answers, 'pool') if status.alone else done} measured"
     if status.suspects:
         title += f"; check {label(status.suspects[0].set_id)} first"
     if no_better(insight):
@@ -92,6 +93,8 @@ def count_of(number: int, thing: str) -> str:
 def _lead(insight: Insight, n_individuals: int) -> str:
     status, individuals = insight.status, count_of(n_individuals, "individual")
     told = status.answers + status.known
+    if not told and status.alone:
+        return f"Nothing is measured yet: pools are designed of {individuals}. The first is below."
     if not told:
         return (
             f"Nothing is measured yet: {count_of(status.sets, 'set')} hold {individuals}. What to "

@@ -40,7 +40,7 @@ from sumwise.data.recipe import Recipe
 from sumwise.data.sets import Sets
 from sumwise.data.targets import Targets
 from sumwise.errors import DataError, MissingExtraError, SumwiseError
-from sumwise.learning.designed import Designing, joined, weighted
+from sumwise.learning.designed import Designing, weighted
 from sumwise.learning.parts import some_members
 from sumwise.learning.propose import Answer
 from sumwise.learning.told import Measured
@@ -171,8 +171,8 @@ def _pools(content: bytes, sets: Sets, rules: PoolRules) -> tuple[Sets, list[dic
     each = [records.pool_of(SimpleNamespace(**row), len(sets.x)) for row in found]
     if not each:
         return sets, found
-    pools = designing.sets_of([weighted(pool) for pool in each], [row["name"] for row in found])
-    return joined(sets, pools), found
+    names = [row["name"] for row in found]
+    return designing.joined(sets, [weighted(pool) for pool in each], names), found
 
 
 def _content(place: Path, name: str, sha256: Mapping[str, Any]) -> bytes:

@@ -25,7 +25,7 @@ from sumwise.data.about import About
 from sumwise.data.pool_mark import PoolMark
 from sumwise.data.sets import Sets
 from sumwise.errors import DataError, SettingError
-from sumwise.learning.designed import Designing, joined, weighted
+from sumwise.learning.designed import Designing, weighted
 from sumwise.learning.propose import Answer, NewPool, PoolState
 from sumwise.model.fit import Prepared
 from sumwise.model.serialize import unpack_config, unpack_prepared
@@ -243,7 +243,7 @@ def renewed(connection: Connection, record: StudyRecord) -> StudyRecord:
         ]:
             raise ValueError("pools are missing")
         each = [weighted(pool) for pool in new]
-        sets = joined(record.sets, designing.sets_of(each, [row.name for row in rows]))
+        sets = designing.joined(record.sets, each, [row.name for row in rows])
     return replace(record, sets=sets, aims=designing.extended(record.aims, each))
 
 
@@ -258,7 +258,7 @@ def pool_of(row: Any, n: int) -> NewPool:
         raise ValueError(f"{row.theta!r:.40} are no weights of {len(rows)} members")
     if not isinstance(row.name, str):
         raise TypeError(f"{row.name!r:.40} is no name of a pool")
-    return NewPool(tuple(rows), tuple(theta), (), 0.0)
+    return NewPool(tuple(rows), tuple(theta), (), None)
 
 
 # --- how it stands --------------------------------------------------------------------------------

@@ -132,7 +132,7 @@ class Transaction:
         positions = [
             sets.position(ask.set_id) if ask.set_id in sets else next(places) for ask in questions
         ]
-        designed = [ask.pool for ask in questions if ask.pool is not None]
+        designed = [pool for ask in questions if (pool := ask.pool) and ask.set_id not in sets]
         if self._taken(seen, positions) or (designed and self._used(seen, designed)):
             return None
         self._advance(questions=len(questions))
@@ -150,7 +150,7 @@ class Transaction:
             self._insert(claims, position=position, **row)
             known = asdict(replace(question, pool=None))
             known |= {name: to_json(known[name]) for name in ("set_id", "runner_up")}
-            if question.pool is not None:
+            if question.pool is not None and position >= len(sets):
                 known["bound"] = question.pool.bound
                 members, theta = map(json.dumps, (question.pool.rows, question.pool.theta))
                 row = {"name": question.set_id, "members": members, "theta": theta, "at": asked}
