@@ -301,6 +301,10 @@ class Designing(BaseModel):
         description="Whether it began with individuals, and asks for pools alone; otherwise given "
         "sets and pools compete."
     )
+    begun: int = Field(
+        description="Sets that the study began with, individuals by themselves among them: those "
+        "at later positions are pools."
+    )
     candidates: int = Field(description="Individuals whom pools are designed of.")
     used: int = Field(description="Of them, in what is or was measured, or in a skipped pool.")
     aside: int = Field(description="Of them, set aside: they are in no pool any more.")

@@ -71,6 +71,7 @@ def _designing(session: Session, now: Snapshot) -> Row:
     skipped = sum(each.position < designing.n_begun for each in now.skips)
     return {
         "alone": designing.alone,
+        "begun": designing.n_begun,
         "candidates": len(used),
         "used": int((used > 0).sum()),
         "aside": skipped if designing.alone else 0,
