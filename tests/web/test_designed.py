@@ -15,7 +15,7 @@ from sumwise.web import create_app
 from sumwise.web.members import plate
 from tests.web.apps import client_of, got
 from tests.web.crowd import Connection
-from tests.web.designs import measure, sera, villages
+from tests.web.designs import LINEAR, measure, sera, villages
 from tests.web.server import running
 
 
@@ -43,7 +43,7 @@ def test_a_pool_is_proposed_claimed_by_its_name_and_told(tubes, web):
     study, level = tubes
     before = got(web.get("/api/study"))
     assert before["designing"] == {
-        **{"alone": True, "candidates": 40, "used": 0, "aside": 0},
+        **{"alone": True, "begun": 40, "candidates": 40, "used": 0, "aside": 0},
         **{"uses": 1, "smallest": 2, "largest": 8},
     }
     assert before["words"] == [study.status().words[0]]
@@ -181,6 +181,20 @@ def test_given_sets_compete_with_pools_of_their_members(tmp_path):
         assert {row["pool"] for row in layout} == {row["id"] for row in pools}
 
 
+def test_individuals_of_overlapping_sets_are_listed_once(tmp_path):
+    x = np.random.default_rng(1).normal(size=(8, 2))
+    sets = sw.Sets.from_members(x, [[0, 1, 2], [2, 3], [4, 5], [6, 7, 0]], ids=list("abcd"))
+    with sw.create_study(tmp_path / "a.db", sets, model=LINEAR, design={"size": (2, 3)}) as study:
+        study.ask()
+        web = client_of(create_app(study))
+        assert got(web.get("/api/study"))["individuals"] == 8
+        for sort in ("row", "set", "mean"):
+            rows = got(web.get(f"/api/individuals?sort={sort}"))["rows"]
+            assert sorted(row["inputs"] for row in rows) == sorted(x.tolist())
+        found = got(web.get("/api/individuals?search=d"))["rows"]  # two of its own, and one of a
+        assert [(row["set"]["id"], row["row"]) for row in found] == [("d", 1), ("d", 2), ("d", 3)]
+
+
 def test_every_route_follows_pools_that_another_program_designs(tubes, web, tmp_path):
     level = tubes[1]
     paths = [
@@ -211,6 +225,14 @@ def test_a_total_far_off_is_asked_about_for_pools_that_are_new(tubes, web):
     refused = got(web.post("/api/answers", json=far), 409)
     assert refused["code"] == "unlikely"
     assert refused["expected"] == pytest.approx(asked["expected"])
+    part = {"position": asked["position"], "total": 30.0, "of": ids_of(asked)[:2], "sure": True}
+    told = got(web.post("/api/answers", json=part), 201)
+    assert (told["of"], told["part"]) == (
+        ids_of(asked)[:2],
+        f"2 of {len(ids_of(asked))} individuals",
+    )
+    wrong = {"total": 1e6, "by": "ann"}
+    assert got(web.patch("/api/answers/40", json=wrong), 409)["code"] == "unlikely"
 
 
 def test_the_picture_shows_what_became_of_each_individual(tubes, web):

@@ -91,11 +91,13 @@ def test_everything_it_answers_is_documented(name, mode, app, operations):
     try_out(operations[name], mode, app)
 
 
-OF_POOLS = ("ask", "claim", "downloadPlate", "getCode", "getIndividuals", "getNext", "getPicture")
-OF_POOLS = (*OF_POOLS, "getSet", "getSets", "getSkips", "getStudy", "skip", "tell", "retract")
+OF_POOLS = (
+    "ask", "downloadPlate", "getCode", "getHistory", "getIndividuals", "getPicture", "getSets",
+    "getSkips", "getStatus", "getStudy", "release", "retract", "skip", "tell",
+)  # fmt: skip
 
 
-@pytest.mark.parametrize("name", [*OF_POOLS[:6], *slow(*OF_POOLS[6:])])
+@pytest.mark.parametrize("name", ["claim", "getNext", "getSet", *slow(*OF_POOLS)])
 def test_what_it_answers_of_pools_is_documented(name, pools):
     try_out(operations_of(pools)[name], GenerationMode.POSITIVE, pools)
 

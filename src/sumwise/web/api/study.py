@@ -27,7 +27,12 @@ def get_study(here: Here) -> Any:
     """What the study is, and how far."""
     session, places = here.session, here.pictures.places
     now, kept = session.state.snapshot(), session.record
-    about, origin, designing = kept.about, session.sets.origin, kept.designing
+    about, origin, designing, own = (
+        kept.about,
+        session.sets.origin,
+        kept.designing,
+        session.known.sizes,
+    )
     asked = session.sets.n_asked  # without what was known from the start
     answers, skips = (
         sum(each.position < asked for each in told) for told in (now.answers, now.skips)
@@ -46,7 +51,7 @@ def get_study(here: Here) -> Any:
         "open": counted.open_claims,
         "about": {**asdict(about), "word": about.word, "title": about.title},
         "designing": designs or None,
-        "individuals": int(session.known.sizes[session.known.in_pool].sum()),
+        "individuals": designs.get("candidates", int(own[session.known.in_pool].sum())),
         "inputs": session.input_names,
         "known": known,
         "members_by": session.members_by,

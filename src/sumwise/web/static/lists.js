@@ -92,7 +92,7 @@ async function codeOf(position) {
 }
 
 function sheetOf(pool, code) {
-  const { by, asked } = pool.claim ?? pool; // as GET /sets or GET /next says it
+  const { by, asked } = "state" in pool ? (pool.claim ?? {}) : pool; // as GET /sets or GET /next says it
   const members = pool.members ?? [{ id: pool.id, row: 1, weight: 1, set: pool }];
   const weighed = differ(members);
   const total = members.reduce((sum, { weight }) => sum + weight, 0);

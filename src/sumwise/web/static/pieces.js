@@ -83,9 +83,9 @@ function bar(value, text, best, label, kind) {
   );
 }
 
-/** How good a pool is, in words; empty if that is not known. */
+/** How good a pool is, in words; empty if that is not known. The best pool may be below the bound. */
 export function certificate({ fraction }) {
-  return Number.isFinite(fraction) ? `Reaches ${Math.round(100 * fraction)} % of what any pool could teach` : "";
+  return Number.isFinite(fraction) ? `Reaches at least ${Math.floor(100 * fraction)} % of what any pool could teach` : "";
 }
 
 const FEW = 12; // members that are shown without unfolding
