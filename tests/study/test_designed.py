@@ -241,7 +241,7 @@ def test_pools_are_amended_retracted_and_told_anew_as_given_sets_are(tmp_path):
 
 
 def test_pools_have_effects_of_their_own_also_after_a_restart(tmp_path):
-    with begin(tmp_path / "a.db", {**RULES, "effect": True}, model=None) as study:
+    with begin(tmp_path / "a.db", {**RULES, "effect": True}) as study:
         play(study, 3)
         study.ask(2)
         sets, proposed = study.sets, study.propose(2)
@@ -512,7 +512,7 @@ def test_information_left_is_that_of_all_individuals_given_the_pools(tmp_path, m
 
 
 def test_a_report_is_written(tmp_path):
-    with begin(tmp_path / "a.db", model=None) as study:
+    with begin(tmp_path / "a.db") as study:
         play(study, 3)
         page = study.report(tmp_path / "r.html").read_text()
     assert "pool 4" in page

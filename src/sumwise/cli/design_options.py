@@ -1,4 +1,4 @@
-"""Options of `sumwise init` for studies that design their sets: what a pool may be."""
+"""Options for pools by design, of `sumwise init` and `simulate`: what a pool may be."""
 
 from __future__ import annotations
 
@@ -24,12 +24,7 @@ NAME: Final = {"pool_cost": "cost", "pool_cost_per_member": "cost_per_member"} |
 }
 GEOMETRY: Final = "geometry"
 
-design_options: Final = (
-    option(
-        "--design",
-        "Design the sets: ask chooses which individuals to measure together. Without --by there "
-        "are no other sets; with --by, given sets and designed pools compete.",
-    ),
+size_options: Final = (
     option(
         "--size FEWEST-MOST",
         "How many individuals a pool has, such as 2-10, or 8. Default with --design: 1-20.",
@@ -40,6 +35,21 @@ design_options: Final = (
         "Default: any number.",
         type=click.IntRange(1),
     ),
+)
+noise_options: Final = (
+    option("--pool-noise-std NUMBER", "Standard deviation of the noise of measuring a pool."),
+    option(
+        "--pool-noise-std-per-member NUMBER",
+        "Standard deviation of the noise that each member adds to a pool's total.",
+    ),
+)
+design_options: Final = (
+    option(
+        "--design",
+        "Design the sets: ask chooses which individuals to measure together. Without --by there "
+        "are no other sets; with --by, given sets and designed pools compete.",
+    ),
+    *size_options,
     option("--together COLUMN", "Individuals with the same label are all in a pool or all out."),
     option("--apart COLUMN", "At most one individual with the same label is in a pool."),
     option("--strata COLUMN", "A pool has exactly one individual with each label."),
@@ -54,11 +64,7 @@ design_options: Final = (
         "Choose weights of members between these, where they can be diluted. Default: all alike.",
     ),
     option("--pool-effect", "Members of a pool have an effect in common, as natural groups do."),
-    option("--pool-noise-std NUMBER", "Standard deviation of the noise of measuring a pool."),
-    option(
-        "--pool-noise-std-per-member NUMBER",
-        "Standard deviation of the noise that each member adds to a pool's total.",
-    ),
+    *noise_options,
     option("--pool-cost NUMBER", "What measuring a pool costs."),
     option("--pool-cost-per-member NUMBER", "What each member of a pool adds to its cost."),
 )
@@ -102,11 +108,11 @@ class Design:
 
     def rules(self, data: Path, made: Individuals, mean: bool, reading: Reading) -> dict[str, Any]:
         """The rules of pools for `create_study`, some from columns of the table."""
-        typed = {NAME.get(name, name): value for name, value in self._numbers().items()}
+        typed = numbers({name: getattr(self, name) for name in NAME})
         given: dict[str, Any] = {"uses": self.uses, "effect": self.pool_effect, **typed}
         given["weights"] = "mean" if mean else None
         if self.size is not None:
-            given["size"] = _size(self.size)
+            given["size"] = pool_size(self.size)
         if self.weight_range is not None:
             if mean:
                 raise click.UsageError("--weight-range weighs members, and --weights mean does too")
@@ -121,13 +127,6 @@ class Design:
         elif self.neighbours is not None:
             given["neighbours"] = _pairs(Path(self.neighbours), made, reading)
         return {name: value for name, value in given.items() if value is not None}
-
-    def _numbers(self) -> dict[str, float]:
-        return {
-            name: to_number(text, f"--{name.replace('_', '-')}")
-            for name in NAME
-            if (text := getattr(self, name)) is not None
-        }
 
     def _labels(self, data: Path, made: Individuals, reading: Reading) -> dict[str, list[Any]]:
         if not self.labels:
@@ -152,7 +151,17 @@ class Design:
         return f"Pools have {', '.join(said)}."
 
 
-def _size(text: str) -> tuple[int, int]:
+def numbers(typed: Mapping[str, str | None]) -> dict[str, float]:
+    """Costs and noise that were given, by the names that rules have for them."""
+    return {
+        NAME[name]: to_number(text, f"--{name.replace('_', '-')}")
+        for name, text in typed.items()
+        if text is not None
+    }
+
+
+def pool_size(text: str) -> tuple[int, int]:
+    """Fewest and most members, of "2-10" or "8"."""
     found = re.fullmatch(r"\s*(\d{1,9})\s*(?:[-–,:]\s*(\d{1,9}))?\s*", text)
     if found is None:
         raise click.UsageError(f"--size {text!r:.40} is no size of pools; write 2-10, or 8")

@@ -66,8 +66,8 @@ def _refuse_together(rules: PoolRules, free: Mask, most: int) -> None:
     fits = int(sizes[sizes <= most].sum()) + single
     if fits < rules.size[0]:
         raise SettingError(
-            f"together: candidates who fit into a pool of at most {most} with all of their group "
-            f"are {fits}, and a pool needs at least {rules.size[0]}; allow larger pools"
+            f"together: {count(fits, 'candidate')} would fit into a pool of at most {most} with "
+            f"all of their group, and a pool needs at least {rules.size[0]}; allow larger pools"
         )
     for name in ("apart", "strata"):
         other = getattr(rules, name)

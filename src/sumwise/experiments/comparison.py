@@ -215,13 +215,13 @@ def verdict(
     if outcome != "unknown":
         sentences += _lowest(errors, subject, rivals, best, wins=outcome == "wins")
         sentences += [_saved(errors, best)] if clear and outcome != "wins" else []
-    against = None if guess is None else _against_mean(errors, subject, run, guess, usual)
+    against = None if guess is None else against_mean(errors, subject, run, guess, usual)
     no_better, more = against or ("", ())
     headline += f"; {no_better}" if no_better else ""
     return Verdict(outcome, subject, best, clear, headline, (*sentences, *more), no_better)
 
 
-def _against_mean(
+def against_mean(
     errors: Errors, subject: str, run: str, guess: Float[np.ndarray, " S"], usual: str
 ) -> tuple[str, tuple[str, ...]]:
     """That the model does not beat guessing the mean, for a headline and as a sentence; empty if it
@@ -237,8 +237,8 @@ def _against_mean(
             said = f"with so few {run}s the model cannot be told apart from guessing the {usual}"
     interval = gap.interval(show, "95 % interval of the difference: ")
     return said, (
-        f"After the last measurement {subject} is off by {show(float(last.mean()))}, and guessing "
-        f"the {usual} by {show(float(guess.mean()))}{interval}.",
+        f"After the last measurement the error of {subject} is {show(float(last.mean()))}, and "
+        f"that of guessing the {usual} {show(float(guess.mean()))}{interval}.",
     )
 
 
@@ -288,7 +288,7 @@ def _lowest(
 
 def number_format(errors: Errors) -> Callable[[float], str]:
     """How to write this simulation's errors: all with as many decimals as four figures need."""
-    size = float(errors[RANDOM].mean())
+    size = float(errors.get(RANDOM, next(iter(errors.values()))).mean())
     if not 1e-4 <= size < 1e7:
         return lambda value: f"{value:.2e}".replace("-", "−")
     decimals = max(0, 3 - math.floor(math.log10(size)))

@@ -23,12 +23,17 @@ STEM: Final = "error-per-query"
 __all__ = ["error_grid", "findings", "wanted", "write"]
 
 
-def after(curves: Sequence[Curve], query: int = AFTER) -> Errors:
+def after(curves: Sequence[Curve]) -> Errors:
     """Errors after so many questions, or the last, averaged over splits."""
     return {
-        name: {m: float(runs[:, min(query, runs.shape[1]) - 1].mean()) for m, runs in each.items()}
+        name: {m: float(runs[:, _query(curves) - 1].mean()) for m, runs in each.items()}
         for name, each in by_dataset(curves).items()
     }
+
+
+def _query(curves: Sequence[Curve]) -> int:
+    """After which errors are compared."""
+    return min(AFTER, *(len(curve.mse) for curve in curves))
 
 
 def _ratio(errors: Errors, other: str) -> float:
@@ -43,7 +48,7 @@ def findings(errors: Errors, curves: Sequence[Curve]) -> list[str]:
     """In words: designed pools against given groups and against individuals."""
     said, n = [], len(errors)
     cases = {
-        f"after {AFTER} questions": after(curves),
+        f"after {_query(curves)} questions": after(curves),
         "averaged over all questions": errors,
     }
     for when, each in cases.items():
@@ -66,7 +71,7 @@ def error_grid(errors: Errors) -> TextTable:
 
 def write(folder: Path, curves: Sequence[Curve]) -> list[Path]:
     """table.md, table.csv and a figure."""
-    errors, late = beyond.average(curves), after(curves)
+    errors, late, at = beyond.average(curves), after(curves), _query(curves)
     lead = (
         f"Data sets: {len(errors)}. Splits: {len({curve.split for curve in curves})}. Questions: "
         f"{max(len(c.mse) for c in curves)}. Mean squared error of test individuals, outputs "
@@ -75,13 +80,11 @@ def write(folder: Path, curves: Sequence[Curve]) -> list[Path]:
         "the paper's protocol; `individual`: one individual per question."
     )
     sections = [
-        Section(
-            f"After {AFTER} questions", ["Bold: the lowest of the row."], table=error_grid(late)
-        ),
+        Section(f"After {at} questions", ["Bold: the lowest of the row."], table=error_grid(late)),
         Section("Averaged over all questions", [], table=error_grid(errors)),
     ]
     text = tables.markdown(POOLS.title, [lead, *findings(errors, curves)], sections)
-    more = [f"{method} after {AFTER}" for method in next(iter(late.values()))]
+    more = [f"{method} after {at}" for method in next(iter(late.values()))]
     cells = {name: [f"{error:.6g}" for error in each.values()] for name, each in late.items()}
     title = "Error of designed pools, given groups and individuals"
     chart = curve_grid(by_dataset(curves), title, "mean squared error")

@@ -23,6 +23,7 @@ from typing import Any, Final
 import numpy as np
 
 from sumwise.acquisition.strategies import Strategy, named
+from sumwise.data.pool_rules import PoolRules
 from sumwise.data.sets import Sets
 from sumwise.errors import SettingError, SumwiseError
 from sumwise.experiments import counted_data, designed, grouped_data, scores
@@ -63,6 +64,7 @@ class Split:
     y_test: Float[np.ndarray, " N"]
     exposure: Float[np.ndarray, " N"] | None = None  # of the individuals of the test
     y: Float[np.ndarray, " N"] | None = None  # of those in sets, for measuring them otherwise
+    natural: bool = False  # whether the sets exist in the world, and were not drawn
 
     @property
     def guess_mse(self) -> float:
@@ -100,7 +102,7 @@ class Method:
     strategy: str | Strategy
     model: Callable[[str, int], ModelConfig]  # of a data set and split
     start: Callable[[str, int], Hyperparameters] | None = None  # of Adam; None: as it is drawn
-    measures: str = "sets"  # or "individuals", one by one, or "pools" that it designs
+    measures: str = "sets"  # or "individuals", "pools" that it designs, or "random" pools
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,7 @@ class Experiment:
     kind: Callable[[str], str] = lambda dataset: "numbers"  # of outputs; see `scores`
     load: Callable[[str, Path | None], Dataset] = paper_data.load
     split: Callable[[Dataset, int], Split] = field(default_factory=lambda: make_split)
+    rules: PoolRules = designed.RULES  # of pools, where methods make them
     stops_early: bool = False  # with one set left, where there are fewer sets than queries
     beside: tuple[str, ...] = ()  # columns that the benchmarks may add to the results
     title: str = ""
@@ -180,7 +183,8 @@ def _split(
     sets = replace(Sets.from_members(dataset.x, members, theta), recipe=dataset.recipe)
     exposure = None if e is None else e[test]
     own = dataset.y[np.concatenate(members)]
-    return Split(sets, y_bar, dataset.x[test], dataset.y[test], exposure, own)
+    natural = dataset.group is not None
+    return Split(sets, y_bar, dataset.x[test], dataset.y[test], exposure, own, natural)
 
 
 def averaged(split: Split) -> Split:
@@ -271,7 +275,8 @@ def run_split(experiment: Experiment, name: str, number: int, split: Split) -> l
     for method in experiment.methods:
         strategy, config = named(method.strategy), method.model(name, number)
         if method.measures != "sets":
-            curves.append(_measured_otherwise(experiment, method, name, number, split))
+            curve = _measured_otherwise(experiment, method, name, number, split)
+            curves.append(replace(curve, guess_mse=guess_mse))
             continue
         if strategy.needs_dropout:
             config = replace(config, basis=with_dropout(config.basis, config.n_basis))
@@ -309,18 +314,20 @@ def run_split(experiment: Experiment, name: str, number: int, split: Split) -> l
 def _measured_otherwise(
     experiment: Experiment, method: Method, name: str, number: int, split: Split
 ) -> Curve:
-    """A method that measures individuals one by one, or pools that it designs."""
+    """A method that measures individuals, each once, or makes pools of them."""
     assert split.y is not None
+    people = designed.singles(split.sets, natural=split.natural)
     if method.measures == "individuals":
-        alone = replace(split, sets=designed.singles(split.sets), y_bar=split.y)
+        alone = replace(split, sets=people, y_bar=split.y)
         given = replace(method, measures="sets")
         (curve,) = run_split(replace(experiment, methods=(given,)), name, number, alone)
-        return replace(curve, guess_mse=split.guess_mse, chosen=())
+        return replace(curve, chosen=())
     config, test = method.model(name, number), (split.x_test, split.y_test)
-    told = designed.errors_of_designed(
-        config, split.sets, split.y, test, named(method.strategy).name, experiment.queries
-    )
-    return Curve(name, method.name, number, *told, guess_mse=split.guess_mse)
+    strategy = None if method.measures == "random" else named(method.strategy).name
+    rng = np.random.default_rng(experiment.seed(name, "pools", number))
+    settings = strategy, experiment.queries, experiment.rules, rng
+    told = designed.errors_of_pools(config, people, split.y, test, *settings)
+    return Curve(name, method.name, number, *told)
 
 
 def _from_start(progress: algorithm.Progress, start: Hyperparameters) -> algorithm.Progress:

@@ -16,9 +16,10 @@ from typing import Final
 import numpy as np
 
 from sumwise.acquisition.strategies import ACQUISITIONS
+from sumwise.data.pool_rules import PoolRules
 from sumwise.data.sets import Sets
 from sumwise.errors import SettingError
-from sumwise.experiments import protocol
+from sumwise.experiments import pooled, protocol
 from sumwise.experiments.comparison import RANDOM, Errors, Verdict, verdict
 from sumwise.experiments.datasets import OWN, Labelled
 from sumwise.experiments.protocol import QUERIES, TRAINING_SHARE, Curve, Experiment, Split
@@ -44,31 +45,53 @@ class Simulation:
     usual: str = "mean"  # or rate, where there are exposures: what is guessed for everyone
 
     @property
+    def designs(self) -> bool:
+        """Whether designed pools were compared with other ways to measure, and not strategies."""
+        return pooled.DESIGNED in self.errors
+
+    @property
     def guess_error(self) -> float:
         return float(self.guess_errors.mean())
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the questions beat random ones, and the model the mean."""
+        """Whether the questions beat random ones, or pools pay, and the model beats the mean."""
+        if self.designs:
+            return pooled.verdict(self.errors, self.guess_errors)
         return verdict(self.errors, guess=self.guess_errors, usual=self.usual)
 
 
 def experiment(
     table: Labelled,
-    methods: Sequence[str] = STRATEGIES,
+    methods: Sequence[str] | None = None,
     splits: int = SPLITS,
     queries: int | None = None,
     weights: str = "sum",
     outputs: str = "numbers",
+    rules: PoolRules | None = None,
 ) -> Experiment:
-    """What to run; Random is always there, because without it there is nothing to compare with."""
+    """What to run; Random is always there, because without it there is nothing to compare with.
+
+    Args:
+        methods: All strategies if left out.
+        rules: Of designed pools, which are then compared with other ways to measure.
+    """
     if outputs == "numbers" and table.data.exposure is not None:
         raise SettingError("exposures and trials go with outputs of counts, shares or amounts")
+    if rules is not None:
+        _refuse_beside_pools(methods, outputs)
     if outputs != "numbers":
         _check(table, outputs, weights)
     most = training_groups(table)
     wanted = min(QUERIES, most) if queries is None else queries
     protocol.check_queries(wanted, most, table.file)
+    if rules is not None:
+        numbers = range(splits)
+        n = min(len(protocol.make_split(table.data, number).sets.x) for number in numbers)
+        pooled.check(n, rules, wanted)
+        rules = replace(rules, mean=weights == "mean")
+        return Experiment(OWN, pooled.METHODS, (OWN,), splits, wanted, weights, rules=rules)
+    methods = STRATEGIES if methods is None else methods
     chosen = [method for method in STRATEGIES if method in methods or method == RANDOM]
     if chosen == [RANDOM]:
         raise SettingError("name a strategy besides Rand, which all others are compared with")
@@ -79,6 +102,20 @@ def experiment(
 
 def _model_of(outputs: str, dataset: str, number: int) -> ModelConfig:
     return replace(protocol.auto_model(dataset, number), outputs=outputs)
+
+
+def _refuse_beside_pools(methods: Sequence[str] | None, outputs: str) -> None:
+    """What does not go with designed pools."""
+    if outputs != "numbers":
+        raise SettingError(
+            f"pools are designed for plain numbers; leave outputs {outputs!r} out, or simulate "
+            "without designed pools"
+        )
+    if methods is not None:
+        raise SettingError(
+            "designed pools are compared with groups and individuals by IVR and with random pools; "
+            "leave methods out"
+        )
 
 
 def _check(table: Labelled, outputs: str, weights: str) -> None:

@@ -6,28 +6,37 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import Any, Final, TypedDict, Unpack
 
+from sumwise.data.pool_rules import PoolRules, read_rules
 from sumwise.data.valid_sets import one_of
 from sumwise.data.validate import count
 from sumwise.errors import SettingError
 from sumwise.experiments import simulate as experiment
 from sumwise.experiments.comparison import Verdict, standings
 from sumwise.experiments.datasets import Labelled, labelled_frame
+from sumwise.experiments.pooled import ways
 from sumwise.experiments.protocol import Experiment
-from sumwise.experiments.simulation_page import curves_section, simulation_page, strategy_table
+from sumwise.experiments.simulation_page import curves_section, results_table, simulation_page
 from sumwise.model.generalised.refusals import check_outputs
 from sumwise.report.notebook import fixed, sections_html
 from sumwise.report.page import Section, check_folder, save_page
 from sumwise.util import html
 
+POOLS: Final = ("size", "uses", "noise_std", "noise_std_per_member")  # settings of designed pools
+
 
 class Kind(TypedDict, total=False):
-    """What is simulated, if not plain numbers."""
+    """What is simulated, if not strategies on plain numbers."""
 
     outputs: str
     exposure: Any
     trials: Any
+    design: bool
+    size: Any
+    uses: int | None
+    noise_std: float
+    noise_std_per_member: float
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -40,12 +49,23 @@ class Simulated:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the questions beat random ones, and the model the mean."""
+        """Whether the questions beat random ones, or pools pay, and the model beats the mean."""
         return self.simulation.verdict
 
     @property
     def table(self) -> list[dict[str, Any]]:
-        """A row for each strategy, the lowest average error first."""
+        """A row for each strategy, or way to measure, the lowest average error first."""
+        if self.simulation.designs:
+            return [
+                {
+                    "measured": way.method,
+                    "average_error": way.average,
+                    "last_error": way.last,
+                    "designed_less_it": None if way.difference is None else way.difference.mean,
+                    "designed_need": way.designed_need,
+                }
+                for way in ways(self.simulation.errors)
+            ]
         return [
             {
                 "strategy": line.method,
@@ -77,8 +97,9 @@ class Simulated:
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         """For notebooks: the verdict, the errors as a picture, and how each strategy did."""
         del include, exclude
-        strategies = Section("All strategies", table=strategy_table(self.simulation.errors))
-        shown = html.paragraphs([repr(self)]) + sections_html([self._curves, strategies])
+        title = "Ways to measure" if self.simulation.designs else "All strategies"
+        compared = Section(title, table=results_table(self.simulation))
+        shown = html.paragraphs([repr(self)]) + sections_html([self._curves, compared])
         return {"text/plain": repr(self), "text/html": shown}
 
 
@@ -112,6 +133,9 @@ def simulate(
         jobs: Number of processes.
         **kind: `outputs`: what totals add up, as in `AggregateRegressor`; the error is that of each
             individual's count. `exposure` or `trials`: its column, as in `Sets.from_frame`.
+            `design=True`: compare pools by design with the groups as they are, random pools and
+            single individuals, in place of strategies; with it `size`, `uses`, `noise_std` and
+            `noise_std_per_member` of pools, as in `design_pools`.
 
     >>> import numpy as np, pandas as pd, sumwise as sw
     >>> rng = np.random.default_rng(0)
@@ -123,29 +147,33 @@ def simulate(
     >>> sorted(row["strategy"] for row in found.table)
     ['IVR', 'Rand']
     """
-    outputs, theta = _read(kind, weights)
+    outputs, theta, rules = _read(kind, weights)
     if weights not in experiment.WEIGHTS:
         raise SettingError(f"weights is {weights!r:.80}; give 'sum' or 'mean'")
-    if isinstance(methods, str):
-        methods = [methods]
-    chosen = experiment.STRATEGIES if methods is None else methods
-    for name in chosen:
+    chosen = [methods] if isinstance(methods, str) else methods
+    for name in chosen or ():
         if name not in experiment.STRATEGIES:
             known = ", ".join(experiment.STRATEGIES)
             raise SettingError(f"no strategy is called {name!r:.80}; give some of {known}")
-    data, n = (
-        labelled_frame(frame, by, y, x, theta),
-        None if queries is None else count(queries, "queries"),
-    )
-    plan = experiment.experiment(data, chosen, count(splits, "splits"), n, weights, outputs)
+    data = labelled_frame(frame, by, y, x, theta)
+    n = None if queries is None else count(queries, "queries")
+    wanted = chosen, count(splits, "splits"), n, weights, outputs, rules
+    plan = experiment.experiment(data, *wanted)
     result = experiment.run(plan, experiment.splits_of(data), count(jobs, "jobs"))
     return Simulated(data, plan, result)
 
 
-def _read(kind: Kind, weights: str) -> tuple[str, tuple[Any, str] | None]:
-    """The outputs, and the column of exposures with the name by which it was given."""
+def _read(kind: Kind, weights: str) -> tuple[str, tuple[Any, str] | None, PoolRules | None]:
+    """The outputs, the column of exposures with the name by which it was given, and what designed
+    pools may be."""
     if odd := {*kind} - {*Kind.__annotations__}:
         raise SettingError(f"simulate has no argument {min(odd)!r:.60}")
     outputs = check_outputs(kind.get("outputs", "numbers"))
     column, said = one_of(weights, kind.get("exposure"), kind.get("trials"))
-    return outputs, None if said == "weights" else (column, said)
+    design, given = kind.get("design", False), {*kind} & {*POOLS}
+    if not isinstance(design, bool):
+        raise SettingError(f"design is {design!r:.60}; give True or False")
+    if given and not design:
+        raise SettingError(f"{min(given)} is about designed pools; give design=True with it")
+    rules = read_rules(0, None, {name: kind.get(name) for name in POOLS}) if design else None
+    return outputs, None if said == "weights" else (column, said), rules

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Final
 
 from sumwise.acquisition.strategies import ACQUISITIONS
-from sumwise.experiments import comparison
+from sumwise.experiments import comparison, pooled
 from sumwise.experiments.comparison import RANDOM, ROUNDING, Errors, Standing, Verdict, needed
 from sumwise.experiments.datasets import Labelled
 from sumwise.experiments.protocol import Experiment
@@ -25,18 +25,27 @@ HARDLY: Final = 0.95  # of the error of a guess: a model above this has hardly l
 
 def simulation_page(table: Labelled, plan: Experiment, simulation: Simulation) -> str:
     """One HTML page that needs no network."""
-    found, lines = simulation.verdict, comparison.standings(simulation.errors)
+    found, errors = simulation.verdict, simulation.errors
+    if simulation.designs:
+        measured, asked = "What is measured", pooled.ASKED
+        compared = [
+            Section("Designed pools and other ways to measure", table=pooled.ways_table(errors)),
+            pooled.errors_section(errors),
+        ]
+    else:
+        measured = "What each strategy asks for"
+        asked = {name: ACQUISITIONS[name].asks_for for name in plan.columns}
+        compared = [
+            _against_random(table, comparison.standings(errors), found),
+            _saved(simulation, found),
+            Section("All strategies", table=strategy_table(errors)),
+        ]
     sections = [
         curves_section(table, plan, simulation, found),
-        _against_random(table, lines, found),
-        _saved(simulation, found),
-        Section("All strategies", table=strategy_table(simulation.errors)),
+        *compared,
         Section("Before you rely on this", caveats(table, plan, simulation)),
         _what_was_done(table, plan),
-        Section(
-            "What each strategy asks for",
-            table=TextTable(("", ""), [(m, ACQUISITIONS[m].asks_for) for m in plan.columns]),
-        ),
+        Section(measured, table=TextTable(("", ""), [*asked.items()])),
     ]
     title = f"Simulation on {table.file}: {found.headline}"
     return page(title, " ".join(found.sentences), sections)
@@ -47,6 +56,7 @@ def curves_section(
 ) -> Section:
     """Errors after each measurement."""
     lit = list(dict.fromkeys((found.subject, RANDOM, found.best)))
+    lit = list(plan.columns) if simulation.designs else lit
     others, usual = len(plan.methods) - len(lit), simulation.usual
     rate = "" if usual == "mean" else f"{usual} "
     chart = learning_curves(
@@ -55,7 +65,7 @@ def curves_section(
         wide=True,
         title=found.headline,
         subtitle=[f"Error of an individual's prediction; {how_averaged([plan.splits], 'split')}."],
-        x_title="groups measured",
+        x_title="measurements" if simulation.designs else "groups measured",
         y_title=f"error of {label(table.y, 40)} (RMSE)",
         reference=(f"{usual} for all", simulation.guess_error),
     )
@@ -121,6 +131,12 @@ def _saved(simulation: Simulation, found: Verdict) -> Section:
     return Section("Measurements saved", table=TextTable(columns, rows, caption))
 
 
+def results_table(simulation: Simulation) -> TextTable:
+    """How each strategy, or each way to measure, did."""
+    of = pooled.ways_table if simulation.designs else strategy_table
+    return of(simulation.errors)
+
+
 def strategy_table(errors: Errors) -> TextTable:
     """How each strategy did, the lowest average first."""
     lines, show = comparison.standings(errors), comparison.number_format(errors)
@@ -152,10 +168,14 @@ def caveats(table: Labelled, plan: Experiment, simulation: Simulation) -> list[s
     show, most = comparison.number_format(errors), training_groups(table)
     lowest = min(float(runs[:, -1].mean()) for runs in errors.values())
     guess = simulation.guess_error
+    designs, best = (
+        simulation.designs,
+        "the best way" if simulation.designs else "the best strategy",
+    )
     found = {
-        f"After the last measurement the best strategy is off by {show(lowest)}, and the same "
+        f"After the last measurement {best} is off by {show(lowest)}, and the same "
         f"{simulation.usual} for everyone by {show(guess)}. The inputs tell little about the "
-        f"target, or totals of {plan.queries} groups are too few; who wins then means little.": (
+        f"target, or {plan.queries} totals are too few; who wins then means little.": (
             lowest > HARDLY * guess
         ),
         f"{count(plan.splits, 'split')} only, so the intervals are rough; run {comparison.FEW} or "
@@ -165,9 +185,12 @@ def caveats(table: Labelled, plan: Experiment, simulation: Simulation) -> list[s
             table.n_groups < FEW_GROUPS
         ),
         f"{plan.queries} of {most} groups are measured in the end, so all strategies end with "
-        "much the same groups; what differs is how soon they learn.": plan.queries > most / 2,
+        "much the same groups; what differs is how soon they learn.": (
+            plan.queries > most / 2 and not designs
+        ),
         "Measurements are counted, not what they cost: some strategies prefer large groups. If a "
-        "large group costs more, weigh that in.": True,
+        "large group costs more, weigh that in.": not designs,
+        **(dict.fromkeys(pooled.caveats(plan.rules), True) if designs else {}),
         "Splits share groups, so the intervals speak of other splits of these data, not of other "
         "data. Your next data must be like these for the verdict to carry over.": True,
     }
@@ -176,6 +199,10 @@ def caveats(table: Labelled, plan: Experiment, simulation: Simulation) -> list[s
 
 def _what_was_done(table: Labelled, plan: Experiment) -> Section:
     learned = training_groups(table)
+    designs = plan.columns[0] == pooled.DESIGNED
+    pools = [("pools", pooled.in_words(plan.rules))] if designs else []
+    of = "group or pool, or that of one individual" if designs else "group"
+    told = "totals are measured" if designs else "are measured"
     rows = [
         ("data", f"{table.file}: {len(table.data.y):,} individuals in {table.n_groups:,} groups"),
         ("groups", f"by {', '.join(table.by)}"),
@@ -185,10 +212,11 @@ def _what_was_done(table: Labelled, plan: Experiment) -> Section:
         (
             "protocol",
             f"{count(plan.splits, 'split')}; in each, {learned:,} groups to learn from, of which "
-            f"{plan.queries} are measured, and the individuals of {table.n_groups - learned:,} "
+            f"{plan.queries} {told}, and the individuals of {table.n_groups - learned:,} "
             "other groups to be tested on",
         ),
-        ("a measurement tells", f"the {plan.weights} of the target over a group, and nothing else"),
+        *pools,
+        ("a measurement tells", f"the {plan.weights} of the target over a {of}, and nothing else"),
         (
             "model",
             "the library's default, basis 'auto': linear parts and waves of several length-scales, "

@@ -535,10 +535,12 @@ class AggregateRegressor:
 
     # --- helpers ------------------------------------------------------------------------------
 
-    def inputs_of(self, x: Any) -> Float[np.ndarray, "N D"]:
-        """Inputs of the rows of a table or an array, as the model computes with them."""
-        encoded = self._encode(x)
-        return encoded.x if self._recipe is None else self._recipe.filled(encoded)
+    def sets_of(self, x: Any) -> Sets:
+        """Rows of a table or an array as sets of one individual, as the model sees them."""
+        encoded, recipe = self._encode(x), self._recipe
+        rows = encoded.x if recipe is None else recipe.filled(encoded)
+        known = tuple(range(len(rows))), rows, np.ones(len(rows)), np.arange(len(rows) + 1)
+        return Sets(*known, self.fitted().input_names, recipe=recipe)
 
     def _encode(self, x: Any) -> Encoded:
         return rows_in.encode(x, self.fitted(), self._recipe)

@@ -30,6 +30,7 @@ from sumwise.learning.propose import ROUNDING, UNKNOWN
 from sumwise.model import predict
 from sumwise.model.design import Pool
 from sumwise.model.fit import Model
+from sumwise.util import html
 from sumwise.util.shapes import Int, Mask
 from sumwise.util.text import count, plain
 from sumwise.util.threads import one_thread
@@ -76,6 +77,16 @@ class Pools(Sets):
     why: tuple[str, ...] = ()
     costs: tuple[float, ...] | None = None
 
+    def __repr__(self) -> str:
+        return Sets.__repr__(self).replace("Sets:", "Pools:", 1)
+
+    def _repr_html_(self) -> str:
+        names = np.concatenate(self.rows) if self.row_ids is None else self.row_ids
+        who = [", ".join(map(str, each)) for each in np.split(names, self.starts[1:-1])]
+        reached = [f"{100 * each.fraction:.0f} %" for each in self.certificates]
+        rows = list(zip(self.ids, who, reached, strict=True))
+        return html.paragraphs([repr(self)]) + html.table(("pool", "members", "of the bound"), rows)
+
 
 def design_pools(
     candidates: Any,
@@ -114,11 +125,13 @@ def design_pools(
     >>> model = sw.AggregateRegressor("linear").fit(sw.Sets.from_arrays([x[:5]]), [3.0])
     >>> pools = sw.design_pools(x, model, n=2, size=(2, 4), uses=1)
     >>> pools
-    Sets: 2 sets of 4 instances (8 in all), 2 inputs; ids 'pool 1', 'pool 2'
+    Pools: 2 sets of 4 instances (8 in all), 2 inputs; ids 'pool 1', 'pool 2'
     >>> bool(np.isin(pools.rows[0], pools.rows[1]).any())
     False
     """
     fitted, sets, table = _candidates(candidates, model)
+    if not len(sets):
+        raise SettingError("there are no candidates; give at least one individual")
     people = candidates_of(sets, natural=isinstance(candidates, Sets))
     read_in = read_rules(len(people), table, {**rules, "size": size}, _ids(sets))
     aims = read(people, {"targets": targets, "target_weights": target_weights}, "design_pools")
@@ -129,20 +142,32 @@ def design_pools(
     used = uses_in(len(people), [*_measured(people, fitted), *waiting])
     known: Any = {"n": validate.count(n, "n"), "used": used, "pending": waiting}
     found = design(people, fitted, strategy, read_in, aims=aims, budget=money, **known)
-    taken = {} if pending is None else {*pending.ids}
-    numbers = range(1, len(found) + len(taken) + 1)
-    ids = [name for k in numbers if (name := f"pool {k}") not in taken]
-    return _as_pools(people, found, ids[: len(found)], read_in)
+    return _as_pools(people, found, _earlier(fitted, pending), read_in)
+
+
+def _earlier(model: Model, pending: Sets | None) -> list[Sets]:
+    """Sets whose names and effects new pools must not have."""
+    overlap = None if model.labelled is None else model.labelled.overlap
+    told = [] if overlap is None else [overlap.pool, overlap.measured]
+    return told if pending is None else [*told, pending]
 
 
 def _as_pools(
-    people: Sets, found: Sequence[Designed], ids: Sequence[Hashable], rules: PoolRules
+    people: Sets, found: Sequence[Designed], earlier: Sequence[Sets], rules: PoolRules
 ) -> Pools:
+    taken = {name for each in earlier for name in each.ids}
+    numbers = range(1, len(found) + len(taken) + 1)
+    ids = [name for k in numbers if (name := f"pool {k}") not in taken]
     each = [(np.array(pool.rows), np.array(pool.theta)) for pool in found]
-    made = pools_of(people, each, ids, effect=rules.effect)
+    made = pools_of(people, each, ids[: len(found)], effect=rules.effect)
     own: dict[str, Any] = {
         field.name: getattr(made, field.name) for field in fields(Sets) if field.init
     }
+    if rules.effect:  # not those of earlier pools
+        before = [int(each.effects.max()) for each in earlier if each.effects is not None]
+        assert people.effects is not None
+        last = int(people.effects.max())
+        own["effects"] = own["effects"] + max([last, *before]) - last
     return Pools(
         **own,
         rows=tuple(rows for rows, _ in each),
@@ -310,7 +335,7 @@ def pools_of(
 
 def rows_in(candidates: Sets, sets: Sets) -> list[Weighted]:
     """Rows of candidates, and weights, of sets of the same individuals."""
-    if sets.members is None:
+    if not isinstance(sets, Sets) or sets.members is None:
         raise SettingError(
             "these sets do not say which candidates are in them; give pools that design_pools made "
             "of the same candidates"
@@ -361,11 +386,8 @@ def _candidates(given: Any, model: Any) -> tuple[Model, Sets, Table | None]:
     if isinstance(given, Sets):
         return fitted, given, None
     frame = None if isinstance(given, np.ndarray | list | tuple) else as_frame(given)
-    x = model.inputs_of(given)
     table = None if frame is None else Table(frame, "candidates", "candidates, row {}".format)
-    names = fitted.input_names
-    ids, starts = tuple(range(len(x))), np.arange(len(x) + 1)
-    return fitted, Sets(ids, x, np.ones(len(x)), starts, names), table
+    return fitted, model.sets_of(given), table
 
 
 def refuse_design(strategy: str, outputs: str, n_outputs: int, rules: PoolRules) -> None:

@@ -1,9 +1,10 @@
 """Error per query of many methods, one panel per data set (the paper's Fig. 3).
 
-Ten lines are legible when two of them lead: AggMI and Rand are thick and drawn on top, the others
-thin, each with a colour and a dash of its own. Ten bars at one query would hide one another, so a
-method has its bar at every fifth query of thirty and neighbours take turns. Errors fall by a factor
-of ten and the worst methods begin far above the rest, so the error axis is logarithmic.
+Ten lines are legible when two of them lead: AggMI and Rand, or IVR on designed pools and on given
+groups, are thick and drawn on top, the others thin, each with a colour and a dash of its own. Ten
+bars at one query would hide one another, so a method has its bar at every fifth query of thirty and
+neighbours take turns. Errors fall by a factor of ten and the worst methods begin far above the
+rest, so the error axis is logarithmic.
 """
 
 from __future__ import annotations
@@ -18,7 +19,12 @@ from sumwise.report.curves import how_averaged, learning_curve_rows
 from sumwise.report.theme import DASHES, GREY, channels, chart_of, finish_panels, tooltips
 from sumwise.util.shapes import Float
 
-LEADING: Final = ("Rand", "AggMI")  # drawn last, so on top, in this order
+LEADING: Final = (
+    "Rand",
+    "AggMI",
+    "given IVR",
+    "designed IVR",
+)  # drawn last, so on top, in this order
 # colours of Okabe and Ito and of Tol, which stay apart for colour-blind readers
 LOOKS: Final[Mapping[str, tuple[str, tuple[float, ...]]]] = {
     "AggMI": ("#0072B2", (1, 0)),
@@ -35,7 +41,15 @@ LOOKS: Final[Mapping[str, tuple[str, tuple[float, ...]]]] = {
     "DAEnt": ("#AA4499", (6, 1.5, 1.5, 1.5)),
 }
 # beside the paper's
-OTHER: Final[Mapping[str, tuple[str, tuple[float, ...]]]] = {"IVR": ("#000000", (1, 0))}
+OTHER: Final[Mapping[str, tuple[str, tuple[float, ...]]]] = {
+    "IVR": ("#000000", (1, 0)),
+    "designed IVR": ("#000000", (1, 0)),
+    "designed AggMI": ("#0072B2", (1, 0)),
+    "given IVR": ("#D55E00", (7, 2.5)),
+    "given AggMI": ("#E69F00", (4, 2)),
+    "given Rand": ("#777777", (1.5, 1.5)),
+    "individual IVR": ("#009E73", (6, 1.5, 1.5, 1.5)),
+}
 COLUMNS: Final = 3
 # by columns of the grid: a panel's width and height, and how many names the legend has in a row
 LAYOUT: Final[Mapping[int, tuple[int, int, int]]] = {
