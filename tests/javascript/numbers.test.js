@@ -103,6 +103,9 @@ test("figures have three digits that count", () => {
 test("a mean is as exact as its standard deviation allows", () => {
   assert.equal(spread(820.1234, 41.7), "820 ± 42");
   assert.equal(spread(1.23456, 0.0123), "1.235 ± 0.012");
+  assert.equal(spread(199.65, 2.28e-8), "199.65 ± 0"); // a measured pool, but for rounding
+  assert.deepEqual(like(2e-16, 199.6499, 199.6501), ["199.65", "199.65"]);
+  assert.equal(spread(3e-9, 1e-9), "3e−9 ± 1e−9");
   assert.equal(spread(null, 1), "–");
   assert.deepEqual(like(0, 1234.5), ["1\u202f235"]);
   assert.deepEqual(like(0.5, null, 2), ["–", "2.00"]);

@@ -11,6 +11,8 @@ from schemathesis import GenerationMode
 import sumwise as sw
 from sumwise.web import create_app
 from tests.builders import random_sets
+from tests.marks import slow
+from tests.web.designs import measure, sera
 
 IDS = [
     "a/b",
@@ -24,10 +26,10 @@ IDS = [
     "x",
 ]
 OPERATIONS = (
-    "amend", "ask", "changePool", "claim", "downloadCsv", "downloadParquet", "getAnswers",
-    "getChart", "getEvents", "getHistory", "getIndividuals", "getNext", "getPicture", "getSet",
-    "getSets", "getSkips", "getStatus", "getStudy", "release", "renew", "retract", "skip", "tell",
-    "unskip",
+    "amend", "ask", "changePool", "claim", "downloadCsv", "downloadParquet", "downloadPlate",
+    "getAnswers", "getChart", "getCode", "getEvents", "getHistory", "getIndividuals", "getNext",
+    "getPicture", "getSet", "getSets", "getSkips", "getStatus", "getStudy", "release", "renew",
+    "retract", "skip", "tell", "unskip",
 )  # fmt: skip
 
 
@@ -44,11 +46,25 @@ def app(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def operations(app):
+def pools(tmp_path_factory):
+    """A study that designs its sets, with an answer, an open pool, and one that was given back."""
+    study, level = sera(tmp_path_factory.mktemp("fuzz") / "b.db", n=60, design={"size": (1, 2)})
+    with study:
+        measure(study, level)
+        study.release([study.ask(), study.ask()][0].set_id)
+        yield create_app(study)
+
+
+def operations_of(app):
     document = schemathesis.openapi.from_dict(app.openapi())
     document.app = app
     found = [result.ok() for result in document.get_all_operations()]
     return {operation.definition.raw["operationId"]: operation for operation in found}
+
+
+@pytest.fixture(scope="module")
+def operations(app):
+    return operations_of(app)
 
 
 def test_all_operations_are_tried(operations):
@@ -72,7 +88,22 @@ TRIED = [
 
 @pytest.mark.parametrize(("name", "mode"), TRIED)
 def test_everything_it_answers_is_documented(name, mode, app, operations):
-    @given(case=operations[name].as_strategy(generation_mode=mode))
+    try_out(operations[name], mode, app)
+
+
+OF_POOLS = (
+    "ask", "downloadPlate", "getCode", "getHistory", "getIndividuals", "getPicture", "getSets",
+    "getSkips", "getStatus", "getStudy", "release", "retract", "skip", "tell",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["claim", "getNext", "getSet", *slow(*OF_POOLS)])
+def test_what_it_answers_of_pools_is_documented(name, pools):
+    try_out(operations_of(pools)[name], GenerationMode.POSITIVE, pools)
+
+
+def try_out(operation, mode, app):
+    @given(case=operation.as_strategy(generation_mode=mode))
     @settings(
         max_examples=min(25, settings.default.max_examples // 3),
         suppress_health_check=list(HealthCheck),

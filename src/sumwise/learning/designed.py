@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import count as count_from
 from typing import Final
 
 import numpy as np
@@ -32,7 +33,7 @@ from sumwise.learning.pools import (
 from sumwise.learning.propose import UNKNOWN, Ask, Draws, NewPool, PoolState, Prices, propose
 from sumwise.model.design import Design, Pool
 from sumwise.model.fit import Model
-from sumwise.util.shapes import Mask, PerSet
+from sumwise.util.shapes import Int, Mask, PerSet
 from sumwise.util.text import count
 
 NAME: Final = re.compile(r"pool ([1-9][0-9]{0,17})")
@@ -44,6 +45,7 @@ class Designing:
 
     rules: PoolRules
     candidates: Sets  # one-instance sets
+    rows: Int[np.ndarray, " N"]  # where each of them is among the sets' individuals, first
     names: tuple[Hashable, ...]  # of the candidates
     n_begun: int  # sets that the study began with
     alone: bool  # whether each of them is an individual, so that no sets are given
@@ -51,15 +53,17 @@ class Designing:
     @classmethod
     def of(cls, rules: PoolRules, begun: Sets) -> Designing:
         """For these sets, see `begin`."""
-        alone = bool((begun.sizes == 1).all())
-        owners = np.repeat(np.arange(len(begun)), begun.sizes)
-        names: Sequence[Hashable] = begun.ids
-        if begun.row_ids is not None:
-            names = begun.row_ids.tolist()
-        elif not alone:
-            numbers = np.arange(len(owners)) - begun.starts[owners] + 1
-            names = [(begun.ids[a], n) for a, n in zip(owners, numbers.tolist(), strict=True)]
-        return cls(rules, candidates_of(begun), tuple(names), len(begun), alone)
+        alone, candidates = bool((begun.sizes == 1).all()), candidates_of(begun)
+        assert begun.members is not None  # see `begin`
+        rows = np.unique(begun.members, return_index=True)[1]
+        if candidates.row_ids is not None:
+            names = candidates.row_ids.tolist()
+        else:
+            owners = np.searchsorted(begun.starts, rows, side="right") - 1
+            numbers = (rows - begun.starts[owners] + 1).tolist()
+            names = [begun.ids[a] for a in owners]
+            names = names if alone else [*zip(names, numbers, strict=True)]
+        return cls(rules, candidates, rows, tuple(names), len(begun), alone)
 
     def pool_at(self, sets: Sets, position: int) -> NewPool | None:
         """A pool that is there already; None for a set that the study began with."""
@@ -77,6 +81,21 @@ class Designing:
         """Positions of what was or is being measured, and of sets and pools that were skipped."""
         aside = (at for at in state.skipped if at >= self.n_begun or not self.alone)
         return {*state.answered, *state.claimed, *aside}
+
+    def counts(self, state: PoolState) -> tuple[int, int, int, int]:
+        """How many sets and pools there are to count, are measured, are being, and are skipped.
+
+        Individuals by themselves count if they are measured; a pool that was given back does not.
+        """
+        made = self.made(state)
+        given = set() if self.alone else set(range(self.n_begun))
+        aside = sum(at in made for at in state.skipped)
+        return len(made | given), len(state.answered), len(state.claimed), aside
+
+    def used(self, sets: Sets, state: PoolState) -> Int[np.ndarray, " N"]:
+        """In how many sets and pools that count as measured each candidate is."""
+        found = rows_in(self.candidates, sets.take(sorted(self.made(state))))
+        return uses_in(len(self.candidates), found)
 
     def joined(self, sets: Sets, pools: Sequence[Weighted], ids: Sequence[Hashable]) -> Sets:
         """The sets of a study with more pools, which are never asked for as they are."""
@@ -106,11 +125,7 @@ class Designing:
 
     def begun(self, sets: Sets, aims: Objective) -> tuple[Sets, Objective]:
         """The sets without pools, and what is known of them."""
-        noise, cost = (
-            None if v is None else v[: self.n_begun] for v in (aims.noise_std, aims.cost)
-        )
-        own = sets.take(range(self.n_begun))
-        return own, replace(aims, noise_std=noise, cost=cost)
+        return sets.take(range(self.n_begun)), of_first(aims, self.n_begun)
 
     def taken(self, sets: Sets, state: PoolState, noise_std: PerSet | None) -> Taken:
         """What has become of candidates: who was or is being measured, or cannot be."""
@@ -122,6 +137,12 @@ class Designing:
         waiting = rows_in(self.candidates, sets.take(state.claimed))
         noise = None if noise_std is None else noise_std[list(state.claimed)].tolist()
         return Taken(used, allowed, waiting, noise)
+
+
+def of_first(aims: Objective, n: int) -> Objective:
+    """What is known of the first n sets."""
+    noise, cost = (None if v is None else v[:n] for v in (aims.noise_std, aims.cost))
+    return replace(aims, noise_std=noise, cost=cost)
 
 
 def begin(sets: Sets) -> Sets:
@@ -194,12 +215,12 @@ def weighted(pool: NewPool) -> Weighted:
 
 
 def names_after(ids: Sequence[Hashable]) -> Iterator[str]:
-    """Names of pools that are not taken, in order."""
-    found = (NAME.fullmatch(name) for name in ids if isinstance(name, str))
-    last = max((int(each[1]) for each in found if each), default=0)
-    while True:
-        last += 1
-        yield f"pool {last}"
+    """Names of pools that are not taken, in order.
+
+    One that was claimed out of turn leaves the others their names.
+    """
+    taken = {*ids}
+    return (name for n in count_from(1) if (name := f"pool {n}") not in taken)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

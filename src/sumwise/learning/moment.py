@@ -182,12 +182,8 @@ class Moment(Generic[S]):
         left["contradictions"] = contradictions(sets, fit.seen.answers, self.about)
         counts = sets.n_asked - len(state.gone), *taken, state.questions
         if designing is not None:
-            made = designing.made(state)
-            given = set() if designing.alone else set(range(designing.n_begun))
-            aside = sum(at in made for at in state.skipped)
-            taken = len(state.answered), len(state.claimed), aside
-            counts = len(made | given), *taken, state.questions
-            used = int((designing.taken(sets, state, None).used > 0).sum())
+            counts = *designing.counts(state), state.questions
+            used = int((designing.used(sets, state) > 0).sum())
             left |= {"known": 0, "candidates": len(designing.candidates), "used": used}
             left["alone"] = designing.alone
         return Status(self.name, self.strategy, *counts, **left, about=self.about)

@@ -81,7 +81,7 @@ def progress(insight: Insight) -> Section:
         f"Before each answer the model forecasts it. “{ERROR.capitalize()}” is the typical error "
         f"of these forecasts over the last {WINDOW} answers; “{EVERYONE}” is that of predicting "
         f"the {usual} so far for every individual. {then}Errors are those of a "
-        f"set's {usual}: errors of its individuals are larger, and cancel in part. "
+        f"{_thing(insight)}'s {usual}: errors of its individuals are larger, and cancel in part. "
         f"“{SPREAD.capitalize()}” is the model's average uncertainty about an "
         f"individual{of}; the individuals' own noise, {noise} by the latest estimate, "
         "is not in it, and no question removes that. Uncertainty may also rise: the model's "
@@ -180,8 +180,8 @@ def predicted(insight: Insight) -> Section:
         "with the settings it has now."
     )
     words += (
-        " On the line they agree. An answer far outside may be mistyped, or its set unlike the "
-        "others."
+        " On the line they agree. An answer far outside may be mistyped, or its "
+        f"{_thing(insight)} unlike the others."
     )
     if len(rows) < len(insight.compared):
         words += (
@@ -346,6 +346,8 @@ def questions(insight: Insight) -> Section:
     ]
     if not rows:
         why = "Every set is measured, being measured or skipped; nothing is free to ask."
+        if insight.status.candidates:
+            why = "No other pool can be designed of the individuals who are left."
         return Section(title, [why])
     words = "The next questions, each as if those above it and all open ones were answered."
     if not insight.status.answers:
@@ -398,6 +400,11 @@ def _together(pool: NewPool) -> str:
     few = [label(name) for name in pool.members[:MOST_NAMED]]
     more = len(pool.members) - len(few)
     return f"Together: {', '.join(few)}{f' and {more} more' if more else ''}."
+
+
+def _thing(insight: Insight) -> str:
+    """What is measured."""
+    return "pool" if insight.status.alone else "set"
 
 
 def _needs(what: str, insight: Insight) -> str:

@@ -77,11 +77,14 @@ class ModelCache:
                 if latest is not None and latest[0] in names:
                     start = names.index(latest[0]), latest[1]
                 model = self._fold(answers, names, start, store=not locked)
-                pool = self._seen_by(model, latest) if self._learns else self._drawn
+                pool = self.seen_by(model, latest)
                 latest = self._latest = names[-1], model, pool
         return latest[1], latest[2]
 
-    def _seen_by(self, model: Model, before: tuple[str, Model, Pool] | None) -> Pool:
+    def seen_by(self, model: Model, before: tuple[str, Model, Pool] | None = None) -> Pool:
+        """The sets as a model of this study sees them."""
+        if not self._learns:
+            return self._drawn
         sets, phi = self._record.sets, None if before is None else before[2].phi
         return self._of_pool(sets.pool(model) if phi is None else model.pool(sets, phi))
 

@@ -19,17 +19,17 @@ import numpy as np
 
 from sumwise.acquisition.objective import Objective
 from sumwise.data.sets import LazySets, Sets
-from sumwise.errors import StorageError
-from sumwise.learning.designed import Sought, chosen_set, propose_pools, with_asked
+from sumwise.learning.designed import Sought, chosen_set, of_first, propose_pools, with_asked
 from sumwise.learning.moment import Fitted, in_words
 from sumwise.learning.propose import Answer, Ask, Prices, draws_of, propose
+from sumwise.model.design import Pool
+from sumwise.model.fit import Model
 from sumwise.study.model_cache import ModelCache
 from sumwise.study.storage import records
 from sumwise.study.storage.database import Connection, Database
 from sumwise.study.storage.records import Claim, Event, Snapshot, StudyRecord
 from sumwise.study.storage.transactions import refuse_retired, refuse_taken, transaction
 from sumwise.util.shapes import Float
-from sumwise.util.text import shown
 
 Fit: TypeAlias = Fitted[Snapshot]
 MOST_PROPOSED = 5  # that may be claimed by name
@@ -104,7 +104,9 @@ class StudyState:
     def history_page(self, page: int, size: int) -> tuple[int, tuple[Event, ...]]:
         """How many events there are, and one page of them, counted from 1, the newest first."""
         with self.database.read() as connection:
-            return records.event_page(connection, self.record, page, size)
+            found = records.event_page(connection, self.record, page, size)
+            self.renew(connection)  # afterwards, as in `snapshot`
+        return found
 
     def questions_of(self, claims: Sequence[Claim]) -> Mapping[int, Mapping[str, Any]]:
         """What was known of claimed sets when they were asked for, by their positions."""
@@ -126,9 +128,18 @@ class StudyState:
     def fit_anew(self, seen: Snapshot, *, locked: bool = False) -> Fit:
         """The same for any answers, such as those of all other sets; it is not kept."""
         record, models = self._known
-        model, pool = models.after(seen.answers, locked=locked)
+        return self._fit(record, *models.after(seen.answers, locked=locked), seen)
+
+    def _fit(self, record: StudyRecord, model: Model, pool: Pool, seen: Snapshot) -> Fit:
         aimed = record.aims.apply(pool, model)
         return Fitted(model, aimed, pool.design, seen, self._ranges(record))
+
+    def _seeing_all(self, fit: Fit) -> Fit:
+        """The same model, and the sets with pools that were designed since it was fitted."""
+        record, models = self._known
+        if len(fit.pool.sets) == len(record.sets):
+            return fit
+        return self._fit(record, fit.model, models.seen_by(fit.model), fit.seen)
 
     def _ranges(self, record: StudyRecord) -> Float[np.ndarray, "2 A"] | None:
         """The least and the greatest that each total can be, where outputs have bounds."""
@@ -147,12 +158,12 @@ class StudyState:
         """
         held = self._fitted
         if not self.models.quick:
-            return held
+            return held and self._seeing_all(held)
         if held is not None:
             with self.database.read() as connection:
                 new, corrected = records.events_since(connection, self.record, held.seen.last_event)
             if not corrected and new * lag <= len(held.seen.answers):
-                return held
+                return self._seeing_all(held)
         return self.fitted()
 
     # --- questions ----------------------------------------------------------------------------
@@ -210,18 +221,18 @@ class StudyState:
 
     def _fit_of(self, seen: Snapshot, *, locked: bool) -> tuple[Fit, StudyRecord]:
         """The model of a moment, and the study with the sets that it sees."""
-        while True:
-            fit = self.fit_anew(seen, locked=True) if locked else self.fitted(seen)
-            record = self.record
-            if len(fit.pool.sets) == len(record.sets):
-                return fit, record
+        fit = self.fit_anew(seen, locked=True) if locked else self.fitted(seen)
+        record, models = self._known
+        if len(fit.pool.sets) != len(record.sets):  # a pool was designed meanwhile
+            fit = self._fit(record, fit.model, models.seen_by(fit.model), seen)
+        return fit, record
 
     def with_proposed(self, fit: Fit, ahead: Sequence[Ask]) -> tuple[Fit, Objective]:
         """A model with the sets of questions that were not asked yet, and what is known of them."""
         record = self.record
         if record.designing is None or not ahead:
             return fit, record.aims
-        known = fit.model, record.designing, record.aims, ahead
+        known = fit.model, record.designing, of_first(record.aims, len(fit.pool.sets)), ahead
         pool, aims = with_asked(fit.pool, *known)
         plain = with_asked(replace(fit.pool, design=fit.design), *known)[0].design
         ranges = record.about.ranges(pool.sets) if record.about.bounded else None
@@ -258,17 +269,24 @@ class StudyState:
         """A pool that was proposed and is claimed by its name; None if none has that name now."""
         for _ in range(OVERTAKEN):
             seen = self.snapshot()
-            named = [ask for ask in self._next(seen, MOST_PROPOSED) if ask.set_id == name]
+            named = _named(self._next(seen, MOST_PROPOSED), name, seen)
             claimed = self._claimed(seen, named, [owner]) if named else None
             if claimed is not None or not named:
                 return claimed
-        raise StorageError(
-            f"study {self.record.name!r} is being asked all the time, so {shown(name)!r:.60} was "
-            "not claimed. Look at what is proposed now."
-        )
+        with transaction(self.database, self.record) as change:
+            seen = self.snapshot()
+            change.go_on(self.record)
+            asked = self._questions(seen, MOST_PROPOSED, locked=True, fewer=True)
+            named = _named(asked, name, seen)
+            return change.ask(seen, named, [owner]) if named else None
 
     def _claimed(
         self, seen: Snapshot, questions: Sequence[Ask], owners: Sequence[str | None]
     ) -> list[Ask] | None:
         with transaction(self.database, self.record) as change:
             return change.ask(seen, questions, owners)
+
+
+def _named(asked: Sequence[Ask], name: Hashable, seen: Snapshot) -> list[Ask]:
+    """The question with this name, in case it is the next that is asked."""
+    return [replace(ask, number=seen.questions) for ask in asked if ask.set_id == name]

@@ -412,8 +412,8 @@ class Study:
         state = self.state
         seen, sets, designing = state.snapshot(), state.record.sets, state.record.designing
         if designing is not None:
-            given = set() if designing.alone else set(range(designing.n_begun))
-            return len(seen.answers), len(given | designing.made(seen.state))
+            counted, done, *_ = designing.counts(seen.state)
+            return done, counted
         measured = sum(answer.position < sets.n_asked for answer in seen.answers)
         return measured, seen.sets - sets.origin.extra
 

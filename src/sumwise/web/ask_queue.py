@@ -16,11 +16,12 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from sumwise.errors import PoolExhaustedError
+from sumwise.errors import PoolExhaustedError, SettingError
 from sumwise.learning.propose import Ask
 from sumwise.study.state import StudyState
 
 TOGETHER: Final = 16  # questions worked out together; with more, the first would wait too long
+TOO_MANY: Final = (PoolExhaustedError, SettingError)  # no more pools keep to all rules
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,7 +74,7 @@ class AskQueue:
             claimed = iter(self._state.claim([each.by for each in requests for _ in range(each.n)]))
         except Exception as error:
             for request in requests:
-                if isinstance(error, PoolExhaustedError) and len(requests) > 1:
+                if isinstance(error, TOO_MANY) and len(requests) > 1:
                     self._answer([request])  # too few sets are free for all, perhaps not for some
                 else:
                     request.questions.set_exception(error)

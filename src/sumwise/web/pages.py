@@ -6,9 +6,7 @@ array and a few rows. Individuals of a large study are read when a page first sh
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -29,7 +27,6 @@ from sumwise.web.session import LEVEL, Session, SingleFlight, expectations
 
 STATES: Final = ("free", "open", "answered", "skipped")
 FREE, OPEN, ANSWERED, SKIPPED = range(4)
-_DIGITS: Final = re.compile(r"([0-9]{1,18})")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,27 +70,49 @@ class Pages:
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self._sets = session.sets
         self.pool = session.per_change(lambda seen: _view(session, seen))
         # of all individuals, for sorting
         self._predictions = SingleFlight(
-            session.state.fitted, lambda fit: predict(session, fit, np.arange(len(self._sets.x)))
+            session.state.fitted,
+            lambda fit: predict(session, fit, np.arange(len(session.sets.own_x))),
         )
 
     # --- sets ---------------------------------------------------------------------------------
 
     def sets(self, query: PageQuery, state: str = "") -> dict[str, Any]:
         view = self.pool.get()
-        wanted, order = self._named(query.search), self._order(view, query)
-        wanted[list(view.seen.gone)] = False
-        wanted[self._sets.n_asked :] = False  # known from the start
+        wanted, order = self._listed(view, query.search), self._order(view, query)
         if state:
             wanted &= view.state == STATES.index(state)
         found = order[wanted[order]]
         return query.answer(self.set_rows(view, query.of(found).tolist()), len(found))
 
+    def _listed(self, view: PoolView, search: str) -> Mask:
+        """Which sets are part of the pool, and have this text in their id.
+
+        Where sets are designed, pools are listed with them, and found by their members, too; of
+        individuals by themselves, those are listed that are measured or being measured.
+        """
+        people, n = self.session.people, len(view.state)
+        wanted = self._named(search)[:n]
+        wanted[list(view.seen.gone)] = False
+        if people is None:
+            wanted[self.session.sets.n_asked :] = False  # known from the start
+            return wanted
+        begun = people.designing.n_begun
+        if search and n > begun:
+            sets, part = view.fit.pool.sets, search.casefold()
+            rows = np.arange(sets.starts[begun], len(sets.x))
+            found = np.array([part in text.casefold() for text in people.texts])
+            within = found[people.at(sets, rows)]
+            wanted[begun:] |= np.logical_or.reduceat(within, sets.starts[begun:-1] - rows[0])
+        if people.designing.alone:
+            wanted[:begun] &= np.isin(view.state[:begun], (OPEN, ANSWERED))
+        return wanted
+
     def set_rows(self, view: PoolView, positions: list[int]) -> list[dict[str, Any]]:
-        expected = expectations(view.fit, positions)
+        expected, people = expectations(view.fit, positions), self.session.people
+        begun = len(view.state) if people is None else people.designing.n_begun
         return [
             {
                 **self.session.name(position),
@@ -103,6 +122,7 @@ class Pages:
                 "answer": view.answer[position],
                 "information": view.information[position],
                 "by": view.by.get(position),
+                "designed": position >= begun,
             }
             for position, row in zip(positions, expected, strict=True)
         ]
@@ -110,29 +130,17 @@ class Pages:
     def _order(self, view: PoolView, query: PageQuery) -> Int[np.ndarray, " A"]:
         wanted = query.sort, query.descending
         if wanted not in view.orders:
-            values = self._rank if query.sort == "id" else getattr(view, query.sort)
-            view.orders[wanted] = query.order(values)
+            by_id = query.sort == "id"
+            values = self.session.known.rank if by_id else getattr(view, query.sort)
+            view.orders[wanted] = query.order(values[: len(view.state)])
         return view.orders[wanted]
-
-    @cached_property
-    def _folded(self) -> list[str]:
-        return [text.casefold() for text in self.session.texts]
-
-    @cached_property
-    def _rank(self) -> Int[np.ndarray, " A"]:
-        """The rank of each set in natural order: "set 9" before "set 10"."""
-        keys = [
-            [int(part) if i % 2 else part for i, part in enumerate(_DIGITS.split(text))]
-            for text in self._folded
-        ]
-        return np.argsort(sorted(range(len(keys)), key=keys.__getitem__))
 
     def _named(self, search: str) -> Mask:
         """Which sets have this text in their id."""
-        part = search.casefold()
+        part, folded = search.casefold(), self.session.known.folded
         if not part:
-            return np.ones(len(self._sets), dtype=bool)
-        return np.fromiter((part in text for text in self._folded), bool, len(self._folded))
+            return np.ones(len(folded), dtype=bool)
+        return np.fromiter((part in text for text in folded), bool, len(folded))
 
     # --- individuals --------------------------------------------------------------------------
 
@@ -141,45 +149,70 @@ class Pages:
         return self._set_by_set(np.array([position]), PageQuery(page, size))
 
     def individuals(self, query: PageQuery) -> dict[str, Any]:
-        wanted = self._named(query.search) & self.session.in_pool
-        if query.sort in ("mean", "std"):
-            order = query.order(getattr(self._predictions.get(), query.sort))
-            found = order[np.repeat(wanted, self.session.sizes)[order]]
-            return query.answer(self._rows(query.of(found)), len(found))
-        order = np.argsort(self._rank) if query.sort == "set" else np.arange(len(self._sets))
-        return self._set_by_set(order[wanted[order]], query)
+        known, own = self.session.known, self.session.sets.n_asked
+        wanted = (self._named(query.search) & known.in_pool)[:own]
+        order = np.argsort(known.rank[:own]) if query.sort == "set" else np.arange(own)
+        sorts = query.sort in ("mean", "std")
+        if self.session.people is None and not sorts:
+            return self._set_by_set(order[wanted[order]], query)
+        rows = np.repeat(wanted, known.sizes[:own])
+        if sorts:
+            found = query.order(getattr(self._predictions.get(), query.sort))
+        else:
+            found = np.argsort(np.repeat(np.argsort(order), known.sizes[:own]), kind="stable")
+            found = found[::-1] if query.descending else found
+        found = self._once(found[rows[found]])
+        return query.answer(self._rows(query.of(found)), len(found))
+
+    def _once(self, rows: Int[np.ndarray, " n"]) -> Int[np.ndarray, " m"]:
+        """Each individual once, where sets are designed of them."""
+        if self.session.people is None:
+            return rows
+        first = np.unique(self.session.people.at(self.session.sets, rows), return_index=True)[1]
+        return rows[np.sort(first)]
 
     def _set_by_set(self, order: Int[np.ndarray, " n"], query: PageQuery) -> dict[str, Any]:
         """A page of the individuals of these sets, without listing those of all pages."""
-        ends = np.cumsum(self.session.sizes[order])
+        sizes, starts = self.session.known.sizes, self.session.sets.starts
+        ends = np.cumsum(sizes[order])
         total = int(ends[-1]) if len(ends) else 0
         numbers = range(total)[::-1] if query.descending else range(total)
         number = np.array(query.of(numbers), dtype=np.int64)
         at = np.searchsorted(ends, number, side="right")
-        begins = ends[at] - self.session.sizes[order[at]]
-        return query.answer(self._rows(self._sets.starts[order[at]] + number - begins), total)
+        begins = ends[at] - sizes[order[at]]
+        return query.answer(self._rows(starts[order[at]] + number - begins), total)
 
     def _rows(self, which: Int[np.ndarray, " n"]) -> list[dict[str, Any]]:
         if not len(which):
             return []
-        starts, own = self._sets.starts, self._sets.row_ids
-        x = list(zip(*map(list, input_columns(self._sets, which).values()), strict=True))
-        names = [None] * len(which) if own is None else [shown(name) for name in own[which]]
+        sets, people = self.session.sets, self.session.people
+        starts, own, rows = sets.starts, sets.row_ids, which
+        weights: list[float | None] = [None] * len(which)
+        names = [None if own is None else shown(own[row]) for row in which]
+        if people is not None:  # members of pools are the study's individuals
+            rows = people.own_rows(sets, which)
+            for i, (row, at) in enumerate(zip(which, people.at(sets, which), strict=True)):
+                if row >= starts[sets.n_asked]:
+                    weights[i] = float(sets.theta[row])
+                if weights[i] is not None or people.designing.alone:
+                    names[i] = people.texts[at]
+        x = list(zip(*map(list, input_columns(sets, which).values()), strict=True))
         owners = np.searchsorted(starts, which, side="right") - 1
-        found = predict(self.session, self.session.state.fitted(), which)
+        found = predict(self.session, self.session.state.fitted(), rows)
         values = zip(found.mean, found.std, found.lower, found.upper, strict=True)
         more = zip(*found.more.values(), strict=True) if found.more else [()] * len(which)
-        columns = zip(owners.tolist(), which.tolist(), names, x, values, more, strict=True)
+        columns = zip(owners.tolist(), which.tolist(), names, x, weights, values, more, strict=True)
         return [
             {
                 "set": self.session.name(owner),
                 "row": row - int(starts[owner]) + 1,
                 "id": name,
                 "inputs": [as_value(value) for value in inputs],
+                "weight": weight,
                 **{"mean": mean, "std": std, "lower": lower, "upper": upper},
                 **dict(zip(("rate", "extrapolates"), rates, strict=False)),
             }
-            for owner, row, name, inputs, (mean, std, lower, upper), rates in columns
+            for owner, row, name, inputs, weight, (mean, std, lower, upper), rates in columns
         ]
 
 
@@ -190,6 +223,7 @@ def predict(session: Session, fit: Fit, which: Int[np.ndarray, " n"]) -> Predict
     too; where sets overlap, everyone is.
     """
     sets, about, model = session.sets, session.record.about, fit.model
+    sets = sets if session.people is None else fit.pool.sets
     if not about.bounded:
         e = None if model.generalised is None else sets.theta[which]
         return outputs.interval(model, sets.x[which], LEVEL, _members(fit, sets, which), e)
@@ -236,12 +270,12 @@ def _view(session: Session, now: Snapshot) -> PoolView:
         own, (left, after) = information[held], given_questions(left, posterior, held)
         information = teaches(left.design, after)
         information[held] = own
-    state = np.zeros(len(session.sets), dtype=np.int64)
+    state = np.zeros(len(expected), dtype=np.int64)
     answer, by = np.full(len(state), np.nan), dict[int, str | None]()
     for code, group in ((SKIPPED, now.skips), (OPEN, now.claims), (ANSWERED, now.answers)):
         for row in group:
             state[row.position], by[row.position] = code, row.by
     for each in now.answers:
         answer[each.position], information[each.position] = each.y_bar, 0.0
-    size = session.sizes
+    size = session.known.sizes[: len(state)]
     return PoolView(now, fit, size, state, expected, std, information, answer, by)

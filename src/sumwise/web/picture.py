@@ -13,7 +13,7 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -59,14 +59,17 @@ WORDS: Final = {
 }
 
 
+# rows, what became of each, the position of its set, and how many there are in all
+Drawn: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray, int]
+
+
 class Pictures:
     """Pictures of one study."""
 
     def __init__(self, pages: Pages, places: tuple[str, str] | None) -> None:
         self._pages = pages
         self._session = pages.session
-        self._sets = self._session.sets
-        names = list(map(str, self._sets.input_names or self._session.input_names))
+        names = list(map(str, self._session.sets.input_names or self._session.input_names))
         self._columns = [_column(names, name) for name in places or ()]
         self.places = places
         self._drawn = {kind: self._picture(kind) for kind in TITLES}
@@ -85,12 +88,8 @@ class Pictures:
         return self._session.per_change(lambda _: as_json(self._draw(kind, self._pages.pool.get())))
 
     def _draw(self, kind: str, view: PoolView) -> Section:
-        sets, state = self._sets, KINDS[view.state]
-        for question in self._session.state.propose(view.seen, PROPOSED):
-            state[sets.position(question.set_id)] = PROPOSAL
-        which = sample(sets.starts, state)
-        inside = self._session.in_pool
-        which = which[inside[np.searchsorted(sets.starts, which, side="right") - 1]]
+        sets, people = self._session.sets, self._session.people
+        which, state, owners, total = self._shown(view) if people is None else self._fates(view)
         if kind == "tsne" and len(which) < FEWEST_TSNE:
             words = f"t-SNE takes at least {FEWEST_TSNE} individuals."
             return Section(TITLES[kind], [words])
@@ -99,44 +98,75 @@ class Pictures:
             reach = np.ptp(points, axis=0)
         if not np.isfinite(reach).all():
             return Section(TITLES[kind], ["The inputs are too far apart to be drawn."])
-        owners = np.searchsorted(sets.starts, which, side="right") - 1
-        order = np.argsort(state[owners], kind="stable")
+        order = np.argsort(state, kind="stable")
         which, owners, points = which[order], owners[order], points[order]
-        names = list(LOOKS)
-        columns = (
-            _rounded(points),
-            owners.tolist(),
-            (which - sets.starts[owners] + 1).tolist(),
-            _predicted(self._session, view, which),
-        )
+        own = (which - sets.starts[owners] + 1).tolist()
+        if people is not None:
+            own = [label(people.texts[at]) for at in people.at(sets, which)]
+        names = [[*LOOKS][kind] for kind in state[order]]
+        columns = _rounded(points), owners.tolist(), names, own
         rows = [
             {
                 "x": x,
                 "y": y,
                 "set": label(sets.ids[owner]),
-                "state": names[state[owner]],
+                "state": name,
                 "position": owner,
                 "row": row,
                 "predicted": predicted,
             }
-            for (x, y), owner, row, predicted in zip(*columns, strict=True)
+            for (x, y), owner, name, row, predicted in zip(
+                *columns, _predicted(self._session, view, which), strict=True
+            )
         ]
-        sentences, total = [words], int(sets.sizes[inside].sum())
+        sentences = [words]
         if len(which) < total:
             sentences.append(
                 f"Of {total:,} individuals {len(which):,} are drawn; those of sets that are "
                 "answered, being measured or proposed come first."
             )
         drawn = Counter(row["state"] for row in rows)  # in the order of LOOKS, as the rows are
-        table = [{"set is": name, "individuals drawn": n} for name, n in reversed(drawn.items())]
+        thing = "pool" if people is not None and people.designing.alone else "set"
+        heads = f"{thing} is", "individuals drawn"
+        table = [dict(zip(heads, each, strict=True)) for each in reversed(drawn.items())]
         chart = _chart(kind, rows, self.places, points)
         return Section(TITLES[kind], sentences, [chart], rows=table)
+
+    def _shown(self, view: PoolView) -> Drawn:
+        """Individuals of the pool, what became of their sets, and which these are."""
+        sets, state = self._session.sets, KINDS[view.state]
+        for question in self._session.state.propose(view.seen, PROPOSED):
+            state[sets.position(question.set_id)] = PROPOSAL
+        which, inside = sample(sets.starts, state), self._session.known.in_pool
+        owners = np.searchsorted(sets.starts, which, side="right") - 1
+        which, owners = which[inside[owners]], owners[inside[owners]]
+        return which, state[owners], owners, int(sets.sizes[inside].sum())
+
+    def _fates(self, view: PoolView) -> Drawn:
+        """The same where sets are designed: an individual has the most important of its fates."""
+        sets, people = view.fit.pool.sets, self._session.people
+        assert people is not None
+        state, owners = np.full(len(people.texts), REST), people.owners.copy()
+        kinds = KINDS[view.state]
+        proposed = self._session.state.propose(view.seen, PROPOSED)
+        for kind in (SKIPPED, PROPOSAL, OPEN, ANSWERED):
+            for at in np.flatnonzero(kinds == kind).tolist():
+                rows = people.of_set(sets, at)[0]
+                state[rows], owners[rows] = kind, at
+            for question in proposed if kind == PROPOSAL else ():
+                if question.pool is None:
+                    rows = people.of_set(sets, sets.position(question.set_id))[0]
+                else:
+                    rows = np.array(question.pool.rows)
+                state[rows] = kind
+        which = sample(np.arange(len(state) + 1), state)
+        return people.designing.rows[which], state[which], owners[which], len(state)
 
     def _points(
         self, kind: str, which: Int[np.ndarray, " n"]
     ) -> tuple[Float[np.ndarray, "n 2"], str]:
         if kind == "map":
-            return self._sets.x[which][:, self._columns], WORDS[kind]
+            return self._session.sets.x[which][:, self._columns], WORDS[kind]
         if kind == "tsne":
             return self._tsne(which), WORDS[kind]
         axes, share = self._components
@@ -145,11 +175,17 @@ class Pictures:
     # --- planes -------------------------------------------------------------------------------
 
     def _standardised(self, which: Any) -> Float[np.ndarray, "n D"]:
-        return (self._sets.x[which] - self._inputs.shift) / self._inputs.scale
+        return (self._x[which] - self._inputs.shift) / self._inputs.scale
+
+    @cached_property
+    def _x(self) -> Float[np.ndarray, "N D"]:
+        """Inputs of all, without those in designed pools once more."""
+        sets = self._session.sets
+        return sets.x if self._session.people is None else sets.own_x
 
     @cached_property
     def _inputs(self) -> Inputs:
-        return Inputs.of(self._sets.x)
+        return Inputs.of(self._x)
 
     @cached_property
     def _components(self) -> tuple[Float[np.ndarray, "D 2"], float]:

@@ -32,6 +32,40 @@ class SetName(BaseModel):
     id: str = Field(examples=["Ann Arbor"])
 
 
+class Proposed(BaseModel):
+    """A set, or a pool that is proposed."""
+
+    position: int | None = Field(
+        ge=0,
+        description="Null for a pool that is proposed: it is a set, and has a position, once it is "
+        "claimed by its id (`set`).",
+        examples=[3],
+    )
+    id: str = Field(examples=["pool 7"])
+
+
+class Member(BaseModel):
+    """Somebody in a pool."""
+
+    id: str = Field(description="Of the individual, as it is shown.", examples=["S017"])
+    set: SetName = Field(
+        description="Where it was when the study began: a set, or the individual by itself."
+    )
+    row: int = Field(description="Its number there, from 1.")
+    weight: Real = Field(description="In what is measured of the pool.")
+
+
+class Designed(BaseModel):
+    """A pool that was designed, in a study that designs its sets; null for other sets."""
+
+    designed: bool = Field(False, description="Whether it was designed, or is a given set.")
+    members: list[Member] | None = Field(None, description="Who goes into a pool, in order.")
+    bound: Real = Field(
+        None, description="No pool could have had a higher score, if that is known of it."
+    )
+    fraction: Real = Field(None, description="How much of the bound the pool reaches, from 0 to 1.")
+
+
 class Expectation(BaseModel):
     """What a total is expected to be; before the first answer, a guess without a unit."""
 
@@ -46,14 +80,14 @@ class Expectation(BaseModel):
     )
 
 
-class Question(Expectation, SetName):
+class Question(Expectation, Designed, Proposed):
     """Measure the total of this set."""
 
     size: int = Field(description="Individuals in the set.")
     information: Real = Field(description="Nats that the answer is expected to teach.")
     score: Real = Field(description="By the study's strategy; higher is asked sooner.")
     why: str
-    runner_up: SetName | None
+    runner_up: Proposed | None
     runner_up_score: Real
     cost: Cost
     score_per_cost: Real = Field(description="What sets are ranked by where measuring has a cost.")
@@ -74,7 +108,7 @@ class Held(BaseModel):
     expires: str
 
 
-class Claim(Held, Expectation, SetName):
+class Claim(Held, Expectation, Designed, SetName):
     """An open question: a set that is being measured."""
 
     size: int
@@ -176,6 +210,7 @@ class SetState(Expectation, SetName):
         "of a set that is being measured, what its own answer would teach; 0 once answered."
     )
     by: str | None = Field(description="Who has answered, holds or skipped it.")
+    designed: bool = Field(False, description="Whether it was designed, or is a given set.")
 
 
 class SetRow(SetState):
@@ -195,6 +230,7 @@ class Individual(BaseModel):
     row: int = Field(description="Its number within the set, from 1.")
     id: str | None  # of its own, if the study knows one
     inputs: list[float | str | None]
+    weight: Real = Field(None, description="In a pool that was designed.")
     mean: Real
     std: Real
     lower: Real
@@ -209,13 +245,16 @@ class Individuals(Rows):
     rows: list[Individual]
 
 
-class OneSet(SetState):
+class OneSet(SetState, Designed):
     """All about one set."""
 
     why: str | None = Field(description="Why it was asked for, if it is being measured.")
     answer: Answer | None
     claim: Held | None
     skip: Aside | None
+    pools: list[SetName] = Field(
+        description="Designed pools that it is in, where the study began with individuals."
+    )
     individuals: Individuals
 
 
@@ -255,11 +294,30 @@ class About(BaseModel):
     high: float | None = Field(description="The most.")
 
 
+class Designing(BaseModel):
+    """Of what a study designs its sets."""
+
+    alone: bool = Field(
+        description="Whether it began with individuals, and asks for pools alone; otherwise given "
+        "sets and pools compete."
+    )
+    begun: int = Field(
+        description="Sets that the study began with, individuals by themselves among them: those "
+        "at later positions are pools."
+    )
+    candidates: int = Field(description="Individuals whom pools are designed of.")
+    used: int = Field(description="Of them, in what is or was measured, or in a skipped pool.")
+    aside: int = Field(description="Of them, set aside: they are in no pool any more.")
+    uses: int | None = Field(description="In how many pools each may be; null for any number.")
+    smallest: int = Field(description="Fewest members of a pool.")
+    largest: int
+
+
 class Study(Counts):
     """What the study is, and how far it is."""
 
     about: About
-
+    designing: Designing | None = Field(description="Null where all sets are given.")
     individuals: int
     inputs: list[str]
     known: int = Field(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -11,7 +12,7 @@ from typing import Any, Final, Generic, Literal, TypeVar
 
 import numpy as np
 
-from sumwise.data.sets import LazySets
+from sumwise.data.sets import LazySets, Sets
 from sumwise.errors import UnknownSetError
 from sumwise.learning.insight import Insight
 from sumwise.learning.parts import design_of, part_in_words
@@ -22,15 +23,18 @@ from sumwise.model.predict import Predictions
 from sumwise.report.page import Section
 from sumwise.report.panels import PANELS
 from sumwise.study.state import Fit
-from sumwise.study.storage.records import Event, Snapshot
+from sumwise.study.storage.records import Event, Snapshot, StudyRecord
 from sumwise.study.study import Study
 from sumwise.util.shapes import Bool, Float, Int
 from sumwise.util.text import by_text, find, json_ready, shown
+from sumwise.web.members import People, weighted
 
 PATIENCE: Final = 10.0  # seconds to wait for others who write, while a page is waiting
 LAG: Final = 10  # a model that checks new totals may miss one in ten answers
 LEVEL: Final = 0.9  # of the intervals that are shown
 SHOWN: Final = ("expected", "std", "lower", "upper")
+GIVEN: Final = {"designed": False, "members": None, "bound": None, "fraction": None}
+_DIGITS: Final = re.compile(r"([0-9]{1,18})")
 
 Row = dict[str, Any]
 K = TypeVar("K")
@@ -67,14 +71,55 @@ class SingleFlight(Generic[K, V]):
             return held[2]
 
 
+class Known:
+    """What follows from the sets of a study, worked out when it is first used."""
+
+    def __init__(self, record: StudyRecord) -> None:
+        self.record = record
+
+    @cached_property
+    def texts(self) -> Sequence[str]:
+        """Ids as they are shown."""
+        return tuple(map(shown, self.record.sets.ids))
+
+    @cached_property
+    def by_text(self) -> Mapping[str, Hashable | None]:
+        return by_text(self.record.sets.ids)
+
+    @cached_property
+    def sizes(self) -> Int[np.ndarray, " A"]:
+        """How many individuals each set has."""
+        return self.record.sets.sizes
+
+    @cached_property
+    def in_pool(self) -> Bool[np.ndarray, " A"]:
+        """Which sets are part of the pool; others were before it changed, or were known."""
+        found = np.ones(len(self.record.sets), dtype=bool)
+        found[list(self.record.pool.retired)] = False
+        found[self.record.sets.n_asked :] = False
+        return found
+
+    @cached_property
+    def folded(self) -> list[str]:
+        return [text.casefold() for text in self.texts]
+
+    @cached_property
+    def rank(self) -> Int[np.ndarray, " A"]:
+        """The rank of each set in natural order: "set 9" before "set 10"."""
+        keys = [
+            [int(part) if i % 2 else part for i, part in enumerate(_DIGITS.split(text))]
+            for text in self.folded
+        ]
+        return np.argsort(sorted(range(len(keys)), key=keys.__getitem__))
+
+
 class Session:
     """One study, for many threads."""
 
     def __init__(self, study: Study) -> None:
         self.study = study
         self.state = study.state
-        self.record = self.state.record
-        self.sets = self.record.sets  # individuals of a large study are read when first used
+        self._known = Known(self.state.record)
         self.status = self.per_change(lambda _: study.status())
         self._insight = self.per_change(lambda _: study.insight())
         self.panels = {kind: self._panel(draw) for kind, draw in PANELS.items()}
@@ -88,20 +133,35 @@ class Session:
 
     # --- sets ---------------------------------------------------------------------------------
 
-    @cached_property
-    def texts(self) -> Sequence[str]:
-        """Ids as they are shown."""
-        return tuple(map(shown, self.sets.ids))
+    @property
+    def record(self) -> StudyRecord:
+        """What the study is; pools that were designed are added at its end."""
+        return self.state.record
+
+    @property
+    def sets(self) -> Sets:
+        """Its sets; individuals of a large study are read when first used."""
+        return self.record.sets
+
+    @property
+    def known(self) -> Known:
+        """What follows from the sets that there are now."""
+        record, held = self.record, self._known
+        if held.record is not record:
+            held = self._known = Known(record)
+        return held
 
     @cached_property
-    def _by_text(self) -> Mapping[str, Hashable | None]:
-        return by_text(self.sets.ids)
+    def people(self) -> People | None:
+        """The individuals whom sets are designed of, if that is so."""
+        designing = self.record.designing
+        return None if designing is None else People.of(designing, self.sets)
 
     def position(self, position: int | None, text: str | None = None) -> int:
         """The position of a set that a client has named in one of two ways."""
         if position is None:
             assert text is not None
-            return self.sets.position(find(self._by_text, text))
+            return self.sets.position(find(self.known.by_text, text))
         if not 0 <= position < len(self.sets):
             last = len(self.sets) - 1
             raise UnknownSetError(f"there is no set {position}; positions are 0 to {last}")
@@ -111,21 +171,20 @@ class Session:
         """The id of that set."""
         return self.sets.ids[self.position(position, text)]
 
+    def claimable(self, position: int | None, text: str | None = None) -> Hashable:
+        """The same, or the name of a pool that may be proposed."""
+        if position is None and self.people is not None and text not in self.known.by_text:
+            return text
+        return self.id_at(position, text)
+
     def name(self, position: int) -> Row:
-        return {"position": position, "id": self.texts[position]}
+        return {"position": position, "id": self.known.texts[position]}
 
-    @cached_property
-    def sizes(self) -> Int[np.ndarray, " A"]:
-        """How many individuals each set has."""
-        return self.sets.sizes
-
-    @cached_property
-    def in_pool(self) -> Bool[np.ndarray, " A"]:
-        """Which sets are part of the pool; others were before it changed, or were known."""
-        found = np.ones(len(self.sets), dtype=bool)
-        found[list(self.record.pool.retired)] = False
-        found[self.sets.n_asked :] = False
-        return found
+    def name_of(self, set_id: Hashable) -> Row:
+        """The name of a set, or of a pool that is proposed and has no position."""
+        if set_id in self.sets:
+            return self.name(self.sets.position(set_id))
+        return {"position": None, "id": shown(set_id)}
 
     @cached_property
     def members_by(self) -> Literal["id", "row"] | None:
@@ -198,27 +257,45 @@ class Session:
         """Questions, with what is expected of them at a moment, or now."""
         if not asked:
             return []
-        positions = [self.sets.position(each.set_id) for each in asked]
-        seconds = [each.runner_up for each in asked]
-        return [
-            {
-                **asdict(each),
-                **self.name(position),
-                **expected,
-                "size": self.sizes[position],
-                "runner_up": None if second is None else self.name(self.sets.position(second)),
-                "score_per_cost": each.score_per_cost,
-                "runner_up_score_per_cost": each.runner_up_score_per_cost,
-                "expires": each.expires or None,
-            }
-            for each, position, second, expected in zip(
-                asked,
-                positions,
-                seconds,
-                expectations(self.state.fitted(seen), positions),
-                strict=True,
-            )
-        ]
+        fit = self.state.fitted(seen)  # at least as new as the sets that were claimed
+        positions, new = [], list[Ask]()
+        for each in asked:
+            if each.pool is not None and not each.expires:  # it is no set yet, whatever its name
+                positions.append(len(fit.pool.sets) + len(new))
+                new.append(replace(each, set_id=("proposed", len(new))))
+            else:
+                positions.append(self.sets.position(each.set_id))
+        fit = self.state.with_proposed(fit, new)[0]
+        rows = zip(asked, positions, expectations(fit, positions), strict=True)
+        return [self._question_row(each, at, row) for each, at, row in rows]
+
+    def _question_row(self, ask: Ask, position: int, expected: Row) -> Row:
+        row = asdict(replace(ask, pool=None)) | expected
+        if ask.pool is None:
+            row |= self.name(position) | self.design_of(position)
+        else:
+            assert self.people is not None
+            pool, known = weighted(ask.pool), {"score": ask.score, "bound": ask.pool.bound}
+            row |= self.name(position) if ask.expires else {"position": None, "id": ask.set_id}
+            row |= self.people.designed(pool, self.name, known)
+        size = self.known.sizes[position] if ask.pool is None else len(ask.pool.rows)
+        return row | {
+            "size": size,
+            "runner_up": None if ask.runner_up is None else self.name_of(ask.runner_up),
+            "score_per_cost": ask.score_per_cost,
+            "runner_up_score_per_cost": ask.runner_up_score_per_cost,
+            "expires": ask.expires or None,
+        }
+
+    def design_of(self, position: int, known: Mapping[str, Any] | None = None) -> Row:
+        """Who is in a set, if it was designed.
+
+        Args:
+            known: What was known of it when it was asked for.
+        """
+        if self.people is None or position < self.people.designing.n_begun:
+            return GIVEN
+        return self.people.designed(self.people.of_set(self.sets, position), self.name, known)
 
     def claim_rows(self, seen: Snapshot) -> list[Row]:
         """Open questions, with what is expected of them now and why they were asked."""
@@ -234,7 +311,8 @@ class Session:
                 **asdict(claim),
                 **self.name(claim.position),
                 **row,
-                "size": self.sizes[claim.position],
+                **self.design_of(claim.position, asked.get(claim.position)),
+                "size": self.known.sizes[claim.position],
                 "cost": None if cost is None else cost[claim.position],
             }
             for claim, row in zip(seen.claims, expected, strict=True)
@@ -247,12 +325,42 @@ class Session:
             next((each for each in group if each.position == position), None) for group in groups
         )
         asked = {} if claim is None else self.state.questions_of([claim])
+        known = asked.get(position, {})
         return {
             "answer": None if answer is None else self.answer_row(answer),
             "claim": claim,
             "skip": skip,
-            "why": asked.get(position, {}).get("why"),
+            "why": known.get("why"),
+            **self.design_of(position, known),
+            "pools": self._pools_with(position),
         }
+
+    def _pools_with(self, position: int) -> list[Row]:
+        """Pools that an individual is in, where the study began with individuals."""
+        sets, people = self.sets, self.people
+        if people is None or not people.designing.alone or position >= people.designing.n_begun:
+            return []
+        assert sets.members is not None
+        rows = np.flatnonzero(sets.members == sets.members[sets.starts[position]])
+        owners = np.searchsorted(sets.starts, rows, side="right") - 1
+        return [self.name(at) for at in owners.tolist() if at >= people.designing.n_begun]
+
+    def open_pools(self, by: str | None) -> list[tuple[Hashable, list[str], np.ndarray]]:
+        """Names, members and weights of designed pools that are being measured.
+
+        Args:
+            by: Only those that are claimed under this name; empty: without one.
+        """
+        people = self.people
+        if people is None:
+            return []
+        mine = [c for c in self.state.snapshot().claims if by is None or (c.by or "") == by]
+        found: list[tuple[Hashable, list[str], np.ndarray]] = []
+        for at in (claim.position for claim in mine):
+            if at >= people.designing.n_begun or people.designing.alone:
+                which, theta = people.of_set(self.sets, at)
+                found.append((self.known.texts[at], [people.texts[n] for n in which], theta))
+        return found
 
     def skip_rows(self) -> list[Row]:
         seen = self.state.snapshot()
@@ -267,7 +375,7 @@ class Session:
         return {**row, "part": self._part(answer, position)}
 
     def _part(self, told: Answer | Event, position: int) -> str | None:
-        return part_in_words(told.of, told.covers, int(self.sizes[position]))
+        return part_in_words(told.of, told.covers, int(self.known.sizes[position]))
 
     def event_row(self, event: Event) -> Row:
         row = {**asdict(event), "set": None, "total": event.y_bar, "part": None}

@@ -7,10 +7,11 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from sumwise.errors import LabelError, SettingError
+from sumwise.errors import LabelError, SettingError, UnknownSetError
+from sumwise.learning.designed import NAME
 from sumwise.web import requests, responses
 from sumwise.web.api import Here, computing, route, writing
-from sumwise.web.problems import conflicts
+from sumwise.web.problems import Refused, conflicts
 from sumwise.web.requests import Position
 
 router = APIRouter(tags=["asking"])
@@ -36,11 +37,19 @@ def claim(here: Here, body: requests.ChosenSet) -> Any:
     """Claim a set of your own choice.
 
     As if it had been asked for. A set that was skipped is no longer skipped then.
+
+    A pool that is proposed has no position, and is claimed by its id.
     """
     session = here.session
-    own = session.id_at(body.position, body.set)
-    with conflicts({LabelError: "answered", SettingError: "held"}):
-        return session.question_rows([session.study.claim(own, body.by)])[0]
+    own = session.claimable(body.position, body.set)
+    try:
+        with conflicts({LabelError: "answered", SettingError: "held"}):
+            return session.question_rows([session.study.claim(own, body.by)])[0]
+    except UnknownSetError as error:
+        if session.people is None or not NAME.fullmatch(str(own)):
+            raise
+        words = f"{own} is not proposed any more; look at what is proposed now"
+        raise Refused(409, "not_proposed", words) from error
 
 
 @route(router, "POST /claims/{position}/renew", responses.Expires, 404)
@@ -65,7 +74,8 @@ def release(here: Here, position: Position, body: requests.Signed | None = None)
 def get_skips(here: Here) -> Any:
     """Sets that are not asked for."""
     session = here.session
-    found = [row for row in session.skip_rows() if row["position"] < session.sets.n_asked]
+    last = len(session.sets) if session.people is not None else session.sets.n_asked
+    found = [row for row in session.skip_rows() if row["position"] < last]
     return {"rows": found, "total": len(found)}
 
 

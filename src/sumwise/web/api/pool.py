@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import FileResponse
 from starlette.background import BackgroundTask
 from starlette.types import Receive, Scope, Send
@@ -18,8 +18,10 @@ from sumwise.data.tables import write_table
 from sumwise.errors import StorageError, SumwiseError
 from sumwise.web import requests, responses
 from sumwise.web.api import Here, computing, route, writing
+from sumwise.web.members import plate
 from sumwise.web.pages import PageQuery
 from sumwise.web.problems import Refused
+from sumwise.web.qr import svg
 from sumwise.web.requests import Order, Page, Position, Search, Size
 from sumwise.web.session import LEVEL, Session
 
@@ -83,6 +85,43 @@ def get_set(here: Here, position: Position, page: Page = 1, size: Size = 50) -> 
     return {**row, **about, "individuals": pages.of_set(position, page, size)}
 
 
+ORIGIN: Final = r"^https?://[A-Za-z0-9.:_\[\]-]{1,160}$"
+SVG: Final = "image/svg+xml"
+
+
+@route(
+    router,
+    "GET /sets/{position}/code.svg",
+    None,
+    404,
+    response_class=Response,
+    responses={
+        200: {"description": "A picture.", "content": {SVG: {"schema": {"type": "string"}}}}
+    },
+)
+@computing
+def get_code(
+    here: Here,
+    request: Request,
+    position: Position,
+    origin: Annotated[
+        str | None,
+        Query(
+            pattern=ORIGIN,
+            description="Where the page is reached, if that is not the address of this request.",
+            examples=["https://lab.example"],
+        ),
+    ] = None,
+) -> Response:
+    """A QR code of the address where a set is answered on the page, as SVG.
+
+    The token is not in it.
+    """
+    at = here.session.position(position)
+    reached = origin or f"{request.url.scheme}://{request.url.netloc}"
+    return Response(svg(f"{reached}/#/next/set/{at}"), media_type=SVG)
+
+
 @route(router, "GET /individuals", responses.Individuals, 409)
 @computing
 def get_individuals(
@@ -136,15 +175,41 @@ def download_parquet(here: Here) -> FileResponse:
 
 
 def _download(session: Session, suffix: str, media_type: str) -> FileResponse:
-    """The file that `sumwise predict -o` writes; it is complete before the first byte is sent."""
+    """The file that `sumwise predict -o` writes."""
     table = session.study.predict(level=LEVEL).to_arrow()
+    return _sent(session, table, "individuals", suffix, media_type)
+
+
+@route(router, "GET /plate.csv", None, **_file(CSV))
+@computing
+def download_plate(
+    here: Here,
+    by: Annotated[
+        requests.Text | None,
+        Query(description="Of pools that are claimed under this name; empty: without a name."),
+    ] = None,
+) -> FileResponse:
+    """A plate layout of designed pools that are being measured, as CSV.
+
+    A row for each member, in the order of asking: wells A1 to H12 are filled column by column, on
+    as many plates as it takes. Of all open pools, if no name is given.
+    """
+    import pyarrow as pa
+
+    table = pa.table(plate(here.session.open_pools(by)))
+    return _sent(here.session, table, "plate", ".csv", CSV)
+
+
+def _sent(session: Session, table: Any, what: str, suffix: str, media_type: str) -> FileResponse:
+    """A table as a file, which is complete before the first byte is sent."""
     if media_type == CSV:
         table = escape_formulas(table)
     folder = tempfile.TemporaryDirectory(prefix="sumwise-")
-    path = write_table(table, Path(folder.name) / f"individuals{suffix}")
+    path = write_table(table, Path(folder.name) / f"{what}{suffix}")
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", session.record.name)[:60].strip("-.") or "study"
+    named = f"{name}{suffix}" if what == "individuals" else f"{name}-{what}{suffix}"
     done = BackgroundTask(folder.cleanup)
-    return WholeFile(path, media_type=media_type, filename=f"{name}{suffix}", background=done)
+    return WholeFile(path, media_type=media_type, filename=named, background=done)
 
 
 # what spreadsheets take for a formula; numbers are not

@@ -10,12 +10,13 @@ from fastapi.responses import StreamingResponse
 
 from sumwise import __version__
 from sumwise.learning.status import Status
+from sumwise.study.storage.records import Snapshot
 from sumwise.util.text import shown
 from sumwise.web import responses
 from sumwise.web.api import Here, computing, route
 from sumwise.web.pages import PageQuery
 from sumwise.web.requests import MOST_ASKED, Page, Size
-from sumwise.web.session import LEVEL
+from sumwise.web.session import LEVEL, Row, Session
 
 router = APIRouter(tags=["study"])
 STREAM = "\n\n".join(["retry: 2000", 'event: change\ndata: {"changes": 17}', ": still here", ""])
@@ -26,22 +27,33 @@ def get_study(here: Here) -> Any:
     """What the study is, and how far."""
     session, places = here.session, here.pictures.places
     now, kept = session.state.snapshot(), session.record
-    about = kept.about
+    about, origin, designing, own = (
+        kept.about,
+        session.sets.origin,
+        kept.designing,
+        session.known.sizes,
+    )
     asked = session.sets.n_asked  # without what was known from the start
     answers, skips = (
         sum(each.position < asked for each in told) for told in (now.answers, now.skips)
     )
-    origin = session.sets.origin
-    sets = now.sets - origin.extra
-    counts = (sets, answers, len(now.claims), skips, now.questions)
-    counted = Status(kept.name, kept.strategy, *counts, 0.0, 0.0, 0.0, 0, 0.0)
+    sets, claimed, known, designs = now.sets - origin.extra, len(now.claims), 0, Row()
+    if designing is None:
+        known = len(now.answers) - answers
+    else:
+        sets, answers, claimed, skips = designing.counts(now.state)
+        designs = _designing(session, now)
+    drawn = {key: designs[key] for key in ("candidates", "used", "alone") if designs}
+    counts = sets, answers, claimed, skips, now.questions
+    counted = Status(kept.name, kept.strategy, *counts, 0.0, 0.0, 0.0, 0, 0.0, **drawn)
     return {
         **asdict(counted),
         "open": counted.open_claims,
         "about": {**asdict(about), "word": about.word, "title": about.title},
-        "individuals": int(session.sizes[session.in_pool].sum()),
+        "designing": designs or None,
+        "individuals": designs.get("candidates", int(own[session.known.in_pool].sum())),
         "inputs": session.input_names,
-        "known": len(now.answers) - answers,
+        "known": known,
         "members_by": session.members_by,
         "set_columns": [*map(shown, origin.by)],
         "id_column": None if origin.id is None else shown(origin.id),
@@ -53,6 +65,24 @@ def get_study(here: Here) -> Any:
         "version": __version__,
         "places": None if places is None else dict(zip("xy", places, strict=True)),
         "writable": True,
+    }
+
+
+def _designing(session: Session, now: Snapshot) -> Row:
+    """Of what the study designs its sets, and how much of that is used."""
+    designing = session.record.designing
+    assert designing is not None
+    rules, used = designing.rules, designing.used(session.sets, now.state)
+    skipped = sum(each.position < designing.n_begun for each in now.skips)
+    return {
+        "alone": designing.alone,
+        "begun": designing.n_begun,
+        "candidates": len(used),
+        "used": int((used > 0).sum()),
+        "aside": skipped if designing.alone else 0,
+        "uses": rules.uses,
+        "smallest": rules.size[0],
+        "largest": rules.size[1],
     }
 
 

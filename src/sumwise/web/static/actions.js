@@ -8,7 +8,7 @@ import { named } from "./who.js";
 import { notice } from "./notices.js";
 import { exact, impossible, parse } from "./numbers.js";
 import { partFields, partOf, refusedField } from "./part.js";
-import { emit, inUnit, isWhole, measured, outputs, signed, unit, who, word } from "./store.js";
+import { emit, inUnit, isPool, isWhole, kindOf, measured, outputs, signed, unit, who, word } from "./store.js";
 
 // what this page did itself: not announced again when it comes back as an event
 const own = [];
@@ -47,8 +47,11 @@ async function quietly(work) {
 export async function claim(set) {
   if (!(await named())) return false;
   return quietly(async () => {
-    const question = await send("POST", "/api/claims", signed({ position: set.position }));
-    await done("asked", set.position, [name(set.id), " is yours to measure."]);
+    // a pool that is proposed has no position yet
+    const question = await send("POST", "/api/claims", signed(set.position === null ? { set: set.id } : { position: set.position }));
+    await done("asked", question.position, [name(set.id), " is yours to measure."]);
+    const people = ({ members }) => (members ?? []).map(({ id }) => id).join("\n");
+    if (set.members && people(set) !== people(question)) notice([name(set.id), " was designed anew meanwhile: look at who is in it now."]);
     return question;
   });
 }
@@ -71,7 +74,7 @@ export function release(set, holder) {
   if ((holder ?? "") === who()) return quietly(submit);
   return ask({
     title: ["Give back ", name(set.id), "?"],
-    words: h("p", null, "It is claimed by ", person(holder), ". Once it is given back, anyone may claim it."),
+    words: h("p", null, "It is claimed by ", person(holder), isPool(set.position) ? ". Once it is given back, who is in it may go into other pools." : ". Once it is given back, anyone may claim it."),
     confirm: "Give it back",
     calm: true,
     submit,
@@ -92,13 +95,20 @@ export function unskip(set) {
   });
 }
 
+const SKIPPED = {
+  set: "A skipped set is not asked for.",
+  pool: "A skipped pool is not measured, and who is in it counts as used.",
+  individual: "Who is set aside goes into no pool any more.",
+};
+
 export function skip(set) {
+  const kind = kindOf(set.position);
   const why = reason("Why can it not be measured?");
   return ask({
-    title: ["Skip ", name(set.id), "?"],
-    words: h("p", null, "A skipped set is not asked for. The skip can be taken back under History."),
+    title: [kind === "individual" ? "Set aside " : "Skip ", name(set.id), "?"],
+    words: h("p", null, `${SKIPPED[kind]} The skip can be taken back under History.`),
     fields: [why],
-    confirm: "Skip it",
+    confirm: kind === "individual" ? "Set it aside" : "Skip it",
     check: why.missing,
     submit: async () => {
       await send("POST", "/api/skips", signed({ position: set.position, note: why.input.value.trim() }));
@@ -111,7 +121,7 @@ export function retract(set, answer) {
   const why = reason("Why is it taken back?");
   return ask({
     title: ["Retract the answer for ", name(set.id), "?"],
-    words: h("p", null, `The ${word()} ${exact(answer.total)}${unit()} no longer counts, and the set may be asked for again. History keeps what was said.`),
+    words: h("p", null, `The ${word()} ${exact(answer.total)}${unit()} no longer counts, and ${isPool(set.position) ? "who is in the pool may go into others" : "the set may be asked for again"}. History keeps what was said.`),
     fields: [why],
     confirm: "Retract it",
     danger: true,
@@ -128,7 +138,7 @@ export function amend(set, answer, typed = null) {
   const whole = !answer.of && !answer.covers;
   const measuredNow = answer.covers && word() !== "mean" ? Number((answer.total * answer.covers).toPrecision(12)) : answer.total;
   const total = field(`Measured ${measured()}${inUnit()}`, { value: typed?.total || String(measuredNow), inputmode: isWhole() ? "numeric" : "decimal", maxlength: 100 });
-  const part = partFields();
+  const part = partFields(kindOf(set.position));
   part.element.hidden = set.size === 1;
   part.put(typed ?? partOf(answer));
   const why = reason("Why is it changed?");

@@ -9,14 +9,14 @@ import { fill, h, name, shortened } from "./dom.js";
 import { notice } from "./notices.js";
 import { exact, impossible, parse } from "./numbers.js";
 import { partFields, refusedField } from "./part.js";
-import { draft, emit, inUnit, isWhole, keepDraft, measured, on, outputs, signed, unit, word } from "./store.js";
+import { draft, emit, inUnit, isWhole, keepDraft, kindOf, measured, on, outputs, signed, unit, word } from "./store.js";
 
 /** The form and its methods; `saved` is called once the answer is stored. */
 export function answerForm(set, { saved = () => {}, cancel = null } = {}) {
   const label = [`Measured ${measured()}${inUnit()}`, h("span", { class: "unseen" }, ` of ${shortened(set.id, 60)}`)];
   const total = field(label, { inputmode: isWhole() ? "numeric" : "decimal", maxlength: 100, class: "total" });
   const note = field("Note (optional)", { rows: 2, hint: "Stored with the answer, for later readers." });
-  const part = partFields();
+  const part = partFields(kindOf(set.position));
   part.element.hidden = set.size === 1;
   const noise = field("Known noise (optional)", { inputmode: "decimal", maxlength: 100, hint: "Standard deviation of noise that this measurement is known to have, such as noise added for privacy." });
   const known = h("button", { type: "button", class: "quiet known" }, "This measurement has known noise…");

@@ -29,6 +29,12 @@ export function send(method, path, body, seconds = 30) {
   return call(path, { method, headers: sent, body: JSON.stringify(body) }, undefined, seconds);
 }
 
+/** Text that is no JSON, such as a picture. */
+export async function getText(path) {
+  const response = await reached(path, { method: "GET", headers: headers() }, undefined, 60);
+  return response.ok ? response.text() : refuse(response.status, await response.json().catch(() => ({})));
+}
+
 async function call(path, options, signal, seconds) {
   const response = await reached(path, options, signal, seconds);
   if (response.status === 204) return null;

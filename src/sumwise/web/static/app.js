@@ -7,6 +7,7 @@ import { fill, h, shortened, visible } from "./dom.js";
 import { openHelp } from "./help.js";
 import { create as past, sentence } from "./history.js";
 import { create as individuals } from "./individuals.js";
+import { create as lists } from "./lists.js";
 import { retry, start } from "./live.js";
 import { create as next } from "./next.js";
 import { notice, speak } from "./notices.js";
@@ -14,10 +15,11 @@ import { create as pool } from "./pool.js";
 import { create as progress } from "./progress.js";
 import { parseRoute, pastedToken, query, tokenOf } from "./routes.js";
 import { openSheet } from "./sheet.js";
-import { on, setToken, shortcuts, state, token, who, writable } from "./store.js";
+import { alone, on, setToken, shortcuts, state, token, who, writable } from "./store.js";
 import { askWho } from "./who.js";
 
-const VIEWS = { next, progress, pool, individuals, history: past };
+const VIEWS = { next, progress, pool, individuals, history: past, lists };
+const BY_KEY = Object.keys(VIEWS).slice(0, 5); // those of the header
 
 const main = document.getElementById("main");
 const banner = document.getElementById("banner");
@@ -174,6 +176,8 @@ function capital(parts) {
 function renderHeader() {
   fill(document.getElementById("study"), shortened(state.study.name, 40));
   fill(document.getElementById("version"), `sumwise ${visible(state.study.version)} · ${visible(state.study.strategy)}`);
+  const pools = document.querySelector("nav.views a[data-view=pool]");
+  pools.textContent = pools.dataset.text = alone() ? "Pools" : "Pool";
   renderWho();
   document.body.classList.toggle("readonly", !writable());
   renderBanner();
@@ -236,7 +240,7 @@ function tokenForm(kind) {
 addEventListener("keydown", (event) => {
   const inField = event.target.closest?.("input, textarea, select, dialog, [contenteditable]");
   if (inField || event.ctrlKey || event.metaKey || event.altKey || event.isComposing || !shortcuts()) return;
-  const view = Object.keys(VIEWS)[Number(event.key) - 1];
+  const view = BY_KEY[Number(event.key) - 1];
   if (view) location.hash = `#/${view}`;
   else if (event.key === "?") openHelp();
   else if (event.key === "/" && views.get(current)?.search?.offsetParent) {

@@ -6,18 +6,24 @@ import { begin, end } from "./ahead.js";
 import { answerForm } from "./answer.js";
 import { fill, h, wholeName } from "./dom.js";
 import { exact } from "./numbers.js";
-import { badge, expectation, person, scores, size, when } from "./pieces.js";
+import { badge, certificate, expectation, membersOf, person, scores, size, when } from "./pieces.js";
 import { measured, unit } from "./store.js";
 
-/** `{element, update, typed, form, close}`; `leave` is called when the card is finished. */
-export function setCard(set, { leave }) {
+/**
+ * `{element, update, typed, form, close}`; `leave` is called when the card is finished, and
+ * `claimed` with the question once a pool is claimed, whose card is another.
+ */
+export function setCard(set, { leave, claimed = () => {} }) {
   const rank = h("span", { class: "rank", "aria-hidden": "true" });
   const head = h("h3", { tabindex: "-1" }, wholeName(set.id));
   const side = h("p", { class: "soft tight" });
   const facts = h("div", { class: "about" });
-  const form = answerForm(set, { saved: leave, cancel: () => (settled ? leave() : fold(true)) });
-  const formBox = h("div", { class: "writes", hidden: true }, form.element);
+  const people = h("div", { class: "members" });
+  // a pool that is only proposed cannot be answered
+  const form = set.position === null ? null : answerForm(set, { saved: leave, cancel: () => (settled ? leave() : fold(true)) });
+  const formBox = h("div", { class: "writes", hidden: true }, form?.element);
   let kind = "";
+  let listed = ""; // who is in it
   let settled = false; // another person has answered
   let holder = null; // who has claimed it
 
@@ -36,9 +42,10 @@ export function setCard(set, { leave }) {
   };
   const take = act("Claim", { class: "primary writes" }, async () => {
     begin();
-    const claimed = await claim(set);
+    const question = await claim(set);
+    if (question && !form) return claimed(question);
     const typed = end();
-    if (!claimed) return;
+    if (!question) return;
     fold(false);
     if (typed !== null) form.focus(typed);
   });
@@ -57,14 +64,17 @@ export function setCard(set, { leave }) {
   const back = act("Give back", { class: "quiet writes" }, async () => {
     if (await release(set, holder)) leave();
   });
-  const inside = h("a", { class: "button", href: `#/next/set/${set.position}` }, "Look inside", h("span", { class: "unseen" }, " ", head.textContent.slice(0, 80)));
-  const actions = h("div", { class: "buttons actions" }, take, answer, inside, note, longer, back, pass);
+  const link = (words, href) => h("a", { class: "button", href, hidden: !form }, words, h("span", { class: "unseen" }, " ", head.textContent.slice(0, 80)));
+  const inside = link("Look inside", `#/next/set/${set.position}`);
+  const list = link("List to print", `#/lists?sets=${set.position}`);
+  const actions = h("div", { class: "buttons actions" }, take, answer, inside, list, note, longer, back, pass);
 
   const element = h(
     "article",
     { class: "card anchor", "data-position": set.position },
     h("div", { class: "head" }, rank, h("div", { class: "titles" }, head, side)),
     facts,
+    people,
     formBox,
     actions,
   );
@@ -75,18 +85,36 @@ export function setCard(set, { leave }) {
     if (away && !answer.hidden) answer.focus();
   }
 
+  /** Who goes into a pool; left alone as long as they are the same, for it may be unfolded. */
+  function showMembers({ members }) {
+    const text = JSON.stringify(members ?? []);
+    if (text === listed) return;
+    listed = text;
+    fill(people, members?.length ? membersOf(members) : []);
+  }
+
+  /** The same for a pool that is proposed, whose name may change. */
+  function propose(shown) {
+    if (head.textContent !== shown.id) fill(head, wholeName(shown.id));
+    set = shown;
+    for (const button of [answer, note, longer, back, pass]) button.hidden = true;
+  }
+
   /** `shown` is the kind ("mine", "proposed", "other", "kept") and what the server says. */
   function update(shown) {
     const changed = kind !== shown.kind;
     kind = shown.kind;
     holder = shown.by;
+    showMembers(shown);
+    list.hidden = !shown.designed || kind === "proposed";
     element.classList.toggle("mine", kind === "mine");
     element.classList.toggle("compact", kind === "other");
     rank.textContent = shown.rank ?? "";
     rank.hidden = !shown.rank;
-    form.update(shown);
     fill(side, ...sideline(shown));
-    fill(facts, ...about(shown, form.typed()));
+    fill(facts, ...about(shown, Boolean(form?.typed())));
+    if (!form) return propose(shown);
+    form.update(shown);
     settled = kind === "kept" && shown.state === "answered";
     take.hidden = !(kind === "proposed" || (kind === "kept" && shown.state === "free"));
     form.settle(settled);
@@ -100,8 +128,8 @@ export function setCard(set, { leave }) {
     element.querySelector("form.answer .buttons button[type=button]").hidden = kind === "mine" && !form.typed();
   }
 
-  if (form.restored) formBox.hidden = false;
-  return { element, update, form, typed: form.typed, close: form.dispose };
+  if (form?.restored) formBox.hidden = false;
+  return { element, update, form, typed: () => Boolean(form?.typed()), close: () => form?.dispose() };
 }
 
 function sideline(shown) {
@@ -115,17 +143,18 @@ function sideline(shown) {
 function about(shown, typed) {
   if (shown.kind === "kept") return [kept(shown, typed)];
   const expected = h("div", null, h("dt", null, `Expected ${measured()}`), h("dd", null, expectation(shown)));
-  if (shown.kind !== "proposed") return [h("dl", { class: "facts" }, expected)];
+  const good = certificate(shown) && h("p", { class: "small" }, certificate(shown));
+  if (shown.kind !== "proposed") return [h("dl", { class: "facts" }, expected), shown.kind === "mine" ? good : null].filter(Boolean);
   return [
     h("p", { class: "why" }, shown.why),
-    h("dl", { class: "facts two" }, expected, h("div", null, h("dt", null, Number.isFinite(shown.score_per_cost) ? "Score per cost" : "Score"), h("dd", null, scores(shown)))),
+    h("dl", { class: "facts two" }, expected, h("div", null, h("dt", null, Number.isFinite(shown.score_per_cost) ? "Score per cost" : "Score"), h("dd", null, scores(shown), good || null))),
   ];
 }
 
 /** A set that is no longer proposed, shown because something is typed for it or it has the focus. */
 function kept(shown, typed) {
   const words = {
-    free: ["Not among the best any more."],
+    free: [shown.designed ? "Given back: who is in it may go into other pools." : "Not among the best any more."],
     open: ["With ", person(shown.by), " by now."],
     answered: ["Answered with ", h("strong", null, exact(shown.answer?.total), unit()), " by ", person(shown.by), " meanwhile."],
     skipped: ["Skipped by ", person(shown.by), " meanwhile."],

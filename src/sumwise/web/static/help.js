@@ -3,7 +3,7 @@
 import { modal } from "./dialogs.js";
 import { h } from "./dom.js";
 import { bounds } from "./numbers.js";
-import { isWhole, measured, setShortcuts, shortcuts, state, unit, word } from "./store.js";
+import { alone, designing, isWhole, measured, setShortcuts, shortcuts, state, thing, unit, word } from "./store.js";
 import { LABEL_NOT_LOGIN } from "./who.js";
 
 const KEYS = [
@@ -14,10 +14,11 @@ const KEYS = [
 ];
 
 const terms = () => [
-  ["Set", `a group whose ${measured()} can be measured, such as the schools of a district.`],
-  ["Individual", "one member of a set, with inputs that are known; its own value is predicted."],
+  ...(alone() ? [] : [["Set", `a group whose ${measured()} can be measured, such as the schools of a district.`]]),
+  ...(designing() ? [["Pool", `individuals who are measured together, chosen by this page; its ${measured()} is what you measure.`]] : []),
+  ["Individual", `${alone() ? "one who can go into a pool" : "one member of a set"}, with inputs that are known; its own value is predicted.`],
   [`Expected ${measured()}`, `what the model thinks will be measured; ± is one standard deviation, and about two in three ${word()}s lie that close.`],
-  ["Score", "how much the study's strategy wants a set; the highest is proposed first."],
+  ["Score", `how much the study's strategy wants a ${thing()}; the highest is proposed first.`],
   ["Information", "how much an answer narrows down what the model may be, in nats: 0.7 nats halve what is possible."],
 ];
 
@@ -38,11 +39,11 @@ export function openHelp() {
       const done = h("button", { type: "button", class: "primary" }, "Close");
       done.addEventListener("click", () => close());
       return [
-        h("p", null, `Individuals come in sets, and only a set's ${measured()} can be measured. Each ${word()} teaches something about every individual; this page proposes which to measure next, and says why.`),
+        h("p", null, `${alone() ? `Individuals are measured together, in pools, and only a pool's ${measured()} is measured.` : `Individuals come in sets, and only a set's ${measured()} can be measured.`} Each ${word()} teaches something about every individual; this page proposes which to measure next, and says why.`),
         h(
           "ol",
           null,
-          h("li", null, h("strong", null, "Claim"), " a set, so that two people do not measure it."),
+          h("li", null, h("strong", null, "Claim"), ` a ${thing()}, so that two people do not measure it.`, designing() ? " Print the list of who goes into a pool, and tick them off." : ""),
           h("li", null, `Measure its ${word()}, and type it under `, h("strong", null, "Answer"), `${unit() ? `, in${unit()}` : ""}. Write ${isWhole() ? "a whole number, such as 843" : "843 or 12.5"}; spaces may group thousands.${possible()}`),
           h("li", null, h("strong", null, "Skip"), " what cannot be measured, and say why."),
         ),

@@ -6,7 +6,7 @@ import { fill, h, name, undisturbed, visible } from "./dom.js";
 import { choice, empty, person, trouble, when } from "./pieces.js";
 import { exact, figure } from "./numbers.js";
 import { serverTable } from "./table.js";
-import { inUnit, word, writable } from "./store.js";
+import { alone, inUnit, thing, word, writable } from "./store.js";
 
 const PARTS = { all: "Everything", answers: "Answers", skipped: "Skipped" };
 const VERBS = {
@@ -36,6 +36,7 @@ export function create({ settings, remember }) {
   const link = (set) => h("a", { href: `#/history/set/${set.position}` }, name(set.id, 40));
   const note = (row) => (row.note ? h("bdi", { class: "note" }, visible(row.note).slice(0, 2000)) : "");
   const total = (row) => (row.total === null || row.total === undefined ? "" : [exact(row.total), row.noise_std ? ` ± ${figure(row.noise_std)}` : "", row.part ? ` (${row.part})` : ""]);
+  const what = alone() ? "Pool" : "Set";
   const heading = word()[0].toUpperCase() + word().slice(1) + inUnit();
 
   const all = serverTable({
@@ -49,7 +50,7 @@ export function create({ settings, remember }) {
       { label: "When", kind: "nowrap soft aside", said: "", cell: (row) => when(row.at) },
       { label: "Who", kind: "who", said: "", cell: (row) => person(row.by) },
       { label: "What", kind: "nowrap what", said: "", cell: (row) => VERBS[row.what] ?? row.what },
-      { label: "Set", kind: "head", cell: (row) => (row.set ? link(row.set) : "") },
+      { label: what, kind: "head", cell: (row) => (row.set ? link(row.set) : "") },
       { label: heading, kind: "number", cell: total },
       { label: "Note", kind: "notes", said: "", cell: (row) => (row.what === "renewed" ? ["until ", when(row.note)] : note(row)) },
     ],
@@ -62,7 +63,7 @@ export function create({ settings, remember }) {
     changed: () => put(),
     none: () => empty("Nothing is measured yet.", "Answers appear here, and can be amended or retracted."),
     columns: [
-      { label: "Set", kind: "head", cell: link },
+      { label: what, kind: "head", cell: link },
       { label: heading, kind: "number", cell: total },
       { label: "Who", said: "by", cell: (row) => person(row.by) },
       { label: "When", kind: "nowrap soft aside", said: "", cell: (row) => when(row.at) },
@@ -123,16 +124,16 @@ function skippedTable(link, note) {
   async function refresh() {
     try {
       const { rows } = await get("/api/skips");
-      undisturbed(() => fill(box, rows.length ? tableOf(rows) : empty("No set is skipped.", "Sets that cannot be measured can be set aside, with a reason.")));
+      undisturbed(() => fill(box, rows.length ? tableOf(rows) : empty(`No ${thing()} is skipped.`, `${alone() ? "Pools and individuals" : "Sets"} that cannot be measured can be set aside, with a reason.`)));
     } catch (error) {
       if (!box.children.length) trouble(box, error, refresh);
     }
   }
   function tableOf(rows) {
-    const heads = ["Set", "Why", "Who", "When", h("span", { class: "unseen" }, "Actions")];
+    const heads = [alone() ? "Pool or individual" : "Set", "Why", "Who", "When", h("span", { class: "unseen" }, "Actions")];
     return h(
       "div",
-      { class: "scroll", role: "region", tabindex: "0", "aria-label": "Skipped sets" },
+      { class: "scroll", role: "region", tabindex: "0", "aria-label": `Skipped ${thing()}s` },
       h(
         "table",
         null,

@@ -6,7 +6,7 @@ import { empty, figures, informed, interval, percent, span } from "./pieces.js";
 import { counted, figure, steady, whole } from "./numbers.js";
 import { notice } from "./notices.js";
 import { searchField, serverTable } from "./table.js";
-import { inUnit, isWhole, outputs, state, word } from "./store.js";
+import { alone, inUnit, isWhole, outputs, state, word } from "./store.js";
 
 export function create({ settings, remember }) {
   const table = serverTable({
@@ -15,11 +15,11 @@ export function create({ settings, remember }) {
     key: (row) => `${row.set.position}-${row.row}`,
     settings,
     changed: remember,
-    none: ({ search }) => (search ? empty("No set is called that.", "Search looks for a part of the name of the set.") : empty("There are no individuals.")),
+    none: ({ search }) => (search ? empty(`No ${alone() ? "individual" : "set"} is called that.`, `Search looks for a part of the name${alone() ? "" : " of the set"}.`) : empty("There are no individuals.")),
     columns: individualColumns("individuals", { set: true }),
     stamp: (found) => span(found.rows),
   });
-  const search = searchField("Search by set", table.settings.search, (text) => table.apply({ search: text, page: 1 }));
+  const search = searchField(alone() ? "Search" : "Search by set", table.settings.search, (text) => table.apply({ search: text, page: 1 }));
   const files = ["csv", "parquet"].map((kind) => downloadButton(kind));
   const words = h("p", { class: "soft" });
   const element = h(
@@ -51,7 +51,7 @@ export function create({ settings, remember }) {
 }
 
 /** Columns of a table of individuals; `view` is where links to sets lead. */
-export function individualColumns(view, { set = false, sortable = true } = {}) {
+export function individualColumns(view, { set = false, sortable = true, weighed = false } = {}) {
   const sort = (key) => (sortable ? key : undefined);
   const inputs = state.study.inputs.map((input, i) => ({
     label: name(input, 24),
@@ -68,15 +68,21 @@ export function individualColumns(view, { set = false, sortable = true } = {}) {
     if (!spans.has(found)) spans.set(found, span(found.rows));
     return spans.get(found);
   };
-  return [
+  // individuals by themselves have one name
+  const alike = { label: "Individual", sort: sort("set"), kind: "head", cell: (row) => (set ? h("a", { href: `#/${view}/set/${row.set.position}` }, name(row.id, 32)) : name(row.id, 32)) };
+  const named = [
     ...(set ? [{ label: "Set", sort: sort("set"), kind: "head", cell: (row) => h("a", { href: `#/${view}/set/${row.set.position}` }, name(row.set.id, 32)) }] : []),
     { label: "Row", sort: sort("row"), kind: set ? "number soft" : "head", cell: (row) => (row.id === null ? whole(row.row) : name(row.id, 24)) },
+  ];
+  return [
+    ...(alone() ? [alike] : named),
     { label: `Predicted${inUnit()}`, sort: sort("mean"), kind: "number", first: "desc", cell: known((row) => figures(row.std, row.mean)[0]) },
     { label: h("span", null, "±", h("span", { class: "unseen" }, " uncertainty")), said: "±", sort: sort("std"), kind: "number", first: "desc", cell: known((row) => figures(row.std, row.std)[0]) },
     { label: "Interval", kind: "drawing", said: "", cell: known((row, found) => interval(row, shared(found))) },
     { label: "From", kind: "number soft", cell: known((row) => figures(row.std, row.lower)[0]) },
     { label: "To", kind: "number soft", cell: known((row) => figures(row.std, row.upper)[0]) },
     ...(outputs() === "numbers" ? [] : [{ label: outputs() === "shares" ? "Share" : "Rate", kind: "number", cell: known(rate) }]),
+    ...(weighed ? [{ label: "Weight", kind: "number", cell: (row) => figure(row.weight, 4) }] : []),
     ...inputs,
   ];
 }

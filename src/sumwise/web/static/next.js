@@ -4,16 +4,17 @@ import { get } from "./api.js";
 import { askForMe } from "./actions.js";
 import { begin, end } from "./ahead.js";
 import { setCard } from "./card.js";
+import { downloadPlate } from "./lists.js";
 import { arrange, fill, h, undisturbed } from "./dom.js";
 import { advance, empty, person, trouble, working } from "./pieces.js";
 import { nameForm } from "./who.js";
-import { draft, drafted, on, state, who } from "./store.js";
+import { alone, designing, draft, drafted, on, state, who } from "./store.js";
 
 const PROPOSED = 5;
 const MOST_KEPT = 10; // sets with something typed that are not proposed any more
 
 export function create() {
-  const cards = new Map(); // by position
+  const cards = new Map(); // by position; pools that are proposed by who is in them
   const lists = {};
   const counts = {};
   const part = (key, title) => {
@@ -31,10 +32,14 @@ export function create() {
     other: part("other", "Others are measuring"),
   };
   lists.proposed.before(inTurn);
+  const plate = h("button", { type: "button" }, "Plate layout (CSV)");
+  const paper = h("div", { class: "buttons paper", hidden: true }, h("a", { class: "button", href: "#/lists" }, "Lists to print"), plate);
+  plate.addEventListener("click", () => downloadPlate(who()));
+  lists.mine.before(paper);
   const lead = h("div", { class: "lead" });
   const naming = h("div", { class: "naming writes" });
   const best = h("button", { type: "button", class: "primary" }, "Ask for me");
-  const askBox = h("div", { class: "askbox writes", hidden: true }, best, h("p", { class: "soft tight" }, "Claims the first proposed set for you."));
+  const askBox = h("div", { class: "askbox writes", hidden: true }, best, h("p", { class: "soft tight" }, `Claims the first proposed ${alone() ? "pool" : designing() ? "set or pool" : "set"} for you.`));
   const nothing = h("div", { class: "nothing" });
   const status = h("div", null, working());
   const element = h(
@@ -98,7 +103,7 @@ export function create() {
   /** Sets that are not listed any more, but in which something is typed or has the focus. */
   async function keptOnes(listed) {
     const focused = [...cards].filter(([, card]) => card.element.contains(document.activeElement)).map(([position]) => position);
-    const wanted = [...new Set([...drafted(), ...focused])].filter((position) => !listed.has(position));
+    const wanted = [...new Set([...drafted(), ...focused])].filter((position) => Number.isInteger(position) && !listed.has(position));
     const found = await Promise.all(
       wanted.slice(0, MOST_KEPT).map(async (position) => {
         try {
@@ -118,10 +123,10 @@ export function create() {
     fill(lead, ...advance());
     const gone = new Set(cards.keys());
     const elements = { mine: [], kept: [], proposed: [], other: [] };
-    for (const each of shown) {
-      gone.delete(each.position);
-      if (!cards.has(each.position)) cards.set(each.position, setCard(each, { leave: () => leave(each.position) }));
-      const card = cards.get(each.position);
+    for (const [key, each] of keyed(shown)) {
+      gone.delete(key);
+      if (!cards.has(key)) cards.set(key, setCard(each, { leave: () => leave(key), claimed }));
+      const card = cards.get(key);
       card.update(each);
       elements[each.kind].push(card.element);
     }
@@ -134,11 +139,18 @@ export function create() {
       parts[key].hidden = !elements[key].length;
       counts[key].textContent = elements[key].length > 1 ? `(${elements[key].length})` : "";
     }
+    paper.hidden = !shown.some((each) => each.kind === "mine" && (each.designed || alone()));
     yours.textContent = who() ? "Yours" : "Claimed without a name";
     askBox.hidden = !elements.proposed.length;
     inTurn.hidden = elements.proposed.length < 2;
     fill(keptTitle, ...meanwhile(shown.filter((each) => each.kind === "kept")));
     fill(nothing, nothingToDo(elements));
+  }
+
+  /** A pool is claimed, and has another card from now on. */
+  function claimed(question) {
+    asked = question.position;
+    handOver();
   }
 
   /** A card is finished and goes: if it has the focus, on to the next field, or to the heading. */
@@ -162,6 +174,16 @@ export function create() {
   return { element, refresh, title: "Next" };
 }
 
+/** What is shown with what it is known by here: two pools may have the same members. */
+function keyed(shown) {
+  const seen = new Map();
+  return shown.map((each) => {
+    const key = each.position ?? `pool of ${each.members.map(({ id }) => id).join("\n")}`;
+    seen.set(key, (seen.get(key) ?? 0) + 1);
+    return [seen.get(key) > 1 ? `${key} ${seen.get(key)}` : key, each];
+  });
+}
+
 function ofClaim(claim) {
   const mine = (claim.by ?? "") === who(); // without a name, those that carry none
   return { ...claim, kind: mine ? "mine" : "other" };
@@ -177,6 +199,7 @@ function meanwhile(kept) {
 function nothingToDo({ mine, proposed, other }) {
   const { sets, answers, skipped } = state.study;
   if (proposed.length) return null;
+  if (designing()) return noPool(mine.length + other.length);
   if (answers === sets) {
     return empty("Every set is measured.", "There is nothing left to ask. ", h("a", { href: "#/individuals" }, "See what is predicted for each individual"), ".");
   }
@@ -187,4 +210,13 @@ function nothingToDo({ mine, proposed, other }) {
     return empty("Nothing is left to ask.", "Every set is measured or skipped. ", h("a", { href: "#/history?show=skipped" }, "Look at the skipped ones"), ".");
   }
   return empty("Nothing is left to ask.");
+}
+
+/** Why no pool is proposed, and what can be done. */
+function noPool(open) {
+  const { used, candidates, aside, uses } = designing();
+  const seen = h("a", { href: "#/individuals" }, "See what is predicted for each individual");
+  if (open) return empty("No other pool can be designed right now.", "Answer what is being measured, or give it back: who is in it may go into other pools then.");
+  if (uses === 1 && used + aside >= candidates) return empty("Every individual is used.", "There is nothing left to ask. ", seen, ".");
+  return empty("No other pool can be designed.", "Those who are left make none that keeps to the study's rules. ", seen, ".");
 }

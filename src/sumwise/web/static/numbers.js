@@ -139,8 +139,10 @@ export function alike(...values) {
 /** Several numbers, each only as exact as `std` allows. */
 export function like(std, ...values) {
   const usable = Number.isFinite(std) && std > 0 && plainSize(std);
+  const nothing = 1e-6 * Math.max(...values.map((value) => (Number.isFinite(value) ? Math.abs(value) : 0))); // beside the largest
   return values.map((value) => {
     if (value === null || value === undefined || !Number.isFinite(value)) return "–";
+    if (std > 0 && std < nothing) return Math.abs(value) < nothing ? "0" : figure(value, 6); // what rounding leaves
     if (!usable || !plainSize(value)) return figure(value);
     return grouped(value, decimalsOf(std, 2), decimalsOf(std, 2));
   });

@@ -6,21 +6,23 @@ import { bounds, listed, shareOf } from "./numbers.js";
 import { outputs, state, unit, word } from "./store.js";
 
 /**
- * `{element, fields, values, put, read, range}`: two fields, folded away until one is needed.
+ * `{element, fields, values, put, read, range}`: two fields, folded away until one is needed; `kind`
+ * is a set or a pool.
  *
  * `values()` gives `{share, members}` as they are typed, `put` fills them in, and `read` gives
  * `{covers}`, `{of}`, `{}` for all of the set, or `{problem: [field, words]}`.
  */
-export function partFields() {
+export function partFields(kind) {
   const { members_by: by } = state.study;
-  const scaled = word() === "mean" ? "The mean of those who answered." : `The ${word()} of that share, as it was measured; it is scaled up to the set.`;
-  const share = field("Share of the set that answered, in per cent", { inputmode: "decimal", maxlength: 20, class: "short", hint: `${scaled} 80 says that four in five answered.` });
-  const named = by === "id" ? "Their ids" : "Their numbers within the set, from 1";
-  const members = field("Or who answered, if that is known", { rows: 2, maxlength: 4_000_000, hint: `${named}, separated by commas or lines. The ${word()} is theirs alone.` });
+  const [did, all] = kind === "pool" ? ["was measured", "were measured"] : ["answered", "answered"];
+  const scaled = word() === "mean" ? `The mean of those who ${all}.` : `The ${word()} of that share, as it was measured; it is scaled up to the ${kind}.`;
+  const share = field(`Share of the ${kind} that ${did}, in per cent`, { inputmode: "decimal", maxlength: 20, class: "short", hint: `${scaled} 80 says that four in five ${all}.` });
+  const named = by === "id" ? "Their ids" : `Their numbers within the ${kind}, from 1`;
+  const members = field(`Or who ${did}, if that is known`, { rows: 2, maxlength: 4_000_000, hint: `${named}, separated by commas or lines. The ${word()} is theirs alone.` });
   members.element.hidden = !by;
   share.element.hidden = outputs() !== "numbers"; // what is counted is not scaled up
   const nothing = members.element.hidden && share.element.hidden;
-  const element = nothing ? h("div") : h("details", { class: "covering" }, h("summary", null, "Only part of the set answered?"), h("div", { class: "either" }, share.element, members.element));
+  const element = nothing ? h("div") : h("details", { class: "covering" }, h("summary", null, `Only part of the ${kind} ${did}?`), h("div", { class: "either" }, share.element, members.element));
   const values = () => ({ share: share.input.value, members: members.input.value });
 
   function put({ share: some = "", members: names = "" } = {}) {

@@ -1,14 +1,14 @@
 // Small parts that several views share.
 
 import { fill, h, name, svg } from "./dom.js";
-import { alike, counted, countLike, exact, like, spread, whole } from "./numbers.js";
-import { isWhole, outputs, state, unit, who } from "./store.js";
+import { alike, counted, countLike, exact, figure, like, spread, whole } from "./numbers.js";
+import { alone, designing, isWhole, outputs, state, unit, who } from "./store.js";
 import { said } from "./times.js";
 
 const STATES = { free: "free", open: "being measured", answered: "answered", skipped: "skipped" };
 
-export function badge(kind) {
-  return h("span", { class: `badge ${kind}` }, STATES[kind]);
+export function badge(kind, designed = false) {
+  return h("span", { class: `badge ${kind}` }, designed && kind === "free" ? "unclaimed" : STATES[kind]);
 }
 
 /** A person's name as a label: it may hold any text. */
@@ -27,7 +27,8 @@ export function percent() {
 /** Several numbers of what is measured, each only as exact as `std` allows. */
 export const figures = (std, ...values) => (isWhole() ? countLike : like)(std, ...values);
 
-export const estimate = (mean, std) => spread(mean, std, figures);
+/** A mean and its standard deviation; that of a measured pool is 0, or what rounding leaves. */
+export const estimate = (mean, std) => spread(mean, std === 0 && designing() ? Number.MIN_VALUE : std, figures);
 
 /** How many individuals a set has, and the trials or the exposure of all of them. */
 export function size(set) {
@@ -53,14 +54,16 @@ export function expectation(set) {
 export function scores(question) {
   const first = question.score_per_cost ?? question.score; // what sets are ranked by
   const second = question.runner_up_score_per_cost ?? question.runner_up_score;
-  const best = Math.max(first, second ?? 0, 1e-300);
+  const bound = Number.isFinite(question.bound) && question.score_per_cost === null ? question.bound : null;
+  const best = Math.max(first, second ?? 0, bound ?? 0, 1e-300);
   const runner = question.runner_up;
   const compared = runner !== null && second !== null;
-  const [own, other] = alike(first, ...(compared ? [second] : []));
-  const rows = [bar(first, own, best, "this set", "own")];
+  const [own, other, most] = alike(first, ...(compared ? [second] : [0]), ...(bound === null ? [] : [bound]));
+  const rows = [bar(first, own, best, question.designed ? "this pool" : "this set", "own")];
   if (compared) {
     rows.push(bar(second, other, best, [name(runner.id, 24), h("span", { class: "soft" }, " (runner-up)")], "other"));
   }
+  if (bound !== null) rows.push(bar(bound, most, best, h("span", { class: "soft" }, "no pool has more"), "other"));
   return h("div", { class: "scores" }, rows);
 }
 
@@ -80,17 +83,49 @@ function bar(value, text, best, label, kind) {
   );
 }
 
+/** How good a pool is, in words; empty if that is not known. The best pool may be below the bound. */
+export function certificate({ fraction }) {
+  return Number.isFinite(fraction) ? `Reaches at least ${Math.floor(100 * fraction)} % of what any pool could teach` : "";
+}
+
+const FEW = 12; // members that are shown without unfolding
+
+/** Whether members of a pool have weights of their own. */
+export const differ = (members) => new Set(members.map(({ weight }) => weight)).size > 1;
+
+/** An individual in a pool, and the set it comes from if its own id does not say so. */
+export function member({ id, set }) {
+  const from = alone() || id.startsWith(set.id) ? [] : [h("span", { class: "soft" }, " of ", name(set.id, 24))];
+  return [name(id, 32), ...from];
+}
+
+/** Who goes into a pool, folded if there are many. */
+export function membersOf(members) {
+  const weighed = differ(members);
+  const list = h("ul", { class: "people" }, members.map((each) => h("li", null, member(each), weighed ? h("span", { class: "soft" }, ` × ${figure(each.weight)}`) : null)));
+  const title = h("span", { class: "label" }, "Who goes in");
+  if (members.length <= FEW) return [h("p", { class: "soft small" }, title), list];
+  const first = members.slice(0, 3).flatMap(({ id }) => [name(id, 20), ", "]).slice(0, -1);
+  const summary = h("summary", null, "Who goes in: ", first, ` and ${whole(members.length - 3)} more`);
+  return [h("details", null, summary, list)];
+}
+
 /** How far along the study is, as a bar in three shades and a sentence. */
 export function advance() {
   const { sets, answers, open, skipped, known, spent } = state.study;
+  const pools = designing();
   const free = Math.max(0, sets - answers - open - skipped);
   const words = [`${whole(answers)} of ${counted(sets, "set")} measured`, `${whole(open)} being measured`, `${whole(free)} free`];
+  if (pools) words.splice(0, 3, pools.alone ? `${counted(answers, "pool")} measured` : `${whole(answers)} of ${whole(sets)} sets and pools measured`, `${whole(open)} being measured`);
   if (skipped) words.push(`${whole(skipped)} skipped`);
+  if (pools) words.push(`${whole(pools.used)} of ${counted(pools.candidates, "individual")} used`);
+  if (pools?.aside) words.push(`${whole(pools.aside)} set aside`);
   if (known) words.push(`${whole(known)} known from the start`);
   if (Number.isFinite(spent)) words.push(`${exact(spent)} spent`);
   let from = 0;
-  const parts = [[answers, "answered"], [open, "open"], [skipped, "skipped"]].map(([count, kind]) => {
-    const width = count ? Math.max(0.4, (100 * count) / sets) : 0; // one of a million is still there
+  const shares = pools ? [[pools.used, "answered"], [pools.aside, "skipped"]] : [[answers, "answered"], [open, "open"], [skipped, "skipped"]];
+  const parts = shares.map(([count, kind]) => {
+    const width = count ? Math.max(0.4, (100 * count) / (pools ? pools.candidates : sets)) : 0; // one of a million is still there
     const part = svg("rect", { x: `${from}%`, width: `${width}%`, height: "100%", class: kind });
     from += width;
     return part;

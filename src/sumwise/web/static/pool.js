@@ -5,10 +5,10 @@ import { choice, badge, empty, estimate, informed, person } from "./pieces.js";
 import { figure, steady, whole } from "./numbers.js";
 import { panel } from "./panel.js";
 import { searchField, serverTable } from "./table.js";
-import { inUnit, state, word } from "./store.js";
+import { alone, designing, inUnit, state, thing, word } from "./store.js";
 import { changeForm } from "./change.js";
 
-const FILTERS = { "": "All", free: "Free", open: "Being measured", answered: "Answered", skipped: "Skipped" };
+const filters = () => ({ "": "All", free: alone() ? "Unclaimed" : "Free", open: "Being measured", answered: "Answered", skipped: "Skipped" });
 
 export function create({ settings, remember }) {
   const { show: wanted = "table", kind: picture = "pca", ...rest } = settings;
@@ -16,13 +16,13 @@ export function create({ settings, remember }) {
   let kind = picture;
   const table = serverTable({
     path: "/api/sets",
-    label: "Sets",
+    label: alone() ? "Pools" : "Sets",
     key: (row) => row.position,
     settings: { sort: "information", order: "desc", state: "", ...rest },
     changed: () => put(),
     none: none,
     columns: [
-      { label: "Set", sort: "id", kind: "head", cell: (row) => h("a", { href: `#/pool/set/${row.position}` }, name(row.id, 40)) },
+      { label: alone() ? "Pool" : "Set", sort: "id", kind: "head", cell: (row) => [h("a", { href: `#/pool/set/${row.position}` }, name(row.id, 40)), row.designed && !alone() ? h("span", { class: "soft small" }, " designed") : ""] },
       { label: "Size", sort: "size", kind: "number", first: "desc", cell: (row) => whole(row.size) },
       { label: "State", sort: "state", kind: "aside", said: "", cell: stateOf },
       { label: `Answer${inUnit()}`, sort: "answer", kind: "number", first: "desc", cell: (row) => figure(row.answer, 6) },
@@ -31,7 +31,7 @@ export function create({ settings, remember }) {
     ],
   });
   const search = searchField("Search", table.settings.search, (text) => table.apply({ search: text, page: 1 }));
-  const filter = choice("State", FILTERS, table.settings.state, (key) => {
+  const filter = choice("State", filters(), table.settings.state, (key) => {
     filter.choose(key);
     table.apply({ state: key, page: 1 });
   });
@@ -53,13 +53,15 @@ export function create({ settings, remember }) {
   const changing = changeForm();
   const parts = { table: tableBox, picture: pictureBox, change: changing.element };
   if (!(show in parts)) show = "table";
-  const tabs = choice("Show", { table: "Table", picture: "Picture", change: "Change" }, show, (key) => {
+  const shown = { table: "Table", picture: "Picture", ...(designing() ? {} : { change: "Change" }) };
+  if (!(show in shown)) show = "table";
+  const tabs = choice("Show", shown, show, (key) => {
     show = key;
     put();
     arrangeParts();
     refresh();
   });
-  const element = h("section", { class: "view pool" }, h("div", { class: "titleline" }, h("h1", { tabindex: "-1" }, "Pool"), tabs.element), Object.values(parts));
+  const element = h("section", { class: "view pool" }, h("div", { class: "titleline" }, h("h1", { tabindex: "-1" }, designing() ? (alone() ? "Pools" : "Sets and pools") : "Pool"), tabs.element), Object.values(parts));
 
   function put() {
     remember({ show: show === "table" ? "" : show, kind: kind === "pca" ? "" : kind, ...table.settings });
@@ -72,7 +74,7 @@ export function create({ settings, remember }) {
 
   /** Settings from an address, such as a bookmark. */
   function adopt({ show: part = "table", kind: other = "pca", ...others }) {
-    show = part in parts ? part : "table";
+    show = part in shown ? part : "table";
     if (other in kinds && other !== kind) {
       kind = other;
       kindChoice.choose(kind);
@@ -86,22 +88,24 @@ export function create({ settings, remember }) {
 
   const refresh = () => ({ table, picture: drawing, change: changing })[show].refresh();
   arrangeParts();
-  return { element, refresh, adopt, title: "Pool", search: search.input };
+  return { element, refresh, adopt, title: alone() ? "Pools" : "Pool", search: search.input };
 }
 
 function none({ search, state: wanted }) {
-  if (search) return empty("No set is called that.", "Search looks for a part of the name, in capitals or not.");
+  const what = thing();
+  const also = designing() ? ", or of somebody in a pool" : "";
+  if (search) return empty(`No ${what} is called that.`, `Search looks for a part of the name${also}, in capitals or not.`);
   const words = {
-    free: ["No set is free.", "All are measured, being measured or skipped."],
-    open: ["Nobody is measuring anything.", "Claimed sets appear here."],
+    free: alone() ? ["No pool is unclaimed.", "Pools that were given back, or whose answer was taken back, appear here."] : ["No set is free.", "All are measured, being measured or skipped."],
+    open: ["Nobody is measuring anything.", `Claimed ${what}s appear here.`],
     answered: ["Nothing is measured yet.", "Answers appear here as they come in."],
-    skipped: ["No set is skipped.", "Sets that cannot be measured can be set aside, with a reason."],
+    skipped: [`No ${what} is skipped.`, `${alone() ? "Pools" : "Sets"} that cannot be measured can be set aside, with a reason.`],
   };
-  return empty(...(words[wanted] ?? ["There are no sets."]));
+  return empty(...(words[wanted] ?? (alone() ? ["There are no pools yet.", "A pool is designed when somebody asks for one."] : ["There are no sets."])));
 }
 
 function stateOf(row) {
   const holder = row.by ? [" ", h("span", { class: "soft small" }, person(row.by))] : [];
-  return [badge(row.state), ...holder];
+  return [badge(row.state, row.designed), ...holder];
 }
 

@@ -5,12 +5,12 @@ import { get } from "./api.js";
 import { amend, claim, release, renew, retract, skip, unskip } from "./actions.js";
 import { answerForm } from "./answer.js";
 import { modal } from "./dialogs.js";
-import { fill, h, undisturbed, visible, wholeName } from "./dom.js";
+import { fill, h, name, undisturbed, visible, wholeName } from "./dom.js";
 import { individualColumns } from "./individuals.js";
-import { badge, expectation, person, size, span, trouble, working, when } from "./pieces.js";
+import { badge, certificate, differ, expectation, person, size, span, trouble, working, when } from "./pieces.js";
 import { exact, figure } from "./numbers.js";
 import { serverTable } from "./table.js";
-import { emit, measured, unit, writable } from "./store.js";
+import { emit, kindOf, measured, unit, writable } from "./store.js";
 
 /** Open the sheet of a set: `{refresh, close, title}`; `closed` is called when it has gone. */
 export function openSheet(position, view, closed) {
@@ -48,8 +48,8 @@ export function openSheet(position, view, closed) {
   function render(found) {
     if (!set) {
       fill(title, wholeName(found.id, 120));
-      table = individualsOf(position);
-      fill(people, h("h3", null, "Inside"), table.element);
+      table = individualsOf(found);
+      fill(people, h("h3", null, kindOf(position) === "individual" ? "What is predicted" : "Inside"), table.element);
     }
     const first = !set;
     set = found;
@@ -62,7 +62,8 @@ export function openSheet(position, view, closed) {
   }
 
   function renderAnswer(found) {
-    const wanted = found.state !== "answered" || form?.typed();
+    const single = kindOf(position) === "individual" && found.state !== "open"; // pools are measured
+    const wanted = (found.state !== "answered" && !single) || form?.typed();
     if (wanted && !form) {
       form = answerForm(found, { saved: () => dialog.querySelector("h2").focus() });
       fill(answerBox, form.element);
@@ -77,10 +78,12 @@ export function openSheet(position, view, closed) {
       made.addEventListener("click", () => work(found, found.answer));
       return made;
     };
-    if (found.state === "answered") return [button("Amend…", amend), button("Retract…", retract)];
-    if (found.state === "skipped") return [button("Unskip", unskip), button("Claim", claim)];
-    if (found.state === "open") return [button("Keep longer", renew, "quiet"), button("Give back", () => release(found, found.claim.by), "quiet"), button("Skip…", skip, "quiet")];
-    return [button("Claim", claim), button("Skip…", skip, "quiet")];
+    const list = found.designed ? [h("a", { class: "button", href: `#/lists?sets=${position}` }, "List to print")] : [];
+    const single = kindOf(position) === "individual";
+    if (found.state === "answered") return [button("Amend…", amend), button("Retract…", retract), ...list];
+    if (found.state === "skipped") return [button("Unskip", unskip), button(single ? "Claim it alone" : "Claim", claim)];
+    if (found.state === "open") return [...list, button("Keep longer", renew, "quiet"), button("Give back", () => release(found, found.claim.by), "quiet"), button("Skip…", skip, "quiet")];
+    return [button(single ? "Claim it alone" : "Claim", claim), button(single ? "Set aside…" : "Skip…", skip, "quiet")];
   }
 
   refresh();
@@ -90,25 +93,29 @@ export function openSheet(position, view, closed) {
 function facts(found) {
   const row = (term, ...content) => h("div", null, h("dt", null, term), h("dd", null, ...content));
   const { answer } = found;
-  const rows = [row("State", badge(found.state)), row("Size", size(found))];
+  const single = kindOf(found.position) === "individual";
+  const pools = (found.pools ?? []).flatMap((pool, i) => [i ? ", " : "", h("a", { href: `#/pool/set/${pool.position}` }, name(pool.id, 40))]);
+  const state = single && found.state === "free" ? [] : [row("State", badge(found.state, found.designed))];
+  const rows = [...state, single ? row("In", ...(pools.length ? pools : ["no pool"])) : row("Size", size(found))];
+  if (certificate(found)) rows.push(row("How good", certificate(found)));
   if (answer) rows.push(row("Answer", h("strong", { class: "figure" }, exact(answer.total), unit()), answer.part ? ` (${answer.part})` : "", answer.noise_std ? ` ± ${figure(answer.noise_std)} known noise` : "", h("span", { class: "soft" }, " by ", person(answer.by), ", ", when(answer.at))));
   if (answer?.note) rows.push(row("Note", h("bdi", { class: "note" }, visible(answer.note))));
   if (found.claim) rows.push(row("With", person(found.claim.by), h("span", { class: "soft" }, ", claimed ", when(found.claim.asked), ", free again ", when(found.claim.expires))));
   if (found.skip) rows.push(row("Skipped by", person(found.skip.by), found.skip.note ? [": ", h("bdi", { class: "note" }, visible(found.skip.note))] : "", h("span", { class: "soft" }, " ", when(found.skip.at))));
-  rows.push(row(answer ? "Predicted now" : `Expected ${measured()}`, expectation(found)));
-  if (!answer) rows.push(row("Would teach", `${figure(found.information)} nats`));
+  if (!single || answer || found.claim) rows.push(row(answer ? "Predicted now" : `Expected ${measured()}`, expectation(found)));
+  if (!answer && !single) rows.push(row("Would teach", `${figure(found.information)} nats`));
   return [h("dl", { class: "facts rows" }, rows), found.why ? h("p", { class: "why" }, "When it was asked for, ", when(found.claim.asked), ": ", found.why) : null].filter(Boolean);
 }
 
 /** The individuals of one set, paged by the server inside the answer about the set. */
-function individualsOf(position) {
+function individualsOf({ position, members }) {
   return serverTable({
     path: `/api/sets/${position}`,
-    label: "Individuals of this set",
+    label: `Individuals of this ${kindOf(position)}`,
     key: (row) => row.row,
     settings: {},
     none: () => h("p", null, "There are no individuals."),
-    columns: individualColumns("pool", { sortable: false }),
+    columns: individualColumns("pool", { sortable: false, weighed: Boolean(members && differ(members)) }),
     stamp: (found) => span(found.rows),
     unpack: (found) => found.individuals,
   });

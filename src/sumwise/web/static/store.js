@@ -58,6 +58,16 @@ export const isWhole = () => ["counts", "shares"].includes(outputs()); // what i
 export const unit = () => (state.study?.about?.unit ? ` ${state.study.about.unit}` : "");
 export const inUnit = () => (unit() ? ` (${unit().trim()})` : ""); // behind the name of a field or column
 
+/** Of what a study designs its sets; null where all are given. */
+export const designing = () => state.study?.designing ?? null;
+/** Whether it began with individuals, and asks for pools alone. */
+export const alone = () => Boolean(designing()?.alone);
+export const isPool = (position) => position === null || Boolean(designing() && position >= designing().begun);
+/** What is asked for. */
+export const thing = () => (alone() ? "pool" : "set");
+/** What is at a position. */
+export const kindOf = (position) => (isPool(position) ? "pool" : alone() ? "individual" : "set");
+
 export const writable = () => Boolean(token()) && !state.refused && state.study?.writable !== false;
 export const shortcuts = () => read("shortcuts") !== "off";
 
