@@ -33,7 +33,9 @@ class Limits:
 
     def ranked(self, scores: Any, members: Any) -> Any:
         """Gain per cost where pools cost something."""
-        return scores if self.cost is None else scores / (self.cost[0] + self.cost[1] * members)
+        if self.cost is None:
+            return scores
+        return scores / (self.cost[0] + self.cost[1] * np.maximum(members, 1))  # nobody gains 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -239,9 +241,10 @@ class Board:
             found = self._best(pool, outs.astype(int), ins, least)
             if found is None and nobody <= PAIRS:
                 found = self._best(pool, _pairs(pool, nobody), _pairs(rest, nobody), least)
-            if found is None:
+            gained = -np.inf if found is None else self.value(found)
+            if found is None or not gained > least:  # a move may seem to gain by rounding
                 return sorted(pool), value
-            pool, value = found, self.value(found)
+            pool, value = found, gained
 
     def prefix(self, order: Int[np.ndarray, " c"]) -> tuple[list[int], float] | None:
         """The best pool that takes units in this order, leaving out those that may not join."""

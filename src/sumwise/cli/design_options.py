@@ -193,6 +193,11 @@ def _pairs(file: Path, made: Individuals, reading: Reading) -> list[tuple[Any, A
         raise DataError(f"{file} has one column; give two, with the ids of individuals that touch")
     rows = made.sets.row_ids
     names = {shown(name): name for name in (made.sets.ids if rows is None else rows.tolist())}
+    if all(str(name) in names for name in columns):
+        raise DataError(
+            f"{file} begins with a pair of individuals, {columns[0]!r:.40} and {columns[1]!r:.40}; "
+            "give it a heading above them"
+        )
     keys = [table.keys([name], "of --neighbours") for name in columns]
     for row, pair in enumerate(zip(*keys, strict=True)):
         for name in pair:

@@ -144,7 +144,9 @@ def _table(
         about, groups = {"inputs": columns}, None
         exposure = None if study.about.outputs == "numbers" else theta
     else:
-        x, about, groups = study.sets.own_x, individuals(study.sets, few), None
+        x, groups = study.sets.own_x, None
+        few = None if few is None else min(few, len(x))  # rows of pools come after them
+        about = individuals(study.sets, few)
         if study.about.outputs != "numbers":
             exposure = study.sets.theta[: len(x)][:few]
     if groups is None:

@@ -21,8 +21,9 @@ def refuse_impossible(rules: PoolRules, free: Mask, most: int) -> None:
     if left < fewest:
         used = "" if rules.uses is None else f" (each may be in {count(rules.uses, 'pool')})"
         raise PoolExhaustedError(
-            f"a pool needs at least {count(fewest, 'member')}, and {left} candidates are free"
-            f"{used}; allow smaller pools, more uses, or add candidates"
+            f"a pool needs at least {count(fewest, 'member')}, and "
+            f"{count(left, 'candidate')} {'is' if left == 1 else 'are'} free{used}; allow smaller "
+            "pools, more uses, or add candidates"
         )
     if most < fewest:
         raise PoolExhaustedError(
@@ -41,6 +42,11 @@ def refuse_impossible(rules: PoolRules, free: Mask, most: int) -> None:
             )
     if rules.within is not None:
         largest = _largest(rules.within[free])
+        if not largest:
+            raise PoolExhaustedError(
+                "within: no free candidate has a label, and those without one are never in a pool; "
+                "give candidates labels, or allow more uses"
+            )
         if largest < fewest:
             raise PoolExhaustedError(
                 f"within: the largest block has {count(largest, 'free candidate')}, and a pool "

@@ -20,6 +20,7 @@ from sumwise.errors import DataError, InvalidSetError, SettingError
 from sumwise.util.shapes import Int
 
 LABELS: Final = ("together", "apart", "strata", "within")
+LARGEST: Final = 1e100  # weight; beyond, its square cannot be computed with
 
 
 class PoolOptions(TypedDict, total=False):
@@ -221,6 +222,11 @@ def _weights(weights: Any) -> tuple[float, float]:
         raise SettingError(
             f"weights is {weights!r:.60}; give 'sum', 'mean', or the least and the greatest weight "
             "of a member, such as (0, 2), the first below the second"
+        )
+    sizes = [abs(end) for end in (low, high) if math.isfinite(end)]
+    if max(sizes, default=0.0) > LARGEST or max(abs(low), abs(high)) < 1 / LARGEST:
+        raise SettingError(
+            f"weights is {weights!r:.60}; give ends nearer to 1, or infinity where there is none"
         )
     return low, high
 

@@ -24,7 +24,7 @@ from sumwise.data.frames import Table, as_frame
 from sumwise.data.pool_refusals import refuse_impossible
 from sumwise.data.pool_rules import PoolOptions, PoolRules, read_rules
 from sumwise.data.sets import Sets
-from sumwise.errors import PoolExhaustedError, SettingError, SumwiseError
+from sumwise.errors import NonFiniteScoreError, PoolExhaustedError, SettingError, SumwiseError
 from sumwise.learning.estimator import AggregateRegressor
 from sumwise.learning.propose import ROUNDING, UNKNOWN
 from sumwise.model import predict
@@ -275,14 +275,26 @@ def _waiting(
 
 def _next(valued: Valued, rules: PoolRules, free: Mask, most: int, before: str) -> Found:
     refuse_impossible(rules, free, most)
-    found = search(valued, rules, free, most)
+    try:
+        found = search(valued, rules, free, most)
+    except np.linalg.LinAlgError:
+        raise _too_large() from None
     if found is None:
         left = count(int(free.sum()), "free candidate")
         raise PoolExhaustedError(
             f"no pool that keeps to all rules was found among {left} ({before}); allow other "
             "sizes, or drop a rule"
         )
+    if not (math.isfinite(found.score) and math.isfinite(found.bound)):
+        raise _too_large()
     return found
+
+
+def _too_large() -> NonFiniteScoreError:
+    return NonFiniteScoreError(
+        "what pools are worth cannot be computed: numbers of candidates, or noise and totals, are "
+        "too large for the model; rescale them, or use a basis that scales inputs"
+    )
 
 
 def candidates_of(sets: Sets, *, natural: bool = True) -> Sets:
@@ -426,7 +438,9 @@ def _affordable(rules: PoolRules, budget: float, paid: float) -> int:
     left = budget * (1 + ROUNDING) - paid - rules.cost
     if left < 0:
         return 0
-    return rules.size[1] if not rules.cost_per_member else int(left / rules.cost_per_member)
+    if left <= rules.size[1] * rules.cost_per_member:
+        return int(left / rules.cost_per_member)
+    return rules.size[1]
 
 
 def _described(

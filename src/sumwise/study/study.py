@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sumwise.acquisition.objective import Objective
 from sumwise.data import validate
@@ -20,6 +20,7 @@ from sumwise.data.about import About
 from sumwise.data.geo import from_geoparquet
 from sumwise.data.parquet import Scan
 from sumwise.data.sets import Sets, rows_among
+from sumwise.errors import SettingError
 from sumwise.learning import told
 from sumwise.learning.estimator import AggregateRegressor
 from sumwise.learning.individuals import exposure_in, groups_in
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from sumwise.learning.insight import Insight
 
 T = TypeVar("T")
+MOST_AT_ONCE: Final = 1000  # questions, where there are not more sets
 
 
 class Study:
@@ -102,7 +104,7 @@ class Study:
         state = self.state
         money = check_budget(budget, state.record.aims.cost)
         most = 1 if budget is None else len(state.record.sets)
-        most = most if n is None else validate.count(n, "n")
+        most = most if n is None else _questions(state, n)
         claimed = state.claim([validate.text(by, "by")] * most, budget=money)
         return claimed[0] if n == 1 or (n is None and budget is None) else claimed
 
@@ -126,7 +128,8 @@ class Study:
             budget: As in `ask`.
         """
         state = self.state
-        wanted, money = validate.count(n, "n"), check_budget(budget, state.record.aims.cost)
+        wanted = validate.count(n, "n") if state.record.designing is None else _questions(state, n)
+        money = check_budget(budget, state.record.aims.cost)
         return state.propose(state.snapshot(), wanted, money)
 
     def tell(
@@ -570,6 +573,14 @@ class Study:
             f"Study {self.name!r}: {done} measured, "
             f"{count(len(seen.claims), 'open question')}, strategy {strategy!r}"
         )
+
+
+def _questions(state: StudyState, n: Any) -> int:
+    """How many questions are asked for at once."""
+    wanted, most = validate.count(n, "n"), max(MOST_AT_ONCE, len(state.record.sets))
+    if wanted > most:
+        raise SettingError(f"n is {wanted!r:.60}; ask for at most {most} sets at once")
+    return wanted
 
 
 def _measured(state: StudyState) -> Measured:
