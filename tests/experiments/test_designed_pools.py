@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -42,13 +43,16 @@ def as_sets(split, chosen, *, mean=False):
     return Sets(ids, sets.x[rows], np.concatenate(theta), starts, None, rows, owner[rows])
 
 
-@pytest.mark.parametrize("groups", [None, 15])
+NOISY = PoolRules((2, 5), uses=1, noise_std=0.5, noise_std_per_member=0.3)
+OF_MEANS = PoolRules((1, 4), mean=True, noise_std=0.2, noise_std_per_member=0.3)
+OTHERS = NOISY, PoolRules((1, 6))
+
+
 @pytest.mark.parametrize(
-    "rules",
+    ("groups", "rules"),
     [
-        PoolRules((1, 6)),
-        PoolRules((2, 5), uses=1, noise_std=0.5, noise_std_per_member=0.3),
-        PoolRules((1, 4), mean=True, noise_std=0.2, noise_std_per_member=0.3),
+        (15, OF_MEANS),
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in product((None, 15), OTHERS)),
     ],
 )
 def test_a_run_is_what_design_pools_and_fit_give_question_by_question(groups, rules):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -89,8 +89,12 @@ class Design:
     pool_cost: str | None
     pool_cost_per_member: str | None
 
-    def check(self) -> None:
-        """Refuse options that mean nothing without --design."""
+    def check(self, by: Sequence[str]) -> None:
+        """Refuse options that mean nothing without --design, and no sets without it."""
+        if not by and not self.design:
+            raise click.UsageError(
+                "name the column of the sets with --by; or add --design, and sets are designed"
+            )
         for name, value in asdict(self).items():
             if value and not self.design:
                 typed = name.replace("_", "-")
@@ -98,8 +102,9 @@ class Design:
 
     @property
     def as_json(self) -> dict[str, Any]:
-        """The options that were given."""
-        return {name: value for name, value in asdict(self).items() if value and name != "design"}
+        """The options that were given, as one entry; none without --design."""
+        given = {name: value for name, value in asdict(self).items() if value and name != "design"}
+        return {"design": given} if self.design else {}
 
     @property
     def labels(self) -> dict[str, str]:
@@ -138,6 +143,11 @@ class Design:
             values, missing = table.frame.get_column(column).to_list(), table.missing(column)
             found[name] = [None if missing[row] else values[row] for row in made.order.tolist()]
         return found
+
+    @property
+    def asked(self) -> str:
+        """What a question of the study is about."""
+        return "whom to measure together" if self.design else "which set to measure"
 
     def words(self, rules: Mapping[str, Any]) -> str:
         """What a pool may be, in a sentence."""

@@ -247,47 +247,46 @@ def init(
       sumwise init deaths.db areas.csv --by county --outputs counts --exposure population
       sumwise init assays.db serum.csv --design --id sample --size 2-8 --uses 1 --weights mean
     """
-    from sumwise.learning.resolve import resolve
     from sumwise.study.create import create_study
 
-    design.check()
-    if not table.by and not design.design:
-        raise click.UsageError(
-            "name the column of the sets with --by; or add --design, and sets are designed"
-        )
-    outputs, given = measured.outputs, None
-    if basis is not None:
-        given = AggregateRegressor(basis, random_state=seed, outputs=outputs)
-    config, chosen = resolve(given, strategy, seed, preset, outputs=outputs)
-    model = AggregateRegressor.from_config(config)
-    read_in = table, address, model, objective, measured.outcome, sets_file, reading
-    sets, made = _read(*read_in, design)
+    design.check(table.by)
+    model, chosen = _model(measured.outputs, basis, strategy, seed, preset)
+    wanted = objective, measured.outcome, sets_file, reading, design
+    sets, made = _read(table, address, model, *wanted)
     meant = objective.read(made, reading)
-    method: dict[str, Any] = {"strategy": str(chosen), "seed": seed, "claim_days": claim_days}
+    method: dict[str, Any] = {"strategy": chosen, "seed": seed, "claim_days": claim_days}
     place: dict[str, Any] = {"name": address.name, "sets_file": sets_file}
-    if made.geometry is not None:
-        place["geometry"] = made.geometry
+    place |= {} if made.geometry is None else {"geometry": made.geometry}
     if design.design:
-        mean = table.theta[0] == "mean"
-        place["design"] = design.rules(Path(table.data), made, mean, reading)
+        place["design"] = design.rules(Path(table.data), made, table.theta[0] == "mean", reading)
     place |= {"known": list(made.known), **method, **meant, **asdict(measured)}
     with (
         waiting("making the study"),
         create_study(address.url, sets, model=model, **place) as study,
     ):
         name, about = study.name, study.about
-    _remark(made, str(chosen), objective)
-    _remark_inputs(made)
-    pools = design.words(place["design"]) if design.design else None
+    _remark(made, chosen, objective)
     method |= {"basis": basis or model.basis, "preset": preset, "weights": table.theta[0]}
-    method |= asdict(measured)
-    typed = {"design": design.as_json} if design.design else {}
-    show_json({"study": name, **_taken(made), **method, **objective.as_json(meant), **typed})
-    show(_made(made, name, address.url, table.theta[0], str(chosen), about))
+    method |= {**asdict(measured), **objective.as_json(meant), **design.as_json}
+    show_json({"study": name, **_taken(made), **method})
+    show(_made(made, name, address.url, table.theta[0], chosen, about))
+    pools = design.words(place["design"]) if design.design else None
     for sentence in filter(None, (pools, _measures(about), *sentences(meant), _known(made.known))):
         show(sentence)
-    who = "whom to measure together" if design.design else "which set to measure"
-    suggest(f"Next, ask {who}:", address.typed("ask"))
+    suggest(f"Next, ask {design.asked}:", address.typed("ask"))
+
+
+def _model(
+    outputs: str, basis: str | None, strategy: str | None, seed: int, preset: str | None
+) -> tuple[AggregateRegressor, str]:
+    """The model and the strategy, as named or by default."""
+    from sumwise.learning.resolve import resolve
+
+    given = None
+    if basis is not None:
+        given = AggregateRegressor(basis, random_state=seed, outputs=outputs)
+    config, chosen = resolve(given, strategy, seed, preset, outputs=outputs)
+    return AggregateRegressor.from_config(config), str(chosen)
 
 
 def _taken(made: Individuals) -> dict[str, Any]:
@@ -486,6 +485,7 @@ def _remark(made: Individuals, strategy: str, objective: Objective) -> None:
     if aimed and not ACQUISITIONS[strategy].uses_targets:
         names = " and ".join(s.name for s in ACQUISITIONS.values() if s.uses_targets)
         talk(f"{strategy} asks the same questions whatever the targets are; {names} use them.")
+    _remark_inputs(made)
 
 
 def _remark_inputs(made: Individuals) -> None:

@@ -99,8 +99,7 @@ def tell(
         expected = study.expected(own, members)
         before = _taken(study, by)
         stored, new = study.record(own, value, by, note, noise, of=members, covers=share)
-        kept, (measured, _) = study.state.record, study.progress
-        done, more = _progress(study)
+        kept, (measured, done, more) = study.state.record, _progress(study)
         about, size = kept.about, int(kept.sets.sizes[stored.position])
         noises, part = kept.aims.noise_std, part_in_words(stored.of, stored.covers, size)
     planned = 0.0 if noises is None else float(noises[stored.position])
@@ -118,12 +117,13 @@ def tell(
     suggest("Next:", address.typed("ask", by=by) if more else address.typed("predict"))
 
 
-def _progress(study: Study) -> tuple[str, bool]:
-    """How much is measured, in a sentence, and whether more can be asked for."""
+def _progress(study: Study) -> tuple[int, str, bool]:
+    """How much is measured, also in a sentence, and whether more can be asked for."""
     (measured, sets), designing = study.progress, study.state.record.designing
     if designing is None:
-        return f"{measured} of {count(sets, 'set')} measured.", measured < sets
-    return f"{count(measured, 'pool' if designing.alone else 'set')} measured.", True
+        return measured, f"{measured} of {count(sets, 'set')} measured.", measured < sets
+    what = "pool" if designing.alone else "set"
+    return measured, f"{count(measured, what)} measured.", True
 
 
 def _sentence(about: About, stored: Answer, part: str | None) -> str:
@@ -182,7 +182,7 @@ def _tell_file(address: Address, file: Path, by: str | None, reading: Reading) -
             said = "of parts, scaled up. Give them as measured, with a column 'of' or 'covers'."
             raise DataError(f"{file} has totals {said} Nothing was stored.")
         new, rows = study.tell_many(**told), len(told["y_bar"])
-        measured, (done, more) = study.progress[0], _progress(study)
+        measured, done, more = _progress(study)
         same = _told_input(study)
     if same is not None:
         talk(

@@ -61,41 +61,34 @@ def create_study(
     Args:
         url: The path of an SQLite file, which is made if it is not there, or
             `postgresql://user@host/database`. A database may hold several studies.
-        sets: A `Sets`; or what `AggregateRegressor.embed` has written, which the study then refers
-            to with a checksum.
+        sets: A `Sets`; or what `AggregateRegressor.embed` has written, which stays where it is.
         name: The name of the study; "study" if left out.
         model: An `AggregateRegressor`, whose settings are used.
         strategy: A name; see `sumwise.score`. IVR if left out.
         seed: The seed of the strategy's draws, and of the basis if no model is given.
         preset: `"paper"` stands for the paper's model and AggMI.
         claim_days: How many days a claim on a set lasts.
-        sets_file: Keep the sets in this Parquet file instead of inside the database, which refers
-            to it with a checksum; for sets that take gigabytes.
-        known: What is known already, as in `AggregateRegressor.fit`: the first answers. Individuals
-            and areas become more sets of the study, which are never asked for.
+        sets_file: Keep sets that take gigabytes in this Parquet file and not in the database.
+        known: What is known already, as in `AggregateRegressor.fit`: the first answers.
         **options: `outputs`: what totals add up, if no model is given: `"numbers"`, `"counts"`,
             `"shares"` or `"amounts"`, as in `AggregateRegressor`. `outcome`: what is measured, such
             as "maths score", and `unit`: its unit, which all outputs use. `low` and `high`: the
             least and the most that an individual's output can be (a share is 0 to 1); a total that
-            is impossible then is refused, and predictions keep within these bounds. `targets` and
+            is impossible is refused then, and predictions keep within. `targets` and
             `target_weights`: individuals whose predictions count, as in `sumwise.score`.
-            `noise_std`: noise that measuring each set will have; `tell` takes the noise that an
-            answer really had. `cost`: what measuring each set costs, as in `sumwise.select`;
-            questions are then asked by gain per cost, and `ask` takes a budget. `enough`: an
-            improvement of predictions, as a standard deviation in your units, below which the next
-            questions are no longer worth asking. `geometry`: the geometry of each individual as
-            WKB, in the order of `sets.x`, for maps and exports, or None. `design`: what a pool may
-            be, as in `sumwise.design_pools`, such as `{"size": (2, 10), "uses": 1}`; the study then
-            designs the sets that it asks for. If all of `sets` are single individuals, it asks for
-            pools alone, otherwise for the given set or the pool that gains more.
+            `noise_std`: noise that measuring each set will have; `tell` takes that of an answer.
+            `cost`: what measuring each set costs; questions are then asked by gain per cost, and
+            `ask` takes a budget. `enough`: an improvement of predictions, as a standard deviation
+            in your units, below which to stop. `geometry`: that of each individual as WKB, in the
+            order of `sets.x`, or None. `design`: the rules of pools as in `sumwise.design_pools`,
+            such as `{"size": (2, 10), "uses": 1}`: the study then designs the sets that it asks
+            for, beside `sets` that are no single individuals.
     """
-    named = "study" if name is None else validate.study_name(name)
+    settings: dict[str, Any] = {"name": validate.study_name("study" if name is None else name)}
     days, plain = validate.days(claim_days, "claim_days"), as_sets(sets)
     config, chosen = _settings(sets, model, strategy, seed, preset, options.get("outputs"))
-    if isinstance(sets, Embedded) and sets_file is not None:
-        raise SettingError("the sets are in files already; leave sets_file out")
-    shapes = _geometry(options.pop("geometry", None), sets)
-    design = options.pop("design", None)
+    settings |= {"strategy": chosen, "seed": str(int(seed)), "claim_days": days}
+    shapes, design = _geometry(options.pop("geometry", None), sets), options.pop("design", None)
     wishes, about = read_options(sets, config.outputs, options, "create_study")
     rules = None
     if design is not None:
@@ -105,13 +98,10 @@ def create_study(
     per_cost(chosen, np.zeros(len(sets)), wishes.cost)  # refuses what cost means nothing to
     more, told = with_known(plain, known, about)
     check_known(more, told, about)
-    settings: dict[str, Any] = {"name": named, "strategy": chosen, "seed": str(int(seed))}
-    settings |= {"config": pack_config(config), "claim_days": days}
     settings |= dict.fromkeys(("arrivals", "changes"), len(told))
     kept = (sets, wishes) if more is plain else (more, wishes.extended(len(more)))
     said = Said(kept[1], about, shapes, rules)
-    begun = kept[0], sets.prepare(config), said, settings, sets_file
-    return _store(url, *begun, _begun(more, told))
+    return _store(url, kept[0], sets.prepare(config), said, settings, sets_file, _begun(more, told))
 
 
 def _designing(
@@ -266,6 +256,8 @@ def _store(
     beside = None if sets_file is None else os.fspath(sets_file)
     with _closed_on_error(Database(url)) as database:
         if isinstance(sets, Embedded):
+            if beside is not None:
+                raise SettingError("the sets are in files already; leave sets_file out")
             packed = blobs.pack_embedded(sets, database.folder)
         else:
             packed = blobs.pack(sets, prepared, beside, database.folder, pool, said.rules)
@@ -276,8 +268,9 @@ def _store(
         if said.geometry is not None:
             packed["geometry"] = blobs.pack_geometry(said.geometry)
         database.ensure()
+        kept = {"config": pack_config(prepared.config), **settings}
         with database.write() as connection:
-            transactions.create(connection, packed, settings, happened)
+            transactions.create(connection, packed, kept, happened)
             if beside is not None and isinstance(sets, Sets):
                 blobs.write_file(sets, beside)
         return _opened(database, settings["name"])

@@ -112,20 +112,13 @@ def _read(place: Path) -> Imported:
         about_it = about_it or About(weights=weights_of(sets))  # older exports do not say it
         about_it = replace(about_it, outputs=config.outputs)
         check_sets(config.outputs, sets)
-    geometry = None
-    if GEOMETRY in sha256:
-        content = _content(place, GEOMETRY, sha256)
-        with _refusals(GEOMETRY):
-            geometry = from_geoparquet(content)
-            if len(geometry.wkb) != len(sets.own_x):
-                raise ValueError(f"{len(geometry.wkb)} rows instead of {len(sets.own_x)}")
+    geometry = _geometry(place, sha256, len(sets.own_x)) if GEOMETRY in sha256 else None
     with _refusals(STUDY):
         aims = _aims(head["aims"], sets, head["strategy"]) if "aims" in head else Objective()
         pool = PoolMark()
         if "pool" in head:
             pool = PoolMark.from_json(json.dumps(head["pool"]), len(sets))
-    every, rules, designed = sets, None, None
-    with _refusals(STUDY):
+        every, rules, designed = sets, None, None
         if "rules" in head:
             rules = PoolRules.from_json(json.dumps(head["rules"]), len(sets.x))
     if rules is not None:
@@ -155,6 +148,15 @@ def _read(place: Path) -> Imported:
     if designed:
         happened["pools"] = designed
     return Imported(settings, sets, prepared, aims, about_it, happened, pool, geometry, rules)
+
+
+def _geometry(place: Path, sha256: Mapping[str, Any], n: int) -> Geometry:
+    content = _content(place, GEOMETRY, sha256)
+    with _refusals(GEOMETRY):
+        geometry = from_geoparquet(content)
+        if len(geometry.wkb) != n:
+            raise ValueError(f"{len(geometry.wkb)} rows instead of {n}")
+    return geometry
 
 
 def _pools(content: bytes, sets: Sets, rules: PoolRules) -> tuple[Sets, list[dict[str, Any]]]:
