@@ -75,14 +75,14 @@ def test_a_pool_is_proposed_claimed_by_its_name_and_told(tubes, web):
     assert (now["sets"], now["answers"], now["open"], now["known"]) == (1, 1, 0, 0)
 
 
-def test_the_names_of_proposals_stay_when_one_is_claimed_out_of_turn(web):
+def test_what_is_not_proposed_any_more_is_refused_in_words(web):
     shown = got(web.get("/api/next"))["questions"]
     got(web.post("/api/claims", json={"set": "pool 2"}), 201)
     left = got(web.get("/api/next?n=3"))["questions"]
-    assert [row["id"] for row in left] == ["pool 1", "pool 3", "pool 4"]
     assert {*chain.from_iterable(map(ids_of, left))}.isdisjoint(ids_of(shown[1]))
-    refused = got(web.post("/api/claims", json={"set": "pool 9"}), 409)
-    assert refused["code"] == "not_proposed"
+    for name in ("pool 1", "pool 99"):  # others have these members now, or none ever had
+        refused = got(web.post("/api/claims", json={"set": name}), 409)
+        assert refused["code"] == "not_proposed"
     assert got(web.post("/api/claims", json={"set": "nobody"}), 404)["code"] == "unknown_set"
     assert got(web.post("/api/claims", json={"set": "pool 2"}), 409)["code"] == "held"
 

@@ -10,7 +10,6 @@ import math
 import re
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import count as count_from
 from typing import Final
 
 import numpy as np
@@ -215,12 +214,12 @@ def weighted(pool: NewPool) -> Weighted:
 
 
 def names_after(ids: Sequence[Hashable]) -> Iterator[str]:
-    """Names of pools that are not taken, in order.
-
-    One that was claimed out of turn leaves the others their names.
-    """
-    taken = {*ids}
-    return (name for n in count_from(1) if (name := f"pool {n}") not in taken)
+    """Names of pools that are not taken, in order."""
+    found = (NAME.fullmatch(name) for name in ids if isinstance(name, str))
+    last = max((int(each[1]) for each in found if each), default=0)
+    while True:
+        last += 1
+        yield f"pool {last}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
