@@ -17,12 +17,11 @@ the ratio smaller, are left out.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from sumwise.acquisition.pool_value import TINY, Valued
-from sumwise.acquisition.prediction import unit_of
 from sumwise.util.shapes import Float
 
 RANK: Final = 1e-13  # of the largest eigenvalue: directions of P with less are rounding
@@ -37,14 +36,17 @@ class Relaxed:
     directions: Float[np.ndarray, "P L"]  # P @ directions are the best free weights, best first
 
 
-def relax(valued: Valued, allowed: Any, most: int, n_starts: int) -> Relaxed:
-    """The bound for pools of up to `most` allowed candidates, and the leading eigenvectors."""
-    p = valued.p[allowed]
-    values, axes = np.linalg.eigh(p.T @ p)
+def relax(valued: Valued, gram: Float[np.ndarray, "P P"], most: int, n_starts: int) -> Relaxed:
+    """The bound for pools of up to `most` candidates, and the leading eigenvectors.
+
+    Args:
+        gram: PᵀP of those who may be in them.
+    """
+    values, axes = np.linalg.eigh(gram)
     kept = values > RANK * max(float(values[-1]), 1e-300)
     values, axes = values[kept], axes[:, kept]
     if not len(values):
-        return Relaxed(_score(valued, 0.0), np.empty((valued.p.shape[1], 0)))
+        return Relaxed(_score(valued, 0.0), np.empty((len(gram), 0)))
     size = np.sqrt(values)
     half = size[:, None] * (axes.T @ valued.root)  # G in terms of v
     g = half @ half.T
@@ -70,15 +72,12 @@ def relax(valued: Valued, allowed: Any, most: int, n_starts: int) -> Relaxed:
 
 def _own_noise(valued: Valued) -> float:
     """Noise of an individual that no other member shares, in units of 1/β."""
-    codes = valued.effects
-    alone = not valued.pooling.effect and len(np.unique(codes)) == len(codes)
-    return 1 + valued.posterior.effect if alone else 1.0
+    return 1 + valued.posterior.effect if valued.alone else 1.0
 
 
 def _largest_share(valued: Valued, most: int) -> float:
     """The largest e of a pool of this many members."""
-    alone = _own_noise(valued) > 1 or not valued.posterior.effect
-    together = 1 if alone else most
+    together = 1 if valued.alone else most
     return (1 + valued.posterior.effect * together) / valued.posterior.noise_precision
 
 
@@ -98,7 +97,7 @@ def _score(valued: Valued, ratio: float) -> float:
     if valued.strategy == "AggMI":
         return 0.5 * outputs * float(np.log1p(ratio))
     if valued.strategy == "IVR":
-        return unit_of(valued.posterior) * ratio
+        return valued.unit * ratio
     return 0.5 * outputs * ratio
 
 

@@ -6,18 +6,24 @@ them anew. After a few of these sweeps, candidates that came near any prefix go 
 pools are improved by moves (`pool_board`); candidates that the best pool's gradient still prefers
 join the board, until none does. A sweep is one product with the candidates' rows for all starts
 together, and nothing else looks at all candidates.
+
+Where pools stay within blocks or on a graph, each block or neighbourhood is an arena of its own;
+those with the best pools after a short search are searched in full.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from sumwise.acquisition.pool_board import Board, Limits, Units
+from sumwise.acquisition.pool_board import Board
 from sumwise.acquisition.pool_bound import Relaxed, gradient, relax
+from sumwise.acquisition.pool_rows import Some, top
+from sumwise.acquisition.pool_units import Limits, Units, prefix
 from sumwise.acquisition.pool_value import Sums, Valued
 from sumwise.acquisition.pool_weights import free_weights
 from sumwise.data.pool_rules import PoolRules
@@ -25,22 +31,35 @@ from sumwise.util.shapes import Float, Int, Mask
 
 STARTS: Final = 6  # eigenvectors, of both signs
 SINGLES: Final = 48  # units that pools are grown from on a small board
+FEW: Final = 4  # of them in a short search
+KEPT: Final = (24, 20)  # starts that are improved on a graph, in a full and in a short search
 SWEEPS: Final = 2
 NEAR: Final = 12  # units beyond the largest pool that each sweep puts on the board
 SMALL: Final = 128  # units that are all on the board
+LARGE: Final = 1024  # units on a board, where one start does not need more
 TRIED: Final = 6  # prefixes that are improved
-ROUNDS: Final = 4
-BLOCKS: Final = 12  # of those that pools stay within, searched in full
+ROUNDS: Final = 8
+BLOCKS: Final = 12  # of those that pools stay within, and neighbourhoods, that are searched
+FULL: Final = 3  # of these that are searched in full
+
+# numbers of the units of a pool, its rank, and the same candidates with its members held
+Pool: TypeAlias = tuple[np.ndarray, float, Valued]
+Start: TypeAlias = tuple[float, np.ndarray, np.ndarray]  # rank, units, and others worth a look
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Found:
-    """A pool: rows of candidates, their weights, its score, and a bound on that of any pool."""
+    """A pool: its candidates and their weights, its score, and a bound on that of any pool."""
 
-    rows: Int[np.ndarray, " m"]
+    some: Some
     theta: Float[np.ndarray, " m"]
     score: float
     bound: float
+
+    @property
+    def rows(self) -> Int[np.ndarray, " m"]:
+        """Numbers of the candidates."""
+        return self.some.rows
 
     @property
     def fraction(self) -> float:
@@ -57,9 +76,9 @@ def search(valued: Valued, rules: PoolRules, allowed: Mask, most: int) -> Found 
     """
     if not allowed.any() or most < 1:
         return None
-    relaxed = relax(valued, allowed, most, STARTS)
-    rows = _binary(valued, rules, allowed, most, relaxed)
-    best = None if rows is None else (rows, np.ones(len(rows)))
+    relaxed = relax(valued, valued.people.gram(allowed), most, STARTS)
+    some = _binary(valued, rules, allowed, most, relaxed)
+    best = None if some is None else (some, np.ones(len(some.rows)))
     if rules.weights is not None and best is not None:
         best = free_weights(valued, rules, allowed, most, relaxed, best)
     if best is None:
@@ -70,307 +89,337 @@ def search(valued: Valued, rules: PoolRules, allowed: Mask, most: int) -> Found 
 
 def _binary(
     valued: Valued, rules: PoolRules, allowed: Mask, most: int, relaxed: Relaxed
-) -> Int[np.ndarray, " m"] | None:
-    """Rows of the best pool with weights of 1."""
-    limits = limits_of(rules, most)
-    units = units_of(valued, rules, allowed)
-    if not len(units):
+) -> Some | None:
+    """The best pool with weights of 1."""
+    limits, units = Limits.of(rules, most), Units.of(rules, allowed)
+    if not units.allowed.any():
         return None
-    arenas = [np.arange(len(units))]
-    if rules.within is not None:
-        arenas = _blocks(valued, limits, units, rules.within, relaxed)
-    elif units.links is not None and len(units) > SMALL:
-        arenas = _surroundings(valued, units)
-    best: tuple[list[int], float] | None = None
-    for which in arenas:
-        found = _searched(valued, limits, units, which, relaxed)
-        if found is not None and (best is None or found[1] > best[1]):
-            best = found
-    if best is None:
+    everyone = units.free and units.blocks is None and int(units.allowed.sum()) > SMALL
+    arenas = [None] if everyone else _arenas(valued, limits, units, relaxed)
+    found = _best_of(valued, limits, units, arenas, relaxed)
+    if found is None:
         return None
-    return np.sort(np.concatenate([units.rows[unit] for unit in best[0]]))
-
-
-def limits_of(rules: PoolRules, most: int) -> Limits:
-    """The limits of pools with at most so many members."""
-    strata = 0 if rules.strata is None else len(np.unique(rules.strata[rules.strata >= 0]))
-    cost = None if rules.cost is None else (rules.cost, rules.cost_per_member)
-    return Limits(rules.size[0], most, strata, cost)
-
-
-def units_of(valued: Valued, rules: PoolRules, allowed: Mask) -> Units:
-    """Allowed candidates as units; those who must be together with one who is not are left out."""
-    n = len(allowed)
-    codes = np.arange(n) + (0 if rules.together is None else int(rules.together.max(initial=0)) + 1)
-    if rules.together is not None:
-        codes = np.where(rules.together >= 0, rules.together, codes)
-    if rules.within is not None:
-        allowed = allowed & (rules.within >= 0)
-    whole = ~np.isin(codes, codes[~allowed])
-    at = np.flatnonzero(whole)
-    _, first, unit = np.unique(codes[at], return_index=True, return_inverse=True)
-    rank = np.argsort(np.argsort(first))  # in order of their first candidate
-    unit = rank[unit]
-    order = np.argsort(unit, kind="stable")
-    rows = np.split(at[order], np.cumsum(np.bincount(unit))[:-1]) if len(at) else []
-    p = valued.p[at]
-    if len(rows) < len(at):
-        p = np.add.reduceat(p[order], np.cumsum(np.bincount(unit)) - np.bincount(unit))
-    place = np.full(n, -1)
-    place[at] = unit
-    apart, covers = [np.empty((0, 2), dtype=int)], np.zeros(len(rows), dtype=int)
-    shift = 0
-    for codes_of in (rules.apart, rules.strata):
-        if codes_of is not None:
-            some = at[codes_of[at] >= 0]
-            apart.append(np.stack([place[some], codes_of[some] + shift], axis=1))
-            shift += int(codes_of.max(initial=-1)) + 1
-    if rules.strata is not None:
-        covers = np.bincount(place[at], rules.strata[at] >= 0, len(rows)).astype(int)
-    pairs = np.concatenate(apart)
-    ok = _without_conflict(pairs, len(rows))
-    links = None if rules.neighbours is None else _links(rules.neighbours, place, len(rows))
-    borders = None if rules.neighbours is None else _borders(rules.neighbours, place)
-    made = Units(tuple(rows), p, pairs, covers, links, borders)
-    return made if ok.all() else _only(made, ok)
-
-
-def _without_conflict(pairs: Int[np.ndarray, "C 2"], n: int) -> Mask:
-    """Units that do not have two candidates of one class."""
-    ok = np.ones(n, dtype=bool)
-    if len(pairs):
-        found, counts = np.unique(pairs, axis=0, return_counts=True)
-        ok[found[counts > 1, 0]] = False
-    return ok
-
-
-def _only(units: Units, ok: Mask) -> Units:
-    """Some of the units, numbered anew."""
-    place = np.cumsum(ok) - 1
-    kept = ok[units.apart[:, 0]]
-    apart = units.apart[kept].copy()
-    apart[:, 0] = place[apart[:, 0]]
-    links = None
-    if units.links is not None:
-        links = tuple(
-            place[each[ok[each]]] for each, mine in zip(units.links, ok, strict=True) if mine
-        )
-    rows = tuple(each for each, mine in zip(units.rows, ok, strict=True) if mine)
-    return Units(rows, units.p[ok], apart, units.covers[ok], links, units.borders)
-
-
-def _links(
-    pairs: Int[np.ndarray, "E 2"], place: Int[np.ndarray, " N"], n: int
-) -> tuple[Int[np.ndarray, " n"], ...]:
-    """Units that each unit touches."""
-    a, b = place[pairs[:, 0]], place[pairs[:, 1]]
-    kept = (a >= 0) & (b >= 0) & (a != b)
-    both = np.unique(
-        np.concatenate([np.stack([a, b])[:, kept], np.stack([b, a])[:, kept]], axis=1), axis=1
-    )
-    ends = np.searchsorted(both[0], np.arange(n + 1))
-    return tuple(both[1, ends[i] : ends[i + 1]] for i in range(n))
-
-
-def _borders(pairs: Int[np.ndarray, "E 2"], place: Int[np.ndarray, " N"]) -> dict[int, set[int]]:
-    """Candidates that each candidate touches."""
-    found: dict[int, set[int]] = {}
-    for a, b in pairs[(place[pairs] >= 0).all(axis=1)].tolist():
-        found.setdefault(a, set()).add(b)
-        found.setdefault(b, set()).add(a)
-    return found
+    people = found[2].people  # with the members held
+    return people.some(np.sort(units.members(found[0])[0]))
 
 
 # --- where to search ------------------------------------------------------------------------------
 
 
+def _arenas(
+    valued: Valued, limits: Limits, units: Units, relaxed: Relaxed
+) -> list[Int[np.ndarray, " u"]]:
+    """Units that are searched together."""
+    which = np.flatnonzero(units.allowed)
+    if units.blocks is not None:
+        return _blocks(valued, limits, units, which, relaxed)
+    if units.links is not None and len(which) > SMALL:
+        return _surroundings(valued, units, which)
+    return [which]
+
+
+def _best_of(
+    valued: Valued,
+    limits: Limits,
+    units: Units,
+    arenas: Sequence[Int[np.ndarray, " u"] | None],
+    relaxed: Relaxed,
+) -> Pool | None:
+    """The best pool of all arenas; of many, only the best are searched in full.
+
+    Args:
+        arenas: Numbers of units; None for all who are allowed, where anybody may be with anybody.
+    """
+    if len(arenas) > FULL:
+        short = [_searched(valued, limits, units, which, relaxed, short=True) for which in arenas]
+        ranks = np.array([-np.inf if found is None else found[1] for found in short])
+        some = np.argsort(-ranks, kind="stable")
+        if ranks[some[0]] > -np.inf:
+            arenas = [arenas[at] for at in some[:FULL]]
+    full = [_searched(valued, limits, units, which, relaxed) for which in arenas]
+    found = [each for each in full if each is not None]
+    return max(found, key=lambda each: each[1]) if found else None
+
+
 def _blocks(
-    valued: Valued, limits: Limits, units: Units, within: Int[np.ndarray, " N"], relaxed: Relaxed
+    valued: Valued, limits: Limits, units: Units, which: Int[np.ndarray, " u"], relaxed: Relaxed
 ) -> list[Int[np.ndarray, " u"]]:
     """Units of each block; of many blocks, those with the best prefixes."""
-    first = np.array([rows[0] for rows in units.rows])
-    same = np.array([len(np.unique(within[rows])) == 1 for rows in units.rows])
-    codes = np.where(same, within[first], -1)
-    blocks = [np.flatnonzero(codes == code) for code in np.unique(codes[codes >= 0])]
+    assert units.blocks is not None
+    codes = units.blocks[which]
+    which, codes = which[codes >= 0], codes[codes >= 0]
+    order = np.argsort(codes, kind="stable")
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    blocks = np.split(which[order], starts[1:])
     if len(blocks) <= BLOCKS:
         return blocks
-    values = []
-    for which in blocks:
-        scores = units.p[which] @ relaxed.directions
-        tried = [_prefix_value(valued, limits, units, which, s) for s in (*scores.T, *-scores.T)]
-        values.append(max(tried, default=-np.inf))
-    best = np.argsort(-np.array(values), kind="stable")[:BLOCKS]
-    return [blocks[i] for i in sorted(best)]
+    codes = np.repeat(np.arange(len(blocks)), [len(block) for block in blocks])
+    scores = units.along(valued, which[order], relaxed.directions)
+    tried = [
+        _prefix_values(valued, limits, units, which[order], codes, along)
+        for along in (*scores.T, *-scores.T)
+    ]
+    values = np.max(tried, axis=0)
+    best = np.argsort(-values, kind="stable")[:BLOCKS]
+    return [blocks[at] for at in np.sort(best)]
 
 
-def _prefix_value(
-    valued: Valued, limits: Limits, units: Units, which: Int[np.ndarray, " u"], scores: Any
-) -> float:
-    """The rank of the best prefix, noise of pools with common effects left out."""
-    order = which[np.argsort(-scores, kind="stable")[: limits.most]]
-    along = np.cumsum(units.p[order], axis=0)
+def _prefix_values(
+    valued: Valued,
+    limits: Limits,
+    units: Units,
+    which: Int[np.ndarray, " u"],
+    codes: Int[np.ndarray, " u"],
+    scores: Float[np.ndarray, " u"],
+) -> Float[np.ndarray, " B"]:
+    """The rank of the best of some prefixes of each block (1, 3, 7, … units), roughly: what others
+    tell of their noise is left out.
+
+    Args:
+        codes: Numbers of their blocks, rising.
+    """
+    order = np.lexsort((-scores, codes))
+    begin = np.searchsorted(codes, np.arange(codes[-1] + 1))
+    place = np.arange(len(order)) - begin[codes]
+    last = limits.most - 1
+    kept = place <= last
+    order, code, step = order[kept], codes[kept], np.log2(1 + np.minimum(place[kept], last))
+    first = np.flatnonzero(np.diff(code * 64 + step.astype(int), prepend=-1))
+    sums = np.add.reduceat(units.sums(valued, which[order]), first)
+    members = np.add.reduceat(units.members(which[order])[1].astype(float), first)
+    block = code[first]
+    head = np.searchsorted(block, np.arange(block[-1] + 1))
+
+    def prefixes(values: Any) -> Any:
+        total = np.concatenate([np.zeros_like(values[:1]), np.cumsum(values, axis=0)])
+        return total[1:] - total[head[block]]
+
+    along, m = prefixes(sums), prefixes(members)
     z, y = along @ valued.root, along @ valued.aims
-    m = np.cumsum([len(units.rows[i]) for i in order]).astype(float)
-    ok = (m <= limits.most) & (m >= limits.fewest)
-    if not ok.any():
-        return -np.inf
     noise = m * (1 + valued.posterior.effect) / valued.posterior.noise_precision
-    sums = Sums((z**2).sum(axis=1), (y**2).sum(axis=1), noise, m, m, m)
-    return float(limits.ranked(valued.scores(sums), m)[ok].max())
+    forms = Sums(np.einsum("sk,sk->s", z, z), np.einsum("sj,sj->s", y, y), noise, m, m, m)
+    ranks = limits.ranked(valued.scores(forms), m)
+    large = np.append(head[1:], len(block)) - 1  # as large a pool as there is in the block
+    ok = (m >= limits.fewest) | np.isin(np.arange(len(m)), large)
+    found: Float[np.ndarray, " B"] = np.maximum.reduceat(np.where(ok, ranks, -np.inf), head)
+    return found
 
 
-def _surroundings(valued: Valued, units: Units) -> list[Int[np.ndarray, " u"]]:
+def _surroundings(
+    valued: Valued, units: Units, which: Int[np.ndarray, " u"]
+) -> list[Int[np.ndarray, " u"]]:
     """Units near the best single ones, on a graph."""
     assert units.links is not None
-    seeds = np.argsort(-_single_values(valued, units), kind="stable")
-    arenas, taken = [], np.zeros(len(units), dtype=bool)
-    for seed in seeds:
+    seeds = which[np.argsort(-_single_values(valued, units, which), kind="stable")]
+    arenas, taken = [], ~units.allowed
+    seen = taken.copy()
+    for seed in seeds.tolist():
         if taken[seed]:
             continue
-        near: list[int] = []
-        todo, seen = [int(seed)], {int(seed)}
+        near, todo = [seed], deque([seed])
+        seen[seed] = True
         while todo and len(near) < SMALL:
-            at = todo.pop(0)
-            near.append(at)
-            new = [other for other in units.links[at].tolist() if other not in seen]
-            seen.update(new)
-            todo += new
+            links = units.links[todo.popleft()]
+            new = links[~seen[links]]
+            seen[new] = True
+            near += new.tolist()
+            todo += new.tolist()
+        seen[near] = False
         taken[near[: max(1, SMALL // 4)]] = True
-        arenas.append(np.array(sorted(near)))
+        arenas.append(np.sort(near[:SMALL]))
         if len(arenas) == BLOCKS:
             break
     return arenas
 
 
-def _single_values(valued: Valued, units: Units) -> Float[np.ndarray, " U"]:
+def _single_values(
+    valued: Valued, units: Units, which: Int[np.ndarray, " u"]
+) -> Float[np.ndarray, " u"]:
     """Scores of units by themselves."""
-    z, y = units.p @ valued.root, units.p @ valued.aims
-    m = np.array([len(rows) for rows in units.rows], dtype=float)
-    known = units.p[:, valued.n_basis :]
-    noise = m * (1 + valued.posterior.effect) - np.einsum("up,up->u", known, known)
-    noise = np.maximum(noise, 0.0) / valued.posterior.noise_precision
-    sums = Sums(np.einsum("uk,uk->u", z, z), np.einsum("uj,uj->u", y, y), noise, m, m, m)
-    return valued.scores(sums)
+    out = np.empty(len(which))
+    for low in range(0, len(which), 4096):
+        some = which[low : low + 4096]
+        p, m = units.sums(valued, some), units.members(some)[1].astype(float)
+        z, y, known = p @ valued.root, p @ valued.aims, p[:, valued.n_basis :]
+        g, h, e = (np.einsum("uk,uk->u", each, each) for each in (z, y, known))
+        noise = np.maximum(m * (1 + valued.posterior.effect) - e, 0.0)
+        noise /= valued.posterior.noise_precision
+        out[low : low + 4096] = valued.scores(Sums(g, h, noise, m, m, m))
+    return out
 
 
 # --- one arena ------------------------------------------------------------------------------------
 
 
 def _searched(
-    valued: Valued, limits: Limits, units: Units, which: Int[np.ndarray, " u"], relaxed: Relaxed
-) -> tuple[list[int], float] | None:
-    """The best pool of these units, by their numbers, and its rank."""
-    if len(which) <= SMALL:
+    valued: Valued,
+    limits: Limits,
+    units: Units,
+    which: Int[np.ndarray, " u"] | None,
+    relaxed: Relaxed,
+    *,
+    short: bool = False,
+) -> Pool | None:
+    """The best pool of these units.
+
+    Args:
+        short: Look at few starts, and of many units only at prefixes.
+    """
+    if which is not None and len(which) <= SMALL:
         board = Board.of(valued, limits, units, which)
-        starts = _small_starts(board, units, relaxed)
+        found = _improved(board, _small_starts(board, units, which, relaxed, short=short))
+        return None if found is None else (*found, valued)
+    tried, near, valued = _prefixes(valued, limits, units, which, relaxed)
+    if short and tried:
+        return tried[0][1], tried[0][0], valued
+    if tried:
+        board, starts = _board_of(valued, limits, units, tried)
     else:
-        board, starts = _large_starts(valued, limits, units, which, relaxed)
-    best: tuple[list[int], float] | None = None
-    for pool in starts:
-        found = board.improve(pool)
-        if best is None or found[1] > best[1]:
-            best = found
-    if best is None:
+        board = Board.of(valued, limits, units, near)
+        starts = _grown(board, SINGLES)
+    best = _improved(board, starts)
+    for _ in range(ROUNDS if best is not None else 0):
+        assert best is not None
+        chosen, value = best
+        directions = _gradients(board.valued, units, [chosen]).T
+        (near,), valued = _tops(board.valued, units, which, directions, 4 * (limits.most + NEAR))
+        known = board.numbers(range(len(board.units)))
+        if np.isin(near, known).all():
+            break
+        board, starts = _board_of(valued, limits, units, [(value, chosen, near)])
+        found = _improved(board, starts)
+        if found is None or not found[1] > value * (1 + 1e-12):
+            break
+        best = found
+    return None if best is None else (*best, board.valued)
+
+
+def _improved(
+    board: Board, starts: Sequence[list[int]]
+) -> tuple[Int[np.ndarray, " k"], float] | None:
+    """The best pool that moves lead to, by the numbers of its units, and its rank."""
+    seen = set[tuple[int, ...]]()
+    ends = [end for start in starts if (end := board.improve(start, seen)) is not None]
+    if not ends:
         return None
-    chosen, value = board.units[best[0]].tolist(), best[1]
-    for _ in range(ROUNDS if len(which) > SMALL else 0):
-        near = _nearest(units, which, _gradients(valued, units, [chosen]), limits)
-        if np.isin(near, board.units).all():
-            break
-        board = Board.of(valued, limits, units, np.union1d(near, chosen))
-        found = board.improve(np.searchsorted(board.units, chosen).tolist())
-        if not found[1] > value * (1 + 1e-12):
-            break
-        chosen, value = board.units[found[0]].tolist(), found[1]
-    return chosen, value
+    pool, value = max(ends, key=lambda end: end[1])
+    return np.sort(board.numbers(pool)), value
 
 
-def _small_starts(board: Board, units: Units, relaxed: Relaxed) -> list[list[int]]:
-    """Prefixes along eigenvectors, and pools that grow from single units."""
-    along = units.p[board.units] @ relaxed.directions
-    starts = [board.prefix(np.argsort(-s, kind="stable")) for s in (*along.T, *-along.T)]
-    pools = [start[0] for start in starts if start is not None]
-    singles = sorted(range(len(board.units)), key=lambda unit: -board.value([unit]))
-    small = [unit for unit in singles[:SINGLES] if board.sizes[unit] <= board.limits.most]
-    grown = [board.grow([unit]) for unit in small]
+def _small_starts(
+    board: Board, units: Units, which: Int[np.ndarray, " u"], relaxed: Relaxed, *, short: bool
+) -> list[list[int]]:
+    """Prefixes along eigenvectors, and pools that grow from the best single units."""
+    along = units.along(board.valued, which, relaxed.directions)
+    orders = (which[np.argsort(-scores, kind="stable")] for scores in (*along.T, *-along.T))
+    starts = [prefix(board.valued, board.limits, units, order) for order in orders]
+    pools = [board.places(start[0]) for start in starts if start is not None]
+    pools += _grown(board, FEW if short else SINGLES)
+    pools = [*{tuple(sorted(pool)): pool for pool in pools}.values()]
+    if board.touch is None:
+        return pools
+    return sorted(pools, key=lambda pool: -board.value(pool))[: KEPT[short]]
+
+
+def _grown(board: Board, singles: int) -> list[list[int]]:
+    """Pools that grow from the best single units."""
+    order = np.argsort(-board.singles(), kind="stable")
+    small = order[board.sizes[order] <= board.limits.most][:singles]
+    grown = board.grow(small)
     if board.touch is not None:  # single moves do not lead everywhere on a graph
-        grown += [board.grow([unit], largest=True) for unit in small]
-    pools += [pool for pool in grown if pool is not None]
-    return [list(pool) for pool in dict.fromkeys(tuple(sorted(pool)) for pool in pools)]
+        grown += board.grow(small, largest=True)
+    return grown
 
 
-def _large_starts(
-    valued: Valued, limits: Limits, units: Units, which: Int[np.ndarray, " u"], relaxed: Relaxed
-) -> tuple[Board, list[list[int]]]:
-    """A board of the units that sweeps come near, and the best prefixes on it."""
-    p = units.p if len(which) == len(units) else units.p[which]
+def _prefixes(
+    valued: Valued,
+    limits: Limits,
+    units: Units,
+    which: Int[np.ndarray, " u"] | None,
+    relaxed: Relaxed,
+) -> tuple[list[Start], Int[np.ndarray, " u"], Valued]:
+    """The best prefixes that sweeps find; some units; and the same candidates with these held."""
     directions = np.hstack([relaxed.directions, -relaxed.directions])
-    seen: list[Any] = []
-    pools: dict[tuple[int, ...], float] = {}
-    for _ in range(SWEEPS + 1):
-        scores = p @ directions
-        tops = [_top(column, limits.most + NEAR) for column in scores.T]
-        if limits.strata:
-            tops = [
-                _with_strata(units, which, top, column)
-                for top, column in zip(tops, scores.T, strict=True)
-            ]
-        near = (
-            np.unique(np.concatenate([*tops, *seen])) if tops else np.arange(min(len(which), SMALL))
-        )
-        seen.append(near)
-        board = Board.of(valued, limits, units, which[near])
-        found = []
-        for top in tops:
-            start = board.prefix(np.searchsorted(near, top))
+    tried: dict[tuple[int, ...], Start] = {}
+    near = np.flatnonzero(units.allowed)[:SMALL] if which is None else which[:SMALL]
+    for _ in range(SWEEPS + 1 if directions.shape[1] else 0):
+        tops, valued = _tops(valued, units, which, directions, limits.most + NEAR)
+        near, found = np.unique(np.concatenate(tops)), dict[tuple[int, ...], Start]()
+        for order in tops:
+            start = prefix(valued, limits, units, order)
             if start is not None:
-                found.append(board.units[start[0]].tolist())
-                pools[tuple(sorted(found[-1]))] = start[1]
+                found[tuple(sorted(start[0].tolist()))] = start[1], start[0], order
+        found = {name: start for name, start in found.items() if name not in tried}
         if not found:
             break
-        directions = _gradients(valued, units, found).T
-    best = sorted(pools, key=lambda pool: -pools[pool])[:TRIED]
-    starts = [np.searchsorted(board.units, pool).tolist() for pool in best]
-    if not starts:
-        singles = sorted(range(len(board.units)), key=lambda unit: -board.value([unit]))
-        grown = (board.grow([unit]) for unit in singles[:SINGLES])
-        starts = [pool for pool in grown if pool is not None]
-    return board, starts
+        tried |= found
+        directions = _gradients(valued, units, [start[1] for start in found.values()]).T
+    return sorted(tried.values(), key=lambda start: -start[0]), near, valued
 
 
-def _top(scores: Float[np.ndarray, " u"], n: int) -> Int[np.ndarray, " n"]:
-    """The largest, in falling order; the first of equal ones comes first."""
-    n = min(n, len(scores))
-    some = np.sort(np.argpartition(-scores, n - 1)[:n])
-    return some[np.argsort(-scores[some], kind="stable")]
+def _board_of(
+    valued: Valued, limits: Limits, units: Units, starts: Sequence[Start]
+) -> tuple[Board, list[list[int]]]:
+    """A board, and where on it the best pools are that it has room for.
+
+    Args:
+        starts: The best first.
+    """
+    _, pool, near = starts[0]
+    if units.free and 2 * len(pool) > LARGE:  # most of the members are beyond doubt
+        core = near[np.isin(near, pool)][: len(pool) - LARGE // 8]
+        others = near[~np.isin(near, pool)][: LARGE // 8]
+        edge = np.union1d(np.setdiff1d(pool, core), others)
+        board = Board.of(valued, limits, units, edge, core)
+        return board, [board.places(pool)]
+    every = np.union1d(pool, near[:LARGE])
+    for _, each, mine in starts[1:]:
+        more = np.union1d(every, np.union1d(each, mine))
+        every = more if len(more) <= LARGE else every
+    board = Board.of(valued, limits, units, every)
+    fits = [each for _, each, _ in starts if np.isin(each, every).all()]
+    return board, [
+        board.places(each) for each in fits[: max(1, min(TRIED, LARGE // 4 // len(pool)))]
+    ]
 
 
-def _with_strata(units: Units, which: Any, top: Any, scores: Any) -> Int[np.ndarray, " n"]:
+def _tops(
+    valued: Valued, units: Units, which: Int[np.ndarray, " u"] | None, directions: Any, n: int
+) -> tuple[list[Int[np.ndarray, " n"]], Valued]:
+    """The units with the largest products along each direction, in falling order; and the same
+    candidates with these held.
+
+    Args:
+        which: Units to choose from; None for all who are allowed, each a candidate.
+    """
+    if which is None:
+        found, people = valued.people.tops(directions, n, units.allowed)
+        return found, replace(valued, people=people)
+    scores = units.along(valued, which, directions).T
+    tops = [top(each, n) for each in scores]
+    if units.covers is not None:
+        pairs = zip(tops, scores, strict=True)
+        tops = [_with_strata(units, which, found, each) for found, each in pairs]
+    return [which[found] for found in tops], valued
+
+
+def _with_strata(
+    units: Units, which: Int[np.ndarray, " u"], found: Any, scores: Any
+) -> Int[np.ndarray, " n"]:
     """The same with the best few of every class, so that each stratum can be covered."""
-    place = np.full(len(units), -1)
-    place[which] = np.arange(len(which))
-    mine = units.apart[place[units.apart[:, 0]] >= 0]
-    at, classes = place[mine[:, 0]], mine[:, 1]
+    assert units.classes is not None
+    classes, sizes = units.classes.joined(which)
+    at = np.repeat(np.arange(len(which)), sizes)
     order = np.lexsort((-scores[at], classes))
     rank = np.arange(len(order)) - np.searchsorted(classes[order], classes[order])
-    few = at[order[rank < 3]]
-    every = np.unique(np.concatenate([top, few]))
+    every = np.unique(np.concatenate([found, at[order[rank < 3]]]))
     return every[np.argsort(-scores[every], kind="stable")]
 
 
 def _gradients(
-    valued: Valued, units: Units, pools: Sequence[Sequence[int]]
+    valued: Valued, units: Units, pools: Sequence[Int[np.ndarray, " k"]]
 ) -> Float[np.ndarray, "b P"]:
     """The gradients at some pools, given by the numbers of their units."""
-    along = np.stack([units.p[list(pool)].sum(axis=0) for pool in pools])
-    members = np.array([sum(len(units.rows[unit]) for unit in pool) for pool in pools], float)
+    along = np.stack([units.sums(valued, pool).sum(axis=0) for pool in pools])
+    members = np.array([len(units.members(pool)[0]) for pool in pools], dtype=float)
     return gradient(valued, along, members)
-
-
-def _nearest(
-    units: Units, which: Int[np.ndarray, " u"], directions: Float[np.ndarray, "b P"], limits: Limits
-) -> Int[np.ndarray, " n"]:
-    """Units that gradients prefer, by number."""
-    p = units.p if len(which) == len(units) else units.p[which]
-    tops = [_top(scores, 2 * (limits.most + NEAR)) for scores in (p @ directions.T).T]
-    return np.unique(which[np.concatenate(tops)])

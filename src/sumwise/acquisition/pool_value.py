@@ -17,7 +17,8 @@ the noise of pooling, e = n / xᵀx and all C candidates as targets,
 as in `prediction`, but that EPIG leaves out what a total says of its own members' noise: of a pool
 of one that would be everything, and no pool of several could be better.
 
-Candidates are rows P = [Φ | E]; all forms are P times a small matrix, so no N × N matrix is made.
+Candidates are rows P = [Φ | E] (`pool_rows`); all forms are P times a small matrix, so no N × N
+matrix is made.
 """
 
 from __future__ import annotations
@@ -28,10 +29,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from sumwise.acquisition.pool_rows import Candidates, InMemory, Some
 from sumwise.acquisition.prediction import targets_of, unit_of
 from sumwise.model.design import Design, Pool
 from sumwise.model.posterior import Posterior
-from sumwise.util.shapes import Float, Int
+from sumwise.util.shapes import Float, Int, Mask
 
 MOST_KNOWN: Final = 1 - 1e-15  # a correlation beyond it is 1 but for rounding
 TINY: Final = 1e-9  # share of noise below which what is left is rounding
@@ -69,13 +71,13 @@ class Valued:
     """Candidates under a posterior, and what pools of them are worth."""
 
     strategy: str
-    p: Float[np.ndarray, "N P"]  # rows [Φ | E]
+    people: Candidates
     root: Float[np.ndarray, "P K"]  # P @ root are rows z with G = Z Zᵀ
     aims: Float[np.ndarray, "P J"]  # P @ aims are rows y with H = Y Yᵀ
-    effects: Int[np.ndarray, " N"]
     posterior: Posterior
     everyone: int  # individuals that the targets stand for, 0 if not all
     pooling: Pooling = Pooling()
+    unit: float = 1.0  # squared, of the outputs
     curve: Float[np.ndarray, " J"] | None = None  # v_j k_j, for EPIG; see `_epig_aims`
     weight: Float[np.ndarray, " J"] | None = None  # v_j, for EPIG
 
@@ -97,7 +99,7 @@ class Valued:
             drop = sums.h
             if self.everyone:
                 drop = drop + (2 * e * sums.g + sums.s * e**2) / self.everyone
-            return unit_of(self.posterior) * (drop / variance)
+            return self.unit * (drop / variance)
         assert self.curve is not None
         assert self.weight is not None
         gain = 0.5 * sums.h / variance
@@ -110,37 +112,41 @@ class Valued:
         """The forms without those of pools that follow from earlier totals, but for rounding."""
         each = (1 + self.posterior.effect) / self.posterior.noise_precision
         known = sums.n <= TINY * each * sums.s
-        if self.n_basis == self.p.shape[1] or not known.any():
+        if self.n_basis == self.people.width or not known.any():
             return sums
         g, h, n = (np.where(known, 0.0, form) for form in (sums.g, sums.h, sums.n))
         y = None if sums.y is None else np.where(known[:, None], 0.0, sums.y)
         return replace(sums, g=g, h=h, n=n, y=y)
 
-    def noise_gram(self, rows: Int[np.ndarray, " c"]) -> Float[np.ndarray, "c c"]:
-        """N among some candidates."""
-        e, codes = self.p[rows, self.n_basis :], self.effects[rows]
-        shared = 1.0 if self.pooling.effect else (codes[:, None] == codes).astype(float)
-        gram = np.eye(len(rows)) + self.posterior.effect * shared - e @ e.T
-        return gram / self.posterior.noise_precision
+    @property
+    def alone(self) -> bool:
+        """Whether no two members of a pool have an effect in common."""
+        return not self.pooling.effect and self.people.effects is None
 
-    def sums_of(self, rows: Int[np.ndarray, " m"], theta: Float[np.ndarray, " m"]) -> Sums:
+    def noise_of(self, some: Some, theta: Float[np.ndarray, " m"]) -> float:
+        """θᵀ N θ of a pool."""
+        explained = theta @ some.p[:, self.n_basis :]
+        of_effects = theta if self.alone else theta.sum(keepdims=True)
+        if not (self.alone or self.pooling.effect):
+            of_effects = np.bincount(np.unique(some.effects, return_inverse=True)[1], theta)
+        noise = theta @ theta + self.posterior.effect * (of_effects @ of_effects)
+        return max(float(noise - explained @ explained) / self.posterior.noise_precision, 0.0)
+
+    def sums_of(self, some: Some, theta: Float[np.ndarray, " m"]) -> Sums:
         """The forms of one pool."""
-        along = theta @ self.p[rows]
+        along = theta @ some.p
         z, y = along @ self.root, along @ self.aims
-        noise = max(float(theta @ self.noise_gram(rows) @ theta), 0.0)
-        m, exact = np.array([float(len(rows))]), y[None] if self.curve is not None else None
-        g, h, n, s, total = np.array([[z @ z], [y @ y], [noise], [theta @ theta], [theta.sum()]])
+        m, exact = np.array([float(len(theta))]), y[None] if self.curve is not None else None
+        known = (z @ z, y @ y, self.noise_of(some, theta), theta @ theta, theta.sum())
+        g, h, n, s, total = np.array(known)[:, None]
         return Sums(g, h, n, s, total, m, exact)
 
-    def score(self, rows: Int[np.ndarray, " m"], theta: Float[np.ndarray, " m"]) -> float:
+    def score(self, some: Some, theta: Float[np.ndarray, " m"]) -> float:
         """What measuring one pool is worth, exactly."""
-        return float(self.scores(self.sums_of(rows, theta))[0])
+        return float(self.scores(self.sums_of(some, theta))[0])
 
     def after(
-        self,
-        rows: Int[np.ndarray, " m"],
-        theta: Float[np.ndarray, " m"],
-        known: float | None = None,
+        self, some: Some, theta: Float[np.ndarray, " m"], known: float | None = None
     ) -> Valued:
         """The candidates as if this pool were measured; its value does not matter for that.
 
@@ -148,59 +154,66 @@ class Valued:
             known: Variance of the noise of measuring it; that of pooling if left out.
         """
         beta, k = self.posterior.noise_precision, self.n_basis
-        known = self.pooling.noise(len(rows)) if known is None else known
-        noise = float(theta @ self.noise_gram(rows) @ theta) + known
+        known = self.pooling.noise(len(theta)) if known is None else known
+        noise = self.noise_of(some, theta) + known
         scale = max(beta * noise, TINY * float(theta @ theta))  # in units of 1/β
-        row = theta @ self.p[rows, :k]
-        shared = -self.p[:, k:] @ (theta @ self.p[rows, k:])
-        shared[rows] += theta
+        row = theta @ some.p[:, :k]
+        people = self.people.holding(some)
+        if not (self.alone or self.pooling.effect) and self.posterior.effect:
+            assert people.effects is not None
+            alike = np.flatnonzero(np.isin(people.effects, some.effects))
+            people = people.holding(people.some(alike))
+        shared = -people.p[:, k:] @ (theta @ some.p[:, k:])
+        np.add.at(shared, np.searchsorted(people.held, some.rows), theta)
         if not self.pooling.effect:
-            of_code = np.bincount(self.effects[rows], theta, int(self.effects.max()) + 1)
-            shared += self.posterior.effect * of_code[self.effects]
+            same = people.effects_of(people.held)[:, None] == some.effects
+            shared += self.posterior.effect * (same @ theta)
         white = shared / np.sqrt(scale)
-        left = self.p[:, :k] - np.outer(white, row / np.sqrt(scale))
+        left = people.p[:, :k] - np.outer(white, row / np.sqrt(scale))
         measured = Design(row[None] / np.sqrt(scale), np.ones(1), np.zeros(1))
         after = self.posterior.condition_on(measured)
-        return replace(self, p=np.hstack([left, self.p[:, k:], white[:, None]]), posterior=after)
+        people = people.changed(np.hstack([left, people.p[:, k:], white[:, None]]))
+        return replace(self, people=people, posterior=after)
 
 
 def value_candidates(
     strategy: str,
+    people: Candidates,
     pool: Pool,
     posterior: Posterior,
     pooling: Pooling,
+    allowed: Mask,
     before: Sequence[tuple[Int[np.ndarray, " m"], Float[np.ndarray, " m"], float | None]] = (),
 ) -> Valued:
-    """Candidates of one individual each, as `known_noise.given_answers` has left them.
+    """Candidates of one individual each, after the answers that the model knows.
 
     Args:
+        pool: Says whose predictions count.
+        allowed: Who may be in a pool.
         before: Rows, weights and known noise (as in `Valued.after`) of pools that are being
             measured, as if they were.
     """
-    sets = pool.sets
-    known = pool.explained if pool.explained is not None else np.empty((len(sets), 0))
-    effects = np.arange(len(sets)) if sets.effects is None else sets.effects
-    everyone = len(sets) if pool.targets is None else pool.targets.everyone
+    everyone = len(people) if pool.targets is None else pool.targets.everyone
     everyone = 0 if strategy == "EPIG" else everyone
-    p = np.hstack([pool.design.u, known])
-    empty = np.empty((p.shape[1], 0))
-    made = Valued(strategy, p, empty, empty, effects, posterior, everyone, pooling)
+    empty = np.empty((people.width, 0))
+    known = posterior, everyone, pooling, unit_of(posterior)
+    made = Valued(strategy, people, empty, empty, *known)
     for rows, theta, noise in before:
-        made = made.after(rows, theta, noise)
+        made = made.after(made.people.some(rows), theta, noise)
+    if not isinstance(people.source, InMemory):  # a look at all, which serves for all pools
+        made = replace(made, people=made.people.counting(allowed))
     return aimed(made, pool)
 
 
 def aimed(made: Valued, pool: Pool) -> Valued:
     """The same with the matrices of G and H under its own posterior."""
     posterior, k = made.posterior, made.n_basis
-    used = (abs(made.p[:, k:]) > 0).any(axis=0)
-    p = made.p if used.all() else np.hstack([made.p[:, :k], made.p[:, k:][:, used]])
 
     def padded(matrix: Float[np.ndarray, "K J"]) -> Float[np.ndarray, "P J"]:
-        return np.vstack([matrix, np.zeros((p.shape[1] - k, matrix.shape[1]))])
+        return np.vstack([matrix, np.zeros((made.people.width - k, matrix.shape[1]))])
 
     root = padded(posterior.root_times(np.eye(k)))
-    made = replace(made, p=p, root=root, aims=padded(np.empty((k, 0))))
+    made = replace(made, root=root, aims=padded(np.empty((k, 0))))
     if made.strategy == "AggMI":
         return made
     phi, weight = targets_of(pool, posterior)

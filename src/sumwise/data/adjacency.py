@@ -44,6 +44,8 @@ def neighbours_of(
         given = _geometry_column(given, table)
     if isinstance(given, Geometry):
         given = given.wkb
+    if isinstance(given, np.ndarray) and given.ndim == 2 and given.dtype.kind in "iu" and not ids:
+        return pairs_of(given, n)
     values = list(given) if isinstance(given, Sequence) or hasattr(given, "__array__") else None
     if values is None or isinstance(given, bytes):
         raise SettingError(
@@ -62,8 +64,11 @@ def neighbours_of(
     return pairs_of(_rows(pairs, ids), n)
 
 
-def pairs_of(pairs: Sequence[Sequence[Any]], n: int) -> Int[np.ndarray, "E 2"]:
+def pairs_of(pairs: Sequence[Sequence[Any]] | np.ndarray, n: int) -> Int[np.ndarray, "E 2"]:
     """Pairs of row numbers, checked, each once, the smaller row first."""
+    whole = isinstance(pairs, np.ndarray) and pairs.dtype.kind in "iu" and pairs.shape[1:] == (2,)
+    if whole and np.isin(pairs, np.arange(n)).all():
+        return _once(np.asarray(pairs, dtype=int))
     for number, pair in enumerate(pairs):
         for row in _pair(number, pair):
             whole = isinstance(row, int | np.integer) and not isinstance(row, bool)

@@ -216,10 +216,11 @@ def weighted(pool: NewPool) -> Weighted:
 def names_after(ids: Sequence[Hashable]) -> Iterator[str]:
     """Names of pools that are not taken, in order."""
     found = (NAME.fullmatch(name) for name in ids if isinstance(name, str))
-    last = max((int(each[1]) for each in found if each), default=0)
+    last, taken = max((int(each[1]) for each in found if each), default=0), {*ids}
     while True:
         last += 1
-        yield f"pool {last}"
+        if (name := f"pool {last}") not in taken:
+            yield name
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,7 +8,7 @@ that may share individuals, so that fits and predictions treat them as any overl
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Unpack
 
@@ -16,11 +16,13 @@ import numpy as np
 
 from sumwise.acquisition.known_noise import given_answers
 from sumwise.acquisition.objective import Objective, read
+from sumwise.acquisition.pool_rows import Candidates, InMemory, Some
 from sumwise.acquisition.pool_search import Found, search
 from sumwise.acquisition.pool_value import Pooling, Valued, aimed, value_candidates
 from sumwise.acquisition.strategies import DEFAULT, named
 from sumwise.data import validate
 from sumwise.data.frames import Table, as_frame
+from sumwise.data.parquet import Scan
 from sumwise.data.pool_refusals import refuse_impossible
 from sumwise.data.pool_rules import PoolOptions, PoolRules, read_rules
 from sumwise.data.sets import Sets
@@ -105,7 +107,8 @@ def design_pools(
 
     Args:
         candidates: The individuals that may go into pools: a table with the model's inputs, an
-            (N, D) array, or a `Sets` whose individuals they are.
+            (N, D) array, a `Sets` whose individuals they are, or the rows of Parquet files
+            (`Sets.scan_parquet`, `by` the column that names them), which need not fit in memory.
         model: A fitted model; before any answer, one that was fitted on no sets.
         n: How many pools; with a budget, at most so many.
         size: The fewest and the most members of a pool, or one number.
@@ -129,45 +132,66 @@ def design_pools(
     >>> bool(np.isin(pools.rows[0], pools.rows[1]).any())
     False
     """
+    if isinstance(candidates, Scan):
+        from sumwise.learning.pools_scanned import design_scanned
+
+        aims: Any = {"targets": targets, "target_weights": target_weights}
+        asked: Any = {"n": n, "strategy": strategy, "pending": pending, "budget": budget, **aims}
+        return design_scanned(candidates, model, {**rules, "size": size}, **asked)
     fitted, sets, table = _candidates(candidates, model)
     if not len(sets):
         raise SettingError("there are no candidates; give at least one individual")
     people = candidates_of(sets, natural=isinstance(candidates, Sets))
     read_in = read_rules(len(people), table, {**rules, "size": size}, _ids(sets))
     aims = read(people, {"targets": targets, "target_weights": target_weights}, "design_pools")
-    money = math.inf if budget is None else validate.amount(budget, "budget", "cost")
-    if budget is not None and read_in.cost is None:
-        raise SettingError("a budget needs costs; give cost, cost_per_member or both")
+    money = money_in(budget, read_in)
     waiting = [] if pending is None else rows_in(people, pending)
-    used = uses_in(len(people), [*_measured(people, fitted), *waiting])
+    used = uses_in(len(people), [*measured_in(people, fitted), *waiting])
     known: Any = {"n": validate.count(n, "n"), "used": used, "pending": waiting}
     found = design(people, fitted, strategy, read_in, aims=aims, budget=money, **known)
-    return _as_pools(people, found, _earlier(fitted, pending), read_in)
+    return as_pools(people, found, earlier_sets(fitted, pending), read_in)
 
 
-def _earlier(model: Model, pending: Sets | None) -> list[Sets]:
+def money_in(budget: float | None, rules: PoolRules) -> float:
+    """What all pools may cost, checked."""
+    if budget is None:
+        return math.inf
+    money = validate.amount(budget, "budget", "cost")
+    if rules.cost is None:
+        raise SettingError("a budget needs costs; give cost, cost_per_member or both")
+    return money
+
+
+def earlier_sets(model: Model, pending: Sets | None = None) -> list[Sets]:
     """Sets whose names and effects new pools must not have."""
     overlap = None if model.labelled is None else model.labelled.overlap
     told = [] if overlap is None else [overlap.pool, overlap.measured]
     return told if pending is None else [*told, pending]
 
 
-def _as_pools(
-    people: Sets, found: Sequence[Designed], earlier: Sequence[Sets], rules: PoolRules
+def as_pools(
+    people: Sets,
+    found: Sequence[Designed],
+    earlier: Sequence[Sets],
+    rules: PoolRules,
+    known: Int[np.ndarray, " k"] | None = None,
 ) -> Pools:
+    """Pools with their certificates.
+
+    Args:
+        known: Numbers of the candidates that `people` has, rising; all if left out.
+    """
     taken = {name for each in earlier for name in each.ids}
     numbers = range(1, len(found) + len(taken) + 1)
     ids = [name for k in numbers if (name := f"pool {k}") not in taken]
     each = [(np.array(pool.rows), np.array(pool.theta)) for pool in found]
-    made = pools_of(people, each, ids[: len(found)], effect=rules.effect)
+    place = each
+    if known is not None:
+        place = [(np.searchsorted(known, rows), theta) for rows, theta in each]
+    made = pools_of(people, place, ids[: len(found)], effect=rules.effect, earlier=earlier)
     own: dict[str, Any] = {
         field.name: getattr(made, field.name) for field in fields(Sets) if field.init
     }
-    if rules.effect:  # not those of earlier pools
-        before = [int(each.effects.max()) for each in earlier if each.effects is not None]
-        assert people.effects is not None
-        last = int(people.effects.max())
-        own["effects"] = own["effects"] + max([last, *before]) - last
     return Pools(
         **own,
         rows=tuple(rows for rows, _ in each),
@@ -215,7 +239,15 @@ class Taken:
     noise_std: Sequence[float] | None = None  # known noise of these; that of pools if left out
 
 
-@one_thread()  # many small products: threads would wait for one another
+@dataclass(frozen=True, slots=True, eq=False)
+class Among:
+    """Candidates that pools are made of, in memory or not."""
+
+    people: Candidates
+    pool: Pool  # says whose predictions count
+    sets: Callable[[Int[np.ndarray, " m"]], Sets]  # gives some of them as one-instance sets
+
+
 def design_among(
     pool: Pool,
     model: Model,
@@ -232,14 +264,36 @@ def design_among(
     Args:
         fewer: Give fewer pools where there are no more that keep to the rules.
     """
-    outputs = "numbers" if model.generalised is None else model.generalised.likelihood.name
-    refuse_design(strategy, outputs, model.posterior.n_outputs, rules)
-    candidates, pool = pool.sets, given_answers(pool, model)
-    before = _waiting(taken, rules, model)
-    valued = value_candidates(strategy, pool, model.posterior, _pooling(rules, model), before)
+    refuse_model(strategy, model, rules)
+    among = Among(people_of(pool, model), pool, pool.sets.take)
+    known: Any = {"n": n, "budget": budget, "fewer": fewer}
+    return design_from(among, model, strategy, rules, taken, **known)
+
+
+@one_thread()  # many small products: threads would wait for one another
+def design_from(
+    among: Among,
+    model: Model,
+    strategy: str,
+    rules: PoolRules,
+    taken: Taken,
+    *,
+    n: int,
+    budget: float,
+    fewer: bool = False,
+    told: Callable[[int], None] = lambda made: None,
+) -> list[Designed]:
+    """The same for candidates that may be on disk.
+
+    Args:
+        told: Called with the number of pools that are made.
+    """
     used, made, paid = taken.used.copy(), list[Designed](), 0.0
+    free, before = _free(taken.allowed, used, rules), _waiting(taken, rules, model)
+    known = model.posterior, _pooling(rules, model), free, before
+    valued = value_candidates(strategy, among.people, among.pool, *known)
     while len(made) < n:
-        free = taken.allowed if rules.uses is None else taken.allowed & (used < rules.uses)
+        free = _free(taken.allowed, used, rules)
         most = min(rules.size[1], _affordable(rules, budget, paid), int(free.sum()))
         if budget < math.inf and made and most < rules.size[0]:
             break
@@ -251,12 +305,35 @@ def design_among(
             raise
         waiting = len(before) + len(made)
         seen = valued, rules, found
-        made.append(_described(candidates, model, *seen, int(free.sum()), waiting))
+        made.append(_described(among.sets(found.rows), model, *seen, int(free.sum()), waiting))
         paid += made[-1].cost or 0.0
         used[found.rows] += 1
+        told(len(made))
         if len(made) < n:
-            valued = aimed(valued.after(found.rows, found.theta), pool)
+            valued = aimed(valued.after(found.some, found.theta), among.pool)
     return made
+
+
+def _free(allowed: Mask, used: Int[np.ndarray, " N"], rules: PoolRules) -> Mask:
+    return allowed if rules.uses is None else allowed & (used < rules.uses)
+
+
+def people_of(pool: Pool, model: Model) -> Candidates:
+    """Candidates after the answers that the model knows."""
+    sets, k = pool.sets, pool.design.u.shape[1]
+    effects = np.arange(len(sets)) if sets.effects is None else sets.effects
+    known = None if model.labelled is None else model.labelled.overlap
+    rows, p = np.empty(0, dtype=int), np.empty((0, k))
+    if known is not None and sets.members is not None:
+        theirs: Any = known.measured
+        touched = np.isin(sets.members, theirs.members) | np.isin(effects, theirs.effects)
+        rows = np.flatnonzero(touched)
+    if len(rows):
+        some = replace(pool, sets=sets.take(rows), design=pool.design.rows(rows))
+        seen = given_answers(some, model)
+        assert seen.explained is not None
+        p = np.hstack([seen.design.u, seen.explained])
+    return Candidates.of(InMemory(pool.design.u), Some(rows, p, effects[rows]), effects, k)
 
 
 def _waiting(
@@ -324,11 +401,13 @@ def pools_of(
     ids: Sequence[Hashable],
     *,
     effect: bool = False,
+    earlier: Sequence[Sets] = (),
 ) -> Sets:
     """Pools as sets of the same individuals.
 
     Args:
         effect: Whether each pool has an effect of its own, in place of those of its members.
+        earlier: Sets whose effects are others.
     """
     assert candidates.members is not None
     assert candidates.effects is not None
@@ -337,12 +416,13 @@ def pools_of(
     theta = np.concatenate([np.asarray(theta, dtype=float) for _, theta in pools])
     effects = candidates.effects[rows]
     if effect:
-        first = int(candidates.effects.max()) + 1
+        known = [each.effects for each in (candidates, *earlier) if each.effects is not None]
+        first = max(int(each.max(initial=-1)) for each in known) + 1
         effects = first + np.repeat(np.arange(len(pools)), sizes)
     names = None if candidates.row_ids is None else candidates.row_ids[rows]
     starts = np.concatenate([[0], np.cumsum(sizes)])
-    known = tuple(ids), candidates.x[rows], theta, starts, candidates.input_names
-    return Sets(*known, candidates.members[rows], effects, candidates.recipe, names)
+    own = tuple(ids), candidates.x[rows], theta, starts, candidates.input_names
+    return Sets(*own, candidates.members[rows], effects, candidates.recipe, names)
 
 
 def rows_in(candidates: Sets, sets: Sets) -> list[Weighted]:
@@ -372,7 +452,7 @@ def uses_in(n: int, pools: Sequence[Weighted]) -> Int[np.ndarray, " N"]:
     return used
 
 
-def _measured(candidates: Sets, model: Model) -> list[Weighted]:
+def measured_in(candidates: Sets, model: Model) -> list[Weighted]:
     """Totals that the model knows, where its sets say who is in them."""
     known = model.labelled
     if known is None or known.overlap is None:
@@ -400,6 +480,12 @@ def _candidates(given: Any, model: Any) -> tuple[Model, Sets, Table | None]:
     frame = None if isinstance(given, np.ndarray | list | tuple) else as_frame(given)
     table = None if frame is None else Table(frame, "candidates", "candidates, row {}".format)
     return fitted, model.sets_of(given), table
+
+
+def refuse_model(strategy: str, model: Model, rules: PoolRules) -> None:
+    """Refuse models that pools are not designed for."""
+    outputs = "numbers" if model.generalised is None else model.generalised.likelihood.name
+    refuse_design(strategy, outputs, model.posterior.n_outputs, rules)
 
 
 def refuse_design(strategy: str, outputs: str, n_outputs: int, rules: PoolRules) -> None:
@@ -444,7 +530,7 @@ def _affordable(rules: PoolRules, budget: float, paid: float) -> int:
 
 
 def _described(
-    candidates: Sets,
+    members: Sets,
     model: Model,
     valued: Valued,
     rules: PoolRules,
@@ -453,19 +539,20 @@ def _described(
     waiting: int,
 ) -> Designed:
     theta = found.theta / len(found.rows) if rules.mean else found.theta
-    own = pools_of(candidates, [(found.rows, theta)], ["pool"], effect=rules.effect)
+    pools, earlier = [(np.arange(len(members)), theta)], earlier_sets(model)
+    own = pools_of(members, pools, ["pool"], effect=rules.effect, earlier=earlier)
     seen = own.pool(model).design
     mean, std = predict.predict_sets(
         model, seen, include_noise=True, own=predict.in_common(model, own, seen)
     )
-    sums = valued.sums_of(found.rows, found.theta)
+    sums = valued.sums_of(found.some, found.theta)
     teaches = replace(valued, strategy="AggMI").scores(sums)[0]
     cost = rules.cost_of(len(found.rows))
     record = named(valued.strategy)
-    members = count(len(found.rows), "individual")
+    who = count(len(found.rows), "individual")
     given = f", allowing for {count(waiting, 'open question')}" if waiting else ""
     why = (
-        f"Best pool found among {count(free, 'candidate')} ({members}){given}: "
+        f"Best pool found among {count(free, 'candidate')} ({who}){given}: "
         f"{record.reason.format(found.score)}. No pool can gain more than {plain(found.bound)}; "
         f"this one reaches {100 * found.fraction:.0f} % of that."
     )

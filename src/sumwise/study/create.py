@@ -123,6 +123,11 @@ def _designing(
             f"design is {design!r:.60}; give the rules of pools by name, such as "
             '{"size": (2, 10), "uses": 1}, or {} for the usual ones'
         )
+    if sets.members is not None:
+        raise SettingError(
+            "the given sets overlap, and pools are designed of individuals who are in one set each; "
+            "begin the study with each individual as a set of its own"
+        )
     alone, weighed = bool((sets.sizes == 1).all()), weights_of(sets)
     if not alone and weighed == "mean":
         design = {"weights": "mean", **design}
