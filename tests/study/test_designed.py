@@ -365,6 +365,21 @@ def test_a_given_set_is_not_asked_for_once_its_members_are_used_up(tmp_path):
         assert given.isdisjoint(county for county, _ in members)
 
 
+def test_labels_are_of_individuals_where_given_sets_overlap(tmp_path):
+    members = [[0, 1, 2, 3], [2, 3, 4], [5, 6, 7, 0]]
+    sets = sw.Sets.from_members(X[:8], members, ids=["a", "b", "c"])
+    rules = {"size": (2, 3), "uses": 1, "within": [0, 0, 0, 0, 1, 1, 1, 1]}
+    with begin(tmp_path / "a.db", rules, sets) as study:
+        study.ask(2)
+        study.export(tmp_path / "out")
+        for name in study.pools:
+            rows = study.sets[name].members
+            assert len({*(rows < 4)}) == 1
+            np.testing.assert_array_equal(study.sets[name].x, X[rows])
+        with sw.import_study(tmp_path / "out", tmp_path / "b.db") as other:
+            assert other.pools == study.pools
+
+
 def test_members_of_given_sets_are_named_by_their_set_and_number(tmp_path):
     with mixed(tmp_path / "a.db") as study:
         ask = next(ask for ask in study.ask(4) if ask.pool is not None)

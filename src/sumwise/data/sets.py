@@ -366,6 +366,12 @@ class Sets:
         return len(self) - self.origin.extra
 
     @property
+    def n_individuals(self) -> int:
+        """How many individuals there are, each counted once."""
+        n = int(self.starts[self.n_asked])
+        return n if self.members is None else len(np.unique(self.members[:n]))
+
+    @property
     def own_x(self) -> Float[np.ndarray, "N D"]:
         """Inputs of the individuals of these, without those who are there once more."""
         return self.x[: int(self.starts[self.n_asked])]

@@ -123,16 +123,11 @@ def _designing(
             f"design is {design!r:.60}; give the rules of pools by name, such as "
             '{"size": (2, 10), "uses": 1}, or {} for the usual ones'
         )
-    if sets.members is not None:
-        raise SettingError(
-            "the given sets overlap, and pools are designed of individuals who are in one set each; "
-            "begin the study with each individual as a set of its own"
-        )
     alone, weighed = bool((sets.sizes == 1).all()), weights_of(sets)
     if not alone and weighed == "mean":
         design = {"weights": "mean", **design}
     names = sets.ids if sets.row_ids is None and alone else sets.row_ids
-    rules = read_rules(len(sets.x), None, design, None if names is None else list(names))
+    rules = read_rules(sets.n_individuals, None, design, None if names is None else list(names))
     refuse_design(strategy, config.outputs, 1, rules)
     if not alone and rules.mean != (weighed == "mean"):
         raise SettingError(

@@ -120,7 +120,7 @@ def _read(place: Path) -> Imported:
             pool = PoolMark.from_json(json.dumps(head["pool"]), len(sets))
         every, rules, designed = sets, None, None
         if "rules" in head:
-            rules = PoolRules.from_json(json.dumps(head["rules"]), len(sets.x))
+            rules = PoolRules.from_json(json.dumps(head["rules"]), sets.n_individuals)
     if rules is not None:
         content = _content(place, export.POOLS, sha256)
         with _refusals(export.POOLS):
@@ -170,7 +170,7 @@ def _pools(content: bytes, sets: Sets, rules: PoolRules) -> tuple[Sets, list[dic
         stored = {**row, "at": _time(row["at"]), "position": len(sets) + number}
         found.append({**stored, "name": row["name"].removeprefix("\\")})
     designing = Designing.of(rules, sets)
-    each = [records.pool_of(SimpleNamespace(**row), len(sets.x)) for row in found]
+    each = [records.pool_of(SimpleNamespace(**row), sets.n_individuals) for row in found]
     if not each:
         return sets, found
     names = [row["name"] for row in found]

@@ -285,7 +285,7 @@ class Blobs:
         """What a pool may be, in studies that design their sets."""
         if "rules" not in self.names:
             return None
-        return PoolRules.from_json(self.read(connection, "rules"), len(sets.own_x))
+        return PoolRules.from_json(self.read(connection, "rules"), sets.n_individuals)
 
     def embedded(self, connection: Connection) -> Embedded | None:
         """The design on disk that the study refers to, if it does."""
