@@ -246,7 +246,7 @@ def codes(*values):
         (PoolRules((1, 4), strata=codes(0, 1, 2, 2, 2, 2)), FEW, 4, "of 1 of 3 strata"),
         (PoolRules((3, 4), apart=codes(0, 0, 0, 1, 1, 1)), ALL, 4, "apart: .* at most 2"),
         (PoolRules((3, 4), within=codes(0, 0, 1, 1, 2, -1)), ALL, 4, "within: .* 2 free"),
-        (PoolRules((1, 4), within=codes(*[-1] * 6)), ALL, 4, "within: .* 0 free"),
+        (PoolRules((1, 4), within=codes(*[-1] * 6)), ALL, 4, "within: no free candidate"),
         (PoolRules((3, 4), neighbours=codes(0, 1, 2, 3).reshape(2, 2)), ALL, 4, "neighbours: "),
     ],
 )
