@@ -41,7 +41,10 @@ BEGIN = ("init", "a.db", "t.csv", "--design", "--id", "sample", "--basis", "line
 def test_pools_are_designed_measured_and_listed(run):
     said = run(*BEGIN, "--size", "2-4", "--uses", "1", "--apart", "home", "--weights", "mean")
     assert "24 individuals, 3 inputs" in said
-    assert "Pools have 2 to 4 individuals, each individual in at most 1 pool, apart by home" in said
+    assert (
+        "Pools have 2 to 4 individuals, each individual in at most 1 pool, at most one of each home"
+        in said
+    )
     (ask,) = as_json("ask", "a.db", "--by", "ann")["questions"]
     members = [each["id"] for each in ask["members"]]
     assert ask["set"] == "pool 1"
@@ -57,7 +60,7 @@ def test_pools_are_designed_measured_and_listed(run):
     assert [each["id"] for each in listed[0]["members"]] == members
     run("pools", "a.db", "--open", "-o", "mix.csv")
     rows = list(csv.DictReader(Path("mix.csv").read_text().splitlines()))
-    assert {row["pool"] for row in rows} == {"pool 2"}
+    assert {row["set"] for row in rows} == {"pool 2"}
     assert [row["member"] for row in rows] == [each["id"] for each in listed[1]["members"]]
 
 

@@ -542,8 +542,13 @@ def test_a_report_is_written(tmp_path):
         ({"design": {"sizes": 2}}, sw.SettingError, "'sizes' is no rule for pools"),
         ({"design": 3}, sw.SettingError, "design is 3; give the rules"),
         ({"design": {}, "strategy": "QBC"}, sw.SettingError, "designed by AggMI, IVR, EPIG"),
-        ({"design": {}, "cost": 1.0}, sw.SettingError, "either both cost something or neither"),
+        (
+            {"design": {}, "cost": 1.0},
+            sw.SettingError,
+            "are those of given sets, and here are single individuals",
+        ),
         ({"design": {}, "known": {"S0": 1.0}}, sw.SettingError, "known totals are of given sets"),
+        ({"design": {"size": 99}}, sw.PoolExhaustedError, "at least 99 members, and 36"),
         ({"design": {"apart": ["a"]}}, sw.InvalidSetError, "1 entries, and there are 36"),
     ],
 )

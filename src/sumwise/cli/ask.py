@@ -92,8 +92,10 @@ def _show_questions(
     if not questions:
         show("No set is free; nothing would be asked.")
         return
+    designs = any(question.pool is not None for question in questions)
     if not questions[0].expires:
-        show("Nothing is claimed: this is a preview.")
+        changes = " Pools may have other members once totals have come in." if designs else ""
+        show(f"Nothing is claimed: this is a preview.{changes}")
         suggest("To be asked for real:", address.typed("ask", by=by))
         return
     suggest(
@@ -172,9 +174,13 @@ def skip(address: Address, set_text: str, by: str | None, note: str | None) -> N
     """
     with address.find(set_text) as (study, own):
         held = [claim for claim in study.claims if claim.set_id == own and claim.by != by]
+        inside = [c.set_id for c in study.claims if own in study.pools.get(c.set_id, ())]
         study.skip(own, by=by, note=note)
-    show_json({"skipped": shown(own)})
+    show_json({"skipped": shown(own), "open_pools": [*map(shown, inside)]})
     show(f"{named(own)} is skipped.")
+    for name in inside:
+        show(f"It is a member of {named(name)}, which is being measured: release that, or say who")
+        show("was measured (tell --of).")
     for claim in held:
         holder = "without a name" if claim.by is None else f"by {visible(claim.by, 40)}"
         show(f"It was claimed {holder}; inform the person who may be measuring it.")

@@ -23,6 +23,12 @@ NAME: Final = {"pool_cost": "cost", "pool_cost_per_member": "cost_per_member"} |
     "pool_noise_std_per_member": "noise_std_per_member",
 }
 GEOMETRY: Final = "geometry"
+MEANS: Final = {
+    "together": "all or none of each",
+    "apart": "at most one of each",
+    "strata": "one of each",
+    "within": "all of one",
+}
 
 size_options: Final = (
     option(
@@ -155,7 +161,7 @@ class Design:
         said = [f"{low} to {high} individuals" if low < high else count(low, "individual")]
         if self.uses is not None:
             said.append(f"each individual in at most {count(self.uses, 'pool')}")
-        said += [f"{name} by {column}" for name, column in self.labels.items()]
+        said += [f"{MEANS[name]} {column}" for name, column in self.labels.items()]
         if self.neighbours is not None:
             said.append("connected")
         return f"Pools have {', '.join(said)}."

@@ -76,8 +76,11 @@ def import_(folder: Path, url: str, name: str | None, sets_file: Path | None) ->
 
     with waiting("importing"), import_study(folder, url, name, sets_file=sets_file) as study:
         kept, sets, measured = study.name, len(study.ids), len(study.answers)
+        designing = study.state.record.designing
+        alone = designing is not None and designing.alone
     show_json({"study": kept, "sets": sets, "measured": measured})
-    told = f"{measured} of {count(sets, 'set')} measured"
+    told = f"{measured} of {count(sets, 'set')} measured" if not alone else count(measured, "pool")
+    told += " measured" if alone else ""
     show(f"Study '{visible(kept)}' in {message(url)}: {told}.")
     suggest("Next:", Address(url, name).typed("status"))
 

@@ -13,7 +13,7 @@ from sumwise.errors import SettingError
 from sumwise.util.text import shown
 
 FEW: Final = 20  # pools on the screen
-COLUMNS: Final = ("pool", "member", "weight", "state", "by", "total")
+COLUMNS: Final = ("set", "member", "weight", "state", "by", "total")
 
 
 @options.study_command(
@@ -23,8 +23,8 @@ COLUMNS: Final = ("pool", "member", "weight", "state", "by", "total")
 def pools(address: Address, held: bool, out: Path | None, force: bool) -> None:
     """List the pools that were designed, and who is in them.
 
-    A file has a row for each member: the pool, the member, its weight, whether the pool is open,
-    measured, skipped or free, by whom, and its total.
+    A file has a row for each member: the pool (set), the member, its weight, whether the pool is
+    open, measured, skipped or free, by whom, and its total.
 
     \b
       sumwise pools assays.db
@@ -45,12 +45,12 @@ def pools(address: Address, held: bool, out: Path | None, force: bool) -> None:
         if not held or state["state"] == "open":
             theta = sets[name].theta.tolist()
             each = [{"id": shown(m), "weight": w} for m, w in zip(members, theta, strict=True)]
-            rows.append({"pool": shown(name), **state, "members": each})
+            rows.append({"set": shown(name), **state, "members": each})
     if out is not None:
         _write(rows, out, force)
         return
     show_json({"pools": rows})
-    cells = [[row["pool"], row["state"], _who(row), _total(row)] for row in rows[-FEW:]]
+    cells = [[row["set"], row["state"], _who(row), _total(row)] for row in rows[-FEW:]]
     show_table(("pool", "state", "members", "total"), cells, right=("total",))
     if len(rows) > FEW:
         show(f"The last {FEW} of {len(rows)}; -o FILE or --json lists all.")

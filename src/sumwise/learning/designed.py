@@ -17,7 +17,7 @@ import numpy as np
 from sumwise.acquisition.objective import Objective
 from sumwise.acquisition.strategies import named
 from sumwise.data.pool_rules import PoolRules
-from sumwise.data.sets import Sets
+from sumwise.data.sets import Sets, as_objects
 from sumwise.errors import PoolExhaustedError, SettingError, SumwiseError
 from sumwise.learning.pools import (
     Designed,
@@ -147,12 +147,15 @@ def of_first(aims: Objective, n: int) -> Objective:
 def begin(sets: Sets) -> Sets:
     """The sets that a study begins with, such that pools of their individuals may join them.
 
-    Individuals by themselves have no effect in common with others; members of given sets do.
+    Individuals by themselves have no effect in common with others; members of given sets do. Those
+    who are sets of their own are named by these where they are in pools.
     """
-    if sets.members is not None:
-        return sets
-    own = np.repeat(np.arange(len(sets)), sets.sizes)
-    return replace(sets, members=np.arange(len(sets.x)), effects=own)
+    if sets.members is None:
+        own = np.repeat(np.arange(len(sets)), sets.sizes)
+        sets = replace(sets, members=np.arange(len(sets.x)), effects=own)
+    if sets.row_ids is None and (sets.sizes == 1).all():
+        sets = replace(sets, row_ids=as_objects(sets.ids))
+    return sets
 
 
 def priced(aims: Objective, sets: Sets, rules: PoolRules) -> Objective:
@@ -162,12 +165,18 @@ def priced(aims: Objective, sets: Sets, rules: PoolRules) -> Objective:
     """
     alone = bool((sets.sizes == 1).all())
     noise, cost = aims.noise_std, aims.cost
-    if (cost is None) != (rules.cost is None) and not (alone and cost is None):
+    if alone and not (noise is None and cost is None):
+        raise SettingError(
+            "cost and noise_std are those of given sets, and here are single individuals only. Say "
+            "what a pool costs, and its noise, among the rules of pools (--pool-cost, "
+            "--pool-noise-std in the shell); an individual by itself is a pool of one"
+        )
+    if (cost is None) != (rules.cost is None) and not alone:
         raise SettingError(
             "given sets and designed pools compete, so either both cost something or neither: give "
             "cost= for given sets, and the rules of pools a cost (cost, cost_per_member)"
         )
-    if alone and rules.cost is not None and cost is None:
+    if alone and rules.cost is not None:
         cost = np.full(len(sets), rules.cost_of(1))
     if noise is None and (rules.noise_std or rules.noise_std_per_member):
         noise = np.full(len(sets), rules.noise_of(1) if alone else 0.0)

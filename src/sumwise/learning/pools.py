@@ -21,6 +21,7 @@ from sumwise.acquisition.pool_search import Found, search
 from sumwise.acquisition.pool_value import Pooling, Valued, aimed, value_candidates
 from sumwise.acquisition.strategies import DEFAULT, named
 from sumwise.data import validate
+from sumwise.data.about import About
 from sumwise.data.frames import Table, as_frame
 from sumwise.data.parquet import Scan
 from sumwise.data.pool_refusals import refuse_impossible
@@ -192,11 +193,12 @@ def as_pools(
     own: dict[str, Any] = {
         field.name: getattr(made, field.name) for field in fields(Sets) if field.init
     }
+    word = About(weights="mean" if rules.mean else "sum")
     return Pools(
         **own,
         rows=tuple(rows for rows, _ in each),
         certificates=tuple(Certificate(pool.score, pool.bound) for pool in found),
-        why=tuple(pool.why for pool in found),
+        why=tuple(word.worded(pool.why) for pool in found),
         costs=None if rules.cost is None else tuple(pool.cost or 0.0 for pool in found),
     )
 

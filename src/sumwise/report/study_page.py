@@ -289,9 +289,15 @@ def _settings(study: Study | ActiveLearner, sets: Sets, strategy: str) -> Sectio
     names = ", ".join(label(name) for name in known[:20])
     inputs = count_of(len(known) or sets.n_inputs, "input") + (f": {names}" if names else "")
     inputs += ", …" if len(known) > 20 else ""
-    largest = count_of(int(sets.sizes.max()), "individual")
+    sizes, kind = sets.sizes, "sets"
+    designing = study.state.record.designing if isinstance(study, Study) else None
+    if designing is not None and designing.alone:
+        sizes, kind = sizes[designing.n_begun :], "pools"
+    span = (
+        f", of {sizes.min():,} to {count_of(int(sizes.max()), 'individual')}" if len(sizes) else ""
+    )
     rows = [
-        ("sets", f"{len(sets):,}, of {sets.sizes.min():,} to {largest}"),
+        (kind, f"{len(sizes):,}{span}"),
         ("individuals", f"{len(sets.own_x):,}, each with {inputs}"),
         ("a measurement tells", _told(sets, study.about)),
         ("model", _model(study.model.get_params())),

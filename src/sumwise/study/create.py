@@ -18,6 +18,7 @@ from sumwise.data.about import About, weights_of
 from sumwise.data.geo import Geometry
 from sumwise.data.known import KNOWN, Known, with_known
 from sumwise.data.pool_mark import PoolMark
+from sumwise.data.pool_refusals import refuse_impossible
 from sumwise.data.pool_rules import PoolRules, read_rules
 from sumwise.data.sets import Sets
 from sumwise.errors import SettingError
@@ -129,6 +130,9 @@ def _designing(
     names = sets.ids if sets.row_ids is None and alone else sets.row_ids
     rules = read_rules(sets.n_individuals, None, design, None if names is None else list(names))
     refuse_design(strategy, config.outputs, 1, rules)
+    if alone:
+        free = np.ones(sets.n_individuals, dtype=bool)
+        refuse_impossible(rules, free, min(rules.size[1], len(free)))
     if not alone and rules.mean != (weighed == "mean"):
         raise SettingError(
             "the mean is measured of given sets or of pools, but not of both; let both be the same"
