@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.testing import assert_allclose
 
 import sumwise as sw
+from sumwise.data.pool_rules import PoolRules
+from sumwise.learning.pools import candidates_of, design
 
 PEOPLE = pd.DataFrame(
     {
@@ -15,6 +18,7 @@ PEOPLE = pd.DataFrame(
         "sex": list("fmfmffmmfmfm"),
     }
 )
+SETS = sw.Sets.from_arrays([[[0.0, 1.0]], [[1.0, 0.5]]])
 OUTCOME = PEOPLE["age"] / 10 + 2 * (PEOPLE["sex"] == "f")
 
 
@@ -75,3 +79,15 @@ def test_nobody_to_choose_from_and_pools_of_others_are_refused():
         sw.design_pools(PEOPLE[:0], fitted())
     with pytest.raises(sw.SettingError, match="give pools that design_pools made"):
         sw.design_pools(PEOPLE, fitted(), pending=["pool 1"])
+
+
+def test_the_effect_of_a_pool_that_is_expected_is_none_of_those_that_were_measured():
+    x = np.random.default_rng(0).normal(size=(40, 2))
+    first = sw.design_pools(x, sw.AggregateRegressor().fit(SETS[:0], [], pool=SETS), 4, effect=True)
+    model = sw.AggregateRegressor().fit(first, [9.0, -4.0, 5.0, 2.0], pool=first)
+    people, rules = candidates_of(model.sets_of(x), natural=False), PoolRules(effect=True)
+    (found,) = design(people, model.fitted(), "IVR", rules)
+    pools = sw.design_pools(x, model, effect=True)
+    assert pools.rows[0].tolist() == list(found.rows)
+    mean, std = model.predict_sets(pools, return_std=True)
+    assert_allclose([found.expected, found.std], [mean[0], std[0]], rtol=1e-9)

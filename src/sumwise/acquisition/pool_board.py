@@ -318,8 +318,8 @@ class Board:
         outs, ins = (np.append(each, nobody).astype(int)[:, None] for each in (pool, rest))
         if len(outs) * len(ins) > MOVES and self.touch is None:
             ranks = self._alone(pool, inside)
-            first = [np.argsort(-ranks[each[:, 0]], kind="stable")[:FIRST] for each in (outs, ins)]
-            found = self._best(pool, outs[first[0]], ins[first[1]], least)
+            go, come = (each[np.sort(top(ranks[each[:, 0]], FIRST))] for each in (outs, ins))
+            found = self._best(pool, go, come, least)
             if found is not None:
                 return found
         found = self._best(pool, outs, ins, least)

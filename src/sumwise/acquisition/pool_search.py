@@ -275,6 +275,8 @@ def _searched(
     if tried:
         board, starts = _board_of(valued, limits, units, tried)
     else:
+        if not len(near):
+            near = (np.flatnonzero(units.allowed) if which is None else which)[:SMALL]
         board = Board.of(valued, limits, units, near)
         starts = _grown(board, SINGLES)
     best = _improved(board, starts)
@@ -341,7 +343,7 @@ def _prefixes(
     """The best prefixes that sweeps find; some units; and the same candidates with these held."""
     directions = np.hstack([relaxed.directions, -relaxed.directions])
     tried: dict[tuple[int, ...], Start] = {}
-    near = np.flatnonzero(units.allowed)[:SMALL] if which is None else which[:SMALL]
+    near = np.empty(0, dtype=int)
     for _ in range(SWEEPS + 1 if directions.shape[1] else 0):
         tops, valued = _tops(valued, units, which, directions, limits.most + NEAR)
         near, found = np.unique(np.concatenate(tops)), dict[tuple[int, ...], Start]()

@@ -33,6 +33,7 @@ from sumwise.learning.propose import ROUNDING, UNKNOWN
 from sumwise.model import predict
 from sumwise.model.design import Pool
 from sumwise.model.fit import Model
+from sumwise.outofcore.design_store import Embedded
 from sumwise.util import html
 from sumwise.util.shapes import Int, Mask
 from sumwise.util.text import count, plain
@@ -470,13 +471,23 @@ def _ids(sets: Sets) -> list[Hashable] | None:
 # --- inside ---------------------------------------------------------------------------------------
 
 
-def _candidates(given: Any, model: Any) -> tuple[Model, Sets, Table | None]:
+def fitted_of(model: Any) -> Model:
+    """The fitted model of an estimator."""
     if not isinstance(model, AggregateRegressor):
         raise SettingError(
             f"model is a {type(model).__name__}; give a fitted AggregateRegressor (a learner's is "
             "learner.model)"
         )
-    fitted = model.fitted()
+    return model.fitted()
+
+
+def _candidates(given: Any, model: Any) -> tuple[Model, Sets, Table | None]:
+    fitted = fitted_of(model)
+    if isinstance(given, Embedded):
+        raise SettingError(
+            "candidates are a design of sets on disk; give the scan that it was made of "
+            "(design.scan), whose rows are individuals"
+        )
     if isinstance(given, Sets):
         return fitted, given, None
     frame = None if isinstance(given, np.ndarray | list | tuple) else as_frame(given)

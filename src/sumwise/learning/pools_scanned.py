@@ -31,6 +31,7 @@ from sumwise.learning.pools import (
     as_pools,
     design_from,
     earlier_sets,
+    fitted_of,
     measured_in,
     money_in,
     people_of,
@@ -61,12 +62,7 @@ def design_scanned(
     budget: float | None,
 ) -> Pools:
     """What `design_pools` does with rows of files; the size is among the rules."""
-    if not isinstance(model, AggregateRegressor):
-        raise SettingError(
-            f"model is a {type(model).__name__}; give a fitted AggregateRegressor (a learner's is "
-            "learner.model)"
-        )
-    fitted = model.fitted()
+    fitted = fitted_of(model)
     scan, read_in, n = (
         scan_for(model, scan, fitted),
         _rules(scan.rows, rules),
@@ -86,7 +82,7 @@ def design_scanned(
             looked(0)
 
         source = Scanned(scan, fitted.basis, len(fitted.posterior.mean), looked)
-        known = _members(scan.rows, [each for each in earlier if each is not None])
+        known = _members(scan.rows, earlier)
         people = _people(source, known)
         aims = _targets(source, people, targets, target_weights)
         waiting = [] if pending is None else _numbered(known, rows_in(people, pending))
@@ -117,7 +113,7 @@ def _rules(n: int, rules: Mapping[str, Any]) -> PoolRules:
 
 def _members(n: int, earlier: Sequence[Sets]) -> Int[np.ndarray, " k"]:
     """Numbers of those in earlier pools, and the last, from whom on numbers are free."""
-    found = [each.members for each in earlier if each.members is not None]
+    found = [each.members for each in earlier if getattr(each, "members", None) is not None]
     numbers = np.unique(np.concatenate([*found, [n - 1]]))
     return numbers[numbers < n]
 

@@ -40,8 +40,10 @@ def weights(sets: Sets) -> tuple[Any, Any]:
 
 def scales(sets: Sets) -> tuple[Float[np.ndarray, " A"], Float[np.ndarray, " A"]]:
     """Diagonals of Θ Θᵀ and Θ Z Zᵀ Θᵀ."""
-    own, effect = ((part * part).sum(axis=1) for part in weights(sets))
     squares = np.add.reduceat(sets.theta**2, sets.starts[:-1]) if len(sets) else np.empty(0)
+    if len(sets) == len(sets.x):  # individuals
+        return squares, squares
+    own, effect = ((part * part).sum(axis=1) for part in weights(sets))
     return np.maximum(own, ROUNDING * squares), np.asarray(effect)
 
 
