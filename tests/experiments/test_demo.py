@@ -211,7 +211,7 @@ def test_the_headline_admits_a_model_that_does_not_beat_the_state_mean():
     worse = "; the model is worse than guessing the mean"
     assert demo.verdict(win, guess_error=5.0).headline == demo.verdict(win).headline
     assert demo.verdict(win, guess_error=2.0).headline == demo.verdict(win).headline + worse
-    assert "and guessing the mean by 2.00" in demo.verdict(win, guess_error=2.0).sentence
+    assert "and that of guessing the mean 2.00" in demo.verdict(win, guess_error=2.0).sentence
 
 
 def test_the_chart_shows_the_verdict_and_the_schools_covered(result):

@@ -549,11 +549,12 @@ def rows_among(sets: Sets, ids: Sequence[Hashable]) -> Int[np.ndarray, " n"]:
 
 
 def positions_of(ids: tuple[Hashable, ...]) -> dict[Hashable, int]:
-    kinds, positions = {*map(type, ids)}, dict(zip(ids, range(len(ids)), strict=True))
-    plain = kinds <= {int} or (kinds == {str} and all(str.isascii(str(each)) for each in ids))
-    if plain and len(positions) == len(ids):
-        return positions
-    positions = {}
+    kinds, positions = {*map(type, ids)}, dict[Hashable, int]()
+    if kinds <= {int} or (kinds == {str} and all(str.isascii(str(each)) for each in ids)):
+        positions = dict(zip(ids, range(len(ids)), strict=True))
+        if len(positions) == len(ids):
+            return positions
+        positions = {}
     for a, set_id in enumerate(ids):
         try:
             first = positions.setdefault(set_id, a)

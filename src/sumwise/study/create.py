@@ -85,13 +85,16 @@ def create_study(
             such as `{"size": (2, 10), "uses": 1}`: the study then designs the sets that it asks
             for, beside `sets` that are no single individuals.
     """
-    settings: dict[str, Any] = {"name": validate.study_name("study" if name is None else name)}
-    days, plain = validate.days(claim_days, "claim_days"), as_sets(sets)
+    named = validate.study_name("study" if name is None else name)
+    settings: dict[str, Any] = {
+        "name": named,
+        "claim_days": validate.days(claim_days, "claim_days"),
+    }
     config, chosen = _settings(sets, model, strategy, seed, preset, options.get("outputs"))
-    settings |= {"strategy": chosen, "seed": str(int(seed)), "claim_days": days}
+    settings |= {"strategy": chosen, "seed": str(int(seed)), "config": pack_config(config)}
     shapes, design = _geometry(options.pop("geometry", None), sets), options.pop("design", None)
     wishes, about = read_options(sets, config.outputs, options, "create_study")
-    rules = None
+    plain, rules = as_sets(sets), None
     if design is not None:
         plain, rules = _designing(sets, config, chosen, design, known)
         wishes, sets = priced(wishes, plain, rules), plain
@@ -101,8 +104,8 @@ def create_study(
     check_known(more, told, about)
     settings |= dict.fromkeys(("arrivals", "changes"), len(told))
     kept = (sets, wishes) if more is plain else (more, wishes.extended(len(more)))
-    said = Said(kept[1], about, shapes, rules)
-    return _store(url, kept[0], sets.prepare(config), said, settings, sets_file, _begun(more, told))
+    begun = kept[0], sets.prepare(config), Said(kept[1], about, shapes, rules), settings
+    return _store(url, *begun, sets_file, _begun(more, told))
 
 
 def _designing(
@@ -272,9 +275,8 @@ def _store(
         if said.geometry is not None:
             packed["geometry"] = blobs.pack_geometry(said.geometry)
         database.ensure()
-        kept = {"config": pack_config(prepared.config), **settings}
         with database.write() as connection:
-            transactions.create(connection, packed, kept, happened)
+            transactions.create(connection, packed, settings, happened)
             if beside is not None and isinstance(sets, Sets):
                 blobs.write_file(sets, beside)
         return _opened(database, settings["name"])
