@@ -85,9 +85,8 @@ def create_study(
             such as `{"size": (2, 10), "uses": 1}`: the study then designs the sets that it asks
             for, beside `sets` that are no single individuals.
     """
-    named = validate.study_name("study" if name is None else name)
-    days = validate.days(claim_days, "claim_days")
-    settings: dict[str, Any] = {"name": named, "claim_days": days}
+    settings: dict[str, Any] = {"name": validate.study_name("study" if name is None else name)}
+    settings |= {"claim_days": validate.days(claim_days, "claim_days")}
     config, chosen = _settings(sets, model, strategy, seed, preset, options.get("outputs"))
     settings |= {"strategy": chosen, "seed": str(int(seed)), "config": pack_config(config)}
     shapes, design = _geometry(options.pop("geometry", None), sets), options.pop("design", None)
