@@ -7,6 +7,7 @@ from pathlib import Path
 
 from benchmarks import (
     counts,
+    designed_pools,
     embedding,
     encoding,
     imports,
@@ -33,6 +34,7 @@ SUBJECTS = {
     "web": web.run,
     "scale": scale.run,
     "counts": counts.run,
+    "designed": designed_pools.run,
 }
 OUTPUT = Path("bench-output") / "results.json"
 
