@@ -64,6 +64,14 @@ def test_pools_are_designed_measured_and_listed(run):
     assert [row["member"] for row in rows] == [each["id"] for each in listed[1]["members"]]
 
 
+def test_a_lost_sample_of_an_open_pool_is_pointed_out_and_totals_may_be_of_the_others(run):
+    run(*BEGIN, "--size", "3", "--uses", "1")
+    members = [each["id"] for each in as_json("ask", "a.db")["questions"][0]["members"]]
+    assert "a member of pool 1, which is being measured" in run("skip", "a.db", members[0])
+    Path("of.csv").write_text("sample\n" + "\n".join(members[1:]) + "\n")
+    assert "2 of 3 individuals" in run("tell", "a.db", "pool 1", "7.5", "--of", "of.csv")
+
+
 def test_a_pool_of_a_preview_is_claimed_by_its_name(run):
     run(*BEGIN)
     preview = as_json("ask", "a.db", "--preview", "-n", "2")["questions"]

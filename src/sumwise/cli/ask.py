@@ -176,7 +176,8 @@ def skip(address: Address, set_text: str, by: str | None, note: str | None) -> N
         held = [claim for claim in study.claims if claim.set_id == own and claim.by != by]
         inside = [c.set_id for c in study.claims if own in study.pools.get(c.set_id, ())]
         study.skip(own, by=by, note=note)
-    show_json({"skipped": shown(own), "open_pools": [*map(shown, inside)]})
+    more = {"open_pools": [*map(shown, inside)]} if inside else {}
+    show_json({"skipped": shown(own), **more})
     show(f"{named(own)} is skipped.")
     for name in inside:
         show(f"It is a member of {named(name)}, which is being measured: release that, or say who")
