@@ -162,7 +162,7 @@ def test_a_question_is_outdated_where_a_member_was_used_meanwhile(tmp_path):
         state = study.state
         seen = state.snapshot()
         asked = state._questions(seen, 1)
-        study.tell(asked[0].members[0], 3.0)  # measured alone, by somebody who was not asked to
+        study.tell(asked[0].members[0], 3.0)  # measured alone, without being asked for
         assert state._claimed(seen, asked, ["ann"]) is None
         assert asked[0].members[0] not in study.ask().members
 

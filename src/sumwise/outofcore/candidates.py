@@ -1,6 +1,6 @@
 """Candidates for pools in Parquet files, whose rows they are: features in blocks, and some rows.
 
-Nothing is written and nothing is kept: whoever looks at all candidates reads all files once more.
+Nothing is written and nothing is kept: each look at all candidates reads all files once more.
 In memory are a batch of inputs and a block of features at a time.
 """
 

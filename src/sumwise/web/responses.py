@@ -45,7 +45,7 @@ class Proposed(BaseModel):
 
 
 class Member(BaseModel):
-    """Somebody in a pool."""
+    """A member of a pool."""
 
     id: str = Field(description="Of the individual, as it is shown.", examples=["S017"])
     set: SetName = Field(

@@ -93,7 +93,7 @@ export function create({ settings, remember }) {
 
 function none({ search, state: wanted }) {
   const what = thing();
-  const also = designing() ? ", or of somebody in a pool" : "";
+  const also = designing() ? ", or of a member of a pool" : "";
   if (search) return empty(`No ${what} is called that.`, `Search looks for a part of the name${also}, in capitals or not.`);
   const words = {
     free: alone() ? ["No pool is unclaimed.", "Pools that were given back, or whose answer was taken back, appear here."] : ["No set is free.", "All are measured, being measured or skipped."],
@@ -101,7 +101,7 @@ function none({ search, state: wanted }) {
     answered: ["Nothing is measured yet.", "Answers appear here as they come in."],
     skipped: [`No ${what} is skipped.`, `${alone() ? "Pools" : "Sets"} that cannot be measured can be set aside, with a reason.`],
   };
-  return empty(...(words[wanted] ?? (alone() ? ["There are no pools yet.", "A pool is designed when somebody asks for one."] : ["There are no sets."])));
+  return empty(...(words[wanted] ?? (alone() ? ["There are no pools yet.", "A pool is designed when a person asks for one."] : ["There are no sets."])));
 }
 
 function stateOf(row) {
