@@ -192,7 +192,7 @@ def _settings(
             f"the strategy {chosen!r:.60} is code of yours, and a study is opened by people who do "
             "not have it. Use a strategy with a name; ActiveLearner takes any."
         )
-    if not len(sets):
+    if not len(as_sets(sets)):
         raise SettingError("there are no sets; a study needs some to choose from")
     if config.random_state is None:  # what is drawn when the study is opened must be the same
         config = replace(config, random_state=randbelow(2**31))
