@@ -1,6 +1,8 @@
 # `make help` lists the targets; every target sets up .venv when it is missing or out of date.
 PYTHON ?= python3
 VENV := .venv
+# extras that users install
+SHIPPED := fast,neural,postgres,web,dask,demo,wild,excel
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST = $(BIN)/python -m pytest -q -n 3 --dist worksteal
@@ -14,17 +16,17 @@ export PYTEST_DEBUG_TEMPROOT ?= $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR ==
 SUMWISE_DATA ?= $(abspath $(wildcard ../shared/data))
 export SUMWISE_DATA
 
-.PHONY: help setup demo browser browser-here test quick check test-all lint types scripts-test fmt reference mutants soak bench repro repro-neural repro-full clean
+.PHONY: help setup demo browser browser-here test quick check test-all lint types scripts-test fmt reference mutants soak bench repro repro-neural repro-full test-oldest test-newest dist clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 setup: $(STAMP) ## create .venv with sumwise and everything its tests need
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[fast,neural,postgres,web,dask,demo,wild,excel,dev]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[$(SHIPPED),dev]'
 	touch $@
 
 demo: $(STAMP) ## the main job on real data: which districts to measure, and what each school is
@@ -52,6 +54,33 @@ check: $(STAMP) browser-here lint types scripts-test ## the same with the slow t
 
 test-all: $(STAMP) browser-here ## all tests, a thousand examples for each property (an hour)
 	HYPOTHESIS_PROFILE=thorough $(PYTEST)
+
+# Warnings that libraries of other years have about one another are theirs: they do not fail these two.
+OTHERS = OPENBLAS_NUM_THREADS=1 HYPOTHESIS_PROFILE=quick $(OTHER)/bin/python -m pytest -q -n 3 \
+	--dist worksteal -m "not slow" -W ignore::DeprecationWarning -p no:cacheprovider
+
+test-oldest: OTHER := .venv-oldest
+test-oldest: browser-here ## the quick tests on the oldest dependencies that pyproject.toml takes
+	$(PYTHON) -m venv --clear $(OTHER)
+	mkdir -p build && $(PYTHON) -m scripts.oldest >build/oldest.txt
+	$(OTHER)/bin/python -m pip install --quiet -c build/oldest.txt -e '.[$(SHIPPED),dev]'
+	$(OTHERS)
+
+test-newest: OTHER := .venv-newest
+test-newest: browser-here ## the quick tests on the newest ones; `PYTHON=python3.13 make …` on another Python
+	$(PYTHON) -m venv --clear $(OTHER)
+	$(OTHER)/bin/python -m pip install --quiet -e '.[$(SHIPPED),dev]'
+	$(OTHERS)
+
+dist: ## the wheel and the source archive in dist/, checked, installed by themselves and run
+	rm -rf dist build/try && $(PYTHON) -m venv --clear .venv-dist
+	.venv-dist/bin/python -m pip install --quiet build twine
+	.venv-dist/bin/python -m build --outdir dist .
+	.venv-dist/bin/python -m twine check --strict dist/*
+	$(PYTHON) -m venv --clear build/try
+	build/try/bin/python -m pip install --quiet "$$(echo dist/*.whl)[demo]" mypy
+	cd build/try && bin/sumwise --version && bin/sumwise demo
+	cd build/try && echo 'import sumwise; reveal_type(sumwise.open_study)' >typed.py && bin/python -m mypy typed.py
 
 lint: $(STAMP)
 	$(BIN)/ruff check --quiet .
