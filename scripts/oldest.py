@@ -1,6 +1,6 @@
 """Print constraints that pin every dependency of sumwise to the oldest version it says it takes.
 
-`numpy>=2.0` in pyproject.toml becomes `numpy==2.0.*`. Tools for development are not pinned: they
+`numpy>=2.0` in pyproject.toml becomes `numpy==2.2.*`. Tools for development are not pinned: they
 test sumwise and are no part of it. `make test-oldest` installs what this prints.
 """
 
@@ -18,8 +18,8 @@ LOWER_BOUND = re.compile(r"(?P<name>[\w-]+)(\[\w+\])?>=(?P<version>[\d.]+)")
 def oldest(requirement: str) -> str:
     """One requirement at its lower bound.
 
-    >>> oldest("psycopg[binary]>=3.2"), oldest("numpy>=2")
-    ('psycopg==3.2.*', 'numpy==2.0.*')
+    >>> oldest("psycopg[binary]>=3"), oldest("numpy>=2.2")
+    ('psycopg==3.0.*', 'numpy==2.2.*')
     """
     found = LOWER_BOUND.fullmatch(requirement)
     if found is None:
