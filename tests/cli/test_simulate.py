@@ -109,7 +109,7 @@ def test_json_on_stdout_is_the_whole_result(tmp_path):
     assert (found["groups"], found["training_groups"]) == (12, 10)
     assert found["plan"] == {
         "methods": ["MaxN", "Rand", "IVR"], "splits": 3, "queries": 4, "weights": "sum",
-        "outputs": "numbers",
+        "outputs": "numbers", "budget": None,
     }  # fmt: skip
     assert np.shape(found["errors"]["IVR"]) == (3, 4)
     best = found["strategies"][0]

@@ -59,9 +59,9 @@ def test_a_run_is_what_design_pools_and_fit_give_question_by_question(groups, ru
     split = make_split(data(groups=groups), 0)
     config = protocol.auto_model("made up", 0)
     alone = designed.singles(split.sets, natural=split.natural)
-    test, luck = (split.x_test, split.y_test), np.random.default_rng(7).standard_normal(QUERIES)
+    luck = np.random.default_rng(7).standard_normal(QUERIES)
     settings = "IVR", QUERIES, rules, np.random.default_rng(7)
-    errors, _ = designed.errors_of_pools(config, alone, split.y, test, *settings)
+    (errors, *_), _ = designed.errors_of_pools(config, alone, split.y, split, *settings)
     people = split.sets if split.natural else split.sets.x
     everyone = as_sets(split, [np.array([row]) for row in range(len(split.y))])
     model = sw.AggregateRegressor.from_config(config).fit(everyone[:0], [], pool=everyone)
@@ -121,8 +121,8 @@ def test_a_random_pool_tells_the_sum_of_its_members():
     """Without noise, random pools as large as the data tell the sum over all of them."""
     split = make_split(data(20), 0)
     n, config = len(split.y), protocol.auto_model("made up", 0)
-    alone, test = designed.singles(split.sets, natural=False), (split.x_test, split.y_test)
-    errors, _ = designed.errors_of_pools(config, alone, split.y, test, None, 1, PoolRules((n, n)))
+    alone, rules = designed.singles(split.sets, natural=False), PoolRules((n, n))
+    (errors, *_), _ = designed.errors_of_pools(config, alone, split.y, split, None, 1, rules)
     all_rows = as_sets(split, [np.arange(n)])
     model = sw.AggregateRegressor.from_config(config).fit(all_rows, [split.y.sum()], pool=alone)
     off = model.predict(split.x_test) - split.y_test

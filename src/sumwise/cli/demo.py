@@ -12,7 +12,7 @@ from sumwise.cli import options
 from sumwise.cli.output import show, show_json, show_rich, show_table, talk
 from sumwise.cli.progress import progress_bar
 from sumwise.experiments import demo as experiment
-from sumwise.experiments.comparison import needed
+from sumwise.experiments.comparison import MEASUREMENTS
 from sumwise.experiments.protocol import Split, check_queries
 from sumwise.report.page import check_folder, save
 from sumwise.util.text import count
@@ -75,7 +75,7 @@ def _show_result(result: experiment.DemoResult, files: list[Path]) -> None:
             str(row["question"]),
             _with_error(row, "chosen"),
             _with_error(row, "random"),
-            needed(row["random_needs"], questions),
+            MEASUREMENTS.needed(row["random_needs"], questions),
             _with_error(row, "largest"),
         )
         for row in experiment.table(result.errors)

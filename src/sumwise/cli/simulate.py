@@ -22,7 +22,13 @@ from sumwise.experiments.comparison import number_format, savings, standings
 from sumwise.experiments.datasets import Labelled, read_labelled
 from sumwise.experiments.pooled import DESIGNED, as_json, in_words
 from sumwise.experiments.protocol import QUERIES, Experiment
-from sumwise.experiments.simulation_page import caveats, results_table, simulation_page
+from sumwise.experiments.simulation_page import (
+    caveats,
+    in_the_end_table,
+    measures,
+    results_table,
+    simulation_page,
+)
 from sumwise.report.page import check_folder, save_page
 from sumwise.util.text import count
 
@@ -74,6 +80,11 @@ class Design:
         multiple=True,
     ),
     option(
+        "--cost COLUMN",
+        "Column with what measuring a set costs, the same in all of its rows. Strategies whose "
+        "scores are gains then choose by gain per cost, and errors are compared at equal costs.",
+    ),
+    option(
         "--design",
         "Compare pools by design with the groups as they are, random pools and single individuals, "
         "in place of strategies.",
@@ -115,6 +126,7 @@ def simulate(
     outputs: str,
     exposure: str | None,
     trials: str | None,
+    cost: str | None,
 ) -> None:
     """Find out which strategy wins on data like yours.
 
@@ -128,14 +140,14 @@ def simulate(
       sumwise simulate schools.csv --by district --y math4
       sumwise simulate schools.csv --by district --y math4 --methods IVR --methods AggMI
       sumwise simulate fields.parquet --by state --y yield --x rain --x soil
+      sumwise simulate schools.csv --by district --y math4 --cost hours
       sumwise simulate areas.csv --by county --y deaths --outputs counts --exposure population
       sumwise simulate serum.csv --by clinic --y titre --design --size 1-10 --uses 1
     """
     _refuse_to_overwrite(out, data, force)  # before the work, not after it
     column, said = options.theta_column(weights, exposure, trials)
-    table = read_labelled(
-        data, by, y, x, without, reading, None if said is None else (column, said)
-    )
+    counted = None if said is None else (column, said)
+    table = read_labelled(data, by, y, x, without, reading, counted, cost)
     chosen, rules = methods or None, design.rules
     plan = experiment.experiment(table, chosen, splits, queries, weights, outputs, rules)
     talk(_intro(table, plan))
@@ -177,8 +189,8 @@ def _intro(table: Labelled, plan: Experiment) -> str:
             f"{table.n_groups - learned:,} are the test."
         )
     return (
-        f"{text} In each of {count(plan.splits, 'split')}, {len(plan.methods)} strategies measure "
-        f"{plan.queries} of {learned:,} groups, one at a time, and are tested on the individuals "
+        f"{text} In each of {count(plan.splits, 'split')}, {len(plan.methods)} strategies "
+        f"{measures(plan, learned)}, one at a time, and are tested on the individuals "
         f"of the other {table.n_groups - learned:,}."
     )
 
@@ -203,6 +215,10 @@ def _show_result(
     show()
     show(f"{found.headline}. {' '.join(found.sentences)}", bold=True)
     show()
+    show("Means of groups, and what 90 % intervals cover")
+    ends = in_the_end_table(result)
+    show_table(ends.columns, ends.rows, ends.columns[1:], ends.bold, show_edge=True)
+    show()
     for caveat in caveats(table, plan, result):
         show(f"- {caveat}")
     show()
@@ -216,6 +232,7 @@ def _as_json(
     found = result.verdict
     plan_of = {name: getattr(plan, name) for name in ("splits", "queries", "weights")}
     plan_of["outputs"] = outputs
+    plan_of["budget"] = plan.budget
     if result.designs:
         compared = as_json(result.errors, plan.rules)
     else:
@@ -232,6 +249,7 @@ def _as_json(
         **compared,
         "verdict": found,
         "caveats": caveats(table, plan, result),
+        "in_the_end": result.in_the_end,
         "guess_error": result.guess_error,
         "errors": result.errors,
         "report": out,

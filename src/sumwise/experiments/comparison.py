@@ -32,6 +32,29 @@ ROUNDING: Final = 1 + 1e-6  # the same groups in another order give the same err
 
 
 @dataclass(frozen=True, slots=True)
+class Scale:
+    """What a column of errors stands for: one measurement more, or money."""
+
+    step: float = 1  # what a column costs
+    costs: bool = False
+
+    def amount(self, columns: int) -> str:
+        """So many measurements, or so much money."""
+        return f"{columns * self.step:,.4g}" if self.costs else str(columns)
+
+    def phrase(self, columns: int) -> str:
+        """The same with its unit."""
+        return f"a cost of {self.amount(columns)}" if self.costs else count(columns, "measurement")
+
+    def needed(self, columns: int | None, asked: int) -> str:
+        """What `reaches` or `settles` has found, in words."""
+        return f"more than {self.amount(asked)}" if columns is None else self.amount(columns)
+
+
+MEASUREMENTS: Final = Scale()
+
+
+@dataclass(frozen=True, slots=True)
 class Difference:
     """A paired difference and its 95 % interval; one split has no interval."""
 
@@ -148,11 +171,6 @@ def settles(curve: Float[np.ndarray, " T"], error: float) -> int | None:
     return first if first <= len(curve) else None
 
 
-def needed(queries: int | None, asked: int) -> str:
-    """What `reaches` or `settles` has found, in words."""
-    return f"more than {asked}" if queries is None else str(queries)
-
-
 # --- the verdict ----------------------------------------------------------------------------------
 
 
@@ -179,6 +197,7 @@ def verdict(
     run: str = "split",
     guess: Float[np.ndarray, " S"] | None = None,
     usual: str = "mean",
+    scale: Scale = MEASUREMENTS,
 ) -> Verdict:
     """The average over all queries counts, so that no flattering moment can be picked.
 
@@ -186,6 +205,7 @@ def verdict(
         run: What the rows of `errors` are called.
         guess: Error of guessing the mean in each of them, which the last query should beat.
         usual: What was guessed, if not the mean.
+        scale: What the columns of `errors` stand for.
     """
     ranking = [line.method for line in standings(errors)]
     best, rivals = ranking[0], [method for method in ranking if method != RANDOM]
@@ -196,7 +216,7 @@ def verdict(
     lead = gap if best == subject else difference(errors, best, RANDOM, len(rivals))
     clear = best != RANDOM and lead.sign < 0
     headline, closing = {
-        "wins": (f"{subject} beats Random", _saved(errors, subject)),
+        "wins": (f"{subject} beats Random", _saved(errors, subject, scale)),
         "even": (
             f"{subject} and Random cannot be told apart with so few {run}s"
             if len(errors[RANDOM]) < FEW
@@ -211,10 +231,10 @@ def verdict(
     }[outcome]
     if best not in (subject, RANDOM) and (clear or outcome == "wins"):
         headline += f"; the lowest error is that of {best}"
-    sentences = [_compared(errors, subject, gap, picked_from), closing]
+    sentences = [_compared(errors, subject, gap, picked_from, scale), closing]
     if outcome != "unknown":
         sentences += _lowest(errors, subject, rivals, best, wins=outcome == "wins")
-        sentences += [_saved(errors, best)] if clear and outcome != "wins" else []
+        sentences += [_saved(errors, best, scale)] if clear and outcome != "wins" else []
     against = None if guess is None else against_mean(errors, subject, run, guess, usual)
     no_better, more = against or ("", ())
     headline += f"; {no_better}" if no_better else ""
@@ -242,25 +262,35 @@ def against_mean(
     )
 
 
-def _compared(errors: Errors, subject: str, gap: Difference, picked_from: int) -> str:
+def _compared(errors: Errors, subject: str, gap: Difference, picked_from: int, scale: Scale) -> str:
     show = number_format(errors)
     chosen, random = errors[subject], errors[RANDOM]
     widened = f", widened for the best of {picked_from}" if picked_from > 1 else ""
     interval = gap.interval(show, f"95 % interval{widened}: ")
+    columns = chosen.shape[1]
+    over = f"up to {scale.phrase(columns)}" if scale.costs else f"over {scale.phrase(columns)}"
     return (
-        f"Averaged over {count(chosen.shape[1], 'measurement')}, the error of {subject} is "
-        f"{show(abs(gap.mean))} {'below' if gap.mean < 0 else 'above'} Random's{interval}; after "
-        f"the last it is {show(float(chosen[:, -1].mean()))} against "
+        f"Averaged {over}, the error of {subject} is "
+        f"{show(abs(gap.mean))} {'below' if gap.mean < 0 else 'above'} Random's{interval}; "
+        f"{'in the end' if scale.costs else 'after the last'} it is "
+        f"{show(float(chosen[:, -1].mean()))} against "
         f"{show(float(random[:, -1].mean()))}."
     )
 
 
-def _saved(errors: Errors, method: str) -> str:
+def _saved(errors: Errors, method: str, scale: Scale) -> str:
     """How soon the strategy is where Random ends."""
     random = errors[RANDOM].mean(axis=0)
     needs, queries = settles(errors[method].mean(axis=0), float(random[-1])), len(random)
     if needs is None or needs == queries:
+        if scale.costs:
+            return "In the end Random has caught up: nothing is saved."
         return "By the last measurement Random has caught up: none is saved in the end."
+    if scale.costs:
+        return (
+            f"For the error that Random has after {scale.phrase(queries)}, {method} pays "
+            f"{scale.amount(needs)}: {scale.amount(queries - needs)} saved."
+        )
     return (
         f"{method} needs {needs} of {queries} measurements for the error that Random has after "
         f"{queries}: {queries - needs} saved."

@@ -67,6 +67,7 @@ class Dataset:
     group: Int[np.ndarray, " N"] | None = None
     recipe: Recipe | None = None  # how x was made of a table, unless it was taken as it is
     exposure: Float[np.ndarray, " N"] | None = None  # weight of each in its total; None: 1
+    cost: Float[np.ndarray, " A"] | None = None  # of measuring each group
 
 
 @lru_cache(maxsize=len(NAMES))
@@ -214,6 +215,7 @@ def read_labelled(
     without: Sequence[str] = (),
     reading: Reading = PLAIN,
     exposure: tuple[str, str] | None = None,
+    cost: str | None = None,
 ) -> Labelled:
     """The table in `path`, CSV or Parquet, in which every individual's output is known.
 
@@ -224,23 +226,31 @@ def read_labelled(
         without: Columns that are not inputs.
         reading: As in `read_table`.
         exposure: Column of exposures or trials, and the option that named it.
+        cost: Column with what measuring a group costs, the same in all of its rows.
     """
     for option, names in (("--by", by), ("--x", x)):
         if y in names:
             raise DataError(f"{y!r} is given as --y and as {option}; give it as --y alone")
     aside: dict[str, str | None] = {y: "given as --y"}
     aside |= {} if exposure is None else {exposure[0]: f"given as {exposure[1]}"}
+    aside |= {} if cost is None else {cost: "given as --cost"}
     found = read_individuals(path, by, x, aside=aside, without=without, reading=reading)
     order = _numbered(found.sets.ids, found.by)
     group = _enough(found.by_row(np.repeat(order, found.sets.sizes)), found.by, path)
     target = _varying(found.by_row(found.aside[y]), y, path)
     e = None if exposure is None else found.by_row(found.aside[exposure[0]])
-    data = Dataset(OWN, found.by_row(found.sets.x), target, group, found.sets.recipe, e)
+    prices = None if cost is None else _prices(found.by_row(found.aside[cost]), group, cost)
+    data = Dataset(OWN, found.by_row(found.sets.x), target, group, found.sets.recipe, e, prices)
     return Labelled(path.name, found.by, y, found.x, found.left_out, data)
 
 
 def labelled_frame(
-    frame: Any, by: Any, y: Any, x: Any = None, exposure: tuple[Any, str] | None = None
+    frame: Any,
+    by: Any,
+    y: Any,
+    x: Any = None,
+    exposure: tuple[Any, str] | None = None,
+    cost: Any = None,
 ) -> Labelled:
     """The same of a data frame."""
     table = as_frame(frame)
@@ -255,16 +265,40 @@ def labelled_frame(
     rows.require([y], "given as y")
     keys = rows.keys(groups)
     theta = {} if exposure is None else {exposure[0]: f"given as {exposure[1]}"}
-    for name, role in theta.items():
+    costs = {} if cost is None else {cost: "given as cost"}
+    for name, role in {**theta, **costs}.items():
         rows.require([name], role)
-    taken, left_out = choose_inputs(rows, {*groups, y, *theta}, wanted, role="given as x")
+    aside = {*groups, y, *theta, *costs}
+    taken, left_out = choose_inputs(rows, aside, wanted, role="given as x")
     (recipe, matrix), target = learn(rows, taken), rows.numbers(y)
     ids, codes = group_codes(keys)
     group = _enough(_numbered(ids, groups)[codes], groups, rows.name)
     made = None if recipe.is_plain else recipe
     e = next(map(rows.numbers, theta), None)
-    data = Dataset(OWN, matrix, _varying(target, y, rows.name), group, made, e)
+    prices = None if cost is None else _prices(rows.numbers(cost), group, cost)
+    data = Dataset(OWN, matrix, _varying(target, y, rows.name), group, made, e, prices)
     return Labelled(rows.name, groups, y, taken, left_out, data)
+
+
+def _prices(
+    values: Float[np.ndarray, " N"], group: Int[np.ndarray, " N"], name: str
+) -> Float[np.ndarray, " A"]:
+    """What measuring each group costs, from a column with the same number in all of its rows."""
+    bad = ~(np.isfinite(values) & (values > 0))
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise DataError(
+            f"row {row + 1}: {name!r:.80} is {values[row]:g}; a cost is a number above 0"
+        )
+    prices = values[np.unique(group, return_index=True)[1]]
+    others = np.flatnonzero(values != prices[group])
+    if len(others):
+        row = int(others[0])
+        raise DataError(
+            f"row {row + 1}: {name!r:.80} is {values[row]:g}, and {prices[group[row]]:g} in the "
+            "first row of its group. A cost is of the whole group; give all its rows the same."
+        )
+    return prices
 
 
 def _numbered(ids: Sequence[Any], by: Sequence[str]) -> Int[np.ndarray, " A"]:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from sumwise.data.pool_rules import PoolRules
 from sumwise.data.sets import Sets
+from sumwise.experiments import scores
 from sumwise.learning.pools import candidates_of, design, pools_of
 from sumwise.model import fit as core
 from sumwise.model.design import features
 from sumwise.model.overlap import Overlap
 from sumwise.util.shapes import Float, Int
+
+if TYPE_CHECKING:
+    from sumwise.experiments.protocol import Split
 
 RULES: Final = PoolRules(size=(1, 20))  # as large as the paper's sets
 
@@ -36,28 +40,29 @@ def errors_of_pools(
     config: core.ModelConfig,
     alone: Sets,
     y: Float[np.ndarray, " N"],
-    test: tuple[Float[np.ndarray, "M D"], Float[np.ndarray, " M"]],
+    test: Split,
     strategy: str | None,
     queries: int,
     rules: PoolRules = RULES,
     rng: np.random.Generator | None = None,
-) -> tuple[Float[np.ndarray, " T"], Float[np.ndarray, " T"]]:
-    """Mean squared errors of test individuals after each pool, and seconds.
+) -> tuple[Float[np.ndarray, "3 T"], core.Model]:
+    """Mean squared errors of test individuals after each pool, seconds, mean squared errors of the
+    means of their groups, if they have some; and the last model.
 
     Args:
         alone: The individuals that may be in pools, from `singles`.
         y: The output of each, of which only sums or means over pools are told.
-        test: Inputs and outputs.
+        test: Of which the individuals of the test are taken.
         strategy: That pools are designed by; None: members and sizes are drawn.
         rules: What pools may be, and whether their totals are told or their means.
         rng: Draws the noise of pooling, if rules have some, and then random pools.
     """
     people, rng = candidates_of(alone), rng or np.random.default_rng(0)
     prepared, luck = people.prepare(config), rng.standard_normal(queries)
-    phi = features(prepared.basis, test[0])
+    phi = features(prepared.basis, test.x_test)
     used, measured = np.zeros(len(people), dtype=int), []
     totals, noise = np.empty((queries, 1)), np.empty(queries)
-    mse, seconds = np.empty((2, queries))
+    found = np.full((3, queries), np.nan)
     empty = people.take([])
     model = core.fit(prepared, empty, empty.pool(prepared).design, totals[:0])
     for query in range(queries):
@@ -75,10 +80,13 @@ def errors_of_pools(
         pools = pools_of(people, measured, range(len(measured)), effect=rules.effect)
         known, seen = Overlap.of(people, pools, noise[now]), pools.pool(prepared).design
         model = core.fit(prepared, pools, seen, totals[now], noise_std=noise[now], overlap=known)
-        seconds[query] = time.perf_counter() - start
+        found[1, query] = time.perf_counter() - start
         scale, coefficients = model.posterior.output_scale[0], model.posterior.mean[:, 0]
-        mse[query] = np.mean((model.offset[0] + scale * (phi @ coefficients) - test[1]) ** 2)
-    return mse, seconds
+        error = model.offset[0] + scale * (phi @ coefficients) - test.y_test
+        found[0, query] = np.mean(error**2)
+        if test.group is not None:
+            found[2, query] = np.mean(scores.by_group(error, test.group) ** 2)
+    return found, model
 
 
 def drawn(

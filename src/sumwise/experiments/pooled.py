@@ -20,11 +20,11 @@ from sumwise.errors import SettingError
 from sumwise.experiments import comparison
 from sumwise.experiments.comparison import (
     FEW,
+    MEASUREMENTS,
     ROUNDING,
     Difference,
     Errors,
     Verdict,
-    needed,
     number_format,
     paired,
     settles,
@@ -162,7 +162,7 @@ def ways_table(errors: Errors) -> TextTable:
     for way in lines:
         gap, queries = way.difference, errors[DESIGNED].shape[1]
         against = NONE if gap is None else show(gap.mean) + gap.interval(show)
-        need = NONE if gap is None else needed(way.designed_need, queries)
+        need = NONE if gap is None else MEASUREMENTS.needed(way.designed_need, queries)
         rows.append((way.method, show(way.average), show(way.last), against, need))
     lowest = min(way.last for way in lines) * ROUNDING
     bold = {(0, 0), (0, 1), *((row, 2) for row, way in enumerate(lines) if way.last <= lowest)}

@@ -22,6 +22,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from sumwise.acquisition.objective import Objective
 from sumwise.acquisition.strategies import Strategy, named
 from sumwise.data.pool_rules import PoolRules
 from sumwise.data.sets import Sets
@@ -65,6 +66,8 @@ class Split:
     exposure: Float[np.ndarray, " N"] | None = None  # of the individuals of the test
     y: Float[np.ndarray, " N"] | None = None  # of those in sets, for measuring them otherwise
     natural: bool = False  # whether the sets exist in the world, and were not drawn
+    group: Int[np.ndarray, " N"] | None = None  # of individuals of the test, where sets are natural
+    cost: Float[np.ndarray, " A"] | None = None  # of measuring each set
 
     @property
     def guess_mse(self) -> float:
@@ -88,6 +91,9 @@ class Curve:
     inside: Float[np.ndarray, " C"] = field(default_factory=lambda: np.empty(0))  # see `counted`
     chosen: tuple[int, ...] = ()  # positions of the sets, in order
     guess_mse: float = float("nan")  # as `Split` has it
+    group_mse: Float[np.ndarray, " T"] = field(default_factory=lambda: np.empty(0))  # of means
+    covered: tuple[float, ...] = ()  # in the end: shares of individuals and group means in 90 %
+    paid: Float[np.ndarray, " T"] = field(default_factory=lambda: np.empty(0))  # so far
 
     @property
     def key(self) -> RunKey:
@@ -123,6 +129,8 @@ class Experiment:
     load: Callable[[str, Path | None], Dataset] = paper_data.load
     split: Callable[[Dataset, int], Split] = field(default_factory=lambda: make_split)
     rules: PoolRules = designed.RULES  # of pools, where methods make them
+    in_groups: bool = False  # means of groups and what intervals cover are found out as well
+    budget: float | None = None  # to spend on measurements, in place of `queries`
     stops_early: bool = False  # with one set left, where there are fewer sets than queries
     beside: tuple[str, ...] = ()  # columns that the benchmarks may add to the results
     title: str = ""
@@ -184,7 +192,12 @@ def _split(
     exposure = None if e is None else e[test]
     own = dataset.y[np.concatenate(members)]
     natural = dataset.group is not None
-    return Split(sets, y_bar, dataset.x[test], dataset.y[test], exposure, own, natural)
+    there = None if dataset.group is None else dataset.group[test]
+    cost = None
+    if dataset.cost is not None and dataset.group is not None:
+        cost = dataset.cost[dataset.group[[rows[0] for rows in members]]]
+    tested = dataset.x[test], dataset.y[test], exposure
+    return Split(sets, y_bar, *tested, own, natural, there, cost)
 
 
 def averaged(split: Split) -> Split:
@@ -268,6 +281,8 @@ def run_split(experiment: Experiment, name: str, number: int, split: Split) -> l
     guess_mse, queries, kind = split.guess_mse, experiment.queries, experiment.kind(name)
     if experiment.stops_early:
         queries = min(queries, len(split.sets) - 1)
+    if experiment.budget is not None:
+        queries = len(split.sets)
     checked = [min(query, queries) for query in experiment.checked]
     split = averaged(split) if experiment.weights == "mean" else split
     begun: dict[ModelConfig, tuple[algorithm.Progress, Float[np.ndarray, "N K"]]] = {}
@@ -284,15 +299,23 @@ def run_split(experiment: Experiment, name: str, number: int, split: Split) -> l
             first = algorithm.begin(config, split.sets)
             begun[config] = first, features(first.prepared.basis, split.x_test)
         progress, phi = begun[config]
+        if split.cost is not None and strategy.is_gain:
+            progress = replace(progress, objective=Objective(cost=split.cost))
         if method.start is not None:
             progress = _from_start(progress, method.start(name, number))
-        mse, seconds = np.empty((2, queries))
+        mse, seconds, group_mse, paid = np.empty((4, queries))
         inside: dict[int, tuple[float, ...]] = {}
         seed = experiment.seed(name, strategy.name, number)
+        made = 0
         for query in range(queries):
             start = time.perf_counter()
             progress = algorithm.ask(progress, strategy, seed, runner_up=False)
             index = split.sets.position(progress.open[0].set_id)
+            if split.cost is not None:
+                paid[query] = split.cost[index] + (paid[query - 1] if query else 0.0)
+                if experiment.budget is not None and paid[query] > experiment.budget:
+                    break
+            made = query + 1
             progress = algorithm.tell(progress, index, float(split.y_bar[index]))
             seconds[query] = time.perf_counter() - start
             if kind != "numbers":
@@ -302,12 +325,21 @@ def run_split(experiment: Experiment, name: str, number: int, split: Split) -> l
                 continue
             error = _predict(progress, split, phi) - split.y_test
             mse[query] = np.mean(error**2)
+            if experiment.in_groups:
+                group_mse[query] = np.mean(scores.by_group(error, split.group) ** 2)
             if query + 1 in checked:
                 std = predict_individuals(progress.model, split.x_test)[1][:, 0]
                 inside[query + 1] = (float(np.mean(abs(error) <= INTERVAL * std)),)
         chosen = tuple(progress.labels)
         shares = np.array([inside[query] for query in checked]).T.ravel()
-        curves.append(Curve(name, method.name, number, mse, seconds, shares, chosen, guess_mse))
+        of = name, method.name, number
+        curve = Curve(*of, mse[:made], seconds[:made], shares, chosen, guess_mse)
+        if experiment.in_groups:
+            covered = scores.covered(progress.model, split)
+            curve = replace(curve, group_mse=group_mse[:made], covered=covered)
+        if split.cost is not None:
+            curve = replace(curve, paid=paid[:made])
+        curves.append(curve)
     return curves
 
 
@@ -322,12 +354,15 @@ def _measured_otherwise(
         given = replace(method, measures="sets")
         (curve,) = run_split(replace(experiment, methods=(given,)), name, number, alone)
         return replace(curve, chosen=())
-    config, test = method.model(name, number), (split.x_test, split.y_test)
+    config = method.model(name, number)
     strategy = None if method.measures == "random" else named(method.strategy).name
     rng = np.random.default_rng(experiment.seed(name, "pools", number))
     settings = strategy, experiment.queries, experiment.rules, rng
-    told = designed.errors_of_pools(config, people, split.y, test, *settings)
-    return Curve(name, method.name, number, *told)
+    told, model = designed.errors_of_pools(config, people, split.y, split, *settings)
+    curve = Curve(name, method.name, number, *told[:2])
+    if experiment.in_groups:
+        curve = replace(curve, group_mse=told[2], covered=scores.covered(model, split))
+    return curve
 
 
 def _from_start(progress: algorithm.Progress, start: Hyperparameters) -> algorithm.Progress:

@@ -19,12 +19,19 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from sumwise.data.sets import Sets
 from sumwise.model.design import features
 from sumwise.model.fit import Model
 from sumwise.model.generalised import predict as generalised
 from sumwise.model.generalised.averaging import Generalised
-from sumwise.model.predict import features_of, interval, predict_mean
-from sumwise.util.shapes import Float, Numbers
+from sumwise.model.predict import (
+    Predictions,
+    features_of,
+    interval,
+    interval_sets,
+    predict_mean,
+)
+from sumwise.util.shapes import Float, Int, Numbers
 
 if TYPE_CHECKING:
     from sumwise.experiments.protocol import Split
@@ -68,6 +75,45 @@ def checked(model: Model, split: Split, kind: str) -> tuple[float, float, float]
             ends = cumulative(known, phi, y - 1, e), cumulative(known, phi, y, e)
             even = _part_inside(*ends)
     return float(np.mean(inside)), float(np.mean(even)), float(-np.mean(logs))
+
+
+def by_group(
+    values: Float[np.ndarray, " N"], group: Int[np.ndarray, " N"] | None
+) -> Float[np.ndarray, " G"]:
+    """The mean over each group's individuals."""
+    assert group is not None
+    number = np.unique(group, return_inverse=True)[1].reshape(-1)
+    return np.bincount(number, values) / np.bincount(number)
+
+
+def covered(model: Model, split: Split) -> tuple[float, float]:
+    """Of the test: shares of individuals, and of means of groups, in their 90 % intervals."""
+    each = interval(model, split.x_test, LEVEL, exposure=split.exposure)
+    return _inside(each, split.y_test), _inside(*group_means(model, split))
+
+
+def group_means(model: Model, split: Split) -> tuple[Predictions, Float[np.ndarray, " G"]]:
+    """Means of the test's groups as they are predicted, and as they are; totals of counts.
+
+    These groups were not measured; each has an effect and noise of its own.
+    """
+    assert split.group is not None
+    order, e = np.argsort(split.group, kind="stable"), exposure_of(split)
+    members = np.split(order, np.flatnonzero(np.diff(split.group[order])) + 1)
+    weights = [
+        e[rows] if model.generalised else np.full(len(rows), 1 / len(rows)) for rows in members
+    ]
+    design = Sets.from_members(split.x_test, members, weights).pool(model).design
+    own = [1.0 if model.generalised else 1 / len(rows) for rows in members]
+    truth = np.array(
+        [share * split.y_test[rows].sum() for share, rows in zip(own, members, strict=True)]
+    )
+    return interval_sets(model, design, LEVEL, None), truth
+
+
+def _inside(found: Predictions, truth: Float[np.ndarray, " n"]) -> float:
+    slack = ROUNDING * np.abs(truth)
+    return float(np.mean((found.lower <= truth + slack) & (truth <= found.upper + slack)))
 
 
 def _part_inside(low: Numbers, high: Numbers) -> Numbers:

@@ -7,6 +7,7 @@ The error is the root mean square over test individuals, in the user's unit.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -20,18 +21,35 @@ from sumwise.data.pool_rules import PoolRules
 from sumwise.data.sets import Sets
 from sumwise.errors import SettingError
 from sumwise.experiments import pooled, protocol
-from sumwise.experiments.comparison import RANDOM, Errors, Verdict, verdict
+from sumwise.experiments.comparison import (
+    MEASUREMENTS,
+    RANDOM,
+    Errors,
+    Scale,
+    Verdict,
+    verdict,
+)
 from sumwise.experiments.datasets import OWN, Labelled
 from sumwise.experiments.protocol import QUERIES, TRAINING_SHARE, Curve, Experiment, Split
 from sumwise.experiments.results import by_dataset
 from sumwise.model.fit import ModelConfig
 from sumwise.model.generalised.likelihoods import LIKELIHOODS
 from sumwise.model.generalised.refusals import check_totals
-from sumwise.util.shapes import Float
+from sumwise.util.shapes import Float, Int
 
 STRATEGIES: Final = tuple(s.name for s in ACQUISITIONS.values() if not s.needs_dropout)
 SPLITS: Final = 20
 WEIGHTS: Final = ("sum", "mean")
+
+
+@dataclass(frozen=True, slots=True)
+class InTheEnd:
+    """Predictions after the last measurement, of individuals and groups of the test."""
+
+    group_error: float  # root mean square error of the means of groups
+    covered: float  # share of individuals in their 90 % intervals
+    group_covered: float  # share of the means of groups in theirs
+    measurements: float  # on average; they differ where a budget is spent
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,6 +61,7 @@ class Simulation:
     curves: Sequence[Curve]
     seconds: float
     usual: str = "mean"  # or rate, where there are exposures: what is guessed for everyone
+    scale: Scale = MEASUREMENTS  # what the columns of `errors` stand for
 
     @property
     def designs(self) -> bool:
@@ -58,7 +77,21 @@ class Simulation:
         """Whether the questions beat random ones, or pools pay, and the model beats the mean."""
         if self.designs:
             return pooled.verdict(self.errors, self.guess_errors)
-        return verdict(self.errors, guess=self.guess_errors, usual=self.usual)
+        return verdict(self.errors, "split", self.guess_errors, self.usual, self.scale)
+
+    @property
+    def in_the_end(self) -> dict[str, InTheEnd]:
+        """How each method predicts after its last measurement, on average over splits."""
+        found = {}
+        for method in self.errors:
+            curves = [curve for curve in self.curves if curve.method == method]
+            groups = [curve.group_mse[-1] for curve in curves if len(curve.group_mse)]
+            shares = np.array([curve.covered for curve in curves if len(curve.group_mse)])
+            individuals, means = shares.mean(axis=0).tolist() if groups else (math.nan, math.nan)
+            n = float(np.mean([len(curve.mse) for curve in curves]))
+            error = float(np.mean(np.sqrt(groups))) if groups else math.nan
+            found[method] = InTheEnd(error, individuals, means, n)
+        return found
 
 
 def experiment(
@@ -79,7 +112,7 @@ def experiment(
     if outputs == "numbers" and table.data.exposure is not None:
         raise SettingError("exposures and trials go with outputs of counts, shares or amounts")
     if rules is not None:
-        _refuse_beside_pools(methods, outputs)
+        _refuse_beside_pools(methods, outputs, table)
     if outputs != "numbers":
         _check(table, outputs, weights)
     most = training_groups(table)
@@ -90,26 +123,34 @@ def experiment(
         n = min(len(protocol.make_split(table.data, number).sets.x) for number in numbers)
         pooled.check(n, rules, wanted)
         rules = replace(rules, mean=weights == "mean")
-        return Experiment(OWN, pooled.METHODS, (OWN,), splits, wanted, weights, rules=rules)
+        plan = Experiment(OWN, pooled.METHODS, (OWN,), splits, wanted, weights, rules=rules)
+        return replace(plan, in_groups=True)
     methods = STRATEGIES if methods is None else methods
     chosen = [method for method in STRATEGIES if method in methods or method == RANDOM]
     if chosen == [RANDOM]:
         raise SettingError("name a strategy besides Rand, which all others are compared with")
     model = protocol.auto_model if outputs == "numbers" else partial(_model_of, outputs)
     columns = protocol.methods_with(model, chosen)
-    return Experiment(OWN, columns, (OWN,), splits, wanted, weights)
+    budget = None if table.data.cost is None else wanted * float(table.data.cost.mean())
+    plan = Experiment(OWN, columns, (OWN,), splits, wanted, weights)
+    return replace(plan, in_groups=True, budget=budget)
 
 
 def _model_of(outputs: str, dataset: str, number: int) -> ModelConfig:
     return replace(protocol.auto_model(dataset, number), outputs=outputs)
 
 
-def _refuse_beside_pools(methods: Sequence[str] | None, outputs: str) -> None:
+def _refuse_beside_pools(methods: Sequence[str] | None, outputs: str, table: Labelled) -> None:
     """What does not go with designed pools."""
     if outputs != "numbers":
         raise SettingError(
             f"pools are designed for plain numbers; leave outputs {outputs!r} out, or simulate "
             "without designed pools"
+        )
+    if table.data.cost is not None:
+        raise SettingError(
+            "a cost is of the groups of the table, and designed pools are none of them; leave it "
+            "out, or simulate without designed pools"
         )
     if methods is not None:
         raise SettingError(
@@ -148,9 +189,32 @@ def run(
     start = time.perf_counter()
     finished = protocol.run_all(plan, split_of, jobs, on_progress)
     curves = sorted((c for each in finished for c in each), key=lambda curve: curve.split)
-    (by_method,) = by_dataset(curves).values()
-    errors = {method: np.sqrt(mse) for method, mse in by_method.items()}
     guess = {curve.split: curve.guess_mse for curve in curves}  # the same for all strategies
     guesses = np.sqrt([guess[split] for split in sorted(guess)])
+    scale = MEASUREMENTS
+    if plan.budget is not None:
+        scale = Scale(plan.budget / plan.queries, costs=True)
+    (by_method,) = by_dataset(spread(curves, plan)).values()
+    errors = {method: np.sqrt(mse) for method, mse in by_method.items()}
     usual = "mean" if split_of(plan.datasets[0], 0).exposure is None else "rate"
-    return Simulation(errors, guesses, curves, time.perf_counter() - start, usual)
+    return Simulation(errors, guesses, curves, time.perf_counter() - start, usual, scale)
+
+
+def spread(curves: Sequence[Curve], plan: Experiment) -> list[Curve]:
+    """The curves at equal costs: the error once so much was spent, in as many equal steps as there
+    are queries; before the first measurement that of guessing the mean. Without costs, as they are.
+    """
+    if plan.budget is None:
+        return list(curves)
+    spent = plan.budget * np.arange(1, plan.queries + 1) / plan.queries
+    return [
+        replace(curve, mse=np.append(curve.guess_mse, curve.mse)[paid_for(curve.paid, spent)])
+        for curve in curves
+    ]
+
+
+def paid_for(
+    paid: Float[np.ndarray, " T"], spent: Float[np.ndarray, " Q"]
+) -> Int[np.ndarray, " Q"]:
+    """How many measurements, which have cost `paid` after each, so much money pays for."""
+    return np.searchsorted(paid, spent * (1 + 1e-12), side="right")

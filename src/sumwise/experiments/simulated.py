@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, TypedDict, Unpack
 
@@ -32,6 +32,7 @@ class Kind(TypedDict, total=False):
     outputs: str
     exposure: Any
     trials: Any
+    cost: Any
     design: bool
     size: Any
     uses: int | None
@@ -55,6 +56,7 @@ class Simulated:
     @property
     def table(self) -> list[dict[str, Any]]:
         """A row for each strategy, or way to measure, the lowest average error first."""
+        ends = self.simulation.in_the_end
         if self.simulation.designs:
             return [
                 {
@@ -63,6 +65,7 @@ class Simulated:
                     "last_error": way.last,
                     "designed_less_it": None if way.difference is None else way.difference.mean,
                     "designed_need": way.designed_need,
+                    **asdict(ends[way.method]),
                 }
                 for way in ways(self.simulation.errors)
             ]
@@ -72,7 +75,10 @@ class Simulated:
                 "average_error": line.average,
                 "last_error": line.last,
                 "difference_to_random": None if line.difference is None else line.difference.mean,
-                "random_needs": line.random_needs,
+                "random_needs": None
+                if line.random_needs is None
+                else line.random_needs * self.simulation.scale.step,
+                **asdict(ends[line.method]),
             }
             for line in standings(self.simulation.errors)
         ]
@@ -133,6 +139,9 @@ def simulate(
         jobs: Number of processes.
         **kind: `outputs`: what totals add up, as in `AggregateRegressor`; the error is that of each
             individual's count. `exposure` or `trials`: its column, as in `Sets.from_frame`.
+            `cost`: the column with what measuring a group costs, the same in all of its rows;
+            strategies whose scores are gains then choose by gain per cost, and errors are compared
+            at equal costs.
             `design=True`: compare pools by design with the groups as they are, random pools and
             single individuals, in place of strategies; with it `size`, `uses`, `noise_std` and
             `noise_std_per_member` of pools, as in `design_pools`.
@@ -155,7 +164,7 @@ def simulate(
         if name not in experiment.STRATEGIES:
             known = ", ".join(experiment.STRATEGIES)
             raise SettingError(f"no strategy is called {name!r:.80}; give some of {known}")
-    data = labelled_frame(frame, by, y, x, theta)
+    data = labelled_frame(frame, by, y, x, theta, kind.get("cost"))
     n = None if queries is None else count(queries, "queries")
     wanted = chosen, count(splits, "splits"), n, weights, outputs, rules
     plan = experiment.experiment(data, *wanted)

@@ -11,7 +11,7 @@ from typing import Final
 
 from sumwise.acquisition.strategies import ACQUISITIONS
 from sumwise.experiments import comparison, pooled
-from sumwise.experiments.comparison import RANDOM, ROUNDING, Errors, Standing, Verdict, needed
+from sumwise.experiments.comparison import RANDOM, ROUNDING, Standing, Verdict
 from sumwise.experiments.datasets import Labelled
 from sumwise.experiments.protocol import Experiment
 from sumwise.experiments.simulate import Simulation, training_groups
@@ -38,11 +38,12 @@ def simulation_page(table: Labelled, plan: Experiment, simulation: Simulation) -
         compared = [
             _against_random(table, comparison.standings(errors), found),
             _saved(simulation, found),
-            Section("All strategies", table=strategy_table(errors)),
+            Section("All strategies", table=strategy_table(simulation)),
         ]
     sections = [
         curves_section(table, plan, simulation, found),
         *compared,
+        Section("Group means and intervals", table=in_the_end_table(simulation)),
         Section("Before you rely on this", caveats(table, plan, simulation)),
         _what_was_done(table, plan),
         Section(measured, table=TextTable(("", ""), [*asked.items()])),
@@ -65,7 +66,8 @@ def curves_section(
         wide=True,
         title=found.headline,
         subtitle=[f"Error of an individual's prediction; {how_averaged([plan.splits], 'split')}."],
-        x_title="measurements" if simulation.designs else "groups measured",
+        x_title=_x_title(simulation),
+        step=simulation.scale.step,
         y_title=f"error of {label(table.y, 40)} (RMSE)",
         reference=(f"{usual} for all", simulation.guess_error),
     )
@@ -78,6 +80,40 @@ def curves_section(
     if others:
         words += " The others are in grey: point at a line for its name, or see the table below."
     return Section("Error after each measurement", [words], [chart])
+
+
+def _x_title(simulation: Simulation) -> str:
+    if simulation.scale.costs:
+        return "cost of all measurements so far"
+    return "measurements" if simulation.designs else "groups measured"
+
+
+def in_the_end_table(simulation: Simulation) -> TextTable:
+    """Errors of group means, and what intervals cover, after the last measurement."""
+    show = comparison.number_format(simulation.errors)
+    found = simulation.in_the_end
+    order = sorted(found, key=lambda method: found[method].group_error)
+    rows = [
+        (
+            method,
+            show(found[method].group_error),
+            f"{found[method].group_covered:.0%}",
+            f"{found[method].covered:.0%}",
+            *([f"{found[method].measurements:.1f}"] if simulation.scale.costs else []),
+        )
+        for method in order
+    ]
+    columns = (
+        "measured" if simulation.designs else "strategy", "error of\ngroup means",
+        "group means\nin 90 % intervals", "individuals\nin 90 % intervals",
+        *(["measurements"] if simulation.scale.costs else []),
+    )  # fmt: skip
+    caption = (
+        "After the last measurement, of groups that were held back: the root mean square error of "
+        "the mean of a group's individuals, and the shares of group means and of individuals that "
+        "lie in their 90 % intervals. Shares well below 90 % mean that the model is too certain."
+    )
+    return TextTable(columns, rows, caption, frozenset({(0, 0), (0, 1)}))
 
 
 def _against_random(table: Labelled, lines: Sequence[Standing], found: Verdict) -> Section:
@@ -108,37 +144,40 @@ def _against_random(table: Labelled, lines: Sequence[Standing], found: Verdict) 
 def _saved(simulation: Simulation, found: Verdict) -> Section:
     errors = simulation.errors
     asked, show = errors[RANDOM].shape[1], comparison.number_format(errors)
-    method = found.focus
+    method, scale = found.focus, simulation.scale
     rows = [
         (
-            str(s.query),
+            scale.amount(s.query),
             show(s.error),
-            needed(s.random_needs, asked),
+            scale.needed(s.random_needs, asked),
             show(s.random_error),
-            needed(s.needs, asked),
+            scale.needed(s.needs, asked),
         )
         for s in comparison.savings(errors, method)
     ]
     columns = (
-        "measurements", f"error of {method}", "Random needs for it", "error of Random",
-        f"{method} needs for it",
+        "spent" if scale.costs else "measurements", f"error of {method}", "Random needs for it",
+        "error of Random", f"{method} needs for it",
     )  # fmt: skip
     caption = (
-        f"How many measurements does Random need for the error of {method}, and {method} for "
-        f"Random's? From the mean curves; Random is credited with the first time it gets there, "
-        f"{method} with the time from which it stays there."
+        f"{'What' if scale.costs else 'How many measurements'} does Random need for the error "
+        f"of {method}, and {method} for Random's? From the mean curves; Random is credited "
+        f"with the first time it gets there, {method} with the time from which it stays there."
     )
-    return Section("Measurements saved", table=TextTable(columns, rows, caption))
+    title = "Money saved" if scale.costs else "Measurements saved"
+    return Section(title, table=TextTable(columns, rows, caption))
 
 
 def results_table(simulation: Simulation) -> TextTable:
     """How each strategy, or each way to measure, did."""
-    of = pooled.ways_table if simulation.designs else strategy_table
-    return of(simulation.errors)
+    if simulation.designs:
+        return pooled.ways_table(simulation.errors)
+    return strategy_table(simulation)
 
 
-def strategy_table(errors: Errors) -> TextTable:
+def strategy_table(simulation: Simulation) -> TextTable:
     """How each strategy did, the lowest average first."""
+    errors, scale = simulation.errors, simulation.scale
     lines, show = comparison.standings(errors), comparison.number_format(errors)
     rows = []
     for line in lines:
@@ -147,17 +186,18 @@ def strategy_table(errors: Errors) -> TextTable:
         against = random_needs = NONE
         if gap is not None:
             against = show(gap.mean) + gap.interval(show)
-            random_needs = needed(line.random_needs, errors[RANDOM].shape[1])
+            random_needs = scale.needed(line.random_needs, errors[RANDOM].shape[1])
         rows.append((line.method, average, show(line.last), against, random_needs))
     lowest = min(line.last for line in lines) * ROUNDING
     last = {(row, 2) for row, line in enumerate(lines) if line.last <= lowest}
     columns = (
-        "strategy", "average error", "after the\nlast", "difference to Random\n(95 % interval)",
-        "Random needs\nfor the last",
+        "strategy", "average error", "in the\nend" if scale.costs else "after the\nlast",
+        "difference to Random\n(95 % interval)", "Random needs\nfor the last",
     )  # fmt: skip
     caption = (
         "Lowest average first; bold is the lowest of a column. ± is one standard error over "
-        "splits. “Random needs”: measurements until Random has the strategy's last error."
+        f"splits. “Random needs”: {'money' if scale.costs else 'measurements'} until Random has "
+        "the strategy's last error."
     )
     return TextTable(columns, rows, caption, frozenset({(0, 0), (0, 1), *last}))
 
@@ -186,15 +226,22 @@ def caveats(table: Labelled, plan: Experiment, simulation: Simulation) -> list[s
         ),
         f"{plan.queries} of {most} groups are measured in the end, so all strategies end with "
         "much the same groups; what differs is how soon they learn.": (
-            plan.queries > most / 2 and not designs
+            plan.queries > most / 2 and not designs and not simulation.scale.costs
         ),
         "Measurements are counted, not what they cost: some strategies prefer large groups. If a "
-        "large group costs more, weigh that in.": not designs,
+        "large group costs more, give its cost.": not (designs or simulation.scale.costs),
         **(dict.fromkeys(pooled.caveats(plan.rules), True) if designs else {}),
         "Splits share groups, so the intervals speak of other splits of these data, not of other "
         "data. Your next data must be like these for the verdict to carry over.": True,
     }
     return [caveat for caveat, holds in found.items() if holds]
+
+
+def measures(plan: Experiment, groups: int) -> str:
+    """What each strategy does, in words."""
+    if plan.budget is None:
+        return f"measure {plan.queries} of {groups:,} groups"
+    return f"spend {plan.budget:,.4g} each on measuring some of {groups:,} groups"
 
 
 def _what_was_done(table: Labelled, plan: Experiment) -> Section:
@@ -203,6 +250,9 @@ def _what_was_done(table: Labelled, plan: Experiment) -> Section:
     pools = [("pools", pooled.in_words(plan.rules))] if designs else []
     of = "group or pool, or that of one individual" if designs else "group"
     told = "totals are measured" if designs else "are measured"
+    measured = str(plan.queries)
+    if plan.budget is not None:
+        measured = f"as many as {plan.budget:,.4g} pays for"
     rows = [
         ("data", f"{table.file}: {len(table.data.y):,} individuals in {table.n_groups:,} groups"),
         ("groups", f"by {', '.join(table.by)}"),
@@ -212,7 +262,7 @@ def _what_was_done(table: Labelled, plan: Experiment) -> Section:
         (
             "protocol",
             f"{count(plan.splits, 'split')}; in each, {learned:,} groups to learn from, of which "
-            f"{plan.queries} {told}, and the individuals of {table.n_groups - learned:,} "
+            f"{measured} {told}, and the individuals of {table.n_groups - learned:,} "
             "other groups to be tested on",
         ),
         *pools,

@@ -112,6 +112,7 @@ def learning_curves(
     reference: tuple[str, float] | None = None,
     lit: Sequence[str] | None = None,
     wide: bool = False,
+    step: float = 1,
 ) -> Any:
     """Error per question with bands of one standard error: an Altair chart.
 
@@ -122,10 +123,11 @@ def learning_curves(
         lit: Strategies with colour, band and name, where there are too many for all to have them;
             the others are thin and grey, and their names show under the pointer.
         wide: As wide as the page it stands in.
+        step: What a question costs; the axis is then of costs.
     """
     import altair as alt
 
-    rows = learning_curve_rows(errors)
+    rows = [{**row, "question": step * row["question"]} for row in learning_curve_rows(errors)]
     names = list(errors if lit is None else lit)
     front = [row for row in rows if row["strategy"] in names]
     back = [row for row in rows if row["strategy"] not in names]
@@ -136,7 +138,11 @@ def learning_curves(
         across.append({"strategy": name, "mean": error, "low": error, "high": error})
         looks[name] = GREY, DASHES[0]
     last = max(row["question"] for row in rows)
-    x = theme.count_axis("question:Q", x_title, (1, last) if last > 1 else (0, 2), last, padding=8)
+    if step == 1:
+        span = (1, last) if last > 1 else (0, 2)
+        x = theme.count_axis("question:Q", x_title, span, last, padding=8)
+    else:
+        x = alt.X("question:Q", title=x_title).scale(domain=(0, last)).axis(grid=False)
     # a line need not start at zero, and from zero these differences could not be seen
     ends = error_span([*front, *across])
     y = alt.Y("mean:Q", title=y_title).scale(domain=ends, nice=False, zero=False)
