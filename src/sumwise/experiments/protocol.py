@@ -278,12 +278,7 @@ def run_split(experiment: Experiment, name: str, number: int, split: Split) -> l
     Methods with the same model share the embedded sets and, where the basis does not learn, its
     values at the test inputs.
     """
-    guess_mse, queries, kind = split.guess_mse, experiment.queries, experiment.kind(name)
-    if experiment.stops_early:
-        queries = min(queries, len(split.sets) - 1)
-    if experiment.budget is not None:
-        queries = len(split.sets)
-    checked = [min(query, queries) for query in experiment.checked]
+    guess_mse, nothing = split.guess_mse, np.empty(0)
     split = averaged(split) if experiment.weights == "mean" else split
     begun: dict[ModelConfig, tuple[algorithm.Progress, Float[np.ndarray, "N K"]]] = {}
     curves = []
@@ -303,44 +298,66 @@ def run_split(experiment: Experiment, name: str, number: int, split: Split) -> l
             progress = replace(progress, objective=Objective(cost=split.cost))
         if method.start is not None:
             progress = _from_start(progress, method.start(name, number))
-        mse, seconds, group_mse, paid = np.empty((4, queries))
-        inside: dict[int, tuple[float, ...]] = {}
         seed = experiment.seed(name, strategy.name, number)
-        made = 0
-        for query in range(queries):
-            start = time.perf_counter()
-            progress = algorithm.ask(progress, strategy, seed, runner_up=False)
-            index = split.sets.position(progress.open[0].set_id)
-            if split.cost is not None:
-                paid[query] = split.cost[index] + (paid[query - 1] if query else 0.0)
-                if experiment.budget is not None and paid[query] > experiment.budget:
-                    break
-            made = query + 1
-            progress = algorithm.tell(progress, index, float(split.y_bar[index]))
-            seconds[query] = time.perf_counter() - start
-            if kind != "numbers":
-                mse[query] = scores.deviance(progress.model, split, kind)
-                if query + 1 in checked:
-                    inside[query + 1] = scores.checked(progress.model, split, kind)
-                continue
-            error = _predict(progress, split, phi) - split.y_test
-            mse[query] = np.mean(error**2)
-            if experiment.in_groups:
-                group_mse[query] = np.mean(scores.by_group(error, split.group) ** 2)
-            if query + 1 in checked:
-                std = predict_individuals(progress.model, split.x_test)[1][:, 0]
-                inside[query + 1] = (float(np.mean(abs(error) <= INTERVAL * std)),)
-        chosen = tuple(progress.labels)
-        shares = np.array([inside[query] for query in checked]).T.ravel()
-        of = name, method.name, number
-        curve = Curve(*of, mse[:made], seconds[:made], shares, chosen, guess_mse)
-        if experiment.in_groups:
-            covered = scores.covered(progress.model, split)
-            curve = replace(curve, group_mse=group_mse[:made], covered=covered)
-        if split.cost is not None:
-            curve = replace(curve, paid=paid[:made])
-        curves.append(curve)
+        given = experiment, Curve(name, method.name, number, nothing, nothing, guess_mse=guess_mse)
+        curves.append(_one_by_one(*given, split, progress, phi, strategy, seed))
     return curves
+
+
+def _one_by_one(
+    experiment: Experiment,
+    of: Curve,
+    split: Split,
+    progress: algorithm.Progress,
+    phi: Float[np.ndarray, "N K"],
+    strategy: Strategy,
+    seed: int,
+) -> Curve:
+    """A strategy that asks for sets, learns from their totals, and is tested after each.
+
+    Args:
+        of: Names the run.
+        phi: Features of the individuals of the test.
+    """
+    kind, queries = experiment.kind(of.dataset), experiment.queries
+    if experiment.stops_early:
+        queries = min(queries, len(split.sets) - 1)
+    if experiment.budget is not None:
+        queries = len(split.sets)
+    checked = [min(query, queries) for query in experiment.checked]
+    mse, seconds, group_mse, paid = np.empty((4, queries))
+    inside: dict[int, tuple[float, ...]] = {}
+    made = 0
+    for query in range(queries):
+        start = time.perf_counter()
+        progress = algorithm.ask(progress, strategy, seed, runner_up=False)
+        index = split.sets.position(progress.open[0].set_id)
+        if split.cost is not None:
+            paid[query] = split.cost[index] + (paid[query - 1] if query else 0.0)
+            if experiment.budget is not None and paid[query] > experiment.budget:
+                break
+        made = query + 1
+        progress = algorithm.tell(progress, index, float(split.y_bar[index]))
+        seconds[query] = time.perf_counter() - start
+        if kind != "numbers":
+            mse[query] = scores.deviance(progress.model, split, kind)
+            if made in checked:
+                inside[made] = scores.checked(progress.model, split, kind)
+            continue
+        error = _predict(progress, split, phi) - split.y_test
+        mse[query] = np.mean(error**2)
+        if experiment.in_groups:
+            group_mse[query] = np.mean(scores.by_group(error, split.group) ** 2)
+        if made in checked:
+            std = predict_individuals(progress.model, split.x_test)[1][:, 0]
+            inside[made] = (float(np.mean(abs(error) <= INTERVAL * std)),)
+    shares = np.array([inside[query] for query in checked]).T.ravel()
+    chosen = tuple(progress.labels)
+    curve = replace(of, mse=mse[:made], seconds=seconds[:made], inside=shares, chosen=chosen)
+    if experiment.in_groups:
+        covered = scores.covered(progress.model, split)
+        curve = replace(curve, group_mse=group_mse[:made], covered=covered)
+    return curve if split.cost is None else replace(curve, paid=paid[:made])
 
 
 def _measured_otherwise(

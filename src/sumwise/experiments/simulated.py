@@ -139,9 +139,8 @@ def simulate(
         jobs: Number of processes.
         **kind: `outputs`: what totals add up, as in `AggregateRegressor`; the error is that of each
             individual's count. `exposure` or `trials`: its column, as in `Sets.from_frame`.
-            `cost`: the column with what measuring a group costs, the same in all of its rows;
-            strategies whose scores are gains then choose by gain per cost, and errors are compared
-            at equal costs.
+            `cost`: the column with what measuring a group costs; gains are then weighed against
+            costs, and errors are compared at equal costs.
             `design=True`: compare pools by design with the groups as they are, random pools and
             single individuals, in place of strategies; with it `size`, `uses`, `noise_std` and
             `noise_std_per_member` of pools, as in `design_pools`.

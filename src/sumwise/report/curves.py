@@ -23,12 +23,15 @@ SIDES: Final = ("better than Random", "no clear difference", "worse than Random"
 # --- rows ---------------------------------------------------------------------------------------
 
 
-def learning_curve_rows(errors: Mapping[str, Float[np.ndarray, "_ _"]]) -> list[dict[str, Any]]:
+def learning_curve_rows(
+    errors: Mapping[str, Float[np.ndarray, "_ _"]], each: float = 1
+) -> list[dict[str, Any]]:
     """Mean error after each question and its standard error, one row per strategy and question.
 
     Args:
         errors: For each strategy a run per row and a question per column; numbers of runs and
             questions may differ. One run has no standard error: it is None, and the band is empty.
+        each: What a question costs, where columns are steps of spending.
     """
     rows: list[dict[str, Any]] = []
     for strategy, runs in errors.items():
@@ -39,7 +42,7 @@ def learning_curve_rows(errors: Mapping[str, Float[np.ndarray, "_ _"]]) -> list[
             rows.append(
                 {
                     "strategy": strategy,
-                    "question": step + 1,
+                    "question": (step + 1) * each,
                     "mean": centre,
                     "standard_error": error if n_runs > 1 else None,
                     "low": centre - error,
@@ -127,7 +130,7 @@ def learning_curves(
     """
     import altair as alt
 
-    rows = [{**row, "question": step * row["question"]} for row in learning_curve_rows(errors)]
+    rows = learning_curve_rows(errors, step)
     names = list(errors if lit is None else lit)
     front = [row for row in rows if row["strategy"] in names]
     back = [row for row in rows if row["strategy"] not in names]
@@ -138,33 +141,27 @@ def learning_curves(
         across.append({"strategy": name, "mean": error, "low": error, "high": error})
         looks[name] = GREY, DASHES[0]
     last = max(row["question"] for row in rows)
-    if step == 1:
-        span = (1, last) if last > 1 else (0, 2)
-        x = theme.count_axis("question:Q", x_title, span, last, padding=8)
-    else:
-        x = alt.X("question:Q", title=x_title).scale(domain=(0, last)).axis(grid=False)
+    x = theme.question_axis(x_title, last, costs=step != 1)
     # a line need not start at zero, and from zero these differences could not be seen
     ends = error_span([*front, *across])
     y = alt.Y("mean:Q", title=y_title).scale(domain=ends, nice=False, zero=False)
     tooltip = tooltips(
         ("strategy:N", "strategy"),
-        ("question:Q", "question"),
+        ("question:Q", "question" if step == 1 else "cost"),
         ("mean:Q", "mean error", ",.4~g"),
         ("standard_error:Q", "standard error", ",.2~g"),
         ("runs:Q", "runs"),
     )
     colour, dash = channels((alt.Color, alt.StrokeDash), "strategy:N", looks)
     rule, rest = chart_of(across, "reference").encode(y), chart_of(back, "rest").encode(x, y)
-    lines = chart_of(front, "curves").encode(x, y, colour)
+    lines, labels = chart_of(front, "curves").encode(x, y, colour), label_rows([*front, *across])
     layers = [
         rule.mark_rule(color=GREY, strokeWidth=1.5, strokeDash=[2, 3]),
         rest.mark_line(color=PALE, strokeWidth=1.2, clip=True).encode(detail="strategy:N"),
         # broad points that are not drawn are easier to point at than a thin line
         rest.mark_point(filled=True, size=60, opacity=0, clip=True).encode(tooltip=tooltip),
         lines.mark_area(opacity=0.18).encode(y="low:Q", y2="high:Q"),
-        *named_lines(
-            lines, dash, tooltip, label_rows([*front, *across]), last <= theme.MOST_POINTS
-        ),
+        *named_lines(lines, dash, tooltip, labels, last <= theme.MOST_POINTS),
     ]
     return theme.finish(alt.layer(*layers), title, subtitle, height=theme.HEIGHT, wide=wide)
 

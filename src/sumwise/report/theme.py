@@ -58,6 +58,16 @@ def count_axis(field: str, title: str, ends: tuple[float, float], last: int, **s
     )
 
 
+def question_axis(title: str, last: float, *, costs: bool) -> Any:
+    """A horizontal axis of questions, or of what they have cost."""
+    import altair as alt
+
+    if costs:
+        return alt.X("question:Q", title=title).scale(domain=(0, last)).axis(grid=False)
+    ends = (1, last) if last > 1 else (0, 2)
+    return count_axis("question:Q", title, ends, int(last), padding=8)
+
+
 def ticks(last: int) -> list[int]:
     """1, and the round numbers up to the last question."""
     step = next((s for s in (1, 2, 5, 10, 20, 50) if last / s <= 10), math.ceil(last / 10))
