@@ -182,3 +182,27 @@ def test_the_picture_shows_every_package():
 def test_every_module_in_the_architecture_exists():
     named = re.findall(r"\]\(\.\./(src/[\w./]+)\)", page("architecture.md"))
     assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+# --- links ----------------------------------------------------------------------------------------
+
+
+def slug(heading: str) -> str:
+    """The anchor of a heading, as GitHub and the site make it."""
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).strip().lower()
+    return re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
+
+
+@cache
+def anchors(file: Path) -> set[str]:
+    return {slug(head) for head in re.findall(r"^#+ (.+)$", file.read_text(), re.MULTILINE)}
+
+
+@pytest.mark.parametrize("file", sorted(DOCS.glob("*.md")), ids=lambda file: file.name)
+def test_links_to_sections_lead_to_a_section(file):
+    missing = []
+    for name, anchor in re.findall(r"\]\(([\w./-]*)#([^)\s]+)\)", file.read_text()):
+        target = (file.parent / name) if name else file
+        if target.suffix == ".md" and anchor not in anchors(target):
+            missing.append(f"{name}#{anchor}")
+    assert missing == []
