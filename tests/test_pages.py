@@ -89,9 +89,14 @@ def not_said(quoted: str) -> list[str]:
     return [part for part in parts if len(part) > 3 and not any(part in m for m in messages())]
 
 
-@pytest.mark.parametrize("quoted", sections(page("faq.md"), "###"))
+@pytest.mark.parametrize("quoted", re.findall(r"^> (.+)$", page("faq.md"), re.MULTILINE))
 def test_a_message_in_the_questions_is_one_of_the_code(quoted):
-    assert not_said(quoted.strip("`")) == []
+    assert not_said(quoted) == []
+
+
+def test_every_question_by_message_has_one():
+    text = page("faq.md").split("## Questions without")[0]
+    assert [head for head, said in sections(text, "###").items() if "\n> " not in said] == []
 
 
 def test_messages_among_the_symptoms_are_those_of_the_code():

@@ -104,7 +104,7 @@ def answer(port: int, method: str, path: str, body=None, **headers: str):
     trusting = ssl.create_default_context()
     trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE  # we signed it ourselves
     data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
-    with closing(HTTPSConnection("127.0.0.1", port, timeout=60, context=trusting)) as line:
+    with closing(HTTPSConnection("127.0.0.1", port, timeout=20, context=trusting)) as line:
         line.request(method, path, data, {"Host": NAME, **headers})
         with line.getresponse() as response:
             yield response
