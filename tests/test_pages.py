@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from pkgutil import resolve_name
 
+import numpy as np
 import pytest
 
 import sumwise as sw
@@ -134,7 +135,7 @@ def test_a_world_is_as_told(case):
         "relation between sets is another than within": ("correlation within sets", "**−0.91**"),
         "the same, with 40 known individuals": ("correlation within sets", "sets 0.91"),
         "predictions beyond what was measured": ("too high by", "low by 3.95"),
-        "the upper half of each set answers": ("too high by", "too high by 0.66"),
+        "the upper half of each set answers": ("too high by", "too high by 0.66 on average"),
         "rare counts as numbers": ("below 0", "10 % of predictions are below 0"),
     }
     if case in also:
@@ -143,6 +144,41 @@ def test_a_world_is_as_told(case):
         figure = float(re.search(r"[−\d.]+", words)[0].replace("−", "-"))
         figure *= (0.01 if "%" in words else 1) * (-1 if words.startswith("low by") else 1)
         assert found[name] == pytest.approx(figure, abs=0.01)
+
+
+def learner_of(kind: str, seed: int) -> sw.ActiveLearner:
+    """A world of the script, measured in a learner, which says what it makes of it."""
+    rng = np.random.default_rng(seed)
+    blocks, own = when_it_works.world(rng, rng.integers(2, 20, 80))
+    x, noise = np.vstack(blocks), rng.normal(size=len(own))
+    place = (np.bincount(own, x[:, 0]) / np.bincount(own))[own]
+    y = {
+        "noise": noise,
+        "means": 5 + when_it_works.signal(x) + noise * 0.5,
+        "ecological": 3 * place - x[:, 0] + noise * 0.3,
+    }[kind]
+    told = np.bincount(own, y) / (np.bincount(own) if kind == "means" else 1)
+    learner = sw.ActiveLearner(sw.Sets.from_arrays(blocks), seed=0)
+    learner.tell_many(list(range(30)), told[:30])
+    return learner
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "worlds"), [("noise", 14), ("means", 18)])
+def test_a_model_of_no_use_is_noticed_as_often_as_told(kind, worlds):
+    headlines = [learner_of(kind, seed).status().headline for seed in range(20)]
+    noticed = sum("does not beat guessing" in " ".join(said) for said in headlines)
+    assert noticed == pytest.approx(worlds, abs=1)
+    assert f"n {worlds} of the 20 worlds `status`" in page("when-it-works.md")
+
+
+@pytest.mark.slow
+def test_nothing_warns_of_the_ecological_fallacy():
+    learner = learner_of("ecological", 0)
+    assert learner.status().headline == ()
+    explained = re.search(r"(\d+) % is explained by the inputs", learner.model.summary())[1]
+    assert f"inputs explain {explained} % of the variance" in page("when-it-works.md")
+    assert learner.insight().trust.startswith("Nothing unusual")
 
 
 # --- architecture ---------------------------------------------------------------------------------
