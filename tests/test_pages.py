@@ -20,7 +20,7 @@ DOCS, SOURCE = ROOT / "docs", ROOT / "src" / "sumwise"
 
 
 def page(name: str) -> str:
-    return (DOCS / name).read_text()
+    return (DOCS / name).read_text("utf-8")
 
 
 def sections(text: str, level: str) -> dict[str, str]:
@@ -64,7 +64,7 @@ def stem(word: str) -> str:
 
 @cache
 def sources() -> tuple[str, ...]:
-    return tuple(file.read_text() for file in sorted(SOURCE.rglob("*.py")))
+    return tuple(file.read_text("utf-8") for file in sorted(SOURCE.rglob("*.py")))
 
 
 # --- messages -------------------------------------------------------------------------------------
@@ -201,7 +201,7 @@ def test_functions_of_the_walk_are_where_it_says():
 
 
 def test_the_picture_numbers_the_packages_that_the_walk_names():
-    picture = (DOCS / "images" / "architecture.svg").read_text()
+    picture = (DOCS / "images" / "architecture.svg").read_text("utf-8")
     shown, last = set(), ""
     for kind, text in re.findall(r'class="(name|number)"[^>]*>([^<]+)<', picture):
         last = text if kind == "name" else last
@@ -214,7 +214,7 @@ def test_the_picture_numbers_the_packages_that_the_walk_names():
 
 
 def test_the_picture_shows_every_package():
-    picture = (DOCS / "images" / "architecture.svg").read_text()
+    picture = (DOCS / "images" / "architecture.svg").read_text("utf-8")
     shown = set(re.findall(r'class="name"[^>]*>(\w+)<', picture))
     here = {each.stem for each in SOURCE.iterdir() if each.suffix in ("", ".py")}
     assert shown == here - {"__init__", "__main__", "__pycache__"}
@@ -236,13 +236,13 @@ def slug(heading: str) -> str:
 
 @cache
 def anchors(file: Path) -> set[str]:
-    return {slug(head) for head in re.findall(r"^#+ (.+)$", file.read_text(), re.MULTILINE)}
+    return {slug(head) for head in re.findall(r"^#+ (.+)$", file.read_text("utf-8"), re.MULTILINE)}
 
 
 @pytest.mark.parametrize("file", sorted(DOCS.glob("*.md")), ids=lambda file: file.name)
 def test_links_to_sections_lead_to_a_section(file):
     missing = []
-    for name, anchor in re.findall(r"\]\(([\w./-]*)#([^)\s]+)\)", file.read_text()):
+    for name, anchor in re.findall(r"\]\(([\w./-]*)#([^)\s]+)\)", file.read_text("utf-8")):
         target = (file.parent / name) if name else file
         if target.suffix == ".md" and anchor not in anchors(target):
             missing.append(f"{name}#{anchor}")
