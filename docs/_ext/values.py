@@ -1,0 +1,48 @@
+"""How classes are shown: fields with the comments behind them, calls only where readers make them.
+
+score: float  # higher is asked sooner
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+CALLED = ("sumwise.ActiveLearner", "sumwise.AggregateRegressor", "sumwise.Neural")
+
+
+def setup(app: Any) -> dict[str, bool]:
+    app.connect("autodoc-process-signature", without_call)
+    app.connect("autodoc-process-docstring", with_comment)
+    return {"parallel_read_safe": True}
+
+
+def without_call(app: Any, what: str, name: str, *_: Any) -> tuple[str, str] | None:
+    """No arguments of classes whose instances come from functions and methods."""
+    del app
+    return ("", "") if what == "class" and name not in CALLED else None
+
+
+def with_comment(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    del app, obj, options
+    owner, _, field = name.rpartition(".")
+    if what == "attribute" and (said := comments(owner).get(field)):
+        lines[:] = [f"{said[0].upper()}{said[1:]}."]
+
+
+@cache
+def comments(owner: str) -> dict[str, str]:
+    """Fields of a class with the comments behind them."""
+    module, _, name = owner.rpartition(".")
+    source = inspect.getsource(getattr(import_module(module), name))
+    lines = source.splitlines()
+    (tree,) = ast.parse(source).body
+    assert isinstance(tree, ast.ClassDef)
+    return {
+        node.target.id: lines[node.end_lineno - 1].partition("  # ")[2].strip()
+        for node in tree.body
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+    }
