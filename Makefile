@@ -96,12 +96,12 @@ scripts-test:
 	scripts/javascript test
 
 docs: $(STAMP) ## the documentation site, in build/site; runs the stories of the gallery (minutes)
-	$(SPHINX) docs build/site
+	rm -rf build/site && $(SPHINX) docs build/site
 	@echo "build/site/index.html"
 
 # the same without the stories' results, and what must hold of its pages
 docs-check: $(STAMP)
-	$(SPHINX) -D plot_gallery=0 docs build/site-check
+	rm -rf build/site-check && $(SPHINX) -D plot_gallery=0 docs build/site-check
 	SUMWISE_SITE=build/site-check $(BIN)/python -m pytest -q tests/site
 
 fmt: $(STAMP) ## format the code

@@ -9,6 +9,8 @@ import sumwise
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
+from values import ARGUMENTS
+
 project = "sumwise"
 author = "The sumwise authors"
 copyright = "The sumwise authors"
@@ -40,11 +42,19 @@ suppress_warnings = [
 highlight_language = "none"  # what is code says so
 default_role = "py:obj"  # `ask` is a link where there is such a name, and code where there is not
 autosummary_generate = True
-autodoc_default_options = {"members": True, "undoc-members": True, "member-order": "bysource"}
+autosummary_context = {"arguments": ARGUMENTS}
+autodoc_default_options = {
+    "members": True,
+    "undoc-members": True,
+    "special-members": "__call__, __getitem__",
+    "member-order": "bysource",
+}
+autodoc_typehints = "description"  # beside what is said of a parameter
+autodoc_typehints_description_target = "documented_params"
 autodoc_typehints_format = "short"
 python_use_unqualified_type_names = True
-python_maximum_signature_line_length = 88
 napoleon_numpy_docstring = False
+toc_object_entries_show_parents = "hide"
 
 # --- the gallery: stories that were run -----------------------------------------------------------
 
@@ -65,8 +75,12 @@ sphinx_gallery_conf = {
 
 html_theme = "pydata_sphinx_theme"
 html_title = f"sumwise {release}"
+html_favicon = "../src/sumwise/web/static/icon.svg"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_copy_source = False
+html_context = {"default_mode": "auto"}  # light or dark, as the reader's machine is
 html_theme_options = {
     "logo": {"text": "sumwise"},
     "header_links_before_dropdown": 7,

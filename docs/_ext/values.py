@@ -1,4 +1,4 @@
-"""How classes are shown: fields with the comments behind them, calls only where readers make them.
+"""How classes are shown: fields with the comments behind them, arguments only where readers call.
 
 score: float  # higher is asked sooner
 """
@@ -11,26 +11,34 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-CALLED = ("sumwise.ActiveLearner", "sumwise.AggregateRegressor", "sumwise.Neural")
+import sumwise as sw
+
+ARGUMENTS = {  # of classes that readers call; functions and methods give instances of the others
+    f"sumwise.{kind.__name__}": list(inspect.signature(kind).parameters)
+    for kind in (sw.ActiveLearner, sw.AggregateRegressor, sw.Neural)
+}
 
 
 def setup(app: Any) -> dict[str, bool]:
     app.connect("autodoc-process-signature", without_call)
-    app.connect("autodoc-process-docstring", with_comment)
+    app.connect("autodoc-process-docstring", with_comment, priority=400)  # before Napoleon
     return {"parallel_read_safe": True}
 
 
 def without_call(app: Any, what: str, name: str, *_: Any) -> tuple[str, str] | None:
-    """No arguments of classes whose instances come from functions and methods."""
+    """No arguments of classes that no reader calls."""
     del app
-    return ("", "") if what == "class" and name not in CALLED else None
+    return ("", "") if what == "class" and name not in ARGUMENTS else None
 
 
 def with_comment(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     del app, obj, options
+    if what not in ("attribute", "property"):
+        return
     owner, _, field = name.rpartition(".")
-    if what == "attribute" and (said := comments(owner).get(field)):
+    if said := comments(owner).get(field):
         lines[:] = [f"{said[0].upper()}{said[1:]}."]
+    lines.insert(0, "")  # or Napoleon takes what is before a colon in the first line for a type
 
 
 @cache
