@@ -38,7 +38,8 @@ def with_comment(app: Any, what: str, name: str, obj: Any, options: Any, lines: 
     owner, _, field = name.rpartition(".")
     if said := comments(owner).get(field):
         lines[:] = [f"{said[0].upper()}{said[1:]}."]
-    lines.insert(0, "")  # or Napoleon takes what is before a colon in the first line for a type
+    if lines:  # an empty comment, or Napoleon takes words before a colon for a type
+        lines[:0] = ["..", ""]
 
 
 @cache
