@@ -17,7 +17,7 @@ export PYTEST_DEBUG_TEMPROOT ?= $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR ==
 SUMWISE_DATA ?= $(abspath $(wildcard ../shared/data))
 export SUMWISE_DATA
 
-.PHONY: help setup demo browser browser-here test quick check test-all lint types scripts-test docs docs-check fmt mutants soak bench repro repro-neural repro-full test-oldest test-newest dist clean
+.PHONY: help setup demo browser browser-here test quick check test-all lint types scripts-test docs docs-links docs-check fmt mutants soak bench repro repro-neural repro-full test-oldest test-newest dist clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -96,10 +96,13 @@ scripts-test:
 	scripts/javascript test
 
 docs: $(STAMP) ## the documentation site, in build/site; runs the stories of the gallery (minutes)
-	rm -rf build/site && $(SPHINX) docs build/site
+	rm -rf build/site && OPENBLAS_NUM_THREADS=1 $(SPHINX) docs build/site
 	@echo "build/site/index.html"
 
-# the same without the stories' results, and what must hold of its pages
+docs-links: $(STAMP) ## follow the site's links to other hosts, which takes a network; the others are checked by `make test`
+	$(BIN)/sphinx-build -q -b linkcheck -D plot_gallery=0 docs build/links
+
+# the same as docs without the stories' results, and what must hold of its pages
 docs-check: $(STAMP)
 	rm -rf build/site-check && $(SPHINX) -D plot_gallery=0 docs build/site-check
 	SUMWISE_SITE=build/site-check $(BIN)/python -m pytest -q tests/site

@@ -65,6 +65,7 @@ sphinx_gallery_conf = {
     "image_scrapers": ("charts.scraper",),
     "reset_modules": (),
     "capture_repr": ("_repr_html_", "__str__"),
+    "ignore_repr_types": r"altair\.",  # they are pictures
     "download_all_examples": False,
     "show_memory": False,
     "show_signature": False,

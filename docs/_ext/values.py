@@ -50,8 +50,9 @@ def comments(owner: str) -> dict[str, str]:
     lines = source.splitlines()
     (tree,) = ast.parse(source).body
     assert isinstance(tree, ast.ClassDef)
-    return {
-        node.target.id: lines[node.end_lineno - 1].partition("  # ")[2].strip()
-        for node in tree.body
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
-    }
+    found = {}
+    for node in tree.body:
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            own = "\n".join(lines[node.lineno - 1 : node.end_lineno])
+            found[node.target.id] = own.partition("  # ")[2].partition("\n")[0].strip()
+    return found
