@@ -5,7 +5,8 @@ VENV := .venv
 SHIPPED := fast,neural,postgres,web,dask,demo,wild,excel
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-PYTEST = $(BIN)/python -m pytest -q -n 3 --dist worksteal
+PYTEST = $(BIN)/python -m pytest -q -n 3 --dist worksteal --ignore tests/site # see docs-check
+SPHINX = $(BIN)/sphinx-build -q -W --keep-going
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 unexport PYTHONDONTWRITEBYTECODE # test workers share what one of them has compiled
 # BLAS threads with nothing to do sleep at once: the test workers need the cores they would wait on
@@ -16,7 +17,7 @@ export PYTEST_DEBUG_TEMPROOT ?= $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR ==
 SUMWISE_DATA ?= $(abspath $(wildcard ../shared/data))
 export SUMWISE_DATA
 
-.PHONY: help setup demo browser browser-here test quick check test-all lint types scripts-test fmt reference mutants soak bench repro repro-neural repro-full test-oldest test-newest dist clean
+.PHONY: help setup demo browser browser-here test quick check test-all lint types scripts-test docs docs-links docs-check fmt mutants soak bench repro repro-neural repro-full test-oldest test-newest dist clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -26,7 +27,7 @@ setup: $(STAMP) ## create .venv with sumwise and everything its tests need
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[$(SHIPPED),dev]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[$(SHIPPED),docs,dev]'
 	touch $@
 
 demo: $(STAMP) ## the main job on real data: which districts to measure, and what each school is
@@ -40,16 +41,16 @@ browser: ## Chromium and axe-core, for the tests of the labelling page
 browser-here:
 	@if [ "$(CI)" = true ] || [ "$$(id -u)" = 0 ]; then scripts/browser || [ "$(CI)" != true ]; fi
 
-# lint and types run beside the tests; a failure of any of them fails the target
-test: $(STAMP) browser-here ## what must hold before a merge: tests, lint, types, import contracts (minutes)
-	@$(MAKE) --no-print-directory -j2 lint types scripts-test quick
+# lint, types and the site run beside the tests; a failure of any of them fails the target
+test: $(STAMP) browser-here ## what must hold before a merge: tests, lint, types, import contracts, the site (minutes)
+	@$(MAKE) --no-print-directory -j2 lint types scripts-test docs-check quick
 
 # on one BLAS thread each, for the workers fill the cores: threads that share small matrices mostly
 # wait for one another, and tests of models took two and a half times as much of the processor
 quick:
 	OPENBLAS_NUM_THREADS=1 HYPOTHESIS_PROFILE=quick $(PYTEST) -m "not slow"
 
-check: $(STAMP) browser-here lint types scripts-test ## the same with the slow tests, and coverage
+check: $(STAMP) browser-here lint types scripts-test docs-check ## the same with the slow tests, and coverage
 	$(PYTEST) --cov --cov-report=term
 
 test-all: $(STAMP) browser-here ## all tests, a thousand examples for each property (an hour)
@@ -94,12 +95,21 @@ types: $(STAMP)
 scripts-test:
 	scripts/javascript test
 
+docs: $(STAMP) ## the documentation site, in build/site; runs the stories of the gallery (minutes)
+	rm -rf build/site && OPENBLAS_NUM_THREADS=1 $(SPHINX) docs build/site
+	@echo "build/site/index.html"
+
+docs-links: $(STAMP) ## follow the site's links to other hosts, which takes a network; the others are checked by `make test`
+	$(BIN)/sphinx-build -q -b linkcheck -D plot_gallery=0 docs build/links
+
+# the same as docs without the stories' results, and what must hold of its pages
+docs-check: $(STAMP)
+	rm -rf build/site-check && $(SPHINX) -D plot_gallery=0 docs build/site-check
+	SUMWISE_SITE=build/site-check $(BIN)/python -m pytest -q tests/site
+
 fmt: $(STAMP) ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-
-reference: $(STAMP) ## write the tables of docs/reference.md from the code
-	$(BIN)/python -m scripts.reference
 
 mutants: $(STAMP) ## break the code on purpose; every break must make a test fail (minutes)
 	$(BIN)/python -m tests.mutants
@@ -108,7 +118,7 @@ soak: $(STAMP) ## crashes, crowds, full disks and bad files, eight times as much
 	SUMWISE_SOAK=8 $(BIN)/python -m pytest -q -rP tests/reliability
 
 bench: $(STAMP) ## the benchmark table: ratios to named peers, answers checked first
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[fast,neural,postgres,web,dask,demo,wild,excel,dev,bench]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[fast,neural,postgres,web,dask,demo,wild,excel,docs,dev,bench]'
 	$(BIN)/python -m benchmarks
 
 repro: $(STAMP) ## the paper's table, ten splits of the LIBSVM sets and five climate sets (minutes)
@@ -123,4 +133,4 @@ repro-full: $(STAMP) ## the whole table: 32 data sets, ten methods, fifty splits
 	$(BIN)/sumwise reproduce rff --out reproduction/full
 
 clean: ## remove .venv and caches
-	rm -rf $(VENV) node_modules .cache test-output .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) build docs/reference docs/stories node_modules .cache test-output .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

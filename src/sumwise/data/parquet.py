@@ -61,9 +61,9 @@ class Part:
 class Scan:
     """A pool in Parquet files; make one with `Sets.scan_parquet`."""
 
-    files: tuple[File, ...]
-    by: tuple[str, ...]
-    x: tuple[str, ...]
+    files: tuple[File, ...]  # paths, with the number of rows in each part
+    by: tuple[str, ...]  # columns that name the set
+    x: tuple[str, ...]  # columns with inputs
     weights: str  # "sum", "mean", or the column that holds θ
     periods: tuple[tuple[str, float | str], ...] = ()  # of inputs that go round
     recipe: Recipe | None = None  # how x becomes inputs, once it is known; None takes x as it is

@@ -50,11 +50,11 @@ class Sets:
            [3., 4.]])
     """
 
-    ids: tuple[Hashable, ...]
-    x: Float[np.ndarray, "N D"]
-    theta: Float[np.ndarray, " N"]
-    starts: Int[np.ndarray, " A1"]
-    input_names: tuple[Hashable, ...] | None = None
+    ids: tuple[Hashable, ...]  # one for each set
+    x: Float[np.ndarray, "N D"]  # inputs: rows of individuals, set by set
+    theta: Float[np.ndarray, " N"]  # weight of each row in the total of its set
+    starts: Int[np.ndarray, " A1"]  # first row of each set, and the number of rows at the end
+    input_names: tuple[Hashable, ...] | None = None  # one for each column of x
     members: Int[np.ndarray, " N"] | None = None  # the individual that each row is, if sets overlap
     effects: Int[np.ndarray, " N"] | None = None  # number of the set whose effect it has
     recipe: Recipe | None = (

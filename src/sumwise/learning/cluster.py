@@ -61,8 +61,8 @@ class Scored(NamedTuple):
 class ClusterPool:
     """A pool whose design is spread over the workers of a cluster; made by `embed`."""
 
-    client: Any
-    prepared: core.Prepared
+    client: Any  # of the cluster, from `connect`
+    prepared: core.Prepared  # what the model knows before any answer
     sets: Sets  # ids and sizes
     slices: tuple[Any, ...]  # futures of `Pool`
     starts: Int[np.ndarray, " p1"]  # position of the first set of each slice, and of the end

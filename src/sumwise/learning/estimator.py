@@ -91,9 +91,9 @@ class AggregateRegressor:
     standardize: bool = True
     random_state: int | None = 0
     outputs: str = "numbers"
-    fitted_: core.Model = field(init=False)
-    prepared_: core.Prepared = field(init=False)
-    n_features_in_: int = field(init=False)
+    fitted_: core.Model = field(init=False)  #: What was learned.
+    prepared_: core.Prepared = field(init=False)  #: What was known before any answer.
+    n_features_in_: int = field(init=False)  #: Number of inputs.
     _one_output: bool = field(init=False)
     _recipe: Recipe | None = field(init=False)
     _weights: str | None = field(init=False)  # "sum" or "mean", where fit was told

@@ -46,7 +46,7 @@ HAS_LEARNED: Final = (
 class Step:
     """An answer and what it changed, in the units of the answers.
 
-    Errors are of forecasts made before the answer was known, divided by |Σθ| so that sets of
+    Errors are of forecasts made before the answer was known, divided by `|Σθ|` so that sets of
     different sizes compare: the error of their mean, not that of each individual.
     """
 

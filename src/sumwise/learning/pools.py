@@ -77,9 +77,9 @@ class Pools(Sets):
     """Designed pools: a `Sets` that is ready to be asked, with a certificate for each pool."""
 
     rows: tuple[Int[np.ndarray, " m"], ...] = ()  # of candidates, by pool
-    certificates: tuple[Certificate, ...] = ()
-    why: tuple[str, ...] = ()
-    costs: tuple[float, ...] | None = None
+    certificates: tuple[Certificate, ...] = ()  # each with value, bound and fraction
+    why: tuple[str, ...] = ()  # a sentence for each pool
+    costs: tuple[float, ...] | None = None  # of measuring each pool, where it costs anything
 
     def __repr__(self) -> str:
         return Sets.__repr__(self).replace("Sets:", "Pools:", 1)

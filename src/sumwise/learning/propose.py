@@ -57,19 +57,19 @@ class NewPool:
 class Ask:
     """A question: measure the total of this set."""
 
-    set_id: Hashable
-    score: float
+    set_id: Hashable  # the set to measure
+    score: float  # by the strategy; the highest is asked first
     expected: float  # total by the model; before the first answer, 0 or a guess without meaning
     std: float  # of that expectation, noise included
-    why: str
+    why: str  # the question in words, with its reason
     information: float = math.nan  # nats that the answer should teach, given open questions
     runner_up: Hashable = None  # the set that would have come next; None if there was no other
-    runner_up_score: float | None = None
+    runner_up_score: float | None = None  # its score
     number: int = 0  # questions asked before this one
     by: str | None = None  # who is to answer, in a study
     expires: str = ""  # when a study's claim on the set ends, UTC
     cost: float | None = None  # of measuring it; None where measuring has no cost
-    runner_up_cost: float | None = None
+    runner_up_cost: float | None = None  # of measuring that set
     pool: NewPool | None = None  # where the set was designed
 
     @property
@@ -102,6 +102,7 @@ class Ask:
 
     @property
     def runner_up_score_per_cost(self) -> float | None:
+        """The same of the set that would have come next."""
         if self.runner_up_score is None or self.runner_up_cost is None:
             return None
         return self.runner_up_score / self.runner_up_cost
@@ -112,13 +113,13 @@ class Answer:
     """A measured total."""
 
     number: int  # in order of arrival, from 1
-    set_id: Hashable
-    y_bar: float
+    set_id: Hashable  # the set that was measured
+    y_bar: float  # its total, or what else measuring a set gives
     ask: Ask | None = None  # in a learner's history, the question it answers
     noise_std: float | None = None  # known noise of this measurement
     by: str | None = None  # who recorded it, in a study
     at: str = ""  # when, UTC
-    note: str | None = None
+    note: str | None = None  # a remark
     position: int = field(default=-1, compare=False)  # of the set
     of: tuple[int, ...] | None = None  # numbers of the members it covers, from 1; None for all
     covers: float | None = (

@@ -152,11 +152,11 @@ class DesignManifest:
 class Embedded:
     """A pool on disk; make one with `AggregateRegressor.embed`."""
 
-    folder: str
-    scan: Scan
-    config: ModelConfig
-    prepared: Prepared
-    own_pool: Pool
+    folder: str  # where its files are
+    scan: Scan  # the Parquet files that it was made from
+    config: ModelConfig  # settings of the model
+    prepared: Prepared  # what the model knows before any answer
+    own_pool: Pool  # the rows of the design
     digest: str  # of the manifest, and so of all files it has checksums of
 
     @classmethod
