@@ -151,12 +151,12 @@ class Measured:
     options.without,
     option(
         "--id COLUMN",
-        "The column with the name of each row, which predictions carry.",
+        "The column with the name of each row; predictions have this column too.",
         into="row_id",
     ),
     option(
         "--period COLUMN=PERIOD",
-        "An input that goes round: hour=24, or of dates day, week, month or year. May be repeated.",
+        "A periodic input: hour=24, or for dates day, week, month or year. May be repeated.",
         multiple=True,
     ),
     option(
@@ -198,12 +198,12 @@ class Measured:
     option("--unit NAME", "The unit of the outcome, such as points."),
     option(
         "--min NUMBER",
-        "The least that an individual's output can be. Impossible totals are refused, and "
+        "The lowest possible output of an individual. Impossible totals are refused, and "
         "predictions and intervals are cut there.",
         into="low",
         type=float,
     ),
-    option("--max NUMBER", "The most that it can be.", into="high", type=float),
+    option("--max NUMBER", "The highest possible output.", into="high", type=float),
     *objective_options,
     *design_options,
     options.dask,
@@ -231,10 +231,10 @@ def init(
     """Begin a study from a table of individuals.
 
     DATA is a table with a row for each individual: a CSV file with a heading, Parquet, Excel,
-    GeoJSON or GeoPackage, whose geometries are kept; a folder of Parquet files, which need not
-    fit in memory; or an address such as s3://…. URL says where to store the study: the path of
-    an SQLite file, which is created, or a PostgreSQL database such as
-    postgresql://user@host/database. Nothing is overwritten.
+    GeoJSON or GeoPackage (geometries are kept). It may also be a folder of Parquet files, which
+    need not fit in memory, or an address such as s3://…. URL is where the study is stored: the
+    path of a new SQLite file, or a PostgreSQL database such as postgresql://user@host/database.
+    Nothing is overwritten.
 
     \b
       sumwise init schools.db schools.csv --by district --x lunch,enroll,'ses_*' --id school

@@ -87,7 +87,7 @@ class Design:
     option(
         "--design",
         "Compare pools by design with the groups as they are, random pools and single individuals, "
-        "in place of strategies.",
+        "instead of strategies.",
     ),
     *size_options,
     *noise_options,
@@ -133,8 +133,8 @@ def simulate(
     DATA is a table (CSV, Parquet, Excel, GeoJSON or GeoPackage) in which every individual's target
     is known. Each strategy learns from totals of sets only, and is tested on the individuals of
     held-out sets. Prints which strategy wins, by how much, how many measurements it saves
-    compared with random choice, and whether the model beats guessing the mean; writes a report
-    that opens in any browser, offline. With --design it tells what pools by design would save.
+    compared with random choice, and whether the model beats guessing the mean. Writes a report
+    that opens in any browser, offline. With --design, it says what pools by design would save.
 
     \b
       sumwise simulate schools.csv --by district --y math4
