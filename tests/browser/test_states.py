@@ -99,7 +99,7 @@ def test_when_the_rest_is_claimed_or_skipped(serve, visit, tmp_path):
     with sw.open_study(place.path) as study:
         study.tell(first, place.totals[first])
     expect(page.get_by_text("Every set is measured or skipped.")).to_be_visible()
-    page.get_by_role("link", name="Look at the skipped ones").click()
+    page.get_by_role("link", name="See the skipped ones").click()
     expect(page.get_by_role("button", name="Unskip")).to_be_visible()
 
 

@@ -417,7 +417,7 @@ def test_damage_is_refused_in_words(tmp_path, name):
     content = bytearray(path.read_bytes())
     content[-9] ^= 1
     path.write_bytes(content)
-    with pytest.raises(sw.DataError, match=f"{name} is not what it was"):
+    with pytest.raises(sw.DataError, match=f"{name} has changed since"):
         Embedded.open(tmp_path / "out")
 
 

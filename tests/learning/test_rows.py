@@ -377,7 +377,7 @@ X = [[0.0], [1.0], [2.0]]
     [
         (X, [1.0, 2.0, 3.0], {"groups": "aab"}, "groups is 'aab'; give the ids themselves"),
         (X, [1.0, 2.0, 3.0], {"groups": ["a"]}, "groups has 1 ids for 3 rows"),
-        (X, [1.0, 2.0, 3.0], {"groups": [[1], [1], [2]]}, "groups is no list of ids"),
+        (X, [1.0, 2.0, 3.0], {"groups": [[1], [1], [2]]}, "groups is not a list of ids"),
         (X, [1.0, 2.0, 3.0], {"groups": ["a", None, "b"]}, "is None; give every set a name"),
         (
             X,

@@ -56,7 +56,7 @@ def size(text: str) -> int:
     """A number of bytes, such as 2GB."""
     found = re.fullmatch(r"(\d{1,18}(?:\.\d+)?)\s*([KMGT]?)i?B?", text.strip(), re.IGNORECASE)
     if found is None:
-        raise click.BadParameter(f"{text!r:.40} is no size; write 500MB or 2GB")
+        raise click.BadParameter(f"{text!r:.40} is not a size; write 500MB or 2GB")
     return int(float(found[1]) * UNITS[found[2].upper()])
 
 
@@ -335,7 +335,7 @@ def _read(
         if sets_file is not None:
             raise SettingError("these individuals stay in their own files; leave --sets-file out")
         if reading.centroid:
-            raise SettingError("individuals that stay in their own files have no --centroid yet")
+            raise SettingError("--centroid needs individuals in memory, and these stay in files")
         return _embed(table, address, model, objective, outcome)
     path, by, row_id = Path(table.data), table.by, table.row_id
     if not by and row_id is not None:  # each individual is a set of its own
@@ -506,13 +506,13 @@ def _remark_inputs(made: Individuals) -> None:
     if sets.row_ids is not None and len({*sets.row_ids}) < len(sets.row_ids):
         talk("Rows of different sets have the same id, so a row is named by its set and its id.")
     if same:
-        talk(f"The same in every row, so nothing can be learned of it: {_named(same)}.")
+        talk(f"The same in every row, so nothing can be learned from it: {_named(same)}.")
     for columns in bits.values():
         if len(columns) > 2 and x[:, columns].sum(axis=1).max() == 1:
             names = tuple(str(recipe.labels[d]) for d in columns)
             talk(
                 f"{len(names)} inputs seem to be indicators of one category, from {names[0]:.40} "
-                f"to {names[-1]:.40}. One column of text in their place is understood better."
+                f"to {names[-1]:.40}. One column of text works better than these."
             )
 
 

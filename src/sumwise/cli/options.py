@@ -131,10 +131,10 @@ def theta_column(weights: str, exposure: str | None, trials: str | None) -> tupl
     given = {"--exposure": exposure, "--trials": trials}
     named = [(name, option) for option, name in given.items() if name is not None]
     if len(named) + (weights != "sum") > 1:
-        raise click.UsageError("--weights, --exposure and --trials are one thing; give one of them")
+        raise click.UsageError("--weights, --exposure and --trials mean the same; give one of them")
     for name, option in named:
         if name in ("sum", "mean"):
-            raise click.UsageError(f"{option} {name} cannot be told from --weights; rename it")
+            raise click.UsageError(f"{option} {name} could also mean --weights; rename it")
         return name, option
     return weights, None
 

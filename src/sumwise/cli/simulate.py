@@ -50,7 +50,7 @@ class Design:
         if not given.pop("design"):
             for name in given:
                 typed = name.replace("_", "-")
-                raise click.UsageError(f"--{typed} says what a designed pool is; add --design")
+                raise click.UsageError(f"--{typed} describes designed pools; add --design")
             return None
         size = None if self.size is None else pool_size(self.size)
         noise = {name: text for name, text in given.items() if name.startswith("pool_")}
@@ -164,7 +164,7 @@ def simulate(
 def _refuse_to_overwrite(out: Path, data: Path, force: bool) -> None:
     check_folder(out.parent)
     if out.exists() and data.exists() and out.samefile(data):
-        raise SettingError(f"{out} is the data themselves; name another file with --out")
+        raise SettingError(f"{out} is the input file itself; name another file with --out")
     if out.exists() and not force:
         raise SettingError(f"{out} exists; name another file with --out, or pass --force")
 

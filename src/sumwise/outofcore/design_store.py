@@ -328,7 +328,7 @@ def compare_pieces(folder: str, manifest: DesignManifest) -> None:
 
 def damaged(folder: str, name: str) -> DataError:
     return DataError(
-        f"{os.path.join(folder, name)} is not what it was when it was written: its checksum "
+        f"{os.path.join(folder, name)} has changed since it was written: its checksum "
         "differs. Restore it from a copy, or embed again into a new folder."
     )
 

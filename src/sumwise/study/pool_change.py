@@ -75,7 +75,7 @@ def change(
         )
     if record.designing is not None:
         raise SettingError(
-            "this study designs its sets, and its individuals stay who they are. To set one aside, "
+            "this study designs its sets, and its individuals cannot change. To set one aside, "
             "skip it; for others, begin another study, and tell it the totals that there are."
         )
     whole = record.sets.whole if isinstance(record.sets, LazySets) else record.sets
@@ -101,8 +101,8 @@ def change(
                     blobs.write_file(made.sets, beside)
                 return made.words
     raise StorageError(
-        f"study {record.name!r} is being changed all the time, so its pool was not. Do this again "
-        "when there is less to do."
+        f"study {record.name!r} is being changed all the time, so its pool was not changed. Try "
+        "again when fewer people use it."
     )
 
 

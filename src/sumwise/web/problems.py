@@ -54,7 +54,7 @@ def conflicts(codes: Mapping[type[SumwiseError], str]) -> Iterator[None]:
 # --- documentation --------------------------------------------------------------------------------
 
 MEANINGS: Final = {
-    400: "The request is no HTTP or JSON that can be read, or is meant for another host.",
+    400: "The request is not valid HTTP or JSON, or is meant for another host.",
     401: "The token is missing or wrong.",
     403: "The request comes from another site.",
     404: "There is no such set.",
@@ -62,7 +62,7 @@ MEANINGS: Final = {
     409: "It contradicts what is there: the words say what, and what to do.",
     413: "The body is larger than 64 kB; that of a table of individuals, than 4 MB.",
     422: "A value cannot be used: the words say which, and what to give.",
-    503: "The database cannot be used at the moment, and nothing was stored.",
+    503: "The database is not available now, and nothing was stored.",
 }
 READING: Final = (400, 401, 413, 422, 503)  # of any request
 WRITING: Final = (*READING, 403, 408, 409)

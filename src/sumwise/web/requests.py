@@ -38,7 +38,7 @@ Note = Annotated[Text | None, Field(description="Kept with it, for people.")]
 Noise = Annotated[
     Spread | None,
     Field(
-        description="Standard deviation of noise that this measurement is known to have beside "
+        description="Standard deviation of known noise of this measurement, in addition to "
         "that of its individuals, such as noise added for privacy."
     ),
 ]
@@ -119,7 +119,7 @@ class ChosenSet(Signed):
 
     position: Annotated[Place | SkipJsonSchema[None], Field(examples=[3])] = None
     set: Annotated[
-        Text | SkipJsonSchema[None], Field(description="The set's id, in place of its position.")
+        Text | SkipJsonSchema[None], Field(description="The set's id, instead of its position.")
     ] = None
 
     @model_validator(mode="after")

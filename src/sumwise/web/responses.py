@@ -13,8 +13,8 @@ from pydantic import BaseModel, BeforeValidator, Field
 from sumwise.util.text import json_ready
 
 Real = Annotated[float | None, BeforeValidator(json_ready)]
-Cost = Annotated[Real, Field(description="Of measuring it; null where measuring has no cost.")]
-Spent = Annotated[Real, Field(description="On answers so far; null where measuring has no cost.")]
+Cost = Annotated[Real, Field(description="Cost of measuring it; null if measuring has no cost.")]
+Spent = Annotated[Real, Field(description="Cost of answers so far; null if measuring has no cost.")]
 State = Literal["free", "open", "answered", "skipped"]
 
 
@@ -307,7 +307,7 @@ class Designing(BaseModel):
     )
     candidates: int = Field(description="Individuals whom pools are designed of.")
     used: int = Field(description="Of them, in what is or was measured, or in a skipped pool.")
-    aside: int = Field(description="Of them, set aside: they are in no pool any more.")
+    aside: int = Field(description="How many of them are set aside, and can be in no pool.")
     uses: int | None = Field(description="In how many pools each may be; null for any number.")
     smallest: int = Field(description="Fewest members of a pool.")
     largest: int

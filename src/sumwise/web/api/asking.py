@@ -48,7 +48,7 @@ def claim(here: Here, body: requests.ChosenSet) -> Any:
     except UnknownSetError as error:
         if session.people is None or not NAME.fullmatch(str(own)):
             raise
-        words = f"{own} is not proposed any more; look at what is proposed now"
+        words = f"{own} is no longer proposed; look at the present proposals"
         raise Refused(409, "not_proposed", words) from error
 
 
