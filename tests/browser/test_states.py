@@ -22,7 +22,7 @@ def test_before_the_first_answer(serve, visit, shot, tmp_path):
     go(page, "history?show=answers")
     expect(page.get_by_text("Nothing is measured yet.", exact=True)).to_be_visible()
     go(page, "individuals")
-    expect(page.get_by_text("appear here with the first answer")).to_be_visible()
+    expect(page.get_by_text("appear here after the first answer")).to_be_visible()
     go(page, "progress")
     assert (
         not any(url.endswith("vega.js") for url in page.watch.requests)

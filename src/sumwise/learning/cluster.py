@@ -201,8 +201,8 @@ def _slice(
 
 def _no_individuals() -> Any:
     raise SettingError(
-        "individuals stay in their files on a cluster, so strategies that look at them (MI, Ent, "
-        "Var) cannot be used there"
+        "individuals stay in their files on a cluster, so strategies that use them (MI, Ent, Var) "
+        "do not work there"
     )
 
 

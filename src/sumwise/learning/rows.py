@@ -151,8 +151,8 @@ def sets_of(x: Any, groups: Any, weights: Any, sample_weight: Any) -> tuple[Sets
     refuse_sparse(x)
     if groups is None and sample_weight is not None:
         raise SettingError(
-            "sample_weight is how much of each row a total of its group contains, not how much a "
-            "row counts; give groups as well"
+            "sample_weight is the part of each row in its group's total, not the importance of a "
+            "row; give groups as well"
         )
     frame = None if isinstance(x, np.ndarray | list | tuple) else as_frame(x)
     if frame is None:

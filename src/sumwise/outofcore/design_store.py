@@ -413,7 +413,7 @@ def read_whole(scan: Scan, ids: Any) -> Sets:
     n_bytes = 8 * scan.rows * (scan.n_inputs + 2)
     if n_bytes > LARGEST_READ:
         raise SettingError(
-            f"this looks at every individual, and {scan.rows} of them would take "
+            f"this reads every individual, and {scan.rows} of them would take "
             f"{n_bytes / 1e9:.0f} GB of memory. Reports, exports, lists of individuals and the "
             "strategies MI, Ent and Var do so; AggMI and the other strategies, totals of sets and "
             "predictions that are streamed to Parquet files do not."

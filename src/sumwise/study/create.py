@@ -134,9 +134,7 @@ def _designing(
         free = np.ones(sets.n_individuals, dtype=bool)
         refuse_impossible(rules, free, min(rules.size[1], len(free)))
     if not alone and rules.mean != (weighed == "mean"):
-        raise SettingError(
-            "the mean is measured of given sets or of pools, but not of both; let both be the same"
-        )
+        raise SettingError("given sets and pools must both give their mean, or both their sum")
     return begin(sets), rules
 
 
@@ -189,8 +187,8 @@ def _settings(
     config, chosen = resolve(model, strategy, seed, preset, sets, outputs)
     if not isinstance(chosen, str):
         raise SettingError(
-            f"the strategy {chosen!r:.60} is code of yours, and a study is opened by people who do "
-            "not have it. Use a strategy with a name; ActiveLearner takes any."
+            f"the strategy {chosen!r:.60} is your own code, and others who open the study do not "
+            "have it. Use a strategy with a name; ActiveLearner takes any."
         )
     if not len(as_sets(sets)):
         raise SettingError("there are no sets; a study needs some to choose from")

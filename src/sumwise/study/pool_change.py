@@ -53,7 +53,7 @@ def read_tables(frames: Mapping[str, Any]) -> dict[str, Table]:
         known = isinstance(given, Table)
         tables[kind] = given if known else Table(frame, kind, f"{kind}, row {{}}".format)
     if not tables:
-        raise SettingError("nothing was given that changes; give add, drop or correct")
+        raise SettingError("there is nothing to change; give add, drop or correct")
     return tables
 
 
@@ -164,8 +164,8 @@ def _geometry(state: StudyState, made: Edited, tables: Mapping[str, Table]) -> G
         return None
     if "correct" in tables and tables["correct"].geometry is not None:
         raise SettingError(
-            f"{tables['correct'].name} has geometries, and those of a study stay what they were; "
-            "leave them out of what is corrected"
+            f"{tables['correct'].name} has geometries, which cannot be corrected in a study; "
+            "leave that column out"
         )
     known, new = from_geoparquet(packed), tables.get("add")
     joined: Sequence[bytes | None] = [] if new is None else [None] * len(new.frame)
