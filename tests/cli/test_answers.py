@@ -56,7 +56,7 @@ def test_hints_say_what_can_be_done_next_and_by_whom(run):
 def test_gaps_of_text_are_mentioned(run, tmp_path):
     (tmp_path / "g.csv").write_text("g,kind,a\n1,b,2\n1,,1\n2,c,\n2,b,3\n")
     said = run("init", "g.db", "g.csv", "--by", "g")
-    assert "Text with gaps, which are a level of their own: kind." in said
+    assert "Text with gaps, which form a level of their own: kind." in said
     assert "flagged: a." in said
 
 

@@ -96,7 +96,7 @@ def _show_questions(
     if not questions[0].expires:
         changes = " Pools may have other members once totals have come in." if designs else ""
         show(f"Nothing is claimed: this is a preview.{changes}")
-        suggest("To be asked for real:", address.typed("ask", by=by))
+        suggest("To ask and claim:", address.typed("ask", by=by))
         return
     suggest(
         "When one is measured, for example:" if several else "When it is measured:",

@@ -323,13 +323,13 @@ def _read(
     """The sets that a study is made of, and the columns they come from."""
     if design.design and table.is_large:
         raise SettingError(
-            "pools are designed of individuals in memory, and these would stay in their files; "
-            "name one file of those who may be in a pool, or raise --memory-limit"
+            "pools are designed from individuals in memory, and these would stay in their files; "
+            "name one file of the candidates, or raise --memory-limit"
         )
     if design.design and table.theta[0] not in ("sum", "mean"):
         raise SettingError(
-            "designed pools weigh their members alike (--weights sum or mean), or as "
-            "--weight-range says; leave a column of weights out"
+            "designed pools use equal weights (--weights sum or mean), or weights within "
+            "--weight-range; leave a column of weights out"
         )
     if table.is_large:
         if sets_file is not None:
@@ -383,7 +383,7 @@ def _refuse_outcome(inputs: Sequence[str], outcome: str | None, table: Table) ->
     if outcome in inputs:
         raise SettingError(
             f"{table.data} has a column {outcome!r:.80}, the outcome, which would be an input. "
-            f"Leave it out with --not {shlex.quote(str(outcome))}; where it holds outputs that are "
+            f"Leave it out with --not {shlex.quote(str(outcome))}; if it holds outputs that are "
             "known already, name it with --known instead."
         )
 
@@ -401,8 +401,8 @@ def _embed(
     place = _design_folder(table.data, address)
     if table.row_id is not None or table.known:
         raise SettingError(
-            "individuals that stay in their files take no --id or --known yet; leave these options "
-            "out, and record known totals with tell --from"
+            "--id and --known do not work for individuals that stay in their files; leave these "
+            "options out, and record known totals with tell --from"
         )
     with nullcontext() if table.dask is None else connect(table.dask) as client:
         run = in_threads if client is None else on(client)
@@ -473,10 +473,10 @@ def _remark(made: Individuals, strategy: str, objective: Objective) -> None:
         text = tuple(str(s.name) for s in recipe.sources if s.levels is not None)
         gaps = tuple(str(s.name) for s in recipe.sources if s.flagged)
         if text:
-            talk(f"Text, of which each level has an effect of its own: {_named(text)}.")
+            talk(f"Text, with an effect for each level: {_named(text)}.")
         empty = tuple(str(s.name) for s in recipe.sources if None in (s.levels or ()))
         if empty:
-            talk(f"Text with gaps, which are a level of their own: {_named(empty)}.")
+            talk(f"Text with gaps, which form a level of their own: {_named(empty)}.")
         if gaps:
             talk(f"Numbers with gaps, which are filled with the mean and flagged: {_named(gaps)}.")
     for name, reason in made.left_out.items():
@@ -484,7 +484,7 @@ def _remark(made: Individuals, strategy: str, objective: Objective) -> None:
     aimed = objective.targets is not None or objective.target_weights is not None
     if aimed and not ACQUISITIONS[strategy].uses_targets:
         names = " and ".join(s.name for s in ACQUISITIONS.values() if s.uses_targets)
-        talk(f"{strategy} asks the same questions whatever the targets are; {names} use them.")
+        talk(f"{strategy} ignores targets; {names} use them.")
     _remark_inputs(made)
 
 

@@ -142,9 +142,7 @@ def _remark(stored: Answer, before: Sequence[Claim | Skip], new: bool) -> None:
     if not new:
         return
     if stored.noise_std is not None:
-        show(
-            f"It has known noise of ± {stored.noise_std:.6g}, and counts for less the more it has."
-        )
+        show(f"It has known noise of ± {stored.noise_std:.6g}, which lowers its weight.")
     for each in before:
         if each.set_id != stored.set_id:
             continue
