@@ -45,7 +45,7 @@ def test_what_is_told_to_a_file_that_was_removed_is_not_acknowledged(path):
                 os.unlink(f"{path}{end}")
         with pytest.raises(sw.StorageError, match="removed or replaced by another file"):
             study.tell("B", 2.0)
-        with pytest.raises(sw.StorageError, match="open it anew"):
+        with pytest.raises(sw.StorageError, match="open it again"):
             study.history()
     assert not path.exists()
 

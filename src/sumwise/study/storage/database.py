@@ -133,7 +133,7 @@ class Database:
             return
         raise StorageError(
             f"{self.shown} was removed or replaced by another file since it was opened. Nothing "
-            "was stored; close the study and open it anew."
+            "was stored; close the study and open it again."
         )
 
     @contextmanager

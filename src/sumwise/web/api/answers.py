@@ -157,7 +157,7 @@ def _check_likely(
         raise Refused(
             409,
             "unlikely",
-            f"{body.total:.12g} is far from what is expected, {mean} ± {std}; nothing was stored. "
+            f"{body.total:.12g} is far from the prediction, {mean} ± {std}; nothing was stored. "
             "If it is right, send it again and say so (sure: true).",
             **responses.Expectation(**widened(expected, missed[1])).model_dump(),
         )
