@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 
 class SumwiseError(Exception):
-    """Base of every refusal: the message says what is wrong, where, and what to do."""
+    """Base class of all errors; the message says what is wrong, where, and what to do."""
 
 
 class InvalidSetError(SumwiseError, ValueError):
@@ -21,7 +21,7 @@ class UnknownSetError(SumwiseError, KeyError):
 
 
 class SettingError(SumwiseError, ValueError):
-    """An option has a value that makes no sense."""
+    """An option has a value that cannot be used."""
 
 
 class LabelError(SumwiseError, ValueError):
@@ -33,11 +33,11 @@ class PoolExhaustedError(SumwiseError):
 
 
 class NonFiniteScoreError(SumwiseError, ArithmeticError):
-    """A strategy scored a set with NaN or infinity."""
+    """A strategy gave a set the score NaN or infinity."""
 
 
 class DataError(SumwiseError):
-    """A file or table is missing, damaged, or not what it should be."""
+    """A file or table is missing, damaged, or of the wrong kind."""
 
 
 class StorageError(SumwiseError):
@@ -45,7 +45,7 @@ class StorageError(SumwiseError):
 
 
 class MissingExtraError(SumwiseError, ImportError):
-    """An optional part is not installed; the message names the extra that brings it."""
+    """An optional package is not installed; the message names the extra to install."""
 
 
 @contextmanager

@@ -169,7 +169,7 @@ def test_a_pool_that_was_designed_anew_meanwhile_says_so(served, visit):
         for tube in former[:2]:
             study.skip(tube, by="bob")
     page.locator(".part.proposed .card").first.get_by_role("button", name="Claim").click()
-    expect(page.locator("#notices")).to_contain_text("was designed anew meanwhile")
+    expect(page.locator("#notices")).to_contain_text("has been designed again")
     with sw.open_study(served.place.path) as study:
         assert not {*former[:2]} & {*study.pools[name]}
 

@@ -154,7 +154,7 @@ def test_members_are_named_by_their_ids(serve, visit, tmp_path):
     expect(mine).to_contain_text("From 0 to 200 points")
     save(page, mine)
     expect(members).to_have_attribute("aria-invalid", "true")
-    expect(mine).to_contain_text("is no member of set")
+    expect(mine).to_contain_text("is not a member of set")
     members.fill(f"p{first}\np{first + 1}")
     save(page, mine)
     expect(page.locator("#notices")).to_contain_text("(2 of 5 individuals)")

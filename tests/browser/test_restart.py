@@ -45,7 +45,7 @@ def test_a_server_killed_and_restarted_in_the_middle(process, visit, shot):
     assert told(process.place)[name] == process.place.totals[name]
     page.reload()
     page.locator(".card").first.wait_for()
-    expect(page.get_by_text("Not proposed any more")).to_be_hidden()  # once it is saved, it is gone
+    expect(page.get_by_text("No longer proposed")).to_be_hidden()  # once it is saved, it is gone
 
 
 @pytest.mark.slow
@@ -84,7 +84,7 @@ def test_a_draft_for_a_set_that_is_no_longer_proposed_is_not_lost(server, visit,
     with sw.open_study(server.place.path) as study:
         study.skip(name, by="bob", note="no records")
     page.reload()
-    expect(page.get_by_role("heading", name="Not proposed any more")).to_be_visible()
+    expect(page.get_by_role("heading", name="No longer proposed")).to_be_visible()
     expect(where).to_contain_text("Skipped by bob meanwhile.")
     expect(where.get_by_label("Measured total")).to_have_value("32")
     shot(page, "draft")

@@ -22,7 +22,7 @@ def test_before_the_first_answer(serve, visit, shot, tmp_path):
     go(page, "history?show=answers")
     expect(page.get_by_text("Nothing is measured yet.", exact=True)).to_be_visible()
     go(page, "individuals")
-    expect(page.get_by_text("appear here with the first answer")).to_be_visible()
+    expect(page.get_by_text("appear here after the first answer")).to_be_visible()
     go(page, "progress")
     assert (
         not any(url.endswith("vega.js") for url in page.watch.requests)
@@ -99,7 +99,7 @@ def test_when_the_rest_is_claimed_or_skipped(serve, visit, tmp_path):
     with sw.open_study(place.path) as study:
         study.tell(first, place.totals[first])
     expect(page.get_by_text("Every set is measured or skipped.")).to_be_visible()
-    page.get_by_role("link", name="Look at the skipped ones").click()
+    page.get_by_role("link", name="See the skipped ones").click()
     expect(page.get_by_role("button", name="Unskip")).to_be_visible()
 
 

@@ -209,7 +209,7 @@ def test_the_pool_is_a_table_and_a_picture(standing, visit, shot):
     page.get_by_role("button", name="Answered").click()
     expect(page.locator("tbody tr")).to_have_count(12)
     page.get_by_label("Search").fill("zzz")
-    expect(page.get_by_text("No set is called that.")).to_be_visible()
+    expect(page.get_by_text("No set has that name.")).to_be_visible()
     page.get_by_label("Search").fill("")
     page.get_by_role("button", name="All", exact=True).click()
     expect(page.locator("tbody tr")).to_have_count(30)
@@ -226,7 +226,7 @@ def test_the_pool_is_a_table_and_a_picture(standing, visit, shot):
     dot.click(force=True)
     expect(page.get_by_role("dialog")).to_contain_text("Predicted now")  # the last are answered
     page.keyboard.press("Escape")
-    page.get_by_role("button", name="By likeness").click()
+    page.get_by_role("button", name="By similarity").click()
     expect(page.locator(".chart svg.marks")).to_have_count(1)
 
 

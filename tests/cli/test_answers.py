@@ -56,7 +56,7 @@ def test_hints_say_what_can_be_done_next_and_by_whom(run):
 def test_gaps_of_text_are_mentioned(run, tmp_path):
     (tmp_path / "g.csv").write_text("g,kind,a\n1,b,2\n1,,1\n2,c,\n2,b,3\n")
     said = run("init", "g.db", "g.csv", "--by", "g")
-    assert "Text with gaps, which are a level of their own: kind." in said
+    assert "Text with gaps, which form a level of their own: kind." in said
     assert "flagged: a." in said
 
 
@@ -130,11 +130,11 @@ def test_answers_in_a_file_are_told_to_another_study_as_they_were_measured(run, 
         ("s1,5,half,", "line 3: 'covers' of set 's1': .*half"),
         (
             "s1,5,,p11;p99",
-            "line 3: of: 'p99', number 2 of those named, is no member of set 's1'; "
+            "line 3: of: 'p99', number 2 of those named, is not a member of set 's1'; "
             "give ids of its rows",
         ),
         ("s1,5,,p11;p11", "line 3: of: 'p11' is named twice"),
-        ("s1,5,,p11;", "line 3: of: '', number 2 of those named, is no member of set 's1'"),
+        ("s1,5,,p11;", "line 3: of: '', number 2 of those named, is not a member of set 's1'"),
         ("s1,5,0.5,p11", "line 3: give `of`, members by name, or `covers`, a share; not both"),
         ("s1,-5,0.5,", "line 3: .*which is impossible"),
     ],

@@ -80,26 +80,26 @@ TABLES = {
     "two rows with one id": (changed("p3", "p0"), INIT),
     "a set without a name": (changed("south,p2", ",p2"), INIT),
     "a set whose name is blank": (changed("south,p2", " ,p2"), INIT),
-    "a column that is there twice": (changed("size,age", "size,size"), INIT),
+    "a duplicate column": (changed("size,age", "size,size"), INIT),
     "a column without a name": (changed("size,age", "size,"), INIT),
     "an empty file": ("", INIT),
     "a heading and no rows": ("set,id,size\n", INIT),
     "a file that is not text": (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(range(256)), INIT),
     "a zero byte": (changed("p2,1.00", "p2,1\0"), INIT),
-    "another encoding than was said": (
+    "a wrong encoding": (
         GOOD.replace("south", "süd").encode("latin-1"), (*INIT, "--encoding", "utf-8")),
-    "UTF-8 that is said to be Latin-1": (
+    "UTF-8 declared as Latin-1": (
         GOOD.replace("south", "süd").encode(), (*INIT, "--encoding", "latin-1")),
     "two encodings": (
         GOOD.replace("south", "süd").encode("latin-1") + "süd,p13,1,2\n".encode(), INIT),
     "a constant column": (column("year", ["2024"] * 12), INIT),
-    "a constant column that was asked for": (
+    "a constant column that was requested": (
         column("year", ["2024"] * 12), (*INIT, "--x", "size,year")),
     "a column without values": (column("note", [""] * 12), INIT),
-    "a column without values that was asked for": (
+    "a column without values that was requested": (
         column("note", [""] * 12), (*INIT, "--x", "size,note")),
     "dates written in two ways": (column("day", DAYS), INIT),
-    "such dates, if asked for": (column("day", DAYS), (*INIT, "--x", "size,day")),
+    "such dates in a requested column": (column("day", DAYS), (*INIT, "--x", "size,day")),
     "a date that does not exist": (
         column("day", ["2024-03-30", "2024-03-31", "2024-13-45", "2024-04-01"] * 3), INIT),
     "26 indicators": (
@@ -113,9 +113,9 @@ TABLES = {
     "a formula without its result": (sheet(*SHEET, ["b", "=B2*2"]), BOOK),
     "an error of Excel": (sheet(*SHEET, ["b", "#DIV/0!"]), BOOK),
     "an empty geometry": (places([POINT, EMPTY, POINT, POINT]), GEO),
-    "a geometry that is no geometry": (
+    "an invalid geometry": (
         places([POINT, {"type": "Blob", "coordinates": []}]), GEO),
-    "a total that is no number": ("set,total\nnorth,3\neast,NaN\n", TELL),
+    "a total that is not a number": ("set,total\nnorth,3\neast,NaN\n", TELL),
     "a total that is missing": ("set,total\nnorth,3\neast,\n", TELL),
     "a set that does not exist": ("set,total\nnorth,3\nwest,2\n", TELL),
     "a set with two totals": ("set,total\nnorth,3\nnorth,2\n", TELL),
@@ -142,21 +142,21 @@ TABLES = {
     "no column for an input": ("size,years\n1,2\n", ("predict", "study.db", CSV)),
 }  # fmt: skip
 POOLS = {
-    "a rule for pools that there is not": {"uses": 1, "sites": "set"},
-    "sizes of pools the wrong way round": {"size": (5, 2)},
-    "a column of households that is not there": {"apart": "household"},
+    "an unknown rule for pools": {"uses": 1, "sites": "set"},
+    "sizes of pools in the wrong order": {"size": (5, 2)},
+    "a missing column of households": {"apart": "household"},
     "labels of some candidates only": {"apart": ["Ann", "Bo"]},
-    "larger pools than who must be apart allow": {"size": (4, 6), "apart": "set"},
+    "pools too large for the rule apart": {"size": (4, 6), "apart": "set"},
     "larger pools than plates have samples": {"size": (5, 6), "within": "set"},
     "more strata than members": {"size": (1, 2), "strata": "set"},
-    "members who must be together and are too many": {"size": (1, 3), "together": "set"},
-    "areas that do not touch": {"size": (3, 6), "neighbours": [("p0", "p1"), ("p2", "p3")]},
-    "neighbours whom nobody knows": {"neighbours": [("p0", "p99")]},
-    "weights that cannot be": {"weights": (1, 1)},
+    "groups too large for the rule together": {"size": (1, 3), "together": "set"},
+    "areas without common borders": {"size": (3, 6), "neighbours": [("p0", "p1"), ("p2", "p3")]},
+    "a neighbour with an unknown id": {"neighbours": [("p0", "p99")]},
+    "an invalid range of weights": {"weights": (1, 1)},
     "samples that are used up": {"n": 4, "size": 4, "uses": 1},
     "a budget without costs": {"budget": 30},
     "a budget below the cost of a pool": {"budget": 30, "cost": 40},
-    "a strategy that designs nothing": {"strategy": "MaxN"},
+    "a strategy that cannot design pools": {"strategy": "MaxN"},
 }
 
 

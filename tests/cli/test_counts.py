@@ -110,9 +110,9 @@ def test_files_of_totals_are_refused_by_row_and_as_a_whole(run):
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("--weights", "mean", "--exposure", "people"), 2, "are one thing; give one of them"),
-        (("--trials", "people", "--exposure", "people"), 2, "are one thing; give one of them"),
-        (("--exposure", "mean"), 2, "cannot be told from --weights"),
+        (("--weights", "mean", "--exposure", "people"), 2, "mean the same; give one of them"),
+        (("--trials", "people", "--exposure", "people"), 2, "mean the same; give one of them"),
+        (("--exposure", "mean"), 2, "could also mean --weights"),
         (("--exposure", "persons"), 1, "persons"),
         (("--weights", "mean"), 1, "takes the count of a set, not a mean"),
         (("--min", "0"), 1, "a count is at least 0. Leave low and high (--min, --max) out"),

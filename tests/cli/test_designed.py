@@ -111,18 +111,18 @@ def test_neighbours_are_pairs_of_ids_in_a_table(run):
     assert numbers[2] - numbers[0] == 2
     Path("pairs.csv").write_text("a,b\nS1,S99\n")
     said = run("init", "b.db", *BEGIN[2:], "--neighbours", "pairs.csv", code=1)
-    assert "pairs.csv, line 2: 'S99' is no individual of the study" in said
+    assert "pairs.csv, line 2: 'S99' is not an individual of the study" in said
 
 
 @pytest.mark.parametrize(
     ("more", "code", "said"),
     [
         (("--size", "9-2"), 1, "give the fewest and the most members"),
-        (("--size", "x"), 2, "--size 'x' is no size of pools; write 2-10, or 8"),
+        (("--size", "x"), 2, "--size 'x' is not a size of pools; write 2-10, or 8"),
         (("--apart", "nope"), 1, "'nope'"),
         (("--neighbours", "geometry"), 1, "t.csv has no geometries"),
-        (("--weight-range", "2"), 2, "has no two ends; write 0,2"),
-        (("--weight-range", "0,2", "--weights", "mean"), 2, "--weights mean does too"),
+        (("--weight-range", "2"), 2, "is not a range; write 0,2"),
+        (("--weight-range", "0,2", "--weights", "mean"), 2, "excludes --weights mean"),
         (("--weights", "age"), 1, "leave a column of weights out"),
         (("--pool-noise-std", "-1"), 1, "noise_std is -1"),
         (("--strategy", "QBC"), 1, "pools are designed by AggMI, IVR, EPIG"),

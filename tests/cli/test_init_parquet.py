@@ -155,8 +155,8 @@ def test_raw_columns_in_files_are_chosen_read_and_predicted_as_in_memory(tmp_pat
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (("--memory-limit", "much"), "'much' is no size; write 500MB or 2GB"),
-        (("--memory-limit", "9" * 400 + "GB"), "is no size; write 500MB or 2GB"),
+        (("--memory-limit", "much"), "'much' is not a size; write 500MB or 2GB"),
+        (("--memory-limit", "9" * 400 + "GB"), "is not a size; write 500MB or 2GB"),
         (("--sets-file", "s.parquet"), "leave --sets-file out"),
         (("--basis", "neural"), "basis='auto'"),
         (("--basis", "linear", "--preset", "paper"), "a preset brings its own model and strategy"),
@@ -241,7 +241,7 @@ def test_a_study_in_a_folder_is_refused_before_anything_is_embedded(folder, monk
     result = run("init", url, folder, "--by", "set")
     assert result.exit_code == 1
     said = one_line(result.stderr)
-    assert "is a folder; give the path of a file" in said or "is no place for a study" in said
+    assert "is a folder; give the path of a file" in said or "cannot hold a study" in said
     assert sorted(os.listdir(folder.parent)) == before
 
 

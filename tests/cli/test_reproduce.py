@@ -189,7 +189,7 @@ def test_without_published_figures_it_says_so(tmp_path):
         (("--datasets", "Housing", "--queries", "38"), "38 queries were wanted; give 1 to 33"),
         (("--datasets", ""), "no name was given"),
         (("--methods", " , "), "no name was given"),
-        (("--published", "absent.csv"), "no table of published figures"),
+        (("--published", "absent.csv"), "not a table of published figures"),
     ],
 )
 def test_what_cannot_be_run_is_refused_before_anything_is_written(tmp_path, options, message):

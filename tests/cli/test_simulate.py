@@ -227,5 +227,5 @@ def test_the_data_themselves_are_never_overwritten(tmp_path):
     before = data.read_bytes()
     result = run(data, "--by", "g", "--y", "y", *SHORT, "--out", data, "--force")
     assert result.exit_code == 1
-    assert "is the data themselves" in one_line(result.stderr)
+    assert "is the input file itself" in one_line(result.stderr)
     assert data.read_bytes() == before

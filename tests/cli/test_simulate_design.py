@@ -77,4 +77,4 @@ def test_options_of_pools_need_the_design(tmp_path, words):
     data = write_csv(tmp_path / "data.csv")
     result = run(data, "--by", "g", "--y", "y", *words)
     assert result.exit_code == 2
-    assert f"{words[0]} says what a designed pool is; add --design" in one_line(result.stderr)
+    assert f"{words[0]} describes designed pools; add --design" in one_line(result.stderr)

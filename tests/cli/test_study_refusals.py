@@ -253,7 +253,7 @@ def test_a_study_that_is_not_there_is_refused(tmp_path, monkeypatch, words):
     said = refusal(command, "nowhere.db", *rest)
     assert "there is no file" in said
     assert "check the path, or begin a study with" in said
-    assert "is no SQLite database" in refusal(command, "note.db", *rest)
+    assert "is not an SQLite database" in refusal(command, "note.db", *rest)
     assert "is a folder" in refusal(command, ".", *rest)
     assert os.listdir(tmp_path) == ["note.db"]
 

@@ -52,7 +52,7 @@ def test_what_is_left_out_is_as_by_default():
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"sise": 3}, "'sise' is no rule for pools; there are size, uses"),
+        ({"sise": 3}, "'sise' is not a rule for pools; give size, uses"),
         ({"size": 0}, "size is 0"),
         ({"size": True}, "size is True"),
         ({"size": (3, 2)}, r"size is \(3, 2\); give the fewest and the most"),

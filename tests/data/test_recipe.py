@@ -140,7 +140,7 @@ def test_indicators_and_gaps_are_those_of_scikit_learn(columns):
         ([float("inf")] + [1.0] * 299, "row 0: 'a' is inf"),
         ([None] * 300, "no value in any row"),
         ([[1]] * 300, "cannot"),
-        ([*map(str, range(20)), "about 3"], "row 20: 'a' is 'about 3', not a number as others are"),
+        ([*map(str, range(20)), "about 3"], "row 20: 'a' is 'about 3', not a number like"),
         (["0", "1", "3+", "-"] * 2, "row 2: 'a' is '3[+]'"),
         (["2024-03-31", None, "31.3.2024"], "row 2: 'a' is '31.3.2024', and dates are understood"),
     ],
@@ -167,7 +167,7 @@ def test_numbers_may_name_categories(column):
 @pytest.mark.parametrize(
     ("periods", "said"),
     [
-        ({"b": 24}, "'b', which is no input"),
+        ({"b": 24}, "'b', which is not an input"),
         ({"a": "fortnight"}, "fortnight"),
         ({"a": -1}, "positive number"),
         ({"s": 3}, "holds text"),
@@ -185,7 +185,7 @@ def test_text_where_numbers_were_and_a_missing_column_are_refused():
         recipe.encode(read(pd.DataFrame({"a": ["1", "x"], "d": pd.to_datetime(["2020", "2021"])})))
     with pytest.raises(sw.InvalidSetError, match="no column 'a'"):
         recipe.encode(read(pd.DataFrame({"b": [1.0]})))
-    with pytest.raises(sw.InvalidSetError, match="'d' is 3; dates were there before"):
+    with pytest.raises(sw.InvalidSetError, match="'d' is 3; it held dates before"):
         recipe.encode(read(pd.DataFrame({"a": [1.0], "d": [3]})))
 
 
@@ -414,12 +414,12 @@ def test_a_date_that_is_not_written_as_iso_or_does_not_exist_is_odd(texts, odd):
 @pytest.mark.parametrize(
     ("texts", "said"),
     [
-        (["5%", "6 %", "7.5%"], "'v' is '5%', a number that is not written as -1.5 is"),
+        (["5%", "6 %", "7.5%"], "'v' is '5%', a number that is not written like -1.5"),
         (["(5)", "(6)", "7"], r"'v' is '\(5\)', a number that is not"),
         (["\N{MINUS SIGN}3.5", "2", "1"], "'v' is '\N{MINUS SIGN}3.5', a number that is not"),
         (["\N{ARABIC-INDIC DIGIT THREE}", "\N{ARABIC-INDIC DIGIT FOUR}"], "a number that is not"),
-        (["1", "n/a", "-", "NULL"], "'v' is 'n/a', not a number as others are"),
-        (["1", "2", "n/a"], "'v' is 'n/a', not a number as others are"),
+        (["1", "n/a", "-", "NULL"], "'v' is 'n/a', not a number like the others"),
+        (["1", "2", "n/a"], "'v' is 'n/a', not a number like the others"),
         (["low", "5%", "high"], None),
         (["n/a", "-"], None),
         (["0", "1", "3+"], None),

@@ -417,7 +417,7 @@ def test_damage_is_refused_in_words(tmp_path, name):
     content = bytearray(path.read_bytes())
     content[-9] ^= 1
     path.write_bytes(content)
-    with pytest.raises(sw.DataError, match=f"{name} is not what it was"):
+    with pytest.raises(sw.DataError, match=f"{name} has changed since"):
         Embedded.open(tmp_path / "out")
 
 
@@ -447,7 +447,7 @@ def test_threads_pass_a_refusal_on():
 def test_a_basis_that_learns_is_refused(tmp_path):
     pytest.importorskip("jax")
     pool = parquet.scan(parquet.write(parquet.table_of(some_sets()), tmp_path / "d"))
-    with pytest.raises(sw.SettingError, match="looks at the individuals again"):
+    with pytest.raises(sw.SettingError, match="reads the individuals again"):
         sw.AggregateRegressor("neural").embed(pool, tmp_path / "out")
 
 

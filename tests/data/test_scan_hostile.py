@@ -164,7 +164,7 @@ def test_a_file_that_changed_since_it_was_scanned_is_refused(tmp_path, use):
         "predict": lambda: fitted.predict_parquet(pool, tmp_path / "p"),
         "individuals": lambda: Embedded.open(tmp_path / "made").sets.x,
     }
-    with pytest.raises(sw.DataError, match=r"a\.parquet is not what it was when it was scanned"):
+    with pytest.raises(sw.DataError, match=r"a\.parquet has changed since it was scanned"):
         uses[use]()
     if use == "resume":
         with pytest.raises(sw.SettingError, match="a design of other files"):
@@ -362,7 +362,7 @@ def test_a_beginning_that_was_damaged_is_not_gone_on_with(tmp_path, name, gone):
     if (name, gone) in (("u.npy", False), ("begun.json", True)):
         assert_equal(MODEL.embed(pool, out), MODEL.embed(pool, tmp_path / "new"))
     else:
-        with pytest.raises(sw.DataError, match=f"{name} (is not what it was|cannot be read)"):
+        with pytest.raises(sw.DataError, match=f"{name} (has changed since|cannot be read)"):
             MODEL.embed(pool, out)
 
 
@@ -393,7 +393,7 @@ def _edited(folder, **change):
 def test_a_manifest_that_was_edited_is_refused(tmp_path, change):
     made = MODEL.embed(scanned(written(tmp_path / "d")), tmp_path / "out")
     _edited(tmp_path / "out", **change)
-    with pytest.raises(sw.DataError, match=r"cannot be read|is not what it was"):
+    with pytest.raises(sw.DataError, match=r"cannot be read|has changed since"):
         Embedded.open(made.folder)
 
 

@@ -141,9 +141,7 @@ def test_distances_are_mean_logs_and_sides_of_random_and_maxn():
 def test_a_figure_that_is_not_published_is_named():
     curves, published = made_up({})
     del published["Mg", "Ent"]
-    with pytest.raises(
-        DataError, match="published figure of Ent on Mg is not at hand; --published"
-    ):
+    with pytest.raises(DataError, match="published figure of Ent on Mg is missing; --published"):
         factorial.cells(curves, published)
 
 

@@ -226,7 +226,7 @@ def test_a_table_of_published_figures_that_is_none_is_refused(tmp_path, read, te
         path = tmp_path / f"{number}.csv"
         if text is not None:
             path.write_text(text)
-        with pytest.raises(DataError, match=rf"{number}.csv is no table of published figures"):
+        with pytest.raises(DataError, match=rf"{number}.csv is not a table of published figures"):
             read(path)
 
 

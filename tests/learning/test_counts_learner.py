@@ -38,9 +38,9 @@ def test_exposure_and_trials_are_names_of_the_weights():
         flat = sw.Sets.from_arrays(arrays, **{name: people})
         np.testing.assert_array_equal(flat.theta, frame.people)
     for two in ({"weights": "people", "exposure": "people"}, {"trials": "age", "exposure": "age"}):
-        with pytest.raises(SettingError, match="names of one thing"):
+        with pytest.raises(SettingError, match="all say how much"):
             sets_of(frame, **two)
-    with pytest.raises(SettingError, match="names of one thing"):
+    with pytest.raises(SettingError, match="all say how much"):
         sw.Sets.from_arrays(arrays, people, trials=people)
     renamed = frame.rename(columns={"people": "mean"})  # a column, whatever its name
     np.testing.assert_array_equal(sets_of(renamed, exposure="mean").theta, frame.people)

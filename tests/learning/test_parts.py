@@ -130,7 +130,7 @@ def test_a_set_of_one_individual_has_no_part(tmp_path):
     [
         (
             {"of": [9]},
-            "'9', number 1 of those named, is no member of set 'd'; give row numbers from 1 to 5",
+            "'9', number 1 of those named, is not a member of set 'd'; give row numbers from 1 to",
         ),
         ({"of": []}, "no member of set 'd' is named"),
         ({"of": [1, 1]}, "'1' is named twice"),

@@ -235,7 +235,7 @@ def test_a_file_that_changed_or_was_cut_off_is_refused(tmp_path):
         sw.design_pools(scan, model)
     other = frame.assign(x0=frame["x1"])
     parquet.write(pa.Table.from_pandas(other, preserve_index=False), tmp_path / "a")
-    with pytest.raises(sw.DataError, match="is not what it was when it was scanned"):
+    with pytest.raises(sw.DataError, match="has changed since it was scanned"):
         sw.design_pools(scan, model)
     path.unlink()
     with pytest.raises(sw.DataError, match=r"000.parquet"):

@@ -377,7 +377,7 @@ X = [[0.0], [1.0], [2.0]]
     [
         (X, [1.0, 2.0, 3.0], {"groups": "aab"}, "groups is 'aab'; give the ids themselves"),
         (X, [1.0, 2.0, 3.0], {"groups": ["a"]}, "groups has 1 ids for 3 rows"),
-        (X, [1.0, 2.0, 3.0], {"groups": [[1], [1], [2]]}, "groups is no list of ids"),
+        (X, [1.0, 2.0, 3.0], {"groups": [[1], [1], [2]]}, "groups is not a list of ids"),
         (X, [1.0, 2.0, 3.0], {"groups": ["a", None, "b"]}, "is None; give every set a name"),
         (
             X,
@@ -390,7 +390,7 @@ X = [[0.0], [1.0], [2.0]]
         (X, [1.0, 2.0], {}, r"totals have shape \(2,\); give one for each of 3 sets"),
         (X, {"a": 1.0, "z": 2.0}, {"groups": ["a", "b", "a"]}, "'z'"),
         (X, None, {"groups": ["a", "b", "a"]}, "the target y is None; give totals"),
-        (X, [1.0] * 3, {"sample_weight": [1.0] * 3}, "not how much a row counts; give groups"),
+        (X, [1.0] * 3, {"sample_weight": [1.0] * 3}, "not the importance of a row; give groups"),
         (
             X,
             [1.0] * 3,

@@ -176,7 +176,7 @@ def test_a_changed_byte_is_found_and_a_stopped_run_goes_on(model, tmp_path, monk
     with open(tmp_path / "design" / "x.npy", "r+b") as file:
         file.seek(200)
         file.write(b"\x01")
-    with pytest.raises(sw.DataError, match=r"x\.npy is not what it was"):
+    with pytest.raises(sw.DataError, match=r"x\.npy has changed since"):
         sw.Embedded.open(made.folder)
 
 

@@ -268,7 +268,7 @@ def test_a_study_on_files_looks_back_and_ahead_without_its_individuals(
         assert len(seen.steps) == 4
         assert study.status().answers == 4
         assert len(study.propose(2)) == 2
-        with pytest.raises(sw.SettingError, match="looks at every individual"):
+        with pytest.raises(sw.SettingError, match="reads every individual"):
             study.predict()
 
 

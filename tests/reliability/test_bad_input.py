@@ -141,7 +141,7 @@ def check_refused(path, words, calls=(sw.open_study, upgrade, new_study)):
 @pytest.mark.parametrize("content", [b"set,total\na,1\n" * 99, b"\0" * 5000, b"PK\3\4" + b"x" * 50])
 def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path, content):
     (tmp_path / "totals.csv").write_bytes(content)
-    check_refused(tmp_path / "totals.csv", "is no SQLite database")
+    check_refused(tmp_path / "totals.csv", "is not an SQLite database")
 
 
 def test_an_empty_file_is_refused_and_stays_empty(tmp_path):
@@ -171,7 +171,7 @@ def test_a_truncated_database_is_refused_or_whole(tmp_path):
     for cut in sorted(cuts | set(rng.integers(2, len(content), sized(25)).tolist())):
         folder.mkdir()
         (folder / "cut.db").write_bytes(content[:cut])
-        check_refused(folder / "cut.db", "is no SQLite database, or a damaged one")
+        check_refused(folder / "cut.db", "is not an SQLite database, or is damaged")
         shutil.rmtree(folder)
 
 

@@ -414,7 +414,7 @@ def test_an_exported_study_goes_on_with_its_pools(tmp_path):
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        (("[", "[99999, "), r"pools\.csv cannot be used.*no members of a pool"),
+        (("[", "[99999, "), r"pools\.csv cannot be used.*are not members of a pool"),
         (("name", "names"), r"columns must be name,at,members,theta"),
     ],
 )
@@ -539,7 +539,7 @@ def test_a_report_is_written(tmp_path):
 @pytest.mark.parametrize(
     ("options", "error", "said"),
     [
-        ({"design": {"sizes": 2}}, sw.SettingError, "'sizes' is no rule for pools"),
+        ({"design": {"sizes": 2}}, sw.SettingError, "'sizes' is not a rule for pools"),
         ({"design": 3}, sw.SettingError, "design is 3; give the rules"),
         ({"design": {}, "strategy": "QBC"}, sw.SettingError, "designed by AggMI, IVR, EPIG"),
         (

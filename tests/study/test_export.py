@@ -333,9 +333,9 @@ def test_an_export_never_touches_what_is_there(study, tmp_path):
         (tmp_path / "full", "is not empty; name a folder that is not there yet"),
         (tmp_path / "file", "is not a folder; name one that is not there yet"),
         (tmp_path / "no" / "such", "there is no folder .*no; make it first"),
-        ("", "is no folder; give a path"),
-        (7, "is no folder; give a path"),
-        ("a\0", "is no folder; give a path"),
+        ("", "is not a folder; give a path"),
+        (7, "is not a folder; give a path"),
+        ("a\0", "is not a folder; give a path"),
     ):
         with pytest.raises(sw.SettingError, match=words):
             study.export(place)

@@ -65,23 +65,23 @@ def swap(rows):
 
 BAD_ROWS = [
     ("answers.csv", cell(2, "position", "12"), 3, "no set at 12"),
-    ("answers.csv", cell(2, "position", "-1"), 3, "'-1' is no count"),
+    ("answers.csv", cell(2, "position", "-1"), 3, "'-1' is not a count"),
     ("answers.csv", cell(2, "position", ""), 3, "no set at None"),
     ("answers.csv", cell(2, "total", "many"), 3, "many"),
-    ("answers.csv", cell(2, "total", "nan"), 3, "nan is no total"),
-    ("answers.csv", cell(2, "total", "1e999"), 3, "inf is no total"),
-    ("answers.csv", cell(2, "total", "1e151"), 3, "1e.151 is no total"),
-    ("answers.csv", cell(2, "total", ""), 3, "None is no total"),
+    ("answers.csv", cell(2, "total", "nan"), 3, "nan is not a total"),
+    ("answers.csv", cell(2, "total", "1e999"), 3, "inf is not a total"),
+    ("answers.csv", cell(2, "total", "1e151"), 3, "1e.151 is not a total"),
+    ("answers.csv", cell(2, "total", ""), 3, "None is not a total"),
     ("answers.csv", cell(2, "noise_std", "?"), 3, "'\\?'"),
     ("answers.csv", cell(2, "number", "9" * 5000), 3, "4300 digits|no count"),
     ("answers.csv", lambda rows: rows[2].__delitem__(slice(2, None)), 3, "2 fields instead of 8"),
     ("skips.csv", lambda rows: rows[1].append("x"), 2, "6 fields instead of 5; give set,position"),
-    ("answers.csv", cell(2, "at", "yesterday"), 3, "'yesterday' is no time with a zone; give"),
-    ("claims.csv", cell(1, "asked", ""), 2, "'' is no time with a zone; give"),
-    ("claims.csv", cell(2, "expires", "never T1"), 3, "'never T1' is no time with a zone; give"),
-    ("skips.csv", cell(1, "at", "2026-11-16T18:06:11"), 2, "18:06:11' is no time with a zone"),
-    ("history.csv", cell(2, "at", "29e99926-01-01T00:00:00Z"), 3, "'29e99926.* is no time"),
-    ("history.csv", cell(2, "at", "0001-01-01T00:00:00+05:00"), 3, "'0001-01-01.* is no time"),
+    ("answers.csv", cell(2, "at", "yesterday"), 3, "'yesterday' is not a time with a zone; give"),
+    ("claims.csv", cell(1, "asked", ""), 2, "'' is not a time with a zone; give"),
+    ("claims.csv", cell(2, "expires", "never T1"), 3, "'never T1' is not a time with a zone; give"),
+    ("skips.csv", cell(1, "at", "2026-11-16T18:06:11"), 2, "18:06:11' is not a time with a zone"),
+    ("history.csv", cell(2, "at", "29e99926-01-01T00:00:00Z"), 3, "'29e99926.* is not a time"),
+    ("history.csv", cell(2, "at", "0001-01-01T00:00:00+05:00"), 3, "'0001-01-01.* is not a time"),
     ("history.csv", lambda rows: rows.insert(3, rows[2]), 4, "number is '2' instead of 3; give"),
     ("history.csv", lambda rows: rows.insert(3, rows.pop(2)), 3, "number is '3' instead of 2"),
     ("answers.csv", lambda rows: rows[0].pop(), 1, "the columns must be number,set,position,total"),
@@ -178,8 +178,8 @@ def change_head(folder, **changes):
 
 
 BAD_HEADS = [
-    ({"questions": 5.7}, "5.7 is no count"),
-    ({"changes": True}, "True is no count"),
+    ({"questions": 5.7}, "5.7 is not a count"),
+    ({"changes": True}, "True is not a count"),
     ({"format": 2}, r"has format 2, and this sumwise knows 1.* pip install --upgrade"),
     ({"format": 0}, "has format 0, and this sumwise knows 1"),
     ({"format": "1"}, "has format '1', and this sumwise knows 1"),
@@ -194,14 +194,14 @@ BAD_HEADS = [
     ({"seed": 1.5}, "seed is 1.5; give a whole number"),
     ({"claim_days": 0}, "claim_days is 0; give a number of days"),
     ({"claim_days": 10**400}, "study.json cannot be used"),
-    ({"questions": -1}, "-1 is no count"),
-    ({"arrivals": 2**31}, "2147483648 is no count"),
+    ({"questions": -1}, "-1 is not a count"),
+    ({"arrivals": 2**31}, "2147483648 is not a count"),
     ({"inputs": ["a"]}, "sets.parquet cannot be used: 1 input names for 3 inputs"),
     ({"inputs": 5}, "inputs is 5; give a list of names, or null"),
     ({"inputs": "abc"}, "inputs is 'abc'; give a list of names, or null"),
     ({"inputs": ["a", "b", "c"]}, "sets.parquet .* must name its columns; give .*'x0'.*'a'"),
-    ({"created": "yesterday"}, "'yesterday' is no time with a zone; give"),
-    ({"created": 5}, "study.json cannot be used: 5 is no time with a zone; give"),
+    ({"created": "yesterday"}, "'yesterday' is not a time with a zone; give"),
+    ({"created": 5}, "study.json cannot be used: 5 is not a time with a zone; give"),
     ({"inputs": [["a"], "b", "c"]}, "not a list of stored ids"),
     ({"model": {}}, "model settings cannot be read"),
     ({"model": None}, "model settings cannot be read"),
@@ -405,5 +405,5 @@ def test_a_place_that_is_no_folder_is_refused(plain, tmp_path):
         with pytest.raises(sw.DataError, match="there is no folder"):
             sw.import_study(place, tmp_path / "b.db")
     for place in (5, None, "", "a\0b"):
-        with pytest.raises(sw.SettingError, match="is no folder"):
+        with pytest.raises(sw.SettingError, match="is not a folder"):
             sw.import_study(place, tmp_path / "b.db")

@@ -135,7 +135,7 @@ def test_what_was_drawn_is_kept_and_not_drawn_again():
 
 @pytest.mark.parametrize("basis", [lambda x: x, sw.Neural(network=len, parameters=1.0)])
 def test_code_of_the_users_own_is_refused(basis):
-    with pytest.raises(sw.SettingError, match="is code of yours"):
+    with pytest.raises(sw.SettingError, match="is your own code"):
         serialize.pack_config(core.ModelConfig(basis))
 
 

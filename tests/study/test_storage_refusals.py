@@ -34,7 +34,7 @@ def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path, content)
     file = tmp_path / "schools.csv"
     file.write_bytes(content)
     for call in (sw.open_study, upgrade, lambda url: sw.create_study(url, SETS)):
-        with pytest.raises(sw.DataError, match=r"schools.csv' is no SQLite database"):
+        with pytest.raises(sw.DataError, match=r"schools.csv' is not an SQLite database"):
             call(file)
     assert file.read_bytes() == content
 

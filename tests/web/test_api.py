@@ -254,7 +254,7 @@ def test_what_is_not_held_or_skipped_cannot_be_given_back(web, study):
         ('{"position": 7, "total": true}', "total: give a number"),
         ('{"position": 7, "total": null}', "total: give a number"),
         ('{"position": 7}', "total: is missing"),
-        ('{"position": 7, "total": 1, "y": 2}', "y: is not known here"),
+        ('{"position": 7, "total": 1, "y": 2}', "y: is not a known field"),
         ('{"position": true, "total": 1}', "position: give a whole number"),
         ('{"position": "7", "total": 1}', "position: give a whole number"),
         ('{"position": 7.5, "total": 1}', "position: give a whole number"),

@@ -69,7 +69,7 @@ def test_wrong_members_and_impossible_totals_have_codes_of_their_own(tmp_path):
     body = {"position": 0, "total": 100}
     strange = got(web.post("/api/answers", json={**body, "of": ["p0", "p5"]}), 422)
     assert strange["code"] == "of"
-    assert "'p5', number 2 of those named, is no member of set 'd0'" in strange["detail"]
+    assert "'p5', number 2 of those named, is not a member of set 'd0'" in strange["detail"]
     much = got(web.post("/api/answers", json={**body, "total": 501}), 422)
     assert (much["code"], "from 0 to 500" in much["detail"]) == ("total", True)
     got(web.post("/api/answers", json=body), 201)

@@ -53,8 +53,8 @@ def ask(address: Address, n: int | None, budget: str | None, preview: bool, by: 
 def claim(address: Address, set_text: str, by: str | None) -> None:
     """Reserve a set of your own choice.
 
-    It is treated like a question: its expected total is printed, and others are not asked for it.
-    Where sets are designed, it may be a pool that ask --preview -n 5 shows.
+    The claim works like a question: the expected total is printed, and others are not asked for
+    the set. If sets are designed, SET may be a pool that ask --preview -n 5 shows.
 
     \b
       sumwise claim schools.db "Ann Arbor" --by ann
@@ -96,7 +96,7 @@ def _show_questions(
     if not questions[0].expires:
         changes = " Pools may have other members once totals have come in." if designs else ""
         show(f"Nothing is claimed: this is a preview.{changes}")
-        suggest("To be asked for real:", address.typed("ask", by=by))
+        suggest("To ask and claim:", address.typed("ask", by=by))
         return
     suggest(
         "When one is measured, for example:" if several else "When it is measured:",

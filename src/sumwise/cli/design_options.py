@@ -56,7 +56,7 @@ design_options: Final = (
         "are no other sets; with --by, given sets and designed pools compete.",
     ),
     *size_options,
-    option("--together COLUMN", "Individuals with the same label are all in a pool or all out."),
+    option("--together COLUMN", "All individuals with the same label are in a pool, or none."),
     option("--apart COLUMN", "At most one individual with the same label is in a pool."),
     option("--strata COLUMN", "A pool has exactly one individual with each label."),
     option("--within COLUMN", "All members of a pool have the same label: a plate, a county."),
@@ -67,9 +67,9 @@ design_options: Final = (
     ),
     option(
         "--weight-range LOW,HIGH",
-        "Choose weights of members between these, where they can be diluted. Default: all alike.",
+        "If members can be diluted: choose their weights in this range. Default: equal weights.",
     ),
-    option("--pool-effect", "Members of a pool have an effect in common, as natural groups do."),
+    option("--pool-effect", "Members of a pool share an effect, as members of natural groups do."),
     *noise_options,
     option("--pool-cost NUMBER", "What measuring a pool costs."),
     option("--pool-cost-per-member NUMBER", "What each member of a pool adds to its cost."),
@@ -104,7 +104,7 @@ class Design:
         for name, value in asdict(self).items():
             if value and not self.design:
                 typed = name.replace("_", "-")
-                raise click.UsageError(f"--{typed} says what a designed pool is; add --design")
+                raise click.UsageError(f"--{typed} describes designed pools; add --design")
 
     @property
     def as_json(self) -> dict[str, Any]:
@@ -126,7 +126,7 @@ class Design:
             given["size"] = pool_size(self.size)
         if self.weight_range is not None:
             if mean:
-                raise click.UsageError("--weight-range weighs members, and --weights mean does too")
+                raise click.UsageError("--weight-range excludes --weights mean; give one of them")
             given["weights"] = _range(self.weight_range)
         given |= self._labels(data, made, reading)
         if self.neighbours == GEOMETRY:
@@ -180,14 +180,14 @@ def pool_size(text: str) -> tuple[int, int]:
     """Fewest and most members, of "2-10" or "8"."""
     found = re.fullmatch(r"\s*(\d{1,9})\s*(?:[-–,:]\s*(\d{1,9}))?\s*", text)
     if found is None:
-        raise click.UsageError(f"--size {text!r:.40} is no size of pools; write 2-10, or 8")
+        raise click.UsageError(f"--size {text!r:.40} is not a size of pools; write 2-10, or 8")
     return int(found[1]), int(found[2] or found[1])
 
 
 def _range(text: str) -> tuple[float, float]:
     low, mark, high = text.partition(",")
     if not mark:
-        raise click.UsageError(f"--weight-range {text!r:.40} has no two ends; write 0,2")
+        raise click.UsageError(f"--weight-range {text!r:.40} is not a range; write 0,2")
     return to_number(low, "--weight-range"), to_number(high, "--weight-range")
 
 
@@ -209,7 +209,7 @@ def _pairs(file: Path, made: Individuals, reading: Reading) -> list[tuple[Any, A
         for name in pair:
             if shown(name) not in names:
                 raise DataError(
-                    f"{table.where(row)}: {shown(name)!r:.80} is no individual of the study; give "
-                    "ids as they are in its table"
+                    f"{table.where(row)}: {shown(name)!r:.80} is not an individual of the study; "
+                    "give ids as they are in its table"
                 )
     return [(names[shown(a)], names[shown(b)]) for a, b in zip(*keys, strict=True)]

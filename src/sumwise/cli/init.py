@@ -56,7 +56,7 @@ def size(text: str) -> int:
     """A number of bytes, such as 2GB."""
     found = re.fullmatch(r"(\d{1,18}(?:\.\d+)?)\s*([KMGT]?)i?B?", text.strip(), re.IGNORECASE)
     if found is None:
-        raise click.BadParameter(f"{text!r:.40} is no size; write 500MB or 2GB")
+        raise click.BadParameter(f"{text!r:.40} is not a size; write 500MB or 2GB")
     return int(float(found[1]) * UNITS[found[2].upper()])
 
 
@@ -151,12 +151,12 @@ class Measured:
     options.without,
     option(
         "--id COLUMN",
-        "The column with the name of each row, which predictions carry.",
+        "The column with the name of each row; predictions have this column too.",
         into="row_id",
     ),
     option(
         "--period COLUMN=PERIOD",
-        "An input that goes round: hour=24, or of dates day, week, month or year. May be repeated.",
+        "A periodic input: hour=24, or for dates day, week, month or year. May be repeated.",
         multiple=True,
     ),
     option(
@@ -198,12 +198,12 @@ class Measured:
     option("--unit NAME", "The unit of the outcome, such as points."),
     option(
         "--min NUMBER",
-        "The least that an individual's output can be. Impossible totals are refused, and "
+        "The lowest possible output of an individual. Impossible totals are refused, and "
         "predictions and intervals are cut there.",
         into="low",
         type=float,
     ),
-    option("--max NUMBER", "The most that it can be.", into="high", type=float),
+    option("--max NUMBER", "The highest possible output.", into="high", type=float),
     *objective_options,
     *design_options,
     options.dask,
@@ -231,10 +231,10 @@ def init(
     """Begin a study from a table of individuals.
 
     DATA is a table with a row for each individual: a CSV file with a heading, Parquet, Excel,
-    GeoJSON or GeoPackage, whose geometries are kept; a folder of Parquet files, which need not
-    fit in memory; or an address such as s3://…. URL says where to store the study: the path of
-    an SQLite file, which is created, or a PostgreSQL database such as
-    postgresql://user@host/database. Nothing is overwritten.
+    GeoJSON or GeoPackage (geometries are kept). It may also be a folder of Parquet files, which
+    need not fit in memory, or an address such as s3://…. URL is where the study is stored: the
+    path of a new SQLite file, or a PostgreSQL database such as postgresql://user@host/database.
+    Nothing is overwritten.
 
     \b
       sumwise init schools.db schools.csv --by district --x lunch,enroll,'ses_*' --id school
@@ -323,19 +323,19 @@ def _read(
     """The sets that a study is made of, and the columns they come from."""
     if design.design and table.is_large:
         raise SettingError(
-            "pools are designed of individuals in memory, and these would stay in their files; "
-            "name one file of those who may be in a pool, or raise --memory-limit"
+            "pools are designed from individuals in memory, and these would stay in their files; "
+            "name one file of the candidates, or raise --memory-limit"
         )
     if design.design and table.theta[0] not in ("sum", "mean"):
         raise SettingError(
-            "designed pools weigh their members alike (--weights sum or mean), or as "
-            "--weight-range says; leave a column of weights out"
+            "designed pools use equal weights (--weights sum or mean), or weights within "
+            "--weight-range; leave a column of weights out"
         )
     if table.is_large:
         if sets_file is not None:
             raise SettingError("these individuals stay in their own files; leave --sets-file out")
         if reading.centroid:
-            raise SettingError("individuals that stay in their own files have no --centroid yet")
+            raise SettingError("--centroid needs individuals in memory, and these stay in files")
         return _embed(table, address, model, objective, outcome)
     path, by, row_id = Path(table.data), table.by, table.row_id
     if not by and row_id is not None:  # each individual is a set of its own
@@ -383,7 +383,7 @@ def _refuse_outcome(inputs: Sequence[str], outcome: str | None, table: Table) ->
     if outcome in inputs:
         raise SettingError(
             f"{table.data} has a column {outcome!r:.80}, the outcome, which would be an input. "
-            f"Leave it out with --not {shlex.quote(str(outcome))}; where it holds outputs that are "
+            f"Leave it out with --not {shlex.quote(str(outcome))}; if it holds outputs that are "
             "known already, name it with --known instead."
         )
 
@@ -401,8 +401,8 @@ def _embed(
     place = _design_folder(table.data, address)
     if table.row_id is not None or table.known:
         raise SettingError(
-            "individuals that stay in their files take no --id or --known yet; leave these options "
-            "out, and record known totals with tell --from"
+            "--id and --known do not work for individuals that stay in their files; leave these "
+            "options out, and record known totals with tell --from"
         )
     with nullcontext() if table.dask is None else connect(table.dask) as client:
         run = in_threads if client is None else on(client)
@@ -473,10 +473,10 @@ def _remark(made: Individuals, strategy: str, objective: Objective) -> None:
         text = tuple(str(s.name) for s in recipe.sources if s.levels is not None)
         gaps = tuple(str(s.name) for s in recipe.sources if s.flagged)
         if text:
-            talk(f"Text, of which each level has an effect of its own: {_named(text)}.")
+            talk(f"Text, with an effect for each level: {_named(text)}.")
         empty = tuple(str(s.name) for s in recipe.sources if None in (s.levels or ()))
         if empty:
-            talk(f"Text with gaps, which are a level of their own: {_named(empty)}.")
+            talk(f"Text with gaps, which form a level of their own: {_named(empty)}.")
         if gaps:
             talk(f"Numbers with gaps, which are filled with the mean and flagged: {_named(gaps)}.")
     for name, reason in made.left_out.items():
@@ -484,7 +484,7 @@ def _remark(made: Individuals, strategy: str, objective: Objective) -> None:
     aimed = objective.targets is not None or objective.target_weights is not None
     if aimed and not ACQUISITIONS[strategy].uses_targets:
         names = " and ".join(s.name for s in ACQUISITIONS.values() if s.uses_targets)
-        talk(f"{strategy} asks the same questions whatever the targets are; {names} use them.")
+        talk(f"{strategy} ignores targets; {names} use them.")
     _remark_inputs(made)
 
 
@@ -506,13 +506,13 @@ def _remark_inputs(made: Individuals) -> None:
     if sets.row_ids is not None and len({*sets.row_ids}) < len(sets.row_ids):
         talk("Rows of different sets have the same id, so a row is named by its set and its id.")
     if same:
-        talk(f"The same in every row, so nothing can be learned of it: {_named(same)}.")
+        talk(f"The same in every row, so nothing can be learned from it: {_named(same)}.")
     for columns in bits.values():
         if len(columns) > 2 and x[:, columns].sum(axis=1).max() == 1:
             names = tuple(str(recipe.labels[d]) for d in columns)
             talk(
                 f"{len(names)} inputs seem to be indicators of one category, from {names[0]:.40} "
-                f"to {names[-1]:.40}. One column of text in their place is understood better."
+                f"to {names[-1]:.40}. One column of text works better than these."
             )
 
 

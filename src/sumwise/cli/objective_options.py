@@ -39,8 +39,8 @@ objective_options: Final = (
     ),
     option(
         "--enough NUMBER",
-        "Let status advise you to stop when the next questions improve predictions by less than "
-        "this (standard deviation, in the unit of an individual's output).",
+        "If the next questions improve predictions by less than this, status says that you may "
+        "stop (standard deviation, in the unit of an individual's output).",
     ),
 )
 

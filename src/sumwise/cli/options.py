@@ -131,10 +131,10 @@ def theta_column(weights: str, exposure: str | None, trials: str | None) -> tupl
     given = {"--exposure": exposure, "--trials": trials}
     named = [(name, option) for option, name in given.items() if name is not None]
     if len(named) + (weights != "sum") > 1:
-        raise click.UsageError("--weights, --exposure and --trials are one thing; give one of them")
+        raise click.UsageError("--weights, --exposure and --trials mean the same; give one of them")
     for name, option in named:
         if name in ("sum", "mean"):
-            raise click.UsageError(f"{option} {name} cannot be told from --weights; rename it")
+            raise click.UsageError(f"{option} {name} could also mean --weights; rename it")
         return name, option
     return weights, None
 
@@ -221,20 +221,20 @@ x: Final = option(
 exposure: Final = (
     option(
         "--exposure COLUMN",
-        "Of counts and amounts, what each is in proportion to, such as a population.",
+        "For counts and amounts: the column they are proportional to, such as a population.",
     ),
-    option("--trials COLUMN", "Of shares, the number of trials of each individual."),
+    option("--trials COLUMN", "For shares: the number of trials of each individual."),
 )
 outputs: Final = option(
     "--outputs KIND",
-    "What totals add up: numbers; counts of events; shares, told as successes among trials; or "
-    "amounts above 0.",
+    "Kind of outputs: numbers; counts of events; shares, whose totals are successes among trials; "
+    "or amounts above 0.",
     type=click.Choice(("numbers", "counts", "shares", "amounts")),
     default="numbers",
 )
 without: Final = option(
     "--not COLUMN",
-    "A column that is no input; * and ? stand for any characters. May be repeated.",
+    "A column that is not an input; * and ? stand for any characters. May be repeated.",
     into="without",
     multiple=True,
 )
@@ -247,13 +247,13 @@ def reading(centroids: bool = True) -> Parameter:
         centroids: Whether geometries may be of use.
     """
     parameters = {
-        "sep": option("--sep MARK", "What separates columns of CSV files. Default: found out."),
-        "decimal": option("--decimal MARK", "Mark for decimals in them. Default: found out."),
-        "encoding": option("--encoding NAME", "Their encoding, as cp1252. Default: found out."),
+        "sep": option("--sep MARK", "Separator of columns in CSV files. Default: detected."),
+        "decimal": option("--decimal MARK", "Decimal mark in CSV files. Default: detected."),
+        "encoding": option("--encoding NAME", "CSV encoding, such as cp1252. Default: detected."),
         "sheet": option("--sheet NAME", "Sheet of an Excel file, or layer of a GeoPackage."),
     }
     if centroids:
-        words = "Make columns of the centroids of geometries: longitude and latitude, or x and y."
+        words = "Add the centroids of geometries as columns: longitude and latitude, or x and y."
         parameters["centroid"] = option("--centroid", words)
 
     def decorate(function: Function) -> Function:

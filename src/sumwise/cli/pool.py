@@ -31,10 +31,10 @@ ID: Final = option(
 def pool() -> None:
     """Change who is in the sets: individuals join, leave or are corrected.
 
-    A total stays that of the members a set had when it was measured. If they change, the former
-    set keeps the total under a name such as "Ann Arbor (until 2026-03-31)", and Ann Arbor may be
-    asked for again. Corrected inputs are of the same members, so totals stay where they are.
-    Either all rows of a file are taken or none, and history keeps what has changed.
+    A total belongs to the members that a set had when it was measured. If the members change, the
+    former set keeps the total under a name such as "Ann Arbor (until 2026-03-31)", and Ann Arbor
+    may be asked for again. Corrected inputs do not change members, so totals stay with their sets.
+    Either all rows of a file are used or none. The history records the change.
 
     \b
       sumwise pool add schools.db opened.csv --set district --id school
@@ -82,7 +82,7 @@ def _change(
     ID,
     option("--weights COLUMN", "Column with the weights, in a study whose individuals have them."),
     option("--cost NUMBER", "What measuring each new set costs, in a study with costs."),
-    option("--noise-std NUMBER", "Known noise of each new set, in a study that knows it."),
+    option("--noise-std NUMBER", "Known noise of each new set, in a study with known noise."),
     options.by("Who changes the pool."),
     options.note,
     options.reading(),
@@ -92,8 +92,8 @@ def add(
 ) -> None:
     """Let individuals join.
 
-    FILE is a table as for init with a row for each: its set, its id if rows of the study have ids,
-    and the study's input columns. A set that is not there yet is new.
+    FILE is a table as for init, with a row for each: its set, its id if rows of the study have
+    ids, and the study's input columns. Sets that do not exist yet are added.
 
     \b
       sumwise pool add schools.db opened.csv --set district --id school
@@ -113,8 +113,8 @@ def add(
 def drop(address: Address, file: Path, **given: Any) -> None:
     """Let individuals leave.
 
-    FILE names each by its id; if rows of the study have none, by its set and a column row, which is
-    1 for the first, as predictions have them. A set without members leaves the pool.
+    FILE names each by its id. If rows of the study have no ids, it names each by its set and a
+    column row (1 for the first), as in predictions. A set without members leaves the pool.
 
     \b
       sumwise pool drop schools.db closed.csv --id school
@@ -135,9 +135,9 @@ def drop(address: Address, file: Path, **given: Any) -> None:
 def correct(address: Address, file: Path, **given: Any) -> None:
     """Correct inputs, or move individuals to other sets.
 
-    FILE names each as for drop, and has the input columns that are to change; others may be left
-    out. Where rows have ids, another set means that the individual moves: that splits a set, and
-    merges two into one.
+    FILE names each as for drop, and has the input columns that change; others may be left out. If
+    rows have ids, another set moves the individual to that set. This is how to split a set, or to
+    merge two into one.
 
     \b
       sumwise pool correct schools.db corrected.csv --id school

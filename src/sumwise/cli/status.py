@@ -101,9 +101,9 @@ def _show_first(rows: Rows, columns: Sequence[str], **headings: str) -> None:
 def answers(address: Address, out: Path | None, force: bool) -> None:
     """List the recorded totals, in order of arrival.
 
-    Retracted totals are left out, and of an amended total only the latest value is listed. The
-    file can be read by tell --from: a total of a part of a set is there as it was told, with the
-    members (of) or the share (covers).
+    Retracted totals are left out. For an amended total, only the latest value is listed. tell
+    --from can read the file: a total of part of a set is written as it was told, with the members
+    (of) or the share (covers).
 
     \b
       sumwise answers schools.db

@@ -43,7 +43,7 @@ UNPLANNED: Final = "It is recorded without known noise, although"
         "Read totals from a table (CSV, Parquet or Excel) with the columns set and total (or mean, "
         "count, or the --outcome), and "
         "optionally by, note, noise_std, and covers or of (ids of members, separated by ;) where a "
-        "total covers a part of its set. In place of set it may have the columns that were --by of "
+        "total covers part of its set. Instead of set it may have the columns that were --by of "
         "the study. Either all rows are recorded or none.",
         into="file",
         type=options.PATH,
@@ -69,14 +69,14 @@ def tell(
 ) -> None:
     """Record the measured total of a set, or of many sets from a file.
 
-    A set need not have been asked for. Recording the same total twice does no harm; a different
-    total for the same set is refused: correct it with amend. So is a total that the bounds of an
-    output (init --min, --max) make impossible. Of counts and shares, tell the count, not the rate.
+    The set need not have been asked for. You may record the same total twice. A different total
+    is refused: correct it with amend. A total that is impossible within the bounds of an output
+    (init --min, --max) is refused too. For counts and shares, tell the count, not the rate.
 
-    If only some members answered, --of names them, and the others are predicted as members whom the
-    total does not contain. If it is only known how many, --covers takes those who answered for a
-    random sample of the set: the total is divided by the share (a mean is not), and known noise is
-    added, √((1 − c) / c · Σθ²) times the standard deviation that the model expects within the set.
+    If only some members answered, name them with --of: the others are then predicted as outside
+    the total. If you know only their share c, use --covers, which assumes a random sample of the
+    set: the total is divided by c (a mean is not), and gets known noise, √((1 − c) / c · Σθ²)
+    times the standard deviation that the model expects within the set.
 
     \b
       sumwise tell schools.db "Ann Arbor" 843
@@ -142,9 +142,7 @@ def _remark(stored: Answer, before: Sequence[Claim | Skip], new: bool) -> None:
     if not new:
         return
     if stored.noise_std is not None:
-        show(
-            f"It has known noise of ± {stored.noise_std:.6g}, and counts for less the more it has."
-        )
+        show(f"It has known noise of ± {stored.noise_std:.6g}, which lowers its weight.")
     for each in before:
         if each.set_id != stored.set_id:
             continue

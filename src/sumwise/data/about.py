@@ -214,8 +214,8 @@ def impossible(
     more = f", and 4 times its noise of ± {noise:.6g} does not explain that" if noise else ""
     return LabelError(
         f"the {about.word} of set {set_id!r} is {total:.12g}, which is impossible: each output is "
-        f"{' and '.join(ends)}, so the {about.word} is {end}{more}. Is it mistyped, or of other "
-        "individuals?"
+        f"{' and '.join(ends)}, so the {about.word} is {end}{more}. Is it mistyped, or "
+        "does it belong to other individuals?"
     )
 
 

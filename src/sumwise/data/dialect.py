@@ -118,8 +118,8 @@ def _refuse_nul(path: Path) -> None:
                 content = path.read_bytes()
                 raise DataError(
                     f"{_line(path, content, start + at)}: {_near(content, start + at)} holds a "
-                    "zero byte, which no text has. Give a CSV file, or a file whose name ends in "
-                    "what it is, such as .xlsx; in a CSV file, remove the byte."
+                    "zero byte, which no text has. Give a CSV file, or a file whose name has "
+                    "its own ending, such as .xlsx. In a CSV file, remove the byte."
                 )
 
 

@@ -132,7 +132,7 @@ class Table:
             for row, value in enumerate(columns[-1]):
                 if self.in_file and isinstance(value, str) and not value.strip():
                     raise self.refusal(
-                        f"{self.where(row)}: {name!r} is {value!r:.80}, which names nothing. Fill "
+                        f"{self.where(row)}: {name!r} is {value!r:.80}, which is not a name. Fill "
                         "it in, or drop the row."
                     )
                 if isinstance(value, str) and not value.isascii() and not is_unicode(value):
@@ -316,7 +316,7 @@ def input_matrix(
         label = repr(names[column]) if names is not None else str(column)
         raise InvalidSetError(
             f"{what} has {matrix[row, column]} in row {row}, input {label}. NaN and infinity "
-            "cannot be computed with: fill it in or drop the row."
+            "cannot be used: fill it in or drop the row."
         )
     return matrix
 
@@ -327,7 +327,7 @@ def to_float(
     """A float64 copy; values that are not numbers are refused."""
     try:
         if type(values) is not np.ndarray and np.ma.is_masked(values):
-            raise TypeError("some of it is masked. Fill it in, or drop it")
+            raise TypeError("some values are masked. Fill them in, or drop them")
         array = np.asarray(values)
         if array.dtype.kind not in "biuf":  # text like "3" must not slip through as a number
             if array.dtype.kind == "c":

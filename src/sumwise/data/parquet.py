@@ -257,7 +257,7 @@ def raw_batches(
             reason = str(error).splitlines()[0]
             raise DataError(
                 f"{part.path} cannot be read beyond row {part.first_row + seen} ({reason:.200}). "
-                "Is it whole?"
+                "Is the file complete?"
             ) from error
     if seen != part.rows:
         raise DataError(f"{part.path} has changed while it was read; scan it again")
@@ -422,7 +422,7 @@ def _files_under(path: Any) -> list[str]:
     except (FileNotFoundError, ValueError) as error:  # no file can have a name with NUL
         raise DataError(f"there is no file or folder {where!r}. Check the name.") from error
     except OSError as error:
-        raise DataError(f"{where} cannot be looked into ({error})") from error
+        raise DataError(f"{where} cannot be listed ({error})") from error
     if names == [root]:
         return [where if "://" in where else root]
     named = [name.removeprefix(root) for name in names if name.endswith(".parquet")]
@@ -483,7 +483,7 @@ def open_parquet(path: str, footer: str = "") -> Any:
     try:
         if footer and _size_and_footer(path)[1] != footer:
             raise DataError(
-                f"{path} is not what it was when it was scanned: it was written to. "
+                f"{path} has changed since it was scanned. "
                 "Put the old file back, or scan again and embed into a new folder."
             )
         files, root = _file_system(path)

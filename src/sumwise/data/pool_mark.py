@@ -29,7 +29,7 @@ class PoolMark:
         made = cls(known["changes"], {at: became for at, became in known["retired"]})
         places = [*made.retired, *(at for at in made.retired.values() if at is not None)]
         if type(made.changes) is not int or made.changes < 0:
-            raise ValueError(f"{made.changes!r:.40} is no number of changes")
+            raise ValueError(f"{made.changes!r:.40} is not a number of changes")
         for at in places:
             if type(at) is not int or not 0 <= at < n_sets:
                 raise ValueError(f"there is no set at {at!r:.40}")

@@ -151,7 +151,7 @@ def read_rules(
     names = ("size", *PoolOptions.__annotations__)
     for name in options:
         if name not in names:
-            raise SettingError(f"{name!r:.60} is no rule for pools; there are {', '.join(names)}")
+            raise SettingError(f"{name!r:.60} is not a rule for pools; give {', '.join(names)}")
     given = {name: value for name, value in options.items() if value is not None}
     read: dict[str, Any] = {}
     for name in LABELS:

@@ -239,7 +239,7 @@ def periods_of(
     turns = dict(periods or {})
     for name in turns:
         if name not in names:
-            raise SettingError(f"a period is given for {name!r:.80}, which is no input")
+            raise SettingError(f"a period is given for {name!r:.80}, which is not an input")
     return turns
 
 
@@ -294,7 +294,7 @@ def learned_again(recipe: Recipe, x: Float[np.ndarray, "N D"]) -> Recipe:
         elif source.flagged:
             there = own[own[:, -1] == 0, 0]
             if not len(there):
-                raise SettingError(f"{source.name!r:.80} would be missing of all individuals")
+                raise SettingError(f"{source.name!r:.80} would be missing for all individuals")
             gaps = len(there) < len(own)
             fill = _sum(there) / (len(there) << 1126) if gaps else 0.0
             source = replace(source, fill=fill, flagged=gaps)
@@ -457,9 +457,9 @@ def _refuse_numbers(table: Table, seen: Seen, known: Sequence[str]) -> None:
     if not numbers or (words and 2 * len(odd) > len(known)) or _are_names(seen, known, words):
         return
     text = (words or odd or known)[0]
-    what = "not a number as others are" if odd else "a number that is written as text"
+    what = "not a number like the others" if odd else "a number that is written as text"
     if odd and text in numbers:
-        what = "a number that is not written as -1.5 is"
+        what = "a number that is not written like -1.5"
     raise table.refusal(
         f"{table.where(seen.texts[text][1])}: {seen.name!r:.80} is {text!r:.80}, {what}. Correct "
         "it, or leave it empty if it is missing; if these are names of categories, put a letter "
@@ -507,7 +507,7 @@ def _period(name: Hashable, period: float | str) -> float:
         turns = math.nan
     if not turns > 0 or math.isinf(turns):
         raise SettingError(
-            f"the period of {name!r:.80} is {period!r:.80}; give a positive number, or of dates "
+            f"the period of {name!r:.80} is {period!r:.80}; give a positive number, or for dates "
             f"{', '.join(PERIODS)}"
         )
     return turns
@@ -537,7 +537,7 @@ def _numbers(
             found = column.head(1).to_list()
             raise table.refusal(
                 f"{table.where(0)}: {source.name!r:.80} is {found[0] if found else None!r:.80}; "
-                "dates were there before. Give dates."
+                "it held dates before. Give dates."
             )
         moments = column.to_arrow()
         missing = np.asarray(compute.is_null(moments).to_numpy(zero_copy_only=False))
@@ -564,7 +564,7 @@ def _levels(table: Table, name: Hashable) -> tuple[list[str | None], Int[np.ndar
         if pa.types.is_dictionary(column.type):
             column = compute.cast(column, column.type.value_type)
         if pa.types.is_duration(column.type):
-            raise TypeError("a length of time is no name")
+            raise TypeError("a length of time is not a name")
         column = compute.cast(column, pa.string())
     except (pa.ArrowException, OverflowError, TypeError, UnicodeError):
         raise table.refusal(

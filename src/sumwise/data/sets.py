@@ -40,7 +40,7 @@ from sumwise.util.text import count, shown
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Sets:
-    """Groups of individuals; make one with `from_frame`, `from_arrays` or a sibling.
+    """Groups of individuals; make one with `from_frame`, `from_arrays` or another `from_` method.
 
     >>> sets = Sets.from_arrays([[[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0]]], ids=["north", "south"])
     >>> sets
@@ -94,17 +94,17 @@ class Sets:
             by: Column that names the group; several columns make tuples of ids.
             x: Input columns, `*` and `?` standing for any characters. Text and categories become
                 indicators, missing numbers are filled with the mean and flagged, and dates become
-                days; `recipe` keeps how, so that predictions take tables with the same columns.
+                days. `recipe` stores this, so predictions take tables with the same columns.
             weights: What a measurement of a group gives: the `"sum"` of its individuals, their
                 `"mean"`, or a weighted sum with θ from a column or an array with one value a row.
-            id: Column with the name of each row, which predictions carry.
-            periods: Of inputs that go round, such as `{"hour": 24}`; of dates `"day"`, `"week"`,
-                `"month"` or `"year"`.
+            id: Column with the name of each row; predictions have this column too.
+            periods: Periods of periodic inputs, such as `{"hour": 24}`; for dates `"day"`,
+                `"week"`, `"month"` or `"year"`.
             areas: Columns of larger or other areas, such as the county of each individual, of which
                 totals are known (`known` of `AggregateRegressor.fit` and of studies).
-            exposure: Where counts or amounts are measured, the column (or array) that these are in
-                proportion to, such as the population; where shares are, `trials` is how many there
-                were. Both are other names of `weights`.
+            exposure: For counts or amounts, the column (or array) that they are proportional to,
+                such as the population. For shares, `trials` is the number of trials. Both are other
+                names of `weights`.
 
         Groups come in order of first appearance, rows keep their order within a group.
         """
@@ -176,11 +176,11 @@ class Sets:
     ) -> Sets:
         """Sets as lists of row numbers of one (N, D) array; a row may be in several sets.
 
-        Where sets overlap, nest or repeat, their totals share the noise of the individuals in
-        common. A total that follows from others then teaches nothing, individuals are predicted
-        given all totals that contain them, and a set that follows from what is measured is known.
-        An individual has the effect of the smallest of its sets, the first of equal ones. Sets
-        made by different calls are taken for different individuals.
+        If sets overlap, are nested or repeat, their totals share the noise of the individuals in
+        common. A total that follows from others then teaches nothing. Individuals are predicted
+        given all totals that contain them. A set that follows from measured ones is known. An
+        individual has the effect of its smallest set, or of the first of equal ones. Sets from
+        different calls are assumed to have different individuals.
         """
         rows, inputs = frames.matrix_and_names(x, "x")
         members = as_list(members, "members")
@@ -253,8 +253,8 @@ class Sets:
             weight: θ(x) for an (n, D) array of points; 1 if left out.
             bins: Cells along each input, one number or one per input.
 
-        The noise of an individual output belongs to a cell, so the noise of the integral falls
-        as `bins` grows, as that of any mean of independent noise does.
+        Each cell has the noise of an individual output, so the noise of the integral falls as
+        `bins` grows, like that of any mean with independent noise.
 
         >>> line = Sets.from_integrals([[[0.0, 2.0]]], bins=4)
         >>> line.x.ravel(), line.theta
@@ -315,14 +315,14 @@ class Sets:
         return int(self.x.shape[1])
 
     def position(self, set_id: Hashable) -> int:
-        """Where a set stands in `ids`."""
+        """The position of a set in `ids`."""
         try:
             return self._positions[set_id]
         except (KeyError, TypeError):
             raise UnknownSetError(f"no set has the id {set_id!r}; {self.hint(set_id)}") from None
 
     def hint(self, set_id: Any) -> str:
-        """What to write instead of an id that is not there."""
+        """What to write instead of an id that does not exist."""
         alike = look_alike(set_id, self.ids)
         if alike is not None:
             kind = {str: "text ", int: "numbers "}.get(type(alike), "")
@@ -333,7 +333,7 @@ class Sets:
         return ", ".join(map(repr, self.ids[:3])) + (", …" if len(self) > 3 else "")
 
     def prepare(self, config: Any) -> Any:
-        """What a model with these settings knows of the inputs before any answer."""
+        """What a model with these settings derives from the inputs before any answer."""
         return config.prepare(self)
 
     def pool(self, model: Any) -> Any:
@@ -346,7 +346,7 @@ class Sets:
         for position in wanted:
             if not is_whole(position) or not -len(self) <= position < len(self):
                 raise UnknownSetError(
-                    f"there is no position {position!r}; {len(self)} sets have whole numbers from 0"
+                    f"there is no position {position!r}; {len(self)} sets have positions from 0"
                 )
         index = np.arange(len(self))[np.asarray(wanted, dtype=int)]
         sizes = self.sizes[index]
@@ -362,18 +362,18 @@ class Sets:
 
     @property
     def n_asked(self) -> int:
-        """How many sets may be asked for: all but areas and individuals known from the start."""
+        """Number of sets that may be asked for, without what was known from the start."""
         return len(self) - self.origin.extra
 
     @property
     def n_individuals(self) -> int:
-        """How many individuals there are, each counted once."""
+        """Number of individuals, each counted once."""
         n = int(self.starts[self.n_asked])
         return n if self.members is None else len(np.unique(self.members[:n]))
 
     @property
     def own_x(self) -> Float[np.ndarray, "N D"]:
-        """Inputs of the individuals of these, without those who are there once more."""
+        """Inputs of the individuals, each only once."""
         return self.x[: int(self.starts[self.n_asked])]
 
     def __getitem__(self, key: Any) -> Sets:
@@ -382,7 +382,7 @@ class Sets:
             try:
                 return self.take(range(len(self))[key])
             except (TypeError, ValueError) as error:
-                raise SettingError(f"{key} is no slice of positions: {error}") from None
+                raise SettingError(f"{key} is not a slice of positions: {error}") from None
         if (isinstance(key, Hashable) and not hasattr(key, "__len__")) or isinstance(
             key, str | tuple
         ):

@@ -295,8 +295,8 @@ def _parse(path: Path, dialect: Dialect, text: Callable[[str], bool]) -> Any:
         raise DataError(
             f"{line_of(path, dialect)(row.number - 2)}: there are {row.actual_columns} cells and "
             f"the heading has {row.expected_columns}. Fix the line; columns are separated by "
-            f"{marks}, and text with {marks} needs quotation marks. If that is not what separates "
-            "them, say what does with --sep."
+            f"{marks}, and text with {marks} needs quotation marks. If another character "
+            "separates columns, name it with --sep."
         ) from None
     if any(str(column.type) == "binary" for column in table.columns):
         raise UnicodeError("it is not UTF-8")

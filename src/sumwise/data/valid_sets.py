@@ -40,8 +40,8 @@ def one_of(weights: Any, exposure: Any, trials: Any) -> tuple[Any, str]:
     plain = weights is None or (isinstance(weights, str) and weights == "sum")
     if len(given) + (not plain) > 1:
         raise SettingError(
-            "weights, exposure and trials are names of one thing, how much of each individual a "
-            "total has; give one of them"
+            "weights, exposure and trials all say how much of each individual a total contains; "
+            "give one of them"
         )
     return next(((value, name) for name, value in given.items()), (weights, "weights"))
 

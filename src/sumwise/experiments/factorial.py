@@ -55,7 +55,7 @@ def cells(
             head = column.split()[0]
             if (name, head) not in published:
                 raise DataError(
-                    f"the published figure of {head} on {name} is not at hand; --published CSV "
+                    f"the published figure of {head} on {name} is missing; --published CSV "
                     "brings it in"
                 )
             beside[name, column] = published[name, head]

@@ -255,8 +255,8 @@ def run_all(
             on_progress(done, total)
     except BrokenProcessPool as error:
         raise SumwiseError(
-            "a worker process died, perhaps for lack of memory. Finished runs are kept; the same "
-            "command goes on, with fewer --jobs if need be."
+            "a worker process died, perhaps for lack of memory. Finished runs are kept; repeat "
+            "the command to continue, with fewer --jobs if needed."
         ) from error
 
 

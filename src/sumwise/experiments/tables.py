@@ -74,7 +74,7 @@ def _published_rows(path: Path, columns: str) -> Iterator[csv.DictReader[str]]:
             yield csv.DictReader(file)
     except (OSError, KeyError, ValueError, TypeError) as error:
         raise DataError(
-            f"{path} is no table of published figures ({error}); it needs the columns {columns}"
+            f"{path} is not a table of published figures ({error}); it needs the columns {columns}"
         ) from error
 
 

@@ -201,8 +201,8 @@ def _slice(
 
 def _no_individuals() -> Any:
     raise SettingError(
-        "individuals stay in their files on a cluster, so strategies that look at them (MI, Ent, "
-        "Var) cannot be used there"
+        "individuals stay in their files on a cluster, so strategies that use them (MI, Ent, Var) "
+        "do not work there"
     )
 
 
@@ -285,7 +285,7 @@ def _checked(
     count(n, "n")
     record, fitted = named(strategy), model.fitted()
     if record is ACQUISITIONS["Rand"]:
-        raise SettingError("Rand looks at nothing, so it needs no cluster; draw from sets.ids")
+        raise SettingError("Rand uses no data, so it needs no cluster; draw from sets.ids")
     if fitted.basis is not pool.prepared.basis:
         raise SettingError(
             "the model has another basis than the pool; make it with distributed.fit"

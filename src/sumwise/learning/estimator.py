@@ -52,25 +52,25 @@ class AggregateRegressor:
 
     Args:
         basis: `"auto"` (linear parts and Fourier features of several length-scales and scalings of
-            the inputs, weighed by the answers), `"fourier"` (random Fourier features of one
+            the inputs, weighted by the answers), `"fourier"` (random Fourier features of one
             length-scale: an approximate Gaussian process), `"linear"`, `"polynomial"`, `"neural"`
-            (a network that learns along; `Neural` has its options), an Equinox module, or any
+            (a network that is trained too; `Neural` has its options), an Equinox module, or any
             function from an (N, D) array to an (N, K) array.
         n_basis: K of the Fourier basis, bias included, and of `"neural"`; for `"auto"`, twice the
             average number of waves of a length-scale.
-        lengthscale: Of the Fourier basis, in standard deviations of the inputs; for `"auto"`, what
-            the length-scales that it chooses from are multiplied by.
+        lengthscale: Of the Fourier basis, in standard deviations of the inputs; for `"auto"`, a
+            factor on the length-scales that it chooses from.
         degree: Of the polynomial basis.
         hyperparameters: How λ (precision of the prior) and β (precision of an individual's noise)
             are found: `"evidence"` maximises the evidence, `"adam"` is the paper's search, and two
             numbers (λ, β) fix them, in the units of the outputs.
-        evidence_prior: Weigh `"evidence"` with a weak prior on log λ and log β, which keeps β from
-            running away while there are few labels.
-        standardize: Standardise inputs and outputs inside. Answers are in your units either way.
+        evidence_prior: Add a weak prior on log λ and log β to `"evidence"`, so that β does not
+            diverge while there are few labels.
+        standardize: Standardise inputs and outputs internally; results are in your units.
         random_state: Seed of what the basis draws, a whole number; None draws anew at each fit.
-        outputs: What totals add up: `"numbers"`; `"counts"` (events: whole numbers, from 0 on);
-            `"shares"` (successes in so many trials); or `"amounts"` (above 0). The weights of
-            individuals are then their exposures, or numbers of trials.
+        outputs: Kind of outputs: `"numbers"`; `"counts"` (events: whole numbers from 0); `"shares"`
+            (successes in trials); or `"amounts"` (above 0). The weights of individuals are then
+            their exposures, or numbers of trials.
 
     >>> import numpy as np, sumwise as sw
     >>> rng = np.random.default_rng(0)
@@ -132,16 +132,16 @@ class AggregateRegressor:
             weights: With X, whether totals are the `"sum"` or the `"mean"` of a group.
             pool: Sets whose inputs set the standardisation, if not `sets` themselves: usually
                 everything you know of, measured or not.
-            noise_std: Standard deviation of noise that each measurement is known to have beside
-                that of its individuals (noise added for privacy, a survey's error): one number, one
-                for each set, a dict by id, or a function of the sets.
-            known: What is known beside `y_bar`, which may then be None: totals of sets, outputs of
+            noise_std: Standard deviation of each measurement's known noise, in addition to that of
+                its individuals (noise added for privacy, a survey's error): one number, one for
+                each set, a dict by id, or a function of the sets.
+            known: Data in addition to `y_bar`, which may then be None: totals of sets, outputs of
                 individuals, totals of larger or overlapping areas. One of these, or a list: a dict
-                or pandas Series of totals by id; a data frame with a column of numbers beside a
-                column that names sets (as in `y_bar`), individuals (`id` of the sets, or all
-                inputs) or areas (`areas` of the sets, or some of several columns that they were
-                grouped by). A column `noise_std` holds known noise. It goes with sets.
-            exposure: With X, what `sample_weight` is called for counts, shares and amounts.
+                or pandas Series of totals by id; a data frame with a column of numbers and a column
+                that names sets (as in `y_bar`), individuals (`id` of the sets, or all inputs) or
+                areas (`areas` of the sets, or some of several columns that they were grouped by). A
+                column `noise_std` holds known noise. Needs sets.
+            exposure: With X, the name of `sample_weight` for counts, shares and amounts.
 
         >>> x = np.array([[0.0], [1.0], [2.0], [3.0]])
         >>> AggregateRegressor("linear").fit(x, {"a": 3.0, "b": 12.0}, groups=["a", "b", "a", "b"])
@@ -173,8 +173,8 @@ class AggregateRegressor:
     ) -> Embedded:
         """Stream a pool in Parquet files to a design on disk, which studies and learners take.
 
-        A fitted model embeds under its own basis. One that is not fitted draws a basis for these
-        inputs, which are read once more for that. Stopped halfway, the same call goes on.
+        A fitted model uses its own basis. A model that is not fitted reads the inputs once more to
+        draw a basis for them. If the call is interrupted, repeat it to continue.
 
         Args:
             pool: From `Sets.scan_parquet`.
@@ -231,10 +231,10 @@ class AggregateRegressor:
         groups: Any = None,
         exposure: Any = None,
     ) -> Any:
-        """Outputs of individuals: their mean, and on request how sure that is.
+        """Outputs of individuals: their mean, and on request its uncertainty.
 
-        Counts and amounts are per exposure, and shares are probabilities, unless exposures are
-        given: then they are what is to be counted.
+        Counts and amounts are per unit of exposure, and shares are probabilities. If exposures are
+        given, they are total counts, amounts and successes.
 
         Args:
             X: (n, D) array, or a data frame with the columns the model was fitted on.
@@ -251,7 +251,7 @@ class AggregateRegressor:
             raise SettingError("ask for return_std or return_cov, not both")
         if return_cov and groups is not None:
             raise SettingError(
-                "return_cov knows no groups; ask for return_std, or leave groups out"
+                "return_cov does not work with groups; use return_std, or leave groups out"
             )
         fitted, known = self.fitted(), self._encode(X)
         x, groups = known.x, by_row.aligned(X, groups, "groups")
@@ -289,13 +289,13 @@ class AggregateRegressor:
         high: float | None = None,
         exposure: Any = None,
     ) -> Predictions:
-        """Outputs of individuals with the interval that holds a share `level` of them.
+        """Outputs of individuals with the interval that should contain a share `level` of them.
 
         Args:
             groups, exposure: As in `predict`.
-            low: The least that an output can be, and `high` the most. Means are moved within these,
-                those of all members of a measured total such that they still add up to it, and
-                intervals are cut there.
+            low: The lowest possible output; `high` is the highest. Means are moved within these
+                bounds, so that members of a measured total still add up to it. Intervals are cut at
+                the bounds.
 
         Rows of a data frame come back with its columns: `intervals(frame).to_pandas()`.
         """
@@ -341,7 +341,7 @@ class AggregateRegressor:
             run: As in `embed`; for a folder.
 
         Returns:
-            How many individuals there were.
+            The number of individuals.
         """
         share, fitted = check_level(level), self.fitted()
         scan = scan_for(self, pool, fitted)
@@ -402,7 +402,7 @@ class AggregateRegressor:
             y: Outputs of individuals; with groups, totals as in `fit`.
             sample_weight: How much each individual counts; with groups, θ of each row as in `fit`.
             groups: Id of each row's group.
-            weights: `"sum"` or `"mean"`, with groups; what `fit` was told, if left out.
+            weights: `"sum"` or `"mean"`, with groups; if left out, as given to `fit`.
         """
         from sklearn.metrics import r2_score
 
@@ -448,8 +448,8 @@ class AggregateRegressor:
 
     @property
     def noise_precision_(self) -> Any:
-        """β in your output units: 1/√β is the standard deviation of an individual's noise, beside
-        what members of its set share."""
+        """β in your output units: 1/√β is the standard deviation of an individual's noise, without
+        the effect that members of its set share."""
         return self._precision(self.fitted().posterior.hyper.noise_precision)
 
     # --- scikit-learn's conventions -----------------------------------------------------------
@@ -504,7 +504,7 @@ class AggregateRegressor:
 
         if not get_config()["enable_metadata_routing"]:
             raise RuntimeError(
-                "scikit-learn routes nothing yet; call "
+                "metadata routing is off in scikit-learn; call "
                 "sklearn.set_config(enable_metadata_routing=True) first"
             )
         for name in wanted:

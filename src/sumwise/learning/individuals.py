@@ -104,7 +104,7 @@ def refuse_unknown(recipe: Recipe | None, known: Encoded, what: str) -> None:
     for row, column in np.argwhere(known.unknown).tolist():
         name = recipe.names[column] if recipe else column
         raise InvalidSetError(
-            f"{what} takes rows that are known in full; in row {row}, {name!r:.80} is missing "
+            f"{what} needs complete rows; in row {row}, {name!r:.80} is missing "
             "or a text that was not there before. Leave the row out."
         )
 

@@ -86,22 +86,22 @@ def read_options(
 
 
 class ActiveLearner:
-    """Algorithm 1 in memory.
+    """Ask for sets and learn from their totals, in memory (the paper's Algorithm 1).
 
     Args:
         sets: A `Sets`, or what `AggregateRegressor.embed` has written.
         model: An `AggregateRegressor`, whose settings are used; it is not changed.
         strategy: A name or a function; see `sumwise.score`.
         seed: Of the strategy's draws, and of the basis if no model is given.
-        preset: `"paper"` takes the paper's model (128 Fourier features of length-scale 1, Adam)
-            and AggMI in one word.
+        preset: `"paper"` takes the paper's model (128 Fourier features of length-scale 1, Adam) and
+            its strategy AggMI.
         known: Totals, outputs of individuals and totals of areas that are known already, as in
             `AggregateRegressor.fit`; they are among the answers, and never asked for.
         **options: `outputs`, `outcome`, `unit`, `low`, `high`, `targets`, `target_weights`,
             `noise_std`, `cost` and `enough`, as in `sumwise.create_study`.
 
-    A learner has what a study has, in the same words, but for names and times. The same seed and
-    history give the same questions, in a study as well. A learner belongs to one thread.
+    A learner has the same methods as a study, without names and times. The same seed and history
+    give the same questions, in a study too. Use a learner in one thread only.
 
     >>> import numpy as np, sumwise as sw
     >>> rng = np.random.default_rng(1)
@@ -154,14 +154,14 @@ class ActiveLearner:
     # --- asking and telling -------------------------------------------------------------------
 
     def ask(self, n: int | None = None, *, budget: float | None = None) -> Any:
-        """The set to measure next, or a list of `n` that are good together.
+        """The set to measure next, or a list of `n`, chosen jointly.
 
-        They stay the same until an answer or a skipped set changes what is known.
+        The questions stay the same until an answer or a skipped set changes what is known.
 
         Args:
             n: One question if left out, or with a budget a list of as many as it pays for.
-            budget: Ask only for what this pays for, as in `Study.ask`. It is spent anew, whatever
-                was asked for before.
+            budget: Ask only for what this pays for, as in `Study.ask`. Earlier questions are not
+                subtracted from it.
         """
         now, wanted = self._progress, 1 if n is None else validate.count(n, "n")
         if budget is None:
@@ -179,9 +179,9 @@ class ActiveLearner:
         return now.open[0] if one else list(now.open[:wanted])
 
     def propose(self, n: int = 5, *, budget: float | None = None) -> list[Ask]:
-        """The questions after those that are open; there are fewer if fewer sets are free.
+        """The questions that follow the open ones; fewer if fewer sets are free.
 
-        Nothing is asked for: what `ask` gives stays the same.
+        This asks for nothing: the result of `ask` stays the same.
 
         Args:
             budget: As in `ask`.
@@ -212,8 +212,8 @@ class ActiveLearner:
         """Record the measured total of a set, whether or not it was asked for.
 
         Args:
-            noise_std: Standard deviation of noise that this measurement is known to have beside
-                that of its individuals, such as noise added for privacy.
+            noise_std: Standard deviation of this measurement's known noise, in addition to that of
+                its individuals, such as noise added for privacy.
             of, covers: The part of the set that the total covers, as in `Study.tell`.
         """
         new = self._measured.checked(Told(set_id, y_bar, noise_std, of, covers))
@@ -232,7 +232,7 @@ class ActiveLearner:
         of: Any = None,
         covers: Any = None,
     ) -> int:
-        """Record totals of many sets, all of them or none; gives how many were new.
+        """Record totals of many sets, all of them or none; returns how many were new.
 
         Args:
             set_ids, y_bar, noise_std, of, covers: As in `Study.tell_many`.
@@ -253,7 +253,7 @@ class ActiveLearner:
         of: Sequence[Hashable] | None = None,
         covers: float | None = None,
     ) -> None:
-        """Correct an answer; without `noise_std` it keeps the noise it had, and 0 takes it away.
+        """Correct an answer; without `noise_std` it keeps its known noise, and 0 removes it.
 
         Args:
             of, covers: The part of the set that it covers; as in `Study.amend`.
@@ -269,7 +269,7 @@ class ActiveLearner:
             self._progress = revise(self._progress, changed)
 
     def retract(self, set_id: Hashable) -> None:
-        """Withdraw an answer: its set may be asked for again, if it ever was to be asked for."""
+        """Withdraw an answer: its set may be asked for again, unless known from the start."""
         known = self._known(self._progress.pool.sets.position(set_id))
         kept = [each for each in self.answers if each is not known]
         now = revise(self._progress, kept)
@@ -277,7 +277,7 @@ class ActiveLearner:
         self._progress = replace(now, skipped=tuple(sorted({*now.skipped, *extra})))
 
     def skip(self, set_id: Hashable) -> None:
-        """Set a set aside that cannot be measured: it is not asked for."""
+        """Exclude a set that cannot be measured: it is not asked for."""
         now, position = self._progress, self._progress.pool.sets.position(set_id)
         if self._answer(position) is not None:
             raise rules.nothing_to_skip(now.pool.sets.ids[position])
@@ -285,7 +285,7 @@ class ActiveLearner:
         self._progress = replace(now, skipped=skipped, open=())
 
     def unskip(self, set_id: Hashable) -> None:
-        """Let a set that was skipped be asked for again."""
+        """Allow a skipped set to be asked for again."""
         now, position = self._progress, self._progress.pool.sets.position(set_id)
         if position not in now.skipped:
             raise rules.not_skipped(now.pool.sets.ids[position])
@@ -361,12 +361,12 @@ class ActiveLearner:
         return self._fit(revise(now, others)).expected(whole)
 
     def status(self) -> Status:
-        """Where the learner stands, and how much there is still to learn."""
+        """The progress of the learner, and how much there is still to learn."""
         return self._moment().status()
 
     def insight(self, level: float = 0.9) -> Insight:
-        """What each answer was expected to be and what it taught, whether intervals are right, and
-        what to ask next.
+        """The prediction and the information of each answer, the coverage of intervals, and what to
+        ask next.
 
         Args:
             level: Probability of the intervals that answers are compared with.
@@ -438,12 +438,12 @@ class ActiveLearner:
 
     @property
     def about(self) -> About:
-        """What is measured: the outcome, its unit and bounds, and how sets are weighed."""
+        """What is measured: the outcome, its unit and bounds, and how sets are weighted."""
         return self._about
 
     @property
     def answers(self) -> tuple[Answer, ...]:
-        """Answers as they stand with their questions, in order of arrival."""
+        """The present answers with their questions, in order of arrival."""
         return self._progress.answers
 
     @property

@@ -65,8 +65,8 @@ def rows_of(sets: Sets, position: int, of: Any) -> tuple[int, ...] | None:
         text = shown(name.item() if isinstance(name, np.generic) else name)
         if text not in known:
             raise LabelError(
-                f"of: {text!r:.60}, number {n} of those named, is no member of set {own!r}; give "
-                f"{kind}"
+                f"of: {text!r:.60}, number {n} of those named, is not a member of set {own!r}; "
+                f"give {kind}"
             )
         found.append(known[text])
     if not found:

@@ -46,14 +46,14 @@ Weighted = tuple[np.ndarray, np.ndarray]  # rows of candidates, and their weight
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """How good a pool is, and how good any pool could be."""
+    """The value of a pool, and an upper bound on the value of any pool."""
 
     value: float  # its score
     bound: float  # on the score of any pool, by the relaxation to real weights
 
     @property
     def fraction(self) -> float:
-        """How much of the bound the pool reaches."""
+        """The share of the bound that the pool reaches."""
         return min(self.value / self.bound, 1.0) if self.bound > 0 else 1.0
 
 
@@ -74,7 +74,7 @@ class Designed:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Pools(Sets):
-    """Designed pools: a `Sets` that is ready to be asked, with a certificate for each pool."""
+    """Designed pools: a `Sets` with a certificate for each pool."""
 
     rows: tuple[Int[np.ndarray, " m"], ...] = ()  # of candidates, by pool
     certificates: tuple[Certificate, ...] = ()  # each with value, bound and fraction
@@ -105,18 +105,18 @@ def design_pools(
     budget: float | None = None,
     **rules: Unpack[PoolOptions],
 ) -> Pools:
-    """Pools of candidates that are worth measuring, good together.
+    """Pools of candidates to measure, chosen jointly.
 
     Args:
         candidates: The individuals that may go into pools: a table with the model's inputs, an
             (N, D) array, a `Sets` whose individuals they are, or the rows of Parquet files
             (`Sets.scan_parquet`, `by` the column that names them), which need not fit in memory.
         model: A fitted model; before any answer, one that was fitted on no sets.
-        n: How many pools; with a budget, at most so many.
+        n: Number of pools; with a budget, the largest number.
         size: The fewest and the most members of a pool, or one number.
         strategy: AggMI, IVR or EPIG; see `sumwise.score`.
-        pending: Pools that are being measured, from earlier calls: they are conditioned on, and
-            count for `uses`.
+        pending: Pools from earlier calls that are being measured: the model is conditioned on them,
+            and they count for `uses`.
         targets, target_weights: Individuals whose predictions count, as in `sumwise.score`; by
             default all candidates.
         budget: What all pools may cost together.

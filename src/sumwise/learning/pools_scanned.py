@@ -99,7 +99,7 @@ def _rules(n: int, rules: Mapping[str, Any]) -> PoolRules:
     for name in IN_MEMORY:
         if rules.get(name) is not None:
             raise SettingError(
-                f"{name} needs something of every candidate at once, and these are on disk; read "
+                f"{name} needs every candidate at once, and these are on disk; read "
                 "them into memory (a data frame or a Sets), or leave it out"
             )
     found = read_rules(n, None, rules)

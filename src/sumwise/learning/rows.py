@@ -142,7 +142,7 @@ def ids_of(groups: Any, n_rows: int) -> list[Any]:
     if len(names) != n_rows:
         raise SettingError(f"groups has {len(names)} ids for {n_rows} rows; give one for each")
     if isinstance(groups, Mapping) or not all(isinstance(name, Hashable) for name in names):
-        raise SettingError("groups is no list of ids; give the id of a set for each row")
+        raise SettingError("groups is not a list of ids; give the id of a set for each row")
     return names
 
 
@@ -151,8 +151,8 @@ def sets_of(x: Any, groups: Any, weights: Any, sample_weight: Any) -> tuple[Sets
     refuse_sparse(x)
     if groups is None and sample_weight is not None:
         raise SettingError(
-            "sample_weight is how much of each row a total of its group contains, not how much a "
-            "row counts; give groups as well"
+            "sample_weight is the part of each row in its group's total, not the importance of a "
+            "row; give groups as well"
         )
     frame = None if isinstance(x, np.ndarray | list | tuple) else as_frame(x)
     if frame is None:
@@ -186,7 +186,7 @@ def sets_and_totals(
     if exposure is not None:
         if sample_weight is not None or weights != "sum":
             raise SettingError(
-                "exposure, sample_weight and weights are one thing; give one of them"
+                "exposure, sample_weight and weights mean the same; give one of them"
             )
         groups = range(len(x)) if groups is None else groups
     theta = sample_weight if exposure is None else exposure

@@ -39,7 +39,7 @@ def score(
     noise_std: Any = None,
     seed: int = 0,
 ) -> PerSet:
-    """One number per set: higher is worth measuring sooner.
+    """One number per set; measure the sets with the highest scores first.
 
     Args:
         strategy: A name (AggMI, AggEnt, IVR, EPIG, MI, Ent, QBC, EMCM, Var, MaxN, MinN, Rand, and
@@ -47,9 +47,9 @@ def score(
         targets: Individuals whose predictions count, for IVR and EPIG: a table with the model's
             inputs. By default all individuals of `sets`.
         target_weights: How much each of them counts, at least 0.
-        noise_std: Noise that measuring a set is known to have, beside that of its individuals: one
+        noise_std: Known noise of measuring a set, in addition to that of its individuals: one
             number, one for each set, a dict by id, or a function of the sets.
-        seed: For the strategies that draw: QBC, EMCM, Rand, DAMI and DAEnt.
+        seed: For the strategies that use random draws: QBC, EMCM, Rand, DAMI and DAEnt.
 
     >>> import sumwise as sw
     >>> sets = sw.Sets.from_arrays([[[0.0]], [[3.0]], [[3.0], [3.1]]], ids=["a", "b", "c"])
@@ -79,17 +79,16 @@ def select(
     seed: int = 0,
     **objective: Unpack[ObjectiveOptions],
 ) -> list[Hashable]:
-    """Ids of `n` sets to measure together: a joint batch, never the n best one by one.
+    """Ids of `n` sets to measure together, chosen jointly: not the n highest scores.
 
     After each pick the model is conditioned on it as if it were measured, so a batch does not ask
-    the same thing twice. Any of `sets` may be picked: leave out those that are measured already,
-    or name them.
+    the same thing twice. Any of `sets` may be picked: leave out measured sets, or name them.
 
     Args:
         n: How many; 1 if left out, or with a budget as many as it pays for.
         but: Ids in `sets` that are measured already, and not picked again.
-        pending: Ids in `sets` that are being measured: conditioned on, and not picked again.
-        budget: Pick only what this pays for, in all; fewer than `n` if it does not pay for more.
+        pending: Ids in `sets` that are being measured: treated as measured, and not picked.
+        budget: Pick only what this pays for, in total; fewer than `n` if it does not pay for `n`.
             Picking by gain per cost is compared with picking by gain, and with the set that gains
             most followed by picks by gain per cost; the batch that gains most in all is taken.
         **objective: `targets`, `target_weights` and `noise_std`, as in `score`; and `cost`: what

@@ -89,7 +89,7 @@ class Measured(NamedTuple):
         if new.covers is not None:
             raise SettingError(
                 f"covers scales a total up, and {outputs} are counted: name the members that were "
-                "(of, --of in the shell), whose own exposures are known"
+                "(of, --of in the shell), which have exposures of their own"
             )
         exposure = float(some_members(self.sets, [new]).theta.sum())
         check_total(LIKELIHOODS[outputs], new.set_id, new.y_bar, exposure)

@@ -511,8 +511,8 @@ def finite_rows(values: Float[np.ndarray, "N M"]) -> Float[np.ndarray, "N M"]:
     if not np.isfinite(values).all():
         row = int(np.argwhere(~np.isfinite(values))[0, 0])
         raise InvalidSetError(
-            f"row {row} has no finite prediction: its inputs are too far from those the model was "
-            "fitted on, or the basis is not defined there. Leave it out, or choose another basis."
+            f"row {row} has no finite prediction: its inputs are too far from those that the model "
+            "was fitted on, or the basis is not defined there. Leave it out, or take another basis."
         )
     return values
 

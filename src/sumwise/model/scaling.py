@@ -88,7 +88,7 @@ def standardise(
 
 def beyond_doubles(y_bar: Float[np.ndarray, "t M"]) -> LabelError:
     return LabelError(
-        f"totals from {y_bar.min():.3g} to {y_bar.max():.3g} cannot be computed with: their "
+        f"totals from {y_bar.min():.3g} to {y_bar.max():.3g} are too extreme to use: their "
         "squares, or those of the weights or of noise_std, leave the range of double precision. "
         "Is one of them mistyped? Otherwise rescale them."
     )

@@ -34,7 +34,7 @@ def pack_config(config: ModelConfig) -> str:
         basis = {"neural": {name: value for name, value in plain.items() if value is not None}}
     elif not isinstance(basis, str):
         raise SettingError(
-            f"the basis {basis!r:.60} is code of yours, and a study is opened by people who do not "
+            f"the basis {basis!r:.60} is your own code, and others who open the study do not "
             "have it. Use a basis with a name, or Neural without a network of your own; "
             "ActiveLearner takes any."
         )

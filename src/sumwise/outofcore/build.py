@@ -88,8 +88,8 @@ def embed_scan(
         raise SettingError(f"out is {out!r:.60}; give the path of a new folder")
     if config.basis == "neural" or isinstance(config.basis, Neural):
         raise SettingError(
-            "a basis that learns looks at the individuals again after every answer, so there is "
-            "nothing to embed beforehand. Use basis='auto', 'fourier', 'polynomial' or 'linear', "
+            "a basis that learns reads the individuals again after every answer, so it cannot be "
+            "embedded beforehand. Use basis='auto', 'fourier', 'polynomial' or 'linear', "
             "or keep the individuals in memory."
         )
     if config.likelihood is not None:
@@ -116,7 +116,7 @@ def embed_scan(
     except OSError as error:
         raise DataError(
             f"the design cannot be written to {folder} ({error.strerror or error}). Make room "
-            "there and call again, which goes on where it stopped; or choose another place."
+            "there and call again to continue, or choose another place."
         ) from error
     if store.read_manifest(folder).settings != settings:
         raise _other(folder)
@@ -387,6 +387,6 @@ def _write_shared(
         hint = "" if kind == np.float64 else "; dtype='float64' holds smaller and larger ones"
         raise InvalidSetError(
             f"weights of set {name!r} are all zero, or beyond what can be squared in {kind}: its "
-            "total would say nothing that can be computed with. Drop the set or rescale its "
+            "total cannot be used. Drop the set or rescale its "
             f"weights, and embed into a new folder{hint}."
         )

@@ -42,8 +42,8 @@ def on(client: Any) -> Run:
                 yield future.result()
         except KilledWorker as error:
             raise SumwiseError(
-                f"several workers died over the same piece of work ({error}), perhaps for lack of "
-                "memory. What is finished is kept where it is written; try again with more memory "
+                f"several workers died at the same task ({error}), perhaps for lack of "
+                "memory. Finished parts are kept; try again with more memory "
                 "for each worker."
             ) from error
         finally:

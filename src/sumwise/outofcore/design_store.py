@@ -328,7 +328,7 @@ def compare_pieces(folder: str, manifest: DesignManifest) -> None:
 
 def damaged(folder: str, name: str) -> DataError:
     return DataError(
-        f"{os.path.join(folder, name)} is not what it was when it was written: its checksum "
+        f"{os.path.join(folder, name)} has changed since it was written: its checksum "
         "differs. Restore it from a copy, or embed again into a new folder."
     )
 
@@ -413,7 +413,7 @@ def read_whole(scan: Scan, ids: Any) -> Sets:
     n_bytes = 8 * scan.rows * (scan.n_inputs + 2)
     if n_bytes > LARGEST_READ:
         raise SettingError(
-            f"this looks at every individual, and {scan.rows} of them would take "
+            f"this reads every individual, and {scan.rows} of them would take "
             f"{n_bytes / 1e9:.0f} GB of memory. Reports, exports, lists of individuals and the "
             "strategies MI, Ent and Var do so; AggMI and the other strategies, totals of sets and "
             "predictions that are streamed to Parquet files do not."

@@ -60,22 +60,22 @@ def create_study(
     """Begin a study, and store its sets, its settings and what the basis has drawn.
 
     Args:
-        url: The path of an SQLite file, which is made if it is not there, or
+        url: The path of an SQLite file, which is created if needed, or
             `postgresql://user@host/database`. A database may hold several studies.
         sets: A `Sets`; or what `AggregateRegressor.embed` has written, which stays where it is.
         name: The name of the study; "study" if left out.
         model: An `AggregateRegressor`, whose settings are used.
         strategy: A name; see `sumwise.score`. IVR if left out.
         seed: The seed of the strategy's draws, and of the basis if no model is given.
-        preset: `"paper"` stands for the paper's model and AggMI.
+        preset: `"paper"` takes the paper's model and AggMI.
         claim_days: How many days a claim on a set lasts.
         sets_file: Keep sets that take gigabytes in this Parquet file and not in the database.
         known: What is known already, as in `AggregateRegressor.fit`: the first answers.
         **options: `outputs`: what totals add up, if no model is given: `"numbers"`, `"counts"`,
             `"shares"` or `"amounts"`, as in `AggregateRegressor`. `outcome`: what is measured, such
             as "maths score", and `unit`: its unit, which all outputs use. `low` and `high`: the
-            least and the most that an individual's output can be (a share is 0 to 1); a total that
-            is impossible is refused then, and predictions keep within. `targets` and
+            lowest and highest possible output of an individual (a share is 0 to 1); impossible
+            totals are then refused, and predictions stay within the bounds. `targets` and
             `target_weights`: individuals whose predictions count, as in `sumwise.score`.
             `noise_std`: noise that measuring each set will have; `tell` takes that of an answer.
             `cost`: what measuring each set costs; questions are then asked by gain per cost, and
@@ -134,9 +134,7 @@ def _designing(
         free = np.ones(sets.n_individuals, dtype=bool)
         refuse_impossible(rules, free, min(rules.size[1], len(free)))
     if not alone and rules.mean != (weighed == "mean"):
-        raise SettingError(
-            "the mean is measured of given sets or of pools, but not of both; let both be the same"
-        )
+        raise SettingError("given sets and pools must both give their mean, or both their sum")
     return begin(sets), rules
 
 
@@ -189,8 +187,8 @@ def _settings(
     config, chosen = resolve(model, strategy, seed, preset, sets, outputs)
     if not isinstance(chosen, str):
         raise SettingError(
-            f"the strategy {chosen!r:.60} is code of yours, and a study is opened by people who do "
-            "not have it. Use a strategy with a name; ActiveLearner takes any."
+            f"the strategy {chosen!r:.60} is your own code, and others who open the study do not "
+            "have it. Use a strategy with a name; ActiveLearner takes any."
         )
     if not len(as_sets(sets)):
         raise SettingError("there are no sets; a study needs some to choose from")

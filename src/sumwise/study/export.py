@@ -105,7 +105,7 @@ def path_of(folder: Any) -> Path:
     """The path that a user gave."""
     given = os.fsdecode(folder) if isinstance(folder, str | os.PathLike) else ""
     if not given or "\0" in given:
-        raise SettingError(f"{folder!r:.60} is no folder; give a path")
+        raise SettingError(f"{folder!r:.60} is not a folder; give a path")
     return Path(os.path.realpath(given))
 
 

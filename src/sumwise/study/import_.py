@@ -313,7 +313,7 @@ def _kinds(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
 
 def _count(value: str | int) -> int:
     if isinstance(value, bool | float) or not 0 <= int(value) <= LARGEST_COUNT:
-        raise ValueError(f"{value!r:.60} is no count")
+        raise ValueError(f"{value!r:.60} is not a count")
     return int(value)
 
 
@@ -326,7 +326,7 @@ def _time(value: Any) -> str:
     except (TypeError, ValueError, OverflowError):
         pass
     raise ValueError(
-        f"{value!r:.60} is no time with a zone; give one such as 2025-03-31T14:05:00+00:00"
+        f"{value!r:.60} is not a time with a zone; give one such as 2025-03-31T14:05:00+00:00"
     )
 
 

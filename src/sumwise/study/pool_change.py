@@ -53,7 +53,7 @@ def read_tables(frames: Mapping[str, Any]) -> dict[str, Table]:
         known = isinstance(given, Table)
         tables[kind] = given if known else Table(frame, kind, f"{kind}, row {{}}".format)
     if not tables:
-        raise SettingError("nothing was given that changes; give add, drop or correct")
+        raise SettingError("there is nothing to change; give add, drop or correct")
     return tables
 
 
@@ -71,12 +71,12 @@ def change(
         raise SettingError(
             "the individuals of this study stay in their own Parquet files, so its pool cannot be "
             "changed. Change the files, begin a study on them (sumwise init), and give it the "
-            "answers that there are (sumwise answers -o, sumwise tell --from)."
+            "present answers (sumwise answers -o, sumwise tell --from)."
         )
     if record.designing is not None:
         raise SettingError(
-            "this study designs its sets, and its individuals stay who they are. To set one aside, "
-            "skip it; for others, begin another study, and tell it the totals that there are."
+            "this study designs its sets, and its individuals cannot change. To set one aside, "
+            "skip it; for others, begin another study, and tell it the present totals."
         )
     whole = record.sets.whole if isinstance(record.sets, LazySets) else record.sets
     for _ in range(ATTEMPTS):
@@ -101,8 +101,8 @@ def change(
                     blobs.write_file(made.sets, beside)
                 return made.words
     raise StorageError(
-        f"study {record.name!r} is being changed all the time, so its pool was not. Do this again "
-        "when there is less to do."
+        f"study {record.name!r} is being changed all the time, so its pool was not changed. Try "
+        "again when fewer people use it."
     )
 
 
@@ -110,9 +110,9 @@ def refuse_overlap(outputs: str, sets: Sets) -> None:
     """Refuse a measured set that goes on beside itself with other members, and odd exposures."""
     if outputs != "numbers" and sets.members is not None:
         raise SettingError(
-            "a set that is measured would have other members, and so overlap with what was "
-            f"measured, which {outputs} cannot. Retract its answer first; it may be told again, of "
-            "those who were counted (of)."
+            "a measured set would get other members, and its totals would overlap, which does not "
+            f"work for {outputs}. Retract its answer first. You may tell it again for the members "
+            "who were counted (of)."
         )
     check_sets(outputs, sets)
 
@@ -140,7 +140,7 @@ def _aims(state: StudyState, made: Edited, given: Mapping[str, float | None]) ->
             continue
         if new and value is None:
             raise SettingError(
-                f"set {shown(made.sets.ids[new[0]])!r:.80} is new, and the study knows of each set "
+                f"set {shown(made.sets.ids[new[0]])!r:.80} is new, and the study has for each set "
                 f"{what}; give {name} (--{name.replace('_', '-')} in the shell) for new sets"
             )
         if value is not None:
@@ -164,8 +164,8 @@ def _geometry(state: StudyState, made: Edited, tables: Mapping[str, Table]) -> G
         return None
     if "correct" in tables and tables["correct"].geometry is not None:
         raise SettingError(
-            f"{tables['correct'].name} has geometries, and those of a study stay what they were; "
-            "leave them out of what is corrected"
+            f"{tables['correct'].name} has geometries, which cannot be corrected in a study; "
+            "leave that column out"
         )
     known, new = from_geoparquet(packed), tables.get("add")
     joined: Sequence[bytes | None] = [] if new is None else [None] * len(new.frame)

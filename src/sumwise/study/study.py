@@ -51,7 +51,7 @@ MOST_AT_ONCE: Final = 1000  # questions, where there are not more sets
 class Study:
     """A study in a database; make one with `create_study` or `open_study`.
 
-    The same answers in the same order give the same questions, whatever was restarted in between.
+    The same answers in the same order give the same questions, also after restarts.
 
     >>> import tempfile, numpy as np, sumwise as sw
     >>> rng = np.random.default_rng(1)
@@ -73,9 +73,9 @@ class Study:
 
     @property
     def state(self) -> StudyState:
-        """What the methods and the labelling page stand on; another one once the pool has changed.
+        """The data that methods and the labelling page use; replaced when the pool changes.
 
-        A method takes it once, so that all it does is about the same sets.
+        A method reads it once, so that it uses the same sets throughout.
         """
         with self._reading:
             kept = self._state.record
@@ -91,15 +91,15 @@ class Study:
     def ask(
         self, n: int | None = None, by: str | None = None, *, budget: float | None = None
     ) -> Any:
-        """The set to measure next, or a list of `n` that are good together.
+        """The set to measure next, or a list of `n`, chosen jointly.
 
-        Each is claimed for `by` until it is told, released, or expires. Questions are chosen as if
-        all open ones were answered, so no set is asked for twice.
+        Each is claimed for `by` until it is told, released, or expires. New questions are chosen as
+        if all open ones were answered, so no set is asked for twice.
 
         Args:
             n: One question if left out, or with a budget a list of as many as it pays for.
-            budget: Ask only for what this pays for, in the units of the study's costs: the sets
-                that gain most in all, of three ways to spend it; see `sumwise.select`.
+            budget: Ask only for what this pays for, in the units of the study's costs. Of three
+                ways to spend it, the one that gains most is used; see `sumwise.select`.
         """
         state = self.state
         money = check_budget(budget, state.record.aims.cost)
@@ -109,7 +109,7 @@ class Study:
         return claimed[0] if n == 1 or (n is None and budget is None) else claimed
 
     def claim(self, set_id: Hashable, by: str | None = None) -> Ask:
-        """Hold a set of your own choice, as if it had been asked for.
+        """Reserve a set of your own choice, as if it had been asked for.
 
         In a study that designs its sets, it may be one of the first five that `propose` gives.
         """
@@ -122,7 +122,7 @@ class Study:
         return state.claim([owner], wanted=position)[0]
 
     def propose(self, n: int = 5, *, budget: float | None = None) -> list[Ask]:
-        """The next questions, without claiming anything; there are fewer if fewer sets are free.
+        """The next questions, without claiming anything; fewer if fewer sets are free.
 
         Args:
             budget: As in `ask`.
@@ -146,19 +146,18 @@ class Study:
         """Record the measured total of a set, asked for or not; it is on disk when this returns.
 
         Args:
-            noise_std: Standard deviation of noise that this measurement is known to have beside
-                that of its individuals, such as noise added for privacy. A designed pool has that
-                of the study's rules if it is left out.
-            of: The members that the total covers, where it does not cover all: ids of rows if the
-                sets have them (`Sets.row_ids`), otherwise their numbers within the set, from 1.
-                The others are predicted as members whom the total does not contain. Of sets whose
-                mean is measured, it is the mean of these members.
-            covers: The share of the set's weight that the total covers, if it is not known whose.
-                The members who answered are taken for a random sample of the set: the total is
-                divided by the share (a mean is not), and gets the noise that sampling without
-                replacement adds: √((1 − c) / c · Σθ²) times the standard deviation within the set
-                that the model expects after the answers so far and this one. Both are kept as of
-                now.
+            noise_std: Standard deviation of this measurement's known noise, in addition to that of
+                its individuals, such as noise added for privacy. If it is left out, a designed pool
+                has the noise in the study's rules.
+            of: The members that the total covers, if it does not cover all: ids of rows if the sets
+                have them (`Sets.row_ids`), otherwise their numbers within the set, from 1. The
+                others are predicted as members outside the total. If means are measured, it is the
+                mean of these members.
+            covers: The share of the set's weight that the total covers, if its members are not
+                known. They are assumed to be a random sample of the set. The total is divided by
+                the share (a mean is not), and gets the noise of sampling without replacement: the
+                standard deviation within the set that the model expects after the answers so far
+                and this one, times √((1 − c) / c · Σθ²). Both are stored and do not change later.
         """
         self.record(set_id, y_bar, by, note, noise_std, of=of, covers=covers)
 
@@ -174,7 +173,7 @@ class Study:
         of: Any = None,
         covers: Any = None,
     ) -> int:
-        """Record totals of many sets, all of them or none; gives how many were new.
+        """Record totals of many sets, all of them or none; returns how many were new.
 
         Args:
             set_ids: Ids of the sets; `y_bar` has their totals in the same order. Or both in one: a
@@ -201,10 +200,10 @@ class Study:
         of: Sequence[Hashable] | None = None,
         covers: float | None = None,
     ) -> None:
-        """Correct an answer; without `noise_std` it keeps the noise it had, and 0 takes it away.
+        """Correct an answer; without `noise_std` it keeps its known noise, and 0 removes it.
 
-        It also covers the members it covered, unless `of` or `covers` say otherwise; `covers=1`
-        stands for the whole set. An answer that was scaled up from a share needs one of the two.
+        It covers the same members as before, unless `of` or `covers` say otherwise; `covers=1`
+        means the whole set. An answer that was scaled up from a share needs one of the two.
         """
         self.record(set_id, y_bar, by, note, noise_std, correct=True, of=of, covers=covers)
 
@@ -220,7 +219,7 @@ class Study:
         of: Sequence[Hashable] | None = None,
         covers: float | None = None,
     ) -> tuple[Answer, bool]:
-        """`tell`, or `amend` if `correct`; gives the answer as stored, and whether it is new."""
+        """`tell`, or `amend` if `correct`; returns the answer as stored, and whether it is new."""
         state = self.state
         said = Told(set_id, y_bar, noise_std, of, covers, by, note)
         new = _measured(state).checked(said, state.answer if correct else None)
@@ -231,27 +230,27 @@ class Study:
             return change.tell(new)
 
     def retract(self, set_id: Hashable, by: str | None = None, note: str | None = None) -> None:
-        """Withdraw an answer: its set may be asked for again, and history keeps what was said."""
+        """Withdraw an answer: its set may be asked for again, and the history keeps the answer."""
         self._change(Transaction.retract, set_id, by=by, note=note)
 
     def release(self, set_id: Hashable, by: str | None = None) -> None:
-        """Give a claimed set back, so that others may be asked for it."""
+        """Give up a claim, so that others may be asked for the set."""
         self._change(Transaction.release, set_id, by=by)
 
     def skip(self, set_id: Hashable, by: str | None = None, note: str | None = None) -> None:
-        """Set a set aside that cannot be measured, with a reason: it is not asked for.
+        """Exclude a set that cannot be measured, with a reason: it is not asked for.
 
-        Where a study designs its sets, an individual that is skipped is in no pool any more, and
-        members of a pool that is skipped count as used.
+        If a study designs its sets, a skipped individual is in no further pool, and members of a
+        skipped pool count as used.
         """
         self._change(Transaction.skip, set_id, by=by, note=note)
 
     def unskip(self, set_id: Hashable, by: str | None = None) -> None:
-        """Let a set that was skipped be asked for again."""
+        """Allow a skipped set to be asked for again."""
         self._change(Transaction.unskip, set_id, by=by)
 
     def renew(self, set_id: Hashable, days: float | None = None, by: str | None = None) -> str:
-        """Hold a claimed set for some more days from now; gives the new time it expires."""
+        """Extend a claim by some days from now; returns the new time it expires."""
         longer = self._state.record.claim_days if days is None else validate.days(days, "days")
         return self._change(Transaction.renew, set_id, longer, by=by)
 
@@ -271,25 +270,25 @@ class Study:
     ) -> str:
         """Let individuals join, leave, move or be corrected, all of them or none.
 
-        An answer stays that of the members its set had when it was measured: if they change, the
+        An answer belongs to the members that its set had when it was measured. If they change, the
         former set keeps the answer under another name, and the set may be asked for again.
-        Corrected inputs are those of the same members, so answers stay where they are. The basis
-        is drawn anew, as if the study had begun with this pool. Gives what has changed, in words.
+        Corrected inputs do not change members, so answers stay with their sets. The basis is drawn
+        again, as if the study had begun with this pool. Returns what has changed, in words.
 
         Args:
             add: A table of individuals that join, with their set and the study's input columns.
-                A set that is not there yet is new.
+                Sets that do not exist yet are added.
             drop: A table of individuals that leave. A set without members leaves the pool.
-            correct: A table of individuals with the columns to correct. Where rows have ids and
-                the column of the set says another set, they move: that splits and merges sets.
+            correct: A table of individuals with the columns to correct. If rows have ids, another
+                set in the column of the set moves them. This splits and merges sets.
             group: The column that names the set, or several as in `Sets.from_frame`; if left out,
                 those that the sets were made with, or `set`.
             id: The column with the individual's id; the one that the sets were made with, or `id`.
-                Where the study's rows have no ids, they are
-                named by their set and a column `row`, as in predictions: 1 for the first.
+                If the study's rows have no ids, they are named by their set and a column `row` (1
+                for the first), as in predictions.
             weights: The column with θ of those who join, where individuals have weights.
             cost: What measuring each new set costs, in a study with costs.
-            noise_std: Noise that measuring each new set will have, in a study that knows it.
+            noise_std: Known noise of each new set, in a study with known noise.
 
         >>> import tempfile, pandas as pd, sumwise as sw
         >>> table = pd.DataFrame({"set": list("aabb"), "id": [1, 2, 3, 4], "x": [0.0, 1, 2, 4]})
@@ -356,19 +355,19 @@ class Study:
 
     @property
     def about(self) -> About:
-        """What is measured: the outcome, its unit and bounds, and how sets are weighed."""
+        """What is measured: the outcome, its unit and bounds, and how sets are weighted."""
         return self._state.record.about
 
     @property
     def sets(self) -> Sets:
-        """The sets that the study asks for; where it designs sets, its individuals and pools."""
+        """The sets that the study asks for; if it designs sets, its individuals and pools."""
         return self.state.people
 
     @property
     def ids(self) -> tuple[Hashable, ...]:
         """Ids of the sets; of a large study, without reading their individuals.
 
-        Where a study designs its sets, those that are there: pools are named `pool 1`, `pool 2`, …
+        If a study designs its sets, those that exist: pools are named `pool 1`, `pool 2`, …
         """
         kept = self.state.record
         if kept.designing is not None:
@@ -379,7 +378,7 @@ class Study:
 
     @property
     def pools(self) -> dict[Hashable, tuple[Hashable, ...]]:
-        """Who is in each pool that was designed, in order; their weights are in `sets`."""
+        """The members of each designed pool, in order; their weights are in `sets`."""
         kept = self.state.record
         if kept.designing is None:
             return {}
@@ -396,7 +395,7 @@ class Study:
 
     @property
     def answers(self) -> tuple[Answer, ...]:
-        """Answers as they stand, in order of arrival."""
+        """The present answers, in order of arrival."""
         return self.state.snapshot().answers
 
     @property
@@ -411,7 +410,7 @@ class Study:
 
     @property
     def progress(self) -> tuple[int, int]:
-        """How many sets are measured, and how many may be asked for or were designed."""
+        """Number of sets that are measured, and number that may be asked for or were designed."""
         state = self.state
         seen, sets, designing = state.snapshot(), state.record.sets, state.record.designing
         if designing is not None:
@@ -441,20 +440,20 @@ class Study:
     ) -> Predictions:
         """Predict the outputs of all individuals, set by set, or of the rows of a table.
 
-        Members of a measured set are predicted given its total, so that they add up to it. Where
-        the study has bounds (`low`, `high`), means are moved within them and intervals cut there;
-        `std` is that before.
+        Members of a measured set are predicted given its total, and add up to it. If the study has
+        bounds (`low`, `high`), means are moved within them and intervals are cut there; `std` is
+        not changed.
 
         Args:
             frame: A data frame with the study's input columns, or an (n, D) array.
             level: Probability of the interval from `lower` to `upper`.
             groups: Id of the set that each row of `frame` belongs to, as in
                 `AggregateRegressor.predict`. If left out, the columns that name the study's sets,
-                where `frame` has them all.
-            exposure: Of each row of `frame`, or its number of trials, where counts, shares or
-                amounts are measured. If left out, the column that the study's sets were made with,
-                where `frame` has it; rates are predicted where it has not. The study's own
-                individuals have their own.
+                if `frame` has them all.
+            exposure: Of each row of `frame`, or its number of trials, if counts, shares or amounts
+                are measured. If left out, the column that the study's sets were made with. If
+                `frame` lacks it, rates are predicted. The study's own individuals have their own
+                exposures.
         """
         state = self.state
         sets, about = state.record.sets, state.record.about
@@ -494,12 +493,12 @@ class Study:
         return fit.expected(Answer(0, sets.ids[position], 0.0, position=position, of=rows))
 
     def status(self) -> Status:
-        """Where the study stands, and how much there is still to learn."""
+        """The progress of the study, and how much there is still to learn."""
         return self._moment(self.state).status()
 
     def insight(self, level: float = 0.9) -> Insight:
-        """What each answer was expected to be and what it taught, whether intervals are right, and
-        what to ask next; nothing is claimed.
+        """The prediction and the information of each answer, the coverage of intervals, and what to
+        ask next; nothing is claimed.
 
         Args:
             level: Probability of the intervals that answers are compared with.

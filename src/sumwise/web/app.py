@@ -59,7 +59,7 @@ def create_app(
         stopping: Whether the server is about to stop: then the streams of open pages end.
     """
     if token is not None and len(token) < 16:
-        raise SettingError("the token is too short to be one; leave it out, and one is made")
+        raise SettingError("the token is too short; leave it out, and sumwise makes one")
     if not isinstance(study, Study):
         study = open_study(study, name, patience=session.PATIENCE)
     app = FastAPI(

@@ -54,15 +54,15 @@ def conflicts(codes: Mapping[type[SumwiseError], str]) -> Iterator[None]:
 # --- documentation --------------------------------------------------------------------------------
 
 MEANINGS: Final = {
-    400: "The request is no HTTP or JSON that can be read, or is meant for another host.",
+    400: "The request is not valid HTTP or JSON, or is meant for another host.",
     401: "The token is missing or wrong.",
     403: "The request comes from another site.",
     404: "There is no such set.",
     408: "The body did not come in time, and nothing was stored.",
-    409: "It contradicts what is there: the words say what, and what to do.",
+    409: "It conflicts with the present state: `detail` says how, and what to do.",
     413: "The body is larger than 64 kB; that of a table of individuals, than 4 MB.",
-    422: "A value cannot be used: the words say which, and what to give.",
-    503: "The database cannot be used at the moment, and nothing was stored.",
+    422: "A value cannot be used: `detail` says which, and what to give.",
+    503: "The database is not available now, and nothing was stored.",
 }
 READING: Final = (400, 401, 413, 422, 503)  # of any request
 WRITING: Final = (*READING, 403, 408, 409)
@@ -109,7 +109,7 @@ def _complaint(error: Mapping[str, Any]) -> str:
 NOT_JSON: Final = "the body is not JSON that can be read"
 WORDS: Final = {
     "missing": "is missing",
-    "extra_forbidden": "is not known here",
+    "extra_forbidden": "is not a known field",
     "float_type": "give a number, without quotation marks and with a point for decimals",
     "finite_number": "give a finite number",
     "less_than_equal": "give a number up to {le:g}",
@@ -131,7 +131,7 @@ async def _http(request: Request, error: Any) -> JSONResponse:
     known = {
         400: ("not_json", NOT_JSON),  # nothing else is refused like that
         404: ("not_found", f"there is nothing at {request.url.path[:200]}"),
-        405: ("method", f"{request.method[:20]} cannot be done here"),
+        405: ("method", f"{request.method[:20]} is not allowed here"),
     }
     words = known.get(error.status_code, ("refused", str(error.detail)))
     answer = problem(error.status_code, *words)

@@ -32,13 +32,13 @@ Place = Annotated[int, Field(ge=0, le=FURTHEST, strict=True), WHOLE]
 
 By = Annotated[
     Text | None,
-    Field(description="Who does this: a label, kept with it. Not a login.", examples=["ann"]),
+    Field(description="Your name, stored with this. A label, not a login.", examples=["ann"]),
 ]
-Note = Annotated[Text | None, Field(description="Kept with it, for people.")]
+Note = Annotated[Text | None, Field(description="A note for people, stored with this action.")]
 Noise = Annotated[
     Spread | None,
     Field(
-        description="Standard deviation of noise that this measurement is known to have beside "
+        description="Standard deviation of known noise of this measurement, in addition to "
         "that of its individuals, such as noise added for privacy."
     ),
 ]
@@ -60,7 +60,7 @@ Covers = Annotated[
     ),
 ]
 Sure = Annotated[
-    bool, Field(strict=True, description="Store it even if it is far from what is expected.")
+    bool, Field(strict=True, description="Store the total even if it is far from its prediction.")
 ]
 
 # --- in addresses ---------------------------------------------------------------------------------
@@ -69,7 +69,7 @@ Position = Annotated[int, Path(ge=0, le=FURTHEST, description="Number of the set
 Page = Annotated[int, Query(ge=1, le=LAST_PAGE, description="Which page, from 1.")]
 Size = Annotated[int, Query(ge=1, le=MOST_ROWS, description="Rows on a page.")]
 Search = Annotated[
-    str, Query(max_length=LONGEST_TEXT, description="A part of the set's id, in capitals or not.")
+    str, Query(max_length=LONGEST_TEXT, description="A part of the set's id; upper or lower case.")
 ]
 Order = Annotated[Literal["asc", "desc"], Query(description="Missing values come last in both.")]
 
@@ -105,7 +105,7 @@ class Longer(Signed):
 
     days: Annotated[
         Annotated[float, Field(gt=0, le=36_500, allow_inf_nan=False, strict=True)] | None,
-        Field(description="From now on; the study's own time if left out."),
+        Field(description="Days from now; by default `claim_days` of the study."),
     ] = None
 
 
@@ -119,7 +119,7 @@ class ChosenSet(Signed):
 
     position: Annotated[Place | SkipJsonSchema[None], Field(examples=[3])] = None
     set: Annotated[
-        Text | SkipJsonSchema[None], Field(description="The set's id, in place of its position.")
+        Text | SkipJsonSchema[None], Field(description="The set's id, instead of its position.")
     ] = None
 
     @model_validator(mode="after")
@@ -174,10 +174,10 @@ class Correction(Remark):
 
     total: Annotated[Number, Field(examples=[834.0])]
     noise_std: Annotated[
-        Spread | None, Field(description="Left out, the noise stays as it was; 0 takes it away.")
+        Spread | None, Field(description="If left out, the noise does not change; 0 removes it.")
     ] = None
     of: Members = None
-    covers: Annotated[
-        Covers, Field(description="As in a new answer; 1 says that the total is of the whole set.")
-    ] = None
+    covers: Annotated[Covers, Field(description="As in a new answer; 1 means the whole set.")] = (
+        None
+    )
     sure: Sure = False

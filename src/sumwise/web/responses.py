@@ -13,13 +13,13 @@ from pydantic import BaseModel, BeforeValidator, Field
 from sumwise.util.text import json_ready
 
 Real = Annotated[float | None, BeforeValidator(json_ready)]
-Cost = Annotated[Real, Field(description="Of measuring it; null where measuring has no cost.")]
-Spent = Annotated[Real, Field(description="On answers so far; null where measuring has no cost.")]
+Cost = Annotated[Real, Field(description="Cost of measuring it; null if measuring has no cost.")]
+Spent = Annotated[Real, Field(description="Cost of answers so far; null if measuring has no cost.")]
 State = Literal["free", "open", "answered", "skipped"]
 
 
 class Problem(BaseModel):
-    """Why something was refused, in words."""
+    """The reason of a refusal, in words."""
 
     code: str = Field(examples=["unknown_set"])
     detail: str = Field(examples=["there is no set 12; positions are 0 to 11"])
@@ -47,36 +47,34 @@ class Proposed(BaseModel):
 class Member(BaseModel):
     """A member of a pool."""
 
-    id: str = Field(description="Of the individual, as it is shown.", examples=["S017"])
+    id: str = Field(description="Id of the individual, as it is shown.", examples=["S017"])
     set: SetName = Field(
-        description="Where it was when the study began: a set, or the individual by itself."
+        description="Its set when the study began; may be the individual by itself."
     )
-    row: int = Field(description="Its number there, from 1.")
-    weight: Real = Field(description="In what is measured of the pool.")
+    row: int = Field(description="Its number in that set, from 1.")
+    weight: Real = Field(description="Its weight in the measurement.")
 
 
 class Designed(BaseModel):
     """A pool that was designed, in a study that designs its sets; null for other sets."""
 
-    designed: bool = Field(False, description="Whether it was designed, or is a given set.")
-    members: list[Member] | None = Field(None, description="Who goes into a pool, in order.")
-    bound: Real = Field(
-        None, description="No pool could have had a higher score, if that is known of it."
-    )
-    fraction: Real = Field(None, description="How much of the bound the pool reaches, from 0 to 1.")
+    designed: bool = Field(False, description="Whether it is designed or given.")
+    members: list[Member] | None = Field(None, description="Members of the pool, in order.")
+    bound: Real = Field(None, description="An upper bound on the score of any pool, if known.")
+    fraction: Real = Field(None, description="Share of the bound that the pool reaches.")
 
 
 class Expectation(BaseModel):
-    """What a total is expected to be; before the first answer, a guess without a unit."""
+    """The predicted total; before the first answer, a guess without a unit."""
 
     expected: Real
     std: Real = Field(description="Noise included.")
-    lower: Real = Field(description="9 in 10 totals lie from here to `upper`.")
+    lower: Real = Field(description="90 % of totals lie between this and `upper`.")
     upper: Real
-    low: Real = Field(None, description="The least that it can be, where outputs have bounds.")
-    high: Real = Field(None, description="The most.")
+    low: Real = Field(None, description="Lowest possible total, if outputs have bounds.")
+    high: Real = Field(None, description="Highest possible value.")
     exposure: Real = Field(
-        None, description="Of the set, where counts or amounts are measured; trials, where shares."
+        None, description="Exposure of the set (counts, amounts) or its trials (shares)."
     )
 
 
@@ -90,7 +88,7 @@ class Question(Expectation, Designed, Proposed):
     runner_up: Proposed | None
     runner_up_score: Real
     cost: Cost
-    score_per_cost: Real = Field(description="What sets are ranked by where measuring has a cost.")
+    score_per_cost: Real = Field(description="Sets are ranked by this if measuring has a cost.")
     runner_up_score_per_cost: Real
     number: int = Field(description="Questions asked before this one.")
     by: str | None
@@ -143,12 +141,12 @@ class Skips(BaseModel):
 
 
 class Answer(Aside, SetName):
-    """An answer as it stands."""
+    """The present answer of a set."""
 
     total: float
     noise_std: float | None
     part: str | None = Field(
-        description="What of the set it covers, in words; null if all of it.",
+        description="The part of the set that it covers, in words; null if all.",
         examples=["3 of 5 individuals"],
     )
     of: list[str] | None = Field(description="Members it covers, named as in a new answer.")
@@ -156,7 +154,7 @@ class Answer(Aside, SetName):
 
 
 class Unlikely(Expectation, Problem):
-    """Nothing was stored: the total is far from what is expected. Send it again with `sure`."""
+    """Nothing was stored: the total is far from its prediction. Send it again with `sure`."""
 
     code: Literal["unlikely"]
 
@@ -209,8 +207,8 @@ class SetState(Expectation, SetName):
         description="Nats that measuring it would teach, as if open questions were answered; "
         "of a set that is being measured, what its own answer would teach; 0 once answered."
     )
-    by: str | None = Field(description="Who has answered, holds or skipped it.")
-    designed: bool = Field(False, description="Whether it was designed, or is a given set.")
+    by: str | None = Field(description="The person who answered, holds or skipped it.")
+    designed: bool = Field(False, description="Whether it is designed or given.")
 
 
 class SetRow(SetState):
@@ -224,7 +222,7 @@ class SetRows(Rows):
 
 
 class Individual(BaseModel):
-    """What is predicted for one individual."""
+    """The prediction for one individual."""
 
     set: SetName
     row: int = Field(description="Its number within the set, from 1.")
@@ -235,9 +233,9 @@ class Individual(BaseModel):
     std: Real
     lower: Real
     upper: Real
-    rate: Real = Field(None, description="Mean per exposure of counts and amounts; of shares, p.")
+    rate: Real = Field(None, description="Mean per exposure, or probability (of shares).")
     extrapolates: bool = Field(
-        False, description="Whether the rate is more than 10 times above or below all measured."
+        False, description="Whether the rate is over 10 times above or below all measured."
     )
 
 
@@ -246,14 +244,14 @@ class Individuals(Rows):
 
 
 class OneSet(SetState, Designed):
-    """All about one set."""
+    """Everything about one set."""
 
     why: str | None = Field(description="Why it was asked for, if it is being measured.")
     answer: Answer | None
     claim: Held | None
     skip: Aside | None
     pools: list[SetName] = Field(
-        description="Designed pools that it is in, where the study began with individuals."
+        description="Designed pools of the individual, if the study designs sets."
     )
     individuals: Individuals
 
@@ -273,7 +271,7 @@ class Counts(BaseModel):
     sets: int
     answers: int
     skipped: int
-    questions: int = Field(description="Asked so far.")
+    questions: int = Field(description="Number of questions so far.")
     spent: Spent
     words: list[str]
 
@@ -284,18 +282,18 @@ class About(BaseModel):
     outcome: str | None = Field(examples=["maths score"])
     unit: str | None = Field(examples=["points"])
     outputs: Literal["numbers", "counts", "shares", "amounts"] = Field(
-        description="What totals add up; counts and shares are told as whole numbers."
+        description="Kind of outputs; tell counts and shares as whole numbers."
     )
     word: Literal["total", "mean", "weighted sum", "count"] = Field(
         description="What measuring a set gives."
     )
     title: str = Field(description="The same, and of what.", examples=["count of deaths"])
-    low: float | None = Field(description="The least that an individual's output can be.")
-    high: float | None = Field(description="The most.")
+    low: float | None = Field(description="Lowest possible output of an individual.")
+    high: float | None = Field(description="Highest possible value.")
 
 
 class Designing(BaseModel):
-    """Of what a study designs its sets."""
+    """How a study designs its sets."""
 
     alone: bool = Field(
         description="Whether it began with individuals, and asks for pools alone; otherwise given "
@@ -305,9 +303,9 @@ class Designing(BaseModel):
         description="Sets that the study began with, individuals by themselves among them: those "
         "at later positions are pools."
     )
-    candidates: int = Field(description="Individuals whom pools are designed of.")
-    used: int = Field(description="Of them, in what is or was measured, or in a skipped pool.")
-    aside: int = Field(description="Of them, set aside: they are in no pool any more.")
+    candidates: int = Field(description="Number of individuals from which pools are designed.")
+    used: int = Field(description="How many of them are or were in a measured or skipped pool.")
+    aside: int = Field(description="How many of them are set aside, and can be in no pool.")
     uses: int | None = Field(description="In how many pools each may be; null for any number.")
     smallest: int = Field(description="Fewest members of a pool.")
     largest: int
@@ -328,24 +326,24 @@ class Study(Counts):
         description="How members of a set are named: by ids of their own, or by their numbers "
         "within the set; null where individuals stay in their files."
     )
-    set_columns: list[str] = Field(description="Of the table that the study was made of, if known.")
+    set_columns: list[str] = Field(description="Set columns of the original table, if known.")
     id_column: str | None
     open: int
     claim_days: float
-    changes: int = Field(description="One more with every change.")
-    level: float = Field(description="Of intervals from `lower` to `upper`.")
+    changes: int = Field(description="A counter that grows with every change.")
+    level: float = Field(description="Coverage of intervals from `lower` to `upper`.")
     version: str
     places: Places | None
     writable: bool
 
 
 class Suspect(SetName):
-    """An answer that is farther from what all others let expect than chance explains."""
+    """An answer that is farther from its leave-one-out prediction than chance explains."""
 
     total: float
-    expected: Real = Field(description="From all other answers.")
+    expected: Real = Field(description="Predicted from all other answers.")
     std: Real = Field(description="Noise included.")
-    z: Real = Field(description="Standard deviations that the answer is above what is expected.")
+    z: Real = Field(description="Standard deviations between the answer and its prediction.")
     moves: Real = Field(
         description="How far predictions move without it, per individual (root mean square); "
         "null where models take long to learn."
@@ -360,11 +358,9 @@ class Status(Counts):
         "beat guessing the mean. Empty if there is nothing to say of either."
     )
     suspects: list[Suspect] = Field(
-        description="Answers that may be wrong, the one to check first before the others."
+        description="Answers that may be wrong; check the first one first."
     )
-    typical_error: Real = Field(
-        description="Of an individual, with answers predicted from all the others."
-    )
+    typical_error: Real = Field(description="Leave-one-out error per individual.")
     typical_naive_error: Real = Field(
         description="The same with the mean of the other answers as the prediction."
     )
@@ -374,14 +370,14 @@ class Status(Counts):
     mean_variance_after: Real
     next_questions: int
     noise_variance: Real
-    next_cost: Real = Field(description="Of open claims and the next questions.")
+    next_cost: Real = Field(description="Cost of open claims and of the next questions.")
     enough: Real = Field(description="Improvement, in units of the outputs, below which to stop.")
     improvement: Real = Field(
         description="How much less uncertain predictions should be (standard deviation) once "
         "open claims and the next questions are answered."
     )
     stop: bool | None = Field(
-        description="Whether more questions have stopped paying; null if unknown."
+        description="Whether further questions no longer pay; null if unknown."
     )
     advice: str | None = Field(description="The same in a sentence, one of `words`.")
 

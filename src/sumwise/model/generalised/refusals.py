@@ -127,7 +127,7 @@ def check_features(phi: Float[np.ndarray, "N K"]) -> None:
     """Refuse features whose squares are beyond all numbers."""
     if (most := float(np.abs(phi).max(initial=0.0))) > STEEPEST:
         raise SettingError(
-            f"the basis gives a feature of {most:g}, whose square cannot be computed with. Rescale "
+            f"the basis gives a feature of {most:g}, whose square is too large. Rescale "
             "the inputs (standardize=True does) or choose another basis"
         )
 
@@ -141,7 +141,7 @@ def check_total(likelihood: Likelihood, set_id: Hashable, total: float, exposure
     most = exposure * STEEPEST if kind == "amounts" else min(exposure * STEEPEST, LARGEST)
     if not least <= total <= most:
         raise LabelError(
-            f"{of}, which cannot be computed with (exposures are known: this set has "
+            f"{of}, which is too extreme to use (exposures are known: this set has "
             f"{exposure:.9g}). Is it mistyped? Otherwise rescale it, or the exposures"
         )
     if kind == "amounts":

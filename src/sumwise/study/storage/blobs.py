@@ -218,7 +218,7 @@ class Blobs:
             content, digest = connection.execute(sa.select(raw, files.c.sha256).where(here)).one()
         if not isinstance(content, bytes) or hashlib.sha256(content).hexdigest() != digest:
             raise DataError(
-                f"the {name} of {self.what} are not what they were when it was made: their "
+                f"the {name} of {self.what} have changed since it was made: their "
                 "checksum differs. Restore the database from a copy."
             )
         return content
@@ -262,7 +262,7 @@ class Blobs:
             ) from error
         if not same or (read and hashlib.sha256(content).hexdigest() != known.get("sha256")):
             raise DataError(
-                f"{path} holds the sets of {self.what}, and is not what it was when the study was "
+                f"{path} holds the sets of {self.what}, and has changed since the study was "
                 "made: its checksum differs. Restore it from a copy."
             )
         return content

@@ -30,8 +30,8 @@ _CREATING: Final = 0x73756D77697365  # "sumwise": an advisory lock, so that tabl
 Connection = sa.Connection  # for modules that only pass one on
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _DAMAGED: Final = (
-    "{} is no SQLite database, or a damaged one ({}). Give the path of a study, or restore it from "
-    "a copy."
+    "{} is not an SQLite database, or is damaged ({}). Give the path of a study, or restore it "
+    "from a copy."
 )
 _REFUSALS: Final = {  # by PostgreSQL's code and an error's own words, in lower case
     "not a database|malformed|file is encrypted": _DAMAGED,
@@ -133,7 +133,7 @@ class Database:
             return
         raise StorageError(
             f"{self.shown} was removed or replaced by another file since it was opened. Nothing "
-            "was stored; close the study and open it anew."
+            "was stored; close the study and open it again."
         )
 
     @contextmanager
@@ -236,19 +236,19 @@ def upgrade(url: Any) -> None:
 def _parse(url: Any) -> tuple[str | None, sa.URL | None]:
     """The path of an SQLite file, or the URL of a server."""
     if not isinstance(url, str | os.PathLike):
-        raise DataError(f"{type(url).__name__} is no place for a study; give a path or a URL")
+        raise DataError(f"{type(url).__name__} cannot hold a study; give a path or a URL")
     text = os.fsdecode(url)
     scheme = _SCHEME.match(text) if isinstance(url, str) else None
     if scheme is None or scheme[1].lower() == "sqlite":
         path = text if scheme is None else text[scheme.end() :].removeprefix("/")
         if not path or path == ":memory:" or "\0" in path:
-            raise DataError(f"{path!r} is no place for a study that lasts; give a path")
+            raise DataError(f"{path!r} cannot hold a study; give a path")
         if os.path.isdir(path):
             raise DataError(f"{path!r} is a folder; give the path of a file in it")
         return os.path.realpath(path), None  # SQLite's own files lie beside what a link leads to
     if scheme[1].lower() not in ("postgresql", "postgres", "postgresql+psycopg"):
         other = "give a path, or postgresql://user@host/database"
-        raise DataError(f"{scheme[1]}:// is no place for a study; {other}")
+        raise DataError(f"{scheme[1]}:// cannot hold a study; {other}")
     try:
         return None, sa.make_url("postgresql+psycopg" + text[scheme.end(1) :])
     except (exc.ArgumentError, ValueError):

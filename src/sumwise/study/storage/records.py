@@ -252,12 +252,12 @@ def pool_of(row: Any, n: int) -> NewPool:
     rows, theta = json.loads(row.members), json.loads(row.theta)
     fits = isinstance(rows, list) and all(type(at) is int and 0 <= at < n for at in rows)
     if not fits or not rows or len({*rows}) < len(rows):
-        raise ValueError(f"{row.members!r:.40} are no members of a pool")
+        raise ValueError(f"{row.members!r:.40} are not members of a pool")
     numbers = isinstance(theta, list) and all(type(each) is float for each in theta)
     if not numbers or len(theta) != len(rows):
-        raise ValueError(f"{row.theta!r:.40} are no weights of {len(rows)} members")
+        raise ValueError(f"{row.theta!r:.40} are not weights of {len(rows)} members")
     if not isinstance(row.name, str):
-        raise TypeError(f"{row.name!r:.40} is no name of a pool")
+        raise TypeError(f"{row.name!r:.40} is not a name of a pool")
     return NewPool(tuple(rows), tuple(theta), (), None)
 
 
@@ -301,7 +301,7 @@ def state(connection: Connection, record: StudyRecord, *, lock: bool) -> Any:
     with as_written(record.name):
         for value in (row.changes, row.questions, row.arrivals):
             if not isinstance(value, int) or not 0 <= value < 2**53:
-                raise ValueError(f"{value!r:.40} is no count")
+                raise ValueError(f"{value!r:.40} is not a count")
     record.blobs.refuse_outdated(connection)
     return row
 
@@ -443,7 +443,7 @@ def _set_at(ids: Sequence[Hashable], position: Any) -> Hashable:
 
 def _total(value: Any) -> float:
     if not isinstance(value, float) or not abs(value) <= validate.LARGEST_TOTAL:
-        raise ValueError(f"{value!r:.40} is no total")
+        raise ValueError(f"{value!r:.40} is not a total")
     return value
 
 
@@ -470,7 +470,7 @@ def part_of(text: str | None) -> dict[str, Any]:
         return {"covers": known}
     rising = isinstance(known, list) and known and all(type(row) is int for row in known)
     if not rising or known[0] < 1 or any(b <= a for a, b in pairwise(known)):
-        raise ValueError(f"{text!r:.40} is no part of a set")
+        raise ValueError(f"{text!r:.40} is not a part of a set")
     return {"of": tuple(known)}
 
 

@@ -303,7 +303,7 @@ class Transaction:
         self._drop(answers, position)
         self._change("retracted", position, **{**_values(known), "by": by, "note": note})
         if position >= self._record.sets.n_asked and self._record.designing is None:
-            self.skip(position, by, "it is no set of the study, and not asked for")
+            self.skip(position, by, "it is not a set of the study, so it is not asked for")
 
     def _answer(self, position: int) -> Answer:
         known = records.answer_at(self.connection, self._record, position)

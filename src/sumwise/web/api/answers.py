@@ -24,7 +24,7 @@ router = APIRouter(tags=["answers"])
 
 @route(router, "GET /answers", responses.Answers)
 def get_answers(here: Here, page: Page = 1, size: Size = 50) -> Any:
-    """Answers as they stand, the newest first."""
+    """The present answers, the newest first."""
     found = here.session.state.snapshot().answers[::-1]
     query = PageQuery(page, size)
     return query.answer([here.session.answer_row(each) for each in query.of(found)], len(found))
@@ -114,7 +114,7 @@ def amend(here: Here, position: Position, body: requests.Correction) -> Any:
 @route(router, "POST /answers/{position}/retract", None, 404)
 @writing
 def retract(here: Here, position: Position, body: requests.Remark | None = None) -> None:
-    """Take an answer back.
+    """Withdraw an answer.
 
     Its set may be asked for again, and history keeps the answer.
     """
@@ -157,7 +157,7 @@ def _check_likely(
         raise Refused(
             409,
             "unlikely",
-            f"{body.total:.12g} is far from what is expected, {mean} ± {std}; nothing was stored. "
+            f"{body.total:.12g} is far from the prediction, {mean} ± {std}; nothing was stored. "
             "If it is right, send it again and say so (sure: true).",
             **responses.Expectation(**widened(expected, missed[1])).model_dump(),
         )

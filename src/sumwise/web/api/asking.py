@@ -48,14 +48,14 @@ def claim(here: Here, body: requests.ChosenSet) -> Any:
     except UnknownSetError as error:
         if session.people is None or not NAME.fullmatch(str(own)):
             raise
-        words = f"{own} is not proposed any more; look at what is proposed now"
+        words = f"{own} is no longer proposed; look at the present proposals"
         raise Refused(409, "not_proposed", words) from error
 
 
 @route(router, "POST /claims/{position}/renew", responses.Expires, 404)
 @writing
 def renew(here: Here, position: Position, body: requests.Longer | None = None) -> Any:
-    """Hold a claimed set for longer."""
+    """Extend a claim."""
     wanted, session = body or requests.Longer(), here.session
     with conflicts({SettingError: "not_held"}):
         return {"expires": session.study.renew(session.id_at(position), wanted.days, wanted.by)}
@@ -64,7 +64,7 @@ def renew(here: Here, position: Position, body: requests.Longer | None = None) -
 @route(router, "POST /claims/{position}/release", None, 404)
 @writing
 def release(here: Here, position: Position, body: requests.Signed | None = None) -> None:
-    """Give a claimed set back."""
+    """Give up a claim."""
     own, wanted = here.session.id_at(position), body or requests.Signed()
     with conflicts({SettingError: "not_held"}):
         here.session.study.release(own, wanted.by)
@@ -82,7 +82,7 @@ def get_skips(here: Here) -> Any:
 @route(router, "POST /skips", responses.Skip, 404)
 @writing
 def skip(here: Here, body: requests.Skipping) -> Any:
-    """Set a set aside that cannot be measured.
+    """Skip a set that cannot be measured.
 
     It is not asked for then. Skipping it again replaces the note.
     """
@@ -98,7 +98,7 @@ def skip(here: Here, body: requests.Skipping) -> Any:
 @route(router, "POST /skips/{position}/undo", None, 404)
 @writing
 def unskip(here: Here, position: Position, body: requests.Signed | None = None) -> None:
-    """A set that was skipped may be asked for again."""
+    """Allow a skipped set to be asked for again."""
     own, wanted = here.session.id_at(position), body or requests.Signed()
     with conflicts({SettingError: "not_skipped"}):
         here.session.study.unskip(own, wanted.by)

@@ -74,7 +74,7 @@ def get_sets(
 @route(router, "GET /sets/{position}", responses.OneSet, 404, 409)
 @computing
 def get_set(here: Here, position: Position, page: Page = 1, size: Size = 50) -> Any:
-    """All about one set.
+    """Everything about one set.
 
     With a page of its individuals.
     """
@@ -108,7 +108,7 @@ def get_code(
         str | None,
         Query(
             pattern=ORIGIN,
-            description="Where the page is reached, if that is not the address of this request.",
+            description="Address of the page, if it differs from that of this request.",
             examples=["https://lab.example"],
         ),
     ] = None,
@@ -135,7 +135,7 @@ def get_individuals(
     order: Order = "asc",
     search: Search = "",
 ) -> Any:
-    """What is predicted for each individual, a page at a time."""
+    """The prediction for each individual, a page at a time."""
     return here.pages.individuals(PageQuery(page, size, sort, order == "desc", search))
 
 
@@ -186,7 +186,7 @@ def download_plate(
     here: Here,
     by: Annotated[
         requests.Text | None,
-        Query(description="Of pools that are claimed under this name; empty: without a name."),
+        Query(description="Pools claimed under this name; empty for those without a name."),
     ] = None,
 ) -> FileResponse:
     """A plate layout of designed pools that are being measured, as CSV.

@@ -51,7 +51,7 @@ export async function claim(set) {
     const question = await send("POST", "/api/claims", signed(set.position === null ? { set: set.id } : { position: set.position }));
     await done("asked", question.position, [name(set.id), " is yours to measure."]);
     const people = ({ members }) => (members ?? []).map(({ id }) => id).join("\n");
-    if (set.members && people(set) !== people(question)) notice([name(set.id), " was designed anew meanwhile: look at who is in it now."]);
+    if (set.members && people(set) !== people(question)) notice([name(set.id), " has been designed again: check its members."]);
     return question;
   });
 }
@@ -74,7 +74,7 @@ export function release(set, holder) {
   if ((holder ?? "") === who()) return quietly(submit);
   return ask({
     title: ["Give back ", name(set.id), "?"],
-    words: h("p", null, "It is claimed by ", person(holder), isPool(set.position) ? ". Once it is given back, who is in it may go into other pools." : ". Once it is given back, anyone may claim it."),
+    words: h("p", null, "It is claimed by ", person(holder), isPool(set.position) ? ". After that, its members may go into other pools." : ". After that, anyone may claim it."),
     confirm: "Give it back",
     calm: true,
     submit,
@@ -97,8 +97,8 @@ export function unskip(set) {
 
 const SKIPPED = {
   set: "A skipped set is not asked for.",
-  pool: "A skipped pool is not measured, and who is in it counts as used.",
-  individual: "Who is set aside goes into no pool any more.",
+  pool: "A skipped pool is not measured, and its members count as used.",
+  individual: "An individual that is set aside goes into no further pool.",
 };
 
 export function skip(set) {
@@ -121,7 +121,7 @@ export function retract(set, answer) {
   const why = reason("Why is it taken back?");
   return ask({
     title: ["Retract the answer for ", name(set.id), "?"],
-    words: h("p", null, `The ${word()} ${exact(answer.total)}${unit()} no longer counts, and ${isPool(set.position) ? "who is in the pool may go into others" : "the set may be asked for again"}. History keeps what was said.`),
+    words: h("p", null, `The ${word()} ${exact(answer.total)}${unit()} no longer counts, and ${isPool(set.position) ? "the members of the pool may go into others" : "the set may be asked for again"}. History keeps what was said.`),
     fields: [why],
     confirm: "Retract it",
     danger: true,
@@ -189,7 +189,7 @@ export function confirmUnlikely(set, total, { expected, std, lower, upper }, sub
         h("div", null, h("dt", null, "Predicted"), h("dd", null, h("strong", null, estimate(expected, std)), unit(), h("span", { class: "soft" }, ` ${percent()} within ${low} to ${high}`))),
         h("div", null, h("dt", null, "You typed"), h("dd", null, h("strong", null, exact(total)), unit())),
       ),
-      h("p", null, "If it is what was measured, save it: the prediction may well be wrong. A digit too many or a wrong unit is what this question is for."),
+      h("p", null, "If it is what was measured, save it: the prediction may be wrong. This question catches an extra digit or a wrong unit."),
     ],
     confirm: `Yes, save ${exact(total)}`,
     cancel: "Change it",

@@ -18,7 +18,7 @@ export function answerForm(set, { saved = () => {}, cancel = null } = {}) {
   const note = field("Note (optional)", { rows: 2, hint: "Stored with the answer, for later readers." });
   const part = partFields(kindOf(set.position));
   part.element.hidden = set.size === 1;
-  const noise = field("Known noise (optional)", { inputmode: "decimal", maxlength: 100, hint: "Standard deviation of noise that this measurement is known to have, such as noise added for privacy." });
+  const noise = field("Known noise (optional)", { inputmode: "decimal", maxlength: 100, hint: "Standard deviation of this measurement's known noise, such as noise added for privacy." });
   const known = h("button", { type: "button", class: "quiet known" }, "This measurement has known noise…");
   const noisy = outputs() === "numbers"; // others have noise of their own
   const more = h("div", { class: "more", hidden: true }, note.element, ...(noisy ? [known, noise.element] : []));

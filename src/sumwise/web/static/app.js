@@ -211,20 +211,20 @@ function bannerKind() {
 
 const TOKEN_WORDS = {
   readonly: "You can look, but not write: this page has no token.",
-  locked: "This server shows its study to those who have its token.",
-  refused: "The server does not accept this page's token; it may have been given a new one.",
+  locked: "You need a token to see this study.",
+  refused: "The server does not accept this page's token; it may have a new one.",
 };
 
 function offlineWords() {
   const again = h("button", { type: "button" }, "Try now");
   again.addEventListener("click", retry);
-  const words = "The server does not answer. What you type is kept in this browser, and the page goes on by itself when the server is back.";
+  const words = "The server does not answer. What you type is kept in this browser, and the page continues when the server is back.";
   speak(words);
   return [h("p", null, words), again];
 }
 
 function tokenForm(kind) {
-  const text = field("Token", { type: "password", maxlength: 500, hint: "It is in the address that sumwise serve prints, after #token=. The whole address will do." });
+  const text = field("Token", { type: "password", maxlength: 500, hint: "It is in the address that sumwise serve prints, after #token=. You may paste the whole address." });
   const form = h("form", { class: "token", novalidate: true }, text.element, h("button", { type: "submit" }, "Use this token"));
   form.addEventListener("submit", (event) => {
     event.preventDefault();

@@ -154,7 +154,7 @@ function about(shown, typed) {
 /** A set that is no longer proposed, shown because something is typed for it or it has the focus. */
 function kept(shown, typed) {
   const words = {
-    free: [shown.designed ? "Given back: who is in it may go into other pools." : "Not among the best any more."],
+    free: [shown.designed ? "Given back: its members may go into other pools." : "No longer among the best."],
     open: ["With ", person(shown.by), " by now."],
     answered: ["Answered with ", h("strong", null, exact(shown.answer?.total), unit()), " by ", person(shown.by), " meanwhile."],
     skipped: ["Skipped by ", person(shown.by), " meanwhile."],

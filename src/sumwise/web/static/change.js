@@ -51,10 +51,10 @@ export function changeForm() {
     const who = by === "id" ? "the id of each" : "the set of each, and a column row with its number in the set, from 1";
     const listed = inputs.slice(0, 8).map((each) => visible(each).slice(0, 40)).join(", ") + (inputs.length > 8 ? ", …" : "");
     fill(words, {
-      add: `A table of those who join: the set of each, ${by === "id" ? "its id, " : ""}and its inputs (${listed}). A set that is not there yet is new.`,
+      add: `A table of those who join: the set of each, ${by === "id" ? "its id, " : ""}and its inputs (${listed}). Sets that do not exist yet are added.`,
       drop: `A table of those who leave: ${who}. A set without members leaves the pool.`,
       correct: `A table of those to correct: ${who}, and the columns that change.${by === "id" ? " If the column of the set names another set, the individual moves there." : ""}`,
-    }[kind], " An answer stays that of the members its set had when it was measured.");
+    }[kind], " An answer belongs to the members that its set had when it was measured.");
     if (!busy) save.textContent = BUTTONS[kind];
   }
 
@@ -130,6 +130,6 @@ function decoded(bytes) {
   try {
     return { text: new TextDecoder(wide ?? "utf-8", { fatal: true }).decode(bytes), how: wide ? " as UTF-16" : "" };
   } catch {
-    return { text: new TextDecoder("windows-1252").decode(bytes), how: " as Latin-1 (Windows-1252); look whether letters such as é are right" };
+    return { text: new TextDecoder("windows-1252").decode(bytes), how: " as Latin-1 (Windows-1252); check letters such as é" };
   }
 }

@@ -8,17 +8,17 @@ import { LABEL_NOT_LOGIN } from "./who.js";
 
 const KEYS = [
   ["1 to 5", "Next, Progress, Pool, Individuals, History"],
-  ["/", "Search, where there is something to search"],
+  ["/", "Search, in views with a search field"],
   ["?", "This help"],
-  ["Esc", "Close what is in front"],
+  ["Esc", "Close the open dialog or sheet"],
 ];
 
 const terms = () => [
   ...(alone() ? [] : [["Set", `a group whose ${measured()} can be measured, such as the schools of a district.`]]),
   ...(designing() ? [["Pool", `individuals who are measured together, chosen by this page; its ${measured()} is what you measure.`]] : []),
   ["Individual", `${alone() ? "one who can go into a pool" : "one member of a set"}, with inputs that are known; its own value is predicted.`],
-  [`Expected ${measured()}`, `what the model thinks will be measured; ± is one standard deviation, and about two in three ${word()}s lie that close.`],
-  ["Score", `how much the study's strategy wants a ${thing()}; the highest is proposed first.`],
+  [`Expected ${measured()}`, `the model's prediction of the measurement; ± is one standard deviation, and about two in three ${word()}s lie that close.`],
+  ["Score", `the value of measuring a ${thing()} under the study's strategy; the highest is proposed first.`],
   ["Information", "how much an answer narrows down what the model may be, in nats: 0.7 nats halve what is possible."],
 ];
 
@@ -47,7 +47,7 @@ export function openHelp() {
           h("li", null, `Measure its ${word()}, and type it under `, h("strong", null, "Answer"), `${unit() ? `, in${unit()}` : ""}. Write ${isWhole() ? "a whole number, such as 843" : "843 or 12.5"}; spaces may group thousands.${possible()}`),
           h("li", null, h("strong", null, "Skip"), " what cannot be measured, and say why."),
         ),
-        h("p", null, "A mistake can be amended or retracted under History; nothing is ever lost there."),
+        h("p", null, "A mistake can be amended or retracted under History; nothing is lost."),
         h("h3", null, "Words"),
         h("dl", { class: "terms" }, terms().map(([term, meaning]) => h("div", null, h("dt", null, term), h("dd", null, meaning)))),
         h("h3", null, "Your name"),

@@ -57,7 +57,7 @@ export function create({ settings, remember }) {
   });
   const answers = serverTable({
     path: "/api/answers",
-    label: "Answers as they stand",
+    label: "Present answers",
     key: (row) => row.position,
     settings: show === "answers" ? { page: settings.page ?? 1 } : {},
     changed: () => put(),

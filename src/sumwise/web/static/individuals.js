@@ -15,7 +15,7 @@ export function create({ settings, remember }) {
     key: (row) => `${row.set.position}-${row.row}`,
     settings,
     changed: remember,
-    none: ({ search }) => (search ? empty(`No ${alone() ? "individual" : "set"} is called that.`, `Search looks for a part of the name${alone() ? "" : " of the set"}.`) : empty("There are no individuals.")),
+    none: ({ search }) => (search ? empty(`No ${alone() ? "individual" : "set"} has that name.`, `Search looks for a part of the name${alone() ? "" : " of the set"}.`) : empty("There are no individuals.")),
     columns: individualColumns("individuals", { set: true }),
     stamp: (found) => span(found.rows),
   });
@@ -37,7 +37,7 @@ export function create({ settings, remember }) {
     const learned = [answers || !known ? counted(answers, word()) : "", known ? `${whole(known)} known from the start` : ""].filter(Boolean).join(" and ");
     words.textContent = informed()
       ? `${what} for each of ${whole(individuals)} individuals, learned from ${learned}. ${percent()} of true values should lie in the interval that is drawn.`
-      : "Nothing is measured yet. Predictions, with how sure they are, appear here with the first answer.";
+      : "Nothing is measured yet. Predictions with their uncertainty appear here after the first answer.";
     return table.refresh();
   }
 
@@ -90,7 +90,7 @@ export function individualColumns(view, { set = false, sortable = true, weighed 
 /** A rate, marked where the model extrapolates beyond reason. */
 function rate(row) {
   if (!row.extrapolates) return steady(row.rate);
-  return h("span", { class: "far", title: "More than 10 times above or below all that was measured: the model extrapolates here." }, steady(row.rate), " ⚠", h("span", { class: "unseen" }, " extrapolated"));
+  return h("span", { class: "far", title: "More than 10 times above or below everything measured: the model extrapolates here." }, steady(row.rate), " ⚠", h("span", { class: "unseen" }, " extrapolated"));
 }
 
 function downloadButton(kind) {

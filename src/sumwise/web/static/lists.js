@@ -43,7 +43,7 @@ export function create({ settings, remember }) {
     plate.hidden = Boolean(sets);
     people.choose(whose);
     const loopback = HERE.includes(location.hostname);
-    note.textContent = loopback ? "The codes hold the address of this machine, which no other device can open; start the page with --host to use them from a phone." : "";
+    note.textContent = loopback ? "The codes contain the address of this machine, which no other device can open. Start the page with --host to use them from a phone." : "";
     try {
       const found = await pools();
       for (const each of found) if (!codes.has(each.position)) codes.set(each.position, await codeOf(each.position));

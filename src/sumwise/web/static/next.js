@@ -24,7 +24,7 @@ export function create() {
   };
   const yours = h("span", null, "Yours");
   const keptTitle = h("span");
-  const inTurn = h("p", { class: "soft tight" }, "Each as if those above it, and all that are being measured, were answered.");
+  const inTurn = h("p", { class: "soft tight" }, "Each proposal assumes that those above it, and all that are being measured, are answered.");
   const parts = {
     mine: part("mine", yours),
     kept: part("kept", keptTitle),
@@ -191,7 +191,7 @@ function ofClaim(claim) {
 
 /** A heading for sets that are shown only because of what is typed for them. */
 function meanwhile(kept) {
-  if (!kept.length || kept.some((each) => each.state !== "answered")) return ["Not proposed any more"];
+  if (!kept.length || kept.some((each) => each.state !== "answered")) return ["No longer proposed"];
   const people = new Set(kept.map((each) => each.by));
   return people.size === 1 ? ["Answered by ", person([...people][0]), " meanwhile"] : ["Answered meanwhile"];
 }
@@ -207,7 +207,7 @@ function nothingToDo({ mine, proposed, other }) {
     return empty("Nothing is free right now.", "Every set is measured or being measured. Answer one, or give it back.");
   }
   if (skipped) {
-    return empty("Nothing is left to ask.", "Every set is measured or skipped. ", h("a", { href: "#/history?show=skipped" }, "Look at the skipped ones"), ".");
+    return empty("Nothing is left to ask.", "Every set is measured or skipped. ", h("a", { href: "#/history?show=skipped" }, "See the skipped ones"), ".");
   }
   return empty("Nothing is left to ask.");
 }
@@ -216,7 +216,7 @@ function nothingToDo({ mine, proposed, other }) {
 function noPool(open) {
   const { used, candidates, aside, uses } = designing();
   const seen = h("a", { href: "#/individuals" }, "See what is predicted for each individual");
-  if (open) return empty("No other pool can be designed right now.", "Answer what is being measured, or give it back: who is in it may go into other pools then.");
+  if (open) return empty("No other pool can be designed right now.", "Answer what is being measured, or give it back, so that its members may go into other pools.");
   if (uses === 1 && used + aside >= candidates) return empty("Every individual is used.", "There is nothing left to ask. ", seen, ".");
-  return empty("No other pool can be designed.", "Those who are left make none that keeps to the study's rules. ", seen, ".");
+  return empty("No other pool can be designed.", "The remaining individuals form no pool that meets the study's rules. ", seen, ".");
 }

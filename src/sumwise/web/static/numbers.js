@@ -43,7 +43,7 @@ export function parse(text, comma = decimalComma()) {
     return { problem: NUMBER_ONLY };
   }
   const value = Number(plain);
-  if (!Number.isFinite(value)) return { problem: "This number is too large to keep." };
+  if (!Number.isFinite(value)) return { problem: "This number is too large." };
   return { value, plain: plain === typed };
 }
 

@@ -11,7 +11,7 @@ import { caption } from "./theme.js";
 const show = Object.assign((value) => figure(value, 4), { text: (value) => visible(value).slice(0, 300) });
 
 /** `{element, refresh, reset}` of what `path()` gives: `{chart, words, table}`. */
-export function panel(title, path, { seconds = 120, busy = "Working it out…", bare = false } = {}) {
+export function panel(title, path, { seconds = 120, busy = "Calculating…", bare = false } = {}) {
   const head = h("h2", { class: bare ? "unseen" : null }, title);
   const words = h("div", { class: "words" });
   const title2 = h("p", { class: "finding" });

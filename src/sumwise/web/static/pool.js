@@ -37,9 +37,9 @@ export function create({ settings, remember }) {
   });
   const tableBox = h("div", null, h("div", { class: "filters" }, search.element, filter.element), table.element);
 
-  const kinds = { pca: "By inputs", ...(state.study.places ? { map: "Map" } : {}), tsne: "By likeness (slow)" };
+  const kinds = { pca: "By inputs", ...(state.study.places ? { map: "Map" } : {}), tsne: "By similarity (slow)" };
   if (!(kind in kinds)) kind = "pca";
-  const busy = "Working it out; a large pool may take a minute…";
+  const busy = "Calculating; a large pool may take a minute…";
   const drawing = panel("Individuals", () => `/api/picture?kind=${kind}`, { seconds: 300, busy, bare: true });
   const kindChoice = choice("Kind of picture", kinds, kind, (key) => {
     kind = key;
@@ -94,7 +94,7 @@ export function create({ settings, remember }) {
 function none({ search, state: wanted }) {
   const what = thing();
   const also = designing() ? ", or of a member of a pool" : "";
-  if (search) return empty(`No ${what} is called that.`, `Search looks for a part of the name${also}, in capitals or not.`);
+  if (search) return empty(`No ${what} has that name.`, `Search looks for a part of the name${also}, in capitals or not.`);
   const words = {
     free: alone() ? ["No pool is unclaimed.", "Pools that were given back, or whose answer was taken back, appear here."] : ["No set is free.", "All are measured, being measured or skipped."],
     open: ["Nobody is measuring anything.", `Claimed ${what}s appear here.`],

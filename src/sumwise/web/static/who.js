@@ -4,7 +4,7 @@ import { field, modal } from "./dialogs.js";
 import { h } from "./dom.js";
 import { goNameless, nameless, setWho, who } from "./store.js";
 
-export const LABEL_NOT_LOGIN = "Others see it beside what you claim and answer. It is a label, not a login: it is kept in this browser and protects nothing.";
+export const LABEL_NOT_LOGIN = "Others see it with your claims and answers. It is a label, not a login: it is kept in this browser and protects nothing.";
 
 /** A small form for a name; with `without`, a way to go on without one that has to be chosen. */
 export function nameForm({ done = () => {}, without = null } = {}) {
@@ -36,7 +36,7 @@ export async function named() {
       close(true);
     });
     return [
-      h("p", null, "A claim without a name shows neither others nor you who made it."),
+      h("p", null, "If a claim has no name, nobody can see who made it."),
       nameForm({ done: () => close(true), without }),
     ];
   }, { light: false });
