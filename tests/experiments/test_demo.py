@@ -201,7 +201,7 @@ def test_the_headline_counts_from_where_random_is_left_behind_for_good():
     win = curves([9.0, 3.0, 6.0, 3.0, 3.0, 3.0], [8.0, 7.0, 6.0, 6.0, 6.0, 5.0])
     verdict = demo.verdict(win)
     assert verdict.headline == "4 districts chosen by IVR teach more than 6 random ones"
-    assert "With 4 or more, its error is below all of Random's" in verdict.sentence
+    assert "With 4 or more, its error is significantly below all of Random's" in verdict.sentence
     caught_up = curves([6.0, 4.0, 4.0, 4.0], [9.0, 9.0, 6.0, 4.0])
     assert demo.verdict(caught_up).headline == "IVR beats Random"
 

@@ -32,10 +32,10 @@ def test_a_win_on_the_way_that_random_makes_up_saves_nothing():
 def test_another_strategy_that_is_better_still_is_named():
     found = verdict(made_up({"IVR": -1.0, "MaxN": -2.0, "Rand": 0.0}))
     assert found.headline == "IVR beats Random; the lowest error is that of MaxN"
-    assert found.sentences[-1].endswith("1.00 below that of IVR: more than luck would give.")
+    assert found.sentences[-1].endswith("1.00 below that of IVR: a significant difference.")
     errors = made_up({"IVR": -1.0, "Rand": 0.0})
     errors["MaxN"] = errors["IVR"] - 0.1 + WOBBLE
-    assert verdict(errors).sentences[-1].endswith("that of IVR: no more than luck could give.")
+    assert verdict(errors).sentences[-1].endswith("that of IVR: not a significant difference.")
 
 
 def test_no_clear_difference_is_called_that():
@@ -55,7 +55,7 @@ def test_another_clear_winner_is_named_where_ours_is_not_ahead():
     assert even.headline == "IVR and Random cannot be told apart with so few splits" + lowest
     lost = verdict(made_up({"IVR": 1.0, "MaxN": -3.0, "Rand": 0.0}))
     assert lost.headline == "Random is better than IVR" + lowest
-    assert "of MaxN, 3.00 below that of Random: more than luck would give" in lost.sentences[-2]
+    assert "of MaxN, 3.00 below that of Random: a significant difference" in lost.sentences[-2]
     assert lost.sentences[-1].startswith("MaxN needs ")
 
 
@@ -67,7 +67,7 @@ def test_the_best_of_several_must_do_more_than_luck_could():
     assert found.best == "MaxN"
     assert not found.best_is_clear
     assert found.headline == "Random is better than IVR"
-    assert "no more than luck could give the best of 2" in found.sentences[-1]
+    assert "not a significant difference for the best of 2" in found.sentences[-1]
 
 
 def test_a_loss_is_called_a_loss():

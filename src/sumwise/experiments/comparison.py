@@ -227,7 +227,7 @@ def verdict(
             f"Random is better than {subject}",
             "Drawing groups at random was better here.",
         ),
-        "unknown": (f"One {run} gives no verdict", f"Run more {run}s to tell skill from luck."),
+        "unknown": (f"One {run} gives no verdict", f"Run more {run}s for a verdict."),
     }[outcome]
     if best not in (subject, RANDOM) and (clear or outcome == "wins"):
         headline += f"; the lowest error is that of {best}"
@@ -309,8 +309,8 @@ def _lowest(
     if wins:
         other, picked_from = (rivals[1], 1) if best == subject else (subject, len(rivals) - 1)
     gap = difference(errors, best, other, picked_from)
-    luck = "more than luck would give" if gap.sign < 0 else "no more than luck could give"
-    of = f" the best of {picked_from}" if picked_from > 1 else ""
+    luck = "a significant difference" if gap.sign < 0 else "not a significant difference"
+    of = f" for the best of {picked_from}" if picked_from > 1 else ""
     whose = "Random" if other == RANDOM else other
     size = number_format(errors)(abs(gap.mean))
     return [f"The lowest average is that of {best}, {size} below that of {whose}: {luck}{of}."]

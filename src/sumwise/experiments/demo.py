@@ -163,8 +163,7 @@ def verdict(errors: Errors, guess_error: float | None = None) -> Outcome:
             headline = f"{districts} chosen by IVR teach more than {len(random.T)} random ones"
             headline += f"; {found.no_better}" if found.no_better else ""
             sentences.append(
-                f"With {since} or more, its error is below all of Random's by more than luck would "
-                "give."
+                f"With {since} or more, its error is significantly below all of Random's."
             )
     return Outcome(
         "even" if found.outcome == "unknown" else found.outcome,
