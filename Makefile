@@ -96,7 +96,7 @@ scripts-test:
 	scripts/javascript test
 
 docs: $(STAMP) ## the documentation site, in build/site; runs the stories of the gallery (minutes)
-	rm -rf build/site && OPENBLAS_NUM_THREADS=1 $(SPHINX) docs build/site
+	rm -rf build/site docs/reference && OPENBLAS_NUM_THREADS=1 $(SPHINX) docs build/site
 	@echo "build/site/index.html"
 
 docs-links: $(STAMP) ## follow the site's links to other hosts, which takes a network; the others are checked by `make test`
@@ -104,7 +104,7 @@ docs-links: $(STAMP) ## follow the site's links to other hosts, which takes a ne
 
 # the same as docs without the stories' results, and what must hold of its pages
 docs-check: $(STAMP)
-	rm -rf build/site-check && $(SPHINX) -D plot_gallery=0 docs build/site-check
+	rm -rf build/site-check docs/reference && $(SPHINX) -D plot_gallery=0 docs build/site-check
 	SUMWISE_SITE=build/site-check $(BIN)/python -m pytest -q tests/site
 
 fmt: $(STAMP) ## format the code

@@ -27,15 +27,16 @@ extensions = [
     "values",
     "links",
 ]
+HERE = Path(__file__).parent
+STORIES = [each.stem for each in (HERE / "stories").glob("*.rst") if each.stem != "index"]
+GONE = [each for each in STORIES if not (HERE / "gallery" / f"{each}.py").exists()]
 exclude_patterns = ["_ext", "gallery", "stories/*.ipynb", "stories/*.py"]
+exclude_patterns += [f"stories/{each}.rst" for each in GONE]  # of an earlier build
 templates_path = ["_templates"]
 
 # --- Markdown: what is in docs/ reads well without the site, and is not changed for it ------------
 
 myst_heading_anchors = 4
-suppress_warnings = [
-    "toc.not_readable",  # a section may name a page before it is written
-]
 
 # --- the reference, from docstrings ---------------------------------------------------------------
 
