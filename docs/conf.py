@@ -50,6 +50,7 @@ autodoc_default_options = {
     "special-members": "__call__, __getitem__",
     "member-order": "bysource",
 }
+autodoc_preserve_defaults = True  # as they are written
 autodoc_typehints = "description"  # beside what is said of a parameter
 autodoc_typehints_description_target = "documented_params"
 autodoc_typehints_format = "short"
