@@ -5,11 +5,13 @@ from __future__ import annotations
 import inspect
 from types import FunctionType
 
+import click
 import pytest
 from bs4 import BeautifulSoup, SoupStrainer
 
 import sumwise as sw
 from sumwise import distributed, web
+from sumwise.cli import main as program
 
 MODULES = (sw, distributed, web)
 WRAPPED = (classmethod, staticmethod)
@@ -75,3 +77,28 @@ def test_functions_and_methods_show_their_arguments(entries):
             each for each in inspect.signature(function).parameters if each not in ("self", "cls")
         ]
         assert all(any(word in each for each in shown) for word in wanted), name
+
+
+def options(command: click.Command, words: tuple[str, ...] = ("sumwise",)) -> set[str]:
+    """`sumwise tell --by`, for all options of a command and of the commands below it."""
+    context = click.Context(command)
+    if not isinstance(command, click.Group):
+        shown = (each for each in command.params if not getattr(each, "hidden", True))
+        return {f"{' '.join(words)} {name}" for each in shown for name in each.opts}
+    below = (command.resolve_command(context, [name])[1] for name in command.list_commands(context))
+    return {
+        name for each in below if not each.hidden for name in options(each, (*words, each.name))
+    }
+
+
+def test_every_option_of_every_command_is_in_the_reference(site):
+    page = BeautifulSoup((site / "reference" / "commands.html").read_text(), "html.parser")
+    described = {
+        f"{section.find('h3').text.rstrip('#')} {name.text}"
+        for section in page("section")
+        if section.find("h3") and not section.find("section")
+        for name in section(class_="descname")
+    }
+    wanted = options(program)
+    assert len(wanted) > 100
+    assert wanted - described == set()
