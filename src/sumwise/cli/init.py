@@ -26,6 +26,7 @@ from sumwise.data.about import About
 from sumwise.data.dialect import Reading
 from sumwise.data.frames import Table as Rows
 from sumwise.data.frames import as_frame
+from sumwise.data.geo import OF_PLANE
 from sumwise.data.individuals import (
     Individuals,
     choose_inputs,
@@ -183,6 +184,11 @@ class Measured:
         f"Basis functions of the model: {', '.join(BASES)}. Default: auto.",
         type=click.Choice(list(BASES)),
     ),
+    option(
+        "--spatial LON,LAT",
+        "Two inputs that are a position, which the model has waves of its own for: longitude and "
+        "latitude, or x and y of a plane; none for none. Default: inputs that are called so.",
+    ),
     option("--seed NUMBER", "Seed of random draws.", default=0),
     option("--preset paper", "Use the paper's model and AggMI.", type=click.Choice(["paper"])),
     option("--claim-days NUMBER", "Days after which a claim expires.", default=7.0),
@@ -222,6 +228,7 @@ def init(
     design: Design,
     strategy: str | None,
     basis: str | None,
+    spatial: str | None,
     seed: int,
     preset: str | None,
     claim_days: float,
@@ -250,20 +257,17 @@ def init(
     from sumwise.study.create import create_study
 
     design.check(table.by)
-    model, chosen = _model(measured.outputs, basis, strategy, seed, preset)
+    model, chosen = _model(measured.outputs, basis, spatial, strategy, seed, preset)
     wanted = objective, measured.outcome, sets_file, reading, design
     sets, made = _read(table, address, model, *wanted)
     meant = objective.read(made, reading)
     method: dict[str, Any] = {"strategy": chosen, "seed": seed, "claim_days": claim_days}
-    place: dict[str, Any] = {"name": address.name, "sets_file": sets_file}
+    place: dict[str, Any] = {"name": address.name, "sets_file": sets_file, "model": model}
     place |= {} if made.geometry is None else {"geometry": made.geometry}
     if design.design:
         place["design"] = design.rules(Path(table.data), made, table.theta[0] == "mean", reading)
     place |= {"known": list(made.known), **method, **meant, **asdict(measured)}
-    with (
-        waiting("making the study"),
-        create_study(address.url, sets, model=model, **place) as study,
-    ):
+    with waiting("making the study"), create_study(address.url, sets, **place) as study:
         name, about = study.name, study.about
     _remark(made, chosen, objective)
     method |= {"basis": basis or model.basis, "preset": preset, "weights": table.theta[0]}
@@ -277,14 +281,21 @@ def init(
 
 
 def _model(
-    outputs: str, basis: str | None, strategy: str | None, seed: int, preset: str | None
+    outputs: str,
+    basis: str | None,
+    spatial: str | None,
+    strategy: str | None,
+    seed: int,
+    preset: str | None,
 ) -> tuple[AggregateRegressor, str]:
     """The model and the strategy, as named or by default."""
     from sumwise.learning.resolve import resolve
 
     given = None
-    if basis is not None:
-        given = AggregateRegressor(basis, random_state=seed, outputs=outputs)
+    if basis is not None or spatial is not None:
+        place: Any = None if spatial == "none" else "auto" if not spatial else spatial.split(",")
+        settings = {"random_state": seed, "outputs": outputs, "spatial": place}
+        given = AggregateRegressor(basis or "auto", **settings)
     config, chosen = resolve(given, strategy, seed, preset, outputs=outputs)
     return AggregateRegressor.from_config(config), str(chosen)
 
@@ -363,6 +374,8 @@ def _read(
             _refuse_twice(made)
         check_sets(model.outputs, made.sets, made.where)
         made = with_known_columns(made, path, found, reading)
+    if reading.centroid and {*OF_PLANE} <= {*made.x} and model.basis == model.spatial == "auto":
+        model.spatial = OF_PLANE
     _refuse_outcome(made.x, outcome, table)
     return made.sets, made
 

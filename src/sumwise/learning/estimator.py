@@ -8,7 +8,7 @@ is really needed: `score`, estimator tags, metadata requests, and `NotFittedErro
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from functools import partial
 from typing import Any, Final
@@ -71,6 +71,9 @@ class AggregateRegressor:
         outputs: Kind of outputs: `"numbers"`; `"counts"` (events: whole numbers from 0); `"shares"`
             (successes in trials); or `"amounts"` (above 0). The weights of individuals are then
             their exposures, or numbers of trials.
+        spatial: Two inputs that are a position, for which `"auto"` has waves of their own: names of
+            longitude and latitude, or of x and y in a plane. `"auto"` takes inputs that are called
+            longitude and latitude, or easting and northing; None takes none.
 
     >>> import numpy as np, sumwise as sw
     >>> rng = np.random.default_rng(0)
@@ -91,6 +94,7 @@ class AggregateRegressor:
     standardize: bool = True
     random_state: int | None = 0
     outputs: str = "numbers"
+    spatial: str | tuple[Hashable, Hashable] | None = "auto"
     fitted_: core.Model = field(init=False)  #: What was learned.
     prepared_: core.Prepared = field(init=False)  #: What was known before any answer.
     n_features_in_: int = field(init=False)  #: Number of inputs.

@@ -9,6 +9,7 @@ import numpy as np
 
 from sumwise.data.recipe import Recipe
 from sumwise.model.basis.auto import SCALINGS, Auto
+from sumwise.model.basis.spatial import EARTH, Spatial
 from sumwise.model.fit import Model
 from sumwise.model.generalised.averaging import Generalised
 from sumwise.model.mixture import Mixture
@@ -139,13 +140,18 @@ def _shape(
     """
     power, lengths = basis.hypotheses.power, basis.lengths
     linear, rest = shares[: power.size].reshape(power.shape), shares[power.size : -1]
-    waves, curves = np.split(rest.reshape(2, -1), [lengths.shape[1]], axis=1)
     signal, lines = float(linear.sum() + rest.sum()), list[str]()
     if signal <= 0:
         return lines
+    if basis.spatial is not None:
+        rest, place = np.split(rest, [-basis.spatial.lengths.shape[1]])
+        lines.append(_of_place(place / signal, basis.spatial))
+        signal = max(float(linear.sum() + rest.sum()), 1e-300)
+    waves, curves = np.split(rest.reshape(2, -1), [lengths.shape[1]], axis=1)
     straight, bent, joint = (100 * part.sum() / signal for part in (linear, curves, waves))
     lines.append(
-        f"Of what they explain, {straight:.0f} % is linear, {bent:.0f} % are curves of single "
+        f"Of {'the rest' if lines else 'what they explain'}, {straight:.0f} % is linear, "
+        f"{bent:.0f} % are curves of single "
         f"inputs and {joint:.0f} % is smooth in all of them together."
     )
     if linear.sum() > LEAST_LINEAR * signal:
@@ -165,6 +171,16 @@ def _shape(
     scalings = (f"{part:.0f} % {SCALED[s]}" for s, part in zip(SCALINGS, by_scaling, strict=True))
     lines.append(f"Scaling: {', '.join(scalings)}.")
     return lines
+
+
+def _of_place(part: Float[np.ndarray, " L"], place: Spatial) -> str:
+    """What share is smooth in the position alone, and over which distances."""
+    unit, called = (EARTH, " km") if len(place.centre) == 3 else (1.0, "")
+    shares = 100 * part / max(part.sum(), 1e-300)
+    parts = zip(shares, place.lengths[0] * place.extent * unit, strict=True)
+    said = ", ".join(f"{share:.0f} % at {distance:.3g}{called}" for share, distance in parts)
+    begin = f"Of what they explain, {100 * part.sum():.0f} % is smooth in the position alone"
+    return f"{begin} (length-scales: {said})."
 
 
 def of_groups(known: Generalised, basis: Auto) -> Float[np.ndarray, " G"]:

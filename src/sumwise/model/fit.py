@@ -60,8 +60,17 @@ class ModelConfig:
     standardize: bool = True
     random_state: int | None = 0
     outputs: str = "numbers"
+    spatial: str | tuple[Hashable, Hashable] | None = "auto"
 
     def __post_init__(self) -> None:
+        if self.spatial not in (None, "auto"):
+            pair = tuple(self.spatial) if isinstance(self.spatial, tuple | list) else ()
+            if len(pair) != 2 or not isinstance(self.basis, str) or self.basis != "auto":
+                raise SettingError(
+                    f"spatial is {self.spatial!r:.80}; with basis='auto' give the names of two "
+                    "inputs, 'auto' or None, and leave it out with another basis"
+                )
+            object.__setattr__(self, "spatial", pair)
         if self.random_state is not None:
             validate.count(self.random_state, "random_state", 0)
         chosen = self.hyperparameters
@@ -130,6 +139,12 @@ class Prepared:
     power: float  # mean of ‖φ(x)‖² over instances
     start: Hyperparameters  # where Adam begins
     input_names: tuple[Hashable, ...] | None
+
+    def drawn_for(self, sets: Sets) -> Prepared:
+        """The same for other sets, with a position only if this has one: former ones have none."""
+        known = self.config.spatial if "spatial_pair" in self.basis.arrays() else None
+        drawn = replace(self.config, spatial=known).prepare(sets)
+        return replace(drawn, config=self.config)
 
     @property
     def looks_at_individuals(self) -> bool:

@@ -8,7 +8,7 @@ is three times as fast and right to about 1e-6 of a feature; angles are then in 
 
     Fourier features    one family of waves of the standardised inputs
     `"auto"`            one family for each of its scalings, with its length-scales side by side,
-                        and linear parts, which need no kernel
+                        and linear parts, which need no kernel; one more of a position
 
 `adam` is the paper's search for λ and β on a spectrum. NumPy does the same as both, to rounding, in
 `design` and `evidence`; it embeds all other bases, and inputs too large for the kernels. Importing
@@ -145,8 +145,9 @@ def sum_runs(
     with np.errstate(all="ignore"):
         views = basis.views((ends - basis.shift) / basis.scale)
         angles = [
-            float((abs(family.frequencies) @ abs(z).max(axis=0)).max(initial=0.0)) + 2 * np.pi
+            float((abs(family.frequencies) @ most).max(initial=0.0)) + 2 * np.pi
             for family, z in zip(waves, views, strict=True)
+            for most in [np.maximum(abs(z).max(axis=0), family.farthest)]
         ]
     if not max(angles) < LARGEST_ANGLE:
         return None

@@ -11,7 +11,7 @@ import io
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -22,6 +22,8 @@ from sumwise.model.basis import Neural, Scaled, draw
 from sumwise.model.design import freeze
 from sumwise.model.fit import ModelConfig, Prepared
 from sumwise.model.posterior import Hyperparameters
+
+UNSAID: Final = {"outputs": "numbers", "spatial": "auto"}  # settings of later versions, by default
 
 # --- settings -------------------------------------------------------------------------------------
 
@@ -39,9 +41,8 @@ def pack_config(config: ModelConfig) -> str:
             "ActiveLearner takes any."
         )
     settings = {**dataclasses.asdict(dataclasses.replace(config, basis="")), "basis": basis}
-    if config.outputs == "numbers":  # as former versions wrote it
-        del settings["outputs"]
-    return json.dumps(settings)
+    same = {name for name, usual in UNSAID.items() if settings[name] == usual}
+    return json.dumps({name: value for name, value in settings.items() if name not in same})
 
 
 def unpack_config(text: str) -> ModelConfig:

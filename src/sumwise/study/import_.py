@@ -93,7 +93,7 @@ def _read(place: Path) -> Imported:
     with _refusals(STUDY):
         head = json.loads(content.decode("utf-8-sig"))
         config = unpack_config(json.dumps(head["model"]))
-        given = {*head["model"], "outputs"}  # of numbers, these need not be said
+        given = {*head["model"], *serialize.UNSAID}
         if missing := [f.name for f in fields(config) if f.name not in given]:
             raise ValueError(f"model has no {', '.join(missing)}; give every setting")
         settings, sha256 = _settings(head, config), {**head["sha256"]}
@@ -291,7 +291,8 @@ def _basis(content: bytes, config: ModelConfig, sets: Sets) -> tuple[Prepared, b
     table = pq.ParquetFile(pa.BufferReader(content)).read()
     rows = zip(*(table[column].to_pylist() for column in export.OF_ARRAY), strict=True)
     found = {name: np.array(values, dtype).reshape(shape) for name, dtype, shape, values in rows}
-    drawn = export.arrays_of(config.prepare(sets))
+    placed = config.spatial if "spatial_pair" in found else None  # former versions had none
+    drawn = export.arrays_of(replace(config, spatial=placed).prepare(sets))
     averages = not drawn.keys().isdisjoint(OF_HYPOTHESES)
     former = averages and found.keys().isdisjoint(OF_HYPOTHESES)
     if _kinds(found) != _kinds(as_former(drawn, found) if averages else drawn):

@@ -87,7 +87,7 @@ def change(
         _refuse_claimed(state, seen, made)
         refuse_overlap(record.about.outputs, made.sets)
         aims = _aims(state, made, of_new_sets)
-        prepared = record.prepared.config.prepare(made.mark.asked(made.sets))
+        prepared = record.prepared.drawn_for(made.mark.asked(made.sets))
         beside = _sets_file(state, made.mark.changes)
         packed = blobs.pack(made.sets, prepared, beside, state.database.folder, made.mark)
         if aims:

@@ -16,6 +16,7 @@ import numpy as np
 from sumwise.data.sets import Sets
 from sumwise.data.targets import Inputs
 from sumwise.errors import SettingError
+from sumwise.model.basis import spatial
 from sumwise.model.basis.auto import Auto, prior_correlation
 from sumwise.model.basis.fixed import Linear, Polynomial, RandomFourierFeatures, Scaled
 from sumwise.model.basis.neural_config import Neural, with_dropout
@@ -53,7 +54,12 @@ BASES: Final[Mapping[str, Callable[[ModelConfig, Sets, Inputs, np.random.Generat
         config.n_basis, sets.n_inputs, config.lengthscale, rng
     ),
     "auto": lambda config, sets, inputs, rng: Auto.draw(
-        inputs, config.n_basis, config.lengthscale, rng, prior_correlation(sets.sizes, inputs)
+        inputs,
+        config.n_basis,
+        config.lengthscale,
+        rng,
+        prior_correlation(sets.sizes, inputs),
+        spatial.find(config.spatial, sets.input_names, inputs),
     ),
     "neural": lambda config, sets, inputs, rng: Neural(n_basis=config.n_basis).draw(sets, rng),
 }

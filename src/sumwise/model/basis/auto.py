@@ -12,7 +12,8 @@ each give three kinds of features, and a bias comes last:
 
 The curves are a Gaussian process of one input on [−L, L] by its first eigenfunctions, ω_m = πm/2L
 and a_m = exp(−(ℓ ω_m)²/4) (Solin and Särkkä 2020). Features other than the bias are centred, so the
-bias alone carries the level.
+bias alone carries the level. Where two inputs are a position, there are waves of it alone as well
+(`spatial`), before the bias.
 
 A hypothesis is a model of an individual's output as a share of its variance: a prior variance for
 each group of features (one input of a linear part, the curve of one input, or the waves of one
@@ -32,7 +33,9 @@ from typing import Any, Final
 import numpy as np
 
 from sumwise.data.targets import Inputs
+from sumwise.model.basis import spatial
 from sumwise.model.basis.fixed import RandomFourierFeatures, Waves
+from sumwise.model.basis.spatial import PREFIX, Spatial
 from sumwise.util.shapes import Float, Int
 
 SCALINGS: Final = ("range", "squash")
@@ -46,6 +49,7 @@ CURVE: Final = 5  # M; the next function would have a seventh of the first one's
 VANISHING: Final = 1e-20  # mean power of a part that is rounding
 RARE: Final = 0.5  # of the variance of an input: where a sample has less, it has missed the rest
 FEWEST: Final = 3  # functions that make a curve; with room for fewer, there is none
+OF_PLACE: Final = (1.0, 0.8, 0.4)  # shares of the signal that waves of a position can have
 BIAS: Final = 1.0  # prior variance of the level, in units of an individual's variance
 N_HYPOTHESES: Final = 400
 MADE_OF: Final = (  # shares of the signal that are linear, curves of single inputs, waves
@@ -186,6 +190,7 @@ class Auto:
     noise: Float[np.ndarray, " H"]
     correlation: Float[np.ndarray, " H"]
     power: Float[np.ndarray, "2 D"]
+    spatial: Spatial | None = None
     averages = True
 
     @classmethod
@@ -196,6 +201,7 @@ class Auto:
         lengthscale: float,
         rng: np.random.Generator,
         correlation: tuple[float, tuple[float, float]] = CLUSTERS,
+        position: tuple[Int[np.ndarray, " 2"], bool] | None = None,
     ) -> Auto:
         """For inputs like these, which it will see as (x − shift) / scale.
 
@@ -203,6 +209,7 @@ class Auto:
             n_basis: Twice the number of waves of each length-scale, less what curves take.
             lengthscale: What all length-scales are multiplied by.
             correlation: Prior of ρ, see `prior_correlation`.
+            position: From `spatial.find`.
         """
         n_inputs = len(inputs.shift)
         drawn = RandomFourierFeatures.draw(n_basis, n_inputs, lengthscale, rng)  # which checks them
@@ -242,7 +249,10 @@ class Auto:
         power = _linear_power(basis, power, (low, high), source)
         about = {"n_lengths": lengths.shape[1], "bent": bent, "source": source}
         known = Hypotheses.draw(power, rng, **about, correlation=correlation)
-        return basis.with_hypotheses(known)
+        basis = basis.with_hypotheses(known)
+        if position is None:
+            return basis
+        return basis.with_spatial(Spatial.draw(*position, inputs, int(n_basis), float(lengthscale)))
 
     def _normalised(self, x: Float[np.ndarray, "N D"]) -> tuple[Auto, Float[np.ndarray, "2 D"]]:
         """The basis with centred parts of equal power, and the power of each linear feature."""
@@ -257,6 +267,16 @@ class Auto:
         size = np.sqrt(np.where(parts > VANISHING, parts, 1.0))
         linear = power[: 2 * n_inputs].reshape(2, n_inputs) / size[:2, None] ** 2
         return replace(centred, size=size), linear
+
+    def with_spatial(self, place: Spatial) -> Auto:
+        """With waves of a position, which every second hypothesis has for some of its signal."""
+        known, n_lengths = self.hypotheses, place.lengths.shape[1]
+        number, odd = np.divmod(np.arange(len(known.noise)), 2)
+        share = odd * np.array(OF_PLACE)[number % len(OF_PLACE)]
+        length = np.eye(n_lengths)[number // len(OF_PLACE) % n_lengths]
+        own = length * (share * (1 - known.noise))[:, None]
+        rest, bias = known.variances[:, :-1] * (1 - share)[:, None], known.variances[:, -1:]
+        return replace(self, spatial=place, variances=np.hstack([rest, own, bias]))
 
     def with_hypotheses(self, drawn: Hypotheses) -> Auto:
         own = {name: getattr(drawn, name) for name in Hypotheses.__slots__}
@@ -277,20 +297,26 @@ class Auto:
         """Where the features of each part are: linear, waves and curves by scaling, bias."""
         n_inputs, n_curve = self.frequencies.shape[1], self.curve.shape[1]
         of_scaling = self.lengths[1].astype(int).tolist() + [n_curve] * len(self.bent)
-        ends = np.cumsum([0, n_inputs, n_inputs, *of_scaling, *of_scaling, 1]).tolist()
+        place = [] if self.spatial is None else self.spatial.lengths[1].astype(int).tolist()
+        ends = np.cumsum([0, n_inputs, n_inputs, *of_scaling, *of_scaling, *place, 1]).tolist()
         return [slice(low, high) for low, high in pairwise(ends)]
 
     def scaled(self, x: Float[np.ndarray, "N D"]) -> list[Float[np.ndarray, "N D"]]:
         """The inputs in each of `SCALINGS`."""
         ranged = (x - self.shift[0]) / self.scale[0]
         squashed = (2 * np.tanh(x / 2) - self.shift[1]) / self.scale[1]
-        return [np.clip(ranged, -FARTHEST, FARTHEST), squashed]
+        views = [np.clip(ranged, -FARTHEST, FARTHEST), squashed]
+        return views if self.spatial is None else [*views, self.spatial.scaled(x)]
 
     def __call__(self, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N K"]:
         out = np.empty((len(x), self.columns[-1].stop))
         n_waves, n_curve = int(self.lengths[1].sum()), self.curve.shape[1]
         for z, family in zip(self.scaled(x), self.waves, strict=True):
-            columns, centre, size = family.linear or (slice(0), 0.0, 1.0)
+            if family.linear is None:  # of a position
+                cosines = np.cos(family.phases - z @ family.frequencies.T)
+                out[:, family.first : -1] = family.amplitude * cosines - family.centre
+                continue
+            columns, centre, size = family.linear
             out[:, columns] = (z - centre) / size
             of_all = family.phases[:n_waves] - z @ family.frequencies[:n_waves].T
             of_one = family.phases[n_waves:].reshape(-1, n_curve) if n_curve else 0.0
@@ -315,7 +341,7 @@ class Auto:
         phases = np.concatenate([*(self.phases[:n] for n in counts), curve_phases])
         plain = np.append(np.repeat(np.sqrt(2 / counts), counts), np.tile(sizes, len(self.bent)))
         columns = self.columns
-        own = (len(columns) - 3) // 2  # parts of each scaling
+        own = len(self.size[3:]) // 2  # parts of each scaling
         families = []
         for i, means in enumerate(self.means):
             parts = slice(2 + i * own, 2 + (i + 1) * own)
@@ -325,11 +351,16 @@ class Auto:
             first = columns[parts][0].start
             waves = Waves(first, frequencies, phases, plain / size, means / size, linear)
             families.append(waves)
+        if (place := self.spatial) is not None:
+            drawn = place.frequencies, place.phases, place.amplitude, place.means
+            families.append(Waves(families[-1].stop, *drawn, farthest=spatial.FARTHEST))
         return tuple(families)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """What was drawn, by the names it is stored under."""
-        return {f"auto_{name}": getattr(self, name) for name in self.__slots__}
+        drawn = {f"auto_{name}": getattr(self, name) for name in OWN}
+        place = () if self.spatial is None else self.spatial.__slots__
+        return drawn | {f"{PREFIX}{name}": getattr(self.spatial, name) for name in place}
 
     def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> Auto:
         """The basis with these arrays; those of former versions lack some.
@@ -341,9 +372,11 @@ class Auto:
         for any number of inputs.
         """
         absent = former, uncentred, equal = lacking(arrays)
-        names = {f"auto_{name}": name for name in self.__slots__}
+        names = {f"auto_{name}": name for name in OWN}
         wanted = names.keys() - frozenset().union(*absent)
-        basis = replace(self, **{names[key]: arrays[key] for key in wanted})
+        place = Spatial.__slots__ if f"{PREFIX}pair" in arrays else ()
+        found = Spatial(*(arrays[f"{PREFIX}{name}"] for name in place)) if place else None
+        basis = replace(self, **{names[key]: arrays[key] for key in wanted}, spatial=found)
         if equal:
             n_waves = [len(basis.phases)] * len(LENGTHSCALES)
             basis = replace(basis, lengths=np.array([LENGTHSCALES, n_waves]))
@@ -358,6 +391,9 @@ class Auto:
         power = np.stack([varies / basis.scale[0] ** 2, varies])
         power /= np.maximum(power.sum(axis=1, keepdims=True), 1e-300)
         return basis.with_hypotheses(Hypotheses.draw(power, np.random.default_rng([0, 3])))
+
+
+OWN: Final = tuple(name for name in Auto.__slots__ if name != "spatial")
 
 
 def lacking(arrays: Mapping[str, Any]) -> list[frozenset[str]]:

@@ -45,6 +45,7 @@ class Waves:
     amplitude: Float[np.ndarray, " W"]
     centre: Float[np.ndarray, " W"]
     linear: tuple[slice, Any, Any] | None = None  # columns of (z − centre) / size, centre, size
+    farthest: float = 0.0  # largest |z|, where it need not be at the ends of the inputs
 
     @property
     def stop(self) -> int:
