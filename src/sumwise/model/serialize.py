@@ -40,7 +40,8 @@ def pack_config(config: ModelConfig) -> str:
             "have it. Use a basis with a name, or Neural without a network of your own; "
             "ActiveLearner takes any."
         )
-    settings = {**dataclasses.asdict(dataclasses.replace(config, basis="")), "basis": basis}
+    plain = dataclasses.asdict(dataclasses.replace(config, basis="", spatial=None))
+    settings = {**plain, "basis": basis, "spatial": config.spatial}
     same = {name for name, usual in UNSAID.items() if settings[name] == usual}
     return json.dumps({name: value for name, value in settings.items() if name not in same})
 

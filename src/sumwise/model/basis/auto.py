@@ -269,14 +269,16 @@ class Auto:
         return replace(centred, size=size), linear
 
     def with_spatial(self, place: Spatial) -> Auto:
-        """With waves of a position, which every second hypothesis has for some of its signal."""
-        known, n_lengths = self.hypotheses, place.lengths.shape[1]
-        number, odd = np.divmod(np.arange(len(known.noise)), 2)
-        share = odd * np.array(OF_PLACE)[number % len(OF_PLACE)]
-        length = np.eye(n_lengths)[number // len(OF_PLACE) % n_lengths]
-        own = length * (share * (1 - known.noise))[:, None]
-        rest, bias = known.variances[:, :-1] * (1 - share)[:, None], known.variances[:, -1:]
-        return replace(self, spatial=place, variances=np.hstack([rest, own, bias]))
+        """With waves of a position, in which each hypothesis has some signal when it comes again."""
+        known, number = self.hypotheses, np.arange(len(self.noise))
+        share = np.array(OF_PLACE)[number % len(OF_PLACE)][:, None]
+        length = np.eye(place.lengths.shape[1])[number // len(OF_PLACE) % place.lengths.shape[1]]
+        own = length * share * (1 - known.noise)[:, None]
+        rest, bias = known.variances[:, :-1], known.variances[:, -1:]
+        both = np.block([[rest, 0 * own, bias], [rest * (1 - share), own, bias]])
+        noise, shared = np.tile([known.noise, known.correlation], 2)
+        drawn = Hypotheses(both, noise, shared, known.power)
+        return replace(self, spatial=place).with_hypotheses(drawn)
 
     def with_hypotheses(self, drawn: Hypotheses) -> Auto:
         own = {name: getattr(drawn, name) for name in Hypotheses.__slots__}

@@ -54,7 +54,8 @@ def find(
             raise SettingError(f"spatial names {name!r:.80}, which is none of the inputs: {said}")
     starts = [str(name).lower()[:3] for name in wanted]
     called = {*starts} in ({"lon", "lat"}, {"lng", "lat"})
-    pair = np.array([known.index(name) for name in wanted])[:: -1 if starts[0] == "lat" else 1]
+    wanted = wanted[::-1] if called and starts[0] == "lat" else wanted
+    pair = np.array([known.index(name) for name in wanted])
     low, high = inputs.low[pair], inputs.high[pair]
     degrees = called and bool(((low >= RANGE[0]) & (high <= RANGE[1])).all())
     return (pair, degrees) if (degrees or given or not called) and (low < high).any() else None
