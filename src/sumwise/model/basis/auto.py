@@ -269,7 +269,7 @@ class Auto:
         return replace(centred, size=size), linear
 
     def with_spatial(self, place: Spatial) -> Auto:
-        """With waves of a position, in which each hypothesis has some signal when it comes again."""
+        """With waves of a position; each hypothesis comes again, with some of its signal there."""
         known, number = self.hypotheses, np.arange(len(self.noise))
         share = np.array(OF_PLACE)[number % len(OF_PLACE)][:, None]
         length = np.eye(place.lengths.shape[1])[number // len(OF_PLACE) % place.lengths.shape[1]]
