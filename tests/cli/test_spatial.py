@@ -17,7 +17,7 @@ from tests.data.test_geo import features, write_geojson
 
 
 def run(*words, code=0):
-    result = CliRunner().invoke(main, list(map(str, words)))
+    result = CliRunner(env={"COLUMNS": "300"}).invoke(main, list(map(str, words)))
     assert result.exit_code == code, result.output
     return result
 
@@ -58,8 +58,8 @@ def test_a_study_has_the_position_that_is_there_or_named(tmp_path, table, words,
 def test_what_is_no_position_is_refused(tmp_path, table):
     made = ("init", tmp_path / "s.db", table, "--by", "g", "--spatial")
     said = " ".join(run(*made, "a,c", code=1).output.split())
-    assert "spatial names 'c', which is none of the inputs: 'a', 'lat', 'b', 'lon'" in said
-    assert "give the names of two inputs" in " ".join(run(*made, "a", code=1).output.split())
+    assert "spatial names 'c', which is none of the inputs ['a', 'lat', 'b', 'lon']" in said
+    assert "give two inputs' names" in " ".join(run(*made, "a", code=1).output.split())
     assert run(*made, "a,b", "--preset", "paper", code=1)
     assert "leave it out with" in " ".join(
         run(*made, "a,b", "--basis", "linear", code=1).output.split()

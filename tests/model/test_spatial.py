@@ -201,12 +201,12 @@ def test_a_position_is_what_is_called_so_with_such_values(case):
 
 @pytest.mark.parametrize("wrong", ["lon", ("lon",), ("lon", "lat", "z"), 5, True])
 def test_what_names_no_pair_is_refused(wrong):
-    with pytest.raises(sw.SettingError, match=r"spatial is .* give the names of two inputs"):
+    with pytest.raises(sw.SettingError, match=r"spatial is .* give two inputs' names"):
         ModelConfig(spatial=wrong)
     with pytest.raises(sw.SettingError, match="leave it out with another basis"):
         ModelConfig("linear", spatial=("lon", "lat"))
     with pytest.raises(
-        sw.SettingError, match=r"spatial names 'a', which is none of .* 'lon', 'lat'"
+        sw.SettingError, match=r"spatial names 'a', which is none of the inputs ..lon', 'lat'"
     ):
         basis_of(on_globe(20, np.random.default_rng(0)), spatial=("a", "lat"))
 

@@ -186,8 +186,7 @@ class Measured:
     ),
     option(
         "--spatial LON,LAT",
-        "Two inputs that are a position, which the model has waves of its own for: longitude and "
-        "latitude, or x and y of a plane; none for none. Default: inputs that are called so.",
+        "Two inputs that are a position, longitude first, or none. Default: those called so.",
     ),
     option("--seed NUMBER", "Seed of random draws.", default=0),
     option("--preset paper", "Use the paper's model and AggMI.", type=click.Choice(["paper"])),

@@ -176,11 +176,11 @@ def _shape(
 def _of_place(part: Float[np.ndarray, " L"], place: Spatial) -> str:
     """What share is smooth in the position alone, and over which distances."""
     unit, called = (EARTH, " km") if len(place.centre) == 3 else (1.0, "")
-    shares = 100 * part / max(part.sum(), 1e-300)
-    parts = zip(shares, place.lengths[0] * place.extent * unit, strict=True)
-    said = ", ".join(f"{share:.0f} % at {distance:.3g}{called}" for share, distance in parts)
-    begin = f"Of what they explain, {100 * part.sum():.0f} % is smooth in the position alone"
-    return f"{begin} (length-scales: {said})."
+    far = place.lengths[0] * place.extent * unit
+    shares = zip(100 * part / max(part.sum(), 1e-300), far, strict=True)
+    said = ", ".join(f"{share:.0f} % at {length:.3g}{called}" for share, length in shares)
+    share = f"{100 * part.sum():.0f} % is smooth in the position alone"
+    return f"Of what they explain, {share} (length-scales: {said})."
 
 
 def of_groups(known: Generalised, basis: Auto) -> Float[np.ndarray, " G"]:

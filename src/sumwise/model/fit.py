@@ -66,10 +66,8 @@ class ModelConfig:
         if self.spatial not in (None, "auto"):
             pair = tuple(self.spatial) if isinstance(self.spatial, tuple | list) else ()
             if len(pair) != 2 or not isinstance(self.basis, str) or self.basis != "auto":
-                raise SettingError(
-                    f"spatial is {self.spatial!r:.80}; with basis='auto' give the names of two "
-                    "inputs, 'auto' or None, and leave it out with another basis"
-                )
+                said = "give two inputs' names, 'auto' or None; leave it out with another basis"
+                raise SettingError(f"spatial is {self.spatial!r:.80}; {said} than 'auto'")
             object.__setattr__(self, "spatial", pair)
         if self.random_state is not None:
             validate.count(self.random_state, "random_state", 0)

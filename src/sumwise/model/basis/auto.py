@@ -35,7 +35,7 @@ import numpy as np
 from sumwise.data.targets import Inputs
 from sumwise.model.basis import spatial
 from sumwise.model.basis.fixed import RandomFourierFeatures, Waves
-from sumwise.model.basis.spatial import PREFIX, Spatial
+from sumwise.model.basis.spatial import PREFIX, Position, Spatial
 from sumwise.util.shapes import Float, Int
 
 SCALINGS: Final = ("range", "squash")
@@ -201,7 +201,7 @@ class Auto:
         lengthscale: float,
         rng: np.random.Generator,
         correlation: tuple[float, tuple[float, float]] = CLUSTERS,
-        position: tuple[Int[np.ndarray, " 2"], bool] | None = None,
+        position: Position | None = None,
     ) -> Auto:
         """For inputs like these, which it will see as (x − shift) / scale.
 
@@ -252,7 +252,7 @@ class Auto:
         basis = basis.with_hypotheses(known)
         if position is None:
             return basis
-        return basis.with_spatial(Spatial.draw(*position, inputs, int(n_basis), float(lengthscale)))
+        return basis.with_spatial(Spatial.draw(position, inputs, int(n_basis), float(lengthscale)))
 
     def _normalised(self, x: Float[np.ndarray, "N D"]) -> tuple[Auto, Float[np.ndarray, "2 D"]]:
         """The basis with centred parts of equal power, and the power of each linear feature."""

@@ -31,12 +31,11 @@ EARTH: Final = 6371.0  # km, its radius
 PAIRS: Final = (("longitude", "latitude"), ("lon", "lat"), ("lng", "lat"), ("easting", "northing"))
 RANGE: Final = ([-180.0, -90.0], [360.0, 90.0])  # of longitude and latitude
 PREFIX: Final = "spatial_"  # of the names that arrays are stored under
+Position = tuple[Any, bool]  # numbers of two inputs, and whether they are degrees
 
 
-def find(
-    wanted: Any, names: Sequence[Hashable] | None, inputs: Inputs
-) -> tuple[Int[np.ndarray, " 2"], bool] | None:
-    """Which two inputs are a position, longitude first, and whether they are degrees.
+def find(wanted: Any, names: Sequence[Hashable] | None, inputs: Inputs) -> Position | None:
+    """Which two inputs are a position, longitude first; None if there is none.
 
     Args:
         wanted: Their names; `"auto"` for those whose names and values leave no doubt.
@@ -48,10 +47,10 @@ def find(
         wanted = next((pair for pair in PAIRS if all(known.count(n) == 1 for n in pair)), None)
     if wanted is None:
         return None
-    for name in wanted:
-        if name not in known:
-            said = ", ".join(f"{each!r:.80}" for each in known[:20])
-            raise SettingError(f"spatial names {name!r:.80}, which is none of the inputs: {said}")
+    for name in [each for each in wanted if each not in known]:
+        raise SettingError(
+            f"spatial names {name!r:.80}, which is none of the inputs {known!r:.500}"
+        )
     starts = [str(name).lower()[:3] for name in wanted]
     called = {*starts} in ({"lon", "lat"}, {"lng", "lat"})
     wanted = wanted[::-1] if called and starts[0] == "lat" else wanted
@@ -77,12 +76,11 @@ class Spatial:
     means: Float[np.ndarray, " W"]  # of the waves, which are centred
 
     @classmethod
-    def draw(
-        cls, pair: Int[np.ndarray, " 2"], degrees: bool, inputs: Inputs, n_basis: int, unit: float
-    ) -> Spatial:
+    def draw(cls, position: Position, inputs: Inputs, n_basis: int, unit: float) -> Spatial:
         """For inputs like these, with all length-scales multiplied by `unit`."""
         from scipy.special import ndtri
 
+        pair, degrees = position
         p = points(inputs.subsample[:, pair], degrees)
         centre, axes = p.mean(axis=0), p.shape[1]
         extent = np.sqrt(6 * ((p - centre) ** 2).sum(axis=1).mean(keepdims=True))
@@ -90,9 +88,8 @@ class Spatial:
         half, lengths = [math.ceil(n_basis * part / 2) for part in WAVES], unit * LENGTHS
         k, counts = np.arange(1, max(half) + 1)[:, None], 2 * np.array(half)
         omega = ndtri(np.modf(0.5 + k * EVEN[axes] ** -np.arange(1.0, axes + 1))[0])
-        frequencies = np.concatenate(
-            [np.tile(omega[:n] / e, (2, 1)) for e, n in zip(lengths, half, strict=True)]
-        )
+        each = [np.tile(omega[:n] / e, (2, 1)) for e, n in zip(lengths, half, strict=True)]
+        frequencies = np.concatenate(each)
         phases = np.concatenate([np.repeat([0.0, math.pi / 2], n) for n in half])
         cosines = np.cos(phases - (p - centre) / extent @ frequencies.T)
         power = np.add.reduceat(cosines.var(axis=0), np.cumsum(counts) - counts)
