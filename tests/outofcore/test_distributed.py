@@ -106,6 +106,17 @@ def test_a_design_in_the_workers_memory_is_the_local_one(client, model, tmp_path
         assert inside.sizes.tolist() == sets.sizes[first : first + len(inside)].tolist()
 
 
+def test_positions_are_those_of_the_local_design(client, model, tmp_path):
+    table = parquet.table_of(some_sets()).rename_columns(["set", "lat", "lon", "z", "theta"])
+    folder, inputs = parquet.write(table, tmp_path / "d", cuts=[50]), ["lat", "lon", "z"]
+    pool = sw.Sets.scan_parquet(folder, by="set", x=inputs, weights="theta")
+    far = distributed.embed(client, pool, model)
+    near = model.embed(pool, tmp_path / "near")
+    assert far.prepared.basis.basis.spatial.pair.tolist() == [1, 0]
+    rows = far.rows(range(len(far)))
+    assert_allclose(rows.u, near.own_pool.design.u, rtol=1e-9, atol=1e-9)
+
+
 @pytest.mark.parametrize("strategy", ["AggMI", *slow("AggEnt")])
 def test_questions_and_batches_are_the_local_ones(client, model, tmp_path, strategy):
     sets = some_sets(seed=2)  # at random, also where batches end within sets
