@@ -267,6 +267,10 @@ def test_compiled_sums_are_those_of_the_features(width):
     basis = ModelConfig(n_basis=32).prepare(sets).basis
     plain, compiled = (embed(sets, basis, compiled=c) for c in (False, True))
     assert_allclose(compiled.u, plain.u, rtol=1e-10, atol=1e-10)
+    view = basis.views((sets.x - basis.shift) / basis.scale)[-1]
+    assert abs(view).max() <= basis.waves[-1].farthest  # by which precision is chosen
+    far = basis.views((np.array([[90.0, -80.0, 0.0]]) - basis.shift) / basis.scale)[-1]
+    assert abs(far).max() <= basis.waves[-1].farthest
 
 
 def test_it_is_stored_and_former_models_have_none(monkeypatch):

@@ -249,10 +249,8 @@ class Auto:
         power = _linear_power(basis, power, (low, high), source)
         about = {"n_lengths": lengths.shape[1], "bent": bent, "source": source}
         known = Hypotheses.draw(power, rng, **about, correlation=correlation)
-        basis = basis.with_hypotheses(known)
-        if position is None:
-            return basis
-        return basis.with_spatial(Spatial.draw(position, inputs, int(n_basis), float(lengthscale)))
+        place = position and Spatial.draw(position, inputs, int(n_basis), float(lengthscale))
+        return basis.with_hypotheses(known).with_spatial(place)
 
     def _normalised(self, x: Float[np.ndarray, "N D"]) -> tuple[Auto, Float[np.ndarray, "2 D"]]:
         """The basis with centred parts of equal power, and the power of each linear feature."""
@@ -268,8 +266,10 @@ class Auto:
         linear = power[: 2 * n_inputs].reshape(2, n_inputs) / size[:2, None] ** 2
         return replace(centred, size=size), linear
 
-    def with_spatial(self, place: Spatial) -> Auto:
+    def with_spatial(self, place: Spatial | None) -> Auto:
         """With waves of a position; each hypothesis comes again, with some of its signal there."""
+        if place is None:
+            return self
         known, number = self.hypotheses, np.arange(len(self.noise))
         share = np.array(OF_PLACE)[number % len(OF_PLACE)][:, None]
         length = np.eye(place.lengths.shape[1])[number // len(OF_PLACE) % place.lengths.shape[1]]
@@ -360,7 +360,8 @@ class Auto:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """What was drawn, by the names it is stored under."""
-        drawn = {f"auto_{name}": getattr(self, name) for name in OWN}
+        own = (name for name in self.__slots__ if name != "spatial")
+        drawn = {f"auto_{name}": getattr(self, name) for name in own}
         place = () if self.spatial is None else self.spatial.__slots__
         return drawn | {f"{PREFIX}{name}": getattr(self.spatial, name) for name in place}
 
@@ -374,7 +375,7 @@ class Auto:
         for any number of inputs.
         """
         absent = former, uncentred, equal = lacking(arrays)
-        names = {f"auto_{name}": name for name in OWN}
+        names = {f"auto_{name}": name for name in self.__slots__ if name != "spatial"}
         wanted = names.keys() - frozenset().union(*absent)
         place = Spatial.__slots__ if f"{PREFIX}pair" in arrays else ()
         found = Spatial(*(arrays[f"{PREFIX}{name}"] for name in place)) if place else None
@@ -393,9 +394,6 @@ class Auto:
         power = np.stack([varies / basis.scale[0] ** 2, varies])
         power /= np.maximum(power.sum(axis=1, keepdims=True), 1e-300)
         return basis.with_hypotheses(Hypotheses.draw(power, np.random.default_rng([0, 3])))
-
-
-OWN: Final = tuple(name for name in Auto.__slots__ if name != "spatial")
 
 
 def lacking(arrays: Mapping[str, Any]) -> list[frozenset[str]]:
