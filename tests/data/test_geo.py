@@ -269,7 +269,7 @@ def test_a_centroid_needs_a_geometry_and_a_free_name(tmp_path):
 
 def test_geometries_come_back_from_geoparquet():
     own = Geometry([None, b"x"], {"encoding": "WKB", "geometry_types": [], "crs": None})
-    back = from_geoparquet(to_geoparquet(own))
+    back, _ = from_geoparquet(to_geoparquet(own))
     assert (back.wkb, back.about) == (own.wkb, own.about)
     with pytest.raises(DataError, match="cannot be read"):
         from_geoparquet(b"x")

@@ -139,6 +139,7 @@ _COMMANDS = {
     },
     "Looking": {
         "status:status": "Show progress, and how much there is still to learn.",
+        "maps:map_": "Draw the study as a map, or give it one.",
         "predict:predict": "Predict every individual's output, with its uncertainty.",
         "export:report": "Write the study as a page that opens in any browser, offline.",
         "status:answers": "List the recorded totals, in order of arrival.",

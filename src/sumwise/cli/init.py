@@ -35,6 +35,7 @@ from sumwise.data.individuals import (
     with_known_columns,
 )
 from sumwise.data.known import Known
+from sumwise.data.maps import read_map
 from sumwise.data.parquet import Scan, find_files, open_parquet
 from sumwise.data.pool_tables import inputs_of
 from sumwise.data.recipe import Seen, Source
@@ -42,6 +43,7 @@ from sumwise.distributed import connect, on
 from sumwise.errors import SettingError
 from sumwise.model.generalised.refusals import check_sets
 from sumwise.outofcore.build import in_threads
+from sumwise.outofcore.design_store import as_sets
 from sumwise.outofcore.learn_recipe import Looked, learn, look_at, place_of
 from sumwise.util.text import count
 
@@ -136,6 +138,24 @@ class Measured:
     high: float | None
 
 
+@dataclass(frozen=True, slots=True)
+class Shapes:
+    """A map as it was named on the command line."""
+
+    map_file: Path | None
+    map_id: tuple[str, ...]
+
+    def read(self, sets: Sets | Embedded) -> Any:
+        """The map, if there is one; says what was found."""
+        if self.map_file is None and self.map_id:
+            raise click.UsageError("--map-id names a column of a map; name the map: --map FILE")
+        if self.map_file is None:
+            return None
+        known, said = read_map(self.map_file, self.map_id, as_sets(sets))
+        talk(message(said))
+        return known
+
+
 # --- the command ----------------------------------------------------------------------------------
 
 
@@ -209,6 +229,7 @@ class Measured:
         type=float,
     ),
     option("--max NUMBER", "The highest possible output.", into="high", type=float),
+    *options.map_options,
     *objective_options,
     *design_options,
     options.dask,
@@ -218,6 +239,7 @@ class Measured:
     options.gathered("objective", Objective),
     options.gathered("measured", Measured),
     options.gathered("design", Design),
+    options.gathered("shapes", Shapes),
 )
 def init(
     address: Address,
@@ -232,6 +254,7 @@ def init(
     preset: str | None,
     claim_days: float,
     sets_file: Path | None,
+    shapes: Shapes,
     reading: Reading,
 ) -> None:
     """Begin a study from a table of individuals.
@@ -246,9 +269,8 @@ def init(
       sumwise init schools.db schools.csv --by district --x lunch,enroll,'ses_*' --id school
       sumwise init meters.db devices.parquet --by meter --weights mean
       sumwise init postgresql://ann@host/lab plots.csv --by state --by year
-      sumwise init areas.db areas.gpkg --by county --centroid
+      sumwise init areas.db areas.csv --by county --map counties.gpkg --map-id name
       sumwise init meters.db devices/ --by meter --x load --memory-limit 2GB
-      sumwise init plots.db plots.csv --by state --strategy IVR --cost hours --enough 0.5
       sumwise init votes.db people.csv --by precinct --outcome turnout --min 0 --max 1
       sumwise init deaths.db areas.csv --by county --outputs counts --exposure population
       sumwise init assays.db serum.csv --design --id sample --size 2-8 --uses 1 --weights mean
@@ -262,7 +284,7 @@ def init(
     meant = objective.read(made, reading)
     method: dict[str, Any] = {"strategy": chosen, "seed": seed, "claim_days": claim_days}
     place: dict[str, Any] = {"name": address.name, "sets_file": sets_file, "model": model}
-    place |= {} if made.geometry is None else {"geometry": made.geometry}
+    place |= {"geometry": made.geometry, "map": shapes.read(sets)}
     if design.design:
         place["design"] = design.rules(Path(table.data), made, table.theta[0] == "mean", reading)
     place |= {"known": list(made.known), **method, **meant, **asdict(measured)}

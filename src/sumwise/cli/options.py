@@ -191,6 +191,12 @@ part: Final = (
     ),
     option("--covers SHARE", "The share of the set that the total covers, such as 0.8."),
 )
+_MAP: Final = "GeoJSON, GeoPackage or GeoParquet with shapes of the sets or of the individuals."
+_MAP_ID: Final = "Its column with their ids; may be repeated. Default: as in the study's table."
+map_options: Final = (
+    option("--map FILE", _MAP, into="map_file", type=FILE),
+    option("--map-id COLUMN", _MAP_ID, multiple=True),
+)
 force: Final = option("--force", "Overwrite the file if it exists.")
 sets_file: Final = option(
     "--sets-file FILE",
@@ -288,9 +294,9 @@ def by(help: str) -> Parameter:
     return option("--by NAME", f"{help} {more}", envvar="SUMWISE_USER")
 
 
-def out(what: str) -> Parameter:
+def out(what: str, more: str = "") -> Parameter:
     """-o, --out and --force for a table in a file."""
-    said = f"Write {what} to a file that ends in .csv or .parquet."
+    said = f"Write {what} to a file that ends in .csv or .parquet{more}."
     file = option("-o --out FILE", said, type=PATH)
     return lambda function: file(force(function))
 

@@ -14,10 +14,13 @@ from sumwise.cli.options import Address, option
 from sumwise.cli.output import visible
 from sumwise.data.about import About
 from sumwise.data.dialect import Reading
+from sumwise.data.geo import Geometry
+from sumwise.data.geo_write import ENDINGS
 from sumwise.data.individuals import read_inputs
+from sumwise.data.maps import INDIVIDUALS, SETS
 from sumwise.data.parquet import Scan, batches
 from sumwise.data.recipe import Encoded
-from sumwise.data.tables import check_output, write_table
+from sumwise.data.tables import TABLES, check_output, read_table, write_table
 from sumwise.errors import DataError, SettingError
 from sumwise.learning.individuals import groups_in, own_ids
 from sumwise.model.predict import check_level, individuals
@@ -39,7 +42,7 @@ FEW: Final = 10  # rows on the screen
         "--level SHARE", "Share of values that should lie between lower and upper.", default=0.9
     ),
     options.reading(),
-    options.out("all rows"),
+    options.out("all rows", ", .geojson or .geoparquet"),
 )
 def predict(
     address: Address,
@@ -62,19 +65,19 @@ def predict(
 
     Counts, shares and amounts also have the columns rate (or share) and extrapolates. If DATA has
     the column of exposures (or trials), counts are predicted for its rows; otherwise, rates are.
+    Files that end in .geojson or .geoparquet have shapes as well, where the study or DATA has any.
 
     \b
-      sumwise predict schools.db
       sumwise predict schools.db -o predictions.parquet
       sumwise predict schools.db newcomers.csv --level 0.5 -o predicted.csv
-      sumwise predict schools.db --sets -o totals.csv
+      sumwise predict schools.db --sets -o totals.geojson
     """
     if of_sets and data is not None:
         raise click.UsageError("--sets predicts the sets of the study; leave DATA out")
     if by is not None and data is None:
         raise click.UsageError("--by names a column of DATA; name a file as well")
     if out is not None:
-        check_output(out, force)
+        check_output(out, force, (*TABLES, *ENDINGS))
     few = None if out is not None or output.wants_json() else FEW
     with address.open() as study:
         scan = study.scan if data is None and not of_sets else None
@@ -83,13 +86,14 @@ def predict(
         else:
             table, rows = None, _write_scan(study, scan, out, level, force)
         measured, about = len(study.answers), _about(study, table, data)
+        shapes = _shapes(study, data, of_sets, reading) if _has_shapes(out) else None
     if table is not None and not of_sets:
         _warn_of_extrapolation(table)
     if not measured:
         output.talk("Nothing is measured yet, so these predictions are those of the prior.")
     if out is not None:
         if table is not None:
-            write_table(table, out, force)
+            write_table(table, out, force, shapes)
         output.show_file(out, rows, "row", level=level)
     elif output.wants_json():
         output.show_json({"level": level, "rows": json_ready(table.to_pylist())})
@@ -159,6 +163,34 @@ def _table(
     rows = x[:few] if data is None else Encoded(known.x[:few], known.unknown[:few])
     found = replace(study.predict(rows, level, groups=groups, exposure=exposure), **about)
     return found.to_arrow(), len(x) if scan is None else scan.rows
+
+
+def _has_shapes(out: Path | None) -> bool:
+    return out is not None and out.suffix.lower() in ENDINGS
+
+
+def _shapes(study: Study, data: Path | None, of_sets: bool, reading: Reading) -> Geometry:
+    """The geometry of each row of predictions."""
+    if data is not None:
+        found = read_table(data, lambda name: True, reading).geometry
+        if found is None:
+            raise SettingError(f"{data} has no geometries; write a file that ends in .parquet")
+        return found
+    wanted, known = SETS if of_sets else INDIVIDUALS, study.map
+    if known is None or known.of != wanted:
+        found = None if of_sets else study.shapes
+        if found is not None:
+            return found
+        hint = "add a map: sumwise map STUDY --map FILE --map-id COLUMN"
+        if known is not None:
+            hint = "leave --sets out" if of_sets else "predict --sets"
+        raise SettingError(
+            f"the study has no shapes of {wanted}. Write a file that ends in .parquet, or {hint}."
+        )
+    rows = study.sets.row_ids
+    ids = study.ids if of_sets or rows is None else rows[: len(study.sets.own_x)].tolist()
+    own = dict(zip(known.ids, known.geometry.wkb, strict=True))
+    return replace(known.geometry, wkb=[own.get(each) for each in ids])
 
 
 def _about(study: Study, table: Any, data: Path | None) -> About:

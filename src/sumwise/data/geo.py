@@ -8,6 +8,7 @@ length; where there are none, the mean of points, as in GEOS.
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 import struct
 from collections.abc import Callable, Mapping, Sequence
@@ -32,6 +33,7 @@ TYPES: Final = {
 DEEPEST: Final = 16  # collections within collections
 OF_DEGREES: Final = ("longitude", "latitude")
 OF_PLANE: Final = ("x", "y")
+CODE: Final = "sumwise:code"  # of a coordinate system whose definition the file did not bring
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,14 +74,20 @@ class Geometry:
 # --- WKB ------------------------------------------------------------------------------------------
 
 
+def parts_of(wkb: bytes) -> list[tuple[int, list[np.ndarray]]]:
+    """Points, lines and polygons, each with its kind and its rings of (x, y)."""
+    parts: list[tuple[int, list[np.ndarray]]] = []
+    _parse(memoryview(wkb), 0, parts, 0)
+    return parts
+
+
 def centroid(wkb: bytes) -> tuple[float, float]:
     """The centroid of a geometry; NaN if it is empty.
 
     >>> centroid(to_wkb({"type": "Polygon", "coordinates": [[[0, 0], [4, 0], [4, 2], [0, 0]]]}))
     (2.6666666666666665, 0.6666666666666666)
     """
-    parts: list[tuple[int, list[np.ndarray]]] = []
-    _parse(memoryview(wkb), 0, parts, 0)
+    parts = parts_of(wkb)
     found = [xy for _, rings in parts for xy in rings if len(xy)]
     if not found:
         return np.nan, np.nan
@@ -115,8 +123,7 @@ def centroid(wkb: bytes) -> tuple[float, float]:
 
 def polygon_rings(wkb: bytes) -> list[Float[np.ndarray, "n 2"]]:
     """The closed rings of the polygons in a geometry; lines and points beside them do not count."""
-    parts: list[tuple[int, list[np.ndarray]]] = []
-    _parse(memoryview(wkb), 0, parts, 0)
+    parts = parts_of(wkb)
     areas = [rings for kind, rings in parts if kind == POLYGON and rings]
     if not areas and any(rings for _, rings in parts):
         raise ValueError("it has only points or lines, which have no border")
@@ -207,12 +214,17 @@ def _coordinates(points: Any) -> bytes:
 def read_geojson(path: Path) -> Layer:
     """The features of a file, with their properties and, where they have one, their id."""
     try:
-        known = json.loads(path.read_bytes())
+        return of_features(json.loads(path.read_bytes()), str(path))
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path} is not JSON ({error!s:.200})") from error
+
+
+def of_features(known: Any, path: str) -> Layer:
+    """The features of GeoJSON that was parsed; `path` names it in refusals."""
+    try:
         features = known["features"]
         if known["type"] != "FeatureCollection" or not isinstance(features, list):
             raise TypeError
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path} is not JSON ({error!s:.200})") from error
     except (TypeError, KeyError) as error:
         raise DataError(
             f"{path} is JSON, and no FeatureCollection of GeoJSON; only that is a table"
@@ -232,7 +244,29 @@ def read_geojson(path: Path) -> Layer:
             ) from error
     names = dict.fromkeys(name for row in rows for name in row)
     columns = {name: [_plain(row.get(name)) for row in rows] for name in names}
-    return Layer(columns, Geometry(wkb), "feature")
+    return Layer(columns, Geometry(wkb, _crs_of(known)), "feature")
+
+
+def _crs_of(known: Mapping[str, Any]) -> dict[str, Any]:
+    """The coordinate system that GeoJSON of 2008 names; today's is in degrees."""
+    try:
+        name = str(known["crs"]["properties"]["name"])
+    except (KeyError, TypeError):
+        return {}
+    found = re.search(r"EPSG\D*([0-9]{4,6})$", name)
+    return {} if name.endswith("CRS84") else of_code(found and f"EPSG:{found[1]}")
+
+
+def of_code(code: str | None, geographic: bool | None = None) -> dict[str, Any]:
+    """What is known of a coordinate system with this code, such as "EPSG:25832".
+
+    Args:
+        geographic: Whether it is in degrees; if left out, what most codes of EPSG tell.
+    """
+    if geographic is None:
+        geographic = code is not None and 4000 <= int(code[5:]) < 5000
+    plain = {} if geographic else {"crs": None}
+    return plain if code in (None, "EPSG:4326") else {**plain, CODE: code}
 
 
 def _plain(value: Any) -> Any:
@@ -247,7 +281,7 @@ def read_geopackage(path: Path, layer: str | None) -> tuple[Layer, str]:
             database.execute("PRAGMA trusted_schema = OFF")
             layers = _layers(database)
             name, said = chosen(path, [row[0] for row in layers], layer, "layer")
-            column, geographic = next(row[1:] for row in layers if row[0] == name)
+            column, about = next(row[1:] for row in layers if row[0] == name)
             quoted = name.replace('"', '""')
             rows = database.execute(f'SELECT * FROM "{quoted}"')
             names = [about[0] for about in rows.description]
@@ -266,21 +300,26 @@ def read_geopackage(path: Path, layer: str | None) -> tuple[Layer, str]:
             raise DataError(
                 f"{path}, row {number + 1}: {column!r:.80} holds no geometry ({error})"
             ) from None
-    return Layer(columns, Geometry(wkb, {} if geographic else {"crs": None}), "row"), said
+    return Layer(columns, Geometry(wkb, about), "row"), said
 
 
-def _layers(database: sqlite3.Connection) -> list[tuple[str, str | None, bool]]:
-    """Names of tables, their columns of geometry, and whether these are in degrees."""
+def _layers(database: sqlite3.Connection) -> list[tuple[str, str | None, dict[str, Any]]]:
+    """Names of tables, their columns of geometry, and what is known of their coordinates."""
     found = database.execute(
-        "SELECT c.table_name, g.column_name, s.definition FROM gpkg_contents c "
+        "SELECT c.table_name, g.column_name, s.* FROM gpkg_contents c "
         "LEFT JOIN gpkg_geometry_columns g ON c.table_name = g.table_name "
         "LEFT JOIN gpkg_spatial_ref_sys s ON g.srs_id = s.srs_id "
         "WHERE c.data_type IN ('features', 'attributes') ORDER BY c.rowid"
     )
-    return [
-        (name, column, str(definition).upper().startswith(("GEOGCS", "GEODCRS", "GEOGCRS")))
-        for name, column, definition in found
-    ]
+    heads, layers = [about[0] for about in found.description], []
+    for row in found:
+        known = dict(zip(heads, row, strict=True))
+        number, kind = known.get("organization_coordsys_id"), str(known["definition"]).upper()
+        degrees = kind.startswith(("GEOGCS", "GEODCRS", "GEOGCRS"))
+        is_code = str(known.get("organization")).upper() == "EPSG" and isinstance(number, int)
+        code = f"EPSG:{number}" if is_code else None
+        layers.append((known["table_name"], known["column_name"], of_code(code, degrees)))
+    return layers
 
 
 def chosen(path: Path, names: Sequence[str], wanted: str | None, what: str) -> tuple[str, str]:
@@ -322,24 +361,29 @@ def of_parquet(metadata: Mapping[bytes, bytes] | None) -> tuple[str, dict[str, A
         return None  # a table without geometry
 
 
-def to_geoparquet(geometry: Geometry) -> bytes:
-    """Geometries alone as GeoParquet, in the order of rows."""
+def to_geoparquet(geometry: Geometry, ids: Sequence[str] | None = None) -> bytes:
+    """Geometries as GeoParquet, in the order of rows; with a column `id_json` if there are ids."""
     import io
 
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    about = {"encoding": "WKB", "geometry_types": [], **geometry.about}
-    known = {"version": "1.1.0", "primary_column": "geometry", "columns": {"geometry": about}}
-    table = pa.table({"geometry": pa.array(geometry.wkb, pa.binary())})
-    file = io.BytesIO()
-    named = table.replace_schema_metadata({"geo": json.dumps(known)})
+    file, columns = io.BytesIO(), {} if ids is None else {"id_json": pa.array(ids, pa.string())}
+    columns["geometry"] = pa.array(geometry.wkb, pa.binary())
+    named = pa.table(columns).replace_schema_metadata(geo_metadata(geometry))
     pq.write_table(named, file, compression="zstd")
     return file.getvalue()
 
 
-def from_geoparquet(content: bytes) -> Geometry:
-    """What `to_geoparquet` wrote."""
+def geo_metadata(geometry: Geometry, column: str = "geometry") -> dict[str, str]:
+    """What makes a Parquet file with a column of WKB GeoParquet."""
+    about = {"encoding": "WKB", "geometry_types": [], **geometry.about}
+    known = {"version": "1.1.0", "primary_column": column, "columns": {column: about}}
+    return {"geo": json.dumps(known)}
+
+
+def from_geoparquet(content: bytes) -> tuple[Geometry, list[str] | None]:
+    """What `to_geoparquet` was given."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -348,6 +392,7 @@ def from_geoparquet(content: bytes) -> Geometry:
         found = of_parquet(table.schema.metadata)
         if found is None:
             raise ValueError("it has no column of WKB")
-        return Geometry(table.column(found[0]).cast(pa.binary()).to_pylist(), found[1])
+        ids = table.column("id_json").to_pylist() if "id_json" in table.column_names else None
+        return Geometry(table.column(found[0]).cast(pa.binary()).to_pylist(), found[1]), ids
     except (pa.ArrowException, OSError, ValueError, TypeError, KeyError) as error:
         raise DataError(f"the study's geometries cannot be read ({error!s:.200})") from error

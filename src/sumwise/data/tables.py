@@ -39,6 +39,7 @@ from sumwise.data.geo import (
     read_geojson,
     read_geopackage,
 )
+from sumwise.data.geo_write import ENDINGS, to_geojson, with_geometry
 from sumwise.data.parquet import open_parquet
 from sumwise.errors import DataError, SettingError, SumwiseError
 from sumwise.util.files import atomic_write
@@ -51,6 +52,7 @@ PARQUET: Final = (".parquet", ".geoparquet")
 EXCEL: Final = (".xlsx", ".xlsm", ".xls", ".ods")
 GEOJSON: Final = (".geojson", ".json")
 GEOPACKAGE: Final = ".gpkg"
+TABLES: Final = (".csv", ".parquet")  # that are written
 
 
 def read_table(
@@ -148,7 +150,7 @@ def _read(
         layer, said = (
             read_geopackage(path, reading.sheet) if kind == GEOPACKAGE else (read_geojson(path), "")
         )
-        where, table = each(layer.row), _arrow(layer.columns, text)
+        table, where = _arrow(layer.columns, text), each(layer.row)
         return Table(table, str(path), where, in_file=True, geometry=layer.geometry), said
     return _read_csv(path, text, reading, judged)
 
@@ -318,7 +320,7 @@ def _heading(path: Path, dialect: Dialect) -> list[str]:
 # --- writing --------------------------------------------------------------------------------------
 
 
-def check_output(path: Path, force: bool, endings: Sequence[str] = (".csv", ".parquet")) -> None:
+def check_output(path: Path, force: bool, endings: Sequence[str] = TABLES) -> None:
     """Refuse, before the work begins, a file that cannot or must not be written."""
     if path.suffix.lower() not in endings:
         raise SettingError(f"{path} does not end in {' or '.join(endings)}; name a file that does")
@@ -328,19 +330,34 @@ def check_output(path: Path, force: bool, endings: Sequence[str] = (".csv", ".pa
         raise SettingError(f"{path} exists; name another file, or pass --force")
 
 
-def write_table(table: Any, path: Path, force: bool = False) -> Path:
-    """Write an Arrow table as CSV or Parquet, by the suffix; whole or not at all."""
+def write_table(
+    table: Any, path: Path, force: bool = False, geometry: Geometry | None = None
+) -> Path:
+    """Write an Arrow table as CSV or Parquet, by the suffix; whole or not at all.
+
+    Args:
+        geometry: Of each row; the file is GeoJSON or GeoParquet then.
+    """
     import pyarrow
     from pyarrow import csv as arrow
     from pyarrow import parquet
 
-    check_output(path, force)
+    endings = TABLES if geometry is None else ENDINGS
+    check_output(path, force, endings)
+    text = None
+    if geometry is not None and path.suffix.lower() == ENDINGS[0]:
+        text = to_geojson(table, geometry).encode("utf-8", "backslashreplace")
+    elif geometry is not None:
+        table = with_geometry(table, geometry)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(path, overwrite=force) as file:
+            if text is not None:
+                file.write(text)
+                return path
             (parquet.write_table if _is_parquet(path) else arrow.write_csv)(table, file)
     except OSError as error:
-        check_output(path, force)  # another process may have written it meanwhile
+        check_output(path, force, endings)  # another process may have written it meanwhile
         raise SettingError(
             f"{path} cannot be written ({error.strerror or error}). Choose another place, or make "
             "room on the disk."

@@ -54,6 +54,7 @@ from sumwise.util.shapes import Float
 
 if TYPE_CHECKING:
     from sumwise.learning.insight import Insight
+    from sumwise.report.maps import Plot
 
 
 def weighed(sets: Sets | Embedded) -> str:
@@ -378,6 +379,13 @@ class ActiveLearner:
         from sumwise.report.study_page import write
 
         return write(self, path)
+
+    @property
+    def plot(self) -> Plot:
+        """Charts: `plot.map(map="districts.geojson", map_id="code")`, and those of the report."""
+        from sumwise.report.maps import Plot
+
+        return Plot(self)
 
     def _fit(self, now: Progress) -> Fitted[Progress]:
         pool = now.objective.apply(now.pool, now.model)

@@ -22,6 +22,7 @@ from sumwise.learning.parts import part_in_words
 from sumwise.learning.propose import Answer
 from sumwise.model.calibration import percent
 from sumwise.model.predict import Predictions, input_columns
+from sumwise.report.maps import map_sections
 from sumwise.report.page import Section, TextTable, check_folder, page, save_page, versions
 from sumwise.report.panels import LONG, spending, study_panels
 from sumwise.study.storage.records import Event, Snapshot
@@ -63,6 +64,7 @@ def page_of(study: Study | ActiveLearner) -> str:
     sections = [
         Section("Where the study stands", status.words[len(status.headline) :]),
         *study_panels(insight),
+        *map_sections(study),
         *held,
         Section("The model", study.model.summary().splitlines()),
     ]

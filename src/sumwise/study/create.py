@@ -17,6 +17,7 @@ from sumwise.data import validate
 from sumwise.data.about import About, weights_of
 from sumwise.data.geo import Geometry
 from sumwise.data.known import KNOWN, Known, with_known
+from sumwise.data.maps import Map, read_map
 from sumwise.data.pool_mark import PoolMark
 from sumwise.data.pool_refusals import refuse_impossible
 from sumwise.data.pool_rules import PoolRules, read_rules
@@ -40,6 +41,8 @@ class CreateOptions(LearnerOptions, total=False):
     """What a study is for, and what it measures, and where."""
 
     geometry: Geometry | Sequence[bytes | None] | None
+    map: Any
+    map_id: str | Sequence[str] | None
     design: Mapping[str, Any] | None
 
 
@@ -80,16 +83,15 @@ def create_study(
             `noise_std`: noise that measuring each set will have; `tell` takes that of an answer.
             `cost`: what measuring each set costs; questions are then asked by gain per cost, and
             `ask` takes a budget. `enough`: an improvement of predictions, as a standard deviation
-            in your units, below which to stop. `geometry`: that of each individual as WKB, in the
-            order of `sets.x`, or None. `design`: the rules of pools as in `sumwise.design_pools`,
-            such as `{"size": (2, 10), "uses": 1}`: the study then designs the sets that it asks
-            for, beside `sets` that are no single individuals.
+            in your units, below which to stop. `geometry`: of each individual, as WKB or None.
+            `map` and `map_id`: as in `Study.add_map`. `design`: rules as in `sumwise.design_pools`,
+            such as `{"size": (2, 10)}`: the study then designs what it asks for, beside `sets`.
     """
-    settings: dict[str, Any] = {"name": validate.study_name("study" if name is None else name)}
-    settings |= {"claim_days": validate.days(claim_days, "claim_days")}
+    settings: dict[str, Any] = {"claim_days": validate.days(claim_days, "claim_days")}
+    settings["name"] = validate.study_name("study" if name is None else name)
     config, chosen = _settings(sets, model, strategy, seed, preset, options.get("outputs"))
     settings |= {"strategy": chosen, "seed": str(int(seed)), "config": pack_config(config)}
-    shapes, design = _geometry(options.pop("geometry", None), sets), options.pop("design", None)
+    shapes, design = _shapes(options, sets), options.pop("design", None)
     wishes, about = read_options(sets, config.outputs, options, "create_study")
     plain, rules = as_sets(sets), None
     if design is not None:
@@ -101,7 +103,8 @@ def create_study(
     check_known(more, told, about)
     settings |= dict.fromkeys(("arrivals", "changes"), len(told))
     kept = (sets, wishes) if more is plain else (more, wishes.extended(len(more)))
-    begun = kept[0], sets.prepare(config), Said(kept[1], about, shapes, rules), settings
+    said = Said(kept[1], about, shapes[0], rules, shapes[1])
+    begun = kept[0], sets.prepare(config), said, settings
     return _store(url, *begun, sets_file, _begun(more, told))
 
 
@@ -175,6 +178,15 @@ def _geometry(
     return shapes
 
 
+def _shapes(options: CreateOptions, sets: Sets | Embedded) -> tuple[Geometry | None, Map | None]:
+    """Geometries of individuals, and the map; a map may be of individuals in their order."""
+    own = _geometry(options.pop("geometry", None), sets)
+    found, map_id = options.pop("map", None), options.pop("map_id", None)
+    if found is not None and not isinstance(found, Map | Geometry):
+        found = read_map(found, map_id, as_sets(sets))[0]
+    return (found, None) if isinstance(found, Geometry) else (own, found)
+
+
 def _settings(
     sets: Sets | Embedded,
     model: AggregateRegressor | None,
@@ -229,7 +241,7 @@ def import_study(
     named = {} if name is None else {"name": validate.study_name(name)}
     found = exported.read(folder)
     settings = {**found.settings, **named}
-    said = Said(found.aims, found.about, found.geometry, found.rules)
+    said = Said(found.aims, found.about, found.geometry, found.rules, found.shapes)
     known = found.sets, found.prepared, said, settings
     return _store(url, *known, sets_file, found.happened, found.pool)
 
@@ -242,6 +254,7 @@ class Said:
     about: About
     geometry: Geometry | None = None
     rules: PoolRules | None = None  # where it designs its sets
+    shapes: Map | None = None
 
 
 def _store(
@@ -269,6 +282,8 @@ def _store(
             packed["about"] = said.about.pack()
         if said.geometry is not None:
             packed["geometry"] = blobs.pack_geometry(said.geometry)
+        if said.shapes is not None:
+            packed["map"] = blobs.pack_map(said.shapes)
         database.ensure()
         with database.write() as connection:
             transactions.create(connection, packed, settings, happened)

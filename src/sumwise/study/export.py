@@ -6,6 +6,7 @@
                      the set whose effect it has
     basis.parquet    a row per array that was drawn: name, dtype, shape, values
     geometry.parquet a row per individual: its geometry, as GeoParquet; if the table had geometries
+    map.parquet      a row per shape of the study's map: its id, and its geometry, as GeoParquet
     pools.csv        a row per pool that was designed: its name, the individuals in it and their
                      weights, in the order of their positions, which follow those of the sets; in
                      studies that design their sets, whose study.json has the rules of pools
@@ -52,6 +53,7 @@ STUDY: Final = "study.json"
 SETS: Final = "sets.parquet"
 BASIS: Final = "basis.parquet"
 GEOMETRY: Final = "geometry.parquet"
+MAP: Final = "map.parquet"
 _TEXTS: Final = {"by": "by", "at": "at", "note": "note"}
 _TOTAL: Final = {"total": "y_bar", "noise_std": "noise_std"}
 _SET: Final = {"set": "", "position": "position"}
@@ -121,7 +123,7 @@ def _contents(database: Database, record: StudyRecord, sets: Sets) -> dict[str, 
     with database.read() as connection:
         state = records.state(connection, record, lock=False)
         happened = records.happened(connection, record)
-        geometry = record.blobs.geometry(connection)
+        geometry, shapes = record.blobs.geometry(connection), record.blobs.map(connection)
         pools = records.designed(connection, record)
         record = records.renewed(connection, record)
         rules = record.blobs.rules(connection, sets)
@@ -134,6 +136,8 @@ def _contents(database: Database, record: StudyRecord, sets: Sets) -> dict[str, 
     contents |= {f"{table}.csv": _csv(table, rows, ids) for table, rows in happened.items()}
     if geometry is not None:
         contents[GEOMETRY] = geometry
+    if shapes is not None:
+        contents[MAP] = shapes
     if rules is not None:
         contents[POOLS] = _pools_file(pools)
     known = {

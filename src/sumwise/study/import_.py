@@ -33,6 +33,7 @@ from sumwise.data import validate
 from sumwise.data.about import About, weights_of
 from sumwise.data.frames import to_float
 from sumwise.data.geo import Geometry, from_geoparquet
+from sumwise.data.maps import Map
 from sumwise.data.origin import Origin
 from sumwise.data.pool_mark import PoolMark
 from sumwise.data.pool_rules import PoolRules
@@ -50,7 +51,7 @@ from sumwise.model.fit import ModelConfig, Prepared
 from sumwise.model.generalised.refusals import check_sets
 from sumwise.model.serialize import pack_config, unpack_config, unpack_prepared
 from sumwise.study import export
-from sumwise.study.export import BASIS, GEOMETRY, OF_SET, PART, SETS, STUDY, TABLES
+from sumwise.study.export import BASIS, GEOMETRY, MAP, OF_SET, PART, SETS, STUDY, TABLES
 from sumwise.study.storage import blobs, records
 from sumwise.study.storage.id_json import many_from_json
 
@@ -71,6 +72,7 @@ class Imported:
     pool: PoolMark
     geometry: Geometry | None = None
     rules: PoolRules | None = None  # where it designs its sets
+    shapes: Map | None = None
 
 
 def read(folder: Any) -> Imported:
@@ -145,18 +147,26 @@ def _read(place: Path) -> Imported:
         columns = dict.fromkeys([*filter(None, TABLES["history"].values()), PART])
         happened["history"].append({**columns, "at": records.now(), **records.TO_MIXTURE})
         settings["changes"] += 1
-    if designed:
-        happened["pools"] = designed
-    return Imported(settings, sets, prepared, aims, about_it, happened, pool, geometry, rules)
+    happened |= {"pools": designed} if designed else {}
+    more = pool, geometry, rules, _map(place, sha256)
+    return Imported(settings, sets, prepared, aims, about_it, happened, *more)
 
 
 def _geometry(place: Path, sha256: Mapping[str, Any], n: int) -> Geometry:
     content = _content(place, GEOMETRY, sha256)
     with _refusals(GEOMETRY):
-        geometry = from_geoparquet(content)
+        geometry = from_geoparquet(content)[0]
         if len(geometry.wkb) != n:
             raise ValueError(f"{len(geometry.wkb)} rows instead of {n}")
     return geometry
+
+
+def _map(place: Path, sha256: Mapping[str, Any]) -> Map | None:
+    if MAP not in sha256:
+        return None
+    content = _content(place, MAP, sha256)
+    with _refusals(MAP):
+        return blobs.unpack_map(content)
 
 
 def _pools(content: bytes, sets: Sets, rules: PoolRules) -> tuple[Sets, list[dict[str, Any]]]:

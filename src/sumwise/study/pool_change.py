@@ -167,7 +167,7 @@ def _geometry(state: StudyState, made: Edited, tables: Mapping[str, Table]) -> G
             f"{tables['correct'].name} has geometries, which cannot be corrected in a study; "
             "leave that column out"
         )
-    known, new = from_geoparquet(packed), tables.get("add")
+    known, new = from_geoparquet(packed)[0], tables.get("add")
     joined: Sequence[bytes | None] = [] if new is None else [None] * len(new.frame)
     if new is not None and new.geometry is not None:
         if new.geometry.about.get("crs") != known.about.get("crs"):

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from sumwise.acquisition.objective import Objective
 from sumwise.data import validate
 from sumwise.data.about import About
-from sumwise.data.geo import from_geoparquet
+from sumwise.data.geo import Geometry, from_geoparquet
+from sumwise.data.maps import Map, read_map
 from sumwise.data.parquet import Scan
 from sumwise.data.sets import Sets, rows_among
 from sumwise.errors import SettingError
@@ -35,7 +36,7 @@ from sumwise.model.fit import Model
 from sumwise.model.predict import Predictions
 from sumwise.study.state import Fit, StudyState
 from sumwise.study.storage import records
-from sumwise.study.storage.blobs import version_of
+from sumwise.study.storage.blobs import pack_map, unpack_map, version_of
 from sumwise.study.storage.database import Database
 from sumwise.study.storage.records import Claim, Event, Skip, Snapshot, StudyRecord
 from sumwise.study.storage.transactions import Transaction, transaction
@@ -43,6 +44,7 @@ from sumwise.util.text import count
 
 if TYPE_CHECKING:
     from sumwise.learning.insight import Insight
+    from sumwise.report.maps import Plot
 
 T = TypeVar("T")
 MOST_AT_ONCE: Final = 1000  # questions, where there are not more sets
@@ -311,6 +313,28 @@ class Study:
         of_new = {"cost": cost, "noise_std": noise_std}
         return pool_change.change(state, tables, columns, of_new, who, said)
 
+    def add_map(
+        self, map: Any, map_id: str | Sequence[str] | None = None, by: str | None = None
+    ) -> str:
+        """Store a map, in place of the one that there may be; gives what was matched, in words.
+
+        Args:
+            map: A file (GeoJSON, GeoPackage or GeoParquet), a GeoDataFrame, or GeoJSON as Python
+                has it: a shape for each set or for each individual, found out by their ids.
+            map_id: Its column with the ids, or several; if left out, those that the sets or their
+                rows were made with.
+        """
+        who, state = validate.text(by, "by"), self.state
+        found, said = read_map(map, map_id, state.record.sets)
+        if isinstance(found, Geometry):
+            raise SettingError(
+                "the map names each set as often as it has individuals; give map_id, a column in "
+                "which each shape has its own id"
+            )
+        with transaction(self._database, state.record) as change:
+            change.add_map(pack_map(found), who, said)
+        return said
+
     def _change(self, rule: Callable[..., T], set_id: Hashable, *values: Any, **texts: Any) -> T:
         kept = self.state.record
         position = kept.sets.position(set_id)
@@ -529,13 +553,35 @@ class Study:
     @property
     def geometry(self) -> tuple[bytes | None, ...] | None:
         """The geometry of each individual as WKB, in the order of `sets.x`, if there are any."""
+        known = self.shapes
+        return None if known is None else tuple(known.wkb)
+
+    @property
+    def map(self) -> Map | None:
+        """The map that was given, its shapes as they came; None if there is none."""
+        state = self.state
+        with self._database.read() as connection:
+            packed = state.record.blobs.map(connection)
+        return None if packed is None else unpack_map(packed)
+
+    @property
+    def shapes(self) -> Geometry | None:
+        """Geometries of individuals as `geometry` has them, with their coordinate system."""
         state = self.state
         with self._database.read() as connection:
             packed = state.record.blobs.geometry(connection)
         if packed is None:
             return None
-        wkb, ids = from_geoparquet(packed).wkb, state.people.ids[: state.people.n_asked]
-        return tuple(wkb[row] for row in rows_among(state.record.sets, ids))
+        known, ids = from_geoparquet(packed)[0], state.people.ids[: state.people.n_asked]
+        rows = rows_among(state.record.sets, ids)
+        return dataclasses.replace(known, wkb=[known.wkb[row] for row in rows])
+
+    @property
+    def plot(self) -> Plot:
+        """Charts: `plot.map()`, and those of the report, such as `plot.panel("progress")`."""
+        from sumwise.report.maps import Plot
+
+        return Plot(self)
 
     def export(self, folder: Any) -> Path:
         """Write everything to a folder of CSV, Parquet and JSON, for `import_study` or others.

@@ -19,6 +19,7 @@ import numpy as np
 
 from sumwise.data.targets import Inputs
 from sumwise.errors import SettingError
+from sumwise.report.maps import SHOWS, has_map, map_panel
 from sumwise.report.page import Section
 from sumwise.report.theme import COLOURS, GREY, channels, chart_of, finish
 from sumwise.study.storage.records import Snapshot
@@ -73,6 +74,8 @@ class Pictures:
         self._columns = [_column(names, name) for name in places or ()]
         self.places = places
         self._drawn = {kind: self._picture(kind) for kind in TITLES}
+        self._drawn |= {show: self._map(show) for show in SHOWS}
+        self.has_map = self._session.per_change(lambda _: has_map(self._session.study))
         self._layout: tuple[Int[np.ndarray, " n"], Float[np.ndarray, "n 2"]] | None = None
 
     def get(self, kind: str) -> dict[str, Any]:
@@ -82,7 +85,13 @@ class Pictures:
                 "no_places",
                 "there is no map; say which inputs are coordinates: sumwise serve --map LON,LAT",
             )
+        if kind in SHOWS and not self.has_map.get():
+            raise Refused(404, "no_map", "there is no map; add one: sumwise map STUDY --map FILE")
         return self._drawn[kind].get()
+
+    def _map(self, show: str) -> SingleFlight[Snapshot, dict[str, Any]]:
+        study = self._session.study
+        return self._session.per_change(lambda _: as_json(map_panel(study, show)))
 
     def _picture(self, kind: str) -> SingleFlight[Snapshot, dict[str, Any]]:
         return self._session.per_change(lambda _: as_json(self._draw(kind, self._pages.pool.get())))

@@ -333,6 +333,7 @@ class Study(Counts):
     changes: int = Field(description="A counter that grows with every change.")
     level: float = Field(description="Coverage of intervals from `lower` to `upper`.")
     version: str
+    map: bool = Field(description="Whether sets or individuals have shapes or coordinates.")
     places: Places | None
     writable: bool
 

@@ -10,6 +10,7 @@
     aims         costs, known noise, targets and the threshold, where they were given
     about        the outcome, its unit and bounds, and how sets are weighed, where that was given
     geometry     of every individual, as GeoParquet, where the table had geometries
+    map          shapes of sets or individuals with their ids, as GeoParquet, where one was given
     pool         how often the pool was changed, and which positions are retired, if it was
     rules        what a pool may be, in studies that design their sets
 
@@ -34,7 +35,8 @@ import sqlalchemy as sa
 
 from sumwise.acquisition.objective import Objective
 from sumwise.data.about import About
-from sumwise.data.geo import Geometry, to_geoparquet
+from sumwise.data.geo import Geometry, from_geoparquet, to_geoparquet
+from sumwise.data.maps import INDIVIDUALS, SETS, Map
 from sumwise.data.origin import UNKNOWN, Origin
 from sumwise.data.pool_mark import PoolMark
 from sumwise.data.pool_rules import PoolRules
@@ -60,6 +62,7 @@ from sumwise.util.threads import one_thread
 LARGE: Final = 2**22  # features of individuals: from here on embedding them takes a while
 LARGEST_DESIGN: Final = 2**29  # bytes; a larger design is computed anew when it is needed
 ROW_ID: Final = "row_id"
+OF: Final = "sumwise:of"  # in the metadata of a map: whose shapes it has
 LARGEST_BLOB: Final = 10**9  # bytes that SQLite and PostgreSQL store in one value
 
 
@@ -316,6 +319,12 @@ class Blobs:
         """Geometries of individuals as GeoParquet, where the table had them."""
         return self.read(connection, "geometry") if "geometry" in self.names else None
 
+    def map(self, connection: Connection) -> bytes | None:
+        """The map as it was packed, whoever has added it and when."""
+        here = (files.c.study_id == self.study_id) & (files.c.name == "map")
+        known = connection.execute(sa.select(files.c.name).where(here)).first()
+        return None if known is None else self.read(connection, "map")
+
     def pool(self, connection: Connection, sets: Sets, basis: Scaled, mark: PoolMark) -> Pool:
         """The sets as a strategy sees them, as they were stored when the study was made."""
         n_sets = len(sets)
@@ -459,7 +468,26 @@ def arrays_of_aims(aims: Objective) -> dict[str, np.ndarray]:
 
 def pack_geometry(geometry: Geometry) -> bytes:
     """Geometries as GeoParquet, which `to_geoparquet` describes."""
-    packed = to_geoparquet(geometry)
+    return _small_enough(to_geoparquet(geometry))
+
+
+def pack_map(known: Map) -> bytes:
+    """The same of a map, with the ids of its shapes."""
+    geometry = replace(known.geometry, about={**known.geometry.about, OF: known.of})
+    return _small_enough(to_geoparquet(geometry, list(map(to_json, known.ids))))
+
+
+def unpack_map(packed: bytes) -> Map:
+    """The map that `pack_map` packed."""
+    geometry, ids = from_geoparquet(packed)
+    about = dict(geometry.about)
+    of = about.pop(OF, None)
+    if of not in (SETS, INDIVIDUALS) or ids is None or len(ids) != len(geometry.wkb):
+        raise DataError("the study's map cannot be read: it does not say whose shapes it has")
+    return Map(of, tuple(map(from_json, ids)), replace(geometry, about=about))
+
+
+def _small_enough(packed: bytes) -> bytes:
     if len(packed) >= LARGEST_BLOB:
         raise SettingError(
             f"the geometries take {len(packed) / 1e9:.1f} GB, and a database stores up to 1 GB in "

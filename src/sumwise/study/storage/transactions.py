@@ -348,6 +348,14 @@ class Transaction:
         self._insert(events, at=records.now(), what="pool", by=by, note=note)
         return True
 
+    def add_map(self, packed: bytes, by: str | None, note: str) -> None:
+        """Store a map in place of the one that there may be."""
+        mine = (files.c.study_id == self._record.id) & (files.c.name == "map")
+        self.connection.execute(files.delete().where(mine))
+        _store_files(self.connection, self._record.id, {"map": packed})
+        self._advance()
+        self._insert(events, at=records.now(), what="map", by=by, note=note)
+
     # --- rows ---------------------------------------------------------------------------------
 
     def _id(self, position: int) -> Hashable:

@@ -63,6 +63,7 @@ def get_study(here: Here) -> Any:
         "changes": now.changes,
         "level": LEVEL,
         "version": __version__,
+        "map": here.pictures.has_map.get(),
         "places": None if places is None else dict(zip("xy", places, strict=True)),
         "writable": True,
     }
@@ -135,8 +136,11 @@ def get_chart(
 def get_picture(
     here: Here,
     kind: Annotated[
-        Literal["pca", "map", "tsne"],
-        Query(description="`map` needs `sumwise serve --map`; `tsne` may take tens of seconds."),
+        Literal["pca", "map", "tsne", "prediction", "uncertainty", "status"],
+        Query(
+            description="`map` needs `sumwise serve --map`; `tsne` may take tens of seconds; the "
+            "last three are maps of the study's shapes, where it has any."
+        ),
     ] = "pca",
 ) -> Any:
     """Individuals as points, by what became of their sets."""

@@ -45,8 +45,8 @@ export async function draw(box, spec) {
     });
     // a mark that stands for something in a set opens that set
     view.addEventListener("click", (event, item) => {
-      const position = item?.datum?.position;
-      if (Number.isInteger(position)) location.hash = `${location.hash.split(/[/?]/, 2).join("/")}/set/${position}`;
+      const position = item?.datum?.position ?? item?.datum?.properties?.position;
+      if (Number.isInteger(position) && position >= 0) location.hash = `${location.hash.split(/[/?]/, 2).join("/")}/set/${position}`;
     });
     drawn.get(box)?.view.finalize();
     drawn.set(box, { spec, view });

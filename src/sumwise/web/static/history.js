@@ -23,6 +23,7 @@ const VERBS = {
   imported: "imported the study",
   upgraded: "upgraded the study",
   pool: "changed the pool",
+  map: "added a map",
 };
 
 /** An event as a sentence: Bob answered Ann Arbor. */

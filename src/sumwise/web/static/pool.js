@@ -37,7 +37,8 @@ export function create({ settings, remember }) {
   });
   const tableBox = h("div", null, h("div", { class: "filters" }, search.element, filter.element), table.element);
 
-  const kinds = { pca: "By inputs", ...(state.study.places ? { map: "Map" } : {}), tsne: "By similarity (slow)" };
+  const maps = { prediction: "Map of predictions", uncertainty: "Map of uncertainty", status: "Map of status" };
+  const kinds = { pca: "By inputs", ...(state.study.map ? maps : {}), ...(state.study.places ? { map: "Map" } : {}), tsne: "By similarity (slow)" };
   if (!(kind in kinds)) kind = "pca";
   const busy = "Calculating; a large pool may take a minute…";
   const drawing = panel("Individuals", () => `/api/picture?kind=${kind}`, { seconds: 300, busy, bare: true });
