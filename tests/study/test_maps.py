@@ -243,6 +243,8 @@ def test_the_shell_begins_with_a_map_adds_one_and_draws(tmp_path):
         drawn = run("map", db, "--show", "status", "-o", out)
         assert drawn.exit_code == 0, drawn.output
         assert out.read_bytes().startswith(start)
+    width = int.from_bytes((tmp_path / "map.png").read_bytes()[16:20], "big")
+    assert width > 1000  # a width of its own, for there is no page to fill
     assert "exists" in run("map", db, "-o", tmp_path / "map.png").output
     assert run("map", db).exit_code == 2
     assert run("init", db, data, *own, "--map-id", "code").exit_code == 2

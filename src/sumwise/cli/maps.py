@@ -48,6 +48,7 @@ def map_(
     """
     from sumwise.data.tables import check_output
     from sumwise.report.maps import map_chart, map_of
+    from sumwise.report.notebook import fixed
     from sumwise.report.page import save
 
     if map_file is None and out is None:
@@ -57,7 +58,7 @@ def map_(
     with address.open() as study, waiting("drawing the map"):
         said = None if map_file is None else study.add_map(map_file, map_id, by)
         if out is not None:
-            save(map_chart(map_of(study), kind), out.with_suffix(""), [out.suffix.lower()])
+            save(fixed(map_chart(map_of(study), kind)), out.with_suffix(""), [out.suffix.lower()])
     show_json({"file": out, "map": said})
     if said is not None:
         show(message(said))

@@ -356,7 +356,7 @@ def _shades(values: Float[np.ndarray, " n"], ramp: str) -> tuple[list[str], dict
     known = values[np.isfinite(values)]
     low, high = np.percentile(known, [2, 98]).tolist()
     step = _round_step((high - low) / CLASSES)
-    limits: Any = np.arange(np.ceil(low / step), np.floor(high / step) + 1) * step if step else []
+    limits: Any = np.arange(np.ceil(low / step), np.floor(high / step) + 1) * step + 0.0 if step else []
     texts = [as_given(float(limit)) for limit in limits]
     names = [f"about {figure(low)}"]
     if len(texts):
