@@ -73,28 +73,32 @@ members = pd.concat(
     ]
 )
 study.close()
-backdrop = freezer[["age", "creatinine"]].round(2).drop_duplicates()
+backdrop = freezer[["age", "creatinine"]].drop_duplicates()
 first_six = members[members["number"] <= 6][["age", "creatinine", "sex", "tube"]]
-age = alt.X("age:Q", title="age (years)").scale(domain=[50, 100])
-creatinine = alt.Y("creatinine:Q", title="creatinine (mg/dl)").scale(domain=[0.4, 2.4], nice=False)
+age = alt.X("age:Q", title="age (years)").scale(domain=[48, 102], nice=False)
+creatinine = alt.Y("creatinine:Q", title="creatinine (mg/dl)").scale(domain=[0.3, 3], nice=False)
 inside = (
-    alt.Chart(first_six)
+    alt.Chart()
     .mark_circle(size=45, opacity=0.9)
     .encode(
         age,
         creatinine,
         alt.Color("sex:N", title="sex")
         .scale(domain=["F", "M"], range=["#D55E00", "#0072B2"])
-        .legend(orient="top"),
+        .legend(orient="top", direction="horizontal"),
     )
 )
 everyone = alt.Chart(backdrop).mark_circle(size=8, color="#bbb").encode(age, creatinine)
-tubes = alt.layer(everyone, inside, data=first_six).properties(width=165, height=130)
-tubes = tubes.facet("tube:N", columns=3, title=None).properties(
-    title=alt.Title(
-        "Six of twelve tubes: people who are alike",
-        subtitle="Colour: members; grey: all 600 people in the freezer",
-        anchor="start",
+tubes = (
+    alt.layer(everyone, inside, data=first_six)
+    .properties(width=165, height=130)
+    .facet(alt.Facet("tube:N", title=None), columns=3)
+    .properties(
+        title=alt.Title(
+            "Six of twelve tubes: people who are alike",
+            subtitle="Colour: members; grey: all 600 people in the freezer",
+            anchor="start",
+        )
     )
 )
 
@@ -138,3 +142,50 @@ floor = float(np.mean([all_assayed(seed + 10) for seed in seeds]))
 for name, errors in curves.items():
     print(f"{name}: {errors.mean(axis=0).round(2)}")
 print(f"guessing the mean: {guess:.2f}; 600 assays: {floor:.2f}")
+
+# %%
+# Twelve assays of designed tubes leave an error of 1.45 mg/dl. That is nearly what 600 assays would leave,
+# 1.43, and guessing the mean has 1.60. Single samples and random tubes are at 1.50 and 1.51. All of this is a
+# small part of what people differ in: age, sex and creatinine explain a fifth of the variance.
+
+rows = [
+    {"assays": 3 * (step + 1), "error": value, "who": name}
+    for name, errors in curves.items()
+    for step, value in enumerate(errors.mean(axis=0))
+]
+marks = pd.DataFrame({"y": [guess, floor], "text": ["guessing the mean", "all 600 assayed"]})
+rules = alt.Chart(marks).mark_rule(strokeDash=[5, 4], color="#555").encode(alt.Y("y:Q"))
+names = (
+    alt.Chart(marks)
+    .mark_text(align="right", dx=-4, dy=9, color="#555")
+    .encode(alt.Y("y:Q"), alt.Text("text:N"), x=alt.value(560))
+)
+pays = (
+    rules
+    + names
+    + alt.Chart(pd.DataFrame(rows))
+    .mark_line(point=True)
+    .encode(
+        alt.X("assays:Q", title="assays")
+        .scale(domain=[3, 12], nice=False)
+        .axis(values=[3, 6, 9, 12], grid=False),
+        alt.Y("error:Q", title="error of other people (mg/dl)").scale(zero=False),
+        alt.Color("who:N", title=None, sort=list(curves))
+        .scale(domain=list(curves), range=["#0072B2", "#009E73", "#D55E00"])
+        .legend(orient="top"),
+    )
+).properties(
+    width=560,
+    height=300,
+    title=alt.Title(
+        "Twelve designed tubes tell nearly as much as 600 assays",
+        subtitle="Root mean squared error of free light chains of 5,893 other people; mean of 4 freezers",
+        anchor="start",
+    ),
+)
+
+# %%
+# **What did not help.** Mixing by itself does not: random tubes of ten are no better than single samples, because
+# they have averaged away most of what their members differ in. And a tube says nothing of its members: the freezer's
+# own concentrations stay as unknown as those of others, where twelve single assays would have found twelve of
+# them. `More on pools, and when pooling loses <../how-to-pools.html>`_.
