@@ -2,13 +2,15 @@
 Deaths in small areas, from counts of their regions
 ===================================================
 
-A health office wants the rate of deaths from malignant melanoma in each of 354 counties of nine European countries.
-Registers hold counts by region, in nine administrations, and getting a count out of one takes weeks
-of letters. Which regions should it write to, and what can it say of the counties of the others?
+A health office wants the rate of deaths from malignant melanoma in each of 354 counties of nine
+European countries. Registers hold counts by region, in nine administrations, and getting a count
+out of one takes weeks of letters. Which regions should it write to, and what can it say of the
+counties of the others?
 
 **A total is** the count of deaths of a region over a decade. What a county is expected to have,
-given its size, is known from the population, so a *rate* is deaths per expected death: 1 is average, 2 is twice
-as many. Known of each county are its country and its ultraviolet radiation (``Mmmec`` of R's package mlmRev).
+given its size, is known from the population, so a *rate* is deaths per expected death: 1 is
+average, 2 is twice as many. Known of each county are its country and its ultraviolet radiation
+(``Mmmec`` of R's package mlmRev).
 """
 
 # %%
@@ -30,7 +32,8 @@ deaths = counties.groupby("region")["deaths"].sum()
 print(sets)
 
 # %%
-# Twenty letters. An answer is told as it was counted; a fraction or a negative number would be refused.
+# Twenty letters. An answer is told as it was counted; a fraction or a negative number would be
+# refused.
 
 
 def run(strategy, seed, questions=20):
@@ -53,23 +56,29 @@ learner, chosen = run("IVR", seed=0)
 at_random = np.array([run("Rand", seed)[1] for seed in range(4)])
 
 # %%
-# For comparison: the same rate in every county, and the rate of its region if all 78 regions were known.
+# For comparison: the same rate in every county, and the rate of its region if all 78 regions were
+# known.
 
 rate = counties["deaths"].sum() / counties["expected"].sum()
 by_county = counties.set_index("county")
 same_rate = misplaced(by_county["expected"] * rate)
 region_rate = deaths / counties.groupby("region")["expected"].sum()
 all_regions = misplaced(by_county["expected"] * by_county["region"].map(region_rate))
-print(f"same rate: {same_rate:.0f} %, after 20 letters: {chosen[-1]:.0f} %, 78: {all_regions:.0f} %")
+print(
+    f"same rate: {same_rate:.0f} %, after 20 letters: {chosen[-1]:.0f} %, 78: {all_regions:.0f} %"
+)
 
 # %%
-# **Was choosing worth it?** With the same rate everywhere, 20 % of all deaths are in a wrong county. Twenty
-# chosen regions halve that, to 10 %; twenty random ones leave 12 %. Counting all 78 regions and giving
-# each county the rate of its region would leave 6 %. The first two answers do harm, because a rate
-# that two regions share need not be that of the others: after one or two, keep to the average.
+# **Was choosing worth it?** With the same rate everywhere, 20 % of all deaths are in a wrong
+# county. Twenty chosen regions halve that, to 10 %; twenty random ones leave 12 %. Counting all 78
+# regions and giving each county the rate of its region would leave 6 %. The first two answers do
+# harm, because a rate that two regions share need not be that of the others: after one or two,
+# keep to the average.
 
 letters = range(1, len(chosen) + 1)
-rows = [{"n": n, "error": e, "who": "chosen by sumwise"} for n, e in zip(letters, chosen, strict=True)]
+rows = [
+    {"n": n, "error": e, "who": "chosen by sumwise"} for n, e in zip(letters, chosen, strict=True)
+]
 rows += [
     {"n": n, "error": e, "who": "drawn at random"}
     for n, e in zip(letters, at_random.mean(axis=0), strict=True)
@@ -100,9 +109,7 @@ lines = (
     .encode(
         across,
         alt.Y("error:Q", title="deaths in a wrong county (%)").scale(zero=True),
-        alt.Color("who:N", title=None)
-        .scale(range=["#0072B2", "#D55E00"])
-        .legend(orient="top"),
+        alt.Color("who:N", title=None).scale(range=["#0072B2", "#D55E00"]).legend(orient="top"),
     )
 )
 errors = (band + rules + names + lines).properties(
@@ -110,18 +117,21 @@ errors = (band + rules + names + lines).properties(
     height=300,
     title=alt.Title(
         "Twenty regions out of 78 find most of the geography",
-        subtitle="Share of 9,851 deaths that predictions have in a wrong county; band: 4 random draws",
+        subtitle="Deaths that predictions have in a wrong county, of 9,851; band: 4 random draws",
         anchor="start",
     ),
 )
 
 # %%
-# **County by county.** Each dot is a county whose region was *not* counted; the larger, the more deaths it is
-# expected to have. Dots on the line are right. Most of what differs between countries is found; what
-# differs within a country is not, so dots of one country lie on a nearly horizontal line.
+# **County by county.** Each dot is a county whose region was *not* counted; the larger, the more
+# deaths it is expected to have. Dots on the line are right. Most of what differs between countries
+# is found; what differs within a country is not, so dots of one country lie on a nearly horizontal
+# line.
 
-found = learner.predict().to_pandas().merge(
-    counties[["county", "deaths", "expected"]], left_on="id", right_on="county"
+found = (
+    learner.predict()
+    .to_pandas()
+    .merge(counties[["county", "deaths", "expected"]], left_on="id", right_on="county")
 )
 unseen = found[~found["set"].isin(list(learner.labels))].copy()
 unseen["counted"] = unseen["deaths"] / unseen["expected"]
@@ -142,7 +152,9 @@ dots = (
         .scale(type="log", domain=ends, nice=False)
         .axis(values=ticks),
         alt.Color("nation:N", title="country").scale(scheme="tableau10"),
-        alt.Size("expected:Q", title="expected deaths").scale(range=[20, 500]).legend(values=[10, 50, 100]),
+        alt.Size("expected:Q", title="expected deaths")
+        .scale(range=[20, 500])
+        .legend(values=[10, 50, 100]),
         tooltip=["id", "nation", "expected", "counted", "predicted"],
     )
 )
@@ -162,11 +174,11 @@ rates = (equal + dots).properties(
 )
 
 # %%
-# **What did not help.** Intervals are too cautious: those of 90 % hold 99 % of the counts, because twenty totals
-# hardly tell how much counties of one region differ. And ultraviolet radiation, the cause, is no guide: in all
-# counties together more of it goes with fewer deaths, and within the United Kingdom with more, for skins
-# and habits differ between countries. The model expects a little less with more radiation. It predicts;
-# it does not say what causes what.
+# **What did not help.** Intervals are too cautious: those of 90 % hold 99 % of the counts, because
+# twenty totals hardly tell how much counties of one region differ. And ultraviolet radiation, the
+# cause, is no guide: in all counties together more of it goes with fewer deaths, and within the
+# United Kingdom with more, for skins and habits differ between countries. The model expects a
+# little less with more radiation. It predicts; it does not say what causes what.
 
 
 def slope(these):

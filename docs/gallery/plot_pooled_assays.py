@@ -2,18 +2,20 @@
 Which blood samples to mix in one tube
 ======================================
 
-A laboratory has serum of 600 people in a freezer and wants to know how free light chains, which kidneys clear from the
-blood, depend on age, sex and creatinine. One assay costs the same for one person's serum as for a mixture of ten
-people's, whose concentration is the mean of theirs. There is money for twelve assays. Who goes into a tube together?
+A laboratory has serum of 600 people in a freezer and wants to know how free light chains, which
+kidneys clear from the blood, depend on age, sex and creatinine. One assay costs the same for one
+person's serum as for a mixture of ten people's, whose concentration is the mean of theirs. There is
+money for twelve assays. Who goes into a tube together?
 
-**A total is** the mean concentration of a tube, in mg/dl, with an error of 0.15 from the assay. The 600 are
-drawn from residents of Olmsted County, Minnesota (``flchain`` of R's package survival), whose serum was in fact
-assayed one by one. The other residents are there to be predicted.
+**A total is** the mean concentration of a tube, in mg/dl, with an error of 0.15 from the assay. The
+600 are drawn from residents of Olmsted County, Minnesota (``flchain`` of R's package survival),
+whose serum was in fact assayed one by one. The other residents are there to be predicted.
 """
 
 # %%
 # The study keeps the rules: up to ten people in a tube, and each serum is enough for one.
 
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -42,37 +44,37 @@ def error(model, others):
 
 
 def run(seed, largest, rounds=4):
-    """A study of twelve assays, three at a time, and its error after each round."""
+    """Who is in each of twelve tubes, three at a time, and the error after each three."""
     freezer, others = freezer_of(seed)
     people = sw.Sets.from_frame(freezer, by="sample", x=["age", "sex", "creatinine"])
     rules = {"size": (1, largest), "uses": 1, "weights": "mean", "noise_std": 0.15}
     place = str(folder / f"{seed}-{largest}.db")
-    study = sw.create_study(place, people, design=rules, outcome="light chains", unit="mg/dl")
     rng, errors = np.random.default_rng(seed), []
-    for _ in range(rounds):
-        for question in study.ask(n=3, by="laboratory"):
-            mixture = freezer.loc[list(question.members), "chains"].mean()
-            study.tell(question.set_id, float(mixture + rng.normal(0, 0.15)), by="laboratory")
-        errors.append(error(study.model, others))
-    return study, errors
+    with sw.create_study(place, people, design=rules, unit="mg/dl") as study:
+        for _ in range(rounds):
+            for question in study.ask(n=3, by="laboratory"):
+                mixture = freezer.loc[list(question.members), "chains"].mean()
+                study.tell(question.set_id, float(mixture + rng.normal(0, 0.15)), by="laboratory")
+            errors.append(error(study.model, others))
+        return study.pools, errors
 
 
-study, _ = run(seed=0, largest=10)
-print(study)
-print(study.pools["pool 1"])
+pools, _ = run(seed=0, largest=10)
+print(pools["pool 1"])
 
 # %%
-# **Who is mixed.** Each dot is a person. Members of a tube are alike and unlike those of other tubes, so that what
-# the inputs do not explain averages out and what they explain does not.
+# **Who is mixed.** Each coloured dot is a member. The first tube is a cross-section of everyone,
+# which tells the mean. In the others members are alike, and unlike those of other tubes: old men
+# whose kidneys work less, old women, young women. What the inputs do not explain then averages
+# out, and what they explain does not.
 
 freezer, _ = freezer_of(0)
 members = pd.concat(
     [
         freezer.loc[list(names)].assign(tube=f"tube {number}: {len(names)} people", number=number)
-        for number, names in enumerate(study.pools.values(), start=1)
+        for number, names in enumerate(pools.values(), start=1)
     ]
 )
-study.close()
 backdrop = freezer[["age", "creatinine"]].drop_duplicates()
 first_six = members[members["number"] <= 6][["age", "creatinine", "sex", "tube"]]
 age = alt.X("age:Q", title="age (years)").scale(domain=[48, 102], nice=False)
@@ -103,8 +105,8 @@ tubes = (
 )
 
 # %%
-# **Does mixing pay?** The same with single samples, chosen by the same rule, and with random tubes of ten. One
-# freezer may be lucky, so there are four.
+# **Does mixing pay?** The same with single samples, chosen by the same rule, and with random tubes
+# of ten. One freezer may be lucky, so there are four.
 
 
 def random_tubes(seed):
@@ -141,12 +143,14 @@ def all_assayed(seed):
 floor = float(np.mean([all_assayed(seed + 10) for seed in seeds]))
 for name, errors in curves.items():
     print(f"{name}: {errors.mean(axis=0).round(2)}")
+shutil.rmtree(folder)
 print(f"guessing the mean: {guess:.2f}; 600 assays: {floor:.2f}")
 
 # %%
-# Twelve assays of designed tubes leave an error of 1.45 mg/dl. That is nearly what 600 assays would leave,
-# 1.43, and guessing the mean has 1.60. Single samples and random tubes are at 1.50 and 1.51. All of this is a
-# small part of what people differ in: age, sex and creatinine explain a fifth of the variance.
+# Twelve assays of designed tubes leave an error of 1.45 mg/dl. That is nearly what 600 assays
+# would leave, 1.43, and guessing the mean has 1.60. Single samples and random tubes are at 1.50
+# and 1.51. All of this is a small part of what people differ in: age, sex and creatinine explain a
+# fifth of the variance.
 
 rows = [
     {"assays": 3 * (step + 1), "error": value, "who": name}
@@ -179,13 +183,14 @@ pays = (
     height=300,
     title=alt.Title(
         "Twelve designed tubes tell nearly as much as 600 assays",
-        subtitle="Root mean squared error of free light chains of 5,893 other people; mean of 4 freezers",
+        subtitle="Root mean squared error of 5,893 other people; mean of 4 freezers",
         anchor="start",
     ),
 )
 
 # %%
-# **What did not help.** Mixing by itself does not: random tubes of ten are no better than single samples, because
-# they have averaged away most of what their members differ in. And a tube says nothing of its members: the freezer's
-# own concentrations stay as unknown as those of others, where twelve single assays would have found twelve of
-# them. `More on pools, and when pooling loses <../how-to-pools.html>`_.
+# **What did not help.** Mixing by itself does not: random tubes of ten are no better than single
+# samples, because they have averaged away most of what their members differ in. And a tube says
+# nothing of its members: the freezer's own concentrations stay as unknown as those of others,
+# where twelve single assays would have found twelve of them. `More on pools, and when pooling
+# loses <../how-to-pools.html>`_.

@@ -2,22 +2,26 @@
 Earnings from cohorts that keep everybody's secret
 ==================================================
 
-A statistics office holds the weekly pay of 1,000 men from their tax forms, and may never reveal anyone's. Researchers
-know their schooling, experience and region, and want to know what pay goes with what. The office releases sums
-over cohorts under three rules: at least 50 men, nobody in more than one cohort, and noise on
-every sum so large that nobody can tell whether a given man's pay is in it. Who should be in a cohort together?
+A statistics office holds the weekly pay of 1,000 men from their tax forms, and may never reveal
+anyone's. Researchers know their schooling, experience and region, and want to know what pay goes
+with what. The office releases sums over cohorts under three rules: at least 50 men, nobody in more
+than one cohort, and noise on every sum so large that nobody can tell whether a given man's pay is
+in it. Who should be in a cohort together?
 
 **A total is** the pay of a cohort's members, in dollars a week, blurred. Pay above 2,000 dollars is
-counted as 2,000, so one man changes a sum by 2,000 dollars at most. Normal noise with a standard deviation of
-2,000 √(2 ln(1.25/δ)) / ε makes a sum (ε, δ)-differentially private for ε ≤ 1 [#dp]_; here δ is 10⁻⁵.
-The men are from the Current Population Survey of 1988 (``CPS1988`` of R's package AER), which shows their pay,
-so the noise is drawn here, and other men of the survey are there to be predicted.
+counted as 2,000, so one man changes a sum by 2,000 dollars at most. Normal noise with a standard
+deviation of 2,000 √(2 ln(1.25/δ)) / ε makes a sum (ε, δ)-differentially private for ε ≤ 1 [#dp]_;
+here δ is 10⁻⁵. The men are from the Current Population Survey of 1988 (``CPS1988`` of R's package
+AER), which shows their pay, so the noise is drawn here, and other men of the survey are there to be
+predicted.
 
-.. [#dp] C. Dwork and A. Roth, *The Algorithmic Foundations of Differential Privacy* (2014), Theorem A.1.
+.. [#dp] C. Dwork and A. Roth, *The Algorithmic Foundations of Differential Privacy* (2014), Theorem
+   A.1.
 """
 
 # %%
-# The rules are arguments: ``size`` of a cohort, ``uses`` of each man, and the noise that a sum is known to have.
+# The rules are arguments: ``size`` of a cohort, ``uses`` of each man, and the noise that a sum is
+# known to have.
 
 import altair as alt
 import numpy as np
@@ -57,8 +61,8 @@ def designed(epsilon, rng):
 
 
 # %%
-# Three levels of secrecy, twice each. For comparison, ten cohorts of 100 drawn at random, with the same
-# noise.
+# Three levels of secrecy, twice each. For comparison, ten cohorts of 100 drawn at random, with the
+# same noise.
 
 
 def error(model):
@@ -89,11 +93,11 @@ print(average.round(0).to_string())
 print(f"guessing the mean: {guess:.0f}; pay of all 1,000 men known, one by one: {everyone:.0f}")
 
 # %%
-# **What secrecy costs.** With ε = 1, ten designed cohorts tell nearly as much of other men as the pay of all 1,000
-# would, one by one: an error of 330 dollars against 316, where guessing the mean has 384. Ten random
-# cohorts tell nothing, with whatever noise: all of them have the same mixture of men. The smaller ε, the larger
-# the noise; at ε = 0.1 a sum of 100 men is off by 97,000 dollars, more than they earn, and the
-# model does worse than the mean. Then no design helps.
+# **What secrecy costs.** With ε = 1, ten designed cohorts tell nearly as much of other men as the
+# pay of all 1,000 would, one by one: an error of 330 dollars against 316, where guessing the mean
+# has 384. Ten random cohorts tell nothing, with whatever noise: all of them have the same mixture
+# of men. The smaller ε, the larger the noise; at ε = 0.1 a sum of 100 men is off by 97,000
+# dollars, more than they earn, and the model does worse than the mean. Then no design helps.
 
 shown = average.reset_index()
 shown["ε"] = shown["epsilon"].map("{:g}".format)
@@ -103,9 +107,7 @@ marks = pd.DataFrame(
 order = ["1", "0.3", "0.1"]
 across = alt.X("ε:O", sort=order, title="privacy ε (smaller is more secret)").axis(labelAngle=0)
 error_axis = alt.Y("error:Q", title="error of other men's pay (dollars a week)").scale(zero=False)
-looks = (
-    alt.Color("who:N", title=None).scale(range=["#0072B2", "#D55E00"]).legend(orient="top")
-)
+looks = alt.Color("who:N", title=None).scale(range=["#0072B2", "#D55E00"]).legend(orient="top")
 points = runs.assign(ε=runs["epsilon"].map("{:g}".format))
 rules = alt.Chart(marks).mark_rule(strokeDash=[5, 4], color="#555").encode(alt.Y("y:Q"))
 names = (
@@ -116,22 +118,24 @@ names = (
 price = (
     rules
     + names
-    + alt.Chart(shown).mark_line(point=alt.OverlayMarkDef(size=70)).encode(across, error_axis, looks)
+    + alt.Chart(shown)
+    .mark_line(point=alt.OverlayMarkDef(size=70))
+    .encode(across, error_axis, looks)
     + alt.Chart(points).mark_tick(thickness=2, width=16).encode(across, error_axis, looks)
 ).properties(
     width=560,
     height=320,
     title=alt.Title(
         "Ten designed cohorts stand noise that leaves nothing of random ones",
-        subtitle="Root mean squared error over 4,000 other men; ticks: single runs, line: their mean",
+        subtitle="Root mean squared error over 4,000 other men; ticks: single runs",
         anchor="start",
     ),
 )
 
 # %%
-# **Who is in a cohort.** Men of a cohort are alike, and cohorts differ. Their sums then say what goes with
-# schooling and experience, and what else differs between men averages out. Each dot is a man; the title of a
-# panel says how many men the cohort has.
+# **Who is in a cohort.** Men of a cohort are alike, and cohorts differ. Their sums then say what
+# goes with schooling and experience, and what else differs between men averages out. Each dot is a
+# man; the title of a panel says how many men the cohort has.
 
 model, cohorts = designed(1.0, np.random.default_rng(0))
 member = np.repeat(np.arange(len(cohorts)), cohorts.sizes)
@@ -158,6 +162,7 @@ members = (
 )
 
 # %%
-# **What did not help.** Whose pay is high beyond what schooling and experience explain is not known, and no cohort
-# can say so: that is the purpose of the rules. Inputs are public here. If membership of a cohort is itself a
-# secret, the design would have to be private too, which sumwise does not do.
+# **What did not help.** Whose pay is high beyond what schooling and experience explain is not
+# known, and no cohort can say so: that is the purpose of the rules. Inputs are public here. If
+# membership of a cohort is itself a secret, the design would have to be private too, which sumwise
+# does not do.

@@ -2,14 +2,15 @@
 A map of soil carbon from mixed samples
 =======================================
 
-An agronomist wants a map of organic carbon in the soil of a hill, every ten metres, 5,307 cells in all. A laboratory
-analyses a sample for 30 euros. As is usual, a sample is a *composite*: a core is taken from every cell
-of a plot of 60 by 60 metres, and all are mixed in one bag. There is money for 24 bags out of 165 plots.
+An agronomist wants a map of organic carbon in the soil of a hill, every ten metres, 5,307 cells in
+all. A laboratory analyses a sample for 30 euros. As is usual, a sample is a *composite*: a core is
+taken from every cell of a plot of 60 by 60 metres, and all are mixed in one bag. There is money for
+24 bags out of 165 plots.
 
-**A total is** the mean carbon of a plot's cells, in per cent of the soil's weight. The terrain is real: it is
-Maungawhau, a volcano in Auckland (``volcano`` of R), 870 by 610 metres. The carbon is simulated: it falls with
-elevation and slope, varies smoothly from place to place, and each cell has a deviation of its own. No carbon was
-ever measured there in this way; the law is in the next block.
+**A total is** the mean carbon of a plot's cells, in per cent of the soil's weight. The terrain is
+real: it is Maungawhau, a volcano in Auckland (``volcano`` of R), 870 by 610 metres. The carbon is
+simulated: it falls with elevation and slope, varies smoothly from place to place, and each cell has
+a deviation of its own. No carbon was ever measured there in this way; the law is in the next block.
 """
 
 import altair as alt
@@ -34,7 +35,9 @@ cells = pd.DataFrame(
         "north": 10.0 * row.ravel(),
         "elevation": height.ravel(),
         "slope": slope.ravel(),
-        "plot": [f"{i // 6:02d}-{j // 6:02d}" for i, j in zip(row.ravel(), column.ravel(), strict=True)],
+        "plot": [
+            f"{i // 6:02d}-{j // 6:02d}" for i, j in zip(row.ravel(), column.ravel(), strict=True)
+        ],
     }
 )
 truth = carbon.ravel()
@@ -69,8 +72,8 @@ print(f"after 24 bags {chosen[-1]:.2f} %, at random {at_random[:, -1].mean():.2f
 print(f"guessing the mean {guess:.2f} %; the mean of each of 165 plots {all_bags:.2f} %")
 
 # %%
-# **The map.** Squares are the 24 plots whose soil was analysed. Below are the map that nobody has, the one that was
-# learned, and how uncertain it is.
+# **The map.** Squares are the 24 plots whose soil was analysed. Below are the map that nobody has,
+# the one that was learned, and how uncertain it is.
 
 maps = cells.assign(truth=truth)
 maps["learned"], maps["doubt"] = learner.model.predict(
@@ -94,7 +97,13 @@ def panel(values, title, legend, scale, labels=True):
     return alt.layer(
         alt.Chart(edges[["x", "y", "x2", "y2", "value"]])
         .mark_rect(strokeWidth=0, clip=True)
-        .encode(east.axis(grid=False, values=[0, 200, 400, 600]), north, alt.X2("x2"), alt.Y2("y2"), colour),
+        .encode(
+            east.axis(grid=False, values=[0, 200, 400, 600]),
+            north,
+            alt.X2("x2"),
+            alt.Y2("y2"),
+            colour,
+        ),
         alt.Chart(squares)
         .mark_rect(filled=False, stroke="#111", strokeWidth=1.2)
         .encode(east, north, alt.X2("east_to"), alt.Y2("north_to")),
@@ -120,8 +129,9 @@ carbon_maps = (
 )
 
 # %%
-# The learned map has the crater, the ridges and the plain in the north, though nothing finer than a plot was
-# ever analysed: elevation and slope are known for every cell, and how carbon depends on them is what bags teach.
+# The learned map has the crater, the ridges and the plain in the north, though nothing finer than
+# a plot was ever analysed: elevation and slope are known for every cell, and how carbon depends on
+# them is what bags teach.
 
 inside = learner.predict(cells, groups=cells["plot"]).to_pandas()
 inside = float(100 * np.mean((inside["lower"] <= truth) & (truth <= inside["upper"])))
@@ -151,9 +161,7 @@ errors = (
     .encode(
         across.axis(values=[1, 4, 8, 12, 16, 20, 24], grid=False),
         alt.Y("error:Q", title="error of a cell (% carbon)").scale(zero=True),
-        alt.Color("who:N", title=None)
-        .scale(range=["#0072B2", "#D55E00"])
-        .legend(orient="top"),
+        alt.Color("who:N", title=None).scale(range=["#0072B2", "#D55E00"]).legend(orient="top"),
     )
 ).properties(
     width=560,
@@ -166,9 +174,11 @@ errors = (
 )
 
 # %%
-# Twelve chosen bags bring the error to 0.76, and twelve more to 0.71. Random plots need 24 bags for 0.76, and are
-# much worse at first. Guessing the mean has 1.55.
+# Twelve chosen bags bring the error to 0.76, and twelve more to 0.71. Random plots need 24 bags
+# for 0.76, and are much worse at first. Guessing the mean has 1.55.
 #
-# **What did not help.** The patches of the truth that neither elevation nor slope explains are hardly on the map:
-# for these, position is the only clue, and 24 bags are too few. And of the error, 0.5 is the deviation of
-# single cells, which mixing has averaged away for good.
+# **What did not help.** The patches of the truth that neither elevation nor slope explains are
+# hardly on the map: for these, position is the only clue, and 24 bags are too few. And of the
+# error, 0.5 is the deviation of single cells, which mixing has averaged away for good. Intervals
+# are far too cautious: those of 90 % hold the truth in nearly all cells, because the mean of 36
+# cells hardly says how much cells differ.
