@@ -180,5 +180,5 @@ law = (
 # **What did not help.** A street's homes are of one age here, but not of one size, so that streets
 # hardly differ in mean floor area: of that and of the number of people there is little to learn
 # from whole streets, whichever are asked. The last eight of the twenty chosen ones lowered the
-# error by 0.1. More of the same does not help; other groups would, such as the pools of the story
-# on `blood samples <plot_pooled_assays.html>`_.
+# error by 0.1. More of the same does not help; other groups would, such as those of :doc:`blood
+# samples <plot_pooled_assays>`.

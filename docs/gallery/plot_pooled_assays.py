@@ -192,5 +192,5 @@ pays = (
 # **What did not help.** Mixing by itself does not: random tubes of ten are no better than single
 # samples, because they have averaged away most of what their members differ in. And a tube says
 # nothing of its members: the freezer's own concentrations stay as unknown as those of others,
-# where twelve single assays would have found twelve of them. `More on pools, and when pooling
-# loses <../how-to-pools.html>`_.
+# where twelve single assays would have found twelve of them. There is :doc:`more on
+# pools </how-to-pools>`, and on when pooling loses.

@@ -124,7 +124,7 @@ kinds["learned"], kinds["low"], kinds["high"] = (
     typical + 1.645 * doubt,
 )
 kinds["truth"] = use_of(kinds) * np.exp(0.25**2 / 2)  # the mean of what varies by a factor
-kind = alt.Y("home:N", sort=kinds["home"].tolist(), title=None)
+kind = alt.Y("home:N", sort=kinds["home"].tolist(), title="kind of home")
 daily = alt.X("low:Q", title="electricity of a home (kWh a day)").scale(zero=True)
 by_kind = (
     alt.Chart(kinds).mark_rule(strokeWidth=3, color="#0072B2").encode(daily, alt.X2("high:Q"), kind)

@@ -79,7 +79,9 @@ maps = cells.assign(truth=truth)
 maps["learned"], maps["doubt"] = learner.model.predict(
     cells, return_std=True, include_noise=False, groups=cells["plot"]
 )
-maps = maps.round({"truth": 2, "learned": 2, "doubt": 2})
+corners = maps[["truth", "learned", "doubt"]].round(2)
+corners = corners.assign(x=maps["east"] - 5, y=maps["north"] - 5)
+every_cell = alt.InlineData(corners.to_dict("records"))  # a data frame may have 5,000 rows at most
 asked = cells[cells["plot"].isin(list(learner.labels))].groupby("plot")[["east", "north"]]
 outlines = pd.concat([asked.min() - 5, asked.max().add(5).rename(columns="{}_to".format)], axis=1)
 
@@ -89,19 +91,18 @@ def panel(values, title, legend, scale, labels=True):
     east = alt.X("x:Q", title="metres east").scale(domain=[-5, 605], nice=False)
     north = alt.Y("y:Q", title="metres north" if labels else None)
     north = north.scale(domain=[-5, 865], nice=False).axis(grid=False, labels=labels)
-    colour = alt.Color("value:Q", title=legend, scale=scale)
+    colour = alt.Color(f"{values}:Q", title=legend, scale=scale)
     colour = colour.legend(orient="bottom", gradientLength=150, tickCount=4)
-    edges = maps.assign(x=maps["east"] - 5, y=maps["north"] - 5, value=maps[values])
-    edges = edges.assign(x2=edges["x"] + 11, y2=edges["y"] + 11)  # neighbours leave no gap
     squares = outlines.reset_index(drop=True).rename(columns={"east": "x", "north": "y"})
     return alt.layer(
-        alt.Chart(edges[["x", "y", "x2", "y2", "value"]])
+        alt.Chart(every_cell)
+        .transform_calculate(x2="datum.x + 11", y2="datum.y + 11")  # neighbours leave no gap
         .mark_rect(strokeWidth=0, clip=True)
         .encode(
             east.axis(grid=False, values=[0, 200, 400, 600]),
             north,
-            alt.X2("x2"),
-            alt.Y2("y2"),
+            alt.X2("x2:Q"),
+            alt.Y2("y2:Q"),
             colour,
         ),
         alt.Chart(squares)
