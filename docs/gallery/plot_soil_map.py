@@ -31,8 +31,8 @@ carbon = np.clip(smooth + rng.normal(0, 0.5, height.shape), 0.2, None)
 row, column = np.indices(height.shape)
 cells = pd.DataFrame(
     {
-        "east": 10.0 * column.ravel(),
-        "north": 10.0 * row.ravel(),
+        "easting": 10.0 * column.ravel(),
+        "northing": 10.0 * row.ravel(),
         "elevation": height.ravel(),
         "slope": slope.ravel(),
         "plot": [
@@ -50,7 +50,7 @@ bags = pd.Series(truth).groupby(cells["plot"]).mean()
 def run(strategy, seed, bags_paid=24):
     """A learner after all bags, and the error of cells after each."""
     sets = sw.Sets.from_frame(
-        cells, by="plot", x=["east", "north", "elevation", "slope"], weights="mean"
+        cells, by="plot", x=["easting", "northing", "elevation", "slope"], weights="mean"
     )
     learner = sw.ActiveLearner(
         sets, strategy=strategy, seed=seed, outcome="organic carbon", unit="%", low=0
@@ -80,9 +80,9 @@ maps["learned"], maps["doubt"] = learner.model.predict(
     cells, return_std=True, include_noise=False, groups=cells["plot"]
 )
 corners = maps[["truth", "learned", "doubt"]].round(2)
-corners = corners.assign(x=maps["east"] - 5, y=maps["north"] - 5)
+corners = corners.assign(x=maps["easting"] - 5, y=maps["northing"] - 5)
 every_cell = alt.InlineData(corners.to_dict("records"))  # a data frame may have 5,000 rows at most
-asked = cells[cells["plot"].isin(list(learner.labels))].groupby("plot")[["east", "north"]]
+asked = cells[cells["plot"].isin(list(learner.labels))].groupby("plot")[["easting", "northing"]]
 outlines = pd.concat([asked.min() - 5, asked.max().add(5).rename(columns="{}_to".format)], axis=1)
 
 
@@ -93,7 +93,7 @@ def panel(values, title, legend, scale, labels=True):
     north = north.scale(domain=[-5, 865], nice=False).axis(grid=False, labels=labels)
     colour = alt.Color(f"{values}:Q", title=legend, scale=scale)
     colour = colour.legend(orient="bottom", gradientLength=150, tickCount=4)
-    squares = outlines.reset_index(drop=True).rename(columns={"east": "x", "north": "y"})
+    squares = outlines.reset_index(drop=True).rename(columns={"easting": "x", "northing": "y"})
     return alt.layer(
         alt.Chart(every_cell)
         .transform_calculate(x2="datum.x + 11", y2="datum.y + 11")  # neighbours leave no gap
@@ -107,12 +107,12 @@ def panel(values, title, legend, scale, labels=True):
         ),
         alt.Chart(squares)
         .mark_rect(filled=False, stroke="#111", strokeWidth=1.2)
-        .encode(east, north, alt.X2("east_to"), alt.Y2("north_to")),
+        .encode(east, north, alt.X2("easting_to"), alt.Y2("northing_to")),
     ).properties(width=165, height=235, title=title)
 
 
 percent = alt.Scale(scheme="yellowgreenblue", domain=[0, 8], clamp=True)
-doubtful = alt.Scale(scheme="greys", domain=[0, 0.6], clamp=True)
+doubtful = alt.Scale(scheme="greys", domain=[0, 0.8], clamp=True)
 carbon_maps = (
     alt.hconcat(
         panel("truth", "the truth", "organic carbon (%)", percent),
@@ -168,18 +168,20 @@ errors = (
     width=560,
     height=280,
     title=alt.Title(
-        "Half of the bags do",
+        "Thirteen chosen bags tell more than 24 random ones",
         subtitle="Root mean squared error over 5,307 cells; random: mean of 5 draws",
         anchor="start",
     ),
 )
 
 # %%
-# Twelve chosen bags bring the error to 0.76, and twelve more to 0.71. Random plots need 24 bags
-# for 0.76, and are much worse at first. Guessing the mean has 1.55.
+# Thirteen chosen bags bring the error to 0.68, and all 24 to 0.61, as low as the mean of each of
+# the 165 plots would. Random plots are at 0.72 after 24 bags, and much worse at first. Guessing
+# the mean has 1.55. The columns ``easting`` and ``northing`` are recognised as a position, so that
+# the model looks for what varies from place to place.
 #
-# **What did not help.** The patches of the truth that neither elevation nor slope explains are
-# hardly on the map: for these, position is the only clue, and 24 bags are too few. And of the
-# error, 0.5 is the deviation of single cells, which mixing has averaged away for good. Intervals
-# are far too cautious: those of 90 % hold the truth in nearly all cells, because the mean of 36
-# cells hardly says how much cells differ.
+# **What did not help.** Patches of the truth smaller than the distance between plots are not on
+# the map: position is the only clue to them, and 24 bags are too few. And of the error, 0.5 is the
+# deviation of single cells, which mixing has averaged away for good. Intervals are far too
+# cautious: those of 90 % hold the truth in nearly all cells, because the mean of 36 cells hardly
+# says how much cells differ.
