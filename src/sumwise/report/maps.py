@@ -356,7 +356,8 @@ def _shades(values: Float[np.ndarray, " n"], ramp: str) -> tuple[list[str], dict
     known = values[np.isfinite(values)]
     low, high = np.percentile(known, [2, 98]).tolist()
     step = _round_step((high - low) / CLASSES)
-    limits: Any = np.arange(np.ceil(low / step), np.floor(high / step) + 1) * step + 0.0 if step else []
+    within = (np.ceil(low / step), np.floor(high / step) + 1) if step else (0, 0)
+    limits = np.arange(*within) * step + 0.0  # no −0
     texts = [as_given(float(limit)) for limit in limits]
     names = [f"about {figure(low)}"]
     if len(texts):
