@@ -63,7 +63,11 @@ def page_of(study: Study | ActiveLearner) -> str:
         known, cost = kept.sets, kept.aims.cost  # of former sets, too: some are measured
     status, (predictions, totals), maps = insight.status, found, map_sections(study)
     appendix = [
-        *(replace(each, title="More maps", charts=each.charts[1:]) for each in maps),
+        *(
+            replace(each, title="More maps", charts=each.charts[1:])
+            for each in maps
+            if each.charts[1:]
+        ),
         *study_panels(insight),
         *held,
         Section("The model", study.model.summary().splitlines()),
