@@ -214,8 +214,10 @@ class Status:
             said += f", and the {self.usual} of a typical set to within {within(self.set_std)}"
         said += "" if self.per != "unit of exposure" else " per unit of exposure"
         said = f"{said[0].upper()}{said[1:]} (one standard deviation)."
-        if self.explained is None or self.guess_std is None:
-            return (said,)
+        now, naive = self.typical_error, self.typical_naive_error
+        no_use = now is not None and naive is not None and now >= naive
+        if self.explained is None or self.guess_std is None or no_use:
+            return (said,)  # what the model says of itself is not borne out
         guess = unit(f"±{plain(self.guess_std)}")
         return said, (
             f"Guessing the mean for every {about.one} would be off by {guess}: the model explains "
